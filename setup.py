@@ -1,15 +1,18 @@
-"""Build of fairseq_hrt: a package, one line that Python runs at start, and the kernel of the runtime.
+"""Build of fairseq_hrt: a package, one line that Python runs at start, and the kernel of the
+runtime.
 
 The line (a .pth file beside the package) waits for ``import fairseq`` and repairs fairseq then;
 see fairseq_hrt/compat. It has to be in every environment that the package is installed in,
 so it is added to the wheel and to the wheel of an editable install, and pip removes it
 together with the package.
 
-The kernel (fairseq_hrt/runtime/kernel) is a shared library without a Python interface, compiled with the package where
-there is a C compiler. Without one the installation succeeds, too: the wheel is then one for any platform.
+The kernel (fairseq_hrt/runtime/kernel) is a shared library without a Python interface, compiled
+with the package where there is a C compiler. Without one the installation succeeds, too: the wheel
+is then one for any platform.
 
-Two distributions are built from this tree: ``fairseq_hrt``, the plugin with what training needs, and ``fairseq_hrt_translate``
-(examples/translate_only), the same package for machines that only translate.
+Two distributions are built from this tree: ``fairseq_hrt``, the plugin with what training needs,
+and ``fairseq_hrt_translate`` (examples/translate_only), the same package for machines that only
+translate.
 """
 
 import ast
@@ -55,8 +58,11 @@ def add_to_wheel(wheel: Path, name: str, text: str) -> None:
 
 
 def kernel_build() -> Any:
-    """fairseq_hrt/runtime/build.py as a module, without importing the package, which needs torch."""
-    spec = importlib.util.spec_from_file_location("kernel_build", ROOT / "fairseq_hrt" / "runtime" / "build.py")
+    """fairseq_hrt/runtime/build.py as a module, without importing the package, which needs
+    torch."""
+    spec = importlib.util.spec_from_file_location(
+        "kernel_build", ROOT / "fairseq_hrt" / "runtime" / "build.py"
+    )
     module = importlib.util.module_from_spec(spec)
     # NamedTuple looks its module up
     sys.modules[spec.name] = module
@@ -65,7 +71,8 @@ def kernel_build() -> Any:
 
 
 class Build(build_py):
-    """Compiles the kernel (into the source tree for an editable install) and puts the line at the root of the wheel."""
+    """Compiles the kernel (into the source tree for an editable install) and puts the line at the
+    root of the wheel."""
 
     kernel_files: Tuple[str, ...] = ()
     # the processor family that the kernel was compiled for, which $CC decides
@@ -76,18 +83,25 @@ class Build(build_py):
     def run(self) -> None:
         super().run()
         kernel = kernel_build()
-        folder = ROOT / "fairseq_hrt" / "runtime" if self.editable_mode else Path(self.build_lib, "fairseq_hrt", "runtime")
+        folder = (
+            ROOT / "fairseq_hrt" / "runtime"
+            if self.editable_mode
+            else Path(self.build_lib, "fairseq_hrt", "runtime")
+        )
         built = kernel.build(folder, objects=ROOT / kernel.OBJECTS)
         self.kernel_machine = built.machine
         if built.library:
             self.announce(f"kernel of the runtime: {', '.join(built.instruction_sets)}", 2)
         else:
             self.warn(
-                f"the runtime is left out, translation will use PyTorch: {built.reason}; fix: install gcc or clang, then this package again"
+                f"the runtime is left out, translation will use PyTorch: {built.reason}; fix:"
+                " install gcc or clang, then this package again"
             )
         if not self.editable_mode:
             self.kernel_files = tuple(
-                str(folder / name) for name in (built.library and kernel.LIBRARY, kernel.REPORT) if name
+                str(folder / name)
+                for name in (built.library and kernel.LIBRARY, kernel.REPORT)
+                if name
             )
             if self.with_startup_line:
                 Path(self.build_lib, STARTUP_FILE).write_text(startup_line(), encoding="utf-8")
@@ -95,7 +109,10 @@ class Build(build_py):
     def get_outputs(self, include_bytecode: bool = True) -> list:
         outputs = super().get_outputs(include_bytecode)
         if not self.editable_mode:
-            outputs += [*self.kernel_files, *([str(Path(self.build_lib, STARTUP_FILE))] if self.with_startup_line else [])]
+            outputs += [
+                *self.kernel_files,
+                *([str(Path(self.build_lib, STARTUP_FILE))] if self.with_startup_line else []),
+            ]
         return outputs
 
 
@@ -106,7 +123,9 @@ class Wheel(bdist_wheel):
         python, abi, platform = super().get_tag()
         build = self.get_finalized_command("build_py")
         kernel = kernel_build()
-        if platform == "any" and any(Path(name).name == kernel.LIBRARY for name in build.kernel_files):
+        if platform == "any" and any(
+            Path(name).name == kernel.LIBRARY for name in build.kernel_files
+        ):
             platform = kernel.platform_tag(build.kernel_machine)
         return python, abi, platform
 
@@ -137,15 +156,17 @@ REQUIREMENTS = [
     "regex",
     "tqdm",
     "bitarray",
-    # the runtime's model files: data that is checked by a library of others and can hold no code; 0.4 has what we call
+    # the runtime's model files: data that is checked by a library of others and can hold no code;
+    # 0.4 has what we call
     "safetensors>=0.4",
-    # raw text, without which nothing can be prepared or translated: tokenization and segmentation. They shape
-    # the data that models are trained on, so their releases are fixed
+    # raw text, without which nothing can be prepared or translated: tokenization and segmentation.
+    # They shape the data that models are trained on, so their releases are fixed
     "subword-nmt==0.3.8",
     "sacremoses>=0.1.1,<0.3",
 ]
 
-# 4.6: the oldest release that our tests pass with; 5 may change the specification that bundles/ctranslate2_model.py fills in
+# 4.6: the oldest release that our tests pass with; 5 may change the specification that
+# bundles/ctranslate2_model.py fills in
 CTRANSLATE2 = "ctranslate2>=4.6,<5"
 
 SHTAB = "shtab>=1.9,<2"
@@ -169,10 +190,11 @@ SERVE = [
 LINT = ["ruff==0.17.6", "mypy==2.4.1"]
 
 EXTRAS = {
-    # the recipes: plots, the score of summaries, which must not change with a release, and the study's matrix on Python 3.10
+    # the recipes: plots, the score of summaries, which must not change with a release, and the
+    # study's matrix on Python 3.10
     "examples": ["matplotlib>=3.7", "rouge-score==0.1.2", 'tomli>=2; python_version < "3.11"'],
-    # xdist: two cores share the tests, the long files first; CTranslate2 and SentencePiece, because their tests should not only be
-    # skipped; style and types are tested, too
+    # xdist: two cores share the tests, the long files first; CTranslate2 and SentencePiece, because
+    # their tests should not only be skipped; style and types are tested, too
     "test": [
         "pytest>=8",
         "hypothesis>=6.90",
@@ -188,22 +210,26 @@ EXTRAS = {
     "huggingface": ["transformers>=5"],
     # without the tests: for editors and pre-commit
     "lint": LINT,
-    # tests/mutation/run.py takes its faults and their application from it; what it draws depends on the release
+    # tests/mutation/run.py takes its faults and their application from it; what it draws depends on
+    # the release
     "mutation": ["cosmic-ray==8.7.*"],
-    # fairseq-hrt serve: ASGI application and server, sentence splitter (all languages, keeps white space), language detection (its
-    # model is in the package), HTML, figures for Prometheus
+    # fairseq-hrt serve: ASGI application and server, sentence splitter (all languages, keeps white
+    # space), language detection (its model is in the package), HTML, figures for Prometheus
     "serve": SERVE,
     # fairseq-hrt export, and CTranslate2 beside our decoders in fairseq-hrt benchmark
     "ctranslate2": [CTRANSLATE2],
     # fairseq-hrt completion: reads argparse's parsers, so that no list of options has to be kept
     "completion": [SHTAB],
-    # words of Chinese text (WMT17): what is cut where shapes the data, so its release is fixed. 19 MB, for one recipe
+    # words of Chinese text (WMT17): what is cut where shapes the data, so its release is fixed. 19
+    # MB, for one recipe
     "chinese": ["jieba==0.42.1"],
-    # bundles whose subwords are SentencePiece pieces, WMT22's recipe; the language model of --dag-lm-path
+    # bundles whose subwords are SentencePiece pieces, WMT22's recipe; the language model of
+    # --dag-lm-path
     "sentencepiece": [SENTENCEPIECE],
     "kenlm": ["kenlm"],
 }
-# What users of the package may want. Not kenlm: it is compiled on installation, which fails where CMake is missing
+# What users of the package may want. Not kenlm: it is compiled on installation, which fails where
+# CMake is missing
 EXTRAS["all"] = sorted(
     {
         package
@@ -213,7 +239,8 @@ EXTRAS["all"] = sorted(
     }
 )
 
-# What translating with a bundle for the native engine takes, by name; setup.py of examples/translate_only has nothing else.
+# What translating with a bundle for the native engine takes, by name; setup.py of
+# examples/translate_only has nothing else.
 TRANSLATING = ("numpy", "safetensors")
 
 
@@ -224,21 +251,33 @@ class TranslationBuild(Build):
 
 
 def setup_arguments(*, only_translation: bool = False) -> Dict[str, Any]:
-    """What setuptools needs to know of either distribution; names and descriptions stand in their pyproject.toml."""
+    """What setuptools needs to know of either distribution; names and descriptions stand in their
+    pyproject.toml."""
     requirements, extras, build = REQUIREMENTS, EXTRAS, Build
     if only_translation:
         requirements = [line for line in REQUIREMENTS if line.startswith(TRANSLATING)]
         moses = [line for line in REQUIREMENTS if line.startswith("sacremoses")]
-        # moses: detokenises a few Asian languages, which bundles of Moses' rules leave to sacremoses
-        extras = {"serve": SERVE, "sentencepiece": [SENTENCEPIECE], "completion": [SHTAB], "moses": moses}
+        # moses: detokenises a few Asian languages, which bundles of Moses' rules leave to
+        # sacremoses
+        extras = {
+            "serve": SERVE,
+            "sentencepiece": [SENTENCEPIECE],
+            "completion": [SHTAB],
+            "moses": moses,
+        }
         extras["all"] = sorted({package for packages in extras.values() for package in packages})
         build = TranslationBuild
     return dict(
         packages=find_packages(str(ROOT), include=["fairseq_hrt", "fairseq_hrt.*"]),
         package_dir={"": os.path.relpath(ROOT)},
-        # Where setup.py is run: beside the package it would be taken for an installation. What is built lies in one place.
-        options={"egg_info": {"egg_base": "."}, "build": {"build_base": str(ROOT / "build" / Path.cwd().name)}},
-        # type checkers read the annotations of a package with this marker; the families' README.md stay in the repository
+        # Where setup.py is run: beside the package it would be taken for an installation. What is
+        # built lies in one place.
+        options={
+            "egg_info": {"egg_base": "."},
+            "build": {"build_base": str(ROOT / "build" / Path.cwd().name)},
+        },
+        # type checkers read the annotations of a package with this marker; the families' README.md
+        # stay in the repository
         package_data={"fairseq_hrt": ["py.typed"], "fairseq_hrt.server": ["page/*"]},
         # fairseq itself is not among them: pip would follow its pins, which it then rejects, and
         # fetch torchaudio. It is installed by: pip install --no-deps fairseq==0.12.2

@@ -1,4 +1,5 @@
-"""Draws families.svg, the picture of the README: which family writes which word of a sentence in which step.
+"""Draws families.svg, the picture of the README: which family writes which word of a sentence in
+which step.
 
 python docs/draw_families.py > docs/families.svg
 """
@@ -16,7 +17,8 @@ SYSTEMS = [
     ("DAG", [1, 1, 1, 1, 1, 1, 1, 1], "a graph of translations, then its best path"),
     ("Jacobi", [1, 2, 2, 3, 4, 4, 5, 5], "guesses, verified in parallel: the autoregressive text"),
 ]
-# Sequential and distinguishable without colour vision (each is also numbered); letters on them are dark or white.
+# Sequential and distinguishable without colour vision (each is also numbered); letters on them are
+# dark or white.
 COLOURS = ["#fde725", "#a0da39", "#4ac16d", "#1fa187", "#277f8e", "#365c8d", "#46327e", "#440154"]
 LEFT, TOP, WIDTH, HEIGHT, ROW = 150, 56, 74, 30, 54
 
@@ -31,12 +33,20 @@ def picture() -> str:
     """The drawing as SVG."""
     width, height = LEFT + WIDTH * len(WORDS) + 100, TOP + ROW * len(SYSTEMS) + 10
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        'font-family="system-ui, sans-serif" role="img" aria-labelledby="title">',
-        '<title id="title">In which step each word of a sentence is written: 8 steps word by word, 5 or 4 with HRT, '
-        "4 from both ends, 2 with two words at each end, 1 with a graph</title>",
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
+            f' width="{width}" height="{height}" font-family="system-ui, sans-serif" role="img"'
+            ' aria-labelledby="title">'
+        ),
+        (
+            '<title id="title">In which step each word of a sentence is written: 8 steps word by'
+            " word, 5 or 4 with HRT, 4 from both ends, 2 with two words at each end, 1 with a"
+            " graph</title>"
+        ),
         f'<rect width="{width}" height="{height}" rx="10" fill="#ffffff"/>',
-        text(LEFT, 30, "The step in which each word is written", fill="#1b1f24", font_weight="bold"),
+        text(
+            LEFT, 30, "The step in which each word is written", fill="#1b1f24", font_weight="bold"
+        ),
         text(width - 90, 30, "steps", fill="#1b1f24", font_weight="bold"),
     ]
     for row, (name, steps, remark) in enumerate(SYSTEMS):
@@ -44,12 +54,17 @@ def picture() -> str:
         parts.append(text(14, y + 20, name, fill="#1b1f24", font_weight="bold"))
         for place, (word, step) in enumerate(zip(WORDS, steps)):
             x, dark = LEFT + WIDTH * place, step > 3
-            parts.append(f'<rect x="{x}" y="{y}" width="{WIDTH - 5}" height="{HEIGHT}" rx="5" fill="{COLOURS[step - 1]}"/>')
+            parts.append(
+                f'<rect x="{x}" y="{y}" width="{WIDTH - 5}" height="{HEIGHT}" rx="5"'
+                f' fill="{COLOURS[step - 1]}"/>'
+            )
             letters = {"fill": "#ffffff" if dark else "#10131a", "text_anchor": "middle"}
             parts.append(text(x + (WIDTH - 5) / 2 - 5, y + 20, word, 14, **letters))
             parts.append(text(x + WIDTH - 14, y + 13, str(step), 10, **letters))
         parts.append(text(LEFT, y + 45, remark, 12, fill="#57606a"))
-        parts.append(text(width - 78, y + 21, str(max(steps)), 18, fill="#1b1f24", font_weight="bold"))
+        parts.append(
+            text(width - 78, y + 21, str(max(steps)), 18, fill="#1b1f24", font_weight="bold")
+        )
     return "\n".join([*parts, "</svg>", ""])
 
 

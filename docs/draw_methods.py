@@ -16,42 +16,71 @@ CELL, HEIGHT = 74, 30
 def page(width: int, height: int, title: str, parts: Sequence[str]) -> str:
     """A drawing with its title (for readers who do not see it) and a heading of arrows."""
     marker = (
-        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerUnits="userSpaceOnUse" markerWidth="11" markerHeight="11" orient="auto-start-reverse">'
-        f'<path d="M0 0L8 4L0 8z" fill="{SOFT}"/></marker></defs>'
+        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerUnits="userSpaceOnUse"'
+        ' markerWidth="11" markerHeight="11" orient="auto-start-reverse"><path d="M0 0L8 4L0 8z"'
+        f' fill="{SOFT}"/></marker></defs>'
     )
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'font-family="system-ui, sans-serif" role="img" aria-labelledby="title">\n<title id="title">{title}</title>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}"'
+        f' height="{height}" font-family="system-ui, sans-serif" role="img"'
+        f' aria-labelledby="title">\n<title id="title">{title}</title>'
     )
     return "\n".join(
-        [head, marker, f'<rect width="{width}" height="{height}" rx="10" fill="{PAPER}"/>', *parts, "</svg>", ""]
+        [
+            head,
+            marker,
+            f'<rect width="{width}" height="{height}" rx="10" fill="{PAPER}"/>',
+            *parts,
+            "</svg>",
+            "",
+        ]
     )
 
 
 def cell(
-    x: float, y: float, word: str, fill: str, number: str = "", *, border: str = "none", width: int = CELL - 5
+    x: float,
+    y: float,
+    word: str,
+    fill: str,
+    number: str = "",
+    *,
+    border: str = "none",
+    width: int = CELL - 5,
 ) -> List[str]:
-    """A word in its place; its step, if given, stands in the corner. Letters are white on dark colours."""
+    """A word in its place; its step, if given, stands in the corner. Letters are white on dark
+    colours."""
     light = "#ffffff" if fill in (*COLOURS[3:], BLUE) else "#10131a"
     parts = [
-        f'<rect x="{x:g}" y="{y:g}" width="{width}" height="{HEIGHT}" rx="5" fill="{fill}" stroke="{border}" stroke-width="2"/>'
+        f'<rect x="{x:g}" y="{y:g}" width="{width}" height="{HEIGHT}" rx="5" fill="{fill}"'
+        f' stroke="{border}" stroke-width="2"/>'
     ]
     middle = x + width / 2 - (5 if number else 0)
     parts.append(text(middle, y + 20, word, 14, fill=light, text_anchor="middle"))
-    return parts + ([text(x + width - 9, y + 13, number, 10, fill=light, text_anchor="middle")] if number else [])
+    return parts + (
+        [text(x + width - 9, y + 13, number, 10, fill=light, text_anchor="middle")]
+        if number
+        else []
+    )
 
 
 def arrow(*points: Tuple[float, float], colour: str = SOFT, dashed: bool = False) -> str:
     """A line through the points with a head at its end."""
     path = "M" + " L".join(f"{x:g} {y:g}" for x, y in points)
     dash = ' stroke-dasharray="4 3"' if dashed else ""
-    return f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.6" marker-end="url(#arrow)"{dash}/>'
+    return (
+        f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.6"'
+        f' marker-end="url(#arrow)"{dash}/>'
+    )
 
 
 def rows_of_steps(
-    title: str, heading: str, rows: Sequence[Tuple[str, Sequence[Tuple[str, str, str]]]], legend: Sequence[Tuple[str, str]]
+    title: str,
+    heading: str,
+    rows: Sequence[Tuple[str, Sequence[Tuple[str, str, str]]]],
+    legend: Sequence[Tuple[str, str]],
 ) -> str:
-    """One row a step: its name and, for each place of the sentence, word, colour and number (colour "" leaves the place empty)."""
+    """One row a step: its name and, for each place of the sentence, word, colour and number (colour
+    "" leaves the place empty)."""
     left, top, pitch = 110, 52, 40
     width, height = left + CELL * len(WORDS) + 16, top + pitch * len(rows) + 34
     parts = [text(14, 30, heading, fill=INK, font_weight="bold")]
@@ -63,13 +92,16 @@ def rows_of_steps(
             parts += (
                 cell(left + CELL * place, y, word, colour, step, border=border)
                 if colour
-                else [f'<circle cx="{left + CELL * place + 34}" cy="{y + 15}" r="2.5" fill="{LINE}"/>']
+                else [
+                    f'<circle cx="{left + CELL * place + 34}" cy="{y + 15}" r="2.5" fill="{LINE}"/>'
+                ]
             )
     x = left
     for colour, meaning in legend:
         border = RED if colour == PAPER else "none"
         parts.append(
-            f'<rect x="{x}" y="{height - 25}" width="14" height="14" rx="3" fill="{colour}" stroke="{border}" stroke-width="2"/>'
+            f'<rect x="{x}" y="{height - 25}" width="14" height="14" rx="3" fill="{colour}"'
+            f' stroke="{border}" stroke-width="2"/>'
         )
         parts.append(text(x + 20, height - 13, meaning, 12, fill=SOFT))
         x += 40 + round(6.3 * len(meaning))
@@ -80,8 +112,15 @@ def autoregressive() -> str:
     steps = []
     for step in range(1, 5):
         done = [(word, GREY, "") for word in WORDS[: step - 1]]
-        steps.append((f"step {step}", done + [(WORDS[step - 1], GREEN, "")] + [("", "", "")] * (len(WORDS) - step)))
-    steps.append((f"step {len(WORDS)}", [(word, GREY, "") for word in WORDS[:-1]] + [(WORDS[-1], GREEN, "")]))
+        steps.append(
+            (
+                f"step {step}",
+                done + [(WORDS[step - 1], GREEN, "")] + [("", "", "")] * (len(WORDS) - step),
+            )
+        )
+    steps.append(
+        (f"step {len(WORDS)}", [(word, GREY, "") for word in WORDS[:-1]] + [(WORDS[-1], GREEN, "")])
+    )
     return rows_of_steps(
         "Autoregressive decoding: one word a step; keys and values of earlier words are kept",
         "Autoregressive: one new word a step, what was computed before is kept",
@@ -94,15 +133,28 @@ def hrt() -> str:
     rows = []
     for step, place in enumerate((1, 3, 5, 7), start=1):
         cells = [
-            (WORDS[i], GREY, "") if i % 2 and i < place else (WORDS[i], GREEN, "") if i == place else empty
+            (
+                (WORDS[i], GREY, "")
+                if i % 2 and i < place
+                else (WORDS[i], GREEN, "")
+                if i == place
+                else empty
+            )
             for i in range(len(WORDS))
         ]
         rows.append((f"stage I, {step}", cells))
-    rows.append(("stage II", [(word, GREY, "") if i % 2 else (word, BLUE, "") for i, word in enumerate(WORDS)]))
+    rows.append(
+        (
+            "stage II",
+            [(word, GREY, "") if i % 2 else (word, BLUE, "") for i, word in enumerate(WORDS)],
+        )
+    )
     return rows_of_steps(
         "Hybrid-regressive decoding with K = 2: every second word from left to right in four steps, then the words between in one",
         "HRT, K = 2: every second word from left to right, then the others in one pass",
-        rows, [(GREY, "known"), (GREEN, "stage I: one word a step"), (BLUE, "stage II: all at once, seeing both sides")],
+        rows,
+        [(GREY, "known"), (GREEN, "stage I: one word a step"),
+         (BLUE, "stage II: all at once, seeing both sides")],
     )  # fmt: skip
 
 
@@ -115,42 +167,71 @@ def bidirectional() -> str:
             cells.append(
                 (word, GREEN, "")
                 if i == left
-                else (word, BLUE, "")
-                if i == right
-                else (word, GREY, "")
-                if i in known
-                else ("", "", "")
+                else (
+                    (word, BLUE, "")
+                    if i == right
+                    else (word, GREY, "")
+                    if i in known
+                    else ("", "", "")
+                )
             )
         known |= {left, right}
         rows.append((f"step {step}", cells))
     return rows_of_steps(
         "Bidirectional decoding: the first and the last word in step 1, the second and the last but one in step 2, and so on",
         "IBDecoder: from both ends at once; where the directions meet, the sentence ends",
-        rows, [(GREY, "known"), (GREEN, "from left to right"), (BLUE, "from right to left, and </s> at last")],
+        rows,
+        [(GREY, "known"), (GREEN, "from left to right"),
+         (BLUE, "from right to left, and </s> at last")],
     )  # fmt: skip
 
 
 def jacobi() -> str:
-    proved = [(0, 1, ["Ein", "."]), (1, 3, ["im"]), (3, 4, ["Mann", "."]), (4, 6, ["</s>"]), (6, 8, [])]
+    proved = [
+        (0, 1, ["Ein", "."]),
+        (1, 3, ["im"]),
+        (3, 4, ["Mann", "."]),
+        (4, 6, ["</s>"]),
+        (6, 8, []),
+    ]
     rows = []
     for number, (start, end, refused) in enumerate(proved, start=1):
-        cells = [(word, GREY, "") for word in WORDS[:start]] + [(word, GREEN, "") for word in WORDS[start:end]]
+        cells = [(word, GREY, "") for word in WORDS[:start]] + [
+            (word, GREEN, "") for word in WORDS[start:end]
+        ]
         cells += [(word, PAPER, "") for word in refused]
         rows.append((f"pass {number}", cells + [("", "", "")] * (len(WORDS) - len(cells))))
     return rows_of_steps(
         "Jacobi decoding with a window of three: each pass proves at least one word, often several; refused guesses are tried again",
         "Jacobi, window of 3: a pass checks guesses of the next words all at once",
-        rows, [(GREY, "proved before"), (GREEN, "proved in this pass"), (PAPER, "answer to a wrong guess: the next guess")],
+        rows,
+        [(GREY, "proved before"), (GREEN, "proved in this pass"),
+         (PAPER, "answer to a wrong guess: the next guess")],
     )  # fmt: skip
 
 
 def dag() -> str:
     words = ["<s>", "Ein", "Mann", "lächelnder", "Mann", "lächelt", ".", "</s>"]
-    links = [(0, 1, 1.0), (1, 2, 0.6), (1, 3, 0.4), (3, 4, 1.0), (2, 5, 1.0), (4, 6, 1.0), (5, 6, 1.0), (6, 7, 1.0)]
+    links = [
+        (0, 1, 1.0),
+        (1, 2, 0.6),
+        (1, 3, 0.4),
+        (3, 4, 1.0),
+        (2, 5, 1.0),
+        (4, 6, 1.0),
+        (5, 6, 1.0),
+        (6, 7, 1.0),
+    ]
     best = {(0, 1), (1, 2), (2, 5), (5, 6), (6, 7)}
     left, pitch, y = 18, 96, 128
     parts = [
-        text(left, 30, "DAG: one pass writes a graph; each path through it is a translation", fill=INK, font_weight="bold")
+        text(
+            left,
+            30,
+            "DAG: one pass writes a graph; each path through it is a translation",
+            fill=INK,
+            font_weight="bold",
+        )
     ]
     for tail, head, weight in links:
         x0, x1 = left + pitch * tail + 41, left + pitch * head + 41
@@ -158,8 +239,9 @@ def dag() -> str:
         colour, rise = (GREEN if chosen else LINE), 22 + 24 * (head - tail)
         base, peak = (y, y - rise) if chosen else (y + HEIGHT, y + HEIGHT + rise)
         parts.append(
-            f'<path d="M{x0 + 10:g} {base} Q{(x0 + x1) / 2:g} {peak} {x1 - 10:g} {base}" fill="none" stroke="{colour}" '
-            f'stroke-width="{1 + 3 * weight:g}" marker-end="url(#arrow)"/>'
+            f'<path d="M{x0 + 10:g} {base} Q{(x0 + x1) / 2:g} {peak} {x1 - 10:g} {base}"'
+            f' fill="none" stroke="{colour}" stroke-width="{1 + 3 * weight:g}"'
+            ' marker-end="url(#arrow)"/>'
         )
         if weight < 1.0:
             parts.append(
@@ -179,7 +261,8 @@ def dag() -> str:
         text(
             left,
             236,
-            "green: the best path, “Ein Mann lächelt .”; below: “Ein lächelnder Mann .”. Numbers: probabilities of links.",
+            "green: the best path, “Ein Mann lächelt .”; below: “Ein lächelnder Mann .”. Numbers:"
+            " probabilities of links.",
             12,
             fill=SOFT,
         )
@@ -193,23 +276,52 @@ def dag() -> str:
 
 
 def box(
-    x: float, y: float, width: int, name: str, lines: Sequence[str], fill: str = "#eef4fb", height: int = 0
+    x: float,
+    y: float,
+    width: int,
+    name: str,
+    lines: Sequence[str],
+    fill: str = "#eef4fb",
+    height: int = 0,
 ) -> List[str]:
     """A package or a stage: its name and what it is."""
     height = height or 28 + 17 * len(lines)
-    parts = [f'<rect x="{x:g}" y="{y:g}" width="{width}" height="{height}" rx="7" fill="{fill}" stroke="{LINE}"/>']
-    parts.append(text(x + width / 2, y + 20, name, 14, fill=INK, font_weight="bold", text_anchor="middle"))
+    parts = [
+        f'<rect x="{x:g}" y="{y:g}" width="{width}" height="{height}" rx="7" fill="{fill}"'
+        f' stroke="{LINE}"/>'
+    ]
+    parts.append(
+        text(x + width / 2, y + 20, name, 14, fill=INK, font_weight="bold", text_anchor="middle")
+    )
     return parts + [
-        text(x + width / 2, y + 38 + 17 * i, line, 12, fill=SOFT, text_anchor="middle") for i, line in enumerate(lines)
+        text(x + width / 2, y + 38 + 17 * i, line, 12, fill=SOFT, text_anchor="middle")
+        for i, line in enumerate(lines)
     ]
 
 
 def layers() -> str:
     families, warm, plain = "#e8f6ec", "#fdf6dd", "#eef4fb"
-    parts = [text(18, 30, "Packages and their imports: an arrow points to what is imported", fill=INK, font_weight="bold")]
+    parts = [
+        text(
+            18,
+            30,
+            "Packages and their imports: an arrow points to what is imported",
+            fill=INK,
+            font_weight="bold",
+        )
+    ]
     parts += box(170, 50, 360, "cli", ["verbs of fairseq-hrt: parse, call, print"], plain)
-    parts += box(170, 124, 360, "evaluation", ["quality, speed, tables, pictures, traces, tuning"], plain)
-    parts += box(170, 198, 360, "systems", ["fairseq's decoders, the runtime, CTranslate2: one interface"], plain)
+    parts += box(
+        170, 124, 360, "evaluation", ["quality, speed, tables, pictures, traces, tuning"], plain
+    )
+    parts += box(
+        170,
+        198,
+        360,
+        "systems",
+        ["fairseq's decoders, the runtime, CTranslate2: one interface"],
+        plain,
+    )
     parts += box(170, 272, 202, "bundles", ["format, translator, export"], plain)
     parts += box(390, 272, 140, "text", ["raw text ↔ subwords"], plain)
     parts.append(arrow((372, 294), (388, 294)))
@@ -218,7 +330,9 @@ def layers() -> str:
     for place, name in enumerate(["autoregressive", "hrt", "bidirectional", "dag", "jacobi"]):
         parts += box(18 + 134 * place, 366, 126, name, [], families, 34)
     parts += box(170, 434, 360, "task.py, decoding_task.py", ["base of the families' tasks"], plain)
-    parts += box(358, 508, 172, "training", ["two targets, losses,", "presets, random draws"], plain)
+    parts += box(
+        358, 508, 172, "training", ["two targets, losses,", "presets, random draws"], plain
+    )
     parts += box(170, 508, 172, "engine", ["PyTorch: cached steps", "and searches"], plain)
     parts += box(170, 599, 172, "runtime", ["native engine in C,", "NumPy only"], warm)
     parts += box(358, 599, 172, "ops", ["dynamic programs,", "PyTorch only"], plain)
@@ -227,7 +341,10 @@ def layers() -> str:
     parts += box(18, 599, 126, "compat", ["fairseq 0.12.2 on", "today's Python"], warm)
     for y0, y1 in ((95, 122), (169, 196), (243, 270)):
         parts.append(arrow((350, y0), (350, y1)))
-    parts += [arrow((350, 317), (350, 364), dashed=True), text(360, 346, "through fairseq's registries", 12, fill=SOFT)]
+    parts += [
+        arrow((350, 317), (350, 364), dashed=True),
+        text(360, 346, "through fairseq's registries", 12, fill=SOFT),
+    ]
     parts += [arrow((81 + 134 * place, 400), (270 + 40 * place, 432)) for place in range(5)]
     parts += [
         arrow((256, 479), (256, 506)),
@@ -238,7 +355,10 @@ def layers() -> str:
         arrow((168, 540), (146, 540)),
         arrow((81, 570), (81, 597)),
     ]
-    title = "Layers: cli, evaluation and server, systems, bundles, text, families, their task, engine, training, loading, ops, runtime, "
+    title = (
+        "Layers: cli, evaluation and server, systems, bundles, text, families, their task, engine,"
+        " training, loading, ops, runtime, "
+    )
     return page(734, 768, title + "decoding, compat", parts)
 
 
@@ -249,7 +369,13 @@ def sentence() -> str:
         text(18, 196, "Translating", fill=INK, font_weight="bold"),
     ]
 
-    def lane(y: int, stages: Sequence[Tuple[str, Sequence[str], str]], x: int = 18, width: int = 142, gap: int = 18) -> None:
+    def lane(
+        y: int,
+        stages: Sequence[Tuple[str, Sequence[str], str]],
+        x: int = 18,
+        width: int = 142,
+        gap: int = 18,
+    ) -> None:
         for place, (name, lines, colour) in enumerate(stages):
             here = x + (width + gap) * place
             parts.extend(box(here, y, width, name, lines, colour, 96))
@@ -269,16 +395,35 @@ def sentence() -> str:
     parts += box(206, 240, 120, "encoder, once", ["keys and values", "for the decoder"], plain, 62)
     parts += box(342, 240, 124, "generator.py", ["the family's loop"], green, 62)
     parts += box(482, 240, 130, "cached step", ["append, roll back,", "reorder"], plain, 62)
-    parts += [arrow((326, 271), (340, 271)), arrow((466, 263), (480, 263)), arrow((482, 280), (468, 280))]
-    parts += box(196, 330, 426, "native runtime (C)", ["the same loops on the int8 or float32 weights of a bundle"], warm)
+    parts += [
+        arrow((326, 271), (340, 271)),
+        arrow((466, 263), (480, 263)),
+        arrow((482, 280), (468, 280)),
+    ]
+    parts += box(
+        196,
+        330,
+        426,
+        "native runtime (C)",
+        ["the same loops on the int8 or float32 weights of a bundle"],
+        warm,
+    )
     parts += [arrow((160, 260), (194, 260)), arrow((622, 260), (656, 260))]
-    parts += [arrow((178, 260), (178, 352), (194, 352)), arrow((622, 352), (640, 352), (640, 268), (656, 268))]
-    return page(818, 392, "The way of a sentence through training, and through translation with either engine", parts)
+    parts += [
+        arrow((178, 260), (178, 352), (194, 352)),
+        arrow((622, 352), (640, 352), (640, 268), (656, 268)),
+    ]
+    return page(
+        818,
+        392,
+        "The way of a sentence through training, and through translation with either engine",
+        parts,
+    )
 
 
 PICTURES: Dict[str, Callable[[], str]] = {
-    "autoregressive": autoregressive, "hrt": hrt, "bidirectional": bidirectional, "dag": dag, "jacobi": jacobi,
-    "layers": layers, "sentence": sentence,
+    "autoregressive": autoregressive, "hrt": hrt, "bidirectional": bidirectional, "dag": dag,
+    "jacobi": jacobi, "layers": layers, "sentence": sentence,
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """fairseq_hrt: fast *and* right machine translation as a plugin for stock fairseq 0.12.2.
 
-Importing the package repairs what a newer Python, NumPy or PyTorch broke in fairseq (:mod:`.compat`) and registers the
-tasks, models and criterions of its families; ``--user-dir fairseq_hrt`` does just that. Both happen when fairseq is imported, or
-at once where it is already: without it the package costs a few milliseconds and loads neither PyTorch nor NumPy.
+Importing the package repairs what a newer Python, NumPy or PyTorch broke in fairseq
+(:mod:`.compat`) and registers the tasks, models and criterions of its families;
+``--user-dir fairseq_hrt`` does just that. Both happen when fairseq is imported, or at once where it
+is already: without it the package costs a few milliseconds and loads neither PyTorch nor NumPy.
 """
 
 import importlib
@@ -48,9 +49,11 @@ def from_pretrained(
 
 
 def _require_one_copy(repairs: Path, own: Path) -> None:
-    """Refuses to run with the repairs of another copy of this package than the one that is being imported.
+    """Refuses to run with the repairs of another copy of this package than the one that is being
+    imported.
 
-    The environment's start-up line loads the repairs of the installed copy; ``--user-dir`` may name another one.
+    The environment's start-up line loads the repairs of the installed copy; ``--user-dir`` may name
+    another one.
 
     Args:
         repairs: folder of the :mod:`.compat` that is loaded.
@@ -62,16 +65,24 @@ def _require_one_copy(repairs: Path, own: Path) -> None:
     if repairs == own:
         return
     if not repairs.is_dir():
-        raise ImportError(f"fairseq_hrt has been moved while it was running: {repairs} is gone; start again")
+        raise ImportError(
+            f"fairseq_hrt has been moved while it was running: {repairs} is gone; start again"
+        )
     # The same release twice does no harm: a clone beside what was installed from it.
-    sources = [{path.name: path.read_bytes() for path in folder.glob("*.py")} for folder in (repairs, own)]
+    sources = [
+        {path.name: path.read_bytes() for path in folder.glob("*.py")} for folder in (repairs, own)
+    ]
     if sources[0] != sources[1]:
         raise ImportError(
-            f"two different copies of fairseq_hrt: the repairs of fairseq come from {repairs.parent}, which is installed, the rest from "
-            f'{own.parent}; give --user-dir "$(fairseq-hrt --user-dir)", or install the other copy: pip install -e {own.parent.parent}'
+            "two different copies of fairseq_hrt: the repairs of fairseq come from"
+            f" {repairs.parent}, which is installed, the rest from "
+            f'{own.parent}; give --user-dir "$(fairseq-hrt --user-dir)", or install the other copy:'
+            f" pip install -e {own.parent.parent}"
         )
 
 
-_require_one_copy(Path(compat.__file__).resolve().parent, Path(__file__).resolve().parent / "compat")
+_require_one_copy(
+    Path(compat.__file__).resolve().parent, Path(__file__).resolve().parent / "compat"
+)
 compat.install()
 registration.install()

@@ -1,11 +1,12 @@
 """``fairseq-hrt``, also ``python -m fairseq_hrt``: the tools of this package, one verb each.
 
-Without a verb it reports what this installation is, what is wrong with it, and how to fix it. ``--user-dir`` prints the path for
-fairseq's ``--user-dir`` and nothing else::
+Without a verb it reports what this installation is, what is wrong with it, and how to fix it.
+``--user-dir`` prints the path for fairseq's ``--user-dir`` and nothing else::
 
     fairseq-train data --user-dir "$(fairseq-hrt --user-dir)" --task translation_hrt ...
 
-``--options`` explains every option that the package adds to fairseq's commands. The exit status is 1 if something is wrong.
+``--options`` explains every option that the package adds to fairseq's commands. The exit status is
+1 if something is wrong.
 """
 
 import argparse
@@ -40,7 +41,8 @@ SAID_AS_VERBS = {"help": "--help", "version": "--version"}
 
 
 class LaterParser(argparse.ArgumentParser):
-    """Stands for a verb's parser, which is made when the verb is chosen: every other verb's imports are saved."""
+    """Stands for a verb's parser, which is made when the verb is chosen: every other verb's imports
+    are saved."""
 
     def parse_known_args(  # type: ignore[override]
         self, args: Optional[Sequence[str]] = None, namespace: Optional[argparse.Namespace] = None
@@ -51,22 +53,36 @@ class LaterParser(argparse.ArgumentParser):
         return namespace, []
 
 
-def build_parser(verb_parser: Callable[..., argparse.ArgumentParser] = LaterParser) -> argparse.ArgumentParser:
+def build_parser(
+    verb_parser: Callable[..., argparse.ArgumentParser] = LaterParser,
+) -> argparse.ArgumentParser:
     """The parser of the whole command line.
 
     Args:
-        verb_parser: makes the parser of one verb from its name in ``prog`` and further arguments of ``ArgumentParser``.
+        verb_parser: makes the parser of one verb from its name in ``prog`` and further arguments of
+            ``ArgumentParser``.
     """
     parser = argparse.ArgumentParser(
         prog="fairseq-hrt",
-        description="Tools of fairseq_hrt. Each verb explains itself: fairseq-hrt help VERB, or fairseq-hrt VERB --help",
+        description=(
+            "Tools of fairseq_hrt. Each verb explains itself: fairseq-hrt help VERB, or fairseq-hrt"
+            " VERB --help"
+        ),
         formatter_class=HelpFormatter,
     )
     parser.add_argument("-V", "--version", action="version", version=f"fairseq_hrt {__version__}")
-    parser.add_argument("--user-dir", action="store_true", help="print the path for fairseq's --user-dir and stop")
-    parser.add_argument("--options", action="store_true", help="explain the options added to fairseq's commands and stop")
+    parser.add_argument(
+        "--user-dir", action="store_true", help="print the path for fairseq's --user-dir and stop"
+    )
+    parser.add_argument(
+        "--options",
+        action="store_true",
+        help="explain the options added to fairseq's commands and stop",
+    )
     parser.set_defaults(verb="doctor", rest=[])
-    verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", parser_class=verb_parser)  # type: ignore[call-overload]  # argparse only calls it
+    verbs = parser.add_subparsers(
+        title="verbs", dest="verb", metavar="VERB", parser_class=verb_parser
+    )  # type: ignore[call-overload]  # argparse only calls it
     for name, text in VERBS.items():
         verbs.add_parser(name, help=text, add_help=False)
     return parser
@@ -97,7 +113,12 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
                 write_output(option_help() + "\n")
         return 0
     try:
-        return importlib.import_module(f".cli.{module_of(chosen.verb or 'doctor')}", __package__).main(chosen.rest) or 0
+        return (
+            importlib.import_module(f".cli.{module_of(chosen.verb or 'doctor')}", __package__).main(
+                chosen.rest
+            )
+            or 0
+        )
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == __package__:
             raise

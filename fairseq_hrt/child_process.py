@@ -1,6 +1,8 @@
-"""Runs a Python module in a process of its own that ends when this one does, even when this one is killed.
+"""Runs a Python module in a process of its own that ends when this one does, even when this one is
+killed.
 
-What a killed process has started goes on otherwise, and writes into folders that the next run cleans up and fills.
+What a killed process has started goes on otherwise, and writes into folders that the next run
+cleans up and fills.
 """
 
 import os
@@ -11,15 +13,21 @@ import sys
 from threading import Thread
 from typing import List, Sequence
 
-# "python -c" looks for modules in the current folder first: nothing that could lie there is imported before the path is set.
-_PROGRAM = "import sys; sys.path[:] = {path!r}; from fairseq_hrt.child_process import run_in_child; run_in_child()"
+# "python -c" looks for modules in the current folder first: nothing that could lie there is
+# imported before the path is set.
+_PROGRAM = (
+    "import sys; sys.path[:] = {path!r}; from fairseq_hrt.child_process import run_in_child;"
+    " run_in_child()"
+)
 _POSIX = hasattr(os, "killpg")
 
 
 def run_module(module: str, arguments: Sequence[str]) -> "subprocess.CompletedProcess[str]":
-    """Like ``python -m module arguments``, with no input, and modules found where this process finds them.
+    """Like ``python -m module arguments``, with no input, and modules found where this process
+    finds them.
 
-    An exception ends the child (Ctrl-C among them), and on POSIX systems what the child has started too.
+    An exception ends the child (Ctrl-C among them), and on POSIX systems what the child has started
+    too.
 
     Returns:
         Exit status and what it wrote, once it has ended.
@@ -27,11 +35,13 @@ def run_module(module: str, arguments: Sequence[str]) -> "subprocess.CompletedPr
     # Python passes over entries that are no text.
     path: List[str] = [entry for entry in sys.path if isinstance(entry, str)]
     command = [sys.executable, "-c", _PROGRAM.format(path=path), module, *arguments]
-    # The child waits for the end of a stream that nobody but this process can write: the system closes it in any case.
+    # The child waits for the end of a stream that nobody but this process can write: the system
+    # closes it in any case.
     watched, held = os.pipe()
     try:
         with subprocess.Popen(
-            command, stdin=watched, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=_POSIX
+            command, stdin=watched, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            errors="replace", start_new_session=_POSIX
         ) as child:  # fmt: skip
             try:
                 output, error = child.communicate()
@@ -45,7 +55,8 @@ def run_module(module: str, arguments: Sequence[str]) -> "subprocess.CompletedPr
 
 
 def _kill(child: "subprocess.Popen[str]") -> None:
-    # A child that has ended and was not asked about keeps its number; one that was asked about has none any more.
+    # A child that has ended and was not asked about keeps its number; one that was asked about has
+    # none any more.
     if child.returncode is None and _POSIX:
         os.killpg(child.pid, signal.SIGKILL)
     else:

@@ -1,4 +1,5 @@
-"""What an option needs to have an effect: conditions on the values of other options. Standard library only."""
+"""What an option needs to have an effect: conditions on the values of other options. Standard
+library only."""
 
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Tuple
@@ -24,8 +25,11 @@ class Condition:
     test: Callable[..., bool]
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether it does; where a value is not known (the beam of a later decoding, in training) nothing speaks against it."""
-        return any(name not in values for name in self.reads) or self.test(*(values[name] for name in self.reads))
+        """Whether it does; where a value is not known (the beam of a later decoding, in training)
+        nothing speaks against it."""
+        return any(name not in values for name in self.reads) or self.test(
+            *(values[name] for name in self.reads)
+        )
 
     def __and__(self, other: "Condition") -> "Condition":
         count = len(self.reads)
@@ -38,7 +42,9 @@ class Condition:
 
 def chosen(name: str, *choices: str) -> Condition:
     """An option has one of these values."""
-    return Condition(f"{flag(name)} {' or '.join(choices)}", (name,), lambda value: str(value) in choices)
+    return Condition(
+        f"{flag(name)} {' or '.join(choices)}", (name,), lambda value: str(value) in choices
+    )
 
 
 def given(name: str) -> Condition:
@@ -48,7 +54,9 @@ def given(name: str) -> Condition:
 
 def other_than(name: str, value: Any) -> Condition:
     """An option has another value."""
-    return Condition(f"{flag(name)} other than {value}", (name,), lambda found: not same(found, value))
+    return Condition(
+        f"{flag(name)} other than {value}", (name,), lambda found: not same(found, value)
+    )
 
 
 def at_least(name: str, least: int) -> Condition:
@@ -66,15 +74,25 @@ def same(value: Any, other: Any) -> bool:
 IN_CHUNKS = other_than("hrt_decode_chunk", "1")
 SUPPRESSING = chosen("dag_decode_strategy", "lookahead", "sample")
 WITH_CANDIDATES = Condition(
-    "--dag-decode-strategy sample, or lookahead with --dag-no-repeat-consecutive or --no-repeat-ngram-size",
+    "--dag-decode-strategy sample, or lookahead with --dag-no-repeat-consecutive or"
+    " --no-repeat-ngram-size",
     ("dag_decode_strategy", "dag_no_repeat_consecutive", "no_repeat_ngram_size"),
-    lambda strategy, *sizes: str(strategy) == "sample" or (str(strategy) == "lookahead" and any(sizes)),
+    lambda strategy, *sizes: (
+        str(strategy) == "sample" or (str(strategy) == "lookahead" and any(sizes))
+    ),
 )
 MERGING = Condition(
     "--dag-decode-strategy lookahead, viterbi or joint-viterbi, and without --dag-keep-repeats, "
     "--dag-no-repeat-consecutive and --no-repeat-ngram-size",
-    ("dag_decode_strategy", "dag_keep_repeats", "dag_no_repeat_consecutive", "no_repeat_ngram_size"),
-    lambda strategy, keeps, *sizes: str(strategy) in ("lookahead", "viterbi", "joint-viterbi") and not (keeps or any(sizes)),
+    (
+        "dag_decode_strategy",
+        "dag_keep_repeats",
+        "dag_no_repeat_consecutive",
+        "no_repeat_ngram_size",
+    ),
+    lambda strategy, keeps, *sizes: (
+        str(strategy) in ("lookahead", "viterbi", "joint-viterbi") and not (keeps or any(sizes))
+    ),
 )
 FRONTIER = chosen("jacobi_mode", "frontier")
 NORMALISED = Condition("scores divided by lengths: remove --unnormalized", ("normalize",), bool)

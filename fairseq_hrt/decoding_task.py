@@ -1,4 +1,5 @@
-"""What every task of ours does to decode: options, the engine, the model that chooses among translations."""
+"""What every task of ours does to decode: options, the engine, the model that chooses among
+translations."""
 
 import logging
 import weakref
@@ -72,7 +73,8 @@ class DecodingTask(TranslationTask):
                 raise ValueError(self._other_family(type(model).__name__))
 
     def require_family_name(self, cfg: Any) -> None:
-        """Raises ValueError for the configuration of a model of another family, before anything of it is built."""
+        """Raises ValueError for the configuration of a model of another family, before anything of
+        it is built."""
         name = architecture_name(cfg)
         model = ARCH_MODEL_REGISTRY.get(name) if isinstance(name, str) else None
         own = self.record.model
@@ -82,8 +84,8 @@ class DecodingTask(TranslationTask):
     def _other_family(self, model: str) -> str:
         own = self.record.model
         return (
-            f"the model is a {model}, not a {own}: train with --arch {own} (fine-tune with --finetune-from-model), or "
-            "decode this one with --task translation_autoregressive"
+            f"the model is a {model}, not a {own}: train with --arch {own} (fine-tune with"
+            " --finetune-from-model), or decode this one with --task translation_autoregressive"
         )
 
     def require_left_to_right(self, models: Sequence[FairseqEncoderDecoderModel]) -> None:
@@ -92,15 +94,21 @@ class DecodingTask(TranslationTask):
             task = getattr(model.decoder, "only_task", None)
             if task is not None:
                 raise ValueError(
-                    f"a {type(model).__name__} does not write word by word from left to right: decode it with --task {task}"
+                    f"a {type(model).__name__} does not write word by word from left to right:"
+                    f" decode it with --task {task}"
                 )
 
-    def make_generator(self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions) -> EngineGenerator:
+    def make_generator(
+        self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
+    ) -> EngineGenerator:
         """The family's generator."""
         raise NotImplementedError
 
-    def make_scorer(self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions) -> Any:
-        """What scores given translations (``--score-reference``); fairseq's own scorer where nothing else is defined."""
+    def make_scorer(
+        self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions
+    ) -> Any:
+        """What scores given translations (``--score-reference``); fairseq's own scorer where
+        nothing else is defined."""
         return super().build_generator(models, args)
 
     def build_generator(
@@ -121,17 +129,20 @@ class DecodingTask(TranslationTask):
             self.require_family(models)
             if options.forced_start is not None:
                 raise ValueError(
-                    f"--forced-start {options.forced_start} with --score-reference: references begin as they do; leave it out"
+                    f"--forced-start {options.forced_start} with --score-reference: references"
+                    " begin as they do; leave it out"
                 )
             logger.info("rating the references with PyTorch (--score-reference)")
             return self.make_scorer(models, args, options)
         if seq_gen_cls is not None or prefix_allowed_tokens_fn is not None:
             raise ValueError(
-                f"{type(self).__name__} brings its own search: another generator class or allowed-token function "
-                "cannot be used; use --task translation for it"
+                f"{type(self).__name__} brings its own search: another generator class or"
+                " allowed-token function cannot be used; use --task translation for it"
             )
         if (extra_gen_cls_kwargs or {}).get("lm_model") is not None:
-            raise ValueError("--lm-path: not supported by this decoder; use --task translation for it")
+            raise ValueError(
+                "--lm-path: not supported by this decoder; use --task translation for it"
+            )
         return self.generator_for(models, self._in_effect(options, args))
 
     def generator_for(
@@ -143,7 +154,10 @@ class DecodingTask(TranslationTask):
             ValueError: an option is not supported; the message names it.
         """
         self.require_family(models)
-        self._source_positions, self._choosing_positions = [model.max_positions()[0] for model in models], []
+        self._source_positions, self._choosing_positions = (
+            [model.max_positions()[0] for model in models],
+            [],
+        )
         if options.engine != "torch":
             try:
                 return self._native_generator(models, options)
@@ -154,7 +168,9 @@ class DecodingTask(TranslationTask):
                     logger.info("decoding with PyTorch: %s", reason)
         return self._torch_generator(models, options)
 
-    def _native_generator(self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions) -> PackedGenerator:
+    def _native_generator(
+        self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
+    ) -> PackedGenerator:
         """The native engine behind fairseq's contract.
 
         Raises:
@@ -174,7 +190,9 @@ class DecodingTask(TranslationTask):
             logger.info("decoding with the native engine: %s", generator.describe())
         return generator
 
-    def _torch_generator(self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions) -> EngineGenerator:
+    def _torch_generator(
+        self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
+    ) -> EngineGenerator:
         generator = self.make_generator(models, options)
         self._add_rescorer(generator, models, options)
         return generator
@@ -198,7 +216,8 @@ class DecodingTask(TranslationTask):
             generator.forget_weights()
 
     def _in_effect(self, options: DecodingOptions, args: Any) -> DecodingOptions:
-        """The options, with what those without effect amount to, which ``args`` gets, too, for what commands print.
+        """The options, with what those without effect amount to, which ``args`` gets, too, for what
+        commands print.
 
         Raises:
             ValueError: one has no effect.
@@ -217,7 +236,11 @@ class DecodingTask(TranslationTask):
         return replace(options, **effective)
 
     def make_rescorer(
-        self, counters: GenerationCounters, options: DecodingOptions, *, like: FairseqEncoderDecoderModel
+        self,
+        counters: GenerationCounters,
+        options: DecodingOptions,
+        *,
+        like: FairseqEncoderDecoderModel,
     ) -> Rescorer:
         """What ranks translations by ``--rescore-path``.
 
@@ -227,7 +250,8 @@ class DecodingTask(TranslationTask):
 
         Raises:
             OSError: a file is missing or unreadable.
-            ValueError: a model that does not write from left to right, or one with other dictionaries.
+            ValueError: a model that does not write from left to right, or one with other
+                dictionaries.
         """
         try:
             judge = ModelScorer(self.choosing_models(), self.target_dictionary, counters, like=like)
@@ -254,8 +278,8 @@ class DecodingTask(TranslationTask):
         def choose(config: Any) -> Dict[str, Any]:
             if config._name not in LEFT_TO_RIGHT:
                 raise ValueError(
-                    f"--rescore-path {path}: the checkpoint belongs to the task {config._name}; give an autoregressive model, "
-                    f"which belongs to {' or '.join(LEFT_TO_RIGHT)}"
+                    f"--rescore-path {path}: the checkpoint belongs to the task {config._name};"
+                    f" give an autoregressive model, which belongs to {' or '.join(LEFT_TO_RIGHT)}"
                 )
             return {}
 
@@ -278,7 +302,8 @@ class DecodingTask(TranslationTask):
     def get_interactive_tokens_and_lengths(
         self, lines: Sequence[str], encode_fn: Callable[[str], str]
     ) -> Tuple[List[Tensor], List[int]]:
-        """Lines of ``fairseq-interactive`` as source ids; with ``--truncate-source`` cut as the training data are.
+        """Lines of ``fairseq-interactive`` as source ids; with ``--truncate-source`` cut as the
+        training data are.
 
         fairseq truncates data sets only, and stops at the first long line that it reads.
 

@@ -1,10 +1,12 @@
-"""What pip has installed of this package, and how to install what is missing. Standard library only."""
+"""What pip has installed of this package, and how to install what is missing. Standard library
+only."""
 
 import shlex
 from importlib import metadata
 from typing import List, Optional
 
-# The distributions that hold this package: the plugin, and the one for machines that only translate.
+# The distributions that hold this package: the plugin, and the one for machines that only
+# translate.
 PLUGIN, TRANSLATION_ONLY = "fairseq_hrt", "fairseq_hrt_translate"
 
 
@@ -27,16 +29,25 @@ def install_command(extra: str) -> str:
     for name in (PLUGIN, TRANSLATION_ONLY):
         if version_of(name) is not None:
             lines = metadata.requires(name) or []
-            found = found or [line.partition(";")[0].strip() for line in lines if f'extra == "{extra}"' in line]
-    return f"pip install {' '.join(map(shlex.quote, found))}" if found else f"install the extra {extra} of {PLUGIN}"
+            found = found or [
+                line.partition(";")[0].strip() for line in lines if f'extra == "{extra}"' in line
+            ]
+    return (
+        f"pip install {' '.join(map(shlex.quote, found))}"
+        if found
+        else f"install the extra {extra} of {PLUGIN}"
+    )
 
 
 def not_installed(module: Optional[str], command: str) -> str:
     """Why a command cannot run without a module, and what to do: one line."""
     missing = (module or "a module").partition(".")[0]
     if not only_translates():
-        return f"{command} needs {missing}, which is not installed: fairseq-hrt doctor names the fix"
+        return (
+            f"{command} needs {missing}, which is not installed: fairseq-hrt doctor names the fix"
+        )
     return (
-        f"{command} needs {missing}, which an installation that only translates does not have: "
-        f"install the plugin, {PLUGIN}, in an environment of its own, as its README.md says (Install)"
+        f"{command} needs {missing}, which an installation that only translates does not have:"
+        f" install the plugin, {PLUGIN}, in an environment of its own, as its README.md says"
+        " (Install)"
     )

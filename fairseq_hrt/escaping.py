@@ -8,19 +8,23 @@ from .compat.display import shown
 
 __all__ = ["code_in_markdown", "in_markdown", "json_in_script", "printable", "shown"]
 
-# What can begin something in Markdown or HTML within a line: markup, tables, mentions, mathematics, and bare addresses.
+# What can begin something in Markdown or HTML within a line: markup, tables, mentions, mathematics,
+# and bare addresses.
 _MARKS = re.compile(r"([\\`*|<>&~$@]|(?<!\w)_|_(?!\w)|\](?=[(\[:])|://|(?<=www)\.)", re.I)
-# Signs that are not seen but change how what follows is shown: controls, and those that turn the direction of writing.
+# Signs that are not seen but change how what follows is shown: controls, and those that turn the
+# direction of writing.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
-    """A text for a terminal: control characters, which could repaint it, as ``\\x1b`` and the like."""
+    """A text for a terminal: control characters, which could repaint it, as ``\\x1b`` and the
+    like."""
     return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def json_in_script(document: Any) -> str:
-    """JSON for the inside of an HTML ``<script>``: no ``</script>``, ``<!--`` or ``<script`` can stand in it."""
+    """JSON for the inside of an HTML ``<script>``: no ``</script>``, ``<!--`` or ``<script`` can
+    stand in it."""
     text = json.dumps(document, ensure_ascii=False)
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
@@ -28,7 +32,8 @@ def json_in_script(document: Any) -> str:
 
 
 def in_markdown(value: object) -> str:
-    """A text within a line or table cell of Markdown: neither links, images, HTML nor further cells come of it."""
+    """A text within a line or table cell of Markdown: neither links, images, HTML nor further cells
+    come of it."""
     text = printable(" ".join(str(value).split()))
     return _MARKS.sub(lambda match: "".join(f"&#{ord(sign)};" for sign in match[1]), text)
 

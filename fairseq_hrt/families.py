@@ -1,4 +1,5 @@
-"""Every family once: its names, and what its models can do. Nothing else lists families. Standard library only."""
+"""Every family once: its names, and what its models can do. Nothing else lists families. Standard
+library only."""
 
 from dataclasses import dataclass, field
 from typing import Dict, Mapping, Optional, Tuple
@@ -15,7 +16,8 @@ class Family:
         losses: criterions that the model is trained with; empty: any.
         tasks: further tasks whose checkpoints it decodes.
         decodes: the family whose models it decodes, if that is not itself.
-        left_to_right: whether its models can write word by word, and so rank, align and continue translations.
+        left_to_right: whether its models can write word by word, and so rank, align and continue
+            translations.
         several: whether it finds several translations of a sentence.
         graphs: whether its translations are paths of graphs.
         default: options that its task sets.
@@ -79,7 +81,9 @@ NAMES: Tuple[str, ...] = tuple(family.name for family in FAMILIES)
 MODEL_FAMILIES: Tuple[str, ...] = tuple(family.name for family in FAMILIES if not family.decodes)
 # Tasks of models that can write word by word.
 LEFT_TO_RIGHT: Tuple[str, ...] = tuple(
-    dict.fromkeys(task for family in FAMILIES if family.left_to_right for task in (*family.tasks, family.task))
+    dict.fromkeys(
+        task for family in FAMILIES if family.left_to_right for task in (*family.tasks, family.task)
+    )
 )
 _BY_TASK: Dict[str, Family] = {
     **{task: family for family in reversed(FAMILIES) for task in family.tasks},
@@ -96,4 +100,6 @@ def tasks_for(models: str) -> Tuple[str, ...]:
     """The tasks that decode the models of a family, its own first."""
     found = [family for family in FAMILIES if models in (family.name, family.decodes)]
     own = [family.task for family in found]
-    return tuple(dict.fromkeys([own[0], *(task for family in found for task in family.tasks), *own[1:]]))
+    return tuple(
+        dict.fromkeys([own[0], *(task for family in found for task in family.tasks), *own[1:]])
+    )

@@ -1,9 +1,11 @@
-"""Files that appear whole or not at all, and whatever else a command line may give in their place: links, devices, pipes, gzip.
+"""Files that appear whole or not at all, and whatever else a command line may give in their place:
+links, devices, pipes, gzip.
 
-A regular file is written under a name of its own beside the target and takes its place when it is complete; through a link it
-takes the place of what the link leads to. Everything else (a device, a named pipe, ``-``, ``/dev/fd/63`` of a process
-substitution) is written through. Names of unfinished files are unique, so that processes never share one; each is locked by its
-writer, so that what a killed process left behind can be told from what another is still writing.
+A regular file is written under a name of its own beside the target and takes its place when it is
+complete; through a link it takes the place of what the link leads to. Everything else (a device, a
+named pipe, ``-``, ``/dev/fd/63`` of a process substitution) is written through. Names of unfinished
+files are unique, so that processes never share one; each is locked by its writer, so that what a
+killed process left behind can be told from what another is still writing.
 """
 
 import errno
@@ -23,7 +25,9 @@ from typing import Any, BinaryIO, Iterable, Iterator, Optional, Tuple, Union, ca
 
 try:
     import fcntl
-except ImportError:  # Windows: nothing is locked there, and what a killed process leaves behind stays.
+except (
+    ImportError
+):  # Windows: nothing is locked there, and what a killed process leaves behind stays.
     fcntl = None  # type: ignore[assignment]
 
 STANDARD = "-"
@@ -37,13 +41,15 @@ _STREAMS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 
 
 def descriptor_of(path: Union[str, Path]) -> Optional[int]:
-    """The number of this process's open file that ``/dev/fd/N``, ``/dev/stdout`` or a link to one of them stands for; else None."""
+    """The number of this process's open file that ``/dev/fd/N``, ``/dev/stdout`` or a link to one
+    of them stands for; else None."""
     name = os.fspath(path)
     for _ in range(40):
         name = os.path.abspath(name)
         found = _DESCRIPTOR.fullmatch(name)
         if found and not (
-            found[0].startswith("/proc/") and found[0].split("/")[2] not in ("self", "thread-self", str(os.getpid()))
+            found[0].startswith("/proc/")
+            and found[0].split("/")[2] not in ("self", "thread-self", str(os.getpid()))
         ):
             return int(found[1])
         if name in _STREAMS:
@@ -56,7 +62,8 @@ def descriptor_of(path: Union[str, Path]) -> Optional[int]:
 
 
 def is_stream(path: Optional[Path]) -> bool:
-    """Whether writing goes through it instead of replacing it: ``-``, None, an open file's number, a device, a pipe."""
+    """Whether writing goes through it instead of replacing it: ``-``, None, an open file's number,
+    a device, a pipe."""
     if path is None or os.fspath(path) == STANDARD or descriptor_of(path) is not None:
         return True
     try:
@@ -67,7 +74,8 @@ def is_stream(path: Optional[Path]) -> bool:
 
 
 def content_hash(paths: Iterable[Path]) -> str:
-    """SHA-256 (hexadecimal) of the contents of files, in the given order; their names do not matter."""
+    """SHA-256 (hexadecimal) of the contents of files, in the given order; their names do not
+    matter."""
     total = hashlib.sha256()
     for path in paths:
         own = hashlib.sha256()
@@ -111,7 +119,8 @@ def standard_input() -> BinaryIO:
 
 @contextmanager
 def reading(path: Optional[Path]) -> Iterator[BinaryIO]:
-    """Opens a file, ``-`` or None (the standard input), a device or a pipe; gzip is known by its first two bytes.
+    """Opens a file, ``-`` or None (the standard input), a device or a pipe; gzip is known by its
+    first two bytes.
 
     Raises:
         ValueError: the standard input is meant and closed.
@@ -127,11 +136,14 @@ def reading(path: Optional[Path]) -> Iterator[BinaryIO]:
 
 def _decompressed(source: BinaryIO) -> BinaryIO:
     head = source.read(1)
-    # A pipe may bring its first two bytes one by one; text needs no second byte before its first line is read.
+    # A pipe may bring its first two bytes one by one; text needs no second byte before its first
+    # line is read.
     if head == b"\x1f":
         head += source.read(1)
     stream = cast(BinaryIO, io.BufferedReader(_Prefixed(head, source)))
-    return cast(BinaryIO, gzip.GzipFile(fileobj=stream, mode="rb")) if head == b"\x1f\x8b" else stream
+    return (
+        cast(BinaryIO, gzip.GzipFile(fileobj=stream, mode="rb")) if head == b"\x1f\x8b" else stream
+    )
 
 
 def raw_lines(source: BinaryIO, name: str) -> Iterator[bytes]:
@@ -177,7 +189,8 @@ def _standard_output() -> BinaryIO:
 
 @contextmanager
 def writing(path: Optional[Path]) -> Iterator[BinaryIO]:
-    """Opens an output: a file that appears when the block ends without an error, or what :func:`is_stream` names.
+    """Opens an output: a file that appears when the block ends without an error, or what
+    :func:`is_stream` names.
 
     Raises:
         ValueError: the standard output is meant and closed.
@@ -211,18 +224,22 @@ def _close(stream: Any) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file beside ``path`` that takes its place when the block ends; an error leaves what was there before.
+    """A file beside ``path`` that takes its place when the block ends; an error leaves what was
+    there before.
 
     It keeps the mode (and where that is allowed the owner) of the file it replaces.
 
     Raises:
-        OSError: it cannot be written, or is a device or pipe, which a file must not replace; the error names ``path``.
+        OSError: it cannot be written, or is a device or pipe, which a file must not replace; the
+            error names ``path``.
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if target.exists() and not target.is_file():
-        raise FileExistsError(errno.EEXIST, "a device or pipe, which a file must not replace", str(path))
+        raise FileExistsError(
+            errno.EEXIST, "a device or pipe, which a file must not replace", str(path)
+        )
     partial, descriptor = _create(target, folder=False)
     stream = io.BufferedWriter(_NamedFile(descriptor, str(path)))
     try:
@@ -249,7 +266,10 @@ def publish(descriptor: int, partial: Path, target: Path) -> None:
         if target.exists():
             known = target.stat()
             os.chmod(partial, stat.S_IMODE(known.st_mode))
-            if hasattr(os, "chown") and (known.st_uid, known.st_gid) != (os.geteuid(), os.getegid()):
+            if hasattr(os, "chown") and (known.st_uid, known.st_gid) != (
+                os.geteuid(),
+                os.getegid(),
+            ):
                 with suppress(PermissionError):
                     os.chown(partial, known.st_uid, known.st_gid)
         os.replace(partial, target)
@@ -265,22 +285,24 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_new(path: Path, text: str) -> bool:
-    """Like :func:`write_text`, but leaves a file that is there; whether this call made it. Of several processes only one does, where the
-    file system has links."""
+    """Like :func:`write_text`, but leaves a file that is there; whether this call made it. Of
+    several processes only one does, where the file system has links."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial, descriptor = _create(path, folder=False)
     stream = io.BufferedWriter(_NamedFile(descriptor, str(path)))
     try:
         stream.write(text.encode("utf-8"))
         stream.flush()
-        # Open, and so locked, until it has its name: another process would take it for a leftover otherwise.
+        # Open, and so locked, until it has its name: another process would take it for a leftover
+        # otherwise.
         try:
             os.fsync(descriptor)
             os.link(partial, path)
         except FileExistsError:
             return False
         except OSError:
-            # A file system without links; what else may be wrong is said by the error of giving the name.
+            # A file system without links; what else may be wrong is said by the error of giving the
+            # name.
             if path.exists():
                 return False
             publish(descriptor, partial, path)
@@ -293,9 +315,11 @@ def write_new(path: Path, text: str) -> bool:
 
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """A folder beside ``target`` to be filled; the caller renames it, and whatever is left of it goes when the block ends.
+    """A folder beside ``target`` to be filled; the caller renames it, and whatever is left of it
+    goes when the block ends.
 
-    Folders above it are made, and removed again if they stay empty. An error of writing that names no file names the target.
+    Folders above it are made, and removed again if they stay empty. An error of writing that names
+    no file names the target.
     """
     above = [parent for parent in target.absolute().parents if not parent.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -317,7 +341,8 @@ def new_folder(target: Path) -> Iterator[Path]:
 
 
 def _create(target: Path, *, folder: bool) -> Tuple[Path, int]:
-    """A new file or folder beside ``target`` with a unique name, locked by this process: (path, descriptor).
+    """A new file or folder beside ``target`` with a unique name, locked by this process: (path,
+    descriptor).
 
     The descriptor of a folder only holds the lock.
     """
@@ -364,7 +389,8 @@ def is_at(descriptor: int, path: Path) -> bool:
 
 
 def remove_leftovers(folder: Path, prefix: str = "") -> None:
-    """Removes from a folder the unfinished files and folders, with names that begin with ``prefix``, of processes that are gone."""
+    """Removes from a folder the unfinished files and folders, with names that begin with
+    ``prefix``, of processes that are gone."""
     if fcntl is None or not folder.is_dir():
         return
     for entry in list(os.scandir(folder)):
@@ -372,7 +398,9 @@ def remove_leftovers(folder: Path, prefix: str = "") -> None:
             continue
         with suppress(OSError):
             is_folder = entry.is_dir()
-            descriptor = os.open(entry.path, (os.O_RDONLY if is_folder else os.O_RDWR) | os.O_NOFOLLOW)
+            descriptor = os.open(
+                entry.path, (os.O_RDONLY if is_folder else os.O_RDWR) | os.O_NOFOLLOW
+            )
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(entry.path) if is_folder else os.unlink(entry.path)

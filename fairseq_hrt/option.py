@@ -5,7 +5,8 @@ from typing import Any, Optional, Tuple, Union
 
 from .conditions import Condition
 
-# Where an option comes from: fairseq-generate's own flags, a family's task, every task of ours, or a caller in Python.
+# Where an option comes from: fairseq-generate's own flags, a family's task, every task of ours, or
+# a caller in Python.
 FAIRSEQ, CALLER, EVERY_TASK = "fairseq", "caller", "task"
 # Numbers beyond these overflow.
 LARGEST_COUNT = (1 << 30) - 1
@@ -25,7 +26,8 @@ class Option:
         native: whether the native engine honours it; the choices that it honours.
         torch: whether PyTorch's engine honours it.
         kernel: its field in ``fh_options``, if it has one.
-        request: what a request of the server may choose: (least, most) of a number, words, or True for a switch.
+        request: what a request of the server may choose: (least, most) of a number, words, or True
+            for a switch.
         several: its value where several translations are wanted; True: at least as many.
         when: what it needs to have an effect; None: nothing.
         task_default: the default where a task declares it, if that is another.

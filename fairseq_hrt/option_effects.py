@@ -1,10 +1,11 @@
 """When each option of this package has an effect: one table, and the checks that read it.
 
-An option that is given and does nothing is a mistake that nobody notices: it is refused by name, with what it needs. Here stands what
-both engines read, so the standard library must do.
+An option that is given and does nothing is a mistake that nobody notices: it is refused by name,
+with what it needs. Here stands what both engines read, so the standard library must do.
 
-What is refused is what somebody gives now. Values that a checkpoint, a bundle or a grid holds for other occasions are set aside where
-they have no effect (:func:`set_aside`): whoever decodes did not write them.
+What is refused is what somebody gives now. Values that a checkpoint, a bundle or a grid holds for
+other occasions are set aside where they have no effect (:func:`set_aside`): whoever decodes did not
+write them.
 """
 
 import math
@@ -15,7 +16,8 @@ from typing import Any, Container, Dict, Iterator, Mapping, Optional, Tuple
 from .conditions import SUPPRESSING, Condition, at_least, chosen, flag, given, other_than, same
 from .schema import CALLER, FAIRSEQ, SEVERAL_PATHS, Schema
 
-# What an option belongs to. Training looks at all of them, decoding at its own: the others are those of a training that is over.
+# What an option belongs to. Training looks at all of them, decoding at its own: the others are
+# those of a training that is over.
 MODEL, TRAINING, DECODING = "model", "training", "decoding"
 EVERYTHING = (MODEL, TRAINING, DECODING)
 
@@ -31,7 +33,8 @@ class Option:
         when: what it needs; None: nothing.
         least, most: a number's limits.
         neutral: further values that ask for nothing.
-        acts_as: what it amounts to where it has no effect. Then it is not refused but said, and shown as what it is.
+        acts_as: what it amounts to where it has no effect. Then it is not refused but said, and
+            shown as what it is.
     """
 
     name: str
@@ -45,7 +48,9 @@ class Option:
 
     def is_asked_for(self, value: Any) -> bool:
         """Whether a value asks for something: None and false are how options are left out."""
-        return value is not None and not any(same(value, none) for none in (self.default, *self.neutral))
+        return value is not None and not any(
+            same(value, none) for none in (self.default, *self.neutral)
+        )
 
     def has_effect(self, values: Mapping[str, Any]) -> bool:
         """Whether it has one beside these values of others."""
@@ -63,7 +68,12 @@ class Option:
             wanted.append(f"at least {self.least:g}")
         if self.most is not None and not value <= self.most:
             wanted.append(f"at most {self.most:g}")
-        if not wanted and isinstance(value, float) and not math.isfinite(value) and self._is_limited:
+        if (
+            not wanted
+            and isinstance(value, float)
+            and not math.isfinite(value)
+            and self._is_limited
+        ):
             wanted.append("a finite number")
         if wanted:
             raise ValueError(f"{flag(self.name)} {value} must be {' and '.join(wanted)}")
@@ -75,7 +85,8 @@ class Option:
 
 # Conditions of several options.
 _SEVERAL_WORDS = Condition(
-    "two or more words a step (--bidirectional-directions times --bidirectional-tokens-per-step, --bidirectional-block)",
+    "two or more words a step (--bidirectional-directions times --bidirectional-tokens-per-step,"
+    " --bidirectional-block)",
     ("bidirectional_block", "bidirectional_directions", "bidirectional_tokens_per_step"),
     lambda block, directions, words: (block or directions * words) > 1,
 )
@@ -125,9 +136,11 @@ OPTIONS: Tuple[Option, ...] = (
     Option("bidirectional_block", None, MODEL),
     Option("bidirectional_distinct_starts", False, MODEL, at_least("bidirectional_directions", 2)),
     Option("bidirectional_vanilla_mask", False, MODEL, _SEVERAL_WORDS),
-    Option("bidirectional_vanilla_positions", False, MODEL, at_least("bidirectional_directions", 2)),
+    Option("bidirectional_vanilla_positions", False, MODEL,
+           at_least("bidirectional_directions", 2)),
     Option("bidirectional_middle_to_side", False, MODEL, chosen("bidirectional_directions", "2")),
-    Option("bidirectional_independent_directions", False, MODEL, at_least("bidirectional_directions", 2)),
+    Option("bidirectional_independent_directions", False, MODEL,
+           at_least("bidirectional_directions", 2)),
     Option("bidirectional_train_dead_slots", False, TRAINING, _SEVERAL_WORDS),
     Option("bidirectional_truncate_target", False, TRAINING),
     # -- dag
@@ -148,8 +161,9 @@ OPTIONS: Tuple[Option, ...] = (
     # 0 is the default of one of the two losses, and what a model without a length head has.
     Option("dag_length_loss_factor", 0.1, TRAINING, _PREDICTED, neutral=(0.0,)),
     Option("dag_ngram_order", 2, TRAINING),
-    # fairseq's own, where graphs are decoded. Whoever gives one beam to several decoders, or tunes a beam and a strategy, need not leave
-    # it out for some of them; and fairseq's default of 5 cannot be told from a 5 that is given.
+    # fairseq's own, where graphs are decoded. Whoever gives one beam to several decoders, or tunes
+    # a beam and a strategy, need not leave it out for some of them; and fairseq's default of 5
+    # cannot be told from a 5 that is given.
     Option("beam", 5, DECODING, _SEVERAL_PATHS, neutral=(1,), acts_as=1),
     Option("nbest", 1, DECODING, _SEVERAL_PATHS),
     Option("temperature", 1.0, DECODING, chosen("dag_decode_strategy", "sample")),
@@ -159,15 +173,23 @@ OPTIONS: Tuple[Option, ...] = (
     Option("unkpen", 0.0, DECODING, given("dag_allow_unk"), neutral=(math.inf,)),
 )  # fmt: skip
 # fairseq's own have an effect elsewhere: these are read where a graph's strategy is known.
-_OF_GRAPHS = frozenset(("beam", "nbest", "temperature", "no_repeat_ngram_size", "min_len", "unkpen"))
-_READ = frozenset(name for option in OPTIONS for name in (option.name, *(option.when.reads if option.when else ())))
+_OF_GRAPHS = frozenset(
+    ("beam", "nbest", "temperature", "no_repeat_ngram_size", "min_len", "unkpen")
+)
+_READ = frozenset(
+    name
+    for option in OPTIONS
+    for name in (option.name, *(option.when.reads if option.when else ()))
+)
 
 
 def read(*configurations: Any) -> Dict[str, Any]:
-    """The values that the table speaks of, from mappings or objects with attributes; later ones go before earlier ones."""
+    """The values that the table speaks of, from mappings or objects with attributes; later ones go
+    before earlier ones."""
     found: Dict[str, Any] = {}
     for configuration in configurations:
-        # Not by hasattr(): the errors of an OmegaConf configuration keep the frames of all callers, and so their generators, alive.
+        # Not by hasattr(): the errors of an OmegaConf configuration keep the frames of all callers,
+        # and so their generators, alive.
         held = configuration if isinstance(configuration, Mapping) else vars(configuration)
         found.update((name, held[name]) for name in _READ if name in held)
     return found
@@ -176,7 +198,9 @@ def read(*configurations: Any) -> Dict[str, Any]:
 def defaults_of_model(family: str) -> Dict[str, Any]:
     """What a model has whose options are not given; their names begin with ``family``."""
     return {
-        option.name: option.default for option in OPTIONS if option.stage == MODEL and option.name.startswith(f"{family}_")
+        option.name: option.default
+        for option in OPTIONS
+        if option.stage == MODEL and option.name.startswith(f"{family}_")
     }
 
 
@@ -188,7 +212,11 @@ def _asked_for(values: Mapping[str, Any], stages: Container[str]) -> Iterator[Tu
             yield option, option.has_effect(values)
 
 
-def check(values: Mapping[str, Any], stages: Container[str] = (DECODING,), names: Optional[Container[str]] = None) -> None:
+def check(
+    values: Mapping[str, Any],
+    stages: Container[str] = (DECODING,),
+    names: Optional[Container[str]] = None,
+) -> None:
     """Refuses options that have no effect, or a value beyond their limits.
 
     Args:
@@ -224,10 +252,13 @@ def set_aside(values: Mapping[str, Any], names: Container[str]) -> Dict[str, Any
 
 
 def in_effect(values: Mapping[str, Any]) -> Tuple[Dict[str, Any], Tuple[str, ...]]:
-    """What options without effect that are not refused amount to, and a message for each that somebody seems to have given."""
+    """What options without effect that are not refused amount to, and a message for each that
+    somebody seems to have given."""
     if "dag_decode_strategy" not in values:
         return {}, ()
-    idle = [option for option in OPTIONS if option.acts_as is not None and not option.has_effect(values)]
+    idle = [
+        option for option in OPTIONS if option.acts_as is not None and not option.has_effect(values)
+    ]
     said = [f"{option.without_effect(values[option.name])}; here it is {option.acts_as}"
             for option in idle if option.is_asked_for(values.get(option.name))]  # fmt: skip
     return {option.name: option.acts_as for option in idle}, tuple(said)

@@ -1,4 +1,5 @@
-"""Decoding options with their values: read from text, checked, handed to either engine. The schema itself: :mod:`.schema`.
+"""Decoding options with their values: read from text, checked, handed to either engine. The schema
+itself: :mod:`.schema`.
 
 Standard library only: the native engine needs neither PyTorch nor fairseq.
 """
@@ -26,15 +27,26 @@ class DecodingOptions(Schema):
             _check_type(name, getattr(self, name))
             _check_choice(name, getattr(self, name), option)
         if self.beam < 1:
-            raise ValueError(f"--beam {self.beam}: at least one hypothesis has to be kept; --beam 1 is greedy search")
+            raise ValueError(
+                f"--beam {self.beam}: at least one hypothesis has to be kept; --beam 1 is greedy"
+                " search"
+            )
         if not 1 <= self.nbest <= self.beam:
-            raise ValueError(f"--nbest {self.nbest} with --beam {self.beam}: --nbest must lie between 1 and --beam")
+            raise ValueError(
+                f"--nbest {self.nbest} with --beam {self.beam}: --nbest must lie between 1 and"
+                " --beam"
+            )
         if not 0 < self.temperature < math.inf:
             raise ValueError(f"--temperature {self.temperature} must be greater than 0 and finite")
         if not (abs(self.unkpen) <= LARGEST_WEIGHT or self.unkpen == math.inf):
-            raise ValueError(f"--unkpen {self.unkpen}: give a number between ±{LARGEST_WEIGHT:g}, or inf to forbid <unk>")
+            raise ValueError(
+                f"--unkpen {self.unkpen}: give a number between ±{LARGEST_WEIGHT:g}, or inf to"
+                " forbid <unk>"
+            )
         if not 0 < self.dag_sample_topp <= 1:
-            raise ValueError(f"--dag-sample-topp {self.dag_sample_topp} must be greater than 0 and at most 1")
+            raise ValueError(
+                f"--dag-sample-topp {self.dag_sample_topp} must be greater than 0 and at most 1"
+            )
         scale = self.dag_decode_upsample_scale
         if scale is not None and not scale > 0:
             raise ValueError(f"--dag-decode-upsample-scale {scale} must be greater than 0")
@@ -42,8 +54,8 @@ class DecodingOptions(Schema):
             _check_range(name, getattr(self, name), option)
         if self.max_len_a == 0 and self.min_len > self.max_len_b:
             raise ValueError(
-                f"--min-len {self.min_len} is greater than the maximum length {self.max_len_b} of a sentence; "
-                "lower --min-len or raise --max-len-a/--max-len-b"
+                f"--min-len {self.min_len} is greater than the maximum length {self.max_len_b} of a"
+                " sentence; lower --min-len or raise --max-len-a/--max-len-b"
             )
 
     @property
@@ -53,10 +65,12 @@ class DecodingOptions(Schema):
 
     @classmethod
     def parse(cls, options: Mapping[str, Any], **own: Any) -> "DecodingOptions":
-        """Reads options by the names of ``fairseq-generate`` (``{"beam": "1", "hrt_decode_chunk": "3"}``), values as text or as they are.
+        """Reads options by the names of ``fairseq-generate``
+        (``{"beam": "1", "hrt_decode_chunk": "3"}``), values as text or as they are.
 
         Args:
-            options: those that do not change what is decoded (``cpu``, ``post_process``, …) are the caller's to leave out.
+            options: those that do not change what is decoded (``cpu``, ``post_process``, …) are the
+                caller's to leave out.
             own: values of this class that go before ``options``.
 
         Raises:
@@ -69,7 +83,8 @@ class DecodingOptions(Schema):
                 values[name] = read_value(name, value)
             elif _text(value) not in _NEUTRAL.get(name, ()):
                 raise UnsupportedOption(
-                    f"{flag(name)} {_text(value)}: the native engine has no such option; use --engine torch"
+                    f"{flag(name)} {_text(value)}: the native engine has no such option; use"
+                    " --engine torch"
                 )
         return cls(**{**values, **own})
 
@@ -78,7 +93,8 @@ class DecodingOptions(Schema):
 
         Args:
             family: that decodes.
-            words: size of the target dictionary; no search keeps more hypotheses than there are words besides padding.
+            words: size of the target dictionary; no search keeps more hypotheses than there are
+                words besides padding.
             trained: the chunk sizes of an hrt model.
         """
         beam = min(self.beam, words - 1)
@@ -86,19 +102,31 @@ class DecodingOptions(Schema):
             return 1
         if family == "dag":
             return beam if self.dag_decode_strategy in SEVERAL_PATHS else 1
-        if family != "hrt" or self.hrt_nat_beam is None or 1 in (size for _, size in chunk_table(self, trained)):
+        if (
+            family != "hrt"
+            or self.hrt_nat_beam is None
+            or 1 in (size for _, size in chunk_table(self, trained))
+        ):
             return beam
         return min(beam, self.hrt_nat_beam)
 
     def of_family(self, name: str) -> Dict[str, Any]:
         """The options that the models of a family have, as :mod:`.option_effects` reads them."""
         own = {family.name for family in FAMILIES if name in (family.name, family.decodes)}
-        chosen = {key: getattr(self, key) for key, option in SCHEMA.items() if option.origin in {FAIRSEQ, EVERY_TASK, *own}}
+        chosen = {
+            key: getattr(self, key)
+            for key, option in SCHEMA.items()
+            if option.origin in {FAIRSEQ, EVERY_TASK, *own}
+        }
         return {**chosen, "normalize": self.normalize}
 
     def changed(self) -> Dict[str, Any]:
         """The values that are not the defaults, by name."""
-        return {own.name: getattr(self, own.name) for own in fields(self) if getattr(self, own.name) != own.default}
+        return {
+            own.name: getattr(self, own.name)
+            for own in fields(self)
+            if getattr(self, own.name) != own.default
+        }
 
 
 def read_value(name: str, value: Any) -> Any:
@@ -148,10 +176,13 @@ def require_native(options: DecodingOptions) -> None:
     for name, value in options.changed().items():
         native = SCHEMA[name].native
         if native is False:
-            raise UnsupportedOption(f"{flag(name)} {value}: the native engine has no such option; use --engine torch")
+            raise UnsupportedOption(
+                f"{flag(name)} {value}: the native engine has no such option; use --engine torch"
+            )
         if isinstance(native, tuple) and value not in native:
             raise UnsupportedOption(
-                f"{flag(name)} {value}: the native engine has {', '.join(native)}; use --engine torch for others"
+                f"{flag(name)} {value}: the native engine has {', '.join(native)}; use --engine"
+                " torch for others"
             )
 
 
@@ -163,12 +194,14 @@ def require_torch(options: DecodingOptions) -> None:
     """
     for name, value in options.changed().items():
         if not SCHEMA[name].torch:
-            raise UnsupportedOption(f"{flag(name)} {value}: only the native engine has this option; use --engine native")
+            raise UnsupportedOption(
+                f"{flag(name)} {value}: only the native engine has this option; use --engine native"
+            )
 
 
 def chunk_table(options: DecodingOptions, trained: Sequence[int]) -> List[Tuple[float, int]]:
-    """What ``--hrt-decode-chunk`` and ``--hrt-chunk-table`` ask for: (longest source in subwords without ``</s>``, chunk size) pairs,
-    ascending, the last limit infinite.
+    """What ``--hrt-decode-chunk`` and ``--hrt-chunk-table`` ask for: (longest source in subwords
+    without ``</s>``, chunk size) pairs, ascending, the last limit infinite.
 
     Args:
         trained: the chunk sizes of the model.
@@ -182,7 +215,9 @@ def chunk_table(options: DecodingOptions, trained: Sequence[int]) -> List[Tuple[
     elif choice is None:
         table = [(math.inf, min(trained))]
     elif not choice.isdecimal() or int(choice) < 1:
-        raise ValueError(f"--hrt-decode-chunk {choice!r} is neither a chunk size (1, 2, …) nor auto")
+        raise ValueError(
+            f"--hrt-decode-chunk {choice!r} is neither a chunk size (1, 2, …) nor auto"
+        )
     else:
         table = [(math.inf, int(choice))]
     for size in [*(size for _, size in table), options.hrt_draft_chunk or 1]:
@@ -201,30 +236,35 @@ def settled_hrt(options: DecodingOptions, table: Sequence[Tuple[float, int]]) ->
         ValueError: options that do not go together.
     """
     sizes = {size for _, size in table}
-    completed = options.beam if options.hrt_nat_beam is None or sizes == {1} else options.hrt_nat_beam
+    completed = (
+        options.beam if options.hrt_nat_beam is None or sizes == {1} else options.hrt_nat_beam
+    )
     if completed > options.beam:
         raise ValueError(
-            f"--hrt-nat-beam {completed} with --beam {options.beam}: the second stage completes hypotheses of the first, so it takes "
-            "at least 1 and at most --beam of them"
+            f"--hrt-nat-beam {completed} with --beam {options.beam}: the second stage completes"
+            " hypotheses of the first, so it takes at least 1 and at most --beam of them"
         )
     if options.nbest > completed and sizes != {1}:
         raise ValueError(
-            f"--nbest {options.nbest} with --hrt-nat-beam {completed}: there are only as many translations as the second stage "
-            "completes; raise --hrt-nat-beam"
+            f"--nbest {options.nbest} with --hrt-nat-beam {completed}: there are only as many"
+            " translations as the second stage completes; raise --hrt-nat-beam"
         )
     if options.no_repeat_ngram_size and sizes != {1}:
         raise ValueError(
-            "--no-repeat-ngram-size: the first stage does not see neighbouring tokens and the second decodes them all at once; use "
-            "--hrt-decode-chunk 1 for it"
+            "--no-repeat-ngram-size: the first stage does not see neighbouring tokens and the"
+            " second decodes them all at once; use --hrt-decode-chunk 1 for it"
         )
     if options.hrt_draft_chunk is not None and (options.beam != 1 or sizes != {1}):
         raise ValueError(
-            "--hrt-draft-chunk: drafts are corrected by greedy decoding word by word; give --beam 1 and --hrt-decode-chunk 1"
+            "--hrt-draft-chunk: drafts are corrected by greedy decoding word by word; give --beam 1"
+            " and --hrt-decode-chunk 1"
         )
     return replace(options, hrt_nat_beam=completed)
 
 
-def forced_ids(options: DecodingOptions, symbols: Sequence[str], never: Container[str]) -> List[int]:
+def forced_ids(
+    options: DecodingOptions, symbols: Sequence[str], never: Container[str]
+) -> List[int]:
     """The words that ``--forced-start`` names; none where it is not given.
 
     Args:
@@ -235,29 +275,38 @@ def forced_ids(options: DecodingOptions, symbols: Sequence[str], never: Containe
         their ids.
 
     Raises:
-        ValueError: a word that the dictionary does not have, or none at all, or ``--prefix-size`` besides.
+        ValueError: a word that the dictionary does not have, or none at all, or ``--prefix-size``
+            besides.
     """
     if options.forced_start is None:
         return []
     if options.prefix_size:
         raise ValueError(
-            f"--forced-start {options.forced_start} with --prefix-size {options.prefix_size}: both say how translations begin; "
-            "leave one out"
+            f"--forced-start {options.forced_start} with --prefix-size {options.prefix_size}: both"
+            " say how translations begin; leave one out"
         )
-    words, known = options.forced_start.split(), {word: number for number, word in enumerate(symbols)}
+    words, known = (
+        options.forced_start.split(),
+        {word: number for number, word in enumerate(symbols)},
+    )
     if not words:
         raise ValueError(f"--forced-start {options.forced_start!r} names no word; leave it out")
     for word in words:
         if word not in known or word in never:
-            raise ValueError(f"--forced-start {options.forced_start}: {word} is not a word of the target dictionary")
+            raise ValueError(
+                f"--forced-start {options.forced_start}: {word} is not a word of the target"
+                " dictionary"
+            )
     return [known[word] for word in words]
 
 
 def check_dag(options: DecodingOptions) -> None:
-    """Raises ValueError for a beam that would rank nothing; its other limits stand in :mod:`.option_effects`."""
+    """Raises ValueError for a beam that would rank nothing; its other limits stand in
+    :mod:`.option_effects`."""
     if options.dag_decode_strategy == "beam" and not options.dag_decode_beta > 0:
         raise ValueError(
-            f"--dag-decode-beta {options.dag_decode_beta} must be greater than 0 with --dag-decode-strategy beam"
+            f"--dag-decode-beta {options.dag_decode_beta} must be greater than 0 with"
+            " --dag-decode-strategy beam"
         )
 
 
@@ -265,20 +314,25 @@ def check_jacobi(options: DecodingOptions) -> None:
     """Raises ValueError for options that Jacobi decoding cannot honour, naming them."""
     if options.beam > 1:
         raise ValueError(
-            f"--beam {options.beam}: parallel decoding is exact for greedy search only; give --beam 1, or decode with --task "
-            "translation_autoregressive"
+            f"--beam {options.beam}: parallel decoding is exact for greedy search only; give --beam"
+            " 1, or decode with --task translation_autoregressive"
         )
 
 
 def untrained(size: int, trained: Sequence[int]) -> ValueError:
     """The error for a chunk size that a model was not trained for."""
     known = ", ".join(map(str, trained))
-    return ValueError(f"chunk size {size} was not trained: this model has 1 (autoregressive) and {known}")
+    return ValueError(
+        f"chunk size {size} was not trained: this model has 1 (autoregressive) and {known}"
+    )
 
 
 def _parse_chunk_table(text: str) -> List[Tuple[float, int]]:
     try:
-        table = [(float(limit), int(size)) for limit, size in (entry.split(":") for entry in text.split(","))]
+        table = [
+            (float(limit), int(size))
+            for limit, size in (entry.split(":") for entry in text.split(","))
+        ]
     except ValueError:
         table = []
     limits = [limit for limit, _ in table]
@@ -286,8 +340,8 @@ def _parse_chunk_table(text: str) -> List[Tuple[float, int]]:
     ascending = all(lower < upper for lower, upper in zip(limits, limits[1:]))
     if not table or not ascending or limits[-1] != math.inf or any(size < 1 for _, size in table):
         raise ValueError(
-            f"--hrt-chunk-table {text!r}: expected ascending source lengths with their chunk sizes, "
-            "the last one inf, such as 10:1,30:2,inf:1"
+            f"--hrt-chunk-table {text!r}: expected ascending source lengths with their chunk sizes,"
+            " the last one inf, such as 10:1,30:2,inf:1"
         )
     return table
 

@@ -1,8 +1,9 @@
 """The families register themselves when fairseq is imported; until then none of them is loaded.
 
-Two things make that hold in any order. A callback runs right after fairseq's own code (:func:`.compat.when_fairseq_is_imported`). And
-whoever begins with a module that needs fairseq (``import fairseq_hrt.engine``) gets fairseq, and so all families, first:
-otherwise they would meet that module half-way through its own import.
+Two things make that hold in any order. A callback runs right after fairseq's own code
+(:func:`.compat.when_fairseq_is_imported`). And whoever begins with a module that needs fairseq
+(``import fairseq_hrt.engine``) gets fairseq, and so all families, first: otherwise they would meet
+that module half-way through its own import.
 """
 
 import importlib
@@ -16,7 +17,8 @@ from . import compat
 from .families import NAMES
 
 _PACKAGE = __name__.rpartition(".")[0]
-# Besides the families. What else there is starts with the standard library: bundles, files and command lines.
+# Besides the families. What else there is starts with the standard library: bundles, files and
+# command lines.
 NEEDING_FAIRSEQ = ("engine", "task", "task_options", "training")
 # Of the package that loads, the modules that read checkpoints.
 LOADING = ("averaging", "checkpoints")
@@ -43,7 +45,8 @@ class FairseqFirst(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None
     ) -> Optional[ModuleSpec]:
-        """None, or the module that the families have imported meanwhile, which must not be run again."""
+        """None, or the module that the families have imported meanwhile, which must not be run
+        again."""
         if "fairseq" in sys.modules or not needs_fairseq(fullname):
             return None
         importlib.import_module("fairseq")

@@ -1,8 +1,10 @@
-"""Outputs that can be gone on with: what is finished stays in ``<output>.partial``, and beside it what it was made from.
+"""Outputs that can be gone on with: what is finished stays in ``<output>.partial``, and beside it
+what it was made from.
 
-``<output>.partial.json`` holds the settings, how many input lines and output bytes are finished, and the SHA-256 of both. A further
-run with the same settings and the same input drops what comes after the finished part and goes on there; anything else is refused,
-so that two runs are never mixed.
+``<output>.partial.json`` holds the settings, how many input lines and output bytes are finished,
+and the SHA-256 of both. A further run with the same settings and the same input drops what comes
+after the finished part and goes on there; anything else is refused, so that two runs are never
+mixed.
 """
 
 import errno
@@ -20,23 +22,34 @@ from .files import content_hash, is_at, lock, publish, remove_leftovers, write_t
 logger = logging.getLogger(__name__)
 
 # What notes hold.
-_KINDS = {"settings": dict, "lines": int, "bytes": int, "input": str, "output": str, "complete": bool}
-# Options that may name a file although their names do not end like it, and those whose file every run writes anew, with times.
+_KINDS = {
+    "settings": dict,
+    "lines": int,
+    "bytes": int,
+    "input": str,
+    "output": str,
+    "complete": bool,
+}
+# Options that may name a file although their names do not end like it, and those whose file every
+# run writes anew, with times.
 _FILES = ("shortlist", "replace_unk")
 _NOTHING: Mapping[str, Any] = {"lines": 0, "bytes": 0, "complete": False}
 
 
 def model_files(path: str) -> List[Path]:
-    """The checkpoints of a system's path; the files of a bundle, or of a model that was converted for CTranslate2."""
+    """The checkpoints of a system's path; the files of a bundle, or of a model that was converted
+    for CTranslate2."""
     found: List[Path] = []
     for part in map(Path, path.split(os.pathsep)):
-        found += sorted(file for file in part.iterdir() if file.is_file()) if part.is_dir() else [part]
+        found += (
+            sorted(file for file in part.iterdir() if file.is_file()) if part.is_dir() else [part]
+        )
     return found
 
 
 def identified_options(options: Mapping[str, str]) -> Dict[str, str]:
-    """Decoding options that a result depends on; a file among them (a language model, a draft's checkpoint, a shortlist) by its content
-    instead of its name."""
+    """Decoding options that a result depends on; a file among them (a language model, a draft's
+    checkpoint, a shortlist) by its content instead of its name."""
     found = {}
     for name, value in sorted(options.items()):
         named = name.endswith(("path", "file")) or name in _FILES or os.sep in value
@@ -60,15 +73,18 @@ def different_settings(known: Mapping[str, Any], mine: Mapping[str, Any]) -> str
 
 
 def work_files(target: Path) -> Tuple[Path, Path]:
-    """The files beside an output that is being written: what is finished of it, and the notes of what it was made from."""
-    return target.with_name(target.name + ".partial"), target.with_name(target.name + ".partial.json")
+    """The files beside an output that is being written: what is finished of it, and the notes of
+    what it was made from."""
+    return target.with_name(target.name + ".partial"), target.with_name(
+        target.name + ".partial.json"
+    )
 
 
 class ResumableOutput:
     """One output file of a run that can be interrupted.
 
-    Use as a context manager; :meth:`skip` the input that is done, :meth:`append` the rest, :meth:`finish`, and when all files of the
-    run are finished :meth:`forget`.
+    Use as a context manager; :meth:`skip` the input that is done, :meth:`append` the rest,
+    :meth:`finish`, and when all files of the run are finished :meth:`forget`.
 
     Args:
         path: the output.
@@ -118,19 +134,31 @@ class ResumableOutput:
         remove_leftovers(self.target.parent, self.target.name + ".")
         known = self._read_notes()
         if known is None and self.partial.exists():
-            raise ValueError(f"{self.partial} is there but not from --resume: remove it or give another output")
+            raise ValueError(
+                f"{self.partial} is there but not from --resume: remove it or give another output"
+            )
         if known is not None:
             changes = different_settings(known["settings"], self.settings)
             if changes:
-                raise ValueError(f"{self.partial} was begun with other settings ({changes}); {self._remedy()}")
-        if known is not None and known["complete"] and not self.partial.exists() and self._is_whole(self.target, known):
+                raise ValueError(
+                    f"{self.partial} was begun with other settings ({changes}); {self._remedy()}"
+                )
+        if (
+            known is not None
+            and known["complete"]
+            and not self.partial.exists()
+            and self._is_whole(self.target, known)
+        ):
             self._done, self.lines, self.finished = known, known["lines"], True
             return
         if known is None:
             # Before the file itself: one without notes is somebody else's.
             self._write_notes(complete=False)
-        self._descriptor = os.open(self.partial, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
-        # Between opening and locking the other process may have ended, and the file may have got its final name.
+        self._descriptor = os.open(
+            self.partial, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666
+        )
+        # Between opening and locking the other process may have ended, and the file may have got
+        # its final name.
         if not lock(self._descriptor) or not is_at(self._descriptor, self.partial):
             raise ValueError(f"{self.partial}: another process is writing it")
         known = self._read_notes() or _NOTHING
@@ -143,7 +171,10 @@ class ResumableOutput:
         self._done, self.lines, self.bytes = known, known["lines"], known["bytes"]
 
     def _remedy(self) -> str:
-        return f"give the same again, or remove {self.partial.name} and {self.notes.name} to start anew"
+        return (
+            f"give the same again, or remove {self.partial.name} and {self.notes.name} to start"
+            " anew"
+        )
 
     def _read_notes(self) -> Optional[Mapping[str, Any]]:
         try:
@@ -152,12 +183,15 @@ class ResumableOutput:
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise ValueError(f"{self.notes} is damaged: remove it and {self.partial.name} to start anew") from error
+            raise ValueError(
+                f"{self.notes} is damaged: remove it and {self.partial.name} to start anew"
+            ) from error
 
     def _write_notes(self, *, complete: bool) -> None:
         notes = {
-            "settings": self.settings, "lines": self.lines, "bytes": self.bytes, "input": self._input.hexdigest(),
-            "output": self._output.hexdigest(), "complete": complete,
+            "settings": self.settings, "lines": self.lines, "bytes": self.bytes,
+            "input": self._input.hexdigest(), "output": self._output.hexdigest(),
+            "complete": complete,
         }  # fmt: skip
         write_text(self.notes, json.dumps(notes, indent=1, ensure_ascii=False) + "\n")
 
@@ -189,10 +223,13 @@ class ResumableOutput:
         if (self.lines and self._input.hexdigest() != self._done["input"]) or (
             self.finished and next(source, None) is not None
         ):
-            raise ValueError(f"the input is not the one that {self.partial} was begun with; {self._remedy()}")
+            raise ValueError(
+                f"the input is not the one that {self.partial} was begun with; {self._remedy()}"
+            )
 
     def append(self, lines: List[bytes], data: bytes) -> None:
-        """Adds the output of some input lines (as they were read); a whole block, to go on after it.
+        """Adds the output of some input lines (as they were read); a whole block, to go on after
+        it.
 
         Raises:
             OSError: the disk is full; the error names the file.
@@ -215,7 +252,8 @@ class ResumableOutput:
         self._write_notes(complete=False)
 
     def finish(self) -> None:
-        """Gives the finished file its name; the notes stay until :meth:`forget`, for the other files of the run.
+        """Gives the finished file its name; the notes stay until :meth:`forget`, for the other
+        files of the run.
 
         Raises:
             OSError: it cannot be given.
@@ -223,7 +261,8 @@ class ResumableOutput:
         if self.finished:
             return
         assert self._descriptor is not None
-        # First the notes: killed in between, the next run finds a complete partial file, and nothing left to do but this.
+        # First the notes: killed in between, the next run finds a complete partial file, and
+        # nothing left to do but this.
         self._write_notes(complete=True)
         publish(self._descriptor, self.partial, self.target)
         self.finished = True

@@ -21,7 +21,8 @@ from .training import flatten_options, with_distilled_targets
 
 
 class EngineTranslationTask(DecodingTask):
-    """Base of the families' tasks: what they share in training, and in decoding (:mod:`.decoding_task`)."""
+    """Base of the families' tasks: what they share in training, and in decoding
+    (:mod:`.decoding_task`)."""
 
     # Options of the model that is trained; None where a trained one is loaded.
     _trained_options: Optional[Dict[str, Any]] = None
@@ -30,7 +31,8 @@ class EngineTranslationTask(DecodingTask):
         """The model, and with ``--eval-bleu`` the generator of the validation.
 
         Raises:
-            ValueError: a model of another family, options that it does not have or that have no effect, or targets padded on the left.
+            ValueError: a model of another family, options that it does not have or that have no
+                effect, or targets padded on the left.
         """
         if isinstance(cfg, str):
             raise ValueError(f"model: {cfg} is a name alone; write model: {{_name: {cfg}}}")
@@ -39,7 +41,9 @@ class EngineTranslationTask(DecodingTask):
             flatten_options_of_transformer(cfg)
         self._note_origin(cfg, from_checkpoint)
         if self.record.model and self.cfg.left_pad_target:
-            raise ValueError(f"--left-pad-target: {self.record.model} needs targets padded on the right")
+            raise ValueError(
+                f"--left-pad-target: {self.record.model} needs targets padded on the right"
+            )
         self._building_model = True
         try:
             model = super().build_model(cfg, from_checkpoint)
@@ -57,22 +61,31 @@ class EngineTranslationTask(DecodingTask):
             ValueError: the family is trained with another one, or an option has no effect.
         """
         if self._trained_options is not None:
-            option_effects.check({**self._trained_options, **option_effects.read(cfg)}, option_effects.EVERYTHING)
+            option_effects.check(
+                {**self._trained_options, **option_effects.read(cfg)}, option_effects.EVERYTHING
+            )
         losses = self.record.losses
         if losses and cfg._name not in losses:
-            raise ValueError(f"{self.record.model} is trained with --criterion {' or '.join(losses)}, not {cfg._name}")
+            raise ValueError(
+                f"{self.record.model} is trained with --criterion {' or '.join(losses)}, not"
+                f" {cfg._name}"
+            )
         return super().build_criterion(cfg)
 
     def _note_origin(self, cfg: Any, from_checkpoint: bool) -> None:
-        """Whose options these are: those of a training that begins are checked, those of one that is over are nobody's mistake now.
+        """Whose options these are: those of a training that begins are checked, those of one that
+        is over are nobody's mistake now.
 
         Raises:
             ValueError: an option of a training has no effect.
         """
-        # Commands that decode name a checkpoint beside the task's options; where these come from the checkpoint itself
-        # (``fairseq-validate``, ``from_pretrained`` of fairseq), they stand beside those of its training, which names none.
+        # Commands that decode name a checkpoint beside the task's options; where these come from
+        # the checkpoint itself (``fairseq-validate``, ``from_pretrained`` of fairseq), they stand
+        # beside those of its training, which names none.
         around = self.cfg._get_parent() if isinstance(self.cfg, DictConfig) else None
-        stored = isinstance(around, DictConfig) and OmegaConf.select(around, "common_eval.path") is None
+        stored = (
+            isinstance(around, DictConfig) and OmegaConf.select(around, "common_eval.path") is None
+        )
         self._from_checkpoint = from_checkpoint and stored
         self._trained_options = None
         if not from_checkpoint:
@@ -81,11 +94,12 @@ class EngineTranslationTask(DecodingTask):
             option_effects.check(self._trained_options, option_effects.EVERYTHING)
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
-        """A batch with what the family's criterion reads besides; nothing where nothing else is defined.
+        """A batch with what the family's criterion reads besides; nothing where nothing else is
+        defined.
 
         Args:
-            update: the number that the trainer hands over, as a number stored in a loaded checkpoint is its parent's; None in
-                validation, where nothing is drawn.
+            update: the number that the trainer hands over, as a number stored in a loaded
+                checkpoint is its parent's; None in validation, where nothing is drawn.
         """
         return sample
 
@@ -106,8 +120,11 @@ class EngineTranslationTask(DecodingTask):
     ) -> Tuple[Tensor, int, Dict[str, Any]]:
         return super().valid_step(self.prepared(sample, None), model, criterion)
 
-    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
-        """Loads a split; the training split with distilled targets beside the raw ones if they are configured."""
+    def load_dataset(
+        self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any
+    ) -> None:
+        """Loads a split; the training split with distilled targets beside the raw ones if they are
+        configured."""
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         folder = getattr(self.cfg, "distilled_data", None)
         if folder is None or split != self.cfg.train_subset:
@@ -115,23 +132,30 @@ class EngineTranslationTask(DecodingTask):
         shards, raw_shards = utils.split_paths(folder), utils.split_paths(self.cfg.data)
         if len(shards) != len(raw_shards):
             raise ValueError(
-                f"--distilled-data names {len(shards)} folders but the data {len(raw_shards)}: each needs its partner"
+                f"--distilled-data names {len(shards)} folders but the data {len(raw_shards)}: each"
+                " needs its partner"
             )
         place = (epoch - 1) % len(shards)
         self.datasets[split] = with_distilled_targets(
             self.datasets[split], self.cfg, split, shards[place], raw_shards[place], combine=combine
         )
 
-    def get_batch_iterator(self, dataset: Any, *args: Any, num_workers: int = 0, **kwargs: Any) -> Any:
+    def get_batch_iterator(
+        self, dataset: Any, *args: Any, num_workers: int = 0, **kwargs: Any
+    ) -> Any:
         """fairseq's; where nothing is trained, without the one worker that it starts by default.
 
-        Handing a sentence over from another process takes longer than translating it; several workers are asked for.
+        Handing a sentence over from another process takes longer than translating it; several
+        workers are asked for.
         """
         workers = 0 if num_workers == 1 and self._trained_options is None else num_workers
         return super().get_batch_iterator(dataset, *args, num_workers=workers, **kwargs)
 
-    def reduce_metrics(self, logging_outputs: Sequence[Dict[str, Any]], criterion: FairseqCriterion) -> None:
-        """fairseq's, whose BLEU leaves out batches with empty translations only: an early validation then ends with KeyError 'bleu'."""
+    def reduce_metrics(
+        self, logging_outputs: Sequence[Dict[str, Any]], criterion: FairseqCriterion
+    ) -> None:
+        """fairseq's, whose BLEU leaves out batches with empty translations only: an early
+        validation then ends with KeyError 'bleu'."""
         super(TranslationTask, self).reduce_metrics(logging_outputs, criterion)
         log_bleu(logging_outputs, "_bleu", "bleu")
 
@@ -148,16 +172,19 @@ class EngineTranslationTask(DecodingTask):
 
 
 def flatten_options_of_transformer(cfg: Any) -> None:
-    """What :func:`~.training.flatten_options` does for this package's own models, for fairseq's ``transformer`` from YAML.
+    """What :func:`~.training.flatten_options` does for this package's own models, for fairseq's
+    ``transformer`` from YAML.
 
-    Otherwise groups (``encoder: {layers: 2}``) would silently replace all that a preset says, and unknown names be ignored.
+    Otherwise groups (``encoder: {layers: 2}``) would silently replace all that a preset says, and
+    unknown names be ignored.
     """
     if ARCH_MODEL_REGISTRY.get(architecture_name(cfg)) is TransformerModel:
         flatten_options(cfg)
 
 
 def log_bleu(logging_outputs: Sequence[Dict[str, float]], prefix: str, name: str) -> None:
-    """Logs the BLEU whose counts :meth:`EngineTranslationTask.bleu_statistics` gathered under ``prefix``, if it gathered any.
+    """Logs the BLEU whose counts :meth:`EngineTranslationTask.bleu_statistics` gathered under
+    ``prefix``, if it gathered any.
 
     It is 0 where all translations are empty.
     """
@@ -167,7 +194,8 @@ def log_bleu(logging_outputs: Sequence[Dict[str, float]], prefix: str, name: str
     def total(key: str) -> float:
         return sum(float(log.get(f"{prefix}_{key}", 0)) for log in logging_outputs)
 
-    # Arrays, so that the meters sum them element by element; averaging BLEU itself over batches would be wrong.
+    # Arrays, so that the meters sum them element by element; averaging BLEU itself over batches
+    # would be wrong.
     totals = [total(f"totals_{order}") for order in range(EVAL_BLEU_ORDER)]
     counts = [total(f"counts_{order}") for order in range(EVAL_BLEU_ORDER)]
     metrics.log_scalar(f"{prefix}_counts", np.array(counts))

@@ -1,4 +1,5 @@
-"""fairseq's task configurations with the decoding options of a family, made from the schema (:mod:`.options`)."""
+"""fairseq's task configurations with the decoding options of a family, made from the schema
+(:mod:`.options`)."""
 
 from dataclasses import Field, field, make_dataclass
 from typing import Any, Callable, Optional, Tuple, Type
@@ -10,7 +11,8 @@ from .schema import EVERY_TASK
 
 
 def with_decoding_options(family: str = "") -> Callable[[Type[Any]], Type[Any]]:
-    """Adds the fields of a family's decoding options, and of those that every task of ours has, to a task's configuration.
+    """Adds the fields of a family's decoding options, and of those that every task of ours has, to
+    a task's configuration.
 
     Args:
         family: see :mod:`.families`; empty for a task without options of its own.
@@ -19,7 +21,11 @@ def with_decoding_options(family: str = "") -> Callable[[Type[Any]], Type[Any]]:
     def extended(config: Type[Any]) -> Type[Any]:
         own = [_declared(item) for origin in (family, EVERY_TASK) for item in options_of(origin)]
         made = make_dataclass(config.__name__, own, bases=(config,))
-        made.__doc__, made.__module__, made.__qualname__ = config.__doc__, config.__module__, config.__qualname__
+        made.__doc__, made.__module__, made.__qualname__ = (
+            config.__doc__,
+            config.__module__,
+            config.__qualname__,
+        )
         return made
 
     return extended

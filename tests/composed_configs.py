@@ -1,4 +1,5 @@
-"""hydra's ``compose`` with a memory: fairseq composes its 250 options anew for every command and model, in 0.4 seconds each time.
+"""hydra's ``compose`` with a memory: fairseq composes its 250 options anew for every command and
+model, in 0.4 seconds each time.
 
 What the groups (``task=…``, ``criterion=…``) decide is composed once; the values are then set one
 by one, as hydra does. Commands that are started afresh have hydra's.
@@ -57,7 +58,8 @@ def remember(name: str, overrides: Sequence[str]) -> None:
 
 
 def compose(name: str, overrides: List[str], strict: bool) -> DictConfig:
-    """What fairseq asks hydra for; what is unusual or refused is left to hydra, with its own errors."""
+    """What fairseq asks hydra for; what is unusual or refused is left to hydra, with its own
+    errors."""
     assert not strict
     asked.append((name, overrides))
     groups = groups_of(overrides)
@@ -68,7 +70,9 @@ def compose(name: str, overrides: List[str], strict: bool) -> DictConfig:
         for override in map(parsed, (override for override in overrides if override not in groups)):
             if override.is_sweep_override() or override.type is not OverrideType.CHANGE:
                 return COMPOSE(name, overrides=overrides, strict=strict)
-            OmegaConf.update(config, override.key_or_group, copy.deepcopy(override.value()), merge=True)
+            OmegaConf.update(
+                config, override.key_or_group, copy.deepcopy(override.value()), merge=True
+            )
     except Exception:
         return COMPOSE(name, overrides=overrides, strict=strict)
     OmegaConf.set_struct(config, False)

@@ -17,8 +17,11 @@ from hypothesis import HealthCheck, settings
 import fairseq_hrt  # noqa: F401  (repairs fairseq, registers what the tests use)
 from fairseq_hrt.runtime import build, library
 
-# How quick the machine is decides nothing: neither a deadline for an example nor the time of drawing one.
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How quick the machine is decides nothing: neither a deadline for an example nor the time of
+# drawing one.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("any machine")
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -28,7 +31,8 @@ SCRIPTS = Path(sysconfig.get_path("scripts"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Builds the kernel where it is missing or older than its sources: no test is left out for want of it.
+    """Builds the kernel where it is missing or older than its sources: no test is left out for want
+    of it.
 
     Once, before the processes that share the tests begin. Whoever has built fairseq has a compiler.
     """
@@ -65,8 +69,9 @@ def command(forks) -> Callable[..., subprocess.CompletedProcess]:
     """Run a command of this environment: ``command("fairseq-train", data, "--cpu")``.
 
     A failure raises AssertionError with the end of the output, unless ``check=False``.
-    Keyword arguments: `check`, `cwd`, `stdin` (text), `environment` (added variables), `fresh` (a process that starts from
-    nothing, as a user's; otherwise, and without an environment of its own, a fork of one that has imported fairseq).
+    Keyword arguments: `check`, `cwd`, `stdin` (text), `environment` (added variables), `fresh` (a
+    process that starts from nothing, as a user's; otherwise, and without an environment of its own,
+    a fork of one that has imported fairseq).
     """
 
     def run(name, *arguments, check=True, cwd=None, stdin=None, environment=None, fresh=False):
@@ -74,7 +79,9 @@ def command(forks) -> Callable[..., subprocess.CompletedProcess]:
         written = list(map(str, arguments))
         forkable = name != "python" or written[:1] == ["-m"] or EXAMPLES in Path(written[0]).parents
         if forkable and environment is None and not fresh and hasattr(os, "fork"):
-            finished = forks.run(name, written, cwd=None if cwd is None else str(cwd), stdin=stdin or "")
+            finished = forks.run(
+                name, written, cwd=None if cwd is None else str(cwd), stdin=stdin or ""
+            )
         else:
             finished = subprocess.run(
                 [*program, *written],
@@ -86,7 +93,8 @@ def command(forks) -> Callable[..., subprocess.CompletedProcess]:
             )
         if check and finished.returncode:
             raise AssertionError(
-                f"{name} failed with exit status {finished.returncode}:\n{(finished.stdout + finished.stderr)[-3000:]}"
+                f"{name} failed with exit status"
+                f" {finished.returncode}:\n{(finished.stdout + finished.stderr)[-3000:]}"
             )
         return finished
 
@@ -95,11 +103,14 @@ def command(forks) -> Callable[..., subprocess.CompletedProcess]:
 
 @pytest.fixture(scope="session")
 def load_example() -> Callable[[str], ModuleType]:
-    """A function that loads a script: ``load_example("common/precision.py")``. What it imports may stand beside it, as when it is run."""
+    """A function that loads a script: ``load_example("common/precision.py")``. What it imports may
+    stand beside it, as when it is run."""
 
     def load(path: str) -> ModuleType:
         script = EXAMPLES / path
-        spec = importlib.util.spec_from_file_location("example_" + path.removesuffix(".py").replace("/", "_"), script)
+        spec = importlib.util.spec_from_file_location(
+            "example_" + path.removesuffix(".py").replace("/", "_"), script
+        )
         module = importlib.util.module_from_spec(spec)
         before = set(sys.modules)
         with pytest.MonkeyPatch.context() as patch:
@@ -108,7 +119,8 @@ def load_example() -> Callable[[str], ModuleType]:
             spec.loader.exec_module(module)
         # Found by what is defined in it (data classes, worker processes).
         sys.modules[spec.name] = module
-        # Scripts of other folders and the tests' own modules may have the names of what it has imported.
+        # Scripts of other folders and the tests' own modules may have the names of what it has
+        # imported.
         for name in set(sys.modules) - before - {spec.name}:
             if Path(getattr(sys.modules[name], "__file__", None) or "").parent == script.parent:
                 del sys.modules[name]

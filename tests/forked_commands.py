@@ -9,7 +9,8 @@ There are two such processes: only commands that name the plugin are forks of on
 
     with ForkedCommands() as commands:
         finished = commands.run("fairseq-train", ["data", "--cpu"])
-        subprocess.run(["bash", "examples/quickstart.sh"], env={**os.environ, **commands.of_a_shell()})
+        subprocess.run(["bash", "examples/quickstart.sh"], env={**os.environ,
+        **commands.of_a_shell()})
 """
 
 import gc
@@ -64,7 +65,8 @@ class ForkedCommands:
     def run(
         self, name: str, arguments: Sequence[str], *, cwd: Optional[str] = None, stdin: str = ""
     ) -> subprocess.CompletedProcess:
-        """Runs a console script; with name ``python`` a module (arguments ``-m module …``) or a file of Python code.
+        """Runs a console script; with name ``python`` a module (arguments ``-m module …``) or a
+        file of Python code.
 
         Whatever it or its own children write to descriptors 1 and 2 is its output.
         """
@@ -76,9 +78,18 @@ class ForkedCommands:
             # As text=True would: universal newlines.
             for stream in streams[1:]:
                 stream.seek(0)
-            return subprocess.CompletedProcess([name, *arguments], status, *(stream.read() for stream in streams[1:]))
+            return subprocess.CompletedProcess(
+                [name, *arguments], status, *(stream.read() for stream in streams[1:])
+            )
 
-    def start(self, name: str, arguments: Sequence[str], streams: Sequence[Any], *, cwd: Optional[str] = None) -> "Started":
+    def start(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        streams: Sequence[Any],
+        *,
+        cwd: Optional[str] = None,
+    ) -> "Started":
         """:meth:`run`, without waiting; ``streams``: files for the descriptors 0 to 2."""
         self._serve(names_plugin(name, arguments))
         descriptors = [stream.fileno() for stream in streams]
@@ -92,10 +103,14 @@ class ForkedCommands:
         """
         for plugin in (False, True):
             self._serve(plugin)
-        names = [script.name for script in _scripts().values() if script.name.startswith("fairseq-")]
+        names = [
+            script.name for script in _scripts().values() if script.name.startswith("fairseq-")
+        ]
         start = f'{sys.executable} -S -E {__file__} {self._folder.name} {{}} "$@"'
         # What python runs besides modules and files does not start with them.
-        functions = {name: f"() {{ {start.format(name)} {(more or {}).get(name, '')}\n}}" for name in names}
+        functions = {
+            name: f"() {{ {start.format(name)} {(more or {}).get(name, '')}\n}}" for name in names
+        }
         python = f'case $1 in -m|*.py) {start.format("python")};; *) command python "$@";; esac'
         functions["python"] = f"() {{ {python}\n}}"
         return {f"BASH_FUNC_{name}%%": body for name, body in functions.items()}
@@ -105,7 +120,8 @@ class ForkedCommands:
             return
         self._servers[plugin] = subprocess.Popen(
             [sys.executable, __file__, _socket(Path(self._folder.name), plugin)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
         if not self._servers[plugin].stdout.readline():
             raise AssertionError(f"no forks: exit status {self._servers[plugin].wait()}")
@@ -119,12 +135,17 @@ class Started:
     """
 
     def __init__(
-        self, folder: Path, name: str, arguments: Sequence[str], descriptors: Sequence[int], cwd: str,
-        environment: Optional[Mapping[str, str]] = None,
+        self, folder: Path, name: str, arguments: Sequence[str], descriptors: Sequence[int],
+        cwd: str, environment: Optional[Mapping[str, str]] = None,
     ) -> None:  # fmt: skip
         self._connection = socket.socket(socket.AF_UNIX)
         self._connection.connect(_socket(folder, names_plugin(name, arguments)))
-        request = {"name": name, "arguments": list(arguments), "cwd": cwd, "environment": environment}
+        request = {
+            "name": name,
+            "arguments": list(arguments),
+            "cwd": cwd,
+            "environment": environment,
+        }
         socket.send_fds(self._connection, [b"\n"], list(descriptors))
         self._answers = self._connection.makefile("rw")
         print(json.dumps(request), file=self._answers, flush=True)
@@ -154,7 +175,9 @@ def _socket(folder: Path, plugin: bool) -> str:
 
 
 def _scripts() -> Dict[str, importlib.metadata.EntryPoint]:
-    return {script.name: script for script in importlib.metadata.entry_points(group="console_scripts")}
+    return {
+        script.name: script for script in importlib.metadata.entry_points(group="console_scripts")
+    }
 
 
 def names_plugin(name: str, arguments: Sequence[str]) -> bool:
@@ -162,7 +185,8 @@ def names_plugin(name: str, arguments: Sequence[str]) -> bool:
     if name == "fairseq-hrt" or list(arguments[:2]) == ["-m", "fairseq_hrt"]:
         return True
     return any(
-        option == "--user-dir" and Path(value).name == "fairseq_hrt" for option, value in zip(arguments, arguments[1:])
+        option == "--user-dir" and Path(value).name == "fairseq_hrt"
+        for option, value in zip(arguments, arguments[1:])
     )
 
 
@@ -204,7 +228,9 @@ def serve(place: str) -> None:
                     pass
 
 
-def _answer(connection: socket.socket, scripts: Dict[str, importlib.metadata.EntryPoint], remembered: Path) -> None:
+def _answer(
+    connection: socket.socket, scripts: Dict[str, importlib.metadata.EntryPoint], remembered: Path
+) -> None:
     """Runs a command and waits for it, in a process of its own."""
     _, descriptors, *_ = socket.recv_fds(connection, 1, 3)
     answers = connection.makefile("rw")
@@ -226,7 +252,11 @@ def _answer(connection: socket.socket, scripts: Dict[str, importlib.metadata.Ent
         print(os.waitstatus_to_exitcode(status), file=answers, flush=True)
 
 
-def _run(request: Dict[str, Any], descriptors: Sequence[int], scripts: Dict[str, importlib.metadata.EntryPoint]) -> int:
+def _run(
+    request: Dict[str, Any],
+    descriptors: Sequence[int],
+    scripts: Dict[str, importlib.metadata.EntryPoint],
+) -> int:
     """In the fork: the command's exit status, as Python's own end would give it."""
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
@@ -256,7 +286,9 @@ def _run(request: Dict[str, Any], descriptors: Sequence[int], scripts: Dict[str,
     return status
 
 
-def _call(name: str, arguments: List[str], scripts: Dict[str, importlib.metadata.EntryPoint]) -> None:
+def _call(
+    name: str, arguments: List[str], scripts: Dict[str, importlib.metadata.EntryPoint]
+) -> None:
     if name == "python":
         if arguments[0].endswith(".py"):
             sys.argv = list(arguments)
@@ -282,7 +314,9 @@ def main(place: str, *command: str) -> int:
     if not command:
         serve(place)
         return 0
-    started = Started(Path(place), command[0], command[1:], [0, 1, 2], os.getcwd(), dict(os.environ))
+    started = Started(
+        Path(place), command[0], command[1:], [0, 1, 2], os.getcwd(), dict(os.environ)
+    )
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: os.kill(started.pid, number))
     status = started.wait()

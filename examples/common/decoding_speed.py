@@ -1,18 +1,25 @@
-"""Times decoding with models of any size, untrained: what a method gains at the size and length that you have in mind.
+"""Times decoding with models of any size, untrained: what a method gains at the size and length
+that you have in mind.
 
-    OMP_NUM_THREADS=1 python examples/common/decoding_speed.py --arch e12d1 --vocabulary 32000 --lengths 13,27,54
-    OMP_NUM_THREADS=1 python examples/common/decoding_speed.py --arch e6d1,e12d1 --lengths 27 --batch-sizes 1,32 --shortlist 0,50 \
+    OMP_NUM_THREADS=1 python examples/common/decoding_speed.py --arch e12d1 --vocabulary 32000
+    --lengths 13,27,54 OMP_NUM_THREADS=1 python examples/common/decoding_speed.py --arch e6d1,e12d1
+    --lengths 27 --batch-sizes 1,32 --shortlist 0,50 \
         --systems native --ratio-to 'native AT' --out folder
 
-Every sentence has as many source as target tokens, which the decoders are told to write; their weights are random. The models have
-the sizes of the quickstart, of the Multi30k recipes, or of a preset of hrt_transformer. Compared are fairseq's greedy search, our engine's,
-hybrid-regressive decoding, CTranslate2 (where it is installed) and the native runtime (where it is built), which decodes the teacher and every
-family: HRT with k = 2 and 3, IBDecoder, IB+SA(2) to (4) (words at each end), and a directed acyclic graph (--graph-scale), greedily; the
+Every sentence has as many source as target tokens, which the decoders are told to write; their
+weights are random. The models have the sizes of the quickstart, of the Multi30k recipes, or of a
+preset of hrt_transformer. Compared are fairseq's greedy search, our engine's, hybrid-regressive
+decoding, CTranslate2 (where it is installed) and the native runtime (where it is built), which
+decodes the teacher and every
+family: HRT with k = 2 and 3, IBDecoder, IB+SA(2) to (4) (words at each end), and a directed acyclic
+    graph (--graph-scale), greedily; the
 teacher, and HRT's first stage, with a beam of 5, too.
---systems native,CTranslate2 leaves the slow ones away. With --shortlist both runtimes choose among that many random words a source word.
-Each size is measured with each length, batch size and shortlist. Prints a table for each of these settings: decoder calls, milliseconds a
-sentence, words (tokens) a second, and the ratio to the chosen system, medians of interleaved repeats with minimum and maximum. --out writes one
-table of all settings' ratios, speed.md, and all figures, speed.json: {setting: {system: {"milliseconds", "ratio", "low", "high"}}}.
+--systems native,CTranslate2 leaves the slow ones away. With --shortlist both runtimes choose among
+that many random words a source word. Each size is measured with each length, batch size and
+shortlist. Prints a table for each of these settings: decoder calls, milliseconds a sentence, words
+(tokens) a second, and the ratio to the chosen system, medians of interleaved repeats with minimum
+and maximum. --out writes one table of all settings' ratios, speed.md, and all figures, speed.json:
+{setting: {system: {"milliseconds", "ratio", "low", "high"}}}.
 """
 
 import argparse
@@ -56,7 +63,8 @@ CTRANSLATE2 = {
     "CTranslate2 int8 greedy": ("int8", 1),
     "CTranslate2 int8 beam 5": ("int8", 5),
 }
-# Native rows: the model, and how it is decoded. The target's length is forced where the family lets it be: graphs have the length of their path.
+# Native rows: the model, and how it is decoded. The target's length is forced where the family lets
+# it be: graphs have the length of their path.
 NATIVE: Dict[str, Any] = {
     "native AT": ("AT", {}),
     "native HRT k=2": ("HRT", {"hrt_decode_chunk": "2", "hrt_nat_beam": 1}),
@@ -75,8 +83,8 @@ SINGLE = {"fairseq greedy", "AT greedy", *CTRANSLATE2, *NATIVE}
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What is measured together: sentences of ``length`` tokens in batches, by models of one size, which choose among the words of a shortlist
-    where ``shortlist`` is not 0."""
+    """What is measured together: sentences of ``length`` tokens in batches, by models of one size,
+    which choose among the words of a shortlist where ``shortlist`` is not 0."""
 
     arch: str
     length: int
@@ -91,7 +99,9 @@ class Setting:
 class Decoder:
     """A generator of fairseq's contract over given batches."""
 
-    def __init__(self, name: str, generator: Any, models: List[Any], batches: Sequence[Dict[str, Any]]) -> None:
+    def __init__(
+        self, name: str, generator: Any, models: List[Any], batches: Sequence[Dict[str, Any]]
+    ) -> None:
         self.name, self.generator, self.models, self.batches = name, generator, models, batches
         own = getattr(generator, "counters", None)
         self.counters: GenerationCounters = count_calls(models) if own is None else own
@@ -124,10 +134,13 @@ class CTranslate2Decoder:
 
         self.name, self.generator, self.counters = name, None, GenerationCounters(known=False)
         threads = torch.get_num_threads()
-        self.translator = ctranslate2.Translator(str(folder), compute_type=kind, intra_threads=threads)
+        self.translator = ctranslate2.Translator(
+            str(folder), compute_type=kind, intra_threads=threads
+        )
         self.length, self.beam, self.shortlist = length, beam, shortlist
         self.words = [
-            [[dictionary[token] for token in row[:-1]] for row in batch["net_input"]["src_tokens"]] for batch in batches
+            [[dictionary[token] for token in row[:-1]] for row in batch["net_input"]["src_tokens"]]
+            for batch in batches
         ]
 
     def collate(self, ids: Sequence[int]) -> List[List[str]]:
@@ -137,7 +150,8 @@ class CTranslate2Decoder:
     def decode(self, sample: List[List[str]]) -> Any:
         """Translates it."""
         return self.translator.translate_batch(
-            sample, beam_size=self.beam, min_decoding_length=self.length, max_decoding_length=self.length, suppress_sequences=[[PADDING]],
+            sample, beam_size=self.beam, min_decoding_length=self.length,
+            max_decoding_length=self.length, suppress_sequences=[[PADDING]],
             use_vmap=self.shortlist,
         )  # fmt: skip
 
@@ -145,7 +159,9 @@ class CTranslate2Decoder:
 class NativeDecoder:
     """The same, by the native runtime."""
 
-    def __init__(self, name: str, engine: Engine, options: DecodingOptions, batches: Sequence[Any]) -> None:
+    def __init__(
+        self, name: str, engine: Engine, options: DecodingOptions, batches: Sequence[Any]
+    ) -> None:
         self.name, self.generator, self.counters = name, None, GenerationCounters()
         self.engine, self.options = engine, options
         self.rows = [batch["net_input"]["src_tokens"].tolist() for batch in batches]
@@ -161,8 +177,11 @@ class NativeDecoder:
         return found
 
 
-def build_models(preset: str, vocabulary: Optional[int], seed: int, graph_scale: float = 3) -> Dict[str, Any]:
-    """Untrained models of one size: ``AT``, ``HRT``, ``IB``, ``IB+SA(2)`` to ``(4)``, ``DAG`` and their ``dictionary``."""
+def build_models(
+    preset: str, vocabulary: Optional[int], seed: int, graph_scale: float = 3
+) -> Dict[str, Any]:
+    """Untrained models of one size: ``AT``, ``HRT``, ``IB``, ``IB+SA(2)`` to ``(4)``, ``DAG`` and
+    their ``dictionary``."""
     size = RECIPES.get(preset)
     dictionary = Dictionary()
     for number in range((vocabulary or (size[4] if size else 32000)) - dictionary.nspecial):
@@ -190,7 +209,9 @@ def build_models(preset: str, vocabulary: Optional[int], seed: int, graph_scale:
         "IB": build(BidirectionalTransformerModel, "bidirectional_transformer"),
         **{
             f"IB+SA({words})": build(
-                BidirectionalTransformerModel, "bidirectional_transformer", bidirectional_tokens_per_step=words
+                BidirectionalTransformerModel,
+                "bidirectional_transformer",
+                bidirectional_tokens_per_step=words,
             )
             for words in (2, 3, 4)
         },
@@ -198,21 +219,33 @@ def build_models(preset: str, vocabulary: Optional[int], seed: int, graph_scale:
     }
 
 
-def random_sentences(count: int, length: int, vocabulary: int, seed: int, batch_size: int = 1) -> List[Dict[str, Any]]:
+def random_sentences(
+    count: int, length: int, vocabulary: int, seed: int, batch_size: int = 1
+) -> List[Dict[str, Any]]:
     """``count`` batches of sentences with ``length`` words and ``</s>``."""
     generator = torch.Generator().manual_seed(seed)
     batches = []
     for _ in range(count):
         tokens = torch.randint(4, vocabulary, (batch_size, length + 1), generator=generator)
         tokens[:, -1] = 2
-        batches.append({"net_input": {"src_tokens": tokens, "src_lengths": torch.full((batch_size,), length + 1)}})
+        batches.append(
+            {
+                "net_input": {
+                    "src_tokens": tokens,
+                    "src_lengths": torch.full((batch_size,), length + 1),
+                }
+            }
+        )
     return batches
 
 
 def random_shortlist(words: int, candidates: int, seed: int) -> Shortlist:
     """That many random candidates of every word, and a hundred frequent words."""
     generator = np.random.default_rng(seed)
-    found = {word: np.unique(generator.integers(4, words, candidates)).tolist() for word in range(4, words)}
+    found = {
+        word: np.unique(generator.integers(4, words, candidates)).tolist()
+        for word in range(4, words)
+    }
     return pack(found, set(range(4, min(words, 104))), words)
 
 
@@ -248,16 +281,20 @@ class Systems:
             if any(model == name and self.wanted(row) for row, (model, _) in NATIVE.items()):
                 try:
                     self.engines[name] = Engine(
-                        *convert(built[name], dictionary, dictionary, weights=given.weights), threads=given.threads
+                        *convert(built[name], dictionary, dictionary, weights=given.weights),
+                        threads=given.threads,
                     )
                 except LibraryUnavailable as error:
                     print(f"without the native runtime: {error}\n")
                     break
 
     def choose_among(self, candidates: int) -> None:
-        """From now on both runtimes choose among that many random words a source word, with 0 among all."""
+        """From now on both runtimes choose among that many random words a source word, with 0 among
+        all."""
         dictionary, vmap = self.built["dictionary"], self.folder / "vmap.txt"
-        self.shortlist = random_shortlist(len(dictionary), candidates, self.given.seed) if candidates else None
+        self.shortlist = (
+            random_shortlist(len(dictionary), candidates, self.given.seed) if candidates else None
+        )
         for engine in self.engines.values():
             engine.set_shortlist(self.shortlist)
         if self.shortlist is None:
@@ -266,8 +303,12 @@ class Systems:
             write_vmap(vmap, self.shortlist, dictionary)
 
     def wanted(self, name: str) -> bool:
-        """Whether --systems names a system, by its whole name or by part of it; what is the whole name of one names no other."""
-        return any(part == name or (part in name and part not in SINGLE) for part in self.given.systems.split(","))
+        """Whether --systems names a system, by its whole name or by part of it; what is the whole
+        name of one names no other."""
+        return any(
+            part == name or (part in name and part not in SINGLE)
+            for part in self.given.systems.split(",")
+        )
 
     def load(self, setting: Setting, batches: Sequence[Any]) -> List[Any]:
         """All systems for these batches."""
@@ -276,15 +317,30 @@ class Systems:
         options = DecodingOptions(beam=1, min_len=length, max_len_b=length)
         systems: List[Any] = []
         if self.wanted("fairseq greedy"):
-            stock = SequenceGenerator([at], dictionary, beam_size=1, max_len_b=length, min_len=length)
+            stock = SequenceGenerator(
+                [at], dictionary, beam_size=1, max_len_b=length, min_len=length
+            )
             systems.append(Decoder("fairseq greedy", stock, [at], batches))
         if self.wanted("AT greedy"):
-            systems.append(Decoder("AT greedy", AutoregressiveGenerator([at], dictionary, options), [at], batches))
+            systems.append(
+                Decoder(
+                    "AT greedy", AutoregressiveGenerator([at], dictionary, options), [at], batches
+                )
+            )
         for name, (kind, beam) in CTRANSLATE2.items():
             if self.folder.is_dir() and self.wanted(name):
                 short = self.shortlist is not None
                 systems.append(
-                    CTranslate2Decoder(name, self.folder, kind, dictionary, length, batches, beam=beam, shortlist=short)
+                    CTranslate2Decoder(
+                        name,
+                        self.folder,
+                        kind,
+                        dictionary,
+                        length,
+                        batches,
+                        beam=beam,
+                        shortlist=short,
+                    )
                 )
         for size in (2, 3):
             if self.wanted(f"HRT k={size} (1,1)"):
@@ -296,7 +352,10 @@ class Systems:
                 # A graph's path has the length that it has.
                 limits = {} if model == "DAG" else {"min_len": length}
                 chosen = DecodingOptions(
-                    max_len_b=length, scores=False, batch_size=setting.batch_size, **{"beam": 1, **limits, **own}
+                    max_len_b=length,
+                    scores=False,
+                    batch_size=setting.batch_size,
+                    **{"beam": 1, **limits, **own},
                 )
                 systems.append(NativeDecoder(name, self.engines[model], chosen, batches))
         return systems
@@ -305,14 +364,20 @@ class Systems:
 def figures(
     systems: Sequence[Any], timings: Dict[str, Timing], setting: Setting, ratio_to: str
 ) -> Dict[str, Dict[str, float]]:
-    """Of each system its milliseconds a sentence (the median batch at its median over the repeats), and how many times as fast as ``ratio_to``,
-    or as the first system where that was not measured, it is."""
+    """Of each system its milliseconds a sentence (the median batch at its median over the repeats),
+    and how many times as fast as ``ratio_to``, or as the first system where that was not measured,
+    it is."""
     reference = ratio_to if ratio_to in timings else systems[0].name
     found = {}
     for name, timing in timings.items():
         ratio = timing.ratio_to(timings[reference])
         milliseconds = timing.batch_milliseconds(50) / setting.batch_size
-        found[name] = {"milliseconds": milliseconds, "ratio": ratio.median, "low": ratio.low, "high": ratio.high}
+        found[name] = {
+            "milliseconds": milliseconds,
+            "ratio": ratio.median,
+            "low": ratio.low,
+            "high": ratio.high,
+        }
     return found
 
 
@@ -321,15 +386,21 @@ def ratio_cell(found: Dict[str, float]) -> str:
     return f"{found['ratio']:.2f} ({found['low']:.2f}–{found['high']:.2f})"
 
 
-def table(systems: Sequence[Any], timings: Dict[str, Timing], setting: Setting, ratio_to: str) -> List[str]:
+def table(
+    systems: Sequence[Any], timings: Dict[str, Timing], setting: Setting, ratio_to: str
+) -> List[str]:
     """The table's lines for one setting."""
     reference = ratio_to if ratio_to in timings else systems[0].name
     found = figures(systems, timings, setting, ratio_to)
     lines = [
-        f"| System | decoder calls | ms a sentence | words/s | × {reference} |", "|---|---:|---:|---:|---:|",
+        f"| System | decoder calls | ms a sentence | words/s | × {reference} |",
+        "|---|---:|---:|---:|---:|",
     ]  # fmt: skip
     for system in systems:
-        calls, milliseconds = timings[system.name].decoder_calls_per_batch(), found[system.name]["milliseconds"]
+        calls, milliseconds = (
+            timings[system.name].decoder_calls_per_batch(),
+            found[system.name]["milliseconds"],
+        )
         lines.append(
             f"| {system.name} | {'–' if calls is None else f'{calls:.1f}'} | {milliseconds:.3g} "
             f"| {1000 * setting.length / milliseconds:.0f} | {ratio_cell(found[system.name])} |"
@@ -338,17 +409,24 @@ def table(systems: Sequence[Any], timings: Dict[str, Timing], setting: Setting, 
 
 
 def all_ratios(found: Dict[Setting, Dict[str, Dict[str, float]]], ratio_to: str) -> str:
-    """One Markdown table: a line a setting, a column a system; that whose speed counts as 1 with its milliseconds a sentence."""
+    """One Markdown table: a line a setting, a column a system; that whose speed counts as 1 with
+    its milliseconds a sentence."""
     names = list(dict.fromkeys(name for systems in found.values() for name in systems))
     base = ratio_to if ratio_to in names else names[0]
     others = [name for name in names if name != base]
     lines = [
-        "| " + " | ".join(["Setting", f"{base}, ms a sentence", *(f"{name}, × as fast" for name in others)]) + " |",
+        "| "
+        + " | ".join(
+            ["Setting", f"{base}, ms a sentence", *(f"{name}, × as fast" for name in others)]
+        )
+        + " |",
         "|---" + "|---:" * len(names) + "|",
     ]
     for setting, systems in found.items():
         cells = [ratio_cell(systems[name]) if name in systems else "–" for name in others]
-        lines.append("| " + " | ".join([str(setting), f"{systems[base]['milliseconds']:.3g}", *cells]) + " |")
+        lines.append(
+            "| " + " | ".join([str(setting), f"{systems[base]['milliseconds']:.3g}", *cells]) + " |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -365,34 +443,63 @@ def numbers(text: str, option: str, low: int, parser: argparse.ArgumentParser) -
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
         "--arch",
         default="e12d1",
         metavar="NAME,...",
-        help=f"a recipe's sizes ({', '.join(RECIPES)}) or a preset of hrt_transformer, e.g. e12d1, wmt_en_de (default: %(default)s)",
+        help=(
+            f"a recipe's sizes ({', '.join(RECIPES)}) or a preset of hrt_transformer, e.g. e12d1,"
+            " wmt_en_de (default: %(default)s)"
+        ),
     )
-    parser.add_argument("--lengths", default="13,27,54", help="tokens a sentence (default: %(default)s)")
-    parser.add_argument("--vocabulary", type=int, metavar="N", help="words (default: those of the recipe, else 32000)")
+    parser.add_argument(
+        "--lengths", default="13,27,54", help="tokens a sentence (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--vocabulary",
+        type=int,
+        metavar="N",
+        help="words (default: those of the recipe, else 32000)",
+    )
     for name, default in (("sentences", 5), ("repeats", 5), ("threads", 1), ("seed", 1)):
-        parser.add_argument(f"--{name}", type=int, default=default, metavar="N", help=f"(default: {default})")
+        parser.add_argument(
+            f"--{name}", type=int, default=default, metavar="N", help=f"(default: {default})"
+        )
     parser.add_argument(
-        "--batch-sizes", default="1", metavar="N,...", help="sentences decoded together (default: %(default)s)"
+        "--batch-sizes",
+        default="1",
+        metavar="N,...",
+        help="sentences decoded together (default: %(default)s)",
     )
     parser.add_argument(
-        "--weights", choices=("int8", "float32"), default="int8", help="of the native runtime (default: int8)"
+        "--weights",
+        choices=("int8", "float32"),
+        default="int8",
+        help="of the native runtime (default: int8)",
     )
     parser.add_argument(
-        "--graph-scale", type=float, default=3, metavar="N", help="vertices of a graph for each source token (default: 3)"
+        "--graph-scale",
+        type=float,
+        default=3,
+        metavar="N",
+        help="vertices of a graph for each source token (default: 3)",
     )
     parser.add_argument(
         "--shortlist",
         default="0",
         metavar="N,...",
-        help="random candidates of a source word, for both runtimes; 0: none (default: %(default)s)",
+        help=(
+            "random candidates of a source word, for both runtimes; 0: none (default: %(default)s)"
+        ),
     )
     parser.add_argument(
-        "--systems", default="", metavar="NAME,...", help="only those whose names hold one of these (default: all)"
+        "--systems",
+        default="",
+        metavar="NAME,...",
+        help="only those whose names hold one of these (default: all)",
     )
     parser.add_argument(
         "--ratio-to",
@@ -400,17 +507,26 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="whose speed counts as 1 (default: %(default)s)",
     )
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="write speed.md and speed.json there")
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="write speed.md and speed.json there"
+    )
     return parser
 
 
 def settings_of(given: argparse.Namespace, parser: argparse.ArgumentParser) -> List[Setting]:
     """All combinations that the options name."""
     sizes = list(dict.fromkeys(given.arch.split(",")))
-    presets = sorted(name[len("hrt_transformer_") :] for name in ARCH_CONFIG_REGISTRY if name.startswith("hrt_transformer_"))
+    presets = sorted(
+        name[len("hrt_transformer_") :]
+        for name in ARCH_CONFIG_REGISTRY
+        if name.startswith("hrt_transformer_")
+    )
     for size in sizes:
         if size not in [*RECIPES, *presets]:
-            parser.error(f"--arch {size!r}: there is none of that name; give some of {', '.join([*RECIPES, *presets])}")
+            parser.error(
+                f"--arch {size!r}: there is none of that name; give some of"
+                f" {', '.join([*RECIPES, *presets])}"
+            )
     return [
         Setting(size, length, batch_size, shortlist)
         for size in sizes
@@ -443,16 +559,29 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     found: Dict[Setting, Dict[str, Dict[str, float]]] = {}
     for size, own in itertools.groupby(settings, key=lambda setting: setting.arch):
         with tempfile.TemporaryDirectory() as temporary:
-            systems = Systems(build_models(size, given.vocabulary, given.seed, given.graph_scale), given, Path(temporary))
+            systems = Systems(
+                build_models(size, given.vocabulary, given.seed, given.graph_scale),
+                given,
+                Path(temporary),
+            )
             words = len(systems.built["dictionary"])
-            shown = "".join(f", native runtime on {engine.isa}" for engine in list(systems.engines.values())[:1])
+            shown = "".join(
+                f", native runtime on {engine.isa}" for engine in list(systems.engines.values())[:1]
+            )
             for setting in own:
                 systems.choose_among(setting.shortlist)
-                batches = random_sentences(given.sentences, setting.length, words, given.seed, setting.batch_size)
+                batches = random_sentences(
+                    given.sentences, setting.length, words, given.seed, setting.batch_size
+                )
                 loaded = systems.load(setting, batches)
                 if not loaded:
-                    parser.error(f"--systems {given.systems}: there is none of that name, or it is not installed")
-                timings = measure(loaded, [[number] for number in range(len(batches))], repeats=given.repeats)
+                    parser.error(
+                        f"--systems {given.systems}: there is none of that name, or it is not"
+                        " installed"
+                    )
+                timings = measure(
+                    loaded, [[number] for number in range(len(batches))], repeats=given.repeats
+                )
                 print(f"{setting}, {words} words{shown}:\n")
                 print("\n".join(table(loaded, timings, setting, given.ratio_to)) + "\n", flush=True)
                 found[setting] = figures(loaded, timings, setting, given.ratio_to)
@@ -460,7 +589,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         (given.out / "speed.md").write_text(all_ratios(found, given.ratio_to), encoding="utf-8")
         # Last: who finds it finds everything.
         contents = {str(setting): systems for setting, systems in found.items()}
-        (given.out / "speed.json").write_text(json.dumps(contents, indent=1) + "\n", encoding="utf-8")
+        (given.out / "speed.json").write_text(
+            json.dumps(contents, indent=1) + "\n", encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
     python examples/common/extract_hypotheses.py generate.log --sentences 29000 > train.de
 
-fairseq translates sorted by length and prints each best hypothesis as ``H-<id>``; the subwords are kept as they are.
+fairseq translates sorted by length and prints each best hypothesis as ``H-<id>``; the subwords are
+kept as they are.
 """
 
 import argparse
@@ -25,21 +26,27 @@ def extract(lines: Sequence[str], sentences: int) -> List[str]:
         label, _, text = line.rstrip("\n").split("\t", 2)
         sentence = int(label[len("H-") :])
         if sentence in hypotheses:
-            raise ValueError(f"two hypotheses {label}: generate with --nbest 1, and only once into the file")
+            raise ValueError(
+                f"two hypotheses {label}: generate with --nbest 1, and only once into the file"
+            )
         hypotheses[sentence] = text
     if hypotheses.keys() != set(range(sentences)):
         missing = sorted(set(range(sentences)) - hypotheses.keys())[:5]
         raise ValueError(
-            f"{len(hypotheses)} hypotheses for {sentences} sentences (missing: {missing} ...): was the output cut off, "
-            "or were long sentences skipped?"
+            f"{len(hypotheses)} hypotheses for {sentences} sentences (missing: {missing} ...): was"
+            " the output cut off, or were long sentences skipped?"
         )
     return [hypotheses[sentence] for sentence in range(sentences)]
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("file", type=Path, help="standard output of fairseq-generate")
-    parser.add_argument("--sentences", type=int, required=True, help="number of sentences that were translated")
+    parser.add_argument(
+        "--sentences", type=int, required=True, help="number of sentences that were translated"
+    )
     options = parser.parse_args(arguments)
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     with open(options.file, encoding="utf-8", newline="\n") as lines:

@@ -26,7 +26,9 @@ def copy_lines(source: Iterable[bytes], target: BinaryIO, lines: Optional[int]) 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Runs the command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("file", type=Path)
     parser.add_argument("--lines", type=int, help="how many (default: all)")
     options = parser.parse_args(arguments)

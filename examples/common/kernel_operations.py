@@ -1,4 +1,5 @@
-"""The kernel's operations (kernel/operations.h) on NumPy arrays, one by one: for tests and measurements. Engines call them in C."""
+"""The kernel's operations (kernel/operations.h) on NumPy arrays, one by one: for tests and
+measurements. Engines call them in C."""
 
 import ctypes as C
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
@@ -37,7 +38,12 @@ class Input(C.Structure):
 
 
 class _Rule(C.Structure):
-    _fields_ = [("banned", C.c_void_p), ("bans", C.c_int32), ("unk", C.c_int32), ("unk_penalty", C.c_float)]
+    _fields_ = [
+        ("banned", C.c_void_p),
+        ("bans", C.c_int32),
+        ("unk", C.c_int32),
+        ("unk_penalty", C.c_float),
+    ]
 
 
 class _Cache(C.Structure):
@@ -72,15 +78,35 @@ class _Attention(C.Structure):
 class _Table(C.Structure):
     _fields_ = [
         ("name", C.c_char_p),
-        ("prepare", C.CFUNCTYPE(None, C.POINTER(Input), _Pointer, C.c_int, _Pointer, _Long, _Int, _Int, C.c_int)),
-        ("product", C.CFUNCTYPE(None, C.POINTER(Matrix), C.POINTER(Input), _Pointer, _Long, C.c_int, _Pointer, _Long)),
-        ("best", C.CFUNCTYPE(None, C.POINTER(Matrix), C.POINTER(Input), _Pointer, _Pointer, _Pointer, _Pointer)),
+        (
+            "prepare",
+            C.CFUNCTYPE(
+                None, C.POINTER(Input), _Pointer, C.c_int, _Pointer, _Long, _Int, _Int, C.c_int
+            ),
+        ),
+        (
+            "product",
+            C.CFUNCTYPE(
+                None, C.POINTER(Matrix), C.POINTER(Input), _Pointer, _Long, C.c_int, _Pointer, _Long
+            ),
+        ),
+        (
+            "best",
+            C.CFUNCTYPE(
+                None, C.POINTER(Matrix), C.POINTER(Input), _Pointer, _Pointer, _Pointer, _Pointer
+            ),
+        ),
         ("top", C.CFUNCTYPE(_Int, _Pointer, _Int, _Pointer, _Int, _Pointer, _Pointer)),
         ("logsumexp", C.CFUNCTYPE(_Float, _Pointer, _Int)),
         ("softmax", C.CFUNCTYPE(None, _Pointer, _Int)),
         ("log_softmax", C.CFUNCTYPE(None, _Pointer, _Int)),
         ("exponential", C.CFUNCTYPE(None, _Pointer, _Int)),
-        ("norm", C.CFUNCTYPE(None, _Pointer, _Long, _Int, _Int, _Pointer, _Pointer, _Float, _Pointer, _Long)),
+        (
+            "norm",
+            C.CFUNCTYPE(
+                None, _Pointer, _Long, _Int, _Int, _Pointer, _Pointer, _Float, _Pointer, _Long
+            ),
+        ),
         ("attend", C.CFUNCTYPE(None, C.POINTER(_Attention))),
         ("scores", C.CFUNCTYPE(None, C.POINTER(_Cache), _Int, _Pointer, _Int, _Pointer)),
     ]
@@ -116,7 +142,8 @@ class Operations:
     Args:
         name: of an instruction set; '' for the best.
         library: the kernel; by default this installation's.
-        guard: bytes behind every buffer that the kernel writes; :meth:`check_guards` tells whether they are untouched.
+        guard: bytes behind every buffer that the kernel writes; :meth:`check_guards` tells whether
+            they are untouched.
     """
 
     def __init__(self, name: str = "", *, library: Optional[C.CDLL] = None, guard: int = 0) -> None:
@@ -134,17 +161,39 @@ class Operations:
             (
                 "fh_matrix_pack",
                 C.c_int,
-                [C.POINTER(Matrix), _Pointer, C.c_int, _Int, _Int, _Pointer, _Long, _Pointer, _Pointer],
+                [
+                    C.POINTER(Matrix),
+                    _Pointer,
+                    C.c_int,
+                    _Int,
+                    _Int,
+                    _Pointer,
+                    _Long,
+                    _Pointer,
+                    _Pointer,
+                ],
             ),
             ("fh_matrix_start", C.c_int, [C.POINTER(Matrix), _Pointer, C.c_int, _Int, _Int]),
-            ("fh_matrix_put", C.c_int, [C.POINTER(Matrix), _Int, _Int, _Pointer, _Long, _Pointer, _Pointer]),
-            ("fh_matrix_select", C.c_int, [C.POINTER(Matrix), _Pointer, C.POINTER(Matrix), _Pointer, _Int]),
+            (
+                "fh_matrix_put",
+                C.c_int,
+                [C.POINTER(Matrix), _Int, _Int, _Pointer, _Long, _Pointer, _Pointer],
+            ),
+            (
+                "fh_matrix_select",
+                C.c_int,
+                [C.POINTER(Matrix), _Pointer, C.POINTER(Matrix), _Pointer, _Int],
+            ),
             ("fh_matrix_row", None, [C.POINTER(Matrix), _Int, _Pointer]),
             ("fh_matrix_slice", Matrix, [C.POINTER(Matrix), _Int, _Int]),
             ("fh_input_size", _Size, [C.c_int, _Int, _Int]),
             ("fh_input_rows", Input, [C.POINTER(Input), _Int, _Int]),
             ("fh_cache_size", _Size, [_Int, _Int, _Int]),
-            ("fh_cache_put", None, [C.POINTER(_Cache), _Int, _Int, _Pointer, _Long, _Pointer, _Long]),
+            (
+                "fh_cache_put",
+                None,
+                [C.POINTER(_Cache), _Int, _Int, _Pointer, _Long, _Pointer, _Long],
+            ),
             ("fh_relative_size", _Size, [_Int, _Int]),
             ("fh_relative_pack", None, [C.POINTER(_Relative), _Pointer, _Pointer, _Int, _Int]),
             ("fh_attention_scratch", _Size, [_Int, _Int]),
@@ -170,14 +219,27 @@ class Operations:
 
     # ------------------------------------------------------------------ products
 
-    def pack(self, weights: np.ndarray, scales: Optional[np.ndarray] = None, bias: Optional[np.ndarray] = None) -> Matrix:
+    def pack(
+        self,
+        weights: np.ndarray,
+        scales: Optional[np.ndarray] = None,
+        bias: Optional[np.ndarray] = None,
+    ) -> Matrix:
         """weights ``[outputs, inputs]``, int8 with ``scales`` [outputs] or float32."""
         kind = INT8 if weights.dtype == np.int8 else FLOAT32
         outputs, inputs = weights.shape
         buffer = self.buffer(self.library.fh_matrix_size(kind, outputs, inputs))
         matrix = Matrix()
         status = self.library.fh_matrix_pack(
-            matrix, _at(buffer), kind, outputs, inputs, _at(weights), _row_step(weights), _at(scales), _at(bias)
+            matrix,
+            _at(buffer),
+            kind,
+            outputs,
+            inputs,
+            _at(weights),
+            _row_step(weights),
+            _at(scales),
+            _at(bias),
         )
         if status:
             raise ValueError(f"fh_matrix_pack refused the matrix: {status}")
@@ -211,16 +273,26 @@ class Operations:
         rows, inputs = x.shape
         buffer = self.buffer(self.library.fh_input_size(kind, rows, inputs))
         result = Input()
-        self.table.prepare(result, _at(buffer), kind, _at(x), _row_step(x), rows, inputs, int(positive))
+        self.table.prepare(
+            result, _at(buffer), kind, _at(x), _row_step(x), rows, inputs, int(positive)
+        )
         result.keep = (buffer, x)
         return result
 
     def integers(self, prepared: Input) -> Tuple[np.ndarray, np.ndarray]:
         """The quantised integers ``[rows, inputs]`` and the scales ``[rows]`` of prepared rows."""
-        kind = C.c_int8 if prepared.offset < 0 or (prepared.offset == 0 and not self._unsigned()) else C.c_uint8
-        stored = np.ctypeslib.as_array((kind * (prepared.rows * prepared.stride)).from_address(prepared.integers))
+        kind = (
+            C.c_int8
+            if prepared.offset < 0 or (prepared.offset == 0 and not self._unsigned())
+            else C.c_uint8
+        )
+        stored = np.ctypeslib.as_array(
+            (kind * (prepared.rows * prepared.stride)).from_address(prepared.integers)
+        )
         scales = np.ctypeslib.as_array((C.c_float * prepared.rows).from_address(prepared.scales))
-        stored = stored.reshape(prepared.rows, prepared.stride)[:, : prepared.inputs].astype(np.int32)
+        stored = stored.reshape(prepared.rows, prepared.stride)[:, : prepared.inputs].astype(
+            np.int32
+        )
         return stored - prepared.offset, scales.copy()
 
     def _unsigned(self) -> bool:
@@ -239,11 +311,18 @@ class Operations:
         """x W^T + b ``[rows, outputs]``."""
         out = self.floats(prepared.rows, matrix.outputs) if out is None else out
         step = 0 if residual is None else _row_step(residual)
-        self.table.product(matrix, prepared, _at(out), _row_step(out), int(relu), _at(residual), step)
+        self.table.product(
+            matrix, prepared, _at(out), _row_step(out), int(relu), _at(residual), step
+        )
         return out
 
     def best(
-        self, matrix: Matrix, prepared: Input, rules: Optional[Sequence[Rule]] = None, *, with_sum: bool = False
+        self,
+        matrix: Matrix,
+        prepared: Input,
+        rules: Optional[Sequence[Rule]] = None,
+        *,
+        with_sum: bool = False,
     ) -> Tuple[np.ndarray, np.ndarray, Optional[np.ndarray]]:
         """(tokens, values, log-sum-exp or None) of each row."""
         tokens, values = self.buffer(4 * prepared.rows).view(np.int32), self.floats(prepared.rows)
@@ -259,13 +338,18 @@ class Operations:
             return None, None
         banned = [np.asarray(rule.banned, dtype=np.int32) for rule in rules]
         table = (_Rule * len(rules))(
-            *(_Rule(_at(ids), len(ids), rule.unk, rule.unk_penalty) for ids, rule in zip(banned, rules))
+            *(
+                _Rule(_at(ids), len(ids), rule.unk, rule.unk_penalty)
+                for ids, rule in zip(banned, rules)
+            )
         )
         return C.cast(table, C.c_void_p), (table, banned)
 
     # ------------------------------------------------------------------ rows
 
-    def top(self, row: np.ndarray, n: int, rule: Optional[Rule] = None) -> Tuple[int, np.ndarray, np.ndarray]:
+    def top(
+        self, row: np.ndarray, n: int, rule: Optional[Rule] = None
+    ) -> Tuple[int, np.ndarray, np.ndarray]:
         """(count or NAN, tokens, values) of the n best."""
         tokens, values = self.buffer(4 * n).view(np.int32), self.floats(n)
         table, keep = self._rules(None if rule is None else [rule])
@@ -285,11 +369,26 @@ class Operations:
         return copy
 
     def norm(
-        self, x: np.ndarray, gain: np.ndarray, bias: np.ndarray, eps: float, out: Optional[np.ndarray] = None
+        self,
+        x: np.ndarray,
+        gain: np.ndarray,
+        bias: np.ndarray,
+        eps: float,
+        out: Optional[np.ndarray] = None,
     ) -> np.ndarray:
         """Layer normalisation of rows."""
         out = self.floats(*x.shape) if out is None else out
-        self.table.norm(_at(x), _row_step(x), x.shape[0], x.shape[1], _at(gain), _at(bias), eps, _at(out), _row_step(out))
+        self.table.norm(
+            _at(x),
+            _row_step(x),
+            x.shape[0],
+            x.shape[1],
+            _at(gain),
+            _at(bias),
+            eps,
+            _at(out),
+            _row_step(out),
+        )
         return out
 
     # ------------------------------------------------------------------ attention
@@ -303,7 +402,9 @@ class Operations:
 
     def put(self, cache: Any, at: int, keys: np.ndarray, values: np.ndarray) -> None:
         """Writes tokens; keys and values ``[rows, heads * width]``."""
-        self.library.fh_cache_put(cache, at, len(keys), _at(keys), _row_step(keys), _at(values), _row_step(values))
+        self.library.fh_cache_put(
+            cache, at, len(keys), _at(keys), _row_step(keys), _at(values), _row_step(values)
+        )
 
     def relative(self, table: np.ndarray) -> Any:
         """Packed relative vectors ``[2 * window + 1, width]``."""
@@ -331,11 +432,15 @@ class Operations:
         """(mixed values ``[rows, heads * width]``, mean weights ``[rows, tokens]`` or None)."""
         out = self.floats(*queries.shape) if out is None else out
         weights = self.floats(len(queries), tokens) if with_weights else None
-        scratch = self.floats(self.library.fh_attention_scratch(tokens, relative.window if relative else 0))
+        scratch = self.floats(
+            self.library.fh_attention_scratch(tokens, relative.window if relative else 0)
+        )
         call = _Attention(
-            C.pointer(cache), tokens, len(queries), _at(queries), _row_step(queries), _at(out), _row_step(out), _at(visible),
-            _at(mask), 0 if mask is None or mask.ndim == 1 else _row_step(mask), C.pointer(relative) if relative else None,
-            _at(query_positions), _at(key_positions), _at(weights), tokens, _at(scratch),
+            C.pointer(cache), tokens, len(queries), _at(queries), _row_step(queries), _at(out),
+            _row_step(out), _at(visible), _at(mask),
+            0 if mask is None or mask.ndim == 1 else _row_step(mask),
+            C.pointer(relative) if relative else None, _at(query_positions), _at(key_positions),
+            _at(weights), tokens, _at(scratch),
         )  # fmt: skip
         self.table.attend(call)
         return out, weights

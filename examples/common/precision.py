@@ -1,17 +1,21 @@
-"""Which precision of matrix products is the faster one to train in on this CPU: prints ``bfloat16`` or ``float32``.
+"""Which precision of matrix products is the faster one to train in on this CPU: prints ``bfloat16``
+or ``float32``.
 
     python examples/common/precision.py
 
-``PRECISION`` in the environment decides otherwise. The option of ``fairseq-train`` for bfloat16 is ``--bf16``.
+``PRECISION`` in the environment decides otherwise. The option of ``fairseq-train`` for bfloat16 is
+``--bf16``.
 
-An instruction set is not enough to know: a product of two bfloat16 matrices in PyTorch 2.13, one thread, against one in float32, took
+An instruction set is not enough to know: a product of two bfloat16 matrices in PyTorch 2.13, one
+thread, against one in float32, took
 
     0.4 times as long on AMD's Zen 4 and Zen 5, which have AVX-512 BF16 at full rate;
-    1.6 times as long on Intel's Emerald Rapids without AMX, which virtual machines may hide (a training step: 1.5 times);
-    4 times as long with AVX-512, without any instruction for bfloat16.
+    1.6 times as long on Intel's Emerald Rapids without AMX, which virtual machines may hide (a
+    training step: 1.5 times); 4 times as long with AVX-512, without any instruction for bfloat16.
 
-So the answer is bfloat16 with AVX-512 BF16 on AMD, and with AMX (not measured here: units made for such products), float32 everywhere
-else. It depends on the processor alone: what is stopped and started again on one machine goes on in the same precision.
+So the answer is bfloat16 with AVX-512 BF16 on AMD, and with AMX (not measured here: units made for
+such products), float32 everywhere else. It depends on the processor alone: what is stopped and
+started again on one machine goes on in the same precision.
 """
 
 import os
@@ -24,7 +28,8 @@ def faster_precision(cpuinfo: Path = CPUINFO) -> str:
     """``bfloat16`` or ``float32``.
 
     Args:
-        cpuinfo: what the kernel of Linux says of the processor; where there is no such file, the answer is ``float32``.
+        cpuinfo: what the kernel of Linux says of the processor; where there is no such file, the
+            answer is ``float32``.
     """
     try:
         lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()

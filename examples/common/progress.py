@@ -1,10 +1,13 @@
-"""One line that says how far trainings side by side are and how long they will take, until one of the processes ends.
+"""One line that says how far trainings side by side are and how long they will take, until one of
+the processes ends.
 
     python examples/common/progress.py --started 1700000000 --after 40 \\
-        --lane 'HRT|logs/hrt.log|1000|95' 'IBDecoder|logs/ib.log|700|80' --lane 'DAG|logs/dag.log|1000|220' -- 4711 4712
+        --lane 'HRT|logs/hrt.log|1000|95' 'IBDecoder|logs/ib.log|700|80' --lane
+        'DAG|logs/dag.log|1000|220' -- 4711 4712
 
-A lane is what one process does, step by step: title, log of ``fairseq-train --log-format simple``, updates (0: no training),
-expected milliseconds an update (or of the whole step). The speed that is seen corrects what was expected.
+A lane is what one process does, step by step: title, log of ``fairseq-train --log-format simple``,
+updates (0: no training), expected milliseconds an update (or of the whole step). The speed that is
+seen corrects what was expected.
 """
 
 import argparse
@@ -14,7 +17,8 @@ import sys
 import time
 
 UPDATES = re.compile(rb"num_updates[=: ]+(\d+)")
-# Seconds of work after which the speed that is seen counts, and between two lines where they are not written over each other.
+# Seconds of work after which the speed that is seen counts, and between two lines where they are
+# not written over each other.
 ENOUGH, EVERY = 5.0, 20.0
 
 
@@ -56,7 +60,8 @@ class Lane:
 
     def __init__(self, steps):
         self.steps = steps
-        # Of each step: time and updates as they were first seen, and when they last changed. Programs also start, and wait for others.
+        # Of each step: time and updates as they were first seen, and when they last changed.
+        # Programs also start, and wait for others.
         self.seen = {}
 
     def at(self, now):
@@ -80,7 +85,10 @@ class Lane:
     def pace(self):
         """Seconds that a second of expected work takes, as it is seen."""
         taken = sum(last[0] - first[0] for first, last in self.seen.values())
-        expected = sum((last[1] - first[1]) * self.steps[step].expected for step, (first, last) in self.seen.items())
+        expected = sum(
+            (last[1] - first[1]) * self.steps[step].expected
+            for step, (first, last) in self.seen.items()
+        )
         return taken / expected if expected > ENOUGH else 1.0
 
 
@@ -104,10 +112,16 @@ def alive(process):
 
 def main(arguments=None):
     """Runs the command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--started", type=float, required=True, help="Unix time of the start")
-    parser.add_argument("--after", type=float, default=0.0, help="seconds that come behind the lanes")
-    parser.add_argument("--lane", nargs="+", action="append", type=Step, required=True, help="steps of a lane")
+    parser.add_argument(
+        "--after", type=float, default=0.0, help="seconds that come behind the lanes"
+    )
+    parser.add_argument(
+        "--lane", nargs="+", action="append", type=Step, required=True, help="steps of a lane"
+    )
     parser.add_argument("processes", nargs="+", type=int, help="the processes to wait for")
     options = parser.parse_args(arguments)
     lanes = [Lane(steps) for steps in options.lane]

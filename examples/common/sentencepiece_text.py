@@ -1,9 +1,11 @@
 """Raw text in pieces of a SentencePiece model, one sentence a line.
 
-    python examples/common/sentencepiece_text.py encode --model vocab.spm train.en.gz > train.pieces.en
-    python examples/common/sentencepiece_text.py learn --pieces 32000 train.en train.de > learnt.model
+    python examples/common/sentencepiece_text.py encode --model vocab.spm train.en.gz >
+    train.pieces.en python examples/common/sentencepiece_text.py learn --pieces 32000 train.en
+    train.de > learnt.model
 
-Text is plain or gzip. `learn` writes the model: unigrams, of all sentences, with every character, the same on every machine.
+Text is plain or gzip. `learn` writes the model: unigrams, of all sentences, with every character,
+the same on every machine.
 """
 
 import argparse
@@ -48,7 +50,8 @@ def learn(pieces: int, texts: Sequence[Path]) -> None:
     written = io.BytesIO()
     try:
         sentencepiece().SentencePieceTrainer.train(
-            sentence_iterator=itertools.chain.from_iterable(map(read_lines, texts)), model_writer=written, vocab_size=pieces,
+            sentence_iterator=itertools.chain.from_iterable(map(read_lines, texts)),
+            model_writer=written, vocab_size=pieces,
             # More threads would add probabilities in another order.
             character_coverage=1.0, num_threads=1, minloglevel=2,
         )  # fmt: skip
@@ -59,13 +62,17 @@ def learn(pieces: int, texts: Sequence[Path]) -> None:
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Runs the command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     verbs = parser.add_subparsers(dest="verb", required=True)
     encoding = verbs.add_parser("encode", help="text to pieces")
     encoding.add_argument("--model", type=Path, required=True, metavar="FILE")
     encoding.add_argument("text", type=Path)
     learning = verbs.add_parser("learn", help="texts to a model")
-    learning.add_argument("--pieces", type=int, required=True, metavar="N", help="size of the vocabulary")
+    learning.add_argument(
+        "--pieces", type=int, required=True, metavar="N", help="size of the vocabulary"
+    )
     learning.add_argument("texts", type=Path, nargs="+")
     options = parser.parse_args(arguments)
     try:

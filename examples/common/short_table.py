@@ -2,7 +2,8 @@
 
     python examples/common/short_table.py runs/quickstart/results.json 'AT greedy (fairseq)'
 
-Quality, decoder passes and milliseconds a sentence at batch size 1, and how many times as fast as the named system.
+Quality, decoder passes and milliseconds a sentence at batch size 1, and how many times as fast as
+the named system.
 """
 
 import json
@@ -32,7 +33,12 @@ def main():
         table = list(rows(json.load(file), sys.argv[2]))
     widths = [max(map(len, column)) for column in zip(*table)]
     for name, *numbers in table:
-        print("   ", name.ljust(widths[0]), *(number.rjust(width) for number, width in zip(numbers, widths[1:])), sep="  ")
+        print(
+            "   ",
+            name.ljust(widths[0]),
+            *(number.rjust(width) for number, width in zip(numbers, widths[1:])),
+            sep="  ",
+        )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
-"""Several language pairs as one: each source line begins with a word that names the language asked for (Johnson et al., 2017).
+"""Several language pairs as one: each source line begins with a word that names the language asked
+for (Johnson et al., 2017).
 
-    python examples/common/tag_languages.py --pair de train.en train.de --pair fr train.en train.fr --out all/train.en all/train.xx
+    python examples/common/tag_languages.py --pair de train.en train.de --pair fr train.en train.fr
+    --out all/train.en all/train.xx
 
-The text is in words already: Moses' tokeniser would take the first word apart. Pairs alternate line by line,
-so that a part of the result holds all of them; a pair that is longer than the others ends alone.
+The text is in words already: Moses' tokeniser would take the first word apart. Pairs alternate line
+by line, so that a part of the result holds all of them; a pair that is longer than the others ends
+alone.
 """
 
 import argparse
@@ -44,7 +47,9 @@ def tagged(language: str, source: Path, target: Path) -> Iterator[Tuple[str, str
     for number, (words, translation) in enumerate(ends, 1):
         if words is None or translation is None:
             short, long = (source, target) if words is None else (target, source)
-            raise ValueError(f"{long} goes on at line {number}, {short} does not: give aligned files")
+            raise ValueError(
+                f"{long} goes on at line {number}, {short} does not: give aligned files"
+            )
         yield f"{language_word(language)} {words}", translation
 
 
@@ -56,8 +61,12 @@ def alternating(pairs: Sequence[Iterator[Tuple[str, str]]]) -> Iterator[Tuple[st
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Runs the command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pair", nargs=3, action="append", required=True, metavar=("LANGUAGE", "SOURCE", "TARGET"))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--pair", nargs=3, action="append", required=True, metavar=("LANGUAGE", "SOURCE", "TARGET")
+    )
     parser.add_argument("--out", nargs=2, required=True, type=Path, metavar=("SOURCE", "TARGET"))
     options = parser.parse_args(arguments)
     if options.out[0].resolve() == options.out[1].resolve():

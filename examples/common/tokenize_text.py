@@ -1,8 +1,10 @@
-"""Moses punctuation normalisation and tokenisation of a text file (plain or gzip), one sentence a line; of Chinese by jieba.
+"""Moses punctuation normalisation and tokenisation of a text file (plain or gzip), one sentence a
+line; of Chinese by jieba.
 
     python examples/common/tokenize_text.py --language en train.en.gz > train.tok.en
 
-The case is kept and special characters are not escaped, so that ``sacremoses``' detokeniser gives the text back.
+The case is kept and special characters are not escaped, so that ``sacremoses``' detokeniser gives
+the text back.
 """
 
 import argparse
@@ -20,8 +22,8 @@ from fairseq_hrt.files import raw_lines, reading
 def read_lines(path: Path) -> Iterator[str]:
     """Lines of ``path`` without their line feed; gzip is unpacked.
 
-    Only a line feed ends a line: ``str.splitlines`` would also split at U+2028 and misalign the two languages. A carriage return, at which
-    the tools that come later split, becomes a space.
+    Only a line feed ends a line: ``str.splitlines`` would also split at U+2028 and misalign the two
+    languages. A carriage return, at which the tools that come later split, becomes a space.
     """
     with reading(path) as source:
         for line in raw_lines(source, str(path)):
@@ -38,14 +40,16 @@ def chinese_words() -> Callable[[str], str]:
 
     jieba.setLogLevel(logging.WARNING)
     cutter = jieba.Tokenizer()
-    # It keeps its dictionary in a file there, and would read what others have left in the folder that all share.
+    # It keeps its dictionary in a file there, and would read what others have left in the folder
+    # that all share.
     with tempfile.TemporaryDirectory() as cutter.tmp_dir:
         cutter.initialize()
     return lambda line: " ".join(word for word in cutter.cut(line) if not word.isspace())
 
 
 def tokenize(lines: Iterator[str], language: str) -> Iterator[str]:
-    """Normalise the punctuation of each line and tokenise it by the rules of ``language`` (ISO 639-1 code)."""
+    """Normalise the punctuation of each line and tokenise it by the rules of ``language`` (ISO
+    639-1 code)."""
     normalizer = MosesPunctNormalizer(lang=language)
     if language == "zh":
         split = chinese_words()
@@ -60,11 +64,15 @@ def tokenize(lines: Iterator[str], language: str) -> Iterator[str]:
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("file", type=Path, help="text, one sentence a line, plain or gzip")
     chosen = parser.add_mutually_exclusive_group(required=True)
     chosen.add_argument("--language", help="language code, e.g. en or de")
-    chosen.add_argument("--tokenised", action="store_true", help="the text is in words already: it is only copied")
+    chosen.add_argument(
+        "--tokenised", action="store_true", help="the text is in words already: it is only copied"
+    )
     options = parser.parse_args(arguments)
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     try:
@@ -73,8 +81,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             sys.stdout.write(line + "\n")
     except ImportError as error:
         raise SystemExit(
-            f"tokenize_text.py: Chinese text has no spaces between its words: pip install jieba==0.42.1 ({error}), or give text "
-            "in words (TOKENISED=1)"
+            "tokenize_text.py: Chinese text has no spaces between its words: pip install"
+            f" jieba==0.42.1 ({error}), or give text in words (TOKENISED=1)"
         ) from None
     except UnicodeDecodeError as error:
         raise SystemExit(f"tokenize_text.py: {options.file} is not UTF-8: {error}") from None

@@ -1,10 +1,12 @@
 """Times training updates of several models on the same batches, taking turns.
 
-    python examples/common/training_speed.py data-bin --layers 3 --width 256 --max-tokens 1600 --updates 20 --repeats 5
+    python examples/common/training_speed.py data-bin --layers 3 --width 256 --max-tokens 1600
+    --updates 20 --repeats 5
 
-Compares fairseq's Transformer with the models of this package at equal size: the same encoder, decoder and batches, fairseq's own
-trainer, one process. Prints the median time of an update, words per second, and the ratio to the Transformer, each with minimum
-and maximum over the repeats (ratios are taken within a repeat).
+Compares fairseq's Transformer with the models of this package at equal size: the same encoder,
+decoder and batches, fairseq's own trainer, one process. Prints the median time of an update, words
+per second, and the ratio to the Transformer, each with minimum and maximum over the repeats (ratios
+are taken within a repeat).
 """
 
 import argparse
@@ -22,11 +24,18 @@ import fairseq_hrt  # noqa: F401  (registers the models)
 
 MODELS = {
     "Transformer": "--task translation --arch transformer --criterion label_smoothed_cross_entropy",
-    "IBDecoder": "--task translation_bidirectional --arch bidirectional_transformer --criterion bidirectional_loss",
-    "IB+SA(2)": "--task translation_bidirectional --arch bidirectional_transformer --criterion bidirectional_loss "
-    "--bidirectional-tokens-per-step 2",
-    "HRT k=2": "--task translation_hrt --arch hrt_transformer --criterion hrt_loss --hrt-chunk-sizes 2 "
-    "--hrt-curriculum-power 0",
+    "IBDecoder": (
+        "--task translation_bidirectional --arch bidirectional_transformer --criterion"
+        " bidirectional_loss"
+    ),
+    "IB+SA(2)": (
+        "--task translation_bidirectional --arch bidirectional_transformer --criterion"
+        " bidirectional_loss --bidirectional-tokens-per-step 2"
+    ),
+    "HRT k=2": (
+        "--task translation_hrt --arch hrt_transformer --criterion hrt_loss --hrt-chunk-sizes 2 "
+        "--hrt-curriculum-power 0"
+    ),
 }
 
 
@@ -80,26 +89,41 @@ def report(seconds: Dict[str, List[float]], words: int, updates: int) -> List[st
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Runs the command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", help="folder written by fairseq-preprocess with a joined dictionary")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "data", help="folder written by fairseq-preprocess with a joined dictionary"
+    )
     for name, default in (
-        ("layers", 3), ("width", 256), ("heads", 4), ("max-tokens", 1600), ("updates", 20), ("repeats", 5), ("threads", 1),
+        ("layers", 3), ("width", 256), ("heads", 4), ("max-tokens", 1600), ("updates", 20),
+        ("repeats", 5), ("threads", 1),
     ):  # fmt: skip
-        parser.add_argument(f"--{name}", type=int, default=default, metavar="N", help=f"(default: {default})")
-    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS), help="which of them")
+        parser.add_argument(
+            f"--{name}", type=int, default=default, metavar="N", help=f"(default: {default})"
+        )
+    parser.add_argument(
+        "--models", nargs="+", choices=list(MODELS), default=list(MODELS), help="which of them"
+    )
     given = parser.parse_args(arguments)
     logging.disable(logging.INFO)
     torch.set_num_threads(given.threads)
     sizes = ["--share-all-embeddings"]
     for side in ("encoder", "decoder"):
         sizes += [f"--{side}-layers={given.layers}", f"--{side}-embed-dim={given.width}",
-                  f"--{side}-ffn-embed-dim={4 * given.width}", f"--{side}-attention-heads={given.heads}"]  # fmt: skip
-    shared = [*sizes, "--label-smoothing=0.1", "--optimizer=adam", "--lr=0.0005", f"--max-tokens={given.max_tokens}",
+                  f"--{side}-ffn-embed-dim={4 * given.width}",
+                  f"--{side}-attention-heads={given.heads}"]  # fmt: skip
+    shared = [*sizes, "--label-smoothing=0.1", "--optimizer=adam", "--lr=0.0005",
+              f"--max-tokens={given.max_tokens}",
               "--max-update=1000000", "--save-dir=unused", "--no-save"]  # fmt: skip
-    trainings = {name: Training(given.data, [*MODELS[name].split(), *shared], given.updates) for name in given.models}
+    trainings = {
+        name: Training(given.data, [*MODELS[name].split(), *shared], given.updates)
+        for name in given.models
+    }
     seconds: Dict[str, List[float]] = {name: [] for name in trainings}
     for repeat in range(-1, given.repeats):
-        # The first round warms up; the order rotates, so that a slow phase of the machine meets all of them.
+        # The first round warms up; the order rotates, so that a slow phase of the machine meets all
+        # of them.
         order = list(trainings)
         first = max(repeat, 0) % len(order)
         for name in [*order[first:], *order[:first]]:

@@ -64,7 +64,9 @@ def _present(base: str, person: int, number: str) -> str:
     return third_person(base) if (person, number) == (3, "sg") else base
 
 
-def _modal_group(clause: Clause, question: bool, person: int, number: str) -> Tuple[List[str], List[str]]:
+def _modal_group(
+    clause: Clause, question: bool, person: int, number: str
+) -> Tuple[List[str], List[str]]:
     """Auxiliary and remainder of a clause with a modal verb; "have to" and "want to"
     take *do* in questions and negations."""
     modal = clause.modal

@@ -53,7 +53,9 @@ def _growth(sentence: Sentence) -> int:
     for clause in (sentence.main, sentence.second):
         if isinstance(clause, Clause):
             phrases = (clause.subject, clause.object)
-            relatives += sum(isinstance(phrase, NounPhrase) and phrase.relative is not None for phrase in phrases)
+            relatives += sum(
+                isinstance(phrase, NounPhrase) and phrase.relative is not None for phrase in phrases
+            )
     return 1 + (sentence.second is not None) + 2 * relatives
 
 
@@ -84,7 +86,9 @@ def sample_items(seed: int) -> Iterator[Item]:
         targets.add(canonical)
         failures = 0
         yield Item(sentence, source, canonical)
-    raise ValueError(f"no new sentence in {MAX_FAILURES} draws after {len(sources)}: ask for fewer sentences")
+    raise ValueError(
+        f"no new sentence in {MAX_FAILURES} draws after {len(sources)}: ask for fewer sentences"
+    )
 
 
 def training_target(item: Item, modes: int, rng: random.Random) -> str:
@@ -99,7 +103,9 @@ def _write_lines(path: Path, lines: Sequence[str]) -> None:
     path.write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
 
 
-def generate(out: Path, train: int = 20000, valid: int = 500, test: int = 500, modes: int = 1, seed: int = 1) -> str:
+def generate(
+    out: Path, train: int = 20000, valid: int = 500, test: int = 500, modes: int = 1, seed: int = 1
+) -> str:
     """Write the corpus into `out` (made if needed) and return a line of statistics.
 
     Args:
@@ -114,7 +120,12 @@ def generate(out: Path, train: int = 20000, valid: int = 500, test: int = 500, m
         ValueError: if a size is negative, `modes` is below 1, or the grammar has too
             few sentences.
     """
-    for name, value, least in (("train", train, 0), ("valid", valid, 0), ("test", test, 0), ("modes", modes, 1)):
+    for name, value, least in (
+        ("train", train, 0),
+        ("valid", valid, 0),
+        ("test", test, 0),
+        ("modes", modes, 1),
+    ):
         if value < least:
             raise ValueError(f"--{name} is {value}, but must be at least {least}")
     out.mkdir(parents=True, exist_ok=True)
@@ -128,13 +139,20 @@ def generate(out: Path, train: int = 20000, valid: int = 500, test: int = 500, m
     for name, split in splits.items():
         _write_lines(out / f"{name}.en", [item.source for item in split])
         _write_lines(out / f"{name}.de", targets[name])
-    records = [{"source": item.source, "translations": list(translations(item.sentence))} for item in splits["test"]]
-    _write_lines(out / "test.valid.jsonl", [json.dumps(record, ensure_ascii=False) for record in records])
+    records = [
+        {"source": item.source, "translations": list(translations(item.sentence))}
+        for item in splits["test"]
+    ]
+    _write_lines(
+        out / "test.valid.jsonl", [json.dumps(record, ensure_ascii=False) for record in records]
+    )
     sources = [item.source for split in splits.values() for item in split]
     return _statistics(sources, [line for lines in targets.values() for line in lines], records)
 
 
-def _statistics(sources: Sequence[str], targets: Sequence[str], records: Sequence[Dict[str, object]]) -> str:
+def _statistics(
+    sources: Sequence[str], targets: Sequence[str], records: Sequence[Dict[str, object]]
+) -> str:
     parts = [f"pairs {len(sources)}"]
     for language, lines in (("en", sources), ("de", targets)):
         tokens = [tokenise(line) for line in lines]
@@ -152,12 +170,19 @@ def _statistics(sources: Sequence[str], targets: Sequence[str], records: Sequenc
 
 def main(arguments: Sequence[str]) -> int:
     """Command line entry point."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True, help="output directory")
     parser.add_argument("--train", type=int, default=20000, help="training pairs (default 20000)")
     parser.add_argument("--valid", type=int, default=500, help="validation pairs (default 500)")
     parser.add_argument("--test", type=int, default=500, help="test pairs (default 500)")
-    parser.add_argument("--modes", type=int, default=1, help="translations a training target is drawn from (default 1)")
+    parser.add_argument(
+        "--modes",
+        type=int,
+        default=1,
+        help="translations a training target is drawn from (default 1)",
+    )
     parser.add_argument("--seed", type=int, default=1, help="random seed (default 1)")
     options = parser.parse_args(arguments)
     try:

@@ -75,7 +75,9 @@ def _column(gender: str, number: str) -> int:
     return _COLUMNS["pl" if number == "pl" else gender]
 
 
-def determiner_form(determiner: Determiner, gender: str, number: str, case: str, bare: bool, negative: bool) -> str:
+def determiner_form(
+    determiner: Determiner, gender: str, number: str, case: str, bare: bool, negative: bool
+) -> str:
     """Inflect a determiner; "" for the zero article.
 
     `bare` asks for the zero article in place of *ein* (mass nouns), `negative` for
@@ -95,7 +97,9 @@ def determiner_form(determiner: Determiner, gender: str, number: str, case: str,
     return "" if bare or number == "pl" else "ein" + _EIN_WORD[case][column]
 
 
-def adjective_ending(determiner: Determiner, gender: str, number: str, case: str, bare: bool, negative: bool) -> str:
+def adjective_ending(
+    determiner: Determiner, gender: str, number: str, case: str, bare: bool, negative: bool
+) -> str:
     """Return the attributive ending after `determiner`: weak after der-words, mixed
     after ein-words, strong after the zero article and the plural quantifiers."""
     column = _column(gender, number)

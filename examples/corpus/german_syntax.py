@@ -93,7 +93,9 @@ def translations(sentence: Sentence) -> Iterator[str]:
                 queue.append(tuple(choices.taken[:position]) + (index,))
 
 
-def _noun_phrase(phrase: Phrase, case: str, choices: Choices, negative: bool = False) -> Tuple[List[str], List[str]]:
+def _noun_phrase(
+    phrase: Phrase, case: str, choices: Choices, negative: bool = False
+) -> Tuple[List[str], List[str]]:
     """Return the words of a noun phrase and those of its relative clause."""
     if isinstance(phrase, Name):
         return [phrase.name], []
@@ -167,7 +169,9 @@ def _predicate(predicate: Predicate, choices: Choices) -> Tuple[List[str], List[
     """Return the adjective and the standard of comparison ("als ...")."""
     adjective = choices.pick(predicate.adjective.german, predicate.adjective)
     if predicate.standard is not None:
-        return [adjective.comparative], ["als"] + _noun_phrase(predicate.standard, "nom", choices)[0]
+        return [adjective.comparative], ["als"] + _noun_phrase(predicate.standard, "nom", choices)[
+            0
+        ]
     return (["sehr"] if predicate.very else []) + [adjective.lemma], []
 
 
@@ -241,7 +245,9 @@ def _prefield(clause: Clause, choices: Choices) -> str:
     return choices.pick(options)
 
 
-def _extrapose(words: List[str], tail: List[str], bracket: List[str], choices: Choices, by_default: bool) -> List[str]:
+def _extrapose(
+    words: List[str], tail: List[str], bracket: List[str], choices: Choices, by_default: bool
+) -> List[str]:
     """Return `tail` to be placed after the right bracket, or append it to `words` and
     return nothing; `by_default` tells which of the two is canonical."""
     if tail and bracket and choices.pick((by_default, not by_default)):
@@ -250,7 +256,9 @@ def _extrapose(words: List[str], tail: List[str], bracket: List[str], choices: C
     return []
 
 
-def _clause(clause: Clause, shape: str, choices: Choices, head: Optional[_Head] = None) -> List[str]:
+def _clause(
+    clause: Clause, shape: str, choices: Choices, head: Optional[_Head] = None
+) -> List[str]:
     """Realise a clause as main clause (verb second), with the verb first (questions,
     and after a fronted subordinate clause) or with the verb last. `head` is the
     gender and number of the noun that a relative clause belongs to."""
@@ -292,8 +300,11 @@ def _clause(clause: Clause, shape: str, choices: Choices, head: Optional[_Head] 
     return [*opening, finite, *middle, *bracket, *extraposed]
 
 
-def _middle_field(clause: Clause, subject: List[str], fields: Dict[str, List[str]], choices: Choices) -> List[str]:
-    """What stands between the brackets of a clause: subject, pronouns, and the other fields in a chosen order."""
+def _middle_field(
+    clause: Clause, subject: List[str], fields: Dict[str, List[str]], choices: Choices
+) -> List[str]:
+    """What stands between the brackets of a clause: subject, pronouns, and the other fields in a
+    chosen order."""
     pronouns = [
         field
         for field, phrase in (("object", clause.object), ("recipient", clause.recipient))
@@ -305,7 +316,9 @@ def _middle_field(clause: Clause, subject: List[str], fields: Dict[str, List[str
     else:
         words = subject + early
     order = choices.pick(_orders(clause, fields))
-    return words + [word for field in order if field not in pronouns for word in fields.get(field, ())]
+    return words + [
+        word for field in order if field not in pronouns for word in fields.get(field, ())
+    ]
 
 
 def realise(sentence: Sentence, choices: Choices) -> str:
@@ -317,7 +330,9 @@ def realise(sentence: Sentence, choices: Choices) -> str:
             second = marker + _clause(sentence.second, _VERB_LAST, choices)
             return detokenise(second + [","] + _clause(sentence.main, _VERB_FIRST, choices), ".")
         main = _clause(sentence.main, _MAIN, choices)
-        return detokenise(main + [","] + marker + _clause(sentence.second, _VERB_LAST, choices), ".")
+        return detokenise(
+            main + [","] + marker + _clause(sentence.second, _VERB_LAST, choices), "."
+        )
     if sentence.kind == QUESTION:
         return detokenise(_clause(sentence.main, _VERB_FIRST, choices), "?")
     words = _clause(sentence.main, _MAIN, choices)

@@ -138,8 +138,12 @@ class Sampler(PhraseSampler):
             main = self._clause(self.weighted(_TENSES), edge_time=True)
             return Sentence(kind, main, self._clause(main.tense, edge_time=True), conjunction)
         if kind == QUESTION:
-            return Sentence(kind, self._clause(self.weighted(_TENSES), edge_time=True, negatable=False))
-        return Sentence(kind, self._clause(self.weighted(_TENSES), edge_time=True, front=True, relative=0.4))
+            return Sentence(
+                kind, self._clause(self.weighted(_TENSES), edge_time=True, negatable=False)
+            )
+        return Sentence(
+            kind, self._clause(self.weighted(_TENSES), edge_time=True, front=True, relative=0.4)
+        )
 
     def _subordinate(self) -> Sentence:
         conjunction = self.pick(CONJUNCTIONS)
@@ -152,8 +156,12 @@ class Sampler(PhraseSampler):
         else:
             # "before it probably did not rain" makes no sense.
             plain = "before" in conjunction.english
-            second = self._clause(second_tense, edge_time=True, relative=0.06, negatable=not plain, comment=not plain)
-        return Sentence(SUBORDINATE, main, second, conjunction, self.index(conjunction.english), first)
+            second = self._clause(
+                second_tense, edge_time=True, relative=0.06, negatable=not plain, comment=not plain
+            )
+        return Sentence(
+            SUBORDINATE, main, second, conjunction, self.index(conjunction.english), first
+        )
 
     def _complement(self) -> Sentence:
         tense = self.pick((PRESENT, PAST))
@@ -209,12 +217,22 @@ class Sampler(PhraseSampler):
 
     def _predicative(self, tense: str, edge_time: bool, front: bool, comment: bool) -> Clause:
         noun = self.noun_phrase((self.pick(_PREDICATIVE_KINDS),), adjectives=0.25)
-        adjectives = [a for a in adjectives_of(noun.noun.kind) if a not in [used for used, _ in noun.adjectives]]
+        adjectives = [
+            a
+            for a in adjectives_of(noun.noun.kind)
+            if a not in [used for used, _ in noun.adjectives]
+        ]
         gradable = [a for a in adjectives if a.group < 3 and a.english[0][1]]
         standard = None
         if gradable and self.chance(0.35):
             adjective = self.pick(gradable)
-            other = self.pick([candidate for candidate in nouns_of((noun.noun.kind,)) if candidate is not noun.noun])
+            other = self.pick(
+                [
+                    candidate
+                    for candidate in nouns_of((noun.noun.kind,))
+                    if candidate is not noun.noun
+                ]
+            )
             standard = self.noun_phrase((), adjectives=0.3, definite=True, noun=other)
         else:
             adjective = self.pick(adjectives)
@@ -257,9 +275,15 @@ class Sampler(PhraseSampler):
 
     def _with_time(self, clause: Clause, edge_time: bool, front: bool, comment: bool) -> Clause:
         """Add a time adverbial that fits the tense, with probability 0.55."""
-        reference = MODAL_TIME if clause.modal is not None and clause.tense == PRESENT else clause.tense
+        reference = (
+            MODAL_TIME if clause.modal is not None and clause.tense == PRESENT else clause.tense
+        )
         mid = comment and clause.modal is None
-        times = [time for time in times_of(reference) if (mid if time.position == "mid" else edge_time or front)]
+        times = [
+            time
+            for time in times_of(reference)
+            if (mid if time.position == "mid" else edge_time or front)
+        ]
         if not times or not self.chance(0.55):
             return clause
         time = self.pick(times)
@@ -277,7 +301,9 @@ class Sampler(PhraseSampler):
             return clause
         # Verbs of activity take a manner; those of perception or state do not, and
         # have no use for company either.
-        activity = frame in (INTRANSITIVE, DIRECTIONAL) or (frame == ACCUSATIVE and clause.verb.manners)
+        activity = frame in (INTRANSITIVE, DIRECTIONAL) or (
+            frame == ACCUSATIVE and clause.verb.manners
+        )
         if activity and self.chance(0.16):
             companion = self.noun_phrase(("person",), adjectives=0.2, definite=True, owner=False)
             clause = replace(clause, companion=companion)
@@ -294,12 +320,16 @@ class Sampler(PhraseSampler):
             return clause
         if clause.modal is not None and not clause.modal.negatable:
             return clause
-        if clause.companion is not None or (clause.place is not None and clause.verb.frame == PREPOSITIONAL):
+        if clause.companion is not None or (
+            clause.place is not None and clause.verb.frame == PREPOSITIONAL
+        ):
             return clause
         if isinstance(clause.subject, NounPhrase) and not self._plain(clause.subject):
             return clause
         for phrase in (clause.object, clause.recipient):
-            if isinstance(phrase, NounPhrase) and (not self._plain(phrase) or phrase.relative is not None):
+            if isinstance(phrase, NounPhrase) and (
+                not self._plain(phrase) or phrase.relative is not None
+            ):
                 return clause
         if clause.verb.frame == PREPOSITIONAL and not is_definite(clause.object):
             return clause
@@ -317,8 +347,16 @@ class Sampler(PhraseSampler):
     def _with_relative(self, clause: Clause) -> Clause:
         """Attach a relative clause to the object or, if that cannot carry one, to the
         subject."""
-        target = clause.object if clause.verb.frame in (ACCUSATIVE, DATIVE) and self.chance(0.5) else clause.subject
-        if not isinstance(target, NounPhrase) or target.owner is not None or target.determiner in POSSESSIVES:
+        target = (
+            clause.object
+            if clause.verb.frame in (ACCUSATIVE, DATIVE) and self.chance(0.5)
+            else clause.subject
+        )
+        if (
+            not isinstance(target, NounPhrase)
+            or target.owner is not None
+            or target.determiner in POSSESSIVES
+        ):
             return clause
         phrase = self._relative_phrase(target)
         if target is clause.subject:

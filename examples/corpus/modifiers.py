@@ -1,6 +1,16 @@
 """Adjectives, adverbials, determiners, pronouns and conjunctions (data only)."""
 
-from lexicon import FUTURE, PAST, PERFECT, PRESENT, Adjective, Adverbial, Conjunction, Determiner, Pronoun
+from lexicon import (
+    FUTURE,
+    PAST,
+    PERFECT,
+    PRESENT,
+    Adjective,
+    Adverbial,
+    Conjunction,
+    Determiner,
+    Pronoun,
+)
 from lexicon import GermanAdjective as A
 from lexicon import TimeAdverbial as T
 
@@ -67,17 +77,28 @@ ADJECTIVES = (
         ("vehicle", "device", "goods", "clothing"),
         0,
     ),
-    Adjective((("useful", "more useful"),), (A("nützlich", "nützlicher"),), ("device", "text", "lid"), 0),
-    Adjective((("important", "more important"),), (A("wichtig", "wichtiger"),), ("text", "event"), 0),
+    Adjective(
+        (("useful", "more useful"),), (A("nützlich", "nützlicher"),), ("device", "text", "lid"), 0
+    ),
+    Adjective(
+        (("important", "more important"),), (A("wichtig", "wichtiger"),), ("text", "event"), 0
+    ),
     Adjective(
         (("interesting", "more interesting"),),
         (A("interessant", "interessanter"),),
         ("text", "event", "building"),
         0,
     ),
-    Adjective((("boring", "more boring"),), (A("langweilig", "langweiliger"),), ("text", "event"), 0),
+    Adjective(
+        (("boring", "more boring"),), (A("langweilig", "langweiliger"),), ("text", "event"), 0
+    ),
     Adjective((("delicious", ""),), (A("lecker", ""), A("köstlich", "")), _EATABLE, 0),
-    Adjective((("quiet", "quieter"),), (A("ruhig", "ruhiger"), A("still", "stiller")), ("person", "place"), 0),
+    Adjective(
+        (("quiet", "quieter"),),
+        (A("ruhig", "ruhiger"), A("still", "stiller")),
+        ("person", "place"),
+        0,
+    ),
     Adjective(
         (("big", "bigger"), ("large", "larger")),
         (A("groß", "größer"),),
@@ -101,7 +122,9 @@ ADJECTIVES = (
         2,
     ),
     Adjective((("young", "younger"),), (A("jung", "jünger"),), _LIVING, 2),
-    Adjective((("new", "newer"),), (A("neu", "neuer"),), ("text", "opening", "building") + _GOODS, 2),
+    Adjective(
+        (("new", "newer"),), (A("neu", "neuer"),), ("text", "opening", "building") + _GOODS, 2
+    ),
     Adjective(
         (("modern", "more modern"),),
         (A("modern", "moderner"),),
@@ -114,10 +137,16 @@ ADJECTIVES = (
     Adjective((("sad", "sadder"),), (A("traurig", "trauriger"),), ("person", "animal", "text"), 2),
     Adjective((("ill", ""), ("sick", "")), (A("krank", ""),), _LIVING, 2),
     Adjective((("hungry", "hungrier"),), (A("hungrig", "hungriger"),), _LIVING, 2),
-    Adjective((("rich", "richer"),), (A("reich", "reicher"), A("wohlhabend", "wohlhabender")), _PERSON, 2),
+    Adjective(
+        (("rich", "richer"),), (A("reich", "reicher"), A("wohlhabend", "wohlhabender")), _PERSON, 2
+    ),
     Adjective((("poor", "poorer"),), (A("arm", "ärmer"),), _PERSON, 2),
-    Adjective((("angry", "angrier"),), (A("wütend", "wütender"), A("zornig", "zorniger")), _LIVING, 2),
-    Adjective((("broken", ""),), (A("kaputt", ""), A("defekt", "")), ("vehicle", "device", "opening"), 2),
+    Adjective(
+        (("angry", "angrier"),), (A("wütend", "wütender"), A("zornig", "zorniger")), _LIVING, 2
+    ),
+    Adjective(
+        (("broken", ""),), (A("kaputt", ""), A("defekt", "")), ("vehicle", "device", "opening"), 2
+    ),
     Adjective(
         (("dirty", "dirtier"),),
         (A("schmutzig", "schmutziger"), A("dreckig", "dreckiger")),

@@ -36,7 +36,10 @@ PERSONS = (
     Noun(("artist",), (G("Künstler", "m", "Künstlers", "Künstler"),), "person"),
     Noun(
         ("writer", "author"),
-        (G("Autor", "m", "Autors", "Autoren"), G("Schriftsteller", "m", "Schriftstellers", "Schriftsteller")),
+        (
+            G("Autor", "m", "Autors", "Autoren"),
+            G("Schriftsteller", "m", "Schriftstellers", "Schriftsteller"),
+        ),
         "person",
     ),
     Noun(("gardener",), (G("Gärtner", "m", "Gärtners", "Gärtner"),), "person"),
@@ -44,16 +47,23 @@ PERSONS = (
     Noun(("tourist",), (G("Tourist", "m", "Touristen", "Touristen", True),), "person"),
     Noun(
         ("lawyer",),
-        (G("Anwalt", "m", "Anwalts", "Anwälte"), G("Rechtsanwalt", "m", "Rechtsanwalts", "Rechtsanwälte")),
+        (
+            G("Anwalt", "m", "Anwalts", "Anwälte"),
+            G("Rechtsanwalt", "m", "Rechtsanwalts", "Rechtsanwälte"),
+        ),
         "person",
     ),
     Noun(("king",), (G("König", "m", "Königs", "Könige"),), "person"),
     Noun(("child",), (G("Kind", "n", "Kindes", "Kinder"),), "person"),
     Noun(("girl",), (G("Mädchen", "n", "Mädchens", "Mädchen"),), "person"),
     Noun(("woman",), (G("Frau", "f", "Frau", "Frauen"),), "person"),
-    Noun(("nurse",), (G("Krankenschwester", "f", "Krankenschwester", "Krankenschwestern"),), "person"),
+    Noun(
+        ("nurse",), (G("Krankenschwester", "f", "Krankenschwester", "Krankenschwestern"),), "person"
+    ),
     Noun(("waitress",), (G("Kellnerin", "f", "Kellnerin", "Kellnerinnen"),), "person"),
-    Noun(("actress",), (G("Schauspielerin", "f", "Schauspielerin", "Schauspielerinnen"),), "person"),
+    Noun(
+        ("actress",), (G("Schauspielerin", "f", "Schauspielerin", "Schauspielerinnen"),), "person"
+    ),
     Noun(("queen",), (G("Königin", "f", "Königin", "Königinnen"),), "person"),
 )
 
@@ -89,24 +99,42 @@ THINGS = (
     Noun(("novel",), (G("Roman", "m", "Romans", "Romane"),), "text"),
     Noun(
         ("story",),
-        (G("Geschichte", "f", "Geschichte", "Geschichten"), G("Erzählung", "f", "Erzählung", "Erzählungen")),
+        (
+            G("Geschichte", "f", "Geschichte", "Geschichten"),
+            G("Erzählung", "f", "Erzählung", "Erzählungen"),
+        ),
         "text",
     ),
     Noun(("report",), (G("Bericht", "m", "Berichts", "Berichte"),), "text"),
     Noun(("poem",), (G("Gedicht", "n", "Gedichts", "Gedichte"),), "text"),
     Noun(
         ("message",),
-        (G("Nachricht", "f", "Nachricht", "Nachrichten"), G("Mitteilung", "f", "Mitteilung", "Mitteilungen")),
+        (
+            G("Nachricht", "f", "Nachricht", "Nachrichten"),
+            G("Mitteilung", "f", "Mitteilung", "Mitteilungen"),
+        ),
         "text",
     ),
     Noun(("article",), (G("Artikel", "m", "Artikels", "Artikel"),), "text"),
     Noun(("apple",), (G("Apfel", "m", "Apfels", "Äpfel"),), "food"),
     Noun(("cake",), (G("Kuchen", "m", "Kuchens", "Kuchen"),), "baked"),
-    Noun(("roll",), (G("Brötchen", "n", "Brötchens", "Brötchen"), G("Semmel", "f", "Semmel", "Semmeln")), "baked"),
-    Noun(("orange",), (G("Orange", "f", "Orange", "Orangen"), G("Apfelsine", "f", "Apfelsine", "Apfelsinen")), "food"),
+    Noun(
+        ("roll",),
+        (G("Brötchen", "n", "Brötchens", "Brötchen"), G("Semmel", "f", "Semmel", "Semmeln")),
+        "baked",
+    ),
+    Noun(
+        ("orange",),
+        (G("Orange", "f", "Orange", "Orangen"), G("Apfelsine", "f", "Apfelsine", "Apfelsinen")),
+        "food",
+    ),
     Noun(("egg",), (G("Ei", "n", "Eis", "Eier"),), "cooked"),
     Noun(("potato",), (G("Kartoffel", "f", "Kartoffel", "Kartoffeln"),), "cooked"),
-    Noun(("carrot",), (G("Karotte", "f", "Karotte", "Karotten"), G("Möhre", "f", "Möhre", "Möhren")), "cooked"),
+    Noun(
+        ("carrot",),
+        (G("Karotte", "f", "Karotte", "Karotten"), G("Möhre", "f", "Möhre", "Möhren")),
+        "cooked",
+    ),
     Noun(("soup",), (G("Suppe", "f", "Suppe", "Suppen"),), "cooked"),
     Noun(("pear",), (G("Birne", "f", "Birne", "Birnen"),), "food"),
     Noun(("tomato",), (G("Tomate", "f", "Tomate", "Tomaten"),), "food"),
@@ -115,7 +143,9 @@ THINGS = (
     Noun(("milk",), (G("Milch", "f", "Milch", ""),), "drink", None, True),
     Noun(("water",), (G("Wasser", "n", "Wassers", ""),), "drink", None, True),
     Noun(("juice",), (G("Saft", "m", "Saftes", ""),), "drink", None, True),
-    Noun(("car",), (G("Auto", "n", "Autos", "Autos"), G("Wagen", "m", "Wagens", "Wagen")), "vehicle"),
+    Noun(
+        ("car",), (G("Auto", "n", "Autos", "Autos"), G("Wagen", "m", "Wagens", "Wagen")), "vehicle"
+    ),
     Noun(
         ("bicycle", "bike"),
         (G("Fahrrad", "n", "Fahrrads", "Fahrräder"), G("Rad", "n", "Rades", "Räder")),
@@ -135,14 +165,21 @@ THINGS = (
     Noun(("camera",), (G("Kamera", "f", "Kamera", "Kameras"),), "device"),
     Noun(
         ("television",),
-        (G("Fernseher", "m", "Fernsehers", "Fernseher"), G("Fernsehgerät", "n", "Fernsehgeräts", "Fernsehgeräte")),
+        (
+            G("Fernseher", "m", "Fernsehers", "Fernseher"),
+            G("Fernsehgerät", "n", "Fernsehgeräts", "Fernsehgeräte"),
+        ),
         "device",
     ),
     Noun(("machine",), (G("Maschine", "f", "Maschine", "Maschinen"),), "device"),
     Noun(("radio",), (G("Radio", "n", "Radios", "Radios"),), "device"),
     Noun(("lamp",), (G("Lampe", "f", "Lampe", "Lampen"),), "device"),
     Noun(("guitar",), (G("Gitarre", "f", "Gitarre", "Gitarren"),), "goods"),
-    Noun(("violin",), (G("Geige", "f", "Geige", "Geigen"), G("Violine", "f", "Violine", "Violinen")), "goods"),
+    Noun(
+        ("violin",),
+        (G("Geige", "f", "Geige", "Geigen"), G("Violine", "f", "Violine", "Violinen")),
+        "goods",
+    ),
     Noun(("table",), (G("Tisch", "m", "Tisches", "Tische"),), "goods"),
     Noun(("chair",), (G("Stuhl", "m", "Stuhls", "Stühle"),), "goods"),
     Noun(("sofa", "couch"), (G("Sofa", "n", "Sofas", "Sofas"),), "goods"),
@@ -162,7 +199,10 @@ THINGS = (
     ),
     Noun(
         ("umbrella",),
-        (G("Regenschirm", "m", "Regenschirms", "Regenschirme"), G("Schirm", "m", "Schirms", "Schirme")),
+        (
+            G("Regenschirm", "m", "Regenschirms", "Regenschirme"),
+            G("Schirm", "m", "Schirms", "Schirme"),
+        ),
         "goods",
     ),
     Noun(("suitcase",), (G("Koffer", "m", "Koffers", "Koffer"),), "lid"),
@@ -182,10 +222,17 @@ THINGS = (
 
 EVENTS = (
     Noun(("concert",), (G("Konzert", "n", "Konzerts", "Konzerte"),), "event"),
-    Noun(("party",), (G("Party", "f", "Party", "Partys"), G("Feier", "f", "Feier", "Feiern")), "event"),
+    Noun(
+        ("party",),
+        (G("Party", "f", "Party", "Partys"), G("Feier", "f", "Feier", "Feiern")),
+        "event",
+    ),
     Noun(
         ("meeting",),
-        (G("Besprechung", "f", "Besprechung", "Besprechungen"), G("Sitzung", "f", "Sitzung", "Sitzungen")),
+        (
+            G("Besprechung", "f", "Besprechung", "Besprechungen"),
+            G("Sitzung", "f", "Sitzung", "Sitzungen"),
+        ),
         "event",
     ),
     Noun(("wedding",), (G("Hochzeit", "f", "Hochzeit", "Hochzeiten"),), "event"),
@@ -201,7 +248,12 @@ PLACES = (
     Noun(("kitchen",), (G("Küche", "f", "Küche", "Küchen"),), "place", _IN),
     Noun(("cellar", "basement"), (G("Keller", "m", "Kellers", "Keller"),), "place", _IN),
     Noun(("forest",), (G("Wald", "m", "Waldes", "Wälder"),), "place", _IN),
-    Noun(("room",), (G("Zimmer", "n", "Zimmers", "Zimmer"), G("Raum", "m", "Raumes", "Räume")), "place", _IN),
+    Noun(
+        ("room",),
+        (G("Zimmer", "n", "Zimmers", "Zimmer"), G("Raum", "m", "Raumes", "Räume")),
+        "place",
+        _IN,
+    ),
     Noun(("house",), (G("Haus", "n", "Hauses", "Häuser"),), "building", _IN),
     Noun(("church",), (G("Kirche", "f", "Kirche", "Kirchen"),), "building", _IN),
     Noun(("castle",), (G("Schloss", "n", "Schlosses", "Schlösser"),), "building", _IN),
@@ -209,11 +261,16 @@ PLACES = (
     Noun(("school",), (G("Schule", "f", "Schule", "Schulen"),), "building", _AT_TO),
     Noun(
         ("library",),
-        (G("Bibliothek", "f", "Bibliothek", "Bibliotheken"), G("Bücherei", "f", "Bücherei", "Büchereien")),
+        (
+            G("Bibliothek", "f", "Bibliothek", "Bibliotheken"),
+            G("Bücherei", "f", "Bücherei", "Büchereien"),
+        ),
         "building",
         _IN,
     ),
-    Noun(("hospital",), (G("Krankenhaus", "n", "Krankenhauses", "Krankenhäuser"),), "building", _IN),
+    Noun(
+        ("hospital",), (G("Krankenhaus", "n", "Krankenhauses", "Krankenhäuser"),), "building", _IN
+    ),
     Noun(("theatre",), (G("Theater", "n", "Theaters", "Theater"),), "building", _AT_IN),
     Noun(("cinema",), (G("Kino", "n", "Kinos", "Kinos"),), "building", _AT_IN),
     Noun(("restaurant",), (G("Restaurant", "n", "Restaurants", "Restaurants"),), "building", _IN),
@@ -226,7 +283,12 @@ PLACES = (
     Noun(("airport",), (G("Flughafen", "m", "Flughafens", "Flughäfen"),), "place", _AT_AN),
     Noun(("lake",), (G("See", "m", "Sees", "Seen"),), "place", _BESIDE),
     Noun(("river",), (G("Fluss", "m", "Flusses", "Flüsse"),), "place", _BESIDE),
-    Noun(("beach",), (G("Strand", "m", "Strandes", "Strände"),), "place", Place("on", "an", "an", "acc")),
+    Noun(
+        ("beach",),
+        (G("Strand", "m", "Strandes", "Strände"),),
+        "place",
+        Place("on", "an", "an", "acc"),
+    ),
     Noun(("market",), (G("Markt", "m", "Marktes", "Märkte"),), "place", _MARKET),
     Noun(("island",), (G("Insel", "f", "Insel", "Inseln"),), "place", _ON),
     Noun(("balcony",), (G("Balkon", "m", "Balkons", "Balkone"),), "place", _ON),

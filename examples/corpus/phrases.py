@@ -7,7 +7,16 @@ from functools import cache
 from typing import Optional, Sequence, Tuple, TypeVar
 
 from lexicon import Adjective, Noun
-from modifiers import ADJECTIVES, DEFINITE, EVERY, INDEFINITE, POSSESSIVES, PRONOUNS, QUANTIFIERS, THIS
+from modifiers import (
+    ADJECTIVES,
+    DEFINITE,
+    EVERY,
+    INDEFINITE,
+    POSSESSIVES,
+    PRONOUNS,
+    QUANTIFIERS,
+    THIS,
+)
 from nouns import NAMES, NOUNS, OWNABLE, PLACES, RELATIVES, TOWNS
 from sentence import Location, Name, NounPhrase, Pair, Personal, Phrase, Town
 
@@ -58,10 +67,14 @@ class PhraseSampler:
                 return option
         return options[-1][0]
 
-    def subject_phrase(self, kinds: Tuple[str, ...], owner: bool = True, adjectives: float = 0.4) -> Phrase:
+    def subject_phrase(
+        self, kinds: Tuple[str, ...], owner: bool = True, adjectives: float = 0.4
+    ) -> Phrase:
         """Draw a subject; persons may be pronouns, names and coordinated pairs."""
         if "person" in kinds:
-            point = self.weighted((("pronoun", 0.16), ("name", 0.1), ("pair", 0.05), ("noun", 0.69)))
+            point = self.weighted(
+                (("pronoun", 0.16), ("name", 0.1), ("pair", 0.05), ("noun", 0.69))
+            )
             if point == "pronoun":
                 return Personal(self.pick(PRONOUNS))
             if point == "name":
@@ -70,8 +83,12 @@ class PhraseSampler:
                 second = self.noun_phrase(("person",), adjectives=0.2, definite=True, owner=False)
                 if self.chance(0.4):
                     return Pair(Name(self.pick(NAMES)), second)
-                other = self.pick([noun for noun in nouns_of(("person",)) if noun is not second.noun])
-                return Pair(self.noun_phrase((), 0.2, definite=True, owner=False, noun=other), second)
+                other = self.pick(
+                    [noun for noun in nouns_of(("person",)) if noun is not second.noun]
+                )
+                return Pair(
+                    self.noun_phrase((), 0.2, definite=True, owner=False, noun=other), second
+                )
         return self.noun_phrase(kinds, adjectives, owner=owner)
 
     def object_phrase(self, kinds: Tuple[str, ...], subject: Phrase) -> Phrase:
@@ -81,7 +98,9 @@ class PhraseSampler:
             point = self.weighted((("pronoun", 0.18), ("name", 0.1), ("noun", 0.72)))
             if point == "pronoun":
                 first_person = isinstance(subject, Personal) and subject.pronoun.person == 1
-                return Personal(self.pick([p for p in PRONOUNS if p.person == 3 or not first_person]))
+                return Personal(
+                    self.pick([p for p in PRONOUNS if p.person == 3 or not first_person])
+                )
             if point == "name":
                 return Name(self.pick([name for name in NAMES if subject != Name(name)]))
         return self.noun_phrase(kinds)
@@ -91,7 +110,9 @@ class PhraseSampler:
         if self.chance(0.2):
             return Town(*self.pick(TOWNS))
         phrase = self.noun_phrase((), adjectives=0.3, noun=self.pick(PLACES), owner=False)
-        return phrase if phrase.number == "sg" else replace(phrase, number="sg", determiner=DEFINITE)
+        return (
+            phrase if phrase.number == "sg" else replace(phrase, number="sg", determiner=DEFINITE)
+        )
 
     def noun_phrase(
         self,
@@ -110,16 +131,27 @@ class PhraseSampler:
         if not definite and not noun.mass:
             options += [(EVERY, 0.03), (self.pick(QUANTIFIERS), 0.07)]
         determiner = self.weighted(options)
-        number = "pl" if "pl" in determiner.numbers and not noun.mass and self.chance(0.22) else "sg"
+        number = (
+            "pl" if "pl" in determiner.numbers and not noun.mass and self.chance(0.22) else "sg"
+        )
         if "sg" not in determiner.numbers:
             number = "pl"
         chosen, very = self._adjectives(noun, adjectives)
         possessor = None
-        if owner and determiner is DEFINITE and (noun.kind in OWNABLE or noun in RELATIVES) and self.chance(0.2):
+        if (
+            owner
+            and determiner is DEFINITE
+            and (noun.kind in OWNABLE or noun in RELATIVES)
+            and self.chance(0.2)
+        ):
             possessor = self.noun_phrase(("person",), adjectives=0.2, definite=True, owner=False)
-        return NounPhrase(noun, self.index(noun.english), determiner, number, chosen, very, possessor)
+        return NounPhrase(
+            noun, self.index(noun.english), determiner, number, chosen, very, possessor
+        )
 
-    def _adjectives(self, noun: Noun, probability: float) -> Tuple[Tuple[Tuple[Adjective, int], ...], bool]:
+    def _adjectives(
+        self, noun: Noun, probability: float
+    ) -> Tuple[Tuple[Tuple[Adjective, int], ...], bool]:
         if not self.chance(probability):
             return (), False
         candidates = adjectives_of(noun.kind)
@@ -128,5 +160,7 @@ class PhraseSampler:
         if self.chance(0.22):
             later = [adjective for adjective in candidates if adjective.group > first.group]
             chosen += [self.pick(later)] if later else []
-        very = len(chosen) == 1 and first.group < 3 and bool(first.english[0][1]) and self.chance(0.12)
+        very = (
+            len(chosen) == 1 and first.group < 3 and bool(first.english[0][1]) and self.chance(0.12)
+        )
         return tuple((adjective, self.index(adjective.english)) for adjective in chosen), very

@@ -1,11 +1,14 @@
 """Writes a small corpus of news reports and their summaries, made from a few kinds of events.
 
-    python examples/corpus/summaries.py --out DIR [--train 8000] [--valid 300] [--test 300] [--seed 1]
+    python examples/corpus/summaries.py --out DIR [--train 8000] [--valid 300] [--test 300] [--seed
+    1]
 
-Files: ``{train,valid,test}.{article,summary}``, one text a line. A report has six to nine sentences, the facts scattered among
-sentences that do not matter. A summary copies names, places and numbers, adds numbers up, and says the rest in other words. It
-is a function of the report, so that a small model can learn it in minutes. Nothing is downloaded; the same seed gives the same
-bytes on every machine. No report occurs twice.
+Files: ``{train,valid,test}.{article,summary}``, one text a line. A report has six to nine
+    sentences, the facts scattered among
+sentences that do not matter. A summary copies names, places and numbers, adds numbers up, and says
+the rest in other words. It is a function of the report, so that a small model can learn it in
+minutes. Nothing is downloaded; the same seed gives the same bytes on every machine. No report
+occurs twice.
 """
 
 import argparse
@@ -14,27 +17,39 @@ from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 CITIES = (
-    "Arnheim Bergen Calais Dover Essen Florence Ghent Haarlem Innsbruck Jena Krakow Lyon Malmo Nantes Odense Porto Riga "
-    "Seville Turin Utrecht Verona Warsaw Zagreb Basel Cork"
+    "Arnheim Bergen Calais Dover Essen Florence Ghent Haarlem Innsbruck Jena Krakow Lyon Malmo"
+    " Nantes Odense Porto Riga Seville Turin Utrecht Verona Warsaw Zagreb Basel Cork"
 ).split()
 NAMES = (
-    "Adams Baker Carter Dawson Ellis Foster Grant Harris Irving Jensen Keller Lambert Morris Norton Olsen Parker Quinn "
-    "Rogers Sutton Turner Vogel Walsh Young Ziegler Bennett"
+    "Adams Baker Carter Dawson Ellis Foster Grant Harris Irving Jensen Keller Lambert Morris Norton"
+    " Olsen Parker Quinn Rogers Sutton Turner Vogel Walsh Young Ziegler Bennett"
 ).split()
 DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 # What a report says of the goals of a side.
 GOALS = "none one two three four five".split()
 NUMBERS = (
-    "no one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen"
+    "no one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+    " sixteen seventeen eighteen"
 ).split()
 COMPANIES = (
-    "Altona Borealis Cobalt Delmar Everest Fjord Granite Horizon Juniper Meridian Northwind Orion Pinewood Summit".split()
+    "Altona Borealis Cobalt Delmar Everest Fjord Granite Horizon Juniper Meridian Northwind Orion"
+    " Pinewood Summit".split()
 )
-GOODS = {"steel": "metal", "bread": "food", "cheese": "food", "furniture": "household goods", "trains": "vehicles",
-         "ships": "vehicles", "coats": "clothes", "shoes": "clothes", "copper": "metal", "lamps": "household goods"}  # fmt: skip
-VEHICLES = {"bus": "vehicles", "lorry": "vehicles", "tram": "vehicles", "ferry": "boats", "barge": "boats", "tug": "boats"}
+GOODS = {"steel": "metal", "bread": "food", "cheese": "food", "furniture": "household goods",
+         "trains": "vehicles",
+         "ships": "vehicles", "coats": "clothes", "shoes": "clothes", "copper": "metal",
+         "lamps": "household goods"}  # fmt: skip
+VEHICLES = {
+    "bus": "vehicles",
+    "lorry": "vehicles",
+    "tram": "vehicles",
+    "ferry": "boats",
+    "barge": "boats",
+    "tug": "boats",
+}
 BUILDINGS = {"school": "public building", "library": "public building", "museum": "public building",
-             "warehouse": "depot", "depot": "depot", "bakery": "shop", "bookshop": "shop"}  # fmt: skip
+             "warehouse": "depot", "depot": "depot", "bakery": "shop",
+             "bookshop": "shop"}  # fmt: skip
 
 FILLERS = (
     "The weather was {weather} for the season.",
@@ -94,7 +109,9 @@ def accident(dice: Dice, place: str, day: str) -> Event:
         f"On {day} a {first} ran into a {second} in {place}.",
         f"Among the injured were {people(men, 'man')} and {people(women, 'woman')}.",
     ]
-    return Event(facts, f"{NUMBERS[total].capitalize()} people hurt as two {kind} collide in {place}.")
+    return Event(
+        facts, f"{NUMBERS[total].capitalize()} people hurt as two {kind} collide in {place}."
+    )
 
 
 def match(dice: Dice, place: str, day: str) -> Event:
@@ -105,7 +122,10 @@ def match(dice: Dice, place: str, day: str) -> Event:
     scorer = dice.pick(NAMES)
     facts = [
         f"{first} met {second} in the stadium of {place} on {day}.",
-        f"When the game was over, {first} had scored {GOALS[goals[0]]} and {second} {GOALS[goals[1]]}.",
+        (
+            f"When the game was over, {first} had scored {GOALS[goals[0]]} and {second}"
+            f" {GOALS[goals[1]]}."
+        ),
         f"{scorer} was the best player of the evening.",
     ]
     if goals[0] == goals[1]:
@@ -138,7 +158,11 @@ def fire(dice: Dice, place: str, day: str) -> Event:
         f"{hero} carried {people(children, 'child')} into the street.",
         f"The damage is put at {dice.number(2, 90)} thousand.",
     ]
-    return Event(facts, f"{hero} rescues {people(children, 'child')} from burning {BUILDINGS[building]} in {place}.")
+    return Event(
+        facts,
+        f"{hero} rescues {people(children, 'child')} from burning {BUILDINGS[building]} in"
+        f" {place}.",
+    )
 
 
 def vote(dice: Dice, place: str, day: str) -> Event:
@@ -165,8 +189,8 @@ def report(dice: Dice) -> Tuple[str, str]:
     sentences = list(event.facts)
     for _ in range(dice.number(6, 9) - len(sentences)):
         filler = dice.pick(FILLERS).format(
-            weather=dice.pick(WEATHER), day=dice.pick(DAYS), year=dice.number(1990, 2019), other=dice.pick(CITIES),
-            person=dice.pick(NAMES),
+            weather=dice.pick(WEATHER), day=dice.pick(DAYS), year=dice.number(1990, 2019),
+            other=dice.pick(CITIES), person=dice.pick(NAMES),
         )  # fmt: skip
         # The facts keep their order; what does not matter may stand anywhere.
         sentences.insert(dice.number(0, len(sentences)), filler)
@@ -200,20 +224,31 @@ def write(folder: Path, sizes: Dict[str, int], seed: int) -> Dict[str, List[Tupl
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Runs the command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
     for split, size in (("train", 8000), ("valid", 300), ("test", 300)):
-        parser.add_argument(f"--{split}", type=int, default=size, metavar="N", help=f"texts (default: {size})")
+        parser.add_argument(
+            f"--{split}", type=int, default=size, metavar="N", help=f"texts (default: {size})"
+        )
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     try:
-        splits = write(options.out, {split: getattr(options, split) for split in ("train", "valid", "test")}, options.seed)
+        splits = write(
+            options.out,
+            {split: getattr(options, split) for split in ("train", "valid", "test")},
+            options.seed,
+        )
     except (ValueError, OSError) as error:
         parser.exit(2, f"error: {error}\n")
     pairs = [pair for split in splits.values() for pair in split]
     for place, kind in enumerate(("articles", "summaries")):
         lengths = [len(pair[place].split()) for pair in pairs] or [0]
-        print(f"{len(pairs)} {kind}, tokens min/mean/max {min(lengths)}/{sum(lengths) / len(lengths):.1f}/{max(lengths)}")
+        print(
+            f"{len(pairs)} {kind}, tokens min/mean/max"
+            f" {min(lengths)}/{sum(lengths) / len(lengths):.1f}/{max(lengths)}"
+        )
 
 
 if __name__ == "__main__":

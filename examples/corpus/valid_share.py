@@ -30,7 +30,8 @@ def valid_share(hypotheses: Sequence[str], valid_translations: Sequence[Sequence
     """
     if len(hypotheses) != len(valid_translations):
         raise ValueError(
-            f"{len(hypotheses)} hypotheses for {len(valid_translations)} sources: give one line per test sentence"
+            f"{len(hypotheses)} hypotheses for {len(valid_translations)} sources: give one line per"
+            " test sentence"
         )
     if not hypotheses:
         raise ValueError("no hypotheses: give at least one line")
@@ -49,8 +50,12 @@ def read_valid_translations(path: Path) -> List[List[str]]:
 
 def main(arguments: Sequence[str]) -> int:
     """Command line entry point."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--valid-translations", type=Path, required=True, help="test.valid.jsonl of the corpus")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--valid-translations", type=Path, required=True, help="test.valid.jsonl of the corpus"
+    )
     parser.add_argument("hypotheses", type=Path, help="hypotheses, one a line")
     options = parser.parse_args(arguments)
     with options.hypotheses.open(encoding="utf-8") as lines:

@@ -23,16 +23,34 @@ _PORTABLE = ("text", "goods", "picture", "lid", "clothing", "device")
 _MACHINES = ("vehicle", "device")
 _EATABLE = ("food", "baked", "cooked")
 _WARES = ("text", "food", "baked", "vehicle", "device", "goods", "picture", "lid", "clothing")
-_VISIBLE = ("person", "animal", "vehicle", "transport", "goods", "picture", "building", "lid", "clothing")
+_VISIBLE = (
+    "person",
+    "animal",
+    "vehicle",
+    "transport",
+    "goods",
+    "picture",
+    "building",
+    "lid",
+    "clothing",
+)
 _PERSON = ("person",)
 _CARE = ("quickly", "slowly", "carefully")
 _ATTENTION = ("quickly", "slowly", "attentively")
 _MOVE = ("quickly", "slowly")
 
-COPULA = Verb((E("be", "was", "been"),), (D("sein", "ist", "war", "gewesen", "sein", "", "bin"),), PREDICATIVE)
+COPULA = Verb(
+    (E("be", "was", "been"),), (D("sein", "ist", "war", "gewesen", "sein", "", "bin"),), PREDICATIVE
+)
 
 TRANSITIVE_VERBS = (
-    Verb((E("buy", "bought", "bought"),), (D("kaufen", "kauft", "kaufte", "gekauft"),), ACCUSATIVE, _PERSON, _WARES),
+    Verb(
+        (E("buy", "bought", "bought"),),
+        (D("kaufen", "kauft", "kaufte", "gekauft"),),
+        ACCUSATIVE,
+        _PERSON,
+        _WARES,
+    ),
     Verb(
         (E("sell", "sold", "sold"),),
         (D("verkaufen", "verkauft", "verkaufte", "verkauft"),),
@@ -40,7 +58,13 @@ TRANSITIVE_VERBS = (
         _PERSON,
         _WARES,
     ),
-    Verb((E("see", "saw", "seen"),), (D("sehen", "sieht", "sah", "gesehen"),), ACCUSATIVE, _LIVING, _VISIBLE),
+    Verb(
+        (E("see", "saw", "seen"),),
+        (D("sehen", "sieht", "sah", "gesehen"),),
+        ACCUSATIVE,
+        _LIVING,
+        _VISIBLE,
+    ),
     Verb(
         (E("look", "looked", "looked", "at"),),
         (
@@ -113,7 +137,10 @@ TRANSITIVE_VERBS = (
     ),
     Verb(
         (E("clean", "cleaned", "cleaned"),),
-        (D("putzen", "putzt", "putzte", "geputzt"), D("reinigen", "reinigt", "reinigte", "gereinigt")),
+        (
+            D("putzen", "putzt", "putzte", "geputzt"),
+            D("reinigen", "reinigt", "reinigte", "gereinigt"),
+        ),
         ACCUSATIVE,
         _PERSON,
         ("opening", "vehicle", "lid"),
@@ -129,7 +156,10 @@ TRANSITIVE_VERBS = (
     ),
     Verb(
         (E("use", "used", "used"),),
-        (D("benutzen", "benutzt", "benutzte", "benutzt"), D("verwenden", "verwendet", "verwendete", "verwendet")),
+        (
+            D("benutzen", "benutzt", "benutzte", "benutzt"),
+            D("verwenden", "verwendet", "verwendete", "verwendet"),
+        ),
         ACCUSATIVE,
         _PERSON,
         ("device",),
@@ -155,7 +185,13 @@ TRANSITIVE_VERBS = (
         _PERSON,
         _PERSON,
     ),
-    Verb((E("meet", "met", "met"),), (D("treffen", "trifft", "traf", "getroffen"),), ACCUSATIVE, _PERSON, _PERSON),
+    Verb(
+        (E("meet", "met", "met"),),
+        (D("treffen", "trifft", "traf", "getroffen"),),
+        ACCUSATIVE,
+        _PERSON,
+        _PERSON,
+    ),
     Verb(
         (E("know", "knew", "known"),),
         (D("kennen", "kennt", "kannte", "gekannt"),),
@@ -170,7 +206,13 @@ TRANSITIVE_VERBS = (
         _PERSON,
         ("person", "animal", "text"),
     ),
-    Verb((E("hear", "heard", "heard"),), (D("hören", "hört", "hörte", "gehört"),), ACCUSATIVE, _LIVING, _LIVING),
+    Verb(
+        (E("hear", "heard", "heard"),),
+        (D("hören", "hört", "hörte", "gehört"),),
+        ACCUSATIVE,
+        _LIVING,
+        _LIVING,
+    ),
     Verb(
         (E("eat", "ate", "eaten"),),
         (D("essen", "isst", "aß", "gegessen"),),
@@ -254,7 +296,10 @@ TRANSITIVE_VERBS = (
     ),
     Verb(
         (E("receive", "received", "received"),),
-        (D("bekommen", "bekommt", "bekam", "bekommen"), D("erhalten", "erhält", "erhielt", "erhalten")),
+        (
+            D("bekommen", "bekommt", "bekam", "bekommen"),
+            D("erhalten", "erhält", "erhielt", "erhalten"),
+        ),
         ACCUSATIVE,
         _PERSON,
         ("text", "goods", "picture"),
@@ -324,7 +369,13 @@ TRANSITIVE_VERBS = (
         _PERSON,
         ("person", "text"),
     ),
-    Verb((E("wake", "woke", "woken"),), (D("wecken", "weckt", "weckte", "geweckt"),), ACCUSATIVE, _LIVING, _LIVING),
+    Verb(
+        (E("wake", "woke", "woken"),),
+        (D("wecken", "weckt", "weckte", "geweckt"),),
+        ACCUSATIVE,
+        _LIVING,
+        _LIVING,
+    ),
     Verb(
         (E("collect", "collected", "collected"),),
         (D("holen", "holt", "holte", "abgeholt", "haben", "ab"),),
@@ -335,8 +386,20 @@ TRANSITIVE_VERBS = (
 )
 
 DATIVE_VERBS = (
-    Verb((E("help", "helped", "helped"),), (D("helfen", "hilft", "half", "geholfen"),), DATIVE, _PERSON, _LIVING),
-    Verb((E("thank", "thanked", "thanked"),), (D("danken", "dankt", "dankte", "gedankt"),), DATIVE, _PERSON, _PERSON),
+    Verb(
+        (E("help", "helped", "helped"),),
+        (D("helfen", "hilft", "half", "geholfen"),),
+        DATIVE,
+        _PERSON,
+        _LIVING,
+    ),
+    Verb(
+        (E("thank", "thanked", "thanked"),),
+        (D("danken", "dankt", "dankte", "gedankt"),),
+        DATIVE,
+        _PERSON,
+        _PERSON,
+    ),
     Verb(
         (E("follow", "followed", "followed"),),
         (D("folgen", "folgt", "folgte", "gefolgt", "sein"),),
@@ -396,7 +459,10 @@ DITRANSITIVE_VERBS = (
     ),
     Verb(
         (E("send", "sent", "sent"),),
-        (D("schicken", "schickt", "schickte", "geschickt"), D("senden", "sendet", "sendete", "gesendet")),
+        (
+            D("schicken", "schickt", "schickte", "geschickt"),
+            D("senden", "sendet", "sendete", "gesendet"),
+        ),
         DITRANSITIVE,
         _PERSON,
         ("text", "picture"),
@@ -460,7 +526,10 @@ PREPOSITIONAL_VERBS = (
     ),
     Verb(
         (E("talk", "talked", "talked", "about"),),
-        (D("sprechen", "spricht", "sprach", "gesprochen"), D("reden", "redet", "redete", "geredet")),
+        (
+            D("sprechen", "spricht", "sprach", "gesprochen"),
+            D("reden", "redet", "redete", "geredet"),
+        ),
         PREPOSITIONAL,
         _PERSON,
         ("person", "text", "event"),
@@ -468,7 +537,10 @@ PREPOSITIONAL_VERBS = (
     ),
     Verb(
         (E("speak", "spoke", "spoken", "with"),),
-        (D("sprechen", "spricht", "sprach", "gesprochen"), D("reden", "redet", "redete", "geredet")),
+        (
+            D("sprechen", "spricht", "sprach", "gesprochen"),
+            D("reden", "redet", "redete", "geredet"),
+        ),
         PREPOSITIONAL,
         _PERSON,
         _PERSON,
@@ -501,7 +573,9 @@ PREPOSITIONAL_VERBS = (
 )
 
 DIRECTIONAL_VERBS = (
-    Verb((E("go", "went", "gone"),), (D("gehen", "geht", "ging", "gegangen", "sein"),), DIRECTIONAL),
+    Verb(
+        (E("go", "went", "gone"),), (D("gehen", "geht", "ging", "gegangen", "sein"),), DIRECTIONAL
+    ),
     Verb(
         (E("drive", "drove", "driven"),),
         (D("fahren", "fährt", "fuhr", "gefahren", "sein"),),
@@ -510,13 +584,19 @@ DIRECTIONAL_VERBS = (
     ),
     Verb(
         (E("run", "ran", "run"),),
-        (D("rennen", "rennt", "rannte", "gerannt", "sein"), D("laufen", "läuft", "lief", "gelaufen", "sein")),
+        (
+            D("rennen", "rennt", "rannte", "gerannt", "sein"),
+            D("laufen", "läuft", "lief", "gelaufen", "sein"),
+        ),
         DIRECTIONAL,
         _LIVING,
     ),
     Verb(
         (E("travel", "travelled", "travelled"),),
-        (D("reisen", "reist", "reiste", "gereist", "sein"), D("fahren", "fährt", "fuhr", "gefahren", "sein")),
+        (
+            D("reisen", "reist", "reiste", "gereist", "sein"),
+            D("fahren", "fährt", "fuhr", "gefahren", "sein"),
+        ),
         DIRECTIONAL,
         manners=("means",),
     ),
@@ -543,8 +623,17 @@ LOCATIVE_VERBS = (
         (D("wohnen", "wohnt", "wohnte", "gewohnt"), D("leben", "lebt", "lebte", "gelebt")),
         LOCATIVE,
     ),
-    Verb((E("stay", "stayed", "stayed"),), (D("bleiben", "bleibt", "blieb", "geblieben", "sein"),), LOCATIVE, _LIVING),
-    Verb((E("arrive", "arrived", "arrived"),), (D("kommen", "kommt", "kam", "angekommen", "sein", "an"),), LOCATIVE),
+    Verb(
+        (E("stay", "stayed", "stayed"),),
+        (D("bleiben", "bleibt", "blieb", "geblieben", "sein"),),
+        LOCATIVE,
+        _LIVING,
+    ),
+    Verb(
+        (E("arrive", "arrived", "arrived"),),
+        (D("kommen", "kommt", "kam", "angekommen", "sein", "an"),),
+        LOCATIVE,
+    ),
     Verb(
         (E("take", "took", "taken", "place"),),
         (D("finden", "findet", "fand", "stattgefunden", "haben", "statt"),),
@@ -554,7 +643,12 @@ LOCATIVE_VERBS = (
 )
 
 INTRANSITIVE_VERBS = (
-    Verb((E("sleep", "slept", "slept"),), (D("schlafen", "schläft", "schlief", "geschlafen"),), INTRANSITIVE, _LIVING),
+    Verb(
+        (E("sleep", "slept", "slept"),),
+        (D("schlafen", "schläft", "schlief", "geschlafen"),),
+        INTRANSITIVE,
+        _LIVING,
+    ),
     Verb(
         (E("work", "worked", "worked"),),
         (D("arbeiten", "arbeitet", "arbeitete", "gearbeitet"),),
@@ -574,7 +668,12 @@ INTRANSITIVE_VERBS = (
         ("person", "animal"),
         manners=("quietly",),
     ),
-    Verb((E("dance", "danced", "danced"),), (D("tanzen", "tanzt", "tanzte", "getanzt"),), INTRANSITIVE, manners=_MOVE),
+    Verb(
+        (E("dance", "danced", "danced"),),
+        (D("tanzen", "tanzt", "tanzte", "getanzt"),),
+        INTRANSITIVE,
+        manners=_MOVE,
+    ),
     Verb(
         (E("cry", "cried", "cried"),),
         (D("weinen", "weint", "weinte", "geweint"),),
@@ -614,11 +713,19 @@ INTRANSITIVE_VERBS = (
     ),
     Verb(
         (E("begin", "began", "begun"), E("start", "started", "started")),
-        (D("beginnen", "beginnt", "begann", "begonnen"), D("fangen", "fängt", "fing", "angefangen", "haben", "an")),
+        (
+            D("beginnen", "beginnt", "begann", "begonnen"),
+            D("fangen", "fängt", "fing", "angefangen", "haben", "an"),
+        ),
         INTRANSITIVE,
         ("event",),
     ),
-    Verb((E("end", "ended", "ended"),), (D("enden", "endet", "endete", "geendet"),), INTRANSITIVE, ("event",)),
+    Verb(
+        (E("end", "ended", "ended"),),
+        (D("enden", "endet", "endete", "geendet"),),
+        INTRANSITIVE,
+        ("event",),
+    ),
     Verb(
         (E("depart", "departed", "departed"), E("leave", "left", "left")),
         (D("fahren", "fährt", "fuhr", "abgefahren", "sein", "ab"),),
@@ -635,8 +742,18 @@ INTRANSITIVE_VERBS = (
 )
 
 IMPERSONAL_VERBS = (
-    Verb((E("rain", "rained", "rained"),), (D("regnen", "regnet", "regnete", "geregnet"),), IMPERSONAL, ()),
-    Verb((E("snow", "snowed", "snowed"),), (D("schneien", "schneit", "schneite", "geschneit"),), IMPERSONAL, ()),
+    Verb(
+        (E("rain", "rained", "rained"),),
+        (D("regnen", "regnet", "regnete", "geregnet"),),
+        IMPERSONAL,
+        (),
+    ),
+    Verb(
+        (E("snow", "snowed", "snowed"),),
+        (D("schneien", "schneit", "schneite", "geschneit"),),
+        IMPERSONAL,
+        (),
+    ),
 )
 
 SIMPLE_VERBS = (
@@ -657,12 +774,23 @@ THAT_VERBS = (
         (D("glauben", "glaubt", "glaubte", "geglaubt"), D("denken", "denkt", "dachte", "gedacht")),
         CLAUSAL,
     ),
-    Verb((E("know", "knew", "known"),), (D("wissen", "weiß", "wusste", "gewusst", "haben", "", "weiß"),), CLAUSAL),
+    Verb(
+        (E("know", "knew", "known"),),
+        (D("wissen", "weiß", "wusste", "gewusst", "haben", "", "weiß"),),
+        CLAUSAL,
+    ),
     Verb((E("hope", "hoped", "hoped"),), (D("hoffen", "hofft", "hoffte", "gehofft"),), CLAUSAL),
-    Verb((E("claim", "claimed", "claimed"),), (D("behaupten", "behauptet", "behauptete", "behauptet"),), CLAUSAL),
+    Verb(
+        (E("claim", "claimed", "claimed"),),
+        (D("behaupten", "behauptet", "behauptete", "behauptet"),),
+        CLAUSAL,
+    ),
     Verb(
         (E("notice", "noticed", "noticed"),),
-        (D("bemerken", "bemerkt", "bemerkte", "bemerkt"), D("merken", "merkt", "merkte", "gemerkt")),
+        (
+            D("bemerken", "bemerkt", "bemerkte", "bemerkt"),
+            D("merken", "merkt", "merkte", "gemerkt"),
+        ),
         CLAUSAL,
     ),
 )
@@ -681,7 +809,9 @@ WHETHER_VERBS = (
 # English modals: the sampler picks one spelling; "has to" and "wants to" inflect.
 MODALS = (
     Modal(("can",), "", "können", ("kann", "können"), ("konnte", "konnten"), True),
-    Modal(("must", "have to"), "had to", "müssen", ("muss", "müssen"), ("musste", "mussten"), False),
+    Modal(
+        ("must", "have to"), "had to", "müssen", ("muss", "müssen"), ("musste", "mussten"), False
+    ),
     Modal(("should",), "", "sollen", ("sollte", "sollten"), ("sollte", "sollten"), True),
     Modal(("want to",), "wanted to", "wollen", ("will", "wollen"), ("wollte", "wollten"), True),
 )

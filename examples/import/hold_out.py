@@ -1,8 +1,10 @@
 """Divides a text into a test set, a validation set and the rest to train on, by a seed.
 
-    python examples/import/hold_out.py captions.en.gz --language en --test 1000 --valid 500 --seed 1 --out raw
+    python examples/import/hold_out.py captions.en.gz --language en --test 1000 --valid 500 --seed 1
+    --out raw
 
-Text is plain or gzip, a sentence a line; empty lines and repeated ones are left out. Writes test.en, valid.en and train.en.
+Text is plain or gzip, a sentence a line; empty lines and repeated ones are left out. Writes
+test.en, valid.en and train.en.
 """
 
 import argparse
@@ -23,7 +25,8 @@ def divide(lines: Sequence[str], test: int, valid: int, seed: int) -> Dict[str, 
     distinct = list(dict.fromkeys(line for line in lines if line.strip()))
     if len(distinct) <= test + valid:
         raise ValueError(
-            f"{len(distinct)} different lines are not enough to hold out {test} + {valid} and train on the rest"
+            f"{len(distinct)} different lines are not enough to hold out {test} + {valid} and train"
+            " on the rest"
         )
     random.Random(seed).shuffle(distinct)
     return {
@@ -35,7 +38,9 @@ def divide(lines: Sequence[str], test: int, valid: int, seed: int) -> Dict[str, 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Runs the command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("text", type=Path)
     parser.add_argument("--language", required=True, help="ending of the files that are written")
     parser.add_argument("--test", type=int, required=True, help="lines of the test set")

@@ -1,9 +1,10 @@
-"""Options of ``fairseq-train`` for a student that starts from an imported model: its languages, sizes and conventions.
+"""Options of ``fairseq-train`` for a student that starts from an imported model: its languages,
+sizes and conventions.
 
     python examples/import/student_options.py runs/import/imported
 
-One word a line. The bundle is one of ``fairseq-hrt import`` whose model has Marian's conventions and whose two languages have
-the same SentencePiece model.
+One word a line. The bundle is one of ``fairseq-hrt import`` whose model has Marian's conventions
+and whose two languages have the same SentencePiece model.
 """
 
 import argparse
@@ -48,7 +49,9 @@ def student_options(folder: Path) -> List[str]:
         )
     config = read_checkpoint(bundle.paths[0])["cfg"].model
     if not str(architecture_name(config)).startswith("marian_transformer"):
-        raise ValueError(f"{folder} holds a {architecture_name(config)}; this recipe is for a marian_transformer")
+        raise ValueError(
+            f"{folder} holds a {architecture_name(config)}; this recipe is for a marian_transformer"
+        )
     found = ["--source-lang", bundle.source_lang, "--target-lang", bundle.target_lang]
     for name in VALUES:
         found += [flag(name), str(value_of(config, name))]
@@ -62,7 +65,9 @@ def flag(name: str) -> str:
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Runs the command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("bundle", type=Path)
     options = parser.parse_args(arguments)
     try:

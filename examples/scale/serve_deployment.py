@@ -1,11 +1,14 @@
-"""The translation server on a Ray cluster: replicas of the application of `fairseq-hrt serve`, which Ray Serve spreads over the machines.
+"""The translation server on a Ray cluster: replicas of the application of `fairseq-hrt serve`,
+which Ray Serve spreads over the machines.
 
     python examples/scale/serve_deployment.py bundle --replicas 2
-    python examples/scale/serve_deployment.py AT=teacher HRT=bundle --replicas 8 --threads 4 --address auto --host 0.0.0.0
+    python examples/scale/serve_deployment.py AT=teacher HRT=bundle --replicas 8 --threads 4
+    --address auto --host 0.0.0.0
 
-The same routes, limits and page as in one process. Ray replaces a replica that dies and, where a machine is lost, starts it elsewhere; the
-request that a dying replica holds fails. Bundles lie on a file system that all machines share. The program stays, and takes the
-replicas down when it is ended by SIGTERM or Ctrl-C; those of a cluster (--address) stay with --detach.
+The same routes, limits and page as in one process. Ray replaces a replica that dies and, where a
+machine is lost, starts it elsewhere; the request that a dying replica holds fails. Bundles lie on a
+file system that all machines share. The program stays, and takes the replicas down when it is ended
+by SIGTERM or Ctrl-C; those of a cluster (--address) stay with --detach.
 """
 
 import argparse
@@ -31,7 +34,11 @@ def settings_of(options):
     systems = tuple((name, folder.resolve()) for name, folder in map(parse_system, options.systems))
     keys = None if options.key_file is None else options.key_file.resolve()
     settings = Settings(
-        systems=systems, threads=options.threads, engine=options.engine, time_limit=options.time_limit, key_file=keys
+        systems=systems,
+        threads=options.threads,
+        engine=options.engine,
+        time_limit=options.time_limit,
+        key_file=keys,
     )
     if options.replicas < 1:
         raise ValueError(f"--replicas {options.replicas}: at least one has to answer")
@@ -72,14 +79,21 @@ def run(options):
 
     ray.init(
         address=options.address, include_dashboard=False if options.address is None else None,
-        num_cpus=None if options.address else options.replicas * options.threads + 1, log_to_driver=False,
+        num_cpus=None if options.address else options.replicas * options.threads + 1,
+        log_to_driver=False,
     )  # fmt: skip
     # After Ray's own, which would exit in the middle of whatever is done.
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *unused: ended.set())
     # Longer than the server's own limit, which answers with the reason.
-    serve.start(http_options={"host": options.host, "port": options.port, "request_timeout_s": settings.time_limit + 5})
+    serve.start(
+        http_options={
+            "host": options.host,
+            "port": options.port,
+            "request_timeout_s": settings.time_limit + 5,
+        }
+    )
     serve.run(deployment(settings, options.replicas), name="translation", route_prefix="/")
     sys.stdout.write(f"http://{options.host}:{options.port}\n")
     sys.stdout.flush()
@@ -91,22 +105,38 @@ def run(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("systems", nargs="+", metavar="[NAME=]BUNDLE")
     parser.add_argument("--replicas", type=int, default=2, help="default: %(default)s")
     parser.add_argument(
-        "--threads", type=int, default=1, help="of each, and cores that Ray keeps for it (default: %(default)s)"
+        "--threads",
+        type=int,
+        default=1,
+        help="of each, and cores that Ray keeps for it (default: %(default)s)",
     )
-    parser.add_argument("--engine", choices=("auto", "torch", "native"), default="auto", help="default: %(default)s")
-    parser.add_argument("--time-limit", type=float, default=30.0, help="seconds of a request (default: %(default)s)")
+    parser.add_argument(
+        "--engine", choices=("auto", "torch", "native"), default="auto", help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--time-limit", type=float, default=30.0, help="seconds of a request (default: %(default)s)"
+    )
     parser.add_argument("--key-file", type=Path, help="see fairseq-hrt serve")
     parser.add_argument("--host", default="127.0.0.1", help="of Ray's proxy (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8080, help="default: %(default)s")
     parser.add_argument("--address", help="of a Ray cluster (default: a new one on this machine)")
-    parser.add_argument("--detach", action="store_true", help="leave the replicas of a cluster alone when this program ends")
+    parser.add_argument(
+        "--detach",
+        action="store_true",
+        help="leave the replicas of a cluster alone when this program ends",
+    )
     options = parser.parse_args()
     if options.detach and options.address is None:
-        parser.error("--detach needs the --address of a cluster: one that is started here ends with this program")
+        parser.error(
+            "--detach needs the --address of a cluster: one that is started here ends with this"
+            " program"
+        )
     try:
         run(options)
     except (ValueError, OSError) as error:

@@ -1,9 +1,12 @@
-"""A corpus in shards: each is translated by whoever has time, written whole or not at all, and known by its place and its contents.
+"""A corpus in shards: each is translated by whoever has time, written whole or not at all, and
+known by its place and its contents.
 
     OUT/shards/000017.txt    translations, one a line
-    OUT/shards/000017.json   number, lines, SHA-256 of source and translations, what they were made with
+    OUT/shards/000017.json   number, lines, SHA-256 of source and translations, what they were made
+    with
 
-A shard whose files agree is finished; whatever was interrupted is made again. Nothing here needs Ray.
+A shard whose files agree is finished; whatever was interrupted is made again. Nothing here needs
+Ray.
 """
 
 import hashlib
@@ -48,7 +51,8 @@ def texts_of(corpus: Path, column: str) -> Iterator[str]:
 
 
 def split_corpus(corpus: Path, out: Path, size: int, column: str = "text") -> List[Shard]:
-    """Writes the sources of all shards to ``out/sources``; those that are there already with the same contents stay.
+    """Writes the sources of all shards to ``out/sources``; those that are there already with the
+    same contents stay.
 
     Raises:
         ValueError: the corpus is empty, or ``size`` is no size.
@@ -64,7 +68,9 @@ def split_corpus(corpus: Path, out: Path, size: int, column: str = "text") -> Li
         if not path.is_file() or path.read_bytes() != data:
             with writing(path) as target:
                 target.write(data)
-        shards.append(Shard(len(shards), len(block), hashlib.sha256(data).hexdigest(), str(path.resolve())))
+        shards.append(
+            Shard(len(shards), len(block), hashlib.sha256(data).hexdigest(), str(path.resolve()))
+        )
         block.clear()
 
     for text in texts_of(corpus, column):
@@ -84,7 +90,8 @@ def place_of(shard: Shard, out: Path) -> Path:
 
 
 def is_finished(shard: Shard, out: Path, made_with: Dict[str, Any]) -> bool:
-    """Whether the shard's files agree with each other, with its source, and with what would be used now.
+    """Whether the shard's files agree with each other, with its source, and with what would be used
+    now.
 
     Raises:
         ValueError: it was made with something else; the two must not be mixed.
@@ -96,7 +103,9 @@ def is_finished(shard: Shard, out: Path, made_with: Dict[str, Any]) -> bool:
     except (OSError, ValueError, KeyError):
         return False
     if known["made_with"] != made_with:
-        raise ValueError(f"{place} was made with another bundle or other options: give another --out")
+        raise ValueError(
+            f"{place} was made with another bundle or other options: give another --out"
+        )
     return known["source"] == shard.source and known["sha256"] == hashlib.sha256(data).hexdigest()
 
 
@@ -112,12 +121,17 @@ def read_index(place: Path) -> Dict[str, Any]:
     except ValueError:
         index = None
     if not isinstance(index, dict):
-        raise ValueError(f"{place.with_suffix('.json')} is no index of a shard: remove it and start again")
+        raise ValueError(
+            f"{place.with_suffix('.json')} is no index of a shard: remove it and start again"
+        )
     return index
 
 
 def translate_shard(
-    shard: Shard, out: Path, made_with: Dict[str, Any], translate: Callable[[Sequence[str]], Sequence[str]]
+    shard: Shard,
+    out: Path,
+    made_with: Dict[str, Any],
+    translate: Callable[[Sequence[str]], Sequence[str]],
 ) -> Dict[str, Any]:
     """Translates a shard and writes its files, the index last; returns the index.
 
@@ -132,14 +146,18 @@ def translate_shard(
     index = {**asdict(shard), "sha256": hashlib.sha256(data).hexdigest(), "made_with": made_with}
     place = place_of(shard, out)
     place.parent.mkdir(parents=True, exist_ok=True)
-    for path, content in ((place, data), (place.with_suffix(".json"), json.dumps(index, indent=1).encode())):
+    for path, content in (
+        (place, data),
+        (place.with_suffix(".json"), json.dumps(index, indent=1).encode()),
+    ):
         with writing(path) as target:
             target.write(content)
     return index
 
 
 def join_shards(shards: Sequence[Shard], out: Path, target: Path) -> None:
-    """All translations in the order of the corpus: lines, or a Parquet file of source and translation if ``target`` is called so.
+    """All translations in the order of the corpus: lines, or a Parquet file of source and
+    translation if ``target`` is called so.
 
     Raises:
         ValueError: a shard is missing or damaged.
@@ -168,4 +186,8 @@ def join_shards(shards: Sequence[Shard], out: Path, target: Path) -> None:
         with pyarrow.parquet.ParquetWriter(joined, schema) as writer:
             for shard in shards:
                 pair = (Path(shard.path).read_bytes(), contents(shard))
-                writer.write_table(pyarrow.table([data.decode("utf-8").split("\n")[:-1] for data in pair], schema=schema))
+                writer.write_table(
+                    pyarrow.table(
+                        [data.decode("utf-8").split("\n")[:-1] for data in pair], schema=schema
+                    )
+                )

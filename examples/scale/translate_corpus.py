@@ -1,11 +1,13 @@
 """Translates a corpus on a Ray cluster: shards, each on an actor that holds one loaded bundle.
 
-    python examples/scale/translate_corpus.py bundle corpus.txt --out run --output corpus.translated.txt --workers 8
-    python examples/scale/translate_corpus.py bundle corpus.parquet --column text --out run --output translated.parquet
+    python examples/scale/translate_corpus.py bundle corpus.txt --out run --output
+    corpus.translated.txt --workers 8 python examples/scale/translate_corpus.py bundle
+    corpus.parquet --column text --out run --output translated.parquet
 
-The folder --out and the bundle have to be on a file system that all machines share. Interrupted and started again it goes on with the
-shards that are missing; a worker that dies is replaced and its shard made again. The result is in the order of the corpus and has the
-bytes that `fairseq-hrt translate` writes.
+The folder --out and the bundle have to be on a file system that all machines share. Interrupted and
+started again it goes on with the shards that are missing; a worker that dies is replaced and its
+shard made again. The result is in the order of the corpus and has the bytes that `fairseq-hrt
+translate` writes.
 """
 
 import argparse
@@ -33,24 +35,46 @@ class TranslatesShards:
         found = []
         for values in zip(*(batch[name] for name in ("number", "lines", "source", "path"))):
             shard = Shard(int(values[0]), int(values[1]), str(values[2]), str(values[3]))
-            found.append(translate_shard(shard, self.out, self.made_with, self.model.translate)["number"])
+            found.append(
+                translate_shard(shard, self.out, self.made_with, self.model.translate)["number"]
+            )
         return {"number": found}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("bundle", type=Path)
-    parser.add_argument("corpus", type=Path, help="text, one sentence a line (plain or gzip), or Parquet")
-    parser.add_argument("--out", type=Path, required=True, help="folder for shards; an interrupted run goes on there")
-    parser.add_argument(
-        "--output", type=Path, required=True, help="all translations; source and translation if called .parquet"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--column", default="text", help="of a Parquet corpus (default: %(default)s)")
+    parser.add_argument("bundle", type=Path)
+    parser.add_argument(
+        "corpus", type=Path, help="text, one sentence a line (plain or gzip), or Parquet"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        help="folder for shards; an interrupted run goes on there",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        required=True,
+        help="all translations; source and translation if called .parquet",
+    )
+    parser.add_argument(
+        "--column", default="text", help="of a Parquet corpus (default: %(default)s)"
+    )
     parser.add_argument("--workers", type=int, default=2, help="actors (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="of each (default: %(default)s)")
     parser.add_argument("--shard-lines", type=int, default=10000, help="default: %(default)s")
     parser.add_argument("--address", help="of a Ray cluster (default: a new one on this machine)")
-    parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="decoding option; repeatable")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="OPTION=VALUE",
+        help="decoding option; repeatable",
+    )
     options = parser.parse_args()
     try:
         run(options)

@@ -41,7 +41,11 @@ FLOODS = {
     ),
     "an endless head": (HEAD + b"X: ", b"x" * BLOCK, False),
     "an endless body": (POST + b"Content-Length: %d\r\n\r\n" % 10**12, b"x" * BLOCK, False),
-    "endless small chunks": (POST + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 9000, False),
+    "endless small chunks": (
+        POST + b"Transfer-Encoding: chunked\r\n\r\n",
+        b"1\r\nx\r\n" * 9000,
+        False,
+    ),
     "an endless chunk extension": (
         POST + b"Transfer-Encoding: chunked\r\n\r\n1;",
         b"x" * BLOCK,
@@ -155,16 +159,22 @@ def drain(connection):
 
 def attack_connections(address, process, options):
     """Requests that do not end, or whose answers nobody reads."""
-    print("| one connection sends | MB taken | seconds | then | memory grows by MB | another waits s |")
+    print(
+        "| one connection sends | MB taken | seconds | then | memory grows by MB | another"
+        " waits s |"
+    )
     print("| --- | ---: | ---: | --- | ---: | ---: |")
     for name, (first, again, read) in FLOODS.items():
         start = time.monotonic()
         with Watch(address, process, options.patience) as watch:
-            taken, closed = flood(address, first, again, read, options.size * 10**6, options.seconds)
+            taken, closed = flood(
+                address, first, again, read, options.size * 10**6, options.seconds
+            )
             seconds = time.monotonic() - start
         print(
-            f"| {name} | {taken / 1e6:.1f} | {seconds:.1f} | {'closed' if closed else 'ended by us'} "
-            f"| {watch.peak - watch.memory:.1f} | {watch.wait:.2f} |",
+            f"| {name} | {taken / 1e6:.1f} | {seconds:.1f} |"
+            f" {'closed' if closed else 'ended by us'} | {watch.peak - watch.memory:.1f} |"
+            f" {watch.wait:.2f} |",
             flush=True,
         )
 
@@ -175,7 +185,9 @@ def attack_texts(address, process, options):
     fields = {"source": system["source"], "target": system["target"]}
     # Units of all kinds can be merged in it, in many places.
     word = "".join(random.Random(1).choices(string.ascii_lowercase, k=options.word))
-    line = " ".join(itertools.islice(itertools.cycle(("ab", "cde", "fghij")), options.line // 4))[: options.line]
+    line = " ".join(itertools.islice(itertools.cycle(("ab", "cde", "fghij")), options.line // 4))[
+        : options.line
+    ]
     print("| request | status | seconds | memory grows by MB | another waits s |")
     print("| --- | ---: | ---: | ---: | ---: |")
     for name, text in (
@@ -188,7 +200,8 @@ def attack_texts(address, process, options):
             status = status_of(address, {**fields, "q": text}, options.patience)
             seconds = time.monotonic() - start
         print(
-            f"| {name} | {status} | {seconds:.2f} | {watch.peak - watch.memory:.1f} | {watch.wait:.2f} |",
+            f"| {name} | {status} | {seconds:.2f} | {watch.peak - watch.memory:.1f} |"
+            f" {watch.wait:.2f} |",
             flush=True,
         )
     with Watch(address, process, options.patience) as watch:
@@ -196,7 +209,9 @@ def attack_texts(address, process, options):
             for number in range(1, options.clients + 1):
                 # Each another one: units of words that were asked for are remembered.
                 body = json.dumps({**fields, "q": word[number:] + word[:number]}).encode()
-                client = stack.enter_context(socket.create_connection(address, timeout=options.patience))
+                client = stack.enter_context(
+                    socket.create_connection(address, timeout=options.patience)
+                )
                 client.sendall(POST + b"Content-Length: %d\r\n\r\n" % len(body) + body)
             # The server has to have seen them.
             time.sleep(0.5)
@@ -204,8 +219,8 @@ def attack_texts(address, process, options):
         status = status_of(address, {**fields, "q": "a b c d e"}, options.patience)
         seconds = time.monotonic() - start
     print(
-        f"| five words after {options.clients} such words whose clients have left | {status} | {seconds:.2f} "
-        f"| {watch.peak - watch.memory:.1f} | {watch.wait:.2f} |",
+        f"| five words after {options.clients} such words whose clients have left | {status} |"
+        f" {seconds:.2f} | {watch.peak - watch.memory:.1f} | {watch.wait:.2f} |",
         flush=True,
     )
 
@@ -224,14 +239,24 @@ def server(options):
     if "://" in options.server:
         url = urlsplit(options.server)
         if url.hostname != "localhost" and not is_loopback(url.hostname):
-            raise SystemExit(f"{options.server}: only servers of this machine are attacked, e.g. http://127.0.0.1:8080")
+            raise SystemExit(
+                f"{options.server}: only servers of this machine are attacked, e.g."
+                " http://127.0.0.1:8080"
+            )
         if options.process is None:
-            raise SystemExit("--process is missing: the number of the server's process, whose memory is watched")
+            raise SystemExit(
+                "--process is missing: the number of the server's process, whose memory is watched"
+            )
         yield (url.hostname, url.port or 80), options.process
         return
     command = [sys.executable, "-m", "fairseq_hrt", "serve", options.server, "--port", "0"]
     # Long lines are what is tried.
-    command += ["--max-characters", str(max(20000, options.line, options.word)), "--time-limit", str(options.patience)]
+    command += [
+        "--max-characters",
+        str(max(20000, options.line, options.word)),
+        "--time-limit",
+        str(options.patience),
+    ]
     log = subprocess.DEVNULL
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process:
         try:
@@ -252,17 +277,34 @@ def is_loopback(host):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("server", help="folder of a bundle, or address of a server of this machine")
-    parser.add_argument("--process", type=int, help="number of the server's process, where its address is given")
-    parser.add_argument("--only", choices=("connections", "texts"), help="one of the two tables (default: both)")
-    parser.add_argument("--size", type=float, default=1200, help="MB to a connection (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=60, help="for a connection (default: %(default)s)")
-    parser.add_argument("--word", type=int, default=20000, help="characters of the word (default: %(default)s)")
-    parser.add_argument("--line", type=int, default=100000, help="characters of the line (default: %(default)s)")
+    parser.add_argument(
+        "--process", type=int, help="number of the server's process, where its address is given"
+    )
+    parser.add_argument(
+        "--only", choices=("connections", "texts"), help="one of the two tables (default: both)"
+    )
+    parser.add_argument(
+        "--size", type=float, default=1200, help="MB to a connection (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=60, help="for a connection (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--word", type=int, default=20000, help="characters of the word (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--line", type=int, default=100000, help="characters of the line (default: %(default)s)"
+    )
     parser.add_argument("--clients", type=int, default=24, help="that leave (default: %(default)s)")
     parser.add_argument(
-        "--patience", type=float, default=300, help="seconds until an answer counts as none (default: %(default)s)"
+        "--patience",
+        type=float,
+        default=300,
+        help="seconds until an answer counts as none (default: %(default)s)",
     )
     options = parser.parse_args()
     with server(options) as (address, process):

@@ -1,13 +1,16 @@
-"""Several translation servers under the same load, one after the other: requests per second, latency, memory, start.
+"""Several translation servers under the same load, one after the other: requests per second,
+latency, memory, start.
 
     python examples/serve/compare.py --lines sentences.en --clients 1 8 32 --seconds 60 \\
         --server 'native AT=fairseq-hrt serve at' \\
         --server 'native HRT=fairseq-hrt serve hrt' \\
-        --server 'CTranslate2 int8=python examples/serve/ctranslate2_server.py at --model at.ctranslate2'
+        --server 'CTranslate2 int8=python examples/serve/ctranslate2_server.py at --model
+        at.ctranslate2'
 
-A server is a name and a command that prints its address when it answers, as `fairseq-hrt serve` does; `--port 0` is added. Each is started,
-measured, and ended by SIGTERM. The load is made by this program on the same machine: give it a core of its own, or read the
-figures as a comparison only. Clients send one sentence a request, wait for the answer, and send the next.
+A server is a name and a command that prints its address when it answers, as `fairseq-hrt serve`
+does; `--port 0` is added. Each is started, measured, and ended by SIGTERM. The load is made by this
+program on the same machine: give it a core of its own, or read the figures as a comparison only.
+Clients send one sentence a request, wait for the answer, and send the next.
 """
 
 import argparse
@@ -57,7 +60,9 @@ def parse_server(text):
     elif words[0] == "fairseq-hrt":
         words[:1] = [sys.executable, "-m", "fairseq_hrt"]
     if shutil.which(words[0]) is None:
-        raise ValueError(f"--server {text!r}: there is no program {words[0]!r}; the first '=' ends the name")
+        raise ValueError(
+            f"--server {text!r}: there is no program {words[0]!r}; the first '=' ends the name"
+        )
     return name.strip(), words
 
 
@@ -70,7 +75,9 @@ def languages(address):
 def first_answer(address, body):
     """Milliseconds of one request."""
     start = time.monotonic()
-    request = urllib.request.Request(f"{address}/translate", body, {"Content-Type": "application/json"})
+    request = urllib.request.Request(
+        f"{address}/translate", body, {"Content-Type": "application/json"}
+    )
     urllib.request.urlopen(request, timeout=60).read()
     return 1000 * (time.monotonic() - start)
 
@@ -95,10 +102,32 @@ def measure_server(name, command, lines, options):
             # What is made on first use is made before anything is measured.
             asyncio.run(measure(urlsplit(address), bodies, 4, options.warm_up))
             for clients in options.clients:
-                rate, latencies, failures = asyncio.run(measure(urlsplit(address), bodies, clients, options.seconds))
+                rate, latencies, failures = asyncio.run(
+                    measure(urlsplit(address), bodies, clients, options.seconds)
+                )
                 p50, p99, longest = quantiles(latencies)
-                values = (name, clients, round(rate, 1), round(p50, 2), round(p99, 2), round(longest, 1), len(failures))
-                rows.append(dict(zip(TABLE, (*values, round(resident(process.pid)), round(started, 2), round(first, 1)))))
+                values = (
+                    name,
+                    clients,
+                    round(rate, 1),
+                    round(p50, 2),
+                    round(p99, 2),
+                    round(longest, 1),
+                    len(failures),
+                )
+                rows.append(
+                    dict(
+                        zip(
+                            TABLE,
+                            (
+                                *values,
+                                round(resident(process.pid)),
+                                round(started, 2),
+                                round(first, 1),
+                            ),
+                        )
+                    )
+                )
         finally:
             process.send_signal(signal.SIGTERM)
     if process.returncode:
@@ -107,17 +136,35 @@ def measure_server(name, command, lines, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--server", action="append", required=True, metavar="NAME=COMMAND", help="repeat for each")
-    parser.add_argument("--lines", type=Path, required=True, help="sentences to translate, one a line; each is a request")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--server", action="append", required=True, metavar="NAME=COMMAND", help="repeat for each"
+    )
+    parser.add_argument(
+        "--lines",
+        type=Path,
+        required=True,
+        help="sentences to translate, one a line; each is a request",
+    )
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
-    parser.add_argument("--seconds", type=float, default=60.0, help="for each number of clients (default: %(default)s)")
-    parser.add_argument("--warm-up", type=float, default=2.0, help="seconds before that (default: %(default)s)")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=60.0,
+        help="for each number of clients (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--warm-up", type=float, default=2.0, help="seconds before that (default: %(default)s)"
+    )
     parser.add_argument("--json", type=Path, help="file for the figures")
     options = parser.parse_args()
     try:
         servers = [parse_server(text) for text in options.server]
-        lines = [line for line in options.lines.read_text(encoding="utf-8").splitlines() if line.strip()]
+        lines = [
+            line for line in options.lines.read_text(encoding="utf-8").splitlines() if line.strip()
+        ]
         if not lines:
             raise ValueError(f"{options.lines} has no lines")
         rows = []

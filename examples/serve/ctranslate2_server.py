@@ -1,10 +1,12 @@
-"""CTranslate2 behind the server of `fairseq-hrt serve`: the same HTTP, text preparation, batching and limits, another engine.
+"""CTranslate2 behind the server of `fairseq-hrt serve`: the same HTTP, text preparation, batching
+and limits, another engine.
 
     fairseq-hrt export bundle --quantization int8 --output at.ctranslate2
     python examples/serve/ctranslate2_server.py bundle --model at.ctranslate2 --port 8081
 
-The bundle gives text preparation and decoding options, the folder of `fairseq-hrt export` the model. It is there to be compared with
-(compare.py), and shows how any other engine is put behind the same interface.
+The bundle gives text preparation and decoding options, the folder of `fairseq-hrt export` the
+model. It is there to be compared with (compare.py), and shows how any other engine is put behind
+the same interface.
 """
 
 import argparse
@@ -15,7 +17,14 @@ from pathlib import Path
 
 from fairseq_hrt.bundles.bundle import load_bundle
 from fairseq_hrt.bundles.examples import mostly_unknown
-from fairseq_hrt.bundles.translation import DEFAULTS, LONGEST, PreparedLine, Translation, join_pieces, raw_text
+from fairseq_hrt.bundles.translation import (
+    DEFAULTS,
+    LONGEST,
+    PreparedLine,
+    Translation,
+    join_pieces,
+    raw_text,
+)
 from fairseq_hrt.server.log import LOG_FORMAT, LOG_TIME
 from fairseq_hrt.server.process import serve
 from fairseq_hrt.server.settings import Settings, parse_system
@@ -46,7 +55,9 @@ class CTranslate2Translator:
         self.bundle, self.pipeline = bundle, bundle.pipeline()
         self.source = Words(bundle.folder / f"dict.{bundle.source_lang}.txt")
         self.defaults = {**DEFAULTS, **bundle.options}
-        self.translator = ctranslate2.Translator(str(model), device="cpu", compute_type=compute_type, intra_threads=threads)
+        self.translator = ctranslate2.Translator(
+            str(model), device="cpu", compute_type=compute_type, intra_threads=threads
+        )
 
     def identity(self):
         """What it is called."""
@@ -61,8 +72,13 @@ class CTranslate2Translator:
         return PreparedLine.pieces(line, self.pipeline, LONGEST)
 
     def translate(self, lines, *, details=False, batch_size=32, cancelled=None, **decoding):
-        """Translations of some lines, raw or prepared, as `fairseq_hrt.bundles.translator.Translator.translate` gives them."""
-        asked = {name: str(value) for name, value in {**self.defaults, **decoding}.items() if name not in ("unkpen", "task")}
+        """Translations of some lines, raw or prepared, as
+        `fairseq_hrt.bundles.translator.Translator.translate` gives them."""
+        asked = {
+            name: str(value)
+            for name, value in {**self.defaults, **decoding}.items()
+            if name not in ("unkpen", "task")
+        }
         longest = int(asked.pop("max_len_b", 200))
         per_word = float(asked.pop("max_len_a", 0))
         unknown = sorted(set(asked) - set(OPTIONS))
@@ -70,7 +86,9 @@ class CTranslate2Translator:
             raise ValueError(f"CTranslate2 does not know {', '.join(unknown)}")
         options = {OPTIONS[name][0]: OPTIONS[name][1](value) for name, value in asked.items()}
         options.setdefault("beam_size", 5)
-        pieces = [[list(piece.words) for piece in self.prepare(line) if piece.words] for line in lines]
+        pieces = [
+            [list(piece.words) for piece in self.prepare(line) if piece.words] for line in lines
+        ]
         flat = [piece for own in pieces for piece in own]
         found = []
         for start in range(0, len(flat), batch_size):
@@ -78,8 +96,8 @@ class CTranslate2Translator:
             limit = int(per_word * (1 + max(map(len, part))) + longest)
             # As the bundle's own engine: no padding, no unknown word.
             found += self.translator.translate_batch(
-                part, max_decoding_length=limit, max_input_length=0, return_scores=True, disable_unk=True,
-                suppress_sequences=[["<blank>"]], **options,
+                part, max_decoding_length=limit, max_input_length=0, return_scores=True,
+                disable_unk=True, suppress_sequences=[["<blank>"]], **options,
             )  # fmt: skip
         results, place = [], 0
         for line, own in zip(lines, pieces):
@@ -95,16 +113,29 @@ class CTranslate2Translator:
             tokens = [*words, "</s>"]
             steps = list(range(1, len(tokens) + 1))
             found.append(
-                Translation(self.pipeline.text(" ".join(words)), line, tokens, score, steps=len(tokens), token_steps=steps)
+                Translation(
+                    self.pipeline.text(" ".join(words)),
+                    line,
+                    tokens,
+                    score,
+                    steps=len(tokens),
+                    token_steps=steps,
+                )
             )
         return found
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("bundle", help="of the same model, BUNDLE or NAME=BUNDLE")
-    parser.add_argument("--model", type=Path, required=True, metavar="FOLDER", help="of fairseq-hrt export")
-    parser.add_argument("--compute-type", default="int8", help="of CTranslate2 (default: %(default)s)")
+    parser.add_argument(
+        "--model", type=Path, required=True, metavar="FOLDER", help="of fairseq-hrt export"
+    )
+    parser.add_argument(
+        "--compute-type", default="int8", help="of CTranslate2 (default: %(default)s)"
+    )
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8081)
     parser.add_argument("--threads", type=int, default=1)
@@ -118,7 +149,11 @@ def main():
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT, datefmt=LOG_TIME)
     try:
         serve(
-            Settings(systems=(parse_system(options.bundle),), threads=options.threads), options.host, options.port, 1, load
+            Settings(systems=(parse_system(options.bundle),), threads=options.threads),
+            options.host,
+            options.port,
+            1,
+            load,
         )
     except (ValueError, OSError, RuntimeError, ImportError) as error:
         sys.exit(f"error: {error}")

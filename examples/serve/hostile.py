@@ -1,11 +1,13 @@
-"""Requests that no client means to send, thousands of them: each must be answered or refused, and the server must go on.
+"""Requests that no client means to send, thousands of them: each must be answered or refused, and
+the server must go on.
 
     python examples/serve/hostile.py http://127.0.0.1:8080 --source en --target de --requests 10000
 
-Right requests that were damaged byte by byte, wrong types and huge numbers in JSON, bodies that are too long or stop in the middle, floods of
-headers, paths that try to leave the server, what is no HTTP. It prints how each kind was answered, and ends with 1 if an answer was 500 or 502,
-if a connection was not closed in time, or if a right request is not translated in the end. It needs nothing but Python; only for servers
-that are your own.
+Right requests that were damaged byte by byte, wrong types and huge numbers in JSON, bodies that are
+too long or stop in the middle, floods of headers, paths that try to leave the server, what is no
+HTTP. It prints how each kind was answered, and ends with 1 if an answer was 500 or 502, if a
+connection was not closed in time, or if a right request is not translated in the end. It needs
+nothing but Python; only for servers that are your own.
 """
 
 import argparse
@@ -19,29 +21,44 @@ import time
 from urllib.parse import urlsplit
 
 PATHS = (
-    "/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/page/../application.py", "//etc/passwd", "/page.js%00.html", "/translate/",
-    "/\\x", "/" + "a" * 5000,
+    "/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/page/../application.py", "//etc/passwd",
+    "/page.js%00.html", "/translate/", "/\\x", "/" + "a" * 5000,
 )  # fmt: skip
 VALUES = (
-    None, True, -1, 1e308, 10**400, "", "\ud800", "x" * 30000, [], [[]], {}, {"a": {}}, ["a"] * 2000, "\u0000", "<b>" * 500,
-    {"$ref": "#"}, "DROP TABLE",
+    None, True, -1, 1e308, 10**400, "", "\ud800", "x" * 30000, [], [[]], {}, {"a": {}},
+    ["a"] * 2000, "\u0000", "<b>" * 500, {"$ref": "#"}, "DROP TABLE",
 )  # fmt: skip
 
 
 def head(path, length, more=b""):
     """The head of a request with a JSON body."""
     kind = b"Host: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
-    return b"POST %s HTTP/1.1\r\n%s%sContent-Length: %d\r\n\r\n" % (path.encode(), kind, more, length)
+    return b"POST %s HTTP/1.1\r\n%s%sContent-Length: %d\r\n\r\n" % (
+        path.encode(),
+        kind,
+        more,
+        length,
+    )
 
 
 def strange_fields(source, right):
     """A right request with some values that are none."""
-    fields = dict(right, options={"beam": 2}, alternatives=1, format="text", system="x", graph=False, api_key="k")
+    fields = dict(
+        right,
+        options={"beam": 2},
+        alternatives=1,
+        format="text",
+        system="x",
+        graph=False,
+        api_key="k",
+    )
     for name in source.sample(sorted(fields), source.randint(1, 3)):
         fields[name] = source.choice(VALUES)
     if source.random() < 0.3:
         fields["options"] = {
-            source.choice(["beam", "nbest", "user_dir", "lenpen", "hrt_decode_chunk"]): source.choice(VALUES)
+            source.choice(
+                ["beam", "nbest", "user_dir", "lenpen", "hrt_decode_chunk"]
+            ): source.choice(VALUES)
         }
     return json.dumps(fields).encode()
 
@@ -81,12 +98,17 @@ def requests_of(source, right):  # noqa: C901 (one branch for each kind)
         elif kind == "path":
             yield (
                 kind,
-                [b"GET " + source.choice(PATHS).encode() + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"],
+                [
+                    b"GET "
+                    + source.choice(PATHS).encode()
+                    + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+                ],
                 0.0,
             )
         elif kind == "headers":
             flood = b"".join(
-                b"X-%d: %s\r\n" % (number, b"v" * source.choice([1, 50])) for number in range(source.choice([100, 3000]))
+                b"X-%d: %s\r\n" % (number, b"v" * source.choice([1, 50]))
+                for number in range(source.choice([100, 3000]))
             )
             yield kind, [head(path, len(body), flood) + body], 0.0
         elif kind == "huge":
@@ -96,7 +118,11 @@ def requests_of(source, right):  # noqa: C901 (one branch for each kind)
         elif kind == "cut":
             yield kind, [head(path, len(body)) + body[: source.randrange(len(body))]], 0.0
         elif kind == "no http":
-            yield kind, [bytes(source.choices(range(256), k=source.randint(1, 300))), b"\r\n\r\n"], 0.0
+            yield (
+                kind,
+                [bytes(source.choices(range(256), k=source.randint(1, 300))), b"\r\n\r\n"],
+                0.0,
+            )
         elif kind == "nested":
             deep = source.choice([b"[", b'{"q":', b'{"q":[']) * 20000
             yield kind, [head(path, len(deep)) + deep], 0.0
@@ -106,7 +132,8 @@ def requests_of(source, right):  # noqa: C901 (one branch for each kind)
 
 
 def send(address, parts, pause, patience, leaves):
-    """The status of the answer; "closed" without one, "hung" when the server neither answers nor closes."""
+    """The status of the answer; "closed" without one, "hung" when the server neither answers nor
+    closes."""
     try:
         with socket.create_connection(address, timeout=patience) as connection:
             for part in parts:
@@ -124,18 +151,27 @@ def send(address, parts, pause, patience, leaves):
         return "hung"
     except OSError:
         return "closed"
-    return found.split(b" ", 2)[1].decode("ascii", "replace") if found.startswith(b"HTTP/1.1 ") else "closed"
+    return (
+        found.split(b" ", 2)[1].decode("ascii", "replace")
+        if found.startswith(b"HTTP/1.1 ")
+        else "closed"
+    )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("address", help="of the server, e.g. http://127.0.0.1:8080")
     parser.add_argument("--source", required=True)
     parser.add_argument("--target", required=True)
     parser.add_argument("--requests", type=int, default=10000, help="default: %(default)s")
     parser.add_argument("--clients", type=int, default=16, help="at a time (default: %(default)s)")
     parser.add_argument(
-        "--patience", type=float, default=90.0, help="seconds until an answer counts as none (default: %(default)s)"
+        "--patience",
+        type=float,
+        default=90.0,
+        help="seconds until an answer counts as none (default: %(default)s)",
     )
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
@@ -149,7 +185,14 @@ def main():
         sent = []
         for _ in range(options.requests):
             kind, parts, pause = next(made)
-            sent.append((kind, pool.submit(send, address, parts, pause, options.patience, kind in ("cut", "damaged"))))
+            sent.append(
+                (
+                    kind,
+                    pool.submit(
+                        send, address, parts, pause, options.patience, kind in ("cut", "damaged")
+                    ),
+                )
+            )
         for kind, answer in sent:
             counts[kind, answer.result()] += 1
     for (kind, status), count in sorted(counts.items()):
@@ -157,7 +200,10 @@ def main():
     body = json.dumps(right).encode()
     last = send(address, [head("/translate", len(body)) + body], 0.0, options.patience, False)
     failed = sum(count for (_, status), count in counts.items() if status in ("hung", "500", "502"))
-    print(f"{options.requests} requests, {failed} failures of the server; a right one afterwards: {last}")
+    print(
+        f"{options.requests} requests, {failed} failures of the server; a right one afterwards:"
+        f" {last}"
+    )
     sys.exit(1 if failed or last != "200" else 0)
 
 

@@ -1,4 +1,5 @@
-"""What the analyses of a study found, beside the papers' own figures: tables and pictures that scripts have made, under one title each.
+"""What the analyses of a study found, beside the papers' own figures: tables and pictures that
+scripts have made, under one title each.
 
 Listed in the matrix:
 
@@ -6,8 +7,8 @@ Listed in the matrix:
     entry = "masking"
     title = "How much of a translation Mask-Predict must see (HRT, section 3, Figure 2)"
     paper = "one pass with 70 % masked is as good as ten iterations from nothing"
-    table = "masking.md"               # in the entry's folder; of a benchmark (table.md) without its list of systems
-    picture = "masking.png"            # optional, like paper and note
+    table = "masking.md"               # in the entry's folder; of a benchmark (table.md) without
+    its list of systems picture = "masking.png"            # optional, like paper and note
     note = "one pass each"             # ours
 """
 
@@ -58,7 +59,9 @@ def read_analyses(raw: Mapping[str, Any], figures: Figures) -> List[Analysis]:
         figures.entry(analysis.entry)
         for name in (analysis.table, *filter(None, [analysis.picture])):
             if name in ("", "..") or name != Path(name).name:
-                raise ValueError(f"[[analysis]] {analysis.title!r}: {name!r} is no file in the entry's folder")
+                raise ValueError(
+                    f"[[analysis]] {analysis.title!r}: {name!r} is no file in the entry's folder"
+                )
         analyses.append(analysis)
     return analyses
 
@@ -77,14 +80,16 @@ class Picture(NamedTuple):
 
 
 def picture_of(analysis: Analysis, figures: Figures) -> Optional[Picture]:
-    """The picture of a finished analysis, if it has one. A published one keeps the name that its entry had then."""
+    """The picture of a finished analysis, if it has one. A published one keeps the name that its
+    entry had then."""
     outcome = figures.outcome(analysis.entry)
     if not analysis.picture or outcome is None:
         return None
     name = f"{outcome.name}-{analysis.picture}"
     if name != Path(name).name:
         raise ValueError(
-            f"the published outcome {outcome.identity} has the name {outcome.name!r}, which is none of an entry"
+            f"the published outcome {outcome.identity} has the name {outcome.name!r}, which is none"
+            " of an entry"
         )
     if figures.is_published(analysis.entry):
         return Picture(figures.pictures / name, name)
@@ -92,7 +97,8 @@ def picture_of(analysis: Analysis, figures: Figures) -> Optional[Picture]:
 
 
 def analyses_text(analyses: List[Analysis], figures: Figures, folder: Path) -> str:
-    """The tables of what is finished under their titles, the titles of the rest; copies the pictures into ``folder``."""
+    """The tables of what is finished under their titles, the titles of the rest; copies the
+    pictures into ``folder``."""
     parts, missing = [], []
     for analysis in analyses:
         text = analysis_table(analysis, figures)
@@ -112,7 +118,9 @@ def analyses_text(analyses: List[Analysis], figures: Figures, folder: Path) -> s
                     shutil.copyfile(picture.made, folder / picture.name)
                 parts.append(f"![{analysis.title}]({picture.name})")
             else:
-                logger.warning("there is no picture %s of %r: left out", picture.made, analysis.entry)
+                logger.warning(
+                    "there is no picture %s of %r: left out", picture.made, analysis.entry
+                )
     if missing:
         parts.append("Not run yet:\n\n" + "\n".join(missing))
     return "\n\n".join(parts) + "\n"

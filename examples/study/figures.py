@@ -1,4 +1,5 @@
-"""Figures of finished entries by their places: scores, speeds, budgets, and conditions over them."""
+"""Figures of finished entries by their places: scores, speeds, budgets, and conditions over
+them."""
 
 import ast
 import json
@@ -15,7 +16,8 @@ from store import Store, by_name
 HERE = Path(__file__).resolve().parent
 OPERATORS: Dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
 }  # fmt: skip
 
 
@@ -39,12 +41,16 @@ def evaluate(expression: str, values: Mapping[str, float]) -> Any:
             return OPERATORS[type(node.op)](of(node.left), of(node.right))
         if isinstance(node, ast.Compare) and all(type(own) in OPERATORS for own in node.ops):
             terms = [of(term) for term in (node.left, *node.comparators)]
-            return all(OPERATORS[type(own)](left, right) for own, left, right in zip(node.ops, terms, terms[1:]))
+            return all(
+                OPERATORS[type(own)](left, right)
+                for own, left, right in zip(node.ops, terms, terms[1:])
+            )
         if isinstance(node, ast.BoolOp):
             parts = [of(part) for part in node.values]
             return all(parts) if isinstance(node.op, ast.And) else any(parts)
         raise ValueError(
-            f"{expression!r}: {ast.dump(node)[:60]} is not allowed; give numbers, {', '.join(values)}, + - * /, comparisons, and, or"
+            f"{expression!r}: {ast.dump(node)[:60]} is not allowed; give numbers,"
+            f" {', '.join(values)}, + - * /, comparisons, and, or"
         )
 
     try:
@@ -59,7 +65,8 @@ class Figures:
     Args:
         entries: of the matrix.
         store: where they are.
-        published: outcomes by identity, which stand for entries whether or not they are finished here as well.
+        published: outcomes by identity, which stand for entries whether or not they are finished
+            here as well.
         reference: the system whose speed counts as 1.
         pictures: the folder with the published pictures.
     """
@@ -98,7 +105,8 @@ class Figures:
         return self.entry(name).identity in self.published
 
     def system(self, name: str, system: str) -> Optional[Dict[str, Any]]:
-        """What a benchmark measured of one system, see :func:`outcomes.reduced`; None until it is finished.
+        """What a benchmark measured of one system, see :func:`outcomes.reduced`; None until it is
+        finished.
 
         Raises:
             ValueError: it has measured no system of this name.
@@ -110,24 +118,28 @@ class Figures:
             if found["name"] == system:
                 return {**found, "number": number}
         raise ValueError(
-            f"{name!r} measured no system {system!r}, but {', '.join(found['name'] for found in outcome.systems)}"
+            f"{name!r} measured no system {system!r}, but"
+            f" {', '.join(found['name'] for found in outcome.systems)}"
         )
 
     def translations(self, name: str, system: str) -> Optional[List[str]]:
-        """The lines that a system of a finished benchmark translated; None until then, and for published outcomes, which have none."""
+        """The lines that a system of a finished benchmark translated; None until then, and for
+        published outcomes, which have none."""
         found = self.system(name, system)
         if found is None or self.is_published(name):
             return None
         paths = list(self.folder(name).glob(f"translations_{found['number']}_*.txt"))
         if len(paths) != 1:
             raise ValueError(
-                f"{name!r} has {len(paths)} files of translations by {system!r} in {self.folder(name)}; run it again"
+                f"{name!r} has {len(paths)} files of translations by {system!r} in"
+                f" {self.folder(name)}; run it again"
             )
         path = paths[0]
         return path.read_text(encoding="utf-8").split("\n")[:-1]
 
     def text(self, name: str, file: str) -> Optional[str]:
-        """A Markdown file of an entry; None until it is finished, or where it was not published with it.
+        """A Markdown file of an entry; None until it is finished, or where it was not published
+        with it.
 
         Raises:
             OSError: it cannot be read.
@@ -141,8 +153,8 @@ class Figures:
         """A figure by its place; None until it is measured.
 
         ``ENTRY/SYSTEM/bleu`` (chrf, length_ratio, identical, ms@1, sentences@32, calls@1),
-        ``ENTRY:FILE.json:key.key`` (lists by number, or their ``mean``; None as well where it was not published with the entry),
-        ``ENTRY/epochs`` or ``ENTRY/minutes``.
+        ``ENTRY:FILE.json:key.key`` (lists by number, or their ``mean``; None as well where it was
+        not published with the entry), ``ENTRY/epochs`` or ``ENTRY/minutes``.
 
         Raises:
             ValueError: there is no such place.
@@ -161,7 +173,8 @@ class Figures:
         quantity, system = rest[-1], "/".join(rest[:-1])
         if not re.fullmatch(r"bleu|chrf|length_ratio|identical|(ms|sentences|calls)@\d+", quantity):
             raise ValueError(
-                f"{place!r}: unknown figure {quantity!r}; give bleu, chrf, length_ratio, identical, ms@1, sentences@32, calls@1"
+                f"{place!r}: unknown figure {quantity!r}; give bleu, chrf, length_ratio, identical,"
+                " ms@1, sentences@32, calls@1"
             )
         found = self.system(name, system)
         if found is None:
@@ -170,7 +183,9 @@ class Figures:
             return timing(found, *quantity.split("@"))
         if quantity == "identical":
             if found["identical"] is None:
-                raise ValueError(f"{place!r}: {name!r} compares with no system; give it the option identical-to")
+                raise ValueError(
+                    f"{place!r}: {name!r} compares with no system; give it the option identical-to"
+                )
             return found["identical"]
         return float(found["quality"][quantity])
 
@@ -189,39 +204,57 @@ class Figures:
                     found = found[key]
             return float(found)
         except (LookupError, TypeError, ValueError) as error:
-            raise ValueError(f"{name!r} has no number {keys!r} in its {file} ({type(error).__name__}: {error})") from None
+            raise ValueError(
+                f"{name!r} has no number {keys!r} in its {file} ({type(error).__name__}: {error})"
+            ) from None
 
     def epochs(self, name: str) -> Optional[float]:
-        """Passes over the training data behind a finished model, those of the model it started from included."""
+        """Passes over the training data behind a finished model, those of the model it started from
+        included."""
         return self._behind(name, lambda outcome: outcome.epochs)
 
     def minutes(self, name: str) -> Optional[float]:
-        """Wall time of the trainings behind a finished model, those of the model it started from included."""
+        """Wall time of the trainings behind a finished model, those of the model it started from
+        included."""
         return self._behind(name, lambda outcome: outcome.seconds / 60)
 
     def _behind(self, name: str, own: Callable[[Outcome], Optional[float]]) -> Optional[float]:
-        """The sum of ``own`` over a finished model and those it started from; None if it is unknown for one of them."""
+        """The sum of ``own`` over a finished model and those it started from; None if it is unknown
+        for one of them."""
         entry, outcome = self.entry(name), self.outcome(name)
         if entry.kind == "train":
             start = entry.fields.get("options", {}).get("finetune-from-model", "")
             parents, parts = FOLDER.findall(start), [None if outcome is None else own(outcome)]
         else:
             # What turns one model into another trains nothing; the trainings it stands on count.
-            parents, parts = [parent for parent in entry.parents if self.entries[parent].kind in ("train", "command")], []
+            parents, parts = (
+                [
+                    parent
+                    for parent in entry.parents
+                    if self.entries[parent].kind in ("train", "command")
+                ],
+                [],
+            )
         parts += [self._behind(parent, own) for parent in parents]
         known = [part for part in parts if part is not None]
         return sum(known) if len(known) == len(parts) else None
 
 
 def timing(found: Mapping[str, Any], quantity: str, size: str) -> float:
-    """A speed of a system: ``ms`` a batch, ``sentences`` a second, ``calls`` of the decoder a batch.
+    """A speed of a system: ``ms`` a batch, ``sentences`` a second, ``calls`` of the decoder a
+    batch.
 
     Raises:
         ValueError: unknown quantity, or a batch size that was not measured.
     """
     speeds = found["speeds"].get(size)
     if speeds is None:
-        raise ValueError(f"{found['name']!r} was not timed at batch size {size}, but at {', '.join(found['speeds'])}")
+        raise ValueError(
+            f"{found['name']!r} was not timed at batch size {size}, but at"
+            f" {', '.join(found['speeds'])}"
+        )
     if speeds.get(quantity) is None:
-        raise ValueError(f"unknown speed {quantity!r}; give ms, sentences or, where they were counted, calls")
+        raise ValueError(
+            f"unknown speed {quantity!r}; give ms, sentences or, where they were counted, calls"
+        )
     return float(speeds[quantity])

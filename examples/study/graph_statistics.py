@@ -3,11 +3,13 @@
 Example:
 
     python examples/study/graph_statistics.py data-bin --gen-subset valid --out results \\
-        --system 'name=DAG,path=dag_nll/checkpoint_last.pt' --system 'name=FA-DAT,path=dag_fuzzy/checkpoint_last.pt'
+        --system 'name=DAG,path=dag_nll/checkpoint_last.pt' --system
+        'name=FA-DAT,path=dag_fuzzy/checkpoint_last.pt'
 
-The first table has -log P(a|x) of the best path for the reference, -log P(y|a,x) of the reference on it, and -log P(y|x) over all
-paths; the second one the same of the model's translation and its path, repeated words kept (FA-DAT, Table 3). The picture shows how
-passing and token probabilities are distributed (Figure 1). Written into --out: graph_statistics.md, .json, .png and .svg.
+The first table has -log P(a|x) of the best path for the reference, -log P(y|a,x) of the reference
+on it, and -log P(y|x) over all paths; the second one the same of the model's translation and its
+path, repeated words kept (FA-DAT, Table 3). The picture shows how passing and token probabilities
+are distributed (Figure 1). Written into --out: graph_statistics.md, .json, .png and .svg.
 """
 
 import argparse
@@ -37,10 +39,12 @@ class GraphStatistics:
     Attributes:
         name: of the system.
         sentences: with a path for their reference; without: longer than their graph.
-        path_nll: -log P(a | x) of the best path a for the reference y, mean over the sentences with a path, as the next two.
+        path_nll: -log P(a | x) of the best path a for the reference y, mean over the sentences with
+            a path, as the next two.
         token_nll: -log P(y | a, x).
         nll: -log P(y | x), over all paths.
-        own_path_nll, own_token_nll, own_nll: the same of the model's translation, repeats kept, and the path that it was read from; all sentences.
+        own_path_nll, own_token_nll, own_nll: the same of the model's translation, repeats kept, and
+        the path that it was read from; all sentences.
         passing: probability that a path passes each vertex, first and last ones left out.
         token: probability of the best token of each of these vertices.
     """
@@ -69,14 +73,18 @@ def collect(scored: System, decoded: System, batch_size: int = 32) -> GraphStati
         ValueError: the model writes no graphs, or no reference has a path.
     """
     if not hasattr(decoded.generator, "describe_graphs"):
-        raise ValueError(f"system {decoded.name!r} (task {decoded.task_name}) writes no graph: give a dag_transformer")
+        raise ValueError(
+            f"system {decoded.name!r} (task {decoded.task_name}) writes no graph: give a"
+            " dag_transformer"
+        )
     ids = list(range(len(scored.dataset)))
     batches = make_batches(ids, [scored.dataset.num_tokens(i) for i in ids], batch_size)
     entries = [best[0] for batch in batches for best in scored.decode(scored.collate(batch))]
     possible = [entry for entry in entries if entry["log_likelihood"] > float("-inf")]
     if not possible:
         raise ValueError(
-            f"system {scored.name!r}: every reference is longer than its graph; raise --dag-decode-upsample-scale"
+            f"system {scored.name!r}: every reference is longer than its graph; raise"
+            " --dag-decode-upsample-scale"
         )
     passing: List[float] = []
     token: List[float] = []
@@ -106,20 +114,26 @@ def collect(scored: System, decoded: System, batch_size: int = 32) -> GraphStati
 
 
 def markdown(results: Sequence[GraphStatistics]) -> str:
-    """References with shares of sharp vertices, a summary of Figure 1; then the model's own translations, Table 3."""
+    """References with shares of sharp vertices, a summary of Figure 1; then the model's own
+    translations, Table 3."""
     lines = [
-        "| System | −log P(a\\|x) | −log P(y\\|a,x) | −log P(y\\|x) | vertices passed > 0.5 | best token > 0.9 | without a path |",
+        (
+            "| System | −log P(a\\|x) | −log P(y\\|a,x) | −log P(y\\|x) | vertices passed > 0.5 |"
+            " best token > 0.9 | without a path |"
+        ),
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for result in results:
         likely = mean(value > 0.5 for value in result.passing)
         sharp = mean(value > 0.9 for value in result.token)
         lines.append(
-            f"| {in_markdown(result.name)} | {result.path_nll:.2f} | {result.token_nll:.2f} | {result.nll:.2f} | {100 * likely:.1f}% | "
-            f"{100 * sharp:.1f}% | {result.without} of {result.sentences + result.without} |"
+            f"| {in_markdown(result.name)} | {result.path_nll:.2f} | {result.token_nll:.2f} |"
+            f" {result.nll:.2f} | {100 * likely:.1f}% | {100 * sharp:.1f}% | {result.without} of"
+            f" {result.sentences + result.without} |"
         )
     note = (
-        "Natural logarithms, means over the sentences whose reference has a path; vertices between the first and the last."
+        "Natural logarithms, means over the sentences whose reference has a path; vertices between"
+        " the first and the last."
     )
     lines += ["", note, "", "Of their own translations, repeats kept:", ""]
     lines += [
@@ -127,23 +141,35 @@ def markdown(results: Sequence[GraphStatistics]) -> str:
         "|---|---:|---:|---:|",
     ]
     lines += [
-        f"| {in_markdown(result.name)} | {result.own_path_nll:.2f} | {result.own_token_nll:.2f} | {result.own_nll:.2f} |"
+        f"| {in_markdown(result.name)} | {result.own_path_nll:.2f} | {result.own_token_nll:.2f} |"
+        f" {result.own_nll:.2f} |"
         for result in results
     ]
     return "\n".join([*lines, ""])
 
 
 def draw(results: Sequence[GraphStatistics], paths: Sequence[Path]) -> None:
-    """Figure 1: how the passing probabilities and the best tokens' probabilities are distributed."""
+    """Figure 1: how the passing probabilities and the best tokens' probabilities are
+    distributed."""
     figure = Figure(figsize=(9, 3.6), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     edges = [step / 20 for step in range(21)]
-    titles = (("passing", "probability that a path passes the vertex"), ("token", "probability of the vertex' best token"))
+    titles = (
+        ("passing", "probability that a path passes the vertex"),
+        ("token", "probability of the vertex' best token"),
+    )
     for axes, (field, label) in zip(figure.subplots(1, 2), titles):
         for result in results:
             values = getattr(result, field)
             weights = [100 / len(values)] * len(values)
-            axes.hist(values, bins=edges, weights=weights, histtype="step", linewidth=1.8, label=plain(result.name))
+            axes.hist(
+                values,
+                bins=edges,
+                weights=weights,
+                histtype="step",
+                linewidth=1.8,
+                label=plain(result.name),
+            )
         axes.set_xlabel(label)
         axes.set_ylabel("vertices (%)")
         axes.set_yscale("log")
@@ -156,12 +182,20 @@ def draw(results: Sequence[GraphStatistics], paths: Sequence[Path]) -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add_data_arguments(parser, "valid")
     parser.add_argument(
-        "--system", action="append", required=True, metavar="name=...,path=...", help="repeat for each model"
+        "--system",
+        action="append",
+        required=True,
+        metavar="name=...,path=...",
+        help="repeat for each model",
     )
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for table, figures and picture")
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="folder for table, figures and picture"
+    )
     return parser
 
 

@@ -1,11 +1,15 @@
-"""How much of a translation Mask-Predict needs to see to fill in the rest at once (HRT, section 3, Figure 2).
+"""How much of a translation Mask-Predict needs to see to fill in the rest at once (HRT, section 3,
+Figure 2).
 
-    python examples/study/masking.py data-bin --source-lang en --target-lang de --teacher at/model.pt --model mask_predict/model.pt \
+    python examples/study/masking.py data-bin --source-lang en --target-lang de --teacher
+    at/model.pt --model mask_predict/model.pt \
         --references raw/test.de.gz --detokenize moses:de --out folder
 
-The teacher translates the test set with a beam; a share of the tokens of each translation is masked: the first ones (head), the last ones
-(tail), random ones (three seeds), or all but the first of every chunk of k tokens (chunk); ``</s>`` stays. A fairseq cmlm_transformer fills
-them in, in one pass and greedily. N_mask = max(1, ⌊N·p⌋). Writes masking.md, masking.json ({strategy: {percent or k: BLEU}}) and masking.png.
+The teacher translates the test set with a beam; a share of the tokens of each translation is
+masked: the first ones (head), the last ones (tail), random ones (three seeds), or all but the first
+    of every chunk of k tokens (chunk); ``</s>`` stays. A fairseq cmlm_transformer fills
+them in, in one pass and greedily. N_mask = max(1, ⌊N·p⌋). Writes masking.md, masking.json
+({strategy: {percent or k: BLEU}}) and masking.png.
 """
 
 import argparse
@@ -51,11 +55,21 @@ def masked_positions(strategy: str, length: int, amount: int, seed: int = 0) -> 
 
 
 def translate(options: argparse.Namespace) -> List[List[str]]:
-    """The teacher's translations as subwords, in the order of the test set; kept in the folder of the results."""
+    """The teacher's translations as subwords, in the order of the test set; kept in the folder of
+    the results."""
     log = options.out / "teacher.log"
     if not log.exists():
         generate = str(Path(sys.executable).with_name("fairseq-generate"))
-        command = [generate, options.data, "--task", "translation", "-s", options.source_lang, "-t", options.target_lang]
+        command = [
+            generate,
+            options.data,
+            "--task",
+            "translation",
+            "-s",
+            options.source_lang,
+            "-t",
+            options.target_lang,
+        ]
         command += [
             "--path",
             str(options.teacher),
@@ -93,12 +107,16 @@ class Filler:
 
         self.torch = torch
         overrides = {"data": options.data}
-        (model,), _, self.task = checkpoint_utils.load_model_ensemble_and_task([str(options.model)], arg_overrides=overrides)
+        (model,), _, self.task = checkpoint_utils.load_model_ensemble_and_task(
+            [str(options.model)], arg_overrides=overrides
+        )
         self.model = model.eval()
         self.task.load_dataset(options.gen_subset)
         self.dataset = self.task.dataset(options.gen_subset)
 
-    def fill(self, translations: Sequence[Sequence[str]], positions: Sequence[Set[int]], size: int = 64) -> List[List[str]]:
+    def fill(
+        self, translations: Sequence[Sequence[str]], positions: Sequence[Set[int]], size: int = 64
+    ) -> List[List[str]]:
         """The translations with other tokens at the ``positions``."""
         words, torch = self.task.target_dictionary, self.torch
         filled: List[List[str]] = [[] for _ in translations]
@@ -114,14 +132,18 @@ class Filler:
                 ]
                 tokens[row, : len(own) + 2] = torch.tensor([words.bos(), *own, words.eos()])
             sources = [self.dataset[number]["source"] for number in numbers]
-            source = torch.full((len(numbers), max(map(len, sources))), self.task.source_dictionary.pad())
+            source = torch.full(
+                (len(numbers), max(map(len, sources))), self.task.source_dictionary.pad()
+            )
             for row, own_source in enumerate(sources):
                 # fairseq pads sources on the left.
                 source[row, source.size(1) - len(own_source) :] = own_source
             lengths = torch.tensor([len(own_source) for own_source in sources])
             with torch.inference_mode():
                 encoded = self.model.encoder(source, src_lengths=lengths)
-                scores = self.model.decoder(normalize=False, prev_output_tokens=tokens, encoder_out=encoded)
+                scores = self.model.decoder(
+                    normalize=False, prev_output_tokens=tokens, encoder_out=encoded
+                )
                 for symbol in (words.bos(), words.pad(), words.unk(), words.eos()):
                     scores[..., symbol] = float("-inf")
                 best = scores.argmax(-1)
@@ -134,13 +156,16 @@ class Filler:
 
 
 def measure(
-    translations: Sequence[Sequence[str]], fill: Callable[..., List[List[str]]], score: Callable[[List[List[str]]], float]
+    translations: Sequence[Sequence[str]],
+    fill: Callable[..., List[List[str]]],
+    score: Callable[[List[List[str]]], float],
 ) -> Dict[str, Any]:
     """BLEU by strategy and amount; "none" is that of the translations themselves."""
 
     def scored(strategy: str, amount: int, seed: int = 0) -> float:
         positions = [
-            masked_positions(strategy, len(own), amount, seed + 1000 * number) for number, own in enumerate(translations)
+            masked_positions(strategy, len(own), amount, seed + 1000 * number)
+            for number, own in enumerate(translations)
         ]
         return score(fill(translations, positions))
 
@@ -148,7 +173,8 @@ def measure(
     for strategy in ("head", "tail"):
         found[strategy] = {str(percent): scored(strategy, percent) for percent in PERCENTS}
     found["random"] = {
-        str(percent): statistics.mean(scored("random", percent, seed) for seed in SEEDS) for percent in PERCENTS
+        str(percent): statistics.mean(scored("random", percent, seed) for seed in SEEDS)
+        for percent in PERCENTS
     }
     found["chunk"] = {str(chunk): scored("chunk", chunk) for chunk in CHUNKS}
     return found
@@ -163,8 +189,18 @@ def draw(path: Path, found: Dict[str, Any]) -> None:
 
     figure, axes = pyplot.subplots(figsize=(5, 3.2), layout="constrained")
     for strategy in ("head", "tail", "random"):
-        axes.plot([int(percent) for percent in found[strategy]], list(found[strategy].values()), marker="o", label=strategy)
-    axes.plot([100 - 100 / int(chunk) for chunk in found["chunk"]], list(found["chunk"].values()), marker="s", label="chunk")
+        axes.plot(
+            [int(percent) for percent in found[strategy]],
+            list(found[strategy].values()),
+            marker="o",
+            label=strategy,
+        )
+    axes.plot(
+        [100 - 100 / int(chunk) for chunk in found["chunk"]],
+        list(found["chunk"].values()),
+        marker="s",
+        label="chunk",
+    )
     axes.axhline(found["none"], color="black", linewidth=0.8, linestyle="--", label="teacher")
     axes.set_xlabel("masked, %")
     axes.set_ylabel("BLEU")
@@ -181,17 +217,26 @@ def add_test_set(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gen-subset", default="test", help="(default: %(default)s)")
     parser.add_argument("--references", type=Path, required=True)
     parser.add_argument(
-        "--detokenize", default="none", metavar="HOW", help="as for fairseq-hrt benchmark (default: %(default)s)"
+        "--detokenize",
+        default="none",
+        metavar="HOW",
+        help="as for fairseq-hrt benchmark (default: %(default)s)",
     )
     parser.add_argument("--out", type=Path, required=True)
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs the command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add_test_set(parser)
-    parser.add_argument("--teacher", type=Path, required=True, help="checkpoint of an autoregressive transformer")
-    parser.add_argument("--model", type=Path, required=True, help="checkpoint of a cmlm_transformer")
+    parser.add_argument(
+        "--teacher", type=Path, required=True, help="checkpoint of an autoregressive transformer"
+    )
+    parser.add_argument(
+        "--model", type=Path, required=True, help="checkpoint of a cmlm_transformer"
+    )
     options = parser.parse_args(arguments)
     from fairseq_hrt.evaluation.quality import build_detokenizer, evaluate, read_lines
 
@@ -210,7 +255,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     chunks = [f"{found['chunk'][str(chunk)]:.2f}" for chunk in CHUNKS]
     text = markdown(["BLEU, masked", *(f"{percent} %" for percent in PERCENTS)], rows)
     text += "\n\n" + markdown(
-        ["BLEU", *(f"chunks of {chunk}" for chunk in CHUNKS), "nothing masked"], [["chunk", *chunks, f"{found['none']:.2f}"]]
+        ["BLEU", *(f"chunks of {chunk}" for chunk in CHUNKS), "nothing masked"],
+        [["chunk", *chunks, f"{found['none']:.2f}"]],
     )
     (options.out / "masking.md").write_text(text + "\n", encoding="utf-8")
     draw(options.out / "masking.png", found)

@@ -7,10 +7,10 @@ A matrix is a TOML file:
 
     [[entry]]
     name = "at"
-    kind = "train"                       # prepare, train, distill, command, tune, benchmark (see steps.py)
-    data = "${en-de}/data-bin"           # ${NAME} is the folder of another entry: that entry comes first
-    use = ["small"]                      # these tables of options, later ones win,
-    options = { seed = 1, lr = 0.001 }   # then these
+    kind = "train"                       # prepare, train, distill, command, tune, benchmark (see
+    steps.py) data = "${en-de}/data-bin"           # ${NAME} is the folder of another entry: that
+    entry comes first use = ["small"]                      # these tables of options, later ones
+    win, options = { seed = 1, lr = 0.001 }   # then these
     minutes = 20                         # a guess, for the estimate of the time left
 
     [[entry]]
@@ -19,13 +19,14 @@ A matrix is a TOML file:
     options = { seed = 2 }
     rename = { en-de = "en-fr" }         # and ${en-fr} where it says ${en-de}
 
-    [[copy]]                             # a second time, whole: a copy of each of these entries, named with the suffix, which refer to each other
-    suffix = "-seed2"
+    [[copy]]                             # a second time, whole: a copy of each of these entries,
+    named with the suffix, which refer to each other suffix = "-seed2"
     entries = ["at", "distilled", "hrt"]
     train = { options = { seed = 2 } }   # what is different in the copies of a kind
 
-``$(NAME/FILE)`` is the text in a file that another entry writes. Two entries of the same content are one, whatever their names; name, note,
-minutes, threads, nice and alone are no part of the content.
+``$(NAME/FILE)`` is the text in a file that another entry writes. Two entries of the same content
+are one, whatever their names; name, note, minutes, threads, nice and alone are no part of the
+content.
 """
 
 import hashlib
@@ -103,7 +104,8 @@ def replaced(value: Any, change: Any) -> Any:
 
 
 def references(value: Any) -> List[str]:
-    """Names of the entries that a value refers to, in order of appearance, each once; ``${out}`` is the entry's own folder."""
+    """Names of the entries that a value refers to, in order of appearance, each once; ``${out}`` is
+    the entry's own folder."""
     found: Dict[str, None] = {}
     for text in strings(value):
         for name in FOLDER.findall(text):
@@ -124,7 +126,9 @@ def renamed(value: Any, names: Mapping[str, str]) -> Any:
     return replaced(value, change)
 
 
-def _inherited(raw: Mapping[str, Dict[str, Any]], name: str, seen: Tuple[str, ...] = ()) -> Dict[str, Any]:
+def _inherited(
+    raw: Mapping[str, Dict[str, Any]], name: str, seen: Tuple[str, ...] = ()
+) -> Dict[str, Any]:
     """The fields of an entry with those of the entry it is ``like``."""
     own = raw[name]
     origin = own.get("like")
@@ -133,7 +137,9 @@ def _inherited(raw: Mapping[str, Dict[str, Any]], name: str, seen: Tuple[str, ..
     if origin not in raw:
         raise ValueError(f"entry {name!r}: like={origin!r} names no entry; give one of the matrix")
     if origin in seen:
-        raise ValueError(f"entry {name!r} is like itself ({' → '.join([*seen, name])}); remove one like=")
+        raise ValueError(
+            f"entry {name!r} is like itself ({' → '.join([*seen, name])}); remove one like="
+        )
     base = _inherited(raw, origin, (*seen, name))
     names = own.get("rename", {})
     earlier = base.pop("rename", {})
@@ -151,24 +157,29 @@ def _inherited(raw: Mapping[str, Dict[str, Any]], name: str, seen: Tuple[str, ..
 def _identity(fields: Mapping[str, Any], identities: Mapping[str, str]) -> str:
     """Hash of the fields; what they refer to counts by its own identity."""
     if fields["kind"] == "train":
-        # Trainings named this script before fairseq-train had --bf16 on CPUs; identities of what they made stay.
+        # Trainings named this script before fairseq-train had --bf16 on CPUs; identities of what
+        # they made stay.
         fields = {**fields, "program": "examples/common/train_bf16.py"}
     text = json.dumps(renamed(fields, identities), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def resolve(raw: Mapping[str, Any]) -> List[Entry]:
-    """The entries of a parsed matrix in its order, parents before children where the order leaves a choice.
+    """The entries of a parsed matrix in its order, parents before children where the order leaves a
+    choice.
 
     Raises:
-        ValueError: for an unknown kind, table of options or reference, a bad or double name, or entries that wait for each other.
+        ValueError: for an unknown kind, table of options or reference, a bad or double name, or
+            entries that wait for each other.
     """
     shared = raw.get("options", {})
     tables: Dict[str, Dict[str, Any]] = {}
     for table in raw.get("entry", []):
         name = table.get("name", "")
         if not NAME.fullmatch(name) or name == "out":
-            raise ValueError(f"entry name {name!r}: give letters, digits, '.', '-' and '_' (and not 'out')")
+            raise ValueError(
+                f"entry name {name!r}: give letters, digits, '.', '-' and '_' (and not 'out')"
+            )
         if name in tables:
             raise ValueError(f"two entries are called {name!r}; give each its own name")
         tables[name] = table
@@ -191,7 +202,9 @@ def _add_copies(copy: Mapping[str, Any], tables: Dict[str, Dict[str, Any]]) -> N
     # In the order of the matrix, so that importance stays what it is.
     for name in [name for name in tables if name in names]:
         if name + suffix in tables:
-            raise ValueError(f"two entries are called {name + suffix!r}; give the copy another suffix")
+            raise ValueError(
+                f"two entries are called {name + suffix!r}; give the copy another suffix"
+            )
         different = copy.get(_inherited(tables, name).get("kind", ""), {})
         tables[name + suffix] = {
             "name": name + suffix,
@@ -202,7 +215,11 @@ def _add_copies(copy: Mapping[str, Any], tables: Dict[str, Dict[str, Any]]) -> N
 
 
 def _add(
-    name: str, tables: Mapping[str, Any], shared: Mapping[str, Any], entries: Dict[str, Entry], path: Tuple[str, ...]
+    name: str,
+    tables: Mapping[str, Any],
+    shared: Mapping[str, Any],
+    entries: Dict[str, Entry],
+    path: Tuple[str, ...],
 ) -> None:
     """Adds an entry after the entries it refers to."""
     if name in entries:
@@ -211,12 +228,15 @@ def _add(
         raise ValueError(f"entries wait for each other: {' → '.join([*path, name])}")
     own = _inherited(tables, name)
     if own.get("kind") not in KINDS:
-        raise ValueError(f"entry {name!r}: unknown kind {own.get('kind')!r}; give one of {', '.join(KINDS)}")
+        raise ValueError(
+            f"entry {name!r}: unknown kind {own.get('kind')!r}; give one of {', '.join(KINDS)}"
+        )
     options: Dict[str, Any] = {}
     for table in own.get("use", []):
         if table not in shared:
             raise ValueError(
-                f"entry {name!r}: there is no [options.{table}]; give one of {', '.join(shared) or 'those of the matrix'}"
+                f"entry {name!r}: there is no [options.{table}]; give one of"
+                f" {', '.join(shared) or 'those of the matrix'}"
             )
         options.update(renamed(shared[table], own.get("rename", {})))
     options.update(own.get("options", {}))
@@ -229,7 +249,9 @@ def _add(
     parents = references(fields)
     for parent in parents:
         if parent not in tables:
-            raise ValueError(f"entry {name!r} refers to {parent!r}, which is no entry of the matrix")
+            raise ValueError(
+                f"entry {name!r} refers to {parent!r}, which is no entry of the matrix"
+            )
         _add(parent, tables, shared, entries, (*path, name))
     identities = {parent: entries[parent].identity for parent in parents}
     entries[name] = Entry(
@@ -246,15 +268,16 @@ def _add(
 
 
 def _require_checkpoints(name: str, fields: Mapping[str, Any]) -> None:
-    """Refuses a training that cannot be averaged as it asks for: better now than after its hours."""
+    """Refuses a training that cannot be averaged as it asks for: better now than after its
+    hours."""
     options, wanted = fields.get("options", {}), int(fields.get("average", 1))
     updates, interval = options.get("max-update"), options.get("save-interval-updates")
     if not (isinstance(updates, int) and isinstance(interval, int) and interval > 0):
         return
     if fields["kind"] == "train" and updates // interval < wanted:
         raise ValueError(
-            f"entry {name!r} averages {wanted} checkpoints, but {updates} updates write one every {interval}: "
-            f"{updates // interval}; give a smaller average or save-interval-updates"
+            f"entry {name!r} averages {wanted} checkpoints, but {updates} updates write one every"
+            f" {interval}: {updates // interval}; give a smaller average or save-interval-updates"
         )
 
 

@@ -4,16 +4,19 @@ Example:
 
     python examples/study/mutual_information.py data-bin --gen-subset valid --out results \\
         --baseline 'name=interleaved,path=interleaved/checkpoint_best.pt' \\
-        --system 'name=IBDecoder,path=ib/checkpoint_best.pt' --system 'name=IB+SA(2),path=ib_sa/checkpoint_best.pt'
+        --system 'name=IBDecoder,path=ib/checkpoint_best.pt' --system
+        'name=IB+SA(2),path=ib_sa/checkpoint_best.pt'
 
-The baseline writes one word a step in the same order: --bidirectional-directions 2 --bidirectional-block 1 for models of
-two directions, an ordinary Transformer for one direction. The systems are compared on the reference translations. The table
-goes to the standard output and, with a picture and all figures, into --out: mutual_information.md, .json, .png, .svg.
+The baseline writes one word a step in the same order: --bidirectional-directions 2
+--bidirectional-block 1 for models of two directions, an ordinary Transformer for one direction. The
+systems are compared on the reference translations. The table goes to the standard output and, with
+a picture and all figures, into --out: mutual_information.md, .json, .png, .svg.
 
 A model that predicts z words at once assumes them independent given the earlier steps. The mean of
-log P_autoregressive - log P_parallel over the words of real translations, both models writing in the *same order*,
-estimates the mutual information per word that this ignores (IBDecoder, Appendix B: the difference of log perplexities;
-its Table 3 is in logarithms to base 10, here are nats). ``</s>`` counts, dead slots do not, nothing is smoothed.
+log P_autoregressive - log P_parallel over the words of real translations, both models writing in
+the *same order*, estimates the mutual information per word that this ignores (IBDecoder, Appendix
+B: the difference of log perplexities; its Table 3 is in logarithms to base 10, here are nats).
+    ``</s>`` counts, dead slots do not, nothing is smoothed.
 True mutual information is never negative; an estimate below zero is the noise of two trainings.
 """
 
@@ -59,7 +62,11 @@ class MutualInformation:
 
 
 def estimate(
-    name: str, parallel: Sequence[Sequence[float]], baseline: Sequence[Sequence[float]], *, seed: int = 1
+    name: str,
+    parallel: Sequence[Sequence[float]],
+    baseline: Sequence[Sequence[float]],
+    *,
+    seed: int = 1,
 ) -> MutualInformation:
     """Compares the log-probabilities that two models give the words of the same sentences.
 
@@ -71,9 +78,13 @@ def estimate(
         ValueError: the sentences or their lengths differ.
     """
     if [len(scores) for scores in parallel] != [len(scores) for scores in baseline] or not parallel:
-        raise ValueError(f"{name} and its baseline did not score the same sentences: use one data set for both")
+        raise ValueError(
+            f"{name} and its baseline did not score the same sentences: use one data set for both"
+        )
     counts = np.array([len(scores) for scores in parallel])
-    totals = np.array([[math.fsum(own), math.fsum(other)] for own, other in zip(parallel, baseline)])
+    totals = np.array(
+        [[math.fsum(own), math.fsum(other)] for own, other in zip(parallel, baseline)]
+    )
     words = int(counts.sum())
     means = totals.sum(0) / words
     random = np.random.default_rng(seed)
@@ -92,7 +103,8 @@ def estimate(
 
 
 def score_references(system: System) -> List[List[float]]:
-    """Log-probability of each word of the reference translations, by a :class:`~fairseq_hrt.systems.System` that scores them."""
+    """Log-probability of each word of the reference translations, by a
+    :class:`~fairseq_hrt.systems.System` that scores them."""
     found: Dict[int, List[float]] = {}
     for start in range(0, len(system.dataset), 64):
         sample = system.collate(range(start, min(start + 64, len(system.dataset))))
@@ -109,10 +121,14 @@ def markdown(results: Sequence[MutualInformation]) -> str:
     ]
     for result in results:
         lines.append(
-            f"| {in_markdown(result.name)} | {result.perplexity:.3f} | {result.baseline_perplexity:.3f} | {result.nats:.4f} "
-            f"| {result.low:.4f} – {result.high:.4f} |"
+            f"| {in_markdown(result.name)} | {result.perplexity:.3f} |"
+            f" {result.baseline_perplexity:.3f} | {result.nats:.4f} | {result.low:.4f} –"
+            f" {result.high:.4f} |"
         )
-    note = f"Natural logarithms, {results[0].words} words with </s>, {RESAMPLES} resamples of the sentences."
+    note = (
+        f"Natural logarithms, {results[0].words} words with </s>, {RESAMPLES} resamples of the"
+        " sentences."
+    )
     return "\n".join(lines) + "\n\n" + note + "\n"
 
 
@@ -142,14 +158,26 @@ def draw(results: Sequence[MutualInformation], paths: Sequence[Path]) -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_data_arguments(parser, "valid")
-    parser.add_argument("--baseline", required=True, metavar="name=...,path=...", help="one word a step, same order")
-    parser.add_argument(
-        "--system", action="append", required=True, metavar="name=...,path=...", help="repeat for each parallel model"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seed", type=int, default=1, help="of the bootstrap (default: %(default)s)")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for table, figures and picture")
+    add_data_arguments(parser, "valid")
+    parser.add_argument(
+        "--baseline", required=True, metavar="name=...,path=...", help="one word a step, same order"
+    )
+    parser.add_argument(
+        "--system",
+        action="append",
+        required=True,
+        metavar="name=...,path=...",
+        help="repeat for each parallel model",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of the bootstrap (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="folder for table, figures and picture"
+    )
     return parser
 
 
@@ -172,7 +200,9 @@ def run(options: argparse.Namespace) -> None:
             raise ValueError(f"two models are called {spec.name!r}: give each a name of its own")
         scores[spec.name] = score_references(FairseqSystem(spec, data_arguments(options)))
     baseline, *systems = scores
-    results = [estimate(name, scores[name], scores[baseline], seed=options.seed) for name in systems]
+    results = [
+        estimate(name, scores[name], scores[baseline], seed=options.seed) for name in systems
+    ]
     table = markdown(results)
     sys.stdout.write(table)
     if options.out:

@@ -1,4 +1,5 @@
-"""Measures the dynamic programs of directed acyclic graphs against the loops that they replace, on CPU or GPU.
+"""Measures the dynamic programs of directed acyclic graphs against the loops that they replace, on
+CPU or GPU.
 
 Example:
 
@@ -19,7 +20,12 @@ from torch import Tensor
 
 from fairseq_hrt.cli.reporting import reporting
 from fairseq_hrt.evaluation.speed import Spread
-from fairseq_hrt.ops import dag_log_likelihood, fuzzy_alignment, gather_log_probs, passing_probabilities
+from fairseq_hrt.ops import (
+    dag_log_likelihood,
+    fuzzy_alignment,
+    gather_log_probs,
+    passing_probabilities,
+)
 
 Gradients = Tuple[Tensor, ...]
 
@@ -48,7 +54,9 @@ def random_links(batch: int, size: int, device: torch.device, seed: int = 1) -> 
     """Log-links ``[B, L, L]`` of complete graphs."""
     generator = torch.Generator().manual_seed(seed)
     forward = torch.ones(size, size, dtype=torch.bool).triu(1)
-    logits = torch.randn(batch, size, size, generator=generator).masked_fill(~forward, float("-inf"))
+    logits = torch.randn(batch, size, size, generator=generator).masked_fill(
+        ~forward, float("-inf")
+    )
     links = torch.log_softmax(logits, 2).masked_fill(~forward, float("-inf"))
     return links.to(device)
 
@@ -58,7 +66,9 @@ def compare_likelihood(
 ) -> OpsResult:
     """dag_log_likelihood against the same recursion in log space, recorded by autograd."""
     links = random_links(batch, size, device)
-    match = (2 * torch.randn(batch, tokens, size, generator=torch.Generator().manual_seed(2)) - 8).to(device)
+    match = (
+        2 * torch.randn(batch, tokens, size, generator=torch.Generator().manual_seed(2)) - 8
+    ).to(device)
     target_lengths = torch.full((batch,), tokens, device=device)
     vertex_lengths = torch.full((batch,), size, device=device)
     # -inf has no gradient in a logsumexp where a whole column is impossible.
@@ -71,16 +81,22 @@ def compare_likelihood(
 
     def loop() -> Gradients:
         scores, edges = match.clone().requires_grad_(), finite.clone().requires_grad_()
-        state = scores[:, 0] + torch.full_like(scores[:, 0], -1e30).index_fill(1, torch.tensor([0], device=device), 0.0)
+        state = scores[:, 0] + torch.full_like(scores[:, 0], -1e30).index_fill(
+            1, torch.tensor([0], device=device), 0.0
+        )
         for step in range(1, tokens):
             state = scores[:, step] + torch.logsumexp(state.unsqueeze(2) + edges, 1)
         state[:, -1].sum().backward()
         return _gradients(scores, edges)
 
-    return _compare("dag_log_likelihood", f"B={batch} L={size} T={tokens}", ours, loop, device, repeats)
+    return _compare(
+        "dag_log_likelihood", f"B={batch} L={size} T={tokens}", ours, loop, device, repeats
+    )
 
 
-def compare_passing(device: torch.device, repeats: int, *, batch: int = 4, size: int = 512) -> OpsResult:
+def compare_passing(
+    device: torch.device, repeats: int, *, batch: int = 4, size: int = 512
+) -> OpsResult:
     """passing_probabilities against one vertex after the other, recorded by autograd."""
     links = random_links(batch, size, device)
     lengths = torch.full((batch,), size, device=device)
@@ -107,7 +123,12 @@ def _gradients(*leaves: Tensor) -> Gradients:
 
 
 def _compare(
-    name: str, sizes: str, ours: Callable[[], Gradients], loop: Callable[[], Gradients], device: torch.device, repeats: int
+    name: str,
+    sizes: str,
+    ours: Callable[[], Gradients],
+    loop: Callable[[], Gradients],
+    device: torch.device,
+    repeats: int,
 ) -> OpsResult:
     found, expected = ours(), loop()
     difference = max(float((a - b).nan_to_num().abs().max()) for a, b in zip(found, expected))
@@ -120,7 +141,9 @@ def _compare(
             seconds.append(1000 * (_now(device) - start))
     ratios = [other / own for own, other in zip(*times)]
     mine, theirs = map(Spread.of, times)
-    return OpsResult(name, sizes, ours=mine, loop=theirs, ratio=Spread.of(ratios), difference=difference)
+    return OpsResult(
+        name, sizes, ours=mine, loop=theirs, ratio=Spread.of(ratios), difference=difference
+    )
 
 
 def _now(device: torch.device) -> float:
@@ -149,15 +172,25 @@ class FuzzyMemory:
 
 
 def fuzzy_memory(
-    device: torch.device, *, batch: int = 64, tokens: int = 32, scale: int = 8, width: int = 512, vocabulary: int = 40_000
+    device: torch.device,
+    *,
+    batch: int = 64,
+    tokens: int = 32,
+    scale: int = 8,
+    width: int = 512,
+    vocabulary: int = 40_000,
 ) -> FuzzyMemory:
-    """A micro-batch as the papers train, λ = 8, from features to gradients of features, links and output weights."""
+    """A micro-batch as the papers train, λ = 8, from features to gradients of features, links and
+    output weights."""
     size = scale * tokens
     features = torch.randn(batch, size, width, device=device).mul_(0.05).requires_grad_()
     weight = torch.randn(vocabulary, width, device=device).mul_(0.05).requires_grad_()
     links = random_links(batch, size, device).requires_grad_()
     targets = torch.randint(4, vocabulary, (batch, tokens), device=device)
-    lengths = (torch.full((batch,), tokens, device=device), torch.full((batch,), size, device=device))
+    lengths = (
+        torch.full((batch,), tokens, device=device),
+        torch.full((batch,), size, device=device),
+    )
     start = _now(device)
     match = gather_log_probs(features, weight, targets)
     (-fuzzy_alignment(match, links, targets, *lengths).score.mean()).backward()
@@ -179,8 +212,9 @@ def markdown(results: List[OpsResult], memory: FuzzyMemory, device: str) -> str:
     ]
     for result in results:
         lines.append(
-            f"| {result.name} | {result.sizes} | {result.ours.median:.1f} | {result.loop.median:.1f} | "
-            f"{result.ratio.median:.1f} ({result.ratio.low:.1f}–{result.ratio.high:.1f}) | {result.difference:.1e} |"
+            f"| {result.name} | {result.sizes} | {result.ours.median:.1f} |"
+            f" {result.loop.median:.1f} | {result.ratio.median:.1f}"
+            f" ({result.ratio.low:.1f}–{result.ratio.high:.1f}) | {result.difference:.1e} |"
         )
     return "\n".join([
         *lines,
@@ -201,10 +235,17 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--device", help="cpu or cuda (default: a GPU where there is one)")
-    parser.add_argument("--threads", type=int, default=1, help="threads of PyTorch (default: %(default)s)")
-    parser.add_argument("--repeats", type=int, default=7, help="repeats, in turns (default: %(default)s)")
     parser.add_argument(
-        "--fuzzy-sentences", type=int, default=64, help="of 32 tokens, in the fuzzy loss (default: %(default)s)"
+        "--threads", type=int, default=1, help="threads of PyTorch (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=7, help="repeats, in turns (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--fuzzy-sentences",
+        type=int,
+        default=64,
+        help="of 32 tokens, in the fuzzy loss (default: %(default)s)",
     )
     return parser
 

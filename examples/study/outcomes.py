@@ -1,8 +1,11 @@
-"""What finished entries measured, from their own folders or from the file in which they are published.
+"""What finished entries measured, from their own folders or from the file in which they are
+published.
 
-Folders of entries are large and stay on the machine that made them. ``outcomes.jsonl`` beside the matrix has one line of JSON for each finished
-entry, with all that tables, analyses and claims show of it: the pages can be made again without training anything, and a new entry stands
-beside the published ones. Entries are told apart by their identity, so that a published outcome is never taken for that of changed options.
+Folders of entries are large and stay on the machine that made them. ``outcomes.jsonl`` beside the
+matrix has one line of JSON for each finished entry, with all that tables, analyses and claims show
+of it: the pages can be made again without training anything, and a new entry stands beside the
+published ones. Entries are told apart by their identity, so that a published outcome is never taken
+for that of changed options.
 """
 
 import json
@@ -27,7 +30,8 @@ class Outcome:
     Attributes:
         identity, name: of the entry, the name when it was published.
         seconds, cpu_seconds, starts: all attempts together.
-        processor, cores, threads, commit, begin: of the last one; threads 0 where it was not recorded.
+        processor, cores, threads, commit, begin: of the last one; threads 0 where it was not
+        recorded.
         epochs: of a training, passes over its data.
         systems: of a benchmark, see :func:`reduced`.
         values: figures of its JSON files that claims name, ``FILE.json:key.key``.
@@ -53,14 +57,16 @@ class Outcome:
 
 
 def speed_ratio(found: Mapping[str, Any], base: Mapping[str, Any], size: str) -> float:
-    """How many times as fast as ``base``, of the same run: the median of the ratios within its repeats, as the benchmark's own tables."""
+    """How many times as fast as ``base``, of the same run: the median of the ratios within its
+    repeats, as the benchmark's own tables."""
     ours, theirs = (one["timings"][size]["seconds"] for one in (found, base))
     return statistics.median(sum(their) / sum(our) for our, their in zip(ours, theirs))
 
 
 def speed(timings: Mapping[str, Any]) -> Dict[str, Any]:
-    """Medians over the repeats of a system at one batch size, as measured by fairseq-hrt benchmark: ``ms`` a batch, ``sentences`` a second; and
-    ``calls`` of the decoder a batch, None where they were not counted."""
+    """Medians over the repeats of a system at one batch size, as measured by fairseq-hrt benchmark:
+    ``ms`` a batch, ``sentences`` a second; and ``calls`` of the decoder a batch, None where they
+    were not counted."""
     repeats = timings["seconds"]
     count = sum(len(batch) for batch in timings["batches"])
     calls = timings["decoder_calls"]
@@ -76,7 +82,8 @@ def reduced(results: Mapping[str, Any], reference: str) -> List[Dict[str, Any]]:
 
     Args:
         results: what fairseq-hrt benchmark has written.
-        reference: the system whose speed counts as 1; if the benchmark has it, ``times`` says beside each speed how many times its.
+        reference: the system whose speed counts as 1; if the benchmark has it, ``times`` says
+            beside each speed how many times its.
     """
     base = next((system for system in results["systems"] if system["name"] == reference), None)
     systems = []
@@ -86,12 +93,20 @@ def reduced(results: Mapping[str, Any], reference: str) -> List[Dict[str, Any]]:
             for size, own in speeds.items():
                 own["times"] = {reference: speed_ratio(system, base, size)}
         quality = {key: value for key, value in system["quality"].items() if key in QUALITY}
-        systems.append({"name": system["name"], "quality": quality, "identical": system["identical"], "speeds": speeds})
+        systems.append(
+            {
+                "name": system["name"],
+                "quality": quality,
+                "identical": system["identical"],
+                "speeds": speeds,
+            }
+        )
     return systems
 
 
 def measured(entry: Entry, store: Store, reference: str = "") -> Optional[Outcome]:
-    """The outcome of an entry as its folder shows it; None until it is finished. Texts, values and p are read or computed when somebody asks.
+    """The outcome of an entry as its folder shows it; None until it is finished. Texts, values and
+    p are read or computed when somebody asks.
 
     Raises:
         ValueError: the folder does not hold what a finished entry leaves.
@@ -103,8 +118,8 @@ def measured(entry: Entry, store: Store, reference: str = "") -> Optional[Outcom
         return _measured(entry, store, record, reference)
     except (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError) as error:
         raise ValueError(
-            f"{entry.name!r} is finished, but what it left in {store.path(entry)} cannot be used ({type(error).__name__}: {error}); "
-            "remove that folder and run it again"
+            f"{entry.name!r} is finished, but what it left in {store.path(entry)} cannot be used"
+            f" ({type(error).__name__}: {error}); remove that folder and run it again"
         ) from None
 
 
@@ -117,11 +132,17 @@ def _measured(entry: Entry, store: Store, record: Mapping[str, Any], reference: 
         store.seconds(entry),
         sum(attempt.get("cpu_seconds", 0.0) for attempt in attempts),
         len(attempts),
-        **{key: last[key] for key in ("processor", "cores", "threads", "commit", "begin") if key in last},
+        **{
+            key: last[key]
+            for key in ("processor", "cores", "threads", "commit", "begin")
+            if key in last
+        },
     )
     if entry.kind == "train":
         updates = UPDATES_OF_EPOCH.findall(store.log_tail(entry, 2_000_000))
-        outcome.epochs = int(entry.fields["options"]["max-update"]) / int(updates[-1]) if updates else None
+        outcome.epochs = (
+            int(entry.fields["options"]["max-update"]) / int(updates[-1]) if updates else None
+        )
     elif entry.kind == "benchmark":
         results = json.loads((store.path(entry) / "results.json").read_text(encoding="utf-8"))
         outcome.systems = reduced(results, reference)
@@ -135,22 +156,27 @@ class Maybe:
         self.shape = shape
 
 
-# What a line may hold. ``line``: text without a line break; a list or {"*": ...}: any number of such; a trailing ?: may be missing.
+# What a line may hold. ``line``: text without a line break; a list or {"*": ...}: any number of
+# such; a trailing ?: may be missing.
 SHAPE = {
-    "identity": "line", "name": "line", "seconds?": "number", "cpu_seconds?": "number", "starts?": "number", "processor?": "line",
-    "cores?": "number", "threads?": "number", "commit?": "line", "begin?": "line", "epochs?": Maybe("number"),
-    "systems?": [{
+    "identity": "line", "name": "line", "seconds?": "number", "cpu_seconds?": "number",
+    "starts?": "number", "processor?": "line", "cores?": "number", "threads?": "number",
+    "commit?": "line", "begin?": "line", "epochs?": Maybe("number"), "systems?": [{
         "name": "line",
-        "quality": {"bleu": "number", "bleu_signature?": "line", "chrf?": "number", "chrf_signature?": "line", "length_ratio?": "number"},
+        "quality": {"bleu": "number", "bleu_signature?": "line", "chrf?": "number",
+                    "chrf_signature?": "line", "length_ratio?": "number"},
         "identical?": Maybe("number"),
-        "speeds?": {"*": {"ms?": "number", "sentences?": "number", "calls?": Maybe("number"), "times?": {"*": "number"}}},
+        "speeds?": {"*": {"ms?": "number", "sentences?": "number", "calls?": Maybe("number"),
+                          "times?": {"*": "number"}}},
     }],
     "values?": {"*": "number"}, "texts?": {"*": "text"}, "p?": {"*": "number"},
 }  # fmt: skip
 
 
 FITS: Dict[str, Callable[[Any], bool]] = {
-    "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and -1e15 < value < 1e15,
+    "number": lambda value: (
+        isinstance(value, (int, float)) and not isinstance(value, bool) and -1e15 < value < 1e15
+    ),
     "line": lambda value: isinstance(value, str) and len(value.splitlines()) <= 1,
     "text": lambda value: isinstance(value, str),
 }
@@ -212,11 +238,13 @@ def read_outcomes(path: Path) -> Dict[str, Outcome]:
             outcome = Outcome(**content)
         except (RecursionError, ValueError) as error:
             raise ValueError(
-                f"{path}, line {number} is no outcome of an entry: {error}; take the line from where it was published"
+                f"{path}, line {number} is no outcome of an entry: {error}; take the line from"
+                " where it was published"
             ) from None
         if outcome.identity in found:
             raise ValueError(
-                f"{path}, lines {lines[outcome.identity]} and {number} are of one entry, {outcome.name!r} ({outcome.identity}); keep one"
+                f"{path}, lines {lines[outcome.identity]} and {number} are of one entry,"
+                f" {outcome.name!r} ({outcome.identity}); keep one"
             )
         found[outcome.identity], lines[outcome.identity] = outcome, number
     return found
@@ -237,11 +265,15 @@ def lines_of(outcomes: Iterable[Outcome]) -> str:
     Raises:
         ValueError: for what could not be read again.
     """
-    contents = [{key: value for key, value in asdict(outcome).items() if value} for outcome in outcomes]
+    contents = [
+        {key: value for key, value in asdict(outcome).items() if value} for outcome in outcomes
+    ]
     for content in contents:
         try:
             check(content, SHAPE)
         except ValueError as error:
-            raise ValueError(f"the outcome of {content.get('name')!r} cannot be published: {error}") from None
+            raise ValueError(
+                f"the outcome of {content.get('name')!r} cannot be published: {error}"
+            ) from None
     # ASCII: no reader takes a character for the end of a line.
     return "".join(json.dumps(content) + "\n" for content in contents)

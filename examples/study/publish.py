@@ -1,11 +1,13 @@
-"""Publishes what is finished: outcomes into one file, tables and pictures into the pages that show them.
+"""Publishes what is finished: outcomes into one file, tables and pictures into the pages that show
+them.
 
 A page holds what a person writes, and tables between two markers, each on a line of its own:
 
     <!-- report:begin -->
     <!-- report:end -->
 
-``report`` is any name of a table, see :func:`tables.make_texts`. Only what stands between markers is replaced.
+``report`` is any name of a table, see :func:`tables.make_texts`. Only what stands between markers
+is replaced.
 """
 
 import fcntl
@@ -27,8 +29,11 @@ logger = logging.getLogger("study")
 MARKER = re.compile(r"<!-- ([\w.-]+):(begin|end) -->")
 
 
-def complete(outcome: Outcome, raw: Mapping[str, Any], claims: Mapping[str, Any], figures: Figures) -> Outcome:
-    """An outcome with all that tables, analyses and claims show of it and that this store has; what it had already stays."""
+def complete(
+    outcome: Outcome, raw: Mapping[str, Any], claims: Mapping[str, Any], figures: Figures
+) -> Outcome:
+    """An outcome with all that tables, analyses and claims show of it and that this store has; what
+    it had already stays."""
     names = {name for name, entry in figures.entries.items() if entry.identity == outcome.identity}
     for name in names:
         if figures.entry(name).kind == "tune":
@@ -36,7 +41,9 @@ def complete(outcome: Outcome, raw: Mapping[str, Any], claims: Mapping[str, Any]
     for analysis in read_analyses(raw, figures):
         if analysis.entry in names:
             _add(outcome.texts, analysis.table, analysis_table(analysis, figures))
-    for place in (place for claim in claims.get("claim", []) for place in claim.get("values", {}).values()):
+    for place in (
+        place for claim in claims.get("claim", []) for place in claim.get("values", {}).values()
+    ):
         name, _, rest = place.partition(":")
         if rest and name in names:
             _add(outcome.values, rest, figures.value(place))
@@ -44,7 +51,9 @@ def complete(outcome: Outcome, raw: Mapping[str, Any], claims: Mapping[str, Any]
     return outcome
 
 
-def _add_comparisons(outcome: Outcome, rows: Sequence[Row], names: Collection[str], figures: Figures) -> None:
+def _add_comparisons(
+    outcome: Outcome, rows: Sequence[Row], names: Collection[str], figures: Figures
+) -> None:
     """Adds p of the rows that show the systems of an outcome."""
     labels = {(row.table, row.label): row for row in rows}
     for row in rows:
@@ -62,9 +71,11 @@ def _add(known: Dict[str, Any], key: str, value: Any) -> None:
 
 
 def comparable(figures: Figures) -> Figures:
-    """The figures of this store where it has the measurement that was published, or one that was not published yet; the published ones of the rest.
+    """The figures of this store where it has the measurement that was published, or one that was
+    not published yet; the published ones of the rest.
 
-    A second run of the same options is another measurement: what is new here is not compared with a published one by its translations.
+    A second run of the same options is another measurement: what is new here is not compared with a
+    published one by its translations.
     """
     entries = list(figures.entries.values())
     local = Figures(entries, figures.store, {}, figures.reference)
@@ -85,22 +96,29 @@ def same_measurement(published: Outcome, found: Optional[Outcome]) -> bool:
     return all(own[key] == other[key] for key in ("seconds", "begin", "systems"))
 
 
-def all_outcomes(raw: Mapping[str, Any], claims: Mapping[str, Any], figures: Figures) -> List[Outcome]:
-    """What is published and what is finished in this store, in the order of the matrix, then published outcomes of entries that it no longer has.
+def all_outcomes(
+    raw: Mapping[str, Any], claims: Mapping[str, Any], figures: Figures
+) -> List[Outcome]:
+    """What is published and what is finished in this store, in the order of the matrix, then
+    published outcomes of entries that it no longer has.
 
-    What was published stays as it was. What it lacks (of a new claim or analysis, or compared with something that was finished later)
-    is added where this store has the same measurement.
+    What was published stays as it was. What it lacks (of a new claim or analysis, or compared with
+    something that was finished later) is added where this store has the same measurement.
     """
     own = comparable(figures)
     outcomes: Dict[str, Outcome] = {}
     for name, entry in figures.entries.items():
         outcome = figures.outcome(name)
         if outcome is not None and entry.identity not in outcomes:
-            outcomes[entry.identity] = outcome if own.is_published(name) else complete(outcome, raw, claims, own)
+            outcomes[entry.identity] = (
+                outcome if own.is_published(name) else complete(outcome, raw, claims, own)
+            )
     for identity, outcome in figures.published.items():
         if identity not in outcomes:
             logger.warning(
-                "no entry of the matrix has the content of %r (%s) any longer; its outcome is kept", outcome.name, identity
+                "no entry of the matrix has the content of %r (%s) any longer; its outcome is kept",
+                outcome.name,
+                identity,
             )
             outcomes[identity] = outcome
     # As they will be read again, so that pages made now and later are the same.
@@ -113,7 +131,12 @@ def new_pictures(raw: Mapping[str, Any], figures: Figures) -> List[Picture]:
     pictures = []
     for analysis in read_analyses(raw, own):
         published, made = picture_of(analysis, figures), picture_of(analysis, own)
-        if published is None or made is None or own.is_published(analysis.entry) or not made.made.is_file():
+        if (
+            published is None
+            or made is None
+            or own.is_published(analysis.entry)
+            or not made.made.is_file()
+        ):
             continue
         if not figures.is_published(analysis.entry) or not published.made.exists():
             pictures.append(Picture(made.made, published.name))
@@ -124,7 +147,8 @@ def marked_parts(lines: Sequence[str], page: str) -> Dict[str, Sequence[int]]:
     """First and last line (both markers) of each marked part of a page, by name.
 
     Raises:
-        ValueError: a marker without its other one, a name that is marked twice, one part in another.
+        ValueError: a marker without its other one, a name that is marked twice, one part in
+            another.
     """
     parts: Dict[str, Sequence[int]] = {}
     open_name, begin = "", 0
@@ -132,13 +156,18 @@ def marked_parts(lines: Sequence[str], page: str) -> Dict[str, Sequence[int]]:
         match = MARKER.fullmatch(line.strip())
         if match is None:
             if MARKER.search(line):
-                raise ValueError(f"{page}, line {number + 1}: {line.strip()[:60]!r}; give each marker a line of its own")
+                raise ValueError(
+                    f"{page}, line {number + 1}: {line.strip()[:60]!r}; give each marker a line of"
+                    " its own"
+                )
             continue
         name, which = match.groups()
         expected = (open_name, "end") if open_name else (name, "begin")
         if (name, which) != expected or name in parts:
             wanted = (
-                f"the end of {open_name!r}, begun in line {begin + 1}, comes first" if open_name else "nothing such is begun"
+                f"the end of {open_name!r}, begun in line {begin + 1}, comes first"
+                if open_name
+                else "nothing such is begun"
             )
             reason = f"{name!r} is marked twice" if name in parts else wanted
             raise ValueError(f"{page}, line {number + 1}: {line.strip()}: {reason}")
@@ -147,12 +176,16 @@ def marked_parts(lines: Sequence[str], page: str) -> Dict[str, Sequence[int]]:
         else:
             parts[name], open_name = (begin, number), ""
     if open_name:
-        raise ValueError(f"{page}, line {begin + 1}: {open_name!r} is begun and never ended; add <!-- {open_name}:end -->")
+        raise ValueError(
+            f"{page}, line {begin + 1}: {open_name!r} is begun and never ended; add <!--"
+            f" {open_name}:end -->"
+        )
     return parts
 
 
 def page_text(text: str, texts: Mapping[str, str], page: str) -> str:
-    """A page with its marked parts replaced by the tables of their names, without what is not finished. Markers of other names are left alone.
+    """A page with its marked parts replaced by the tables of their names, without what is not
+    finished. Markers of other names are left alone.
 
     Raises:
         ValueError: no marker of a table; see also :func:`marked_parts`.
@@ -163,8 +196,8 @@ def page_text(text: str, texts: Mapping[str, str], page: str) -> str:
     names = [name for name in parts if name in texts]
     if not names:
         raise ValueError(
-            f"{page} has no part between <!-- NAME:begin --> and <!-- NAME:end --> with the name of a table ({', '.join(texts)}); "
-            "put both where tables belong"
+            f"{page} has no part between <!-- NAME:begin --> and <!-- NAME:end --> with the name of"
+            f" a table ({', '.join(texts)}); put both where tables belong"
         )
     for name in sorted(names, key=lambda own: parts[own][0], reverse=True):
         first, last = parts[name]
@@ -212,7 +245,9 @@ def replace_all(contents: Mapping[Path, bytes]) -> None:
                     os.fsync(file.fileno())
                 partial[path].chmod(path.stat().st_mode & 0o777 if path.exists() else 0o644)
             except OSError as error:
-                raise OSError(error.errno, f"cannot write {path}: {error.strerror}; nothing is changed") from None
+                raise OSError(
+                    error.errno, f"cannot write {path}: {error.strerror}; nothing is changed"
+                ) from None
         for path in list(partial):
             partial.pop(path).replace(path)
     finally:

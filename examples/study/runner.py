@@ -1,7 +1,8 @@
 """Runs the entries of a matrix, some at a time, and survives being killed.
 
-A command inherits the lock of its entry. When the driver is killed alone, its commands go on; the next driver leaves their entries alone until
-they are through, then starts each unfinished entry again, which goes on where it is: a training from its last checkpoint.
+A command inherits the lock of its entry. When the driver is killed alone, its commands go on; the
+next driver leaves their entries alone until they are through, then starts each unfinished entry
+again, which goes on where it is: a training from its last checkpoint.
 """
 
 import calendar
@@ -22,8 +23,13 @@ from store import BEGIN_FORMAT, LOG, Store, by_name, new_attempt
 logger = logging.getLogger("study")
 # A killed driver loses no more than this of the recorded wall time.
 HEARTBEAT_SECONDS = 10.0
-# As in examples/common/recipe.sh: freed memory is kept, which saves a quarter of a small model's time.
-MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "100000000000", "MALLOC_TOP_PAD_": "134217728"}
+# As in examples/common/recipe.sh: freed memory is kept, which saves a quarter of a small model's
+# time.
+MEMORY = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": "100000000000",
+    "MALLOC_TOP_PAD_": "134217728",
+}
 UPDATES = re.compile(r"num_updates[=:]\s*\"?(\d+)")
 
 
@@ -51,7 +57,13 @@ class Job:
     """
 
     def __init__(
-        self, entry: Entry, store: Store, folders: Mapping[str, Path], repository: Path, lock: int, nice: int
+        self,
+        entry: Entry,
+        store: Store,
+        folders: Mapping[str, Path],
+        repository: Path,
+        lock: int,
+        nice: int,
     ) -> None:
         self.nice = nice + entry.nice
         self.entry, self.store, self.repository, self.lock = entry, store, repository, lock
@@ -76,7 +88,8 @@ class Job:
     def save(self) -> None:
         self.heartbeat = time.monotonic()
         self.record["attempts"][-1].update(
-            seconds=round(self.heartbeat - self.begin, 1), cpu_seconds=round(self.cpu_before + self.cpu, 1)
+            seconds=round(self.heartbeat - self.begin, 1),
+            cpu_seconds=round(self.cpu_before + self.cpu, 1),
         )
         self.store.write(self.entry, self.record)
 
@@ -89,9 +102,13 @@ class Job:
             **os.environ,
             **{key: str(value) for key, value in self.entry.fields.get("environment", {}).items()},
         }
-        environment.update(OUT=str(self.out), OMP_NUM_THREADS=str(self.entry.threads), PYTHONUNBUFFERED="1")
+        environment.update(
+            OUT=str(self.out), OMP_NUM_THREADS=str(self.entry.threads), PYTHONUNBUFFERED="1"
+        )
         # Tools of the same environment first (fairseq-preprocess, subword-nmt).
-        environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")])
+        environment["PATH"] = os.pathsep.join(
+            [str(Path(sys.executable).parent), environment.get("PATH", "")]
+        )
         self.partial = step.output.with_name(step.output.name + ".partial") if step.output else None
         self.output = step.output
         with (self.out / LOG).open("ab") as log:
@@ -100,19 +117,21 @@ class Job:
             target = self.partial.open("wb") if self.partial else log
             try:
                 self.process = subprocess.Popen(
-                    step.arguments, cwd=self.repository, env=environment, stdin=subprocess.DEVNULL, stdout=target, stderr=log,
-                    preexec_fn=self.before, pass_fds=(self.lock,),
+                    step.arguments, cwd=self.repository, env=environment, stdin=subprocess.DEVNULL,
+                    stdout=target, stderr=log, preexec_fn=self.before, pass_fds=(self.lock,),
                 )  # fmt: skip
             finally:
                 if self.partial:
                     target.close()
 
     def before(self) -> None:
-        """In the new process, before its command: a session of its own, which can be stopped as a whole and stands back as one."""
+        """In the new process, before its command: a session of its own, which can be stopped as a
+        whole and stands back as one."""
         os.setsid()
         os.nice(self.nice)
         try:
-            # Where the kernel shares the processors out between sessions, a process's own value says nothing to others.
+            # Where the kernel shares the processors out between sessions, a process's own value
+            # says nothing to others.
             with open("/proc/self/autogroup", "w", encoding="ascii") as file:
                 file.write(str(min(self.nice, 19)))
         except OSError:
@@ -134,14 +153,18 @@ class Job:
                 self.next()
                 return False
             if not (self.out / result_of(self.entry)).exists():
-                return self.end("failed", f"its commands ended well, but {self.out / result_of(self.entry)} is not there")
+                return self.end(
+                    "failed",
+                    f"its commands ended well, but {self.out / result_of(self.entry)} is not there",
+                )
             if self.entry.kind == "train":
                 self.trim()
             return self.end("finished")
         return self.end("failed", f"a command ended with status {code}; see {self.out / LOG}")
 
     def trim(self) -> None:
-        """Removes the checkpoints of a finished training but for its last state: the average is made, and each holds the optimiser's state too."""
+        """Removes the checkpoints of a finished training but for its last state: the average is
+        made, and each holds the optimiser's state too."""
         for path in (self.out / "checkpoints").glob("checkpoint*.pt"):
             if path.name != "checkpoint_last.pt":
                 path.unlink()
@@ -188,13 +211,19 @@ class Runner:
         nice: int = 0,
         reread: Optional[Callable[[], List[Entry]]] = None,
     ) -> None:
-        self.entries, self.store, self.repository, self.at_once = list(entries), store, repository, at_once
+        self.entries, self.store, self.repository, self.at_once = (
+            list(entries),
+            store,
+            repository,
+            at_once,
+        )
         self.nice, self.reread = nice, reread
         self.jobs: List[Job] = []
         self.failed: Dict[str, str] = {}
 
     def ready(self) -> List[Entry]:
-        """Unfinished entries whose parents are finished, in the order of the matrix; each content once."""
+        """Unfinished entries whose parents are finished, in the order of the matrix; each content
+        once."""
         names = by_name(self.entries)
         running = {job.entry.identity for job in self.jobs}
         found: Dict[str, Entry] = {}
@@ -227,14 +256,19 @@ class Runner:
             logger.error("%s: cannot start: %s", entry.name, error)
 
     def orphans(self) -> List[Entry]:
-        """Entries on which commands of an earlier driver still work; their wall time goes on in their records."""
+        """Entries on which commands of an earlier driver still work; their wall time goes on in
+        their records."""
         own = {job.entry.identity for job in self.jobs}
-        found = [entry for entry in self.entries if entry.identity not in own and self.store.busy(entry)]
+        found = [
+            entry for entry in self.entries if entry.identity not in own and self.store.busy(entry)
+        ]
         for entry in found:
             record = self.store.record(entry)
             if not record.get("attempts"):
                 continue
-            seconds = time.time() - calendar.timegm(time.strptime(record["attempts"][-1]["begin"], BEGIN_FORMAT))
+            seconds = time.time() - calendar.timegm(
+                time.strptime(record["attempts"][-1]["begin"], BEGIN_FORMAT)
+            )
             if seconds - record["attempts"][-1]["seconds"] > HEARTBEAT_SECONDS:
                 record["attempts"][-1]["seconds"] = round(seconds, 1)
                 self.store.write(entry, record)
@@ -246,7 +280,9 @@ class Runner:
             if job.poll():
                 self.jobs.remove(job)
                 state = job.record["state"]
-                logger.info("%s: %s after %.0f s", job.entry.name, state, self.store.seconds(job.entry))
+                logger.info(
+                    "%s: %s after %.0f s", job.entry.name, state, self.store.seconds(job.entry)
+                )
                 if state == "failed":
                     self.failed[job.entry.name] = job.record["attempts"][-1]["error"]
                     logger.error("%s: %s", job.entry.name, self.failed[job.entry.name])
@@ -280,10 +316,13 @@ class Runner:
 
 
 def share_done(entry: Entry, store: Store) -> float:
-    """How much of an entry is done, 0 to 1; of a training by its updates, of others by the guessed time, never quite 1."""
+    """How much of an entry is done, 0 to 1; of a training by its updates, of others by the guessed
+    time, never quite 1."""
     if store.finished(entry):
         return 1.0
-    updates = int(entry.fields.get("options", {}).get("max-update", 0)) if entry.kind == "train" else 0
+    updates = (
+        int(entry.fields.get("options", {}).get("max-update", 0)) if entry.kind == "train" else 0
+    )
     if updates:
         found = UPDATES.findall(store.log_tail(entry))
         return min(int(found[-1]) / updates, 0.99) if found else 0.0
@@ -293,7 +332,8 @@ def share_done(entry: Entry, store: Store) -> float:
 def minutes_left(entries: Sequence[Entry], store: Store, at_once: int) -> float:
     """Estimated wall time until all entries are finished.
 
-    The guesses of the matrix are scaled by what the finished entries took; of a running training its own speed counts.
+    The guesses of the matrix are scaled by what the finished entries took; of a running training
+    its own speed counts.
     """
     guessed = spent = 0.0
     distinct = {entry.identity: entry for entry in entries}.values()

@@ -1,15 +1,19 @@
-"""Where hybrid-regressive chunks lose: HRT's second stage behind words that the same model has written one by one.
+"""Where hybrid-regressive chunks lose: HRT's second stage behind words that the same model has
+written one by one.
 
-    python examples/study/stages.py data-bin --source-lang en --target-lang de --model hrt/model.pt \
+    python examples/study/stages.py data-bin --source-lang en --target-lang de --model hrt/model.pt
+    \
         --references raw/test.de.gz --detokenize moses:de --out folder
 
-A model decodes the test set greedily word by word (C_d = 1), and then for each of its chunk sizes k in two ways: its second stage alone, behind
-every k-th token of its own translations word by word; and both stages, (1,1). What is lost from the first to the second is the second
-stage's, behind good words; the rest is what the first stage writes instead of them, and what the second makes worse behind that. Length
-ratios tell how much of either is brevity.
+A model decodes the test set greedily word by word (C_d = 1), and then for each of its chunk sizes k
+in two ways: its second stage alone, behind every k-th token of its own translations word by word;
+and both stages, (1,1). What is lost from the first to the second is the second stage's, behind good
+words; the rest is what the first stage writes instead of them, and what the second makes worse
+behind that. Length ratios tell how much of either is brevity.
 
-Writes stages.md and stages.json ({"1": {"bleu", "length_ratio"}, k: {"given": the same, "both": the same, "kept": share}}); kept: of the
-tokens that the first stage writes, </s> apart, the share that stands in the translation word by word in the same order.
+Writes stages.md and stages.json ({"1": {"bleu", "length_ratio"}, k: {"given": the same, "both": the
+same, "kept": share}}); kept: of the tokens that the first stage writes, </s> apart, the share that
+stands in the translation word by word in the same order.
 """
 
 import argparse
@@ -33,7 +37,8 @@ class Stages(HRTGenerator):
     """HRT whose first stage can be told what to write.
 
     Attributes:
-        given: what the first stage writes of each sentence of the next batch; None: what it would write.
+        given: what the first stage writes of each sentence of the next batch; None: what it would
+            write.
         written: what it has written of each sentence of the last batch.
     """
 
@@ -74,8 +79,11 @@ def in_order(own: Sequence[int], others: Sequence[int]) -> int:
     return row[-1]
 
 
-def share_in_order(written: Sequence[Sequence[int]], wanted: Sequence[Sequence[int]], eos: int) -> float:
-    """Share of the tokens of ``written``, without ``</s>``, that the sentences of ``wanted`` have in the same order."""
+def share_in_order(
+    written: Sequence[Sequence[int]], wanted: Sequence[Sequence[int]], eos: int
+) -> float:
+    """Share of the tokens of ``written``, without ``</s>``, that the sentences of ``wanted`` have
+    in the same order."""
     words = [[token for token in own if token != eos] for own in written]
     return sum(map(in_order, words, wanted)) / max(sum(map(len, words)), 1)
 
@@ -102,7 +110,11 @@ class Decoder:
     def __init__(self, options: argparse.Namespace) -> None:
         (model,), _, self.task = checkpoint_utils.load_model_ensemble_and_task(
             [str(options.model)],
-            arg_overrides={"data": options.data, "source_lang": options.source_lang, "target_lang": options.target_lang},
+            arg_overrides={
+                "data": options.data,
+                "source_lang": options.source_lang,
+                "target_lang": options.target_lang,
+            },
         )
         if not hasattr(model.decoder, "chunk_sizes"):
             raise ValueError(f"{options.model} is no HRT model")
@@ -112,7 +124,9 @@ class Decoder:
         self.dataset = self.task.dataset(options.gen_subset)
         self.words = self.task.target_dictionary
 
-    def decode(self, chunk_size: int, given: Optional[Sequence[List[int]]] = None, rows: int = 64) -> Decoded:
+    def decode(
+        self, chunk_size: int, given: Optional[Sequence[List[int]]] = None, rows: int = 64
+    ) -> Decoded:
         """All sentences in the order of the test set.
 
         Args:
@@ -123,9 +137,13 @@ class Decoder:
         generator = Stages([self.model], self.words, options)
         found: Dict[int, List[int]] = {}
         kept: Dict[int, List[int]] = {}
-        order = sorted(range(len(self.dataset)), key=lambda number: len(self.dataset[number]["source"]))
+        order = sorted(
+            range(len(self.dataset)), key=lambda number: len(self.dataset[number]["source"])
+        )
         for start in range(0, len(order), rows):
-            batch = self.dataset.collater([self.dataset[number] for number in order[start : start + rows]])
+            batch = self.dataset.collater(
+                [self.dataset[number] for number in order[start : start + rows]]
+            )
             numbers = batch["id"].tolist()
             if given is not None:
                 generator.given = [given[number] for number in numbers]
@@ -133,7 +151,10 @@ class Decoder:
                 found[number] = best["tokens"].tolist()
             if chunk_size > 1:
                 kept.update(zip(numbers, generator.written))
-        return Decoded([found[number] for number in range(len(found))], [kept[number] for number in range(len(kept))])
+        return Decoded(
+            [found[number] for number in range(len(found))],
+            [kept[number] for number in range(len(kept))],
+        )
 
     def text(self, tokens: Sequence[int]) -> str:
         """A translation without subwords."""
@@ -152,11 +173,14 @@ def run(options: argparse.Namespace) -> None:
     eos = decoder.words.eos()
     if len(references) != len(decoder.dataset):
         raise ValueError(
-            f"{options.references} has {len(references)} lines, the {options.gen_subset} set {len(decoder.dataset)} sentences"
+            f"{options.references} has {len(references)} lines, the {options.gen_subset} set"
+            f" {len(decoder.dataset)} sentences"
         )
 
     def scored(translations: Sequence[Sequence[int]]) -> Dict[str, float]:
-        quality = evaluate([detokenize(decoder.text(tokens)) for tokens in translations], references)
+        quality = evaluate(
+            [detokenize(decoder.text(tokens)) for tokens in translations], references
+        )
         return {"bleu": quality.bleu, "length_ratio": quality.length_ratio}
 
     one_by_one = decoder.decode(1).translations
@@ -165,17 +189,25 @@ def run(options: argparse.Namespace) -> None:
     for size in decoder.sizes:
         both = decoder.decode(size)
         own = found[str(size)] = {
-            "given": scored(decoder.decode(size, [kept_tokens(tokens, size, eos) for tokens in one_by_one]).translations),
+            "given": scored(
+                decoder.decode(
+                    size, [kept_tokens(tokens, size, eos) for tokens in one_by_one]
+                ).translations
+            ),
             "both": scored(both.translations),
             "kept": share_in_order(both.kept, one_by_one, eos),
         }
         ways = (found["1"], own["given"], own["both"])
         cells = [f"{way['bleu']:.2f} ({way['length_ratio']:.3f})" for way in ways]
-        cells += [f"{after['bleu'] - before['bleu']:+.2f}".replace("-", "−") for before, after in zip(ways, ways[1:])]
+        cells += [
+            f"{after['bleu'] - before['bleu']:+.2f}".replace("-", "−")
+            for before, after in zip(ways, ways[1:])
+        ]
         rows.append([f"k = {size}", *cells, f"{own['kept']:.0%}"])
     header = [
         "BLEU (length ratio)", "word by word", "second stage behind its words", "both stages (1,1)",
-        "the second stage, given good words", "the rest", "of the first stage's words also word by word",
+        "the second stage, given good words", "the rest",
+        "of the first stage's words also word by word",
     ]  # fmt: skip
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "stages.md").write_text(markdown(header, rows) + "\n", encoding="utf-8")
@@ -184,7 +216,9 @@ def run(options: argparse.Namespace) -> None:
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs the command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add_test_set(parser)
     parser.add_argument("--model", type=Path, required=True, help="checkpoint of an HRT model")
     options = parser.parse_args(arguments)

@@ -1,11 +1,12 @@
-"""What each kind of entry runs: its commands in order, and the file that shows that all of them are done.
+"""What each kind of entry runs: its commands in order, and the file that shows that all of them are
+done.
 
 prepare    ``script`` with OUT set to the entry's folder and ``environment``; leaves data-bin
-train      fairseq-train on ``data`` with ``options`` in the faster precision, then the average of the last ``average`` checkpoints: model.pt
-distill    fairseq-hrt distill of ``data`` by ``system``; leaves data-bin
-tune       fairseq-hrt tune on ``data``: ``system`` over ``grid``; leaves tuned.json and best, which can be appended to a system
-benchmark  fairseq-hrt benchmark of ``systems`` on ``data`` with ``options``; leaves results.json
-command    ``command``, a list; must leave ``result``
+train      fairseq-train on ``data`` with ``options`` in the faster precision, then the average of
+the last ``average`` checkpoints: model.pt distill    fairseq-hrt distill of ``data`` by ``system``;
+leaves data-bin tune       fairseq-hrt tune on ``data``: ``system`` over ``grid``; leaves tuned.json
+and best, which can be appended to a system benchmark  fairseq-hrt benchmark of ``systems`` on
+``data`` with ``options``; leaves results.json command    ``command``, a list; must leave ``result``
 
 Every command may be killed and started again: it goes on or does its work anew.
 """
@@ -18,7 +19,8 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 from matrix import FOLDER, TEXT, Entry, replaced
 
 PRECISION = Path(__file__).resolve().parents[1] / "common" / "precision.py"
-# What does not change the result of a training: how often it says something, and how often it keeps what can be gone on from.
+# What does not change the result of a training: how often it says something, and how often it keeps
+# what can be gone on from.
 TRAIN_HABITS = {
     "log-format": "simple",
     "log-interval": 50,
@@ -41,7 +43,8 @@ class Step(NamedTuple):
 
 
 def flags(options: Mapping[str, Any]) -> List[str]:
-    """Options as arguments: ``{"lr": 0.1, "share-all-embeddings": true}`` becomes ``--lr 0.1 --share-all-embeddings``; lists are repeated."""
+    """Options as arguments: ``{"lr": 0.1, "share-all-embeddings": true}`` becomes
+    ``--lr 0.1 --share-all-embeddings``; lists are repeated."""
     arguments: List[str] = []
     for name, value in options.items():
         if value is True:
@@ -88,7 +91,14 @@ def _train(fields: Mapping[str, Any], out: Path) -> List[Step]:
 
 
 def _distill(fields: Mapping[str, Any], out: Path) -> List[Step]:
-    arguments = [fields["data"], "--system", fields["system"], "--out", str(out), *flags(fields.get("options", {}))]
+    arguments = [
+        fields["data"],
+        "--system",
+        fields["system"],
+        "--out",
+        str(out),
+        *flags(fields.get("options", {})),
+    ]
     return [Step([*console("distill"), *arguments])]
 
 
@@ -109,7 +119,18 @@ def _tune(fields: Mapping[str, Any], out: Path) -> List[Step]:
 
 def _benchmark(fields: Mapping[str, Any], out: Path) -> List[Step]:
     systems = [argument for system in fields["systems"] for argument in ("--system", system)]
-    return [Step([*console("benchmark"), fields["data"], *systems, *flags(fields.get("options", {})), "--out", str(out)])]
+    return [
+        Step(
+            [
+                *console("benchmark"),
+                fields["data"],
+                *systems,
+                *flags(fields.get("options", {})),
+                "--out",
+                str(out),
+            ]
+        )
+    ]
 
 
 def _command(fields: Mapping[str, Any], out: Path) -> List[Step]:
@@ -120,9 +141,16 @@ def _command(fields: Mapping[str, Any], out: Path) -> List[Step]:
 
 
 BUILDERS: Dict[str, Callable[[Mapping[str, Any], Path], List[Step]]] = {
-    "prepare": _prepare, "train": _train, "distill": _distill, "tune": _tune, "benchmark": _benchmark, "command": _command,
+    "prepare": _prepare, "train": _train, "distill": _distill, "tune": _tune,
+    "benchmark": _benchmark, "command": _command,
 }  # fmt: skip
-RESULTS = {"prepare": "data-bin", "train": "model.pt", "distill": "data-bin", "tune": "best", "benchmark": "results.json"}
+RESULTS = {
+    "prepare": "data-bin",
+    "train": "model.pt",
+    "distill": "data-bin",
+    "tune": "best",
+    "benchmark": "results.json",
+}
 
 
 def result_of(entry: Entry) -> str:
@@ -165,5 +193,6 @@ def steps_of(entry: Entry, folders: Mapping[str, Path]) -> List[Step]:
 def shown(arguments: Sequence[str]) -> str:
     """A command line for a log."""
     return "+ " + " ".join(
-        argument if argument.isascii() and " " not in argument else repr(argument) for argument in arguments
+        argument if argument.isascii() and " " not in argument else repr(argument)
+        for argument in arguments
     )

@@ -1,7 +1,8 @@
 """Folders and records of entries: what was run, when, where, for how long, with what result.
 
-Every entry has the folder ``entries/<identity>`` of the study, with the file record.json, the log of all its commands and what they leave;
-``names/<name>`` points to it. A record is only ever replaced as a whole.
+Every entry has the folder ``entries/<identity>`` of the study, with the file record.json, the log
+of all its commands and what they leave; ``names/<name>`` points to it. A record is only ever
+replaced as a whole.
 """
 
 import fcntl
@@ -20,7 +21,16 @@ RECORD = "record.json"
 LOG = "log"
 # Coordinated universal time.
 BEGIN_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
-PACKAGES = ("fairseq", "fairseq_hrt", "torch", "numpy", "sacrebleu", "ctranslate2", "subword-nmt", "sacremoses")
+PACKAGES = (
+    "fairseq",
+    "fairseq_hrt",
+    "torch",
+    "numpy",
+    "sacrebleu",
+    "ctranslate2",
+    "subword-nmt",
+    "sacremoses",
+)
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -31,15 +41,21 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def processor() -> str:
-    """The CPU's own name, with the numbers of its family and model, which tell generations of one name apart."""
+    """The CPU's own name, with the numbers of its family and model, which tell generations of one
+    name apart."""
     try:
         first = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0]
     except OSError:
         first = ""
-    known = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
+    known = {
+        key.strip(): value.strip()
+        for key, _, value in (line.partition(":") for line in first.splitlines())
+    }
     name = known.get("model name") or platform.processor() or "unknown"
     return (
-        f"{name} (family {known['cpu family']}, model {known['model']})" if {"cpu family", "model"} <= set(known) else name
+        f"{name} (family {known['cpu family']}, model {known['model']})"
+        if {"cpu family", "model"} <= set(known)
+        else name
     )
 
 
@@ -55,12 +71,17 @@ def versions() -> Dict[str, str]:
 
 
 def commit(repository: Path) -> str:
-    """The commit of the code, with a plus sign if files were changed since; "unknown" outside a repository."""
+    """The commit of the code, with a plus sign if files were changed since; "unknown" outside a
+    repository."""
 
     def git(*arguments: str) -> Optional[str]:
         try:
             done = subprocess.run(
-                ["git", "-C", str(repository), *arguments], capture_output=True, text=True, timeout=60, check=False
+                ["git", "-C", str(repository), *arguments],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
             )
         except (OSError, subprocess.TimeoutExpired):
             return None
@@ -93,7 +114,8 @@ class Store:
         return path
 
     def name(self, entry: Entry) -> None:
-        """Lets the name of an entry point to its folder; what bore that name in an earlier matrix loses it."""
+        """Lets the name of an entry point to its folder; what bore that name in an earlier matrix
+        loses it."""
         names = self.folder / "names"
         names.mkdir(exist_ok=True)
         link = names / entry.name
@@ -133,7 +155,8 @@ class Store:
             return ""
 
     def lock(self, path: Path, kind: int = fcntl.LOCK_EX) -> Optional[int]:
-        """An open file that holds the lock ``path``, or None if another process does; inherited, it holds as long as the last heir lives."""
+        """An open file that holds the lock ``path``, or None if another process does; inherited, it
+        holds as long as the last heir lives."""
         path.parent.mkdir(parents=True, exist_ok=True)
         number = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:

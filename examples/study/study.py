@@ -1,11 +1,12 @@
 """Trains and measures a matrix of configurations, unattended, and makes tables of what is finished.
 
-python examples/study/study.py run                 works through the matrix, two entries at a time; killed, it goes on when started again
-python examples/study/study.py run --only NAME     one entry and what it needs
-python examples/study/study.py status              what is finished, running, missing; an estimate of the time left
-python examples/study/study.py tables              all tables of what is finished
-python examples/study/study.py tables --published  the same, with the published outcomes of what is not
-python examples/study/study.py publish             adds what is finished to the published outcomes, and fills the pages
+python examples/study/study.py run                 works through the matrix, two entries at a time;
+killed, it goes on when started again python examples/study/study.py run --only NAME     one entry
+and what it needs python examples/study/study.py status              what is finished, running,
+missing; an estimate of the time left python examples/study/study.py tables              all tables
+of what is finished python examples/study/study.py tables --published  the same, with the published
+outcomes of what is not python examples/study/study.py publish             adds what is finished to
+the published outcomes, and fills the pages
 """
 
 import argparse
@@ -33,8 +34,8 @@ logger = logging.getLogger("study")
 
 
 def chosen(entries: List[Entry], names: Optional[Sequence[str]], alone: bool) -> List[Entry]:
-    """The named entries with all that they need; all entries without names. Without ``alone`` those that must run alone, and what needs
-    them, are left out.
+    """The named entries with all that they need; all entries without names. Without ``alone`` those
+    that must run alone, and what needs them, are left out.
 
     Raises:
         ValueError: for an unknown name.
@@ -65,10 +66,13 @@ class MatrixFile:
     Args:
         path: the TOML file.
         names, alone: see :func:`chosen`.
-        threads: of trainings, instead of what the matrix says. Others keep theirs: speed is measured with them, and tests take a minute.
+        threads: of trainings, instead of what the matrix says. Others keep theirs: speed is
+            measured with them, and tests take a minute.
     """
 
-    def __init__(self, path: Path, names: Optional[Sequence[str]], alone: bool, threads: Optional[int] = None) -> None:
+    def __init__(
+        self, path: Path, names: Optional[Sequence[str]], alone: bool, threads: Optional[int] = None
+    ) -> None:
         self.path, self.names, self.alone, self.threads = path, names, alone, threads
         self.modified = path.stat().st_mtime_ns
         self.read()
@@ -78,7 +82,8 @@ class MatrixFile:
         entries = chosen(every, self.names, self.alone)
         if self.threads is not None:
             entries = [
-                dataclasses.replace(entry, threads=self.threads) if entry.kind == "train" else entry for entry in entries
+                dataclasses.replace(entry, threads=self.threads) if entry.kind == "train" else entry
+                for entry in entries
             ]
         self.every, self.entries = every, entries
 
@@ -91,7 +96,9 @@ class MatrixFile:
                 self.read()
                 logger.info("%s was read again: %d entries", self.path, len(self.entries))
         except (OSError, ValueError) as error:
-            logger.error("%s changed and cannot be used, going on with what it was: %s", self.path, error)
+            logger.error(
+                "%s changed and cannot be used, going on with what it was: %s", self.path, error
+            )
         return self.entries
 
 
@@ -103,11 +110,20 @@ def status(entries: Sequence[Entry], store: Store, at_once: int) -> str:
         state = record.get("state", "missing")
         if state == "running" and not store.busy(entry):
             state = "interrupted"
-        share = f"{100 * share_done(entry, store):3.0f} %" if state in ("running", "interrupted", "stopped") else "     "
-        lines.append(f"{state:11} {share} {store.seconds(entry) / 60:7.1f} min  {entry.identity}  {entry.name}")
+        share = (
+            f"{100 * share_done(entry, store):3.0f} %"
+            if state in ("running", "interrupted", "stopped")
+            else "     "
+        )
+        lines.append(
+            f"{state:11} {share} {store.seconds(entry) / 60:7.1f} min  {entry.identity} "
+            f" {entry.name}"
+        )
     finished = sum(store.finished(entry) for entry in entries)
     left = minutes_left(entries, store, at_once)
-    lines.append(f"{finished} of {len(entries)} finished; about {left:.0f} minutes left, {at_once} at a time")
+    lines.append(
+        f"{finished} of {len(entries)} finished; about {left:.0f} minutes left, {at_once} at a time"
+    )
     return "\n".join(lines)
 
 
@@ -121,12 +137,14 @@ def tables(options: argparse.Namespace, entries: Sequence[Entry], store: Store) 
 
 
 def publish(options: argparse.Namespace, entries: Sequence[Entry], store: Store) -> None:
-    """Adds what is finished to the published outcomes, fills the pages and says what is new. All of it is written, or nothing."""
+    """Adds what is finished to the published outcomes, fills the pages and says what is new. All of
+    it is written, or nothing."""
     raw, claims = read_toml(options.matrix), read_toml(options.claims)
     folder, reference = options.outcomes.parent, reference_system(raw)
     if not options.outcomes.exists():
         raise ValueError(
-            f"there is no {options.outcomes}; to begin a new one, make it empty first: touch {options.outcomes}"
+            f"there is no {options.outcomes}; to begin a new one, make it empty first: touch"
+            f" {options.outcomes}"
         )
     with locked(folder):
         published = read_outcomes(options.outcomes)
@@ -139,9 +157,12 @@ def publish(options: argparse.Namespace, entries: Sequence[Entry], store: Store)
             for picture in new_pictures(raw, figures):
                 contents[folder / picture.name] = picture.made.read_bytes()
                 shutil.copyfile(picture.made, Path(staged) / picture.name)
-            # Pages show what is published, not what happens to lie on this machine: there is nothing in this store.
+            # Pages show what is published, not what happens to lie on this machine: there is
+            # nothing in this store.
             every = {outcome.identity: outcome for outcome in outcomes}
-            all_published = Figures(entries, Store(Path(os.devnull)), every, reference, Path(staged))
+            all_published = Figures(
+                entries, Store(Path(os.devnull)), every, reference, Path(staged)
+            )
             contents.update(filled_pages(options.pages, raw, claims, all_published))
         replace_all(contents)
     new = [outcome.name for outcome in outcomes if outcome.identity not in published]
@@ -157,28 +178,69 @@ def count(text: str) -> int:
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs the command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("verb", choices=("run", "status", "tables", "publish"))
-    parser.add_argument("--matrix", type=Path, default=HERE / "matrix.toml", help="(default: matrix.toml beside the driver)")
-    parser.add_argument("--claims", type=Path, default=HERE / "claims.toml", help="(default: claims.toml beside the driver)")
-    parser.add_argument(
-        "--out", type=Path, default=REPOSITORY / "runs" / "study", help="folder of everything (default: runs/study)"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="these entries and what they need")
-    parser.add_argument("--no-alone", action="store_true", help="leave out what must run alone (measurements of speed)")
-    parser.add_argument("--at-once", type=count, default=2, metavar="N", help="entries at a time (default: %(default)s)")
+    parser.add_argument("verb", choices=("run", "status", "tables", "publish"))
+    parser.add_argument(
+        "--matrix",
+        type=Path,
+        default=HERE / "matrix.toml",
+        help="(default: matrix.toml beside the driver)",
+    )
+    parser.add_argument(
+        "--claims",
+        type=Path,
+        default=HERE / "claims.toml",
+        help="(default: claims.toml beside the driver)",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=REPOSITORY / "runs" / "study",
+        help="folder of everything (default: runs/study)",
+    )
+    parser.add_argument(
+        "--only", nargs="+", metavar="NAME", help="these entries and what they need"
+    )
+    parser.add_argument(
+        "--no-alone",
+        action="store_true",
+        help="leave out what must run alone (measurements of speed)",
+    )
+    parser.add_argument(
+        "--at-once",
+        type=count,
+        default=2,
+        metavar="N",
+        help="entries at a time (default: %(default)s)",
+    )
     parser.add_argument(
         "--threads",
         type=count,
         metavar="N",
-        help="of each training (default: what the matrix says, one where it says nothing); a seed has the same figures with the same number",
+        help=(
+            "of each training (default: what the matrix says, one where it says nothing); a seed"
+            " has the same figures with the same number"
+        ),
     )
     parser.add_argument(
-        "--nice", type=int, default=5, metavar="N", help="how far all stands back behind other work (default: %(default)s)"
+        "--nice",
+        type=int,
+        default=5,
+        metavar="N",
+        help="how far all stands back behind other work (default: %(default)s)",
     )
-    parser.add_argument("--published", action="store_true", help="tables: published outcomes stand for their entries")
     parser.add_argument(
-        "--outcomes", type=Path, default=HERE / "outcomes.jsonl", help="published outcomes (default: beside the driver)"
+        "--published",
+        action="store_true",
+        help="tables: published outcomes stand for their entries",
+    )
+    parser.add_argument(
+        "--outcomes",
+        type=Path,
+        default=HERE / "outcomes.jsonl",
+        help="published outcomes (default: beside the driver)",
     )
     parser.add_argument(
         "--pages",
@@ -188,7 +250,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         help="publish: pages to fill (default: RESULTS.md here and of the repository)",
     )
     options = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr
+    )
     try:
         matrix = MatrixFile(options.matrix, options.only, not options.no_alone, options.threads)
     except (OSError, ValueError) as error:

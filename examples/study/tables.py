@@ -13,8 +13,8 @@ Rows are listed in the matrix:
     seeds = ["test-hrt-seed2"]        # the same system trained with other seeds
     paper = "27.85 (AT 27.45)"        # what the paper has
 
-    [[table]]                         # what was trained with other seeds, of every row of a table that does not say, where it exists:
-    name = "main"
+    [[table]]                         # what was trained with other seeds, of every row of a table
+    that does not say, where it exists: name = "main"
     seeds = ["-seed2"]                # test-hrt-seed2
     [[table]]                         # the same rows for other models:
     name = "main-2"
@@ -60,7 +60,10 @@ class Row:
 def _row(table: Mapping[str, Any]) -> Row:
     unknown = set(table) - FIELDS
     if unknown:
-        raise ValueError(f"row {table.get('label')!r}: unknown key {sorted(unknown)[0]!r}; give {', '.join(sorted(FIELDS))}")
+        raise ValueError(
+            f"row {table.get('label')!r}: unknown key {sorted(unknown)[0]!r}; give"
+            f" {', '.join(sorted(FIELDS))}"
+        )
     try:
         row = Row(**table)
     except TypeError as error:
@@ -70,7 +73,8 @@ def _row(table: Mapping[str, Any]) -> Row:
             raise ValueError(f"row {row.label!r}: {key} = {value!r} is no text")
     if not NAME.fullmatch(row.table) or row.table in RESERVED:
         raise ValueError(
-            f"row {row.label!r}: table = {row.table!r}; give a name of letters, digits, ., _ and -, none of {', '.join(RESERVED)}"
+            f"row {row.label!r}: table = {row.table!r}; give a name of letters, digits, ., _ and -,"
+            f" none of {', '.join(RESERVED)}"
         )
     return row
 
@@ -98,10 +102,13 @@ def read_rows(raw: Mapping[str, Any]) -> List[Row]:
 
 
 def _with_seeds(row: Row, table: Mapping[str, Any], tests: Collection[Optional[str]]) -> Row:
-    """A row of the ``[[table]]`` with its benchmarks of other seeds, its own or those that are entries of the matrix."""
+    """A row of the ``[[table]]`` with its benchmarks of other seeds, its own or those that are
+    entries of the matrix."""
     if row.table != table.get("name") or row.seeds:
         return row
-    return replace(row, seeds=[row.test + seed for seed in table.get("seeds", []) if row.test + seed in tests])
+    return replace(
+        row, seeds=[row.test + seed for seed in table.get("seeds", []) if row.test + seed in tests]
+    )
 
 
 def _like(table: Mapping[str, Any], rows: Sequence[Row]) -> List[Row]:
@@ -114,7 +121,8 @@ def _like(table: Mapping[str, Any], rows: Sequence[Row]) -> List[Row]:
     if not own:
         raise ValueError(f"[[table]] {name!r}: like={origin!r} is no table; give one that has rows")
     return [
-        replace(row, table=name, test=row.test + suffix, model=row.model + suffix if row.model else "", speed="",
+        replace(row, table=name, test=row.test + suffix,
+                model=row.model + suffix if row.model else "", speed="",
                 seeds=[row.test + suffix + seed for seed in table.get("seeds", [])])
         for row in own
     ]  # fmt: skip
@@ -123,7 +131,9 @@ def _like(table: Mapping[str, Any], rows: Sequence[Row]) -> List[Row]:
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table whose first column is text."""
     lines = [list(header), ["---", *["---:"] * (len(header) - 1)], *map(list, rows)]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+    )
 
 
 def number(value: Optional[float], digits: int = 2) -> str:
@@ -136,22 +146,27 @@ def signed(difference: float) -> str:
     return text if text.strip("+−0.") else "0.00"
 
 
-def paired_bootstrap(baseline: List[str], other: List[str], references: List[str], samples: int = 1000) -> float:
+def paired_bootstrap(
+    baseline: List[str], other: List[str], references: List[str], samples: int = 1000
+) -> float:
     """p of sacreBLEU's paired bootstrap test for the difference in BLEU."""
-    # sacreBLEU counts the samples whose difference is larger than the real one: none where both are the same text.
+    # sacreBLEU counts the samples whose difference is larger than the real one: none where both are
+    # the same text.
     if baseline == other:
         return 1.0
     from sacrebleu.metrics import BLEU
     from sacrebleu.significance import PairedTest
 
     systems = [("baseline", baseline), ("other", other)]
-    _, scores = PairedTest(systems, {"BLEU": BLEU(references=[references])}, None, test_type="bs", n_samples=samples)()
+    _, scores = PairedTest(
+        systems, {"BLEU": BLEU(references=[references])}, None, test_type="bs", n_samples=samples
+    )()
     return float(scores["BLEU"][1].p_value)
 
 
 def significance(figures: Figures, row: Row, other: Row) -> Optional[float]:
-    """p of the difference between the systems of two rows: published, or computed from their translations; None where only one of both is
-    published, because translations are not."""
+    """p of the difference between the systems of two rows: published, or computed from their
+    translations; None where only one of both is published, because translations are not."""
     outcome = figures.outcome(row.test)
     if outcome is not None and figures.is_published(row.test):
         return outcome.p.get(against(figures, row, other))
@@ -163,7 +178,8 @@ def significance(figures: Figures, row: Row, other: Row) -> Optional[float]:
 
 
 def against(figures: Figures, row: Row, other: Row) -> str:
-    """How an outcome names the comparison of two rows: by identity, so that it is not taken for that with another model of the same name."""
+    """How an outcome names the comparison of two rows: by identity, so that it is not taken for
+    that with another model of the same name."""
     return f"{row.system} against {figures.entry(other.test).identity}/{other.system}"
 
 
@@ -175,7 +191,9 @@ def references_of(figures: Figures, test: str) -> List[str]:
 
     entry = figures.entry(test)
     folders = {name: figures.folder(name) for name in entry.parents}
-    return read_lines(Path(filled(entry.fields["options"]["references"], folders, figures.folder(test))))
+    return read_lines(
+        Path(filled(entry.fields["options"]["references"], folders, figures.folder(test)))
+    )
 
 
 class MainTable:
@@ -197,7 +215,9 @@ class MainTable:
             return [MISSING, "", "", ""]
         quality = found["quality"]
         if "bleu_signature" in quality:
-            self.signatures[f"BLEU `{quality['bleu_signature']}`, chrF `{quality.get('chrf_signature')}`"] = None
+            self.signatures[
+                f"BLEU `{quality['bleu_signature']}`, chrF `{quality.get('chrf_signature')}`"
+            ] = None
         return [
             f"{quality['bleu']:.2f}",
             self.difference(row, quality["bleu"]),
@@ -206,14 +226,17 @@ class MainTable:
         ]
 
     def mean(self, row: Row) -> str:
-        """Mean and standard deviation of BLEU over the seeds that are finished, and each of them: ``38.51 ± 0.14 (38.61, 38.41)``."""
+        """Mean and standard deviation of BLEU over the seeds that are finished, and each of them:
+        ``38.51 ± 0.14 (38.61, 38.41)``."""
         if not row.seeds:
             return ""
         found = [self.figures.system(test, row.system) for test in (row.test, *row.seeds)]
         scores = [own["quality"]["bleu"] for own in found if own is not None]
         if len(scores) < 2:
             return MISSING
-        each = ", ".join(MISSING if own is None else f"{own['quality']['bleu']:.2f}" for own in found)
+        each = ", ".join(
+            MISSING if own is None else f"{own['quality']['bleu']:.2f}" for own in found
+        )
         return f"{statistics.mean(scores):.2f} ± {statistics.stdev(scores):.2f} ({each})"
 
     def difference(self, row: Row, bleu: float) -> str:
@@ -229,7 +252,8 @@ class MainTable:
         return difference if p is None else f"{difference} (p = {p:.3f})"
 
     def speed(self, row: Row) -> List[str]:
-        """Milliseconds a sentence alone, sentences a second in batches of 32, and both as ratios."""
+        """Milliseconds a sentence alone, sentences a second in batches of 32, and both as
+        ratios."""
         if not row.speed:
             return ["", "", ""]
         name, _, system = row.speed.partition("/")
@@ -237,16 +261,23 @@ class MainTable:
         if found is None:
             return [MISSING, "", ""]
         cells = [f"{timing(found, 'ms', '1'):.2f}", f"{timing(found, 'sentences', '32'):.0f}"]
-        ratios = [found["speeds"][size].get("times", {}).get(self.figures.reference) for size in ("1", "32")]
+        ratios = [
+            found["speeds"][size].get("times", {}).get(self.figures.reference)
+            for size in ("1", "32")
+        ]
         return [*cells, "" if None in ratios else " / ".join(f"{ratio:.2f}" for ratio in ratios)]
 
     def budget(self, row: Row) -> List[str]:
         if not row.model:
             return ["", ""]
-        return [number(self.figures.epochs(row.model), 1), number(self.figures.minutes(row.model), 0)]
+        return [
+            number(self.figures.epochs(row.model), 1),
+            number(self.figures.minutes(row.model), 0),
+        ]
 
     def processors(self) -> List[str]:
-        """Where the rows were measured, and where their other seeds and their speed were if it is another machine."""
+        """Where the rows were measured, and where their other seeds and their speed were if it is
+        another machine."""
         machines: Dict[str, List[str]] = {}
         seeds: Dict[str, List[str]] = {}
         speeds: Dict[str, List[str]] = {}
@@ -261,7 +292,9 @@ class MainTable:
                 speeds.setdefault(timed, []).append(row.label)
         if not machines:
             return []
-        parts = [f"on {machine}: {' · '.join(labels)}" for machine, labels in list(machines.items())[1:]]
+        parts = [
+            f"on {machine}: {' · '.join(labels)}" for machine, labels in list(machines.items())[1:]
+        ]
         parts += [f"a seed on {machine}: {' · '.join(labels)}" for machine, labels in seeds.items()]
         parts += [f"speed on {machine}: {' · '.join(labels)}" for machine, labels in speeds.items()]
         compared = " Times of different machines do not compare." if parts else ""
@@ -272,17 +305,30 @@ class MainTable:
         return "" if outcome is None else outcome.processor
 
     def text(self) -> str:
-        header = ["System", "BLEU", "against", "chrF", "length ratio", "BLEU, mean of seeds", "ms, batch 1", "sentences/s, batch 32",
-                  f"× {self.figures.reference} (batch 1 / 32)", "epochs", "minutes", "paper"]  # fmt: skip
+        header = ["System", "BLEU", "against", "chrF", "length ratio", "BLEU, mean of seeds",
+                  "ms, batch 1", "sentences/s, batch 32",
+                  f"× {self.figures.reference} (batch 1 / 32)", "epochs", "minutes",
+                  "paper"]  # fmt: skip
         lines = [
-            [row.label, *self.quality(row), self.mean(row), *self.speed(row), *self.budget(row), row.paper]
+            [
+                row.label,
+                *self.quality(row),
+                self.mean(row),
+                *self.speed(row),
+                *self.budget(row),
+                row.paper,
+            ]
             for row in self.rows
         ]
         notes = [
-            "Epochs: passes over the training data; minutes: wall time of training, on a machine that did other work at the same time; "
-            "both with those of the models it was started from. Against, the difference from: for a student its teacher (greedy beside greedy, "
-            "beam beside beam); for a teacher's greedy search its beam; for a variant the model without the change. "
-            "p: paired bootstrap, 1,000 samples, sacreBLEU.",
+            (
+                "Epochs: passes over the training data; minutes: wall time of training, on a"
+                " machine that did other work at the same time; both with those of the models it"
+                " was started from. Against, the difference from: for a student its teacher (greedy"
+                " beside greedy, beam beside beam); for a teacher's greedy search its beam; for a"
+                " variant the model without the change. p: paired bootstrap, 1,000 samples,"
+                " sacreBLEU."
+            ),
             *self.signatures,
             *self.processors(),
         ]
@@ -307,8 +353,20 @@ def tuned_table(entries: Sequence[Entry], figures: Figures) -> str:
 
 
 def trained_table(entries: Sequence[Entry], figures: Figures) -> str:
-    """Every model: state, budget, wall time and CPU time (of starts whose driver lived to see their end), machine, commit."""
-    header = ["Model", "state", "updates", "epochs", "minutes", "CPU minutes", "starts", "processor", "commit", "identity"]
+    """Every model: state, budget, wall time and CPU time (of starts whose driver lived to see their
+    end), machine, commit."""
+    header = [
+        "Model",
+        "state",
+        "updates",
+        "epochs",
+        "minutes",
+        "CPU minutes",
+        "starts",
+        "processor",
+        "commit",
+        "identity",
+    ]
     lines, missing = [], []
     for entry in entries:
         if entry.kind != "train":
@@ -319,15 +377,20 @@ def trained_table(entries: Sequence[Entry], figures: Figures) -> str:
             continue
         updates = str(entry.fields["options"].get("max-update", ""))
         if outcome is None:
-            lines.append([entry.name, record.get("state", "missing"), updates, *[""] * 6, entry.identity])
+            lines.append(
+                [entry.name, record.get("state", "missing"), updates, *[""] * 6, entry.identity]
+            )
             continue
         threads = f", {outcome.threads} threads" if outcome.threads > 1 else ""
         lines.append([
-            entry.name, "finished", updates, number(figures.epochs(entry.name), 1), f"{outcome.seconds / 60:.0f}",
-            f"{outcome.cpu_seconds / 60:.0f}", str(outcome.starts), f"{outcome.processor}, {outcome.cores} cores{threads}", shortened(outcome.commit),
+            entry.name, "finished", updates, number(figures.epochs(entry.name), 1),
+            f"{outcome.seconds / 60:.0f}", f"{outcome.cpu_seconds / 60:.0f}", str(outcome.starts),
+            f"{outcome.processor}, {outcome.cores} cores{threads}", shortened(outcome.commit),
             entry.identity,
         ])  # fmt: skip
-    changed = "\nCommit +: the last start found files of the repository changed since that commit.\n"
+    changed = (
+        "\nCommit +: the last start found files of the repository changed since that commit.\n"
+    )
     return (
         markdown(header, lines)
         + "\n"
@@ -337,7 +400,8 @@ def trained_table(entries: Sequence[Entry], figures: Figures) -> str:
 
 
 def shortened(commit: str) -> str:
-    """Enough of a commit to find it; a plus sign, which says that files were changed since, is kept."""
+    """Enough of a commit to find it; a plus sign, which says that files were changed since, is
+    kept."""
     return commit[:10] + ("+" if commit.endswith("+") else "")
 
 
@@ -348,7 +412,8 @@ def begun(table: str, rows: Sequence[Row], figures: Figures) -> bool:
 
 
 def finished_rows(text: str) -> str:
-    """Tables without the rows that have no figure yet and the columns that nobody has; the rows are listed below their table."""
+    """Tables without the rows that have no figure yet and the columns that nobody has; the rows are
+    listed below their table."""
     lines: List[str] = []
     table: List[str] = []
     for line in [*text.split("\n"), ""]:
@@ -363,25 +428,43 @@ def finished_rows(text: str) -> str:
 
 def _finished(table: List[str]) -> List[str]:
     """The lines of one table; what is none, of two columns at least, stays as it is."""
-    cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip()[1:-1])] for line in table]
+    cells = [
+        [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip()[1:-1])] for line in table
+    ]
     if len(cells) < 2 or len(cells[0]) < 2 or any(len(row) != len(cells[0]) for row in cells):
         return table
     header, rule, *rows = cells
     without = [row for row in rows if row[1] == MISSING or f"**{MISSING}**" in row]
     rows = [row for row in rows if row not in without]
     # A claim is told apart from another paper's by its place, and says what it waits for.
-    missing = [f"{row[0].rstrip('.')} ({row[1]}): {row[-1]}" if row[1] != MISSING else row[0] for row in without]
-    kept = [column for column in range(len(header)) if any(row[column] not in ("", MISSING) for row in rows) or not rows]
-    lines = ["| " + " | ".join(row[column] for column in kept) + " |" for row in (header, rule, *rows)]
-    return lines + (["", f"{MISSING.capitalize()}:", "", *(f"- {name}" for name in missing)] if missing else [])
+    missing = [
+        f"{row[0].rstrip('.')} ({row[1]}): {row[-1]}" if row[1] != MISSING else row[0]
+        for row in without
+    ]
+    kept = [
+        column
+        for column in range(len(header))
+        if any(row[column] not in ("", MISSING) for row in rows) or not rows
+    ]
+    lines = [
+        "| " + " | ".join(row[column] for column in kept) + " |" for row in (header, rule, *rows)
+    ]
+    return lines + (
+        ["", f"{MISSING.capitalize()}:", "", *(f"- {name}" for name in missing)] if missing else []
+    )
 
 
 def report(texts: Mapping[str, str], titles: Mapping[str, str], names: Sequence[str]) -> str:
-    """What is finished of the tables ``names``, below each other under their titles: what can be published."""
-    return "\n".join(f"## {titles.get(name, name)}\n\n{finished_rows(texts[name])}" for name in names)
+    """What is finished of the tables ``names``, below each other under their titles: what can be
+    published."""
+    return "\n".join(
+        f"## {titles.get(name, name)}\n\n{finished_rows(texts[name])}" for name in names
+    )
 
 
-def make_texts(raw: Mapping[str, Any], claims: Mapping[str, Any], figures: Figures, pictures: Path) -> Dict[str, str]:
+def make_texts(
+    raw: Mapping[str, Any], claims: Mapping[str, Any], figures: Figures, pictures: Path
+) -> Dict[str, str]:
     """All tables of a study by name, ``report`` with those that can be published last.
 
     Args:
@@ -407,7 +490,9 @@ def make_texts(raw: Mapping[str, Any], claims: Mapping[str, Any], figures: Figur
     return texts
 
 
-def write_tables(raw: Mapping[str, Any], claims: Mapping[str, Any], figures: Figures, folder: Path) -> List[Path]:
+def write_tables(
+    raw: Mapping[str, Any], claims: Mapping[str, Any], figures: Figures, folder: Path
+) -> List[Path]:
     """Writes all tables of a study, see :func:`make_texts`.
 
     Returns:

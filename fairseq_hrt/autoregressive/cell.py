@@ -1,4 +1,5 @@
-"""Marian's recurrent decoder layers: a simpler simple recurrent unit (SSRU) in the place of self-attention."""
+"""Marian's recurrent decoder layers: a simpler simple recurrent unit (SSRU) in the place of
+self-attention."""
 
 from typing import Any, Callable, Dict, Optional, Tuple
 
@@ -34,7 +35,10 @@ class SSRUCell(FairseqIncrementalState, nn.Module):
         nn.init.zeros_(self.forget.bias)
 
     def forward(
-        self, x: Tensor, incremental_state: Optional[Dict[str, Any]] = None, padding: Optional[Tensor] = None
+        self,
+        x: Tensor,
+        incremental_state: Optional[Dict[str, Any]] = None,
+        padding: Optional[Tensor] = None,
     ) -> Tensor:
         """The states after each token.
 
@@ -51,14 +55,23 @@ class SSRUCell(FairseqIncrementalState, nn.Module):
         forget, candidate = torch.sigmoid(self.forget(x)), self.candidate(x)
         if padding is not None:
             forget = forget.masked_fill(padding.unsqueeze(-1), 1.0)
-        kept = None if incremental_state is None else self.get_incremental_state(incremental_state, _STATE)
-        states = recur(forget, candidate, torch.zeros_like(x[:, 0]) if kept is None else kept["cell"])
+        kept = (
+            None
+            if incremental_state is None
+            else self.get_incremental_state(incremental_state, _STATE)
+        )
+        states = recur(
+            forget, candidate, torch.zeros_like(x[:, 0]) if kept is None else kept["cell"]
+        )
         if incremental_state is not None:
             self.set_incremental_state(incremental_state, _STATE, {"cell": states[:, -1]})
         return states.transpose(0, 1)
 
-    def reorder_incremental_state(self, incremental_state: Dict[str, Any], new_order: Tensor) -> Dict[str, Any]:
-        """Continues with the given rows, LongTensor ``[B']``; fairseq's search asks for it by this name."""
+    def reorder_incremental_state(
+        self, incremental_state: Dict[str, Any], new_order: Tensor
+    ) -> Dict[str, Any]:
+        """Continues with the given rows, LongTensor ``[B']``; fairseq's search asks for it by this
+        name."""
         kept = self.get_incremental_state(incremental_state, _STATE)
         if kept is not None:
             kept = {"cell": kept["cell"].index_select(0, new_order)}
@@ -67,7 +80,8 @@ class SSRUCell(FairseqIncrementalState, nn.Module):
 
 
 class RecurrentDecoderLayer(TransformerDecoderLayerBase):
-    """fairseq's decoder layer with an SSRU in the place of self-attention: x + relu(c), normalised as the layer's options say."""
+    """fairseq's decoder layer with an SSRU in the place of self-attention: x + relu(c), normalised
+    as the layer's options say."""
 
     def __init__(self, cfg: MarianModelConfig, no_encoder_attn: bool = False) -> None:
         super().__init__(cfg, no_encoder_attn)
@@ -115,7 +129,9 @@ class RecurrentDecoderLayer(TransformerDecoderLayerBase):
                 key_padding_mask=encoder_padding_mask,
                 incremental_state=incremental_state,
                 static_kv=True,
-                need_weights=need_attn or need_head_weights or (not self.training and self.need_attn),
+                need_weights=need_attn
+                or need_head_weights
+                or (not self.training and self.need_attn),
                 need_head_weights=need_head_weights,
             )
             x = self.residual_connection(self.dropout_module(x), residual)

@@ -1,4 +1,5 @@
-"""Criterion ``autoregressive_loss``: fairseq's ``label_smoothed_cross_entropy`` at the cost of one pass over the logits."""
+"""Criterion ``autoregressive_loss``: fairseq's ``label_smoothed_cross_entropy`` at the cost of one
+pass over the logits."""
 
 from typing import Any, Dict, Sequence, Tuple
 
@@ -16,9 +17,11 @@ from ..training import check_label_smoothing, smoothed_cross_entropy
 
 @register_criterion("autoregressive_loss", dataclass=LabelSmoothedCrossEntropyCriterionConfig)
 class AutoregressiveLoss(LabelSmoothedCrossEntropyCriterion):
-    """The loss, the options and the log of ``label_smoothed_cross_entropy`` for fairseq's Transformers, computed faster.
+    """The loss, the options and the log of ``label_smoothed_cross_entropy`` for fairseq's
+    Transformers, computed faster.
 
-    Models are saved as with fairseq's criterion: whoever translates with them needs nothing of this package.
+    Models are saved as with fairseq's criterion: whoever translates with them needs nothing of this
+    package.
     """
 
     def __init__(
@@ -30,12 +33,23 @@ class AutoregressiveLoss(LabelSmoothedCrossEntropyCriterion):
         report_accuracy: bool = False,
     ) -> None:
         # fairseq reads the options' names here.
-        super().__init__(task, sentence_avg, check_label_smoothing(label_smoothing), ignore_prefix_size, report_accuracy)
+        super().__init__(
+            task,
+            sentence_avg,
+            check_label_smoothing(label_smoothing),
+            ignore_prefix_size,
+            report_accuracy,
+        )
 
     def compute_loss(
-        self, model: FairseqModule, net_output: Sequence[Any], sample: Dict[str, Any], reduce: bool = True
+        self,
+        model: FairseqModule,
+        net_output: Sequence[Any],
+        sample: Dict[str, Any],
+        reduce: bool = True,
     ) -> Tuple[Tensor, Tensor]:
-        """(loss, negative log-likelihood), summed over the words, or of each ``[N, 1]``; 0 for padding.
+        """(loss, negative log-likelihood), summed over the words, or of each ``[N, 1]``; 0 for
+        padding.
 
         Args:
             net_output: the model's, logits ``[B, T, V]`` first.
@@ -45,7 +59,10 @@ class AutoregressiveLoss(LabelSmoothedCrossEntropyCriterion):
         logits = net_output[0][:, self.ignore_prefix_size :].flatten(0, 1)
         target = model.get_targets(sample, net_output)[:, self.ignore_prefix_size :].flatten()
         counts = target.ne(self.padding_idx)
-        loss, nll = (values.masked_fill(~counts, 0.0) for values in smoothed_cross_entropy(logits, target, self.eps))
+        loss, nll = (
+            values.masked_fill(~counts, 0.0)
+            for values in smoothed_cross_entropy(logits, target, self.eps)
+        )
         if reduce:
             return loss.sum(), nll.sum()
         return loss.unsqueeze(1), nll.unsqueeze(1)

@@ -18,7 +18,9 @@ class ZeroStartEmbedding(nn.Embedding):
     """
 
     def __init__(self, embedding: nn.Embedding, zero: int) -> None:
-        super().__init__(embedding.num_embeddings, embedding.embedding_dim, embedding.padding_idx, device="meta")
+        super().__init__(
+            embedding.num_embeddings, embedding.embedding_dim, embedding.padding_idx, device="meta"
+        )
         self.weight, self.zero = embedding.weight, zero
 
     def forward(self, input: Tensor) -> Tensor:
@@ -31,25 +33,38 @@ class MarianDecoder(TransformerDecoderBase):
     """Transformer decoder as Marian has it.
 
     Attributes:
-        cell: ``"attention"``, or ``"ssru"`` where the layers have a ``cell`` instead of ``self_attn``.
+        cell: ``"attention"``, or ``"ssru"`` where the layers have a ``cell`` instead of
+            ``self_attn``.
         zero_start: ``</s>``, which is only ever the first input, counts as a vector of zeros there.
     """
 
     family = "autoregressive"
 
-    def __init__(self, cfg: MarianModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding) -> None:
-        if cfg.adaptive_softmax_cutoff is not None or cfg.cross_self_attention or cfg.quant_noise.pq > 0:
+    def __init__(
+        self, cfg: MarianModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding
+    ) -> None:
+        if (
+            cfg.adaptive_softmax_cutoff is not None
+            or cfg.cross_self_attention
+            or cfg.quant_noise.pq > 0
+        ):
             raise ValueError(
-                "marian_transformer has neither --adaptive-softmax-cutoff nor --cross-self-attention nor "
-                "--quant-noise-pq; leave them out"
+                "marian_transformer has neither --adaptive-softmax-cutoff nor"
+                " --cross-self-attention nor --quant-noise-pq; leave them out"
             )
         self.cell, self.zero_start = str(cfg.marian_cell), str(cfg.marian_zero_start) == "yes"
-        embedding = ZeroStartEmbedding(embed_tokens, dictionary.eos()) if self.zero_start else embed_tokens
+        embedding = (
+            ZeroStartEmbedding(embed_tokens, dictionary.eos()) if self.zero_start else embed_tokens
+        )
         super().__init__(cfg, dictionary, embedding)
 
-    def build_decoder_layer(self, cfg: MarianModelConfig, no_encoder_attn: bool = False) -> nn.Module:
+    def build_decoder_layer(
+        self, cfg: MarianModelConfig, no_encoder_attn: bool = False
+    ) -> nn.Module:
         if self.cell == "attention":
             return super().build_decoder_layer(cfg, no_encoder_attn)
         if cfg.checkpoint_activations or cfg.offload_activations:
-            raise ValueError("--marian-cell ssru has neither --checkpoint-activations nor --offload-activations")
+            raise ValueError(
+                "--marian-cell ssru has neither --checkpoint-activations nor --offload-activations"
+            )
         return RecurrentDecoderLayer(cfg, no_encoder_attn)

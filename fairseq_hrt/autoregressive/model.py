@@ -21,7 +21,8 @@ register_presets(
         **COMMON_PRESETS,
         # Students as Firefox and translateLocally ship them (Marian's tiny11).
         "student": dict(
-            embed=256, ffn=1536, heads=8, layers=(6, 2), dropout=0.1, marian_cell="ssru", activation_fn="relu"
+            embed=256, ffn=1536, heads=8, layers=(6, 2), dropout=0.1, marian_cell="ssru",
+            activation_fn="relu"
         ),
     },
 )  # fmt: skip

@@ -1,4 +1,5 @@
-"""Task ``translation_autoregressive``: fairseq's ``translation`` with the engine's greedy and beam search."""
+"""Task ``translation_autoregressive``: fairseq's ``translation`` with the engine's greedy and beam
+search."""
 
 from dataclasses import dataclass
 from typing import Sequence
@@ -16,7 +17,8 @@ from ..task_options import with_decoding_options
 @with_decoding_options()
 @dataclass
 class AutoregressiveTranslationConfig(TranslationConfig):
-    """fairseq's translation options, which engine decodes, and which model chooses from the beam."""
+    """fairseq's translation options, which engine decodes, and which model chooses from the
+    beam."""
 
 
 @register_task("translation_autoregressive", dataclass=AutoregressiveTranslationConfig)

@@ -18,32 +18,47 @@ class BidirectionalModelConfig(ConventionsConfig):
     bidirectional_directions: int = field(
         default=2,
         metadata={
-            "help": "h, directions of writing: 1 from left to right, 2 from both ends, 4 or more (even) from both ends "
-            "of several segments"
+            "help": (
+                "h, directions of writing: 1 from left to right, 2 from both ends, 4 or more (even)"
+                " from both ends of several segments"
+            )
         },
     )
     bidirectional_tokens_per_step: int = field(
         default=1,
-        metadata={"help": "c, words that each direction writes in one decoder step; above 1: semi-autoregressive"},
+        metadata={
+            "help": (
+                "c, words that each direction writes in one decoder step; above 1:"
+                " semi-autoregressive"
+            )
+        },
     )
     bidirectional_block: Optional[int] = field(
         default=None,
         metadata={
-            "help": "z, words of one decoder step where it is not directions times tokens per step: 1 with two "
-            "directions is an autoregressive model in interleaved order, the baseline of the mutual information"
+            "help": (
+                "z, words of one decoder step where it is not directions times tokens per step: 1"
+                " with two directions is an autoregressive model in interleaved order, the baseline"
+                " of the mutual information"
+            )
         },
     )
     bidirectional_distinct_starts: bool = field(
         default=False,
         metadata={
-            "help": "begin directions from right to left (with --bidirectional-middle-to-side: to the right end) with <s> and "
-            "the others with </s>, instead of all with </s>: what is fine-tuned from a left-to-right model tells its ends "
-            "apart from the first update on, otherwise it may take a thousand"
+            "help": (
+                "begin directions from right to left (with --bidirectional-middle-to-side: to the"
+                " right end) with <s> and the others with </s>, instead of all with </s>: what is"
+                " fine-tuned from a left-to-right model tells its ends apart from the first update"
+                " on, otherwise it may take a thousand"
+            )
         },
     )
     bidirectional_vanilla_mask: bool = field(
         default=False,
-        metadata={"help": "ablation: words of one step do not attend each other's inputs to their right"},
+        metadata={
+            "help": "ablation: words of one step do not attend each other's inputs to their right"
+        },
     )
     bidirectional_vanilla_positions: bool = field(
         default=False,
@@ -51,7 +66,9 @@ class BidirectionalModelConfig(ConventionsConfig):
     )
     bidirectional_middle_to_side: bool = field(
         default=False,
-        metadata={"help": "ablation, two directions: write from the middle of the sentence to its ends"},
+        metadata={
+            "help": "ablation, two directions: write from the middle of the sentence to its ends"
+        },
     )
     bidirectional_independent_directions: bool = field(
         default=False,
@@ -66,13 +83,18 @@ class BidirectionalTaskConfig(DistillationConfig, TranslationConfig):
 
     bidirectional_train_dead_slots: bool = field(
         default=False,
-        metadata={"help": "teach the slots behind </s> in the last step of a sentence to say </s> as well"},
+        metadata={
+            "help": "teach the slots behind </s> in the last step of a sentence to say </s> as well"
+        },
     )
     bidirectional_truncate_target: bool = field(
         default=False,
         metadata={
-            "help": "cut targets (references of every subset) that are longer than --max-target-positions at their end, before "
-            "the words are put in order; without it fairseq leaves such pairs out"
+            "help": (
+                "cut targets (references of every subset) that are longer than"
+                " --max-target-positions at their end, before the words are put in order; without"
+                " it fairseq leaves such pairs out"
+            )
         },
     )
     seed: int = II("common.seed")
@@ -82,4 +104,6 @@ class BidirectionalTaskConfig(DistillationConfig, TranslationConfig):
 class BidirectionalLossConfig(FairseqDataclass):
     """The training loss."""
 
-    label_smoothing: float = field(default=0.1, metadata={"help": "epsilon of label smoothing, 0 for none"})
+    label_smoothing: float = field(
+        default=0.1, metadata={"help": "epsilon of label smoothing, 0 for none"}
+    )

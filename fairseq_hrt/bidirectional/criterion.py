@@ -12,27 +12,35 @@ from .config import BidirectionalLossConfig
 
 @register_criterion("bidirectional_loss", dataclass=BidirectionalLossConfig)
 class BidirectionalLoss(FairseqCriterion):
-    """Label-smoothed cross-entropy summed over words and ``</s>``; dead slots count only if they are trained.
+    """Label-smoothed cross-entropy summed over words and ``</s>``; dead slots count only if they
+    are trained.
 
-    ``ppl`` is 2 to the power of ``nll_loss``, the mean of -log2 P(word | words of earlier steps, source) without
-    smoothing. Words of one step do not condition each other: it is comparable between models of the same z, and its
-    distance to z = 1 is the mutual information that the parallel step ignores.
+    ``ppl`` is 2 to the power of ``nll_loss``, the mean of -log2 P(word | words of earlier steps,
+    source) without smoothing. Words of one step do not condition each other: it is comparable
+    between models of the same z, and its distance to z = 1 is the mutual information that the
+    parallel step ignores.
     """
 
     def __init__(self, task: FairseqTask, label_smoothing: float) -> None:
         super().__init__(task)
         self.label_smoothing = check_label_smoothing(label_smoothing)
 
-    def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict]:
+    def forward(
+        self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True
+    ) -> Tuple[Tensor, int, Dict]:
         """Loss of a batch that the task has given its ``slots``.
 
         Returns:
             (loss summed over slots, number of slots, logging output).
         """
         if "slots" not in sample:
-            raise ValueError("bidirectional_loss needs the training samples of --task translation_bidirectional")
+            raise ValueError(
+                "bidirectional_loss needs the training samples of --task translation_bidirectional"
+            )
         slots, source = sample["slots"], sample["net_input"]
-        logits = model(src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], slots=slots)
+        logits = model(
+            src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], slots=slots
+        )
         target = slots.target[slots.target.ne(self.padding_idx)]
         losses, nll = smoothed_cross_entropy(logits, target, self.label_smoothing)
         loss = losses.sum()

@@ -19,17 +19,24 @@ class BidirectionalDecoder(TransformerDecoderBase):
 
     Attributes:
         directions, tokens_per_step, block: h, c and z.
-        causal: the words of one step do not see each other's inputs to the right (an ablation, or z = 1).
+        causal: the words of one step do not see each other's inputs to the right (an ablation, or z
+            = 1).
         independent, middle_to_side: see :class:`BidirectionalModelConfig`.
-        opposite_start: id of the start symbol of directions from right to left; None: that of the others.
+        opposite_start: id of the start symbol of directions from right to left; None: that of the
+            others.
     """
 
     family = "bidirectional"
 
-    def __init__(self, cfg: BidirectionalModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding) -> None:
+    def __init__(
+        self, cfg: BidirectionalModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding
+    ) -> None:
         check_directions(cfg.bidirectional_directions)
         if cfg.bidirectional_tokens_per_step < 1:
-            raise ValueError(f"--bidirectional-tokens-per-step {cfg.bidirectional_tokens_per_step} must be at least 1")
+            raise ValueError(
+                f"--bidirectional-tokens-per-step {cfg.bidirectional_tokens_per_step} must be at"
+                " least 1"
+            )
         _check_combination(cfg)
         super().__init__(cfg, dictionary, embed_tokens)
         self.directions: int = cfg.bidirectional_directions
@@ -38,7 +45,9 @@ class BidirectionalDecoder(TransformerDecoderBase):
         self.causal: bool = cfg.bidirectional_vanilla_mask or self.block == 1
         self.independent: bool = cfg.bidirectional_independent_directions
         self.middle_to_side: bool = cfg.bidirectional_middle_to_side
-        self.opposite_start: Optional[int] = dictionary.bos() if cfg.bidirectional_distinct_starts else None
+        self.opposite_start: Optional[int] = (
+            dictionary.bos() if cfg.bidirectional_distinct_starts else None
+        )
         self.embed_positions: Optional[nn.Module]
         if self.embed_positions is not None and not cfg.decoder.learned_pos:
             self.embed_positions = SlotPositions(
@@ -52,48 +61,58 @@ class BidirectionalDecoder(TransformerDecoderBase):
             )
         if self.max_positions() < 1:
             raise ValueError(
-                f"--max-target-positions {self.max_target_positions} are fewer than the {self.block} words of a step: "
-                "learned positions need as many at least"
+                f"--max-target-positions {self.max_target_positions} are fewer than the"
+                f" {self.block} words of a step: learned positions need as many at least"
             )
         self._mask = torch.empty(0)
 
     @property
     def only_task(self) -> Optional[str]:
-        """The task that alone can decode this model; None where it writes word by word from left to right."""
+        """The task that alone can decode this model; None where it writes word by word from left to
+        right."""
         return None if self.block == self.directions == 1 else "translation_bidirectional"
 
     def max_positions(self) -> int:
-        """Most target tokens, ``</s>`` included: those of whole steps, as learned positions end with the last one."""
+        """Most target tokens, ``</s>`` included: those of whole steps, as learned positions end
+        with the last one."""
         longest: int = super().max_positions()
         learned = isinstance(self.embed_positions, LearnedPositionalEmbedding)
         return longest - longest % self.block if learned else longest
 
     def buffered_future_mask(self, tensor: Tensor) -> Tensor:
-        """Additive mask ``[W, W]`` for inputs ``[W, B, D]``; fairseq's decoder asks for it by this name."""
+        """Additive mask ``[W, W]`` for inputs ``[W, B, D]``; fairseq's decoder asks for it by this
+        name."""
         width = tensor.size(0)
         if self._mask.size(0) < width or self._mask.device != tensor.device:
             shown = slot_mask(width, 1, 1 if self.causal else self.block)
             if self.independent:
                 shown &= slot_mask(width, self.directions, width, independent=True)
-            self._mask = torch.zeros(width, width).masked_fill_(~shown, float("-inf")).to(tensor.device)
+            self._mask = (
+                torch.zeros(width, width).masked_fill_(~shown, float("-inf")).to(tensor.device)
+            )
         return self._mask[:width, :width].to(tensor)
 
     def visible_keys(self, first: int, device: Optional[torch.device] = None) -> Optional[Tensor]:
-        """Which slots the block from slot ``first`` on may see: BoolTensor ``[z, first + z]``; None: all of them."""
+        """Which slots the block from slot ``first`` on may see: BoolTensor ``[z, first + z]``;
+        None: all of them."""
         if not self.independent:
             return None
         slots = torch.arange(first + self.block, device=device)
         return slots[first:].unsqueeze(1) % self.directions == slots % self.directions
 
     def slot_vectors(self, count: int) -> Tensor:
-        """Position vectors ``[count, D]`` for a decoder that begins every slot with ``</s>``, as the native runtime does.
+        """Position vectors ``[count, D]`` for a decoder that begins every slot with ``</s>``, as
+        the native runtime does.
 
-        The first slots read their start symbol and nothing else, so that its difference from ``</s>`` can be part of their positions.
+        The first slots read their start symbol and nothing else, so that its difference from
+        ``</s>`` can be part of their positions.
         """
         assert isinstance(self.embed_positions, SlotPositions)
         vectors, words = self.embed_positions.slot_table(count).clone(), self.embed_tokens.weight
         eos = self.dictionary.eos()
-        starts = start_symbols(self.block, self.directions, start=eos, opposite=self.opposite_start)[:count]
+        starts = start_symbols(
+            self.block, self.directions, start=eos, opposite=self.opposite_start
+        )[:count]
         vectors[: len(starts)] += self.embed_scale * (words[starts] - words[eos])
         return vectors
 
@@ -111,32 +130,42 @@ class BidirectionalDecoder(TransformerDecoderBase):
         """
         if incremental_state is not None and self.only_task is not None:
             raise ValueError(
-                "fairseq's own search cannot decode a bidirectional_transformer; use --task translation_bidirectional"
+                "fairseq's own search cannot decode a bidirectional_transformer; use --task"
+                " translation_bidirectional"
             )
-        # One word a step from left to right: the whole prefix is computed again, which is right for fairseq's own tools.
-        return super().forward(prev_output_tokens, encoder_out=encoder_out, incremental_state=None, **options)
+        # One word a step from left to right: the whole prefix is computed again, which is right for
+        # fairseq's own tools.
+        return super().forward(
+            prev_output_tokens, encoder_out=encoder_out, incremental_state=None, **options
+        )
 
-    def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str) -> Dict[str, Tensor]:
-        """Adds the direction vectors that an autoregressive checkpoint lacks, and self-attention where it has recurrent cells, so that
-        it can be fine-tuned.
+    def upgrade_state_dict_named(
+        self, state_dict: Dict[str, Tensor], name: str
+    ) -> Dict[str, Tensor]:
+        """Adds the direction vectors that an autoregressive checkpoint lacks, and self-attention
+        where it has recurrent cells, so that it can be fine-tuned.
 
         Raises:
             ValueError: the checkpoint's positions or directions are not those of this model.
         """
         start_self_attention(state_dict, self, name)
         super().upgrade_state_dict_named(state_dict, name)
-        if isinstance(self.embed_positions, SlotPositions) and f"{name}.embed_positions.weight" in state_dict:
+        if (
+            isinstance(self.embed_positions, SlotPositions)
+            and f"{name}.embed_positions.weight" in state_dict
+        ):
             raise ValueError(
-                "the checkpoint has learned decoder positions, this model counts with sinusoids: fine-tune it with "
-                "--bidirectional-directions 1 --decoder-learned-pos, or start from a checkpoint without learned positions"
+                "the checkpoint has learned decoder positions, this model counts with sinusoids:"
+                " fine-tune it with --bidirectional-directions 1 --decoder-learned-pos, or start"
+                " from a checkpoint without learned positions"
             )
         key = f"{name}.embed_positions.directions"
         wanted = getattr(self.embed_positions, "directions", None)
         known = state_dict.get(key)
         if known is not None and (wanted is None or known.shape != wanted.shape):
             raise ValueError(
-                f"the checkpoint has vectors for {known.size(0)} directions, this model is built with "
-                f"--bidirectional-directions {self.directions}: they must agree"
+                f"the checkpoint has vectors for {known.size(0)} directions, this model is built"
+                f" with --bidirectional-directions {self.directions}: they must agree"
             )
         if known is None and wanted is not None:
             state_dict[key] = wanted.detach().clone()
@@ -148,14 +177,18 @@ def _check_combination(cfg: BidirectionalModelConfig) -> None:
     directions = cfg.bidirectional_directions
     if cfg.decoder.learned_pos and directions > 1:
         raise ValueError(
-            f"--decoder-learned-pos with --bidirectional-directions {directions}: positions counted from both ends "
-            "are sinusoids; remove --decoder-learned-pos (a checkpoint with learned positions can only be fine-tuned "
-            "with --bidirectional-directions 1)"
+            f"--decoder-learned-pos with --bidirectional-directions {directions}: positions counted"
+            " from both ends are sinusoids; remove --decoder-learned-pos (a checkpoint with"
+            " learned positions can only be fine-tuned with --bidirectional-directions 1)"
         )
-    if cfg.adaptive_softmax_cutoff is not None or cfg.cross_self_attention or cfg.quant_noise.pq > 0:
+    if (
+        cfg.adaptive_softmax_cutoff is not None
+        or cfg.cross_self_attention
+        or cfg.quant_noise.pq > 0
+    ):
         raise ValueError(
-            "bidirectional_transformer knows neither --adaptive-softmax-cutoff nor --cross-self-attention nor "
-            "--quant-noise-pq; remove them"
+            "bidirectional_transformer knows neither --adaptive-softmax-cutoff nor"
+            " --cross-self-attention nor --quant-noise-pq; remove them"
         )
     for name, fits in (
         ("middle_to_side", directions == 2),
@@ -169,10 +202,11 @@ def _check_combination(cfg: BidirectionalModelConfig) -> None:
     block = cfg.bidirectional_block
     if block == 1 and cfg.bidirectional_distinct_starts:
         raise ValueError(
-            "--bidirectional-distinct-starts with --bidirectional-block 1: one word a step has one start symbol"
+            "--bidirectional-distinct-starts with --bidirectional-block 1: one word a step has one"
+            " start symbol"
         )
     if block is not None and block != 1 and block != directions * cfg.bidirectional_tokens_per_step:
         raise ValueError(
-            f"--bidirectional-block {block}: give 1, or leave it out for directions times tokens per step "
-            f"({directions * cfg.bidirectional_tokens_per_step})"
+            f"--bidirectional-block {block}: give 1, or leave it out for directions times tokens"
+            f" per step ({directions * cfg.bidirectional_tokens_per_step})"
         )

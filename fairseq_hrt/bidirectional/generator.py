@@ -27,13 +27,15 @@ ORDER = {
 
 
 def require_one_order(models: Sequence[FairseqEncoderDecoderModel]) -> None:
-    """Raises ValueError for an ensemble whose models write in different orders or begin differently, naming the option."""
+    """Raises ValueError for an ensemble whose models write in different orders or begin
+    differently, naming the option."""
     for name, option in ORDER.items():
         values = [getattr(model.decoder, name) for model in models]
         for number, value in enumerate(values):
             if value != values[0]:
                 raise ValueError(
-                    f"the models of an ensemble must agree in {option}: model {number + 1} does not agree with the first one"
+                    f"the models of an ensemble must agree in {option}: model {number + 1} does not"
+                    " agree with the first one"
                 )
 
 
@@ -43,22 +45,25 @@ class BidirectionalGenerator(AutoregressiveGenerator):
     Args:
         models: the ensemble; all write in the same order and as many words a step.
         dictionary: the target dictionary.
-        options: what the user asked for. ``beam`` 1 takes the most probable word of each slot; scoring and length penalty: see
-            :mod:`.search` and :class:`.search.BlockPlan`.
+        options: what the user asked for. ``beam`` 1 takes the most probable word of each slot;
+            scoring and length penalty: see :mod:`.search` and :class:`.search.BlockPlan`.
     """
 
     family = "bidirectional"
 
     def __init__(
-        self, models: Sequence[FairseqEncoderDecoderModel], dictionary: Dictionary, options: DecodingOptions
+        self,
+        models: Sequence[FairseqEncoderDecoderModel],
+        dictionary: Dictionary,
+        options: DecodingOptions,
     ) -> None:
         super().__init__(models, dictionary, options)
         self.decoder = models[0].decoder
         require_one_order(models)
         if self.forced and self.decoder.directions > 1:
             raise ValueError(
-                f"--forced-start {options.forced_start}: a given beginning is known in one direction only; it needs "
-                "--bidirectional-directions 1"
+                f"--forced-start {options.forced_start}: a given beginning is known in one"
+                " direction only; it needs --bidirectional-directions 1"
             )
         single = self.decoder.directions == 1 and self.decoder.block == 1
         self.scoring = options.bidirectional_scoring
@@ -66,15 +71,22 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         self.plain = single and self.scoring == "canonical" and self.length_penalty == "power"
         if options.no_repeat_ngram_size and not self.plain:
             raise ValueError(
-                "--no-repeat-ngram-size: words of one step are chosen together and their neighbours come later; "
-                "--bidirectional-deduplicate removes repetitions afterwards"
+                "--no-repeat-ngram-size: words of one step are chosen together and their neighbours"
+                " come later; --bidirectional-deduplicate removes repetitions afterwards"
                 if not single
-                else "--no-repeat-ngram-size with --bidirectional-scoring paper or algorithm1, or with "
-                "--bidirectional-length-penalty gnmt: remove it, or give canonical and power"
+                else (
+                    "--no-repeat-ngram-size with --bidirectional-scoring paper or algorithm1, or"
+                    " with --bidirectional-length-penalty gnmt: remove it, or give canonical and"
+                    " power"
+                )
             )
 
     def decode_memories(
-        self, memories: List[Memory], *, prefix: Optional[Tensor] = None, start: Optional[int] = None
+        self,
+        memories: List[Memory],
+        *,
+        prefix: Optional[Tensor] = None,
+        start: Optional[int] = None,
     ) -> List[List[Hypothesis]]:
         """Decodes sentences that are encoded already."""
         if self.plain:
@@ -84,20 +96,33 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         return [[self._tidy(hypothesis) for hypothesis in best] for best in found]
 
     def decode_blocks(
-        self, memories: List[Memory], *, prefix: Optional[Tensor] = None, start: Optional[int] = None
+        self,
+        memories: List[Memory],
+        *,
+        prefix: Optional[Tensor] = None,
+        start: Optional[int] = None,
     ) -> List[List[Hypothesis]]:
         """Block search, with words returned to their natural order."""
         decoder, options = self.decoder, self.options
         if prefix is not None and decoder.directions > 1:
             raise ValueError(
-                "--prefix-size: a given beginning is known in one direction only; it needs --bidirectional-directions 1"
+                "--prefix-size: a given beginning is known in one direction only; it needs"
+                " --bidirectional-directions 1"
             )
         limits = self.length_limits(memories)
         rules = Constraints(
-            self.dictionary, min_length=options.min_len, max_lengths=limits, unkpen=options.unkpen, prefix=prefix
+            self.dictionary,
+            min_length=options.min_len,
+            max_lengths=limits,
+            unkpen=options.unkpen,
+            prefix=prefix,
         )
         slots = rules.longest_limit + decoder.block
-        positions = slot_positions(slots, decoder.directions) if decoder.directions < 3 else torch.arange(slots)
+        positions = (
+            slot_positions(slots, decoder.directions)
+            if decoder.directions < 3
+            else torch.arange(slots)
+        )
         symbols = start_symbols(
             decoder.block,
             decoder.directions,
@@ -138,11 +163,14 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         return hypothesis
 
     def _history(self, hypothesis: Hypothesis, slots: Sequence[int]) -> List[List[int]]:
-        """The translation after each step in its final order; ``<unk>`` stands for a word that is not there yet."""
+        """The translation after each step in its final order; ``<unk>`` stands for a word that is
+        not there yet."""
         unk = self.dictionary.unk()
         return [
             [hypothesis.tokens[slot] if slot < end else unk for slot in slots]
-            for end in range(self.decoder.block, len(slots) + self.decoder.block, self.decoder.block)
+            for end in range(
+                self.decoder.block, len(slots) + self.decoder.block, self.decoder.block
+            )
         ]
 
     def _tidy(self, hypothesis: Hypothesis) -> Hypothesis:
@@ -164,7 +192,8 @@ def _slots_in_natural_order(words: int, directions: int, middle_to_side: bool) -
 
 
 class SlotScorer:
-    """Log-probabilities of given translations (``--score-reference``), as the search would score them.
+    """Log-probabilities of given translations (``--score-reference``), as the search would score
+    them.
 
     Args:
         dictionary: the target dictionary.
@@ -177,8 +206,11 @@ class SlotScorer:
         self.eos = dictionary.eos()
 
     @torch.no_grad()
-    def generate(self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict, **ignored: Any) -> List[List[Dict]]:
-        """One hypothesis a sentence, its reference, with the mean log-probability of its tokens as score."""
+    def generate(
+        self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict, **ignored: Any
+    ) -> List[List[Dict]]:
+        """One hypothesis a sentence, its reference, with the mean log-probability of its tokens as
+        score."""
         pad, source = self.dictionary.pad(), sample["net_input"]
         targets = sample["target"]
         slots = self.slots(targets)
@@ -186,7 +218,9 @@ class SlotScorer:
         parts = []
         for model in models:
             model.eval()
-            logits = model(src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], slots=slots)
+            logits = model(
+                src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], slots=slots
+            )
             parts.append(log_softmax(logits).gather(1, slots.target[words].unsqueeze(1)).squeeze(1))
         # Everything below is bookkeeping, sentence by sentence.
         chosen, targets = log_mean(parts).cpu(), targets.cpu()
@@ -194,7 +228,10 @@ class SlotScorer:
         for target, scores in zip(targets, chosen.split(targets.ne(pad).sum(1).tolist())):
             count = scores.numel() - 1
             index = natural_index(
-                torch.arange(count + 1), torch.tensor(count), decoder.directions, middle_to_side=decoder.middle_to_side
+                torch.arange(count + 1),
+                torch.tensor(count),
+                decoder.directions,
+                middle_to_side=decoder.middle_to_side,
             )
             natural = torch.empty_like(scores)
             natural[index] = scores

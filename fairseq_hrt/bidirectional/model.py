@@ -33,8 +33,8 @@ class BidirectionalTransformerModel(ConfiguredTransformer):
             slots: the training batch.
 
         Returns:
-            With ``slots``: logits ``[learnt slots, V]``, row by row. Only these reach the output projection, the most
-            expensive layer.
+            With ``slots``: logits ``[learnt slots, V]``, row by row. Only these reach the output
+            projection, the most expensive layer.
         """
         if slots is None:
             return super().forward(src_tokens, src_lengths, prev_output_tokens, **options)

@@ -12,9 +12,9 @@ from .slots import slot_positions
 class SlotPositions(SinusoidalPositionalEmbedding):
     """Sinusoids of the slots' positions; in checkpoints the same as fairseq's sinusoidal module.
 
-    One direction counts as fairseq does, so that an ordinary Transformer keeps its vectors. Two directions count
-    +1, -1, +2, -2, …: the sinusoid of -p is that of p with its sines negated. More directions add a learned vector of
-    the direction to the sinusoid of the step.
+    One direction counts as fairseq does, so that an ordinary Transformer keeps its vectors. Two
+    directions count +1, -1, +2, -2, …: the sinusoid of -p is that of p with its sines negated. More
+    directions add a learned vector of the direction to the sinusoid of the step.
 
     Args:
         width: D.
@@ -26,7 +26,14 @@ class SlotPositions(SinusoidalPositionalEmbedding):
     """
 
     def __init__(
-        self, width: int, padding_idx: int, *, directions: int, size: int, vanilla: bool, first: Optional[int] = None
+        self,
+        width: int,
+        padding_idx: int,
+        *,
+        directions: int,
+        size: int,
+        vanilla: bool,
+        first: Optional[int] = None,
     ) -> None:
         super().__init__(width, padding_idx, init_size=padding_idx + 1)
         self.counted = 1 if vanilla else directions
@@ -56,7 +63,10 @@ class SlotPositions(SinusoidalPositionalEmbedding):
     ) -> Tensor:
         """Vectors ``[B, W, D]`` of whole slot sequences ``[B, W]``."""
         if incremental_state is not None or timestep is not None or positions is not None:
-            raise ValueError("slot positions are computed for whole sequences; the decoder engine has its own steps")
+            raise ValueError(
+                "slot positions are computed for whole sequences; the decoder engine has its own"
+                " steps"
+            )
         return self.slot_table(input.size(1)).unsqueeze(0).expand(input.size(0), -1, -1)
 
     def _sinusoids(self, count: int) -> Tensor:

@@ -36,9 +36,10 @@ def slot_sample(
 ) -> SlotSample:
     """Puts a batch of targets into slots.
 
-    Where z does not divide N the last block has dead slots behind ``</s>``. Decoding always has them, so every sentence
-    has its whole last block here as well: their inputs are real words (never ``</s>`` or pad), only their loss is
-    left out. What follows is padding in blocks that no real slot attends.
+    Where z does not divide N the last block has dead slots behind ``</s>``. Decoding always has
+    them, so every sentence has its whole last block here as well: their inputs are real words
+    (never ``</s>`` or pad), only their loss is left out. What follows is padding in blocks that no
+    real slot attends.
 
     Args:
         targets: LongTensor ``[B, T]``, natural order with ``</s>``, padded on the right.
@@ -53,7 +54,9 @@ def slot_sample(
     width = block * -(-targets.size(1) // block)
     slots = torch.arange(width, device=targets.device)
     filled = torch.nn.functional.pad(targets, (0, width - targets.size(1)), value=pad)
-    ordered = filled.gather(1, natural_index(slots, scored - 1, directions, middle_to_side=middle_to_side))
+    ordered = filled.gather(
+        1, natural_index(slots, scored - 1, directions, middle_to_side=middle_to_side)
+    )
     starts = start_symbols(block, directions, start=start, opposite=opposite_start).to(ordered)
     delayed = torch.cat([starts.expand(len(ordered), block), ordered[:, : width - block]], 1)
     if train_dead_slots:
@@ -70,7 +73,8 @@ class ViewConfig:
         directions, block: h and z.
         start, pad, eos: ids.
         opposite_start, middle_to_side, train_dead_slots: see :func:`slot_sample`.
-        raw_probability: share of sentences that learn their raw target where there is a distilled one.
+        raw_probability: share of sentences that learn their raw target where there is a distilled
+            one.
     """
 
     directions: int
@@ -84,14 +88,18 @@ class ViewConfig:
     raw_probability: float = 0.0
 
 
-def training_view(batch: Mapping[str, Any], *, seed: int, update: int, config: ViewConfig) -> SlotSample:
-    """What a batch teaches in an update: raw or distilled targets, drawn for each sentence, in slots.
+def training_view(
+    batch: Mapping[str, Any], *, seed: int, update: int, config: ViewConfig
+) -> SlotSample:
+    """What a batch teaches in an update: raw or distilled targets, drawn for each sentence, in
+    slots.
 
-    A function of its arguments alone, so that neither workers, nor a resumed training, nor other sentences of the batch
-    change what a sentence teaches.
+    A function of its arguments alone, so that neither workers, nor a resumed training, nor other
+    sentences of the batch change what a sentence teaches.
 
     Args:
-        batch: ``id`` ``[B]``, ``target`` ``[B, T]`` and, where there are two targets, ``distilled_target`` ``[B, T']``.
+        batch: ``id`` ``[B]``, ``target`` ``[B, T]`` and, where there are two targets,
+            ``distilled_target`` ``[B, T']``.
         seed: of the training.
         update: number of the update.
     """

@@ -1,17 +1,22 @@
-"""Search with several words a step (IBDecoder, Algorithm 1): greedy, and beam search in three scorings.
+"""Search with several words a step (IBDecoder, Algorithm 1): greedy, and beam search in three
+scorings.
 
-A block in which ``</s>`` occurs ends its hypothesis at the first one. ``canonical`` scoring stops counting there, so
-that a block is an outcome with its true probability and a sentence occupies one place in the beam. Open and finished
-beginnings are kept apart meanwhile: in one pool of N those that have ended early, and cost nothing any more, would push
-out those that the open part of the beam still needs. A sentence is done when N hypotheses have ended, as in one-word search.
+A block in which ``</s>`` occurs ends its hypothesis at the first one. ``canonical`` scoring stops
+counting there, so that a block is an outcome with its true probability and a sentence occupies one
+place in the beam. Open and finished beginnings are kept apart meanwhile: in one pool of N those
+that have ended early, and cost nothing any more, would push out those that the open part of the
+beam still needs. A sentence is done when N hypotheses have ended, as in one-word search.
 
-The others count whole blocks, with what stands behind ``</s>``. ``algorithm1`` is the printed algorithm: each hypothesis has
-its N best blocks, all of them with ``</s>`` are finished, wherever they rank, and a sentence is done with N of those. That
-ends with short translations. ``paper`` searches as the authors' released code does: of the 2 N best blocks of *all*
-hypotheses those with ``</s>`` are finished, the N best finished ones are kept by score over length penalty, and a sentence is
-done when the worst of them is better than the best open hypothesis can still become.
+The others count whole blocks, with what stands behind ``</s>``. ``algorithm1`` is the printed
+algorithm: each hypothesis has its N best blocks, all of them with ``</s>`` are finished, wherever
+    they rank, and a sentence is done with N of those. That
+ends with short translations. ``paper`` searches as the authors' released code does: of the 2 N best
+blocks of *all* hypotheses those with ``</s>`` are finished, the N best finished ones are kept by
+score over length penalty, and a sentence is done when the worst of them is better than the best
+open hypothesis can still become.
 
-Devices: the search stays on the device; each step brings one packed tensor to the host, where hypotheses are written down.
+Devices: the search stays on the device; each step brings one packed tensor to the host, where
+    hypotheses are written down.
 """
 
 from dataclasses import dataclass
@@ -45,12 +50,13 @@ class BlockPlan:
         block: z, words of one step.
         constraints: rules for single slots.
         causal: a word of a step does not see the step's inputs to its right.
-        visible: which slots the block beginning at a slot may see, ``[z, first + z]`` on a device; None: all.
+        visible: which slots the block beginning at a slot may see, ``[z, first + z]`` on a device;
+            None: all.
         beam: N; 1 takes the best word of each slot.
         nbest: how many hypotheses are wanted: ``paper`` scoring is not done before it has as many.
         scoring: see this module's text.
-        length_penalty: ``power`` divides the log-probability of a hypothesis of t tokens by t ** lenpen, ``gnmt`` by
-            ((5 + t) / 6) ** lenpen (Wu et al., 2016, Eq. 14, without coverage).
+        length_penalty: ``power`` divides the log-probability of a hypothesis of t tokens by t **
+            lenpen, ``gnmt`` by ((5 + t) / 6) ** lenpen (Wu et al., 2016, Eq. 14, without coverage).
         lenpen: the exponent; normalize: False ranks by the plain log-probability.
         temperature: of the softmax.
         slots: LongTensor, 0, 1, 2, … for all slots of the longest translation.
@@ -86,7 +92,9 @@ class BlockPlan:
         """What hypotheses of ``length`` tokens are ranked by."""
         if not self.normalize:
             return total
-        return total / (length if self.length_penalty == "power" else (5 + length) / 6) ** self.lenpen
+        return (
+            total / (length if self.length_penalty == "power" else (5 + length) / 6) ** self.lenpen
+        )
 
     def bound(self, total: float, step: int, limit: int) -> float:
         """The best score that an open hypothesis can still reach.
@@ -97,7 +105,8 @@ class BlockPlan:
             limit: most words of its translation.
         """
         longest = -(-(limit + 1) // self.block) * self.block
-        # A penalty is monotone in the length: its extremes are those of the shortest and the longest translation.
+        # A penalty is monotone in the length: its extremes are those of the shortest and the
+        # longest translation.
         return max(self.score(total, (step + 1) * self.block), self.score(total, longest))
 
     def hypothesis(self, words: List[int], log_probs: List[float], total: float) -> Hypothesis:
@@ -119,7 +128,11 @@ class BlockPlan:
 
 
 def block_search(
-    ensemble: EngineEnsemble, memories: List[Memory], plan: BlockPlan, *, hooks: Sequence[StepHook] = ()
+    ensemble: EngineEnsemble,
+    memories: List[Memory],
+    plan: BlockPlan,
+    *,
+    hooks: Sequence[StepHook] = (),
 ) -> List[List[Hypothesis]]:
     """Finished hypotheses of each sentence, best first, their words in the order of writing.
 
@@ -132,9 +145,15 @@ def block_search(
 
 
 def _predict(
-    ensemble: EngineEnsemble, states: List[DecoderState], words: Tensor, step: int, beams: int, plan: BlockPlan
+    ensemble: EngineEnsemble,
+    states: List[DecoderState],
+    words: Tensor,
+    step: int,
+    beams: int,
+    plan: BlockPlan,
 ) -> Tensor:
-    """Log-probabilities ``[R, z, V]`` of the next block after the rules; ``words`` ``[R, z]`` is the block before."""
+    """Log-probabilities ``[R, z, V]`` of the next block after the rules; ``words`` ``[R, z]`` is
+    the block before."""
     first = step * plan.block
     scores = ensemble.log_probabilities(
         states,
@@ -159,7 +178,8 @@ def _greedy(
     sentences, eos = states[0].sentences, plan.constraints.eos
     words: List[List[int]] = [[] for _ in range(sentences.numel())]
     log_probs: List[List[float]] = [[] for _ in words]
-    # Row r decodes sentence rows[r]; finished ones stay, unread, until dropping them is worth the copy.
+    # Row r decodes sentence rows[r]; finished ones stay, unread, until dropping them is worth the
+    # copy.
     rows = list(range(len(words)))
     open_rows = set(rows)
     current = plan.start.repeat(len(rows), 1)
@@ -186,7 +206,8 @@ def _greedy(
 
 
 class _Written:
-    """What the N open hypotheses of each sentence have written and the hypotheses that have ended, on the host.
+    """What the N open hypotheses of each sentence have written and the hypotheses that have ended,
+    on the host.
 
     Args:
         count: sentences of the batch.
@@ -205,7 +226,8 @@ class _Written:
         self.done: List[List[Hypothesis]] = [[] for _ in range(count)]
 
     def finish(self, ended: Candidates, log_probs: Tensor) -> None:
-        """Takes what has ended in this step, with the log-probabilities ``[B, P, z]`` of its words."""
+        """Takes what has ended in this step, with the log-probabilities ``[B, P, z]`` of its
+        words."""
         plan = self.plan
         for place, column in ended.scores.gt(float("-inf")).nonzero().tolist():
             done = self.done[self.numbers[place]]
@@ -217,7 +239,8 @@ class _Written:
             done.append(
                 plan.hypothesis(
                     self.words[place, parent].tolist() + words[:count],
-                    self.log_probs[place, parent].tolist() + log_probs[place, column, :count].tolist(),
+                    self.log_probs[place, parent].tolist()
+                    + log_probs[place, column, :count].tolist(),
                     float(ended.scores[place, column]),
                 )
             )
@@ -236,7 +259,9 @@ class _Written:
         for place, (number, total) in enumerate(zip(self.numbers, totals)):
             done = self.done[number]
             if plan.scoring == "paper":
-                bound = plan.bound(total, step, self.limits[number]) if total > float("-inf") else total
+                bound = (
+                    plan.bound(total, step, self.limits[number]) if total > float("-inf") else total
+                )
                 over = len(done) >= plan.nbest and (done[-1].score or 0.0) > bound
             else:
                 over = len(done) >= plan.beam
@@ -245,12 +270,15 @@ class _Written:
         return kept
 
     def advance(self, kept: List[int], opened: Candidates, log_probs: Tensor) -> None:
-        """Goes on with the open hypotheses of the sentences at the places ``kept``; ``log_probs`` ``[B, N, z]``."""
+        """Goes on with the open hypotheses of the sentences at the places ``kept``; ``log_probs``
+        ``[B, N, z]``."""
         self.numbers = [self.numbers[place] for place in kept]
         places = torch.tensor(kept).unsqueeze(1)
         parents = opened.parents[kept]
         self.words = torch.cat([self.words[places, parents], opened.words[kept]], 2)
-        self.log_probs = torch.cat([self.log_probs[places, parents].to(log_probs), log_probs[kept]], 2)
+        self.log_probs = torch.cat(
+            [self.log_probs[places, parents].to(log_probs), log_probs[kept]], 2
+        )
 
 
 def _beam(
@@ -272,7 +300,14 @@ def _beam(
         else:
             candidates = paper_candidates if plan.scoring == "paper" else algorithm1_candidates
             opened, ended = candidates(log_probs, totals, eos=eos)
-        _announce(hooks, plan, step + 1, states[0].sentences, opened.words.flatten(0, 1), opened.scores.flatten())
+        _announce(
+            hooks,
+            plan,
+            step + 1,
+            states[0].sentences,
+            opened.words.flatten(0, 1),
+            opened.scores.flatten(),
+        )
         (here_opened, opened_parts), (here_ended, ended_parts) = _fetch(opened, ended, log_probs)
         written.finish(here_ended, ended_parts)
         kept = written.searched(here_opened.scores[:, 0].tolist(), step + 1)
@@ -289,8 +324,11 @@ def _beam(
     return [best_first(hypotheses)[:beams] for hypotheses in written.done]
 
 
-def _fetch(opened: Candidates, ended: Candidates, log_probs: Tensor) -> List[Tuple[Candidates, Tensor]]:
-    """Both kinds of candidates on the host, each with the log-probabilities ``[B, P, z]`` of its words, in one transfer.
+def _fetch(
+    opened: Candidates, ended: Candidates, log_probs: Tensor
+) -> List[Tuple[Candidates, Tensor]]:
+    """Both kinds of candidates on the host, each with the log-probabilities ``[B, P, z]`` of its
+    words, in one transfer.
 
     Args:
         log_probs: ``[B, N, z, V]``.
@@ -304,7 +342,8 @@ def _fetch(opened: Candidates, ended: Candidates, log_probs: Tensor) -> List[Tup
     places = (both.parents.unsqueeze(2) * block + slots) * vocabulary + both.words
     parts = log_probs.flatten(1).gather(1, places.flatten(1)).view_as(places)
     numbers, ids = to_host(
-        torch.cat([both.scores.unsqueeze(2), parts], 2), torch.cat([both.parents.unsqueeze(2), both.words], 2)
+        torch.cat([both.scores.unsqueeze(2), parts], 2),
+        torch.cat([both.parents.unsqueeze(2), both.words], 2),
     )
     if bool(numbers[..., 0].isnan().any()):
         check_number(float("nan"))
@@ -316,7 +355,12 @@ def _fetch(opened: Candidates, ended: Candidates, log_probs: Tensor) -> List[Tup
 
 
 def _announce(
-    hooks: Sequence[StepHook], plan: BlockPlan, number: int, sentences: Tensor, words: Tensor, scores: Tensor
+    hooks: Sequence[StepHook],
+    plan: BlockPlan,
+    number: int,
+    sentences: Tensor,
+    words: Tensor,
+    scores: Tensor,
 ) -> None:
     first = (number - 1) * plan.block
     for hook in hooks:

@@ -1,8 +1,10 @@
-"""Order, positions and mask of the slots in which a target is generated; pure functions of a few integers.
+"""Order, positions and mask of the slots in which a target is generated; pure functions of a few
+integers.
 
-A target y_1 … y_n is generated slot by slot; slots are numbered from 0. With h directions slot t belongs to direction
-t mod h, and z slots, one block, are predicted in one step. ``</s>`` is appended after the words were put in order, in
-slot n, so N = n + 1 slots are scored. The decoder reads z start symbols and then the words, delayed by z::
+A target y_1 … y_n is generated slot by slot; slots are numbered from 0. With h directions slot t
+belongs to direction t mod h, and z slots, one block, are predicted in one step. ``</s>`` is
+appended after the words were put in order, in slot n, so N = n + 1 slots are scored. The decoder
+reads z start symbols and then the words, delayed by z::
 
     h = 2, c = 1, n = 5     slot      0    1  |  2    3  |  4     5
                             word     y_1  y_5 | y_2  y_4 | y_3  </s>
@@ -19,15 +21,20 @@ from torch import Tensor
 def check_directions(directions: int) -> None:
     """Raises ValueError for a number of directions without a defined order."""
     if directions != 1 and (directions < 2 or directions % 2):
-        raise ValueError(f"{directions} directions: give 1 (left to right), 2 (from both ends) or a larger even number")
+        raise ValueError(
+            f"{directions} directions: give 1 (left to right), 2 (from both ends) or a larger even"
+            " number"
+        )
 
 
-def natural_index(slots: Tensor, lengths: Tensor, directions: int, *, middle_to_side: bool = False) -> Tensor:
+def natural_index(
+    slots: Tensor, lengths: Tensor, directions: int, *, middle_to_side: bool = False
+) -> Tensor:
     """Which word each slot holds (IBDecoder, Eq. 6 and 9).
 
-    With h > 2 directions the sentence is cut into h / 2 contiguous segments, the longer ones first, each ordered as
-    with two directions, and their words are taken in turn: the only split in which slot t always carries direction
-    t mod h.
+    With h > 2 directions the sentence is cut into h / 2 contiguous segments, the longer ones first,
+    each ordered as with two directions, and their words are taken in turn: the only split in which
+    slot t always carries direction t mod h.
 
     Args:
         slots: LongTensor, t.
@@ -36,7 +43,8 @@ def natural_index(slots: Tensor, lengths: Tensor, directions: int, *, middle_to_
         middle_to_side: with two directions, walk from the middle to both ends instead.
 
     Returns:
-        LongTensor, the natural index (0 = first word); slots behind the last word map to themselves.
+        LongTensor, the natural index (0 = first word); slots behind the last word map to
+        themselves.
     """
     check_directions(directions)
     if directions == 1:
@@ -55,12 +63,16 @@ def natural_index(slots: Tensor, lengths: Tensor, directions: int, *, middle_to_
 
 
 def slot_order(length: int, directions: int, *, middle_to_side: bool = False) -> Tensor:
-    """Natural index of the word in each slot of a sentence: LongTensor ``[length]``; see :func:`natural_index`."""
-    return natural_index(torch.arange(length), torch.tensor(length), directions, middle_to_side=middle_to_side)
+    """Natural index of the word in each slot of a sentence: LongTensor ``[length]``; see
+    :func:`natural_index`."""
+    return natural_index(
+        torch.arange(length), torch.tensor(length), directions, middle_to_side=middle_to_side
+    )
 
 
 def natural_order(length: int, directions: int, *, middle_to_side: bool = False) -> Tensor:
-    """Slot of each word in natural order, the inverse of :func:`slot_order`: LongTensor ``[length]``."""
+    """Slot of each word in natural order, the inverse of :func:`slot_order`: LongTensor
+    ``[length]``."""
     return slot_order(length, directions, middle_to_side=middle_to_side).argsort()
 
 
@@ -72,8 +84,8 @@ def slot_positions(slots: int, directions: int) -> Tensor:
         directions: h.
 
     Returns:
-        One direction: LongTensor ``[slots]``, 0, 1, 2, … Two: +1, -1, +2, -2, …, counted from both ends. More:
-        LongTensor ``[slots, 2]`` of (step, direction).
+        One direction: LongTensor ``[slots]``, 0, 1, 2, … Two: +1, -1, +2, -2, …, counted from both
+        ends. More: LongTensor ``[slots, 2]`` of (step, direction).
     """
     check_directions(directions)
     slot = torch.arange(slots)
@@ -84,14 +96,17 @@ def slot_positions(slots: int, directions: int) -> Tensor:
     return torch.stack([slot // directions, slot % directions], -1)
 
 
-def start_symbols(slots: int, directions: int, *, start: int, opposite: Optional[int] = None) -> Tensor:
+def start_symbols(
+    slots: int, directions: int, *, start: int, opposite: Optional[int] = None
+) -> Tensor:
     """What the decoder reads in the slots of the first step: LongTensor ``[slots]``.
 
     Args:
         slots: z.
         directions: h.
         start: id of the symbol before words that are written from left to right.
-        opposite: and from right to left (from middle to side: to the right); None: the same, as in the paper.
+        opposite: and from right to left (from middle to side: to the right); None: the same, as in
+            the paper.
     """
     check_directions(directions)
     symbols = torch.full((slots,), start)
@@ -101,8 +116,11 @@ def start_symbols(slots: int, directions: int, *, start: int, opposite: Optional
     return symbols.masked_fill(backwards, opposite)
 
 
-def slot_mask(slots: int, directions: int, tokens_per_step: int, *, independent: bool = False) -> Tensor:
-    """Which slot may attend which: all of its own block and of the blocks before (IBDecoder, Eq. 4).
+def slot_mask(
+    slots: int, directions: int, tokens_per_step: int, *, independent: bool = False
+) -> Tensor:
+    """Which slot may attend which: all of its own block and of the blocks before (IBDecoder, Eq.
+    4).
 
     Args:
         slots: how many.

@@ -41,7 +41,9 @@ class BidirectionalTranslationTask(EngineTranslationTask):
     ) -> BidirectionalGenerator:
         return BidirectionalGenerator(models, self.target_dictionary, options)
 
-    def make_scorer(self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions) -> SlotScorer:
+    def make_scorer(
+        self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions
+    ) -> SlotScorer:
         require_one_order(models)
         self.decoder = models[0].decoder
         return SlotScorer(self.target_dictionary, self.slots)
@@ -65,14 +67,22 @@ class BidirectionalTranslationTask(EngineTranslationTask):
 
     def slots(self, targets: Tensor) -> SlotSample:
         """Targets ``[B, T]`` in the slots of this task's model."""
-        return training_view({"target": targets}, seed=self.cfg.seed, update=0, config=self.view_config())
+        return training_view(
+            {"target": targets}, seed=self.cfg.seed, update=0, config=self.view_config()
+        )
 
-    def add_slots(self, sample: Dict[str, Any], update: int, *, train_dead_slots: bool = False) -> Dict[str, Any]:
-        """The batch with its :class:`SlotSample`; ``target`` keeps its natural order, against which BLEU is computed."""
+    def add_slots(
+        self, sample: Dict[str, Any], update: int, *, train_dead_slots: bool = False
+    ) -> Dict[str, Any]:
+        """The batch with its :class:`SlotSample`; ``target`` keeps its natural order, against which
+        BLEU is computed."""
         if not sample:
             return sample
         config = self.view_config(train_dead_slots=train_dead_slots)
-        return {**sample, "slots": training_view(sample, seed=self.cfg.seed, update=update, config=config)}
+        return {
+            **sample,
+            "slots": training_view(sample, seed=self.cfg.seed, update=update, config=config),
+        }
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
         dead = self.cfg.bidirectional_train_dead_slots and update is not None

@@ -1,4 +1,5 @@
-"""Bundles: folders with everything that translates raw text; how they are made, described, loaded and exported, and the translator."""
+"""Bundles: folders with everything that translates raw text; how they are made, described, loaded
+and exported, and the translator."""
 
 __all__ = [
     "bundle",

@@ -41,10 +41,12 @@ class Bundle:
         card: what else is known, e.g. ``{"BLEU": 38.0, "signature": "…"}``.
         rules: file name of Moses' rules, or None.
         runtime: file name of the model for the native runtime, or None.
-        runtime_options: decoding options that the training has left in the checkpoint, which the runtime does not read.
+        runtime_options: decoding options that the training has left in the checkpoint, which the
+            runtime does not read.
         shortlist: file name of the runtime's shortlist, or None.
         examples: raw source sentences to try it with.
-        target_codes: file name of the target language's codes, or None where both sides have the same.
+        target_codes: file name of the target language's codes, or None where both sides have the
+            same.
         source_prefix, target_prefix: see :class:`TextRecipe`.
     """
 
@@ -70,7 +72,9 @@ class Bundle:
     @property
     def recipe(self) -> TextRecipe:
         """The text preparation."""
-        codes, target_codes = (None if name is None else self.folder / name for name in (self.codes, self.target_codes))
+        codes, target_codes = (
+            None if name is None else self.folder / name for name in (self.codes, self.target_codes)
+        )
         return TextRecipe(
             self.source_lang, self.target_lang, self.tokenizer, self.subwords, codes, target_codes,
             self.source_prefix, self.target_prefix,
@@ -78,10 +82,13 @@ class Bundle:
 
     def pipeline(self) -> TextPipeline:
         """Prepares its sources and restores its translations."""
-        return TextPipeline(self.recipe, None if self.rules is None else MosesRules.load(self.folder / self.rules))
+        return TextPipeline(
+            self.recipe, None if self.rules is None else MosesRules.load(self.folder / self.rules)
+        )
 
     def target_pipeline(self) -> TextPipeline:
-        """Prepares given translations, by the rules of their own language; those of Moses are the installed ones."""
+        """Prepares given translations, by the rules of their own language; those of Moses are the
+        installed ones."""
         return TextPipeline(self.recipe.reversed())
 
     @property
@@ -90,7 +97,8 @@ class Bundle:
         return [self.folder / name for name in self.models]
 
     def content_hash(self) -> str:
-        """SHA-256 of what it translates with: description, checkpoints, codes, dictionaries, and what the runtime reads."""
+        """SHA-256 of what it translates with: description, checkpoints, codes, dictionaries, and
+        what the runtime reads."""
         others = (self.codes, self.target_codes, self.rules, self.runtime, self.shortlist)
         names = ["bundle.json", *self.models, *(name for name in others if name is not None)]
         names += [f"dict.{language}.txt" for language in (self.source_lang, self.target_lang)]
@@ -100,16 +108,17 @@ class Bundle:
 def load_bundle(folder: Path, *, for_runtime: bool = False) -> Bundle:
     """Reads a bundle's description.
 
-    It may come from anywhere, so it chooses among what is known to be harmless and names only files that lie in the folder; see
-    :mod:`.description`.
+    It may come from anywhere, so it chooses among what is known to be harmless and names only files
+    that lie in the folder; see :mod:`.description`.
 
     Args:
         folder: of the bundle.
-        for_runtime: fairseq will not see what it says: task and options are left to the runtime's own checks, and fairseq is not loaded.
+        for_runtime: fairseq will not see what it says: task and options are left to the runtime's
+            own checks, and fairseq is not loaded.
 
     Raises:
-        ValueError: the folder is no bundle, or one of another format, or its description asks for more than a bundle may; the
-            message names what is wrong.
+        ValueError: the folder is no bundle, or one of another format, or its description asks for
+            more than a bundle may; the message names what is wrong.
     """
     document = read_description(folder, FORMAT, for_runtime=for_runtime)
     # As an absolute path it cannot be taken for an option, wherever it is given on.
@@ -130,7 +139,8 @@ def make_bundle(
     check: Optional[Callable[[Path], object]] = None,
     complete: Optional[Callable[[Bundle], None]] = None,
 ) -> Bundle:
-    """Copies what is needed into a new folder; it appears only when it is complete, and nothing stays of one that fails.
+    """Copies what is needed into a new folder; it appears only when it is complete, and nothing
+    stays of one that fails.
 
     Args:
         folder: to make; must not exist.
@@ -140,8 +150,10 @@ def make_bundle(
         task: to decode with; None: the one of the training.
         options: decoding options that the bundle shall have.
         card: what else is to be known.
-        complete: adds files and says so in the bundle, whose folder is then the one in which it is being made.
-        check: called with the complete folder before it gets its name; an error of its means that the bundle is not made.
+        complete: adds files and says so in the bundle, whose folder is then the one in which it is
+            being made.
+        check: called with the complete folder before it gets its name; an error of its means that
+            the bundle is not made.
 
     Raises:
         ValueError: the folder exists, a file is missing, or the preparation is unknown.
@@ -163,7 +175,9 @@ def make_bundle(
     options = checked_options(options or {}, task, "the new bundle")
     languages = _languages(config, data, checkpoints[0])
     TextRecipe(*languages, tokenizer, subwords, codes)
-    names = [f"model{'' if number == 1 else f'_{number}'}.pt" for number in range(1, len(states) + 1)]
+    names = [
+        f"model{'' if number == 1 else f'_{number}'}.pt" for number in range(1, len(states) + 1)
+    ]
     bundle = Bundle(
         folder=folder,
         task=task,
@@ -193,12 +207,15 @@ def make_bundle(
         try:
             partial.rename(folder)
         except OSError as error:
-            raise ValueError(f"{folder} cannot be made: {error.strerror}; does it exist already?") from error
+            raise ValueError(
+                f"{folder} cannot be made: {error.strerror}; does it exist already?"
+            ) from error
     return bundle
 
 
 def _languages(config: Any, data: Path, checkpoint: Path) -> Tuple[str, str]:
-    """Source and target language of a training; ValueError if neither it nor its data tells them, or they cannot be file names."""
+    """Source and target language of a training; ValueError if neither it nor its data tells them,
+    or they cannot be file names."""
     from fairseq.data.data_utils import infer_language_pair
 
     from ..loading.checkpoints import value_of
@@ -209,7 +226,9 @@ def _languages(config: Any, data: Path, checkpoint: Path) -> Tuple[str, str]:
         # Left to the names of the files in training.
         languages = infer_language_pair(str(data))
     if None in languages:
-        raise ValueError(f"{data}: its files do not tell the languages; is it a folder of fairseq-preprocess?")
+        raise ValueError(
+            f"{data}: its files do not tell the languages; is it a folder of fairseq-preprocess?"
+        )
     for language in languages:
         language_of_data(language, str(checkpoint))
     return languages
@@ -217,7 +236,8 @@ def _languages(config: Any, data: Path, checkpoint: Path) -> Tuple[str, str]:
 
 @contextmanager
 def _errors_naming(folder: Path, partial: Path) -> Iterator[None]:
-    """Lets errors name a bundle's folder instead of the one it is made in, which is gone when the message is read."""
+    """Lets errors name a bundle's folder instead of the one it is made in, which is gone when the
+    message is read."""
     try:
         yield
     except ValueError as error:
@@ -229,18 +249,26 @@ def _errors_naming(folder: Path, partial: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, name) from error
 
 
-def _fill(place: Path, bundle: Bundle, states: Sequence[Dict[str, Any]], data: Path, codes: Optional[Path]) -> None:
+def _fill(
+    place: Path, bundle: Bundle, states: Sequence[Dict[str, Any]], data: Path, codes: Optional[Path]
+) -> None:
     """Writes the files of a bundle into the empty folder ``place``, all but its description."""
     import torch
 
     for name, state in zip(bundle.models, states):
         # A third of a training checkpoint: the optimiser's moments are of no use here.
-        kept = {key: value for key, value in state.items() if key not in ("last_optimizer_state", "extra_state")}
+        kept = {
+            key: value
+            for key, value in state.items()
+            if key not in ("last_optimizer_state", "extra_state")
+        }
         try:
             torch.save({**kept, "last_optimizer_state": None, "extra_state": {}}, place / name)
         except RuntimeError as error:
             # PyTorch's writer says so when the disk is full.
-            raise OSError(f"{bundle.folder / name} cannot be written; is there room on the disk? ({error})") from error
+            raise OSError(
+                f"{bundle.folder / name} cannot be written; is there room on the disk? ({error})"
+            ) from error
     for language in (bundle.source_lang, bundle.target_lang):
         try:
             shutil.copyfile(data / f"dict.{language}.txt", place / f"dict.{language}.txt")
@@ -249,12 +277,17 @@ def _fill(place: Path, bundle: Bundle, states: Sequence[Dict[str, Any]], data: P
     if codes is not None:
         shutil.copyfile(codes, place / "codes")
     if bundle.rules is not None:
-        MosesRules.from_sacremoses(bundle.source_lang, bundle.target_lang).save(place / bundle.rules)
+        MosesRules.from_sacremoses(bundle.source_lang, bundle.target_lang).save(
+            place / bundle.rules
+        )
 
 
 def _describe(place: Path, bundle: Bundle) -> None:
     """Writes what is known of a bundle."""
-    document = {"format": FORMAT, **{key: value for key, value in asdict(bundle).items() if key != "folder"}}
+    document = {
+        "format": FORMAT,
+        **{key: value for key, value in asdict(bundle).items() if key != "folder"},
+    }
     text = json.dumps(document, indent=1, ensure_ascii=False, default=str)
     (place / "bundle.json").write_text(text + "\n", encoding="utf-8")
     (place / "README.md").write_text(_card_text(bundle), encoding="utf-8")
@@ -273,23 +306,34 @@ def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
     updates = history[-1].get("num_updates")
     card["updates"] = updates if type(updates) is int else None
     for group, names in (
-        ("optimization", ("lr", "max_update", "update_freq", "clip_norm")), ("dataset", ("max_tokens", "batch_size")),
-        ("common", ("seed", "fp16")),
+        ("optimization", ("lr", "max_update", "update_freq", "clip_norm")),
+        ("dataset", ("max_tokens", "batch_size")), ("common", ("seed", "fp16")),
     ):  # fmt: skip
         for name in names:
             value = value_of(value_of(config, group), name)
-            card[name] = list(value) if isinstance(value, (list, tuple)) or type(value).__name__ == "ListConfig" else value
+            card[name] = (
+                list(value)
+                if isinstance(value, (list, tuple)) or type(value).__name__ == "ListConfig"
+                else value
+            )
     return card
 
 
 def _card_text(bundle: Bundle) -> str:
-    rows = "\n".join(f"| {in_markdown(name)} | {in_markdown(value)} |" for name, value in bundle.card.items())
+    rows = "\n".join(
+        f"| {in_markdown(name)} | {in_markdown(value)} |" for name, value in bundle.card.items()
+    )
     options = " ".join(f"--set {name}={value}" for name, value in bundle.options.items()) or "none"
     name = shlex.quote(printable(" ".join(bundle.folder.name.split())))
-    tried = "".join(f"fairseq-hrt translate {name} --text {shlex.quote(printable(one))}\n" for one in bundle.examples)
+    tried = "".join(
+        f"fairseq-hrt translate {name} --text {shlex.quote(printable(one))}\n"
+        for one in bundle.examples
+    )
     return (
-        f"# {in_markdown(bundle.source_lang)} → {in_markdown(bundle.target_lang)}, {in_markdown(bundle.card.get('architecture', bundle.task))}\n\n"
-        f"Translates raw text, one sentence a line:\n\n```bash\nfairseq-hrt translate {name} < input.txt\n{tried}```\n\n"
-        f"Task {code_in_markdown(bundle.task)}; text: {bundle.tokenizer}, {bundle.subwords}; decoding options: {in_markdown(options)}.\n\n"
-        f"| | |\n|---|---|\n{rows}\n"
+        f"# {in_markdown(bundle.source_lang)} → {in_markdown(bundle.target_lang)},"
+        f" {in_markdown(bundle.card.get('architecture', bundle.task))}\n\nTranslates raw text, one"
+        f" sentence a line:\n\n```bash\nfairseq-hrt translate {name} <"
+        f" input.txt\n{tried}```\n\nTask {code_in_markdown(bundle.task)}; text: {bundle.tokenizer},"
+        f" {bundle.subwords}; decoding options: {in_markdown(options)}.\n\n| |"
+        f" |\n|---|---|\n{rows}\n"
     )

@@ -1,10 +1,12 @@
 """Autoregressive models for CTranslate2, a C++ runtime that decodes them without Python.
 
-What converts is what writes one word after another: fairseq's own Transformers (the teachers, and whatever parallel Jacobi decoding
-is used with), and ``hrt_transformer`` as the autoregressive model that it also is (C_d = 1) if it was trained without relative
-positions. The rest cannot: CTranslate2's decoder takes one token a step and sees only what stands to the left, while the second stage
-of HRT fills gaps seen from both sides, a bidirectional model writes words at two ends at once, and a directed acyclic Transformer has no
-steps but a graph. They are decoded by this package's own engine.
+What converts is what writes one word after another: fairseq's own Transformers (the teachers, and
+whatever parallel Jacobi decoding is used with), and ``hrt_transformer`` as the autoregressive model
+that it also is (C_d = 1) if it was trained without relative positions. The rest cannot:
+CTranslate2's decoder takes one token a step and sees only what stands to the left, while the second
+stage of HRT fills gaps seen from both sides, a bidirectional model writes words at two ends at
+once, and a directed acyclic Transformer has no steps but a graph. They are decoded by this
+package's own engine.
 """
 
 import copy
@@ -22,9 +24,11 @@ from torch import Tensor
 from ..engine import FairseqModule
 from ..files import new_folder, remove_leftovers
 
-# Largest difference of a log-probability between fairseq and the converted model, weights in float32.
+# Largest difference of a log-probability between fairseq and the converted model, weights in
+# float32.
 TOLERANCE = 1e-3
-# CTranslate2's name of the padding. It would write it, fairseq never does: suppress_sequences=[["<blank>"]] makes them equal.
+# CTranslate2's name of the padding. It would write it, fairseq never does:
+# suppress_sequences=[["<blank>"]] makes them equal.
 PADDING = "<blank>"
 
 
@@ -35,7 +39,8 @@ class Exported:
     Attributes:
         folder: where it lies.
         size: of its files, in bytes.
-        difference: the largest difference of a log-probability from fairseq's, over some random sentences.
+        difference: the largest difference of a log-probability from fairseq's, over some random
+            sentences.
     """
 
     folder: Path
@@ -53,7 +58,9 @@ def import_ctranslate2() -> Any:
         import ctranslate2
         import ctranslate2.converters
     except ImportError as error:
-        raise ValueError(f"CTranslate2 is not installed ({error}): pip install 'ctranslate2>=4.6,<5'") from error
+        raise ValueError(
+            f"CTranslate2 is not installed ({error}): pip install 'ctranslate2>=4.6,<5'"
+        ) from error
     return ctranslate2
 
 
@@ -71,41 +78,65 @@ def check_exportable(model: FairseqModule) -> None:
     Raises:
         ValueError: with the reason and, where there is one, the fix.
     """
-    name, encoder, decoder = type(model).__name__, getattr(model, "encoder", None), getattr(model, "decoder", None)
-    if not isinstance(encoder, TransformerEncoderBase) or not isinstance(decoder, TransformerDecoderBase):
-        raise ValueError(f"a {name} is no Transformer with an encoder and a decoder: only those convert")
+    name, encoder, decoder = (
+        type(model).__name__,
+        getattr(model, "encoder", None),
+        getattr(model, "decoder", None),
+    )
+    if not isinstance(encoder, TransformerEncoderBase) or not isinstance(
+        decoder, TransformerDecoderBase
+    ):
+        raise ValueError(
+            f"a {name} is no Transformer with an encoder and a decoder: only those convert"
+        )
     task = getattr(decoder, "only_task", None)
     if task is not None or isinstance(decoder, FairseqNATDecoder):
-        how = f"decode it with --task {task}" if task else "decode it with fairseq-generate --task translation_lev"
-        raise ValueError(
-            f"a {name} does not write one word after another from left to right, which is all that CTranslate2 can do; {how}"
+        how = (
+            f"decode it with --task {task}"
+            if task
+            else "decode it with fairseq-generate --task translation_lev"
         )
-    tables = [getattr(getattr(layer, "self_attn", None), "relative_keys", None) for layer in decoder.layers]
+        raise ValueError(
+            f"a {name} does not write one word after another from left to right, which is all that"
+            f" CTranslate2 can do; {how}"
+        )
+    tables = [
+        getattr(getattr(layer, "self_attn", None), "relative_keys", None)
+        for layer in decoder.layers
+    ]
     if any(table is not None and table.any() for table in tables):
         raise ValueError(
-            "this hrt_transformer has relative positions beside the absolute ones; CTranslate2 drops the absolute ones of a decoder "
-            "with relative keys. A model that was trained with --hrt-relative-window 0 converts, and so does its teacher"
+            "this hrt_transformer has relative positions beside the absolute ones; CTranslate2"
+            " drops the absolute ones of a decoder with relative keys. A model that was trained"
+            " with --hrt-relative-window 0 converts, and so does its teacher"
         )
     refused = {
         "--adaptive-softmax-cutoff": decoder.adaptive_softmax is not None,
         "--marian-cell ssru": getattr(decoder, "cell", "attention") != "attention",
         "--marian-zero-start yes": getattr(decoder, "zero_start", False),
-        "a --decoder-input-dim or --decoder-output-dim of its own": decoder.project_in_dim is not None
-        or decoder.project_out_dim is not None,
-        "--no-token-positional-embeddings": encoder.embed_positions is None or decoder.embed_positions is None,
+        "a --decoder-input-dim or --decoder-output-dim of its own": (
+            decoder.project_in_dim is not None or decoder.project_out_dim is not None
+        ),
+        "--no-token-positional-embeddings": (
+            encoder.embed_positions is None or decoder.embed_positions is None
+        ),
         "--no-cross-attention or --cross-self-attention": any(
-            layer.encoder_attn is None or getattr(layer, "cross_self_attention", False) for layer in decoder.layers
+            layer.encoder_attn is None or getattr(layer, "cross_self_attention", False)
+            for layer in decoder.layers
         ),
         f"--activation-fn {model.cfg.activation_fn}": model.cfg.activation_fn not in _ACTIVATIONS,
     }
     for option, given in refused.items():
         if given:
-            raise ValueError(f"the model was trained with {option}, which CTranslate2 does not know")
+            raise ValueError(
+                f"the model was trained with {option}, which CTranslate2 does not know"
+            )
 
 
 # fairseq's names for what CTranslate2 calls.
 _ACTIVATIONS = {
-    "relu": "RELU", "gelu": "GELU", "gelu_accurate": "GELUTanh", "gelu_fast": "GELUTanh", "swish": "SWISH", "tanh": "Tanh",
+    "relu": "RELU", "gelu": "GELU", "gelu_accurate": "GELUTanh", "gelu_fast": "GELUTanh",
+    "swish": "SWISH", "tanh": "Tanh",
 }  # fmt: skip
 
 
@@ -124,16 +155,20 @@ def export(
         model: loaded for decoding; it is moved to the CPU and to float32.
         source, target: its dictionaries.
         folder: to make; must not exist.
-        quantization: of the weights: int8, int16, float16, bfloat16 and their mixtures, see CTranslate2; None: float32.
+        quantization: of the weights: int8, int16, float16, bfloat16 and their mixtures, see
+            CTranslate2; None: float32.
         codes: of the subwords, which are copied into it.
 
     Raises:
-        ValueError: the folder exists, CTranslate2 is not installed or does not know the quantization, the model does not convert
-            (:func:`check_exportable`), or what was converted does not compute the same.
+        ValueError: the folder exists, CTranslate2 is not installed or does not know the
+            quantization, the model does not convert (:func:`check_exportable`), or what was
+            converted does not compute the same.
     """
     ctranslate2 = import_ctranslate2()
     if quantization is not None and quantization not in stored_types():
-        raise ValueError(f"quantization {quantization!r} is unknown: choose one of {', '.join(stored_types())}")
+        raise ValueError(
+            f"quantization {quantization!r} is unknown: choose one of {', '.join(stored_types())}"
+        )
     if folder.exists():
         raise ValueError(f"{folder} exists already: give another folder or remove it")
     check_exportable(model)
@@ -142,7 +177,9 @@ def export(
     with new_folder(folder) as place:
         partial = place / "model"
         # A copy: CTranslate2 quantises the arrays that it is given in place.
-        _converter(copy.deepcopy(model), source, target).convert(str(partial), quantization=quantization)
+        _converter(copy.deepcopy(model), source, target).convert(
+            str(partial), quantization=quantization
+        )
         # As many threads as PyTorch has: CTranslate2 sets them for the whole process.
         translator = ctranslate2.Translator(
             str(partial),
@@ -153,7 +190,8 @@ def export(
         difference = largest_difference(model, source, target, translator)
         if not difference < (TOLERANCE if quantization in (None, "float32") else float("inf")):
             raise ValueError(
-                f"the converted model differs from fairseq's by {difference:.2g} in a log-probability; nothing was written"
+                f"the converted model differs from fairseq's by {difference:.2g} in a"
+                " log-probability; nothing was written"
             )
         if codes is not None:
             shutil.copyfile(codes, partial / "codes")
@@ -162,7 +200,8 @@ def export(
 
 
 def _converter(model: FairseqModule, source: Dictionary, target: Dictionary) -> Any:
-    """CTranslate2's own conversion of fairseq's modules, around a model that is loaded already (and safely)."""
+    """CTranslate2's own conversion of fairseq's modules, around a model that is loaded already (and
+    safely)."""
     from ctranslate2.converters import Converter, fairseq
     from ctranslate2.specs import TransformerSpec, common_spec
     from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
@@ -200,7 +239,10 @@ def _converter(model: FairseqModule, source: Dictionary, target: Dictionary) -> 
 
 def _symbols(dictionary: Dictionary) -> List[str]:
     """The words, in order, with CTranslate2's name for the padding."""
-    return [PADDING if number == dictionary.pad() else symbol for number, symbol in enumerate(dictionary.symbols)]
+    return [
+        PADDING if number == dictionary.pad() else symbol
+        for number, symbol in enumerate(dictionary.symbols)
+    ]
 
 
 @torch.no_grad()
@@ -211,7 +253,8 @@ def largest_difference(
     translator: Any,
     lengths: Sequence[int] = (1, 2, 5, 9, 17, 30),
 ) -> float:
-    """The largest difference between the two runtimes of a log-probability in sentences of random words."""
+    """The largest difference between the two runtimes of a log-probability in sentences of random
+    words."""
     draw = torch.Generator().manual_seed(1)
 
     def sentence(dictionary: Dictionary, length: int) -> Tensor:
@@ -224,9 +267,17 @@ def largest_difference(
     for length in lengths:
         words, translation = sentence(source, length), sentence(target, length)
         end, start = torch.tensor([source.eos()]), torch.tensor([target.eos()])
-        logits = model(torch.cat([words, end])[None], torch.tensor([length + 1]), torch.cat([start, translation])[None])[0]
-        expected = torch.log_softmax(logits[0].float(), -1).gather(1, torch.cat([translation, start])[:, None])[:, 0]
-        scored = translator.score_batch([[source[i] for i in words]], [[target[i] for i in translation]])
+        logits = model(
+            torch.cat([words, end])[None],
+            torch.tensor([length + 1]),
+            torch.cat([start, translation])[None],
+        )[0]
+        expected = torch.log_softmax(logits[0].float(), -1).gather(
+            1, torch.cat([translation, start])[:, None]
+        )[:, 0]
+        scored = translator.score_batch(
+            [[source[i] for i in words]], [[target[i] for i in translation]]
+        )
         difference = expected - torch.tensor(scored[0].log_probs)
         largest = max(largest, float(difference.abs().max()))
     return largest

@@ -1,7 +1,10 @@
-"""What ``bundle.json`` may say. It may come from anywhere: nothing that it says is run, imported, evaluated or looked up.
+"""What ``bundle.json`` may say. It may come from anywhere: nothing that it says is run, imported,
+evaluated or looked up.
 
-* The task is one of this package's or fairseq's plain translation; options are numbers, switches, choices and words of known names.
-* Files are named by themselves: they lie in the folder, and are no links, which could lead elsewhere.
+* The task is one of this package's or fairseq's plain translation; options are numbers, switches,
+  choices and words of known names.
+* Files are named by themselves: they lie in the folder, and are no links, which could lead
+  elsewhere.
 * Whatever is wrong is a ValueError of one line that names the value.
 """
 
@@ -10,7 +13,12 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional
 
 from ..escaping import shown
-from ..loading.data_options import allowed_options, language_of_data, option_for_runtime, option_of_data
+from ..loading.data_options import (
+    allowed_options,
+    language_of_data,
+    option_for_runtime,
+    option_of_data,
+)
 from ..loading.json_objects import json_object
 
 # A description with a long card takes a few thousand bytes.
@@ -47,7 +55,8 @@ def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[s
     Args:
         folder: of the bundle.
         version: of the format that is read.
-        for_runtime: whether the task is one, and which options belong to it, is left to the runtime; fairseq, which knows that, is not loaded.
+        for_runtime: whether the task is one, and which options belong to it, is left to the
+            runtime; fairseq, which knows that, is not loaded.
 
     Raises:
         ValueError: there is none, or it says something that a bundle must not.
@@ -74,13 +83,21 @@ def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[s
     card = document.get("card", {})
     if not isinstance(card, dict):
         raise ValueError(f"{path} has the card {shown(card)}: it must be an object")
-    rest = {name: document[name] for name in ("source_lang", "target_lang", "tokenizer", "subwords")}
+    rest = {
+        name: document[name] for name in ("source_lang", "target_lang", "tokenizer", "subwords")
+    }
     for name in _PREFIXES:
         rest[name] = document.get(name)
-        if rest[name] is not None and not (isinstance(rest[name], str) and _PREFIX.fullmatch(rest[name])):
-            raise ValueError(f"{path} has the {name} {shown(rest[name])}: it must be one word, e.g. de_DE")
+        if rest[name] is not None and not (
+            isinstance(rest[name], str) and _PREFIX.fullmatch(rest[name])
+        ):
+            raise ValueError(
+                f"{path} has the {name} {shown(rest[name])}: it must be one word, e.g. de_DE"
+            )
     for name in ("options", "runtime_options"):
-        rest[name] = checked_options(document.get(name, {}), None if for_runtime else task, str(path))
+        rest[name] = checked_options(
+            document.get(name, {}), None if for_runtime else task, str(path)
+        )
     rest["examples"] = checked_examples(document.get("examples", []), str(path))
     return {**rest, **more, "task": task, "models": models, "codes": codes, "card": card}
 
@@ -92,7 +109,8 @@ def _check_fields(document: Dict[str, Any], path: Path, version: int) -> None:
     for name in document:
         if name not in (*_FIELDS, *_MORE_FIELDS):
             raise ValueError(
-                f"{path} does not describe a bundle: {shown(name)} is none of {', '.join((*_FIELDS, *_MORE_FIELDS))}"
+                f"{path} does not describe a bundle: {shown(name)} is none of"
+                f" {', '.join((*_FIELDS, *_MORE_FIELDS))}"
             )
     for name in _NEEDED:
         if name not in document:
@@ -102,7 +120,10 @@ def _check_fields(document: Dict[str, Any], path: Path, version: int) -> None:
 def _checked_task(task: object, path: Path, *, for_runtime: bool) -> str:
     if for_runtime and isinstance(task, str):
         if not _TASK.fullmatch(task):
-            raise ValueError(f"{path} names the task {shown(task)}: it must be letters, digits and _, e.g. translation_hrt")
+            raise ValueError(
+                f"{path} names the task {shown(task)}: it must be letters, digits and _, e.g."
+                " translation_hrt"
+            )
         return task
     from ..loading.checkpoints import require_known_task
 
@@ -113,17 +134,24 @@ def _read_json(path: Path, folder: Path) -> Dict[str, Any]:
     try:
         if path.is_symlink() or not path.is_file():
             # A pipe or device would be waited for.
-            raise ValueError(f"{folder} is no bundle: {path.name} is {_kind(path)}; make one with fairseq-hrt bundle")
+            raise ValueError(
+                f"{folder} is no bundle: {path.name} is {_kind(path)}; make one with fairseq-hrt"
+                " bundle"
+            )
         with open(path, "rb") as file:
             content = file.read(LARGEST + 1)
     except OSError as error:
-        raise ValueError(f"{folder} is no bundle: {error}; make one with fairseq-hrt bundle") from error
+        raise ValueError(
+            f"{folder} is no bundle: {error}; make one with fairseq-hrt bundle"
+        ) from error
     if len(content) > LARGEST:
         raise ValueError(f"{path} does not describe a bundle: it has more than {LARGEST} bytes")
     try:
         return json_object(content.decode("utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path} does not describe a bundle: {' '.join(str(error).split())}") from None
+        raise ValueError(
+            f"{path} does not describe a bundle: {' '.join(str(error).split())}"
+        ) from None
 
 
 def _kind(path: Path) -> str:
@@ -133,8 +161,15 @@ def _kind(path: Path) -> str:
 
 
 def _checked_models(models: object, path: Path) -> List[str]:
-    if not isinstance(models, list) or not 1 <= len(models) <= MOST_MODELS or len(set(map(repr, models))) < len(models):
-        raise ValueError(f"{path} names the models {shown(models)}: it must be a list of 1 to {MOST_MODELS} distinct files")
+    if (
+        not isinstance(models, list)
+        or not 1 <= len(models) <= MOST_MODELS
+        or len(set(map(repr, models))) < len(models)
+    ):
+        raise ValueError(
+            f"{path} names the models {shown(models)}: it must be a list of 1 to {MOST_MODELS}"
+            " distinct files"
+        )
     return models
 
 
@@ -142,10 +177,13 @@ def _require_file(folder: Path, name: object, path: Path) -> None:
     """Refuses what does not lie in the folder itself."""
     if not isinstance(name, str) or not _FILE.fullmatch(name):
         raise ValueError(
-            f"{path} names {shown(name)}, which the bundle does not hold: it must be the plain name of a file beside it"
+            f"{path} names {shown(name)}, which the bundle does not hold: it must be the plain name"
+            " of a file beside it"
         )
     if (folder / name).is_symlink():
-        raise ValueError(f"{path} names {shown(name)}, which is a link: a bundle holds its files itself")
+        raise ValueError(
+            f"{path} names {shown(name)}, which is a link: a bundle holds its files itself"
+        )
     if not (folder / name).is_file():
         raise ValueError(f"{path} names {shown(name)}, which the bundle does not hold")
 
@@ -155,7 +193,8 @@ def checked_options(options: object, task: Optional[str], subject: str) -> Dict[
 
     Args:
         options: as they stand there.
-        task: whose options they must be; None: any task's, for the native runtime, which checks them itself and needs no fairseq.
+        task: whose options they must be; None: any task's, for the native runtime, which checks
+            them itself and needs no fairseq.
         subject: the file, for the message.
 
     Raises:
@@ -180,10 +219,18 @@ def checked_examples(examples: object, subject: str) -> List[str]:
         ValueError: they are something else.
     """
     if not isinstance(examples, list) or len(examples) > MOST_EXAMPLES:
-        raise ValueError(f"{subject} has the examples {shown(examples)}: it must be a list of at most {MOST_EXAMPLES} texts")
+        raise ValueError(
+            f"{subject} has the examples {shown(examples)}: it must be a list of at most"
+            f" {MOST_EXAMPLES} texts"
+        )
     for example in examples:
-        if not isinstance(example, str) or not 0 < len(example) <= LONGEST_EXAMPLE or not example.isprintable():
+        if (
+            not isinstance(example, str)
+            or not 0 < len(example) <= LONGEST_EXAMPLE
+            or not example.isprintable()
+        ):
             raise ValueError(
-                f"{subject} has the example {shown(example)}: it must be one line of 1 to {LONGEST_EXAMPLE} printable characters"
+                f"{subject} has the example {shown(example)}: it must be one line of 1 to"
+                f" {LONGEST_EXAMPLE} printable characters"
             )
     return list(examples)

@@ -15,7 +15,8 @@ CHOSEN, SHORT, LONG = 5, 5, 25
 
 
 def example_sentences(bundle: Bundle, data: Path) -> List[str]:
-    """Raw source sentences of binarised data that the model knows all words of, spread over the validation set.
+    """Raw source sentences of binarised data that the model knows all words of, spread over the
+    validation set.
 
     Args:
         bundle: with its dictionaries and codes in place.
@@ -38,14 +39,20 @@ def example_sentences(bundle: Bundle, data: Path) -> List[str]:
         symbols = [words.words[one] for one in ids]
         text = restore(" ".join(symbols))
         # What does not come back as it was is not what the model was trained on.
-        if prepare(text) == symbols and text not in chosen and len(text) <= LONGEST_EXAMPLE and text.isprintable():
+        if (
+            prepare(text) == symbols
+            and text not in chosen
+            and len(text) <= LONGEST_EXAMPLE
+            and text.isprintable()
+        ):
             chosen.append(text)
     # Of those that were found, again spread.
     return chosen[:: max(1, len(chosen) // CHOSEN)][:CHOSEN]
 
 
 def mostly_unknown(symbols: Sequence[str], known: Words, scheme: str) -> List[str]:
-    """The words of a line that a model does not know, where they are more than half of its words; otherwise none.
+    """The words of a line that a model does not know, where they are more than half of its words;
+    otherwise none.
 
     Args:
         symbols: subwords of the line.

@@ -1,8 +1,10 @@
-"""Which target word a source word is translated to: IBM Model 1 (Brown et al., 1993), trained by EM with NumPy.
+"""Which target word a source word is translated to: IBM Model 1 (Brown et al., 1993), trained by EM
+with NumPy.
 
-Model 1 lets every target word be written by one source word of its sentence, or by the empty word, all equally likely before anything
-is known; EM finds t(target | source). All pairs of words that share a sentence are held once, sentences go by in blocks, so that memory grows
-with the different pairs and not with the text.
+Model 1 lets every target word be written by one source word of its sentence, or by the empty word,
+all equally likely before anything is known; EM finds t(target | source). All pairs of words that
+share a sentence are held once, sentences go by in blocks, so that memory grows with the different
+pairs and not with the text.
 """
 
 from pathlib import Path
@@ -41,7 +43,9 @@ class _Block(NamedTuple):
     starts: np.ndarray
 
 
-def _blocks(sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], width: int) -> Iterator[_Block]:
+def _blocks(
+    sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], width: int
+) -> Iterator[_Block]:
     keys: List[np.ndarray] = []
     groups: List[np.ndarray] = []
     size = 0
@@ -63,11 +67,14 @@ def _block(keys: List[np.ndarray], groups: List[np.ndarray]) -> _Block:
     return _Block(np.concatenate(keys), np.cumsum(lengths) - lengths)
 
 
-def train(sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], *, iterations: int = 5) -> LexicalTable:
+def train(
+    sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], *, iterations: int = 5
+) -> LexicalTable:
     """Trains Model 1.
 
     Args:
-        sources, targets: word ids of each sentence, from 0, without ``</s>``; pairs with an empty side are passed over.
+        sources, targets: word ids of each sentence, from 0, without ``</s>``; pairs with an empty
+        side are passed over.
         iterations: of EM.
 
     Raises:
@@ -75,11 +82,14 @@ def train(sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], *, itera
     """
     if len(sources) != len(targets):
         raise ValueError(
-            f"{len(sources)} source but {len(targets)} target sentences: they must belong together line by line"
+            f"{len(sources)} source but {len(targets)} target sentences: they must belong together"
+            " line by line"
         )
     if iterations < 1:
         raise ValueError(f"{iterations} iterations: give at least 1")
-    both = [(source, target) for source, target in zip(sources, targets) if len(source) and len(target)]
+    both = [
+        (source, target) for source, target in zip(sources, targets) if len(source) and len(target)
+    ]
     if not both:
         raise ValueError("there is no pair of sentences with words on both sides")
     kept_sources, kept_targets = zip(*both)
@@ -104,8 +114,11 @@ def train(sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], *, itera
     return LexicalTable(owners - 1, keys % width, probabilities)
 
 
-def best_targets(table: LexicalTable, *, best: int, least: float) -> Iterator[Tuple[int, int, float]]:
-    """(source, target, probability) of each source's most probable targets, the empty word left out.
+def best_targets(
+    table: LexicalTable, *, best: int, least: float
+) -> Iterator[Tuple[int, int, float]]:
+    """(source, target, probability) of each source's most probable targets, the empty word left
+    out.
 
     Args:
         best: at most that many of each source.
@@ -116,13 +129,24 @@ def best_targets(table: LexicalTable, *, best: int, least: float) -> Iterator[Tu
     ranks = np.arange(len(order)) - np.searchsorted(sources, sources)
     chosen = order[(ranks < best) & (sources >= 0) & (table.probabilities[order] >= least)]
     for place in chosen:
-        yield int(table.sources[place]), int(table.targets[place]), float(table.probabilities[place])
+        yield (
+            int(table.sources[place]),
+            int(table.targets[place]),
+            float(table.probabilities[place]),
+        )
 
 
 def write_lex(
-    path: Path, table: LexicalTable, sources: Sequence[str], targets: Sequence[str], *, best: int, least: float
+    path: Path,
+    table: LexicalTable,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    *,
+    best: int,
+    least: float,
 ) -> int:
-    """Writes Marian's format, ``TARGET SOURCE PROBABILITY`` a line, and returns the number of lines.
+    """Writes Marian's format, ``TARGET SOURCE PROBABILITY`` a line, and returns the number of
+    lines.
 
     Args:
         sources, targets: the words of the ids.

@@ -17,8 +17,9 @@ from .translator import Wanted, Watch
 
 # Options of fairseq-generate that do not change what is decoded.
 WITHOUT_EFFECT = (
-    "cpu", "post_process", "remove_bpe", "quiet", "log_format", "log_interval", "num_workers", "max_tokens", "print_step", "seed",
-    "required_batch_size_multiple", "skip_invalid_size_inputs_valid_test", "batch_size", "left_pad_source", "retain_iter_history",
+    "cpu", "post_process", "remove_bpe", "quiet", "log_format", "log_interval", "num_workers",
+    "max_tokens", "print_step", "seed", "required_batch_size_multiple",
+    "skip_invalid_size_inputs_valid_test", "batch_size", "left_pad_source", "retain_iter_history",
 )  # fmt: skip
 
 
@@ -35,14 +36,17 @@ def options_of_task(task: str, options: Mapping[str, str]) -> Dict[str, str]:
     for name, value in options.items():
         if name.startswith("jacobi_"):
             raise ValueError(
-                f"{flag(name)} {value} belongs to --task translation_jacobi, not {task}: give that task, or leave the option out"
+                f"{flag(name)} {value} belongs to --task translation_jacobi, not {task}: give that"
+                " task, or leave the option out"
             )
     return dict(options)
 
 
 def default_threads() -> int:
     """The cores that this process may use, at most as many as OMP_NUM_THREADS says."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     given = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     return min(cores, int(given)) if given.isdecimal() and int(given) else cores
 
@@ -59,26 +63,39 @@ class NativeDecoder:
         ValueError: the bundle has no model for the native engine, or it is damaged.
     """
 
-    def __init__(self, bundle: Bundle, *, threads: Optional[int] = None, use_shortlist: bool = False) -> None:
+    def __init__(
+        self, bundle: Bundle, *, threads: Optional[int] = None, use_shortlist: bool = False
+    ) -> None:
         if bundle.runtime is None:
             raise ValueError(
-                f"{bundle.folder} holds no model for the native engine: make it with fairseq-hrt bundle ... --runtime int8, or use "
-                "--engine torch"
+                f"{bundle.folder} holds no model for the native engine: make it with fairseq-hrt"
+                " bundle ... --runtime int8, or use --engine torch"
             )
         self.bundle, self.use_shortlist = bundle, use_shortlist
         self.source, self.target = (
-            Words(bundle.folder / f"dict.{language}.txt") for language in (bundle.source_lang, bundle.target_lang)
+            Words(bundle.folder / f"dict.{language}.txt")
+            for language in (bundle.source_lang, bundle.target_lang)
         )
-        self.engine = Engine.open(bundle.folder / bundle.runtime, threads=default_threads() if threads is None else threads)
+        self.engine = Engine.open(
+            bundle.folder / bundle.runtime,
+            threads=default_threads() if threads is None else threads,
+        )
         header = self.engine.header
-        if (header.source_vocabulary, header.target_vocabulary) != (len(self.source), len(self.target)):
+        if (header.source_vocabulary, header.target_vocabulary) != (
+            len(self.source),
+            len(self.target),
+        ):
             raise ValueError(
-                f"{bundle.folder / bundle.runtime} was made for dictionaries of {header.source_vocabulary} and "
-                f"{header.target_vocabulary} words, the bundle has {len(self.source)} and {len(self.target)}: pack it again"
+                f"{bundle.folder / bundle.runtime} was made for dictionaries of"
+                f" {header.source_vocabulary} and {header.target_vocabulary} words, the bundle has"
+                f" {len(self.source)} and {len(self.target)}: pack it again"
             )
         if use_shortlist:
             if bundle.shortlist is None:
-                raise ValueError(f"{bundle.folder} holds no shortlist: make it with fairseq-hrt bundle ... --shortlist FILE")
+                raise ValueError(
+                    f"{bundle.folder} holds no shortlist: make it with fairseq-hrt bundle ..."
+                    " --shortlist FILE"
+                )
             self.engine.set_shortlist(read_shortlist(bundle.folder / bundle.shortlist))
         self._kept: Dict[Tuple[Any, ...], DecodingOptions] = {}
         self._forced: Dict[str, List[int]] = {}
@@ -87,7 +104,9 @@ class NativeDecoder:
         """See :class:`.translator.BundleDecoder`."""
         return {"engine": "native", "shortlist": self.use_shortlist}
 
-    def prepare(self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]) -> DecodingOptions:
+    def prepare(
+        self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
+    ) -> DecodingOptions:
         """See :class:`.translator.BundleDecoder`."""
         key = (wanted, given, *sorted(options.items()))
         found = self._kept.get(key)
@@ -97,35 +116,46 @@ class NativeDecoder:
                 self._kept[key] = found
         return found
 
-    def _options(self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]) -> DecodingOptions:
-        # A switch that is set to false was not given at all, as on the command line: then the training's choice holds.
+    def _options(
+        self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
+    ) -> DecodingOptions:
+        # A switch that is set to false was not given at all, as on the command line: then the
+        # training's choice holds.
         asked = {name: value for name, value in options.items() if value != "false"}
         family, task = self.engine.header.family, asked.pop("task", self.bundle.task)
         if task not in tasks_for(family):
             raise UnsupportedOption(
-                f"--task {task}: the native engine decodes a model of the family {family} as {tasks_for(family)[0]}; use "
-                "--engine torch"
+                f"--task {task}: the native engine decodes a model of the family {family} as"
+                f" {tasks_for(family)[0]}; use --engine torch"
             )
         if wanted.given and family != "autoregressive":
             raise UnsupportedOption(
-                "the native engine scores given translations by autoregressive models, this one is of the family "
-                f"{family}: use --engine torch"
+                "the native engine scores given translations by autoregressive models, this one is"
+                f" of the family {family}: use --engine torch"
             )
         # What the training left holds for its own task.
         chosen = {**self.bundle.runtime_options, **asked} if task == self.bundle.task else asked
-        chosen = {name: value for name, value in options_of_task(task, chosen).items() if name not in WITHOUT_EFFECT}
+        chosen = {
+            name: value
+            for name, value in options_of_task(task, chosen).items()
+            if name not in WITHOUT_EFFECT
+        }
         if wanted.given:
             # How many translations a search keeps does not matter.
             chosen = {
-                name: value for name, value in chosen.items() if name not in ("beam", "nbest", "jacobi_mode", "forced_start")
+                name: value
+                for name, value in chosen.items()
+                if name not in ("beam", "nbest", "jacobi_mode", "forced_start")
             }
         if wanted.alignments:
             chosen["alignments"] = "true"
-        found = DecodingOptions.parse(chosen, batch_size=wanted.batch_size, scores=wanted.scores, graphs=wanted.graphs)
+        found = DecodingOptions.parse(
+            chosen, batch_size=wanted.batch_size, scores=wanted.scores, graphs=wanted.graphs
+        )
         if found.rescore_path is not None:
             raise UnsupportedOption(
-                f"--rescore-path {found.rescore_path}: the native engine translates with the bundle's "
-                "model alone; use --engine torch"
+                f"--rescore-path {found.rescore_path}: the native engine translates with the"
+                " bundle's model alone; use --engine torch"
             )
         found = settled(self.engine.header, found, given)
         # Refused now and not at the first line.
@@ -133,7 +163,8 @@ class NativeDecoder:
         check_dictionaries(found, self.source.words, self.target.words)
         if found.prefix_size:
             raise ValueError(
-                f"prefix_size={found.prefix_size}: no translation begins with given words here; use fairseq-generate"
+                f"prefix_size={found.prefix_size}: no translation begins with given words here; use"
+                " fairseq-generate"
             )
         self.first_words(found, 0)
         return found
@@ -148,7 +179,9 @@ class NativeDecoder:
         if words is None:
             return None
         if words not in self._forced:
-            special = [self.target.words[number] for number in (self.engine.header.pad, self.target.eos)]
+            special = [
+                self.target.words[number] for number in (self.engine.header.pad, self.target.eos)
+            ]
             self._forced = {words: forced_ids(prepared, self.target.words, special)}
         return [self._forced[words]] * count
 
@@ -172,22 +205,35 @@ class NativeDecoder:
             watch.progress(done, len(rows))
         return found
 
-    def _decode(self, prepared: DecodingOptions, rows: List[List[int]], watch: Watch) -> List[List[Hypothesis]]:
+    def _decode(
+        self, prepared: DecodingOptions, rows: List[List[int]], watch: Watch
+    ) -> List[List[Hypothesis]]:
         return self.engine.decode(
-            rows, prepared, first_words=self.first_words(prepared, len(rows)), cancelled=watch.cancelled
+            rows,
+            prepared,
+            first_words=self.first_words(prepared, len(rows)),
+            cancelled=watch.cancelled,
         )
 
     def score(
-        self, prepared: DecodingOptions, sources: List[List[int]], targets: List[List[int]], wanted: Wanted
+        self,
+        prepared: DecodingOptions,
+        sources: List[List[int]],
+        targets: List[List[int]],
+        wanted: Wanted,
     ) -> List[Hypothesis]:
         """See :class:`.translator.BundleDecoder`; a shortlist does not matter."""
-        found = self.engine.score(sources, [[target] for target in targets], batch_size=wanted.batch_size)
+        found = self.engine.score(
+            sources, [[target] for target in targets], batch_size=wanted.batch_size
+        )
         for (scored,) in found:
             # Who wrote them when is not known.
             scored.steps, scored.token_steps = 0, []
         return [scored for (scored,) in found]
 
-    def graphs(self, prepared: DecodingOptions, rows: List[List[int]], wanted: Wanted, watch: Watch) -> List[Dict[str, Any]]:
+    def graphs(
+        self, prepared: DecodingOptions, rows: List[List[int]], wanted: Wanted, watch: Watch
+    ) -> List[Dict[str, Any]]:
         """See :class:`.translator.BundleDecoder`; each vertex with its most probable word alone."""
         return [self._document(best[0]) for best in self.decode(prepared, rows, wanted, watch)]
 
@@ -195,7 +241,10 @@ class NativeDecoder:
         graph, words = hypothesis.graph, self.target.words
         assert graph is not None
         return describe_graph(
-            [[(words[token], float(np.exp(score)))] for token, score in zip(graph.tokens.tolist(), graph.scores)],
+            [
+                [(words[token], float(np.exp(score)))]
+                for token, score in zip(graph.tokens.tolist(), graph.scores)
+            ],
             graph.links,
             graph.path,
             # As a dictionary writes it: without </s>.

@@ -30,13 +30,16 @@ def from_pretrained(
 
     Args:
         path: the bundle's folder.
-        device: ``cpu`` or ``cuda``; None: a GPU where there is one, and the native engine, which is for CPUs, before it.
-        engine: ``native`` (for bundles made with ``--runtime``), ``torch``, or ``auto``: native where the bundle has a model for it, the
-            machine can run it, no GPU is asked for and it has the options, else PyTorch.
+        device: ``cpu`` or ``cuda``; None: a GPU where there is one, and the native engine, which is
+            for CPUs, before it.
+        engine: ``native`` (for bundles made with ``--runtime``), ``torch``, or ``auto``: native
+            where the bundle has a model for it, the machine can run it, no GPU is asked for and it
+            has the options, else PyTorch.
         threads: of the engine; None: its own choice.
-        use_shortlist: choose among the words of the bundle's shortlist only; needs the native engine.
-        decoding: options of ``fairseq-generate`` by their names, e.g. ``beam=1`` or ``hrt_decode_chunk=3``; they go before those
-            of the bundle.
+        use_shortlist: choose among the words of the bundle's shortlist only; needs the native
+            engine.
+        decoding: options of ``fairseq-generate`` by their names, e.g. ``beam=1`` or
+            ``hrt_decode_chunk=3``; they go before those of the bundle.
 
     Raises:
         ValueError: no bundle, or an option that its task does not have.
@@ -48,7 +51,9 @@ def from_pretrained(
         raise ValueError(f"threads={threads}: give at least 1")
     folder = Path(path)
     if engine == "native" and device not in (None, "cpu"):
-        raise ValueError(f"device {device!r}: the native engine decodes on the CPU; use engine='torch'")
+        raise ValueError(
+            f"device {device!r}: the native engine decodes on the CPU; use engine='torch'"
+        )
     bundle: Optional[Bundle] = None
     if engine != "torch" and device in (None, "cpu"):
         bundle = load_bundle(folder, for_runtime=True)
@@ -58,7 +63,9 @@ def from_pretrained(
 
     if bundle is None or (engine == "auto" and bundle.runtime is None):
         if use_shortlist:
-            raise ValueError("a shortlist needs the native engine: give engine='native', or leave it out")
+            raise ValueError(
+                "a shortlist needs the native engine: give engine='native', or leave it out"
+            )
         # Read again: fairseq demands more of what a bundle holds.
         return Translator(load_bundle(folder), with_torch(), **decoding)
     fallback = None if engine == "native" else with_torch

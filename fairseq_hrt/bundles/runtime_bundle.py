@@ -1,4 +1,5 @@
-"""The part of a bundle that the native runtime reads: its model, proved against PyTorch's engine, and its shortlist."""
+"""The part of a bundle that the native runtime reads: its model, proved against PyTorch's engine,
+and its shortlist."""
 
 import logging
 import math
@@ -51,7 +52,10 @@ class Agreement:
     difference: float
 
     def __str__(self) -> str:
-        return f"{self.identical} of {self.sentences} translations identical, log-probabilities differ by at most {self.difference:.2g}"
+        return (
+            f"{self.identical} of {self.sentences} translations identical, log-probabilities differ"
+            f" by at most {self.difference:.2g}"
+        )
 
 
 def pack(
@@ -65,7 +69,8 @@ def pack(
     complete: Optional[Callable[[Bundle], None]] = None,
     **described: Any,
 ) -> Bundle:
-    """Makes a bundle and, if that is wanted, its model for the native engine; it is loaded before it appears.
+    """Makes a bundle and, if that is wanted, its model for the native engine; it is loaded before
+    it appears.
 
     Args:
         folder, checkpoints, data: see :func:`.bundle.make_bundle`.
@@ -93,9 +98,15 @@ def pack(
 
 
 def add_runtime(
-    bundle: Bundle, weights: str, *, data: Path, lines: Optional[Sequence[str]] = None, shortlist: Optional[Path] = None
+    bundle: Bundle,
+    weights: str,
+    *,
+    data: Path,
+    lines: Optional[Sequence[str]] = None,
+    shortlist: Optional[Path] = None,
 ) -> None:
-    """Converts the bundle's model, compares it with PyTorch's engine, and writes both results into the bundle.
+    """Converts the bundle's model, compares it with PyTorch's engine, and writes both results into
+    the bundle.
 
     Args:
         bundle: complete otherwise; its folder is where files are written.
@@ -106,13 +117,15 @@ def add_runtime(
 
     Raises:
         UnsupportedOption: the bundle's options or task are not known to the runtime.
-        ValueError: an ensemble, a model that the runtime does not know, or translations that differ from PyTorch's.
+        ValueError: an ensemble, a model that the runtime does not know, or translations that differ
+            from PyTorch's.
     """
     if weights not in STORED:
         raise ValueError(f"--runtime {weights}: choose one of {', '.join(STORED)}")
     if len(bundle.models) > 1:
         raise ValueError(
-            f"--runtime: an ensemble of {len(bundle.models)} models is decoded by PyTorch only; give one checkpoint, or no --runtime"
+            f"--runtime: an ensemble of {len(bundle.models)} models is decoded by PyTorch only;"
+            " give one checkpoint, or no --runtime"
         )
     eager = TorchDecoder(bundle, device="cpu")
     in_torch = Translator(bundle, eager)
@@ -130,35 +143,52 @@ def add_runtime(
         # As it is translated: cut where it is too long.
         sentences = native.pieces(lines)
     if not sentences:
-        raise ValueError("there is no sentence to compare the runtime with: give lines with words by --runtime-lines")
+        raise ValueError(
+            "there is no sentence to compare the runtime with: give lines with words by"
+            " --runtime-lines"
+        )
     wanted = Wanted(32)
     options = decoder.prepare(native.defaults, wanted, frozenset())
     first_words = decoder.first_words(options, len(sentences))
-    expected = eager.decode(eager.prepare(in_torch.defaults, wanted, frozenset()), sentences, wanted, Watch())
+    expected = eager.decode(
+        eager.prepare(in_torch.defaults, wanted, frozenset()), sentences, wanted, Watch()
+    )
     if weights != "float32":
         # The conversion itself is proved without rounding.
-        with Engine(*convert(model, *dictionaries, weights="float32"), threads=decoder.engine.threads) as exact:
-            require_equal(agreement(exact.decode(sentences, options, first_words=first_words), expected))
+        with Engine(
+            *convert(model, *dictionaries, weights="float32"), threads=decoder.engine.threads
+        ) as exact:
+            require_equal(
+                agreement(exact.decode(sentences, options, first_words=first_words), expected)
+            )
     found = agreement(decoder.engine.decode(sentences, options, first_words=first_words), expected)
     if weights == "float32":
         require_equal(found)
     logger.info("runtime, %s: %s", weights, found)
     bundle.card[f"runtime, {weights}"] = str(found)
     if shortlist is not None:
-        words = [Words(bundle.folder / f"dict.{language}.txt") for language in (bundle.source_lang, bundle.target_lang)]
+        words = [
+            Words(bundle.folder / f"dict.{language}.txt")
+            for language in (bundle.source_lang, bundle.target_lang)
+        ]
         made = load_shortlist(shortlist, words[0], words[1])
         decoder.engine.set_shortlist(made)
-        found = agreement(decoder.engine.decode(sentences, options, first_words=first_words), expected)
+        found = agreement(
+            decoder.engine.decode(sentences, options, first_words=first_words), expected
+        )
         write_shortlist(bundle.folder / SHORTLIST, made)
         shutil.copymode(bundle.folder / MODEL, bundle.folder / SHORTLIST)
         bundle.shortlist = SHORTLIST
         size = mean_candidates(made, sentences)
-        bundle.card[f"runtime, {weights}, shortlist"] = f"{found}; {size:.0f} of {len(words[1])} words a sentence on average"
+        bundle.card[f"runtime, {weights}, shortlist"] = (
+            f"{found}; {size:.0f} of {len(words[1])} words a sentence on average"
+        )
     decoder.engine.close()
 
 
 def trained_options(decoder: TorchDecoder) -> Dict[str, str]:
-    """Decoding options that the training's task left in the checkpoint and that differ from the runtime's own defaults."""
+    """Decoding options that the training's task left in the checkpoint and that differ from the
+    runtime's own defaults."""
     name = decoder.bundle.task
     if task_name(decoder.trained_task) != name:
         return {}
@@ -167,32 +197,41 @@ def trained_options(decoder: TorchDecoder) -> Dict[str, str]:
     found: Dict[str, str] = {}
     for option, value in held.items():
         # A default of the task and of the schema says nothing.
-        known = option in SCHEMA and (SCHEMA[option].origin not in (FAIRSEQ, CALLER, EVERY_TASK) or option == "forced_start")
+        known = option in SCHEMA and (
+            SCHEMA[option].origin not in (FAIRSEQ, CALLER, EVERY_TASK) or option == "forced_start"
+        )
         if known and value is not None and value is not False and value != own[option]:
             found[option] = "true" if value is True else str(value)
     return found
 
 
 def data_sentences(data: Path, bundle: Bundle, longest: int) -> List[List[int]]:
-    """Source ids of up to ``SENTENCES`` sentences, spread over a subset of binarised data; random words where there is none."""
+    """Source ids of up to ``SENTENCES`` sentences, spread over a subset of binarised data; random
+    words where there is none."""
     for subset in SUBSETS:
         pair = f"{bundle.source_lang}-{bundle.target_lang}"
         dictionary = Words(bundle.folder / f"dict.{bundle.source_lang}.txt")
-        found = data_utils.load_indexed_dataset(str(data / f"{subset}.{pair}.{bundle.source_lang}"), None)
+        found = data_utils.load_indexed_dataset(
+            str(data / f"{subset}.{pair}.{bundle.source_lang}"), None
+        )
         if found is not None and len(found):
             numbers = np.linspace(0, len(found) - 1, min(SENTENCES, len(found))).astype(int)
             rows = [found[int(number)].tolist() for number in numbers]
             if max(max(row) for row in rows) < len(dictionary):
                 return [row for row in rows if 1 < len(row) <= longest]
     logger.warning(
-        "%s holds no sentences: the runtime is compared on random words, which say little; give --runtime-lines", data
+        "%s holds no sentences: the runtime is compared on random words, which say little; give"
+        " --runtime-lines",
+        data,
     )
     generator = np.random.default_rng(1)
     lengths = generator.integers(1, min(20, longest - 1) + 1, SENTENCES)
     return [[*generator.integers(4, len(dictionary), length).tolist(), 2] for length in lengths]
 
 
-def agreement(found: Sequence[Sequence[Hypothesis]], expected: Sequence[Sequence[Hypothesis]]) -> Agreement:
+def agreement(
+    found: Sequence[Sequence[Hypothesis]], expected: Sequence[Sequence[Hypothesis]]
+) -> Agreement:
     """Compares the best hypotheses of both engines."""
     identical, difference = 0, 0.0
     for results, hypotheses in zip(found, expected):
@@ -201,13 +240,19 @@ def agreement(found: Sequence[Sequence[Hypothesis]], expected: Sequence[Sequence
             continue
         identical += 1
         scores = np.abs(np.asarray(mine.positional_scores) - np.asarray(theirs.positional_scores))
-        difference = max(difference, float(scores.max(initial=0.0))) if not np.isnan(scores).any() else math.nan
+        difference = (
+            max(difference, float(scores.max(initial=0.0)))
+            if not np.isnan(scores).any()
+            else math.nan
+        )
     return Agreement(len(expected), identical, difference)
 
 
 def require_equal(found: Agreement) -> None:
-    """Refuses a float32 model that does not translate as PyTorch's engine does; sums in another order may break a few ties."""
+    """Refuses a float32 model that does not translate as PyTorch's engine does; sums in another
+    order may break a few ties."""
     if not found.difference <= LARGEST_DIFFERENCE or 2 * found.identical < found.sentences:
         raise ValueError(
-            f"--runtime: the converted model does not translate as PyTorch's engine does ({found}); leave --runtime away"
+            f"--runtime: the converted model does not translate as PyTorch's engine does ({found});"
+            " leave --runtime away"
         )

@@ -1,7 +1,9 @@
-"""Shortlists: the target words that a source word may lead to, so that the output layer is computed for them alone.
+"""Shortlists: the target words that a source word may lead to, so that the output layer is computed
+for them alone.
 
-Read from a lexical table (Marian's ``lex`` files, which :mod:`.lexical_table` writes: ``TARGET SOURCE PROBABILITY`` a line) or from CTranslate2's
-``vmap`` (``SOURCE<tab>TARGET TARGET …``), plain or gzip; kept in a bundle as safetensors.
+Read from a lexical table (Marian's ``lex`` files, which :mod:`.lexical_table` writes:
+``TARGET SOURCE PROBABILITY`` a line) or from CTranslate2's ``vmap``
+(``SOURCE<tab>TARGET TARGET …``), plain or gzip; kept in a bundle as safetensors.
 """
 
 from collections import Counter
@@ -19,21 +21,26 @@ _EMPTY = ("NULL", "")
 BEST, FREQUENT = 50, 100
 
 
-def load_shortlist(path: Path, source: Words, target: Words, *, best: int = BEST, frequent: int = FREQUENT) -> Shortlist:
+def load_shortlist(
+    path: Path, source: Words, target: Words, *, best: int = BEST, frequent: int = FREQUENT
+) -> Shortlist:
     """Reads a ``lex`` or ``vmap`` file.
 
     Args:
         path: the file; with a tab in its first line it is a ``vmap``.
         source, target: dictionaries; words that they do not have are passed over.
         best: candidates of a source word, the most probable ones (of a ``vmap`` all).
-        frequent: words of the target dictionary, the most frequent ones, that are candidates of every sentence; those that a
-            ``vmap`` has in its line without source join them.
+        frequent: words of the target dictionary, the most frequent ones, that are candidates of
+            every sentence; those that a ``vmap`` has in its line without source join them.
 
     Raises:
         ValueError: the file cannot be read, or holds none of the dictionaries' words.
     """
     if best < 1 or frequent < 0:
-        raise ValueError(f"a shortlist of the {best} best and the {frequent} most frequent words: give at least 1 and 0")
+        raise ValueError(
+            f"a shortlist of the {best} best and the {frequent} most frequent words: give at least"
+            " 1 and 0"
+        )
     lines = _lines(path)
     try:
         first = next(lines)
@@ -41,7 +48,9 @@ def load_shortlist(path: Path, source: Words, target: Words, *, best: int = BEST
         raise ValueError(f"{path} is empty: give a lex or vmap file") from None
     given = _chain(first, lines)
     found, always = (
-        _read_vmap(given, source, target) if "\t" in first else (_read_lex(path, given, source, target, best), set())
+        _read_vmap(given, source, target)
+        if "\t" in first
+        else (_read_lex(path, given, source, target, best), set())
     )
     if not any(found.values()):
         raise ValueError(f"{path} has none of the dictionaries' words: it belongs to other data")
@@ -57,7 +66,9 @@ def pack(found: Mapping[int, Sequence[int]], always: Set[int], source_words: int
         offsets[word + 1] = len(candidates)
     ordered = [np.asarray(found[word], np.int32) for word in sorted(found)]
     flat = np.concatenate(ordered) if ordered else np.zeros(0, np.int32)
-    return Shortlist(np.cumsum(offsets), flat, np.array(sorted(always | set(range(len(SPECIAL)))), np.int32))
+    return Shortlist(
+        np.cumsum(offsets), flat, np.array(sorted(always | set(range(len(SPECIAL)))), np.int32)
+    )
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -74,7 +85,9 @@ def _chain(first: str, others: Iterator[str]) -> Iterator[str]:
     yield from others
 
 
-def _read_lex(path: Path, lines: Iterator[str], source: Words, target: Words, best: int) -> Dict[int, List[int]]:
+def _read_lex(
+    path: Path, lines: Iterator[str], source: Words, target: Words, best: int
+) -> Dict[int, List[int]]:
     scored: Dict[int, List[Tuple[float, int]]] = {}
     for number, line in enumerate(lines, start=1):
         parts = line.split()
@@ -83,17 +96,24 @@ def _read_lex(path: Path, lines: Iterator[str], source: Words, target: Words, be
         try:
             word, given, probability = parts[0], parts[1], float(parts[2])
         except (IndexError, ValueError):
-            raise ValueError(f"{path}: line {number} is {line[:80]!r}, not TARGET SOURCE PROBABILITY") from None
+            raise ValueError(
+                f"{path}: line {number} is {line[:80]!r}, not TARGET SOURCE PROBABILITY"
+            ) from None
         if word in _EMPTY or given in _EMPTY:
             continue
         (one,), (other,) = source.ids([given]), target.ids([word])
         if one >= len(SPECIAL) and other >= len(SPECIAL):
             # Of equal probabilities the more frequent word.
             scored.setdefault(one, []).append((-probability, other))
-    return {one: sorted(other for _, other in sorted(candidates)[:best]) for one, candidates in scored.items()}
+    return {
+        one: sorted(other for _, other in sorted(candidates)[:best])
+        for one, candidates in scored.items()
+    }
 
 
-def _read_vmap(lines: Iterator[str], source: Words, target: Words) -> Tuple[Dict[int, List[int]], Set[int]]:
+def _read_vmap(
+    lines: Iterator[str], source: Words, target: Words
+) -> Tuple[Dict[int, List[int]], Set[int]]:
     found: Dict[int, Set[int]] = {}
     always: Set[int] = set()
     for line in lines:
@@ -103,7 +123,8 @@ def _read_vmap(lines: Iterator[str], source: Words, target: Words) -> Tuple[Dict
         if not parts:
             always |= candidates
             continue
-        # Candidates of several words together are those of their first one: more than is asked for, never less.
+        # Candidates of several words together are those of their first one: more than is asked for,
+        # never less.
         one = source.ids(parts[:1])[0]
         if one >= len(SPECIAL):
             found.setdefault(one, set()).update(candidates)
@@ -114,7 +135,9 @@ def write_shortlist(path: Path, shortlist: Shortlist) -> None:
     """Writes what :func:`read_shortlist` reads."""
     from safetensors.numpy import save_file
 
-    save_file({name: np.ascontiguousarray(part) for name, part in shortlist._asdict().items()}, str(path))
+    save_file(
+        {name: np.ascontiguousarray(part) for name, part in shortlist._asdict().items()}, str(path)
+    )
 
 
 def read_shortlist(path: Path) -> Shortlist:
@@ -128,11 +151,21 @@ def read_shortlist(path: Path) -> Shortlist:
 
     try:
         parts = load_file(str(path))
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError, MemoryError) as error:
+    except (
+        SafetensorError,
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        MemoryError,
+    ) as error:
         # AttributeError: a type of numbers that NumPy does not have.
         raise ValueError(f"{path} is no shortlist: {error!s:.200}") from None
     types = {"offsets": np.int64, "candidates": np.int32, "always": np.int32}
-    if set(parts) != set(types) or any(parts[name].dtype != kind or parts[name].ndim != 1 for name, kind in types.items()):
+    if set(parts) != set(types) or any(
+        parts[name].dtype != kind or parts[name].ndim != 1 for name, kind in types.items()
+    ):
         raise ValueError(f"{path} is no shortlist: it must hold {', '.join(types)}")
     offsets, size = parts["offsets"], parts["candidates"].size
     if not offsets.size or offsets[0] != 0 or offsets[-1] != size or (np.diff(offsets) < 0).any():
@@ -144,6 +177,9 @@ def mean_candidates(shortlist: Shortlist, sentences: Sequence[Sequence[int]]) ->
     """How many words a sentence chooses among, on average."""
     sizes: Counter = Counter()
     for sentence in sentences:
-        words = [shortlist.candidates[shortlist.offsets[word] : shortlist.offsets[word + 1]] for word in set(sentence)]
+        words = [
+            shortlist.candidates[shortlist.offsets[word] : shortlist.offsets[word + 1]]
+            for word in set(sentence)
+        ]
         sizes[len(np.unique(np.concatenate([shortlist.always, *words])))] += 1
     return sum(size * count for size, count in sizes.items()) / max(sum(sizes.values()), 1)

@@ -1,4 +1,5 @@
-"""A bundle's model on PyTorch's engine, or on fairseq's own generator where its task is fairseq's."""
+"""A bundle's model on PyTorch's engine, or on fairseq's own generator where its task is
+fairseq's."""
 
 import os
 import tempfile
@@ -6,7 +7,18 @@ import threading
 from collections import OrderedDict
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import (
+    Any,
+    Dict,
+    FrozenSet,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Tuple,
+)
 
 import numpy as np
 import torch
@@ -15,7 +27,14 @@ from fairseq.data import LanguagePairDataset
 
 from ..decoding import Hypothesis
 from ..engine import EngineGenerator, from_fairseq
-from ..engine.models import build_generator, decode, generation_config, load_models, option_arguments, to_device
+from ..engine.models import (
+    build_generator,
+    decode,
+    generation_config,
+    load_models,
+    option_arguments,
+    to_device,
+)
 from ..loading.checkpoints import read_checkpoint, reading, task_name
 from ..loading.data_options import options_of_training
 from .bundle import Bundle
@@ -27,7 +46,8 @@ DECODERS = 8
 
 
 class Prepared(NamedTuple):
-    """What decodes with some options: a task of fairseq, its generator, how many translations are wanted."""
+    """What decodes with some options: a task of fairseq, its generator, how many translations are
+    wanted."""
 
     task: Any
     generator: Any
@@ -55,7 +75,9 @@ class TorchDecoder:
         """See :class:`.translator.BundleDecoder`."""
         return {"engine": "torch", "device": self.device.type}
 
-    def prepare(self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]) -> Prepared:
+    def prepare(
+        self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
+    ) -> Prepared:
         """See :class:`.translator.BundleDecoder`."""
         chosen = {**options, **({"score_reference": "true"} if wanted.given else {})}
         if wanted.given:
@@ -63,7 +85,8 @@ class TorchDecoder:
             chosen.pop("forced_start", None)
         if not wanted.given and chosen.get("score_reference", "false") != "false":
             raise ValueError(
-                "score_reference=true rates given translations: use score(), or fairseq-generate --score-reference"
+                "score_reference=true rates given translations: use score(), or fairseq-generate"
+                " --score-reference"
             )
         key = (wanted.alignments, wanted.graphs, given, *sorted(chosen.items()))
         with self._lock:
@@ -81,7 +104,9 @@ class TorchDecoder:
         source = min(limit[0] if isinstance(limit, (tuple, list)) else limit for limit in limits)
         return source, min(model.max_decoder_positions() for model in self.models)
 
-    def decode(self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch) -> List[List[Hypothesis]]:
+    def decode(
+        self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch
+    ) -> List[List[Hypothesis]]:
         """See :class:`.translator.BundleDecoder`."""
         found: List[List[Hypothesis]] = [[] for _ in rows]
         done = 0
@@ -103,12 +128,16 @@ class TorchDecoder:
         found: List[Any] = [None] * len(sources)
         with self._lock:
             for members in longest_first(sources, wanted.batch_size):
-                sample = self._pairs(prepared.task, [sources[n] for n in members], [targets[n] for n in members])
+                sample = self._pairs(
+                    prepared.task, [sources[n] for n in members], [targets[n] for n in members]
+                )
                 for number, best in zip(sample["id"].tolist(), self._found(prepared, sample)):
                     found[members[number]] = best[0]
         return found
 
-    def graphs(self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch) -> List[Dict[str, Any]]:
+    def graphs(
+        self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch
+    ) -> List[Dict[str, Any]]:
         """See :class:`.translator.BundleDecoder`."""
         found: List[Dict[str, Any]] = []
         with self._lock:
@@ -130,48 +159,66 @@ class TorchDecoder:
         return [[from_fairseq(hypothesis) for hypothesis in best] for best in found]
 
     def _sample(self, task: Any, rows: List[List[int]]) -> Dict[str, Any]:
-        dataset = task.build_dataset_for_inference([torch.tensor(row) for row in rows], [len(row) for row in rows])
+        dataset = task.build_dataset_for_inference(
+            [torch.tensor(row) for row in rows], [len(row) for row in rows]
+        )
         return self._collated(dataset)
 
-    def _pairs(self, task: Any, sources: List[List[int]], targets: List[List[int]]) -> Dict[str, Any]:
+    def _pairs(
+        self, task: Any, sources: List[List[int]], targets: List[List[int]]
+    ) -> Dict[str, Any]:
         columns = [[torch.tensor(row) for row in rows] for rows in (sources, targets)]
         sizes = [np.array([len(row) for row in rows]) for rows in columns]
         dataset = LanguagePairDataset(
-            columns[0], sizes[0], task.source_dictionary, columns[1], sizes[1], task.target_dictionary,
-            left_pad_source=task.cfg.left_pad_source, left_pad_target=False, shuffle=False,
+            columns[0], sizes[0], task.source_dictionary, columns[1], sizes[1],
+            task.target_dictionary, left_pad_source=task.cfg.left_pad_source,
+            left_pad_target=False, shuffle=False,
         )  # fmt: skip
         return self._collated(dataset)
 
     def _collated(self, dataset: Any) -> Dict[str, Any]:
         """The batch of a whole data set, on the model's device."""
-        return to_device(dataset.collater([dataset[number] for number in range(len(dataset))]), self.device)
+        return to_device(
+            dataset.collater([dataset[number] for number in range(len(dataset))]), self.device
+        )
 
     # ------------------------------------------------------------------ loading
 
-    def _build(self, chosen: Dict[str, str], folder: Path, wanted: Wanted, given: FrozenSet[str]) -> Prepared:
+    def _build(
+        self, chosen: Dict[str, str], folder: Path, wanted: Wanted, given: FrozenSet[str]
+    ) -> Prepared:
         """A decoder with all its options; the first one loads the models."""
         config = self._configuration(chosen, folder)
         if config.generation.prefix_size:
             raise ValueError(
-                f"prefix_size={config.generation.prefix_size}: no translation begins with given words here; use fairseq-generate"
+                f"prefix_size={config.generation.prefix_size}: no translation begins with given"
+                " words here; use fairseq-generate"
             )
         # A dictionary is a file of unknown origin, too.
         with reading(self.bundle.folder, "has no usable dictionaries", keep=(OSError,)):
             task = tasks.setup_task(config.task)
         if not self.models:
-            self.models = load_models(self.bundle.paths, config, task, self.device, states=self._states).models
+            self.models = load_models(
+                self.bundle.paths, config, task, self.device, states=self._states
+            ).models
             self._states = {}
         generator = build_generator(task, self.models, config, given)
         if wanted.alignments:
             if not isinstance(generator, EngineGenerator):
-                raise ValueError(f"--replace-unk: --task {config.task._name} cannot do it; use one of this package's")
+                raise ValueError(
+                    f"--replace-unk: --task {config.task._name} cannot do it; use one of this"
+                    " package's"
+                )
             generator.align_words()
         if wanted.graphs and not hasattr(generator, "describe_graphs"):
-            raise ValueError(f"{self.bundle.folder} holds no model that writes graphs: give a dag_transformer")
+            raise ValueError(
+                f"{self.bundle.folder} holds no model that writes graphs: give a dag_transformer"
+            )
         return Prepared(task, generator, config.generation.nbest)
 
     def _configuration(self, chosen: Dict[str, str], folder: Path) -> Any:
-        """fairseq's configuration, from its own parser, so that every option has its own checks and defaults.
+        """fairseq's configuration, from its own parser, so that every option has its own checks and
+        defaults.
 
         ``folder`` stands for the bundle's, see :func:`splittable`.
         """
@@ -181,7 +228,9 @@ class TorchDecoder:
             str(folder), "--path", paths, "--task", chosen.get("task", bundle.task),
             "--source-lang", bundle.source_lang, "--target-lang", bundle.target_lang,
         ]  # fmt: skip
-        arguments += option_arguments({name: value for name, value in chosen.items() if name != "task"})
+        arguments += option_arguments(
+            {name: value for name, value in chosen.items() if name != "task"}
+        )
         config = generation_config(arguments, f"decoding options {chosen}")
         _take_task_options(config.task, self.trained_task, arguments)
         if "engine" in config.task:
@@ -207,14 +256,16 @@ def choose_device(name: Optional[str]) -> torch.device:
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if (device.index or 0) >= count:
             raise ValueError(
-                f"device {name!r}: PyTorch finds {count or 'no'} GPU{'s' * (count > 1)} here; give cpu or another one"
+                f"device {name!r}: PyTorch finds {count or 'no'} GPU{'s' * (count > 1)} here; give"
+                " cpu or another one"
             )
     return device
 
 
 @contextmanager
 def splittable(folder: Path) -> Iterator[Path]:
-    """A path of ``folder`` that fairseq, which takes paths apart at colons, takes for one: itself or a link for the time of the block.
+    """A path of ``folder`` that fairseq, which takes paths apart at colons, takes for one: itself
+    or a link for the time of the block.
 
     Raises:
         ValueError: the folder of temporary files has a colon in its name, too.
@@ -225,7 +276,8 @@ def splittable(folder: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="fairseq_hrt_") as temporary:
         if os.pathsep in temporary:
             raise ValueError(
-                f"{folder}: fairseq takes paths apart at {os.pathsep!r}, and so in TMPDIR {temporary}: give another TMPDIR"
+                f"{folder}: fairseq takes paths apart at {os.pathsep!r}, and so in TMPDIR"
+                f" {temporary}: give another TMPDIR"
             )
         link = Path(temporary) / "bundle"
         link.symlink_to(folder.resolve(), target_is_directory=True)
@@ -233,8 +285,13 @@ def splittable(folder: Path) -> Iterator[Path]:
 
 
 def _take_task_options(config: Any, saved: Any, arguments: Iterable[str]) -> None:
-    """Takes those options of the training's task that were not given now; ``fairseq-generate`` would take their defaults."""
-    given = {argument[2:].partition("=")[0].replace("-", "_") for argument in arguments if argument.startswith("--")}
+    """Takes those options of the training's task that were not given now; ``fairseq-generate``
+    would take their defaults."""
+    given = {
+        argument[2:].partition("=")[0].replace("-", "_")
+        for argument in arguments
+        if argument.startswith("--")
+    }
     if task_name(saved) != config._name:
         return
     for name, value in options_of_training(saved, config._name).items():

@@ -5,9 +5,11 @@ from typing import Iterator, List, Optional, Sequence, Union
 
 from ..text.pipeline import TextPipeline
 
-# Source tokens that are translated in one piece at most; longer lines are cut. No training corpus has longer sentences.
+# Source tokens that are translated in one piece at most; longer lines are cut. No training corpus
+# has longer sentences.
 LONGEST = 256
-# Of decoding, before those of the bundle: nobody wants to read a literal <unk>; unkpen=0 lets the model write it all the same.
+# Of decoding, before those of the bundle: nobody wants to read a literal <unk>; unkpen=0 lets the
+# model write it all the same.
 DEFAULTS = {"unkpen": "inf"}
 
 
@@ -40,7 +42,11 @@ class PreparedLine:
         first = pipeline.prefix_length
         prefix, step = whole.words[:first], max(longest - first, 1)
         return [
-            cls(whole.text, [*prefix, *whole.words[place : place + step]], whole.start + place - first)
+            cls(
+                whole.text,
+                [*prefix, *whole.words[place : place + step]],
+                whole.start + place - first,
+            )
             for place in range(first, len(whole), step)
         ]
 
@@ -67,11 +73,13 @@ class Translation:
         text: raw text.
         source: the raw line.
         tokens: subwords, ``</s>`` included.
-        score: what the decoder ranks by; None for a line without words. A line that was cut has the mean of its pieces.
+        score: what the decoder ranks by; None for a line without words. A line that was cut has the
+            mean of its pieces.
         positional_scores: log-probability of each token.
         steps: decoder passes that the sentence needed.
         token_steps: the pass (1 = first) in which each token was fixed.
-        alignment: with ``replace_unk`` or ``print_alignment``, the source subword (from 0) of each token.
+        alignment: with ``replace_unk`` or ``print_alignment``, the source subword (from 0) of each
+            token.
         alternatives: further hypotheses, best first (``nbest``).
     """
 
@@ -97,26 +105,36 @@ def require_lines(lines: Sequence[object]) -> None:
     """Raises TypeError where something is not a line."""
     for number, line in enumerate(lines):
         if not isinstance(line, (str, PreparedLine)):
-            raise TypeError(f"line {number} is {line!r:.40}, of the type {type(line).__name__}: give texts (str)")
+            raise TypeError(
+                f"line {number} is {line!r:.40}, of the type {type(line).__name__}: give texts"
+                " (str)"
+            )
 
 
 def require_pairs(sources: Sequence[str], targets: Sequence[str], batch_size: int) -> None:
     """Raises ValueError where lines do not belong together one by one."""
     if isinstance(sources, str) or isinstance(targets, str):
-        raise ValueError("sources and targets are lists of lines; for one pair give score([source], [target])")
+        raise ValueError(
+            "sources and targets are lists of lines; for one pair give score([source], [target])"
+        )
     require_lines([*sources, *targets])
     if len(sources) != len(targets):
-        raise ValueError(f"{len(sources)} sources but {len(targets)} targets: they must belong together line by line")
+        raise ValueError(
+            f"{len(sources)} sources but {len(targets)} targets: they must belong together line by"
+            " line"
+        )
     if batch_size < 1:
         raise ValueError(f"batch_size={batch_size}: at least one pair has to be scored at a time")
 
 
 def require_lengths(number: int, lengths: Sequence[int], longest: Sequence[int]) -> None:
-    """Raises ValueError where a side of pair ``number`` is longer than the model takes; both with ``</s>``: source, target."""
+    """Raises ValueError where a side of pair ``number`` is longer than the model takes; both with
+    ``</s>``: source, target."""
     for side, length, most in zip(("source", "target"), lengths, longest):
         if length > most:
             raise ValueError(
-                f"the {side} of pair {number} has {length} subwords with </s>, the model takes {most}: shorten or split it"
+                f"the {side} of pair {number} has {length} subwords with </s>, the model takes"
+                f" {most}: shorten or split it"
             )
 
 

@@ -9,7 +9,20 @@ model.score(["Good morning."], ["Guten Morgen."])
 import logging
 import threading
 from functools import cached_property
-from typing import Any, Callable, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    FrozenSet,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Protocol,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 from ..decoding import Hypothesis
 from ..escaping import printable
@@ -42,7 +55,8 @@ class Watch(NamedTuple):
 
     Attributes:
         progress: called with (sentences done, sentences).
-        cancelled: whether nobody wants the results any more; asked before each batch, and within batches by the native engine.
+        cancelled: whether nobody wants the results any more; asked before each batch, and within
+            batches by the native engine.
     """
 
     progress: Optional[Callable[[int, int], None]] = None
@@ -80,7 +94,8 @@ class BundleDecoder(Protocol):
         """Options as this engine takes them, checked; kept for the next call with the same.
 
         Args:
-            given: names of the options that must have an effect; others, a bundle's own, are set aside where they have none.
+            given: names of the options that must have an effect; others, a bundle's own, are set
+                aside where they have none.
 
         Raises:
             UnsupportedOption: the other engine has to do it.
@@ -90,13 +105,19 @@ class BundleDecoder(Protocol):
     def longest(self, prepared: Any) -> Tuple[int, int]:
         """Most tokens of a source and of a translation, ``</s>`` included; waits for nobody."""
 
-    def decode(self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch) -> List[List[Hypothesis]]:
+    def decode(
+        self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch
+    ) -> List[List[Hypothesis]]:
         """Hypotheses of sources that end in ``</s>``, best first, as many as ``nbest`` says."""
 
-    def score(self, prepared: Any, sources: List[List[int]], targets: List[List[int]], wanted: Wanted) -> List[Hypothesis]:
+    def score(
+        self, prepared: Any, sources: List[List[int]], targets: List[List[int]], wanted: Wanted
+    ) -> List[Hypothesis]:
         """Given translations with their log-probabilities."""
 
-    def graphs(self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch) -> List[Dict[str, Any]]:
+    def graphs(
+        self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch
+    ) -> List[Dict[str, Any]]:
         """The graph of each source as plain data, see :func:`~..decoding.describe_graph`."""
 
 
@@ -106,8 +127,10 @@ class Translator:
     Args:
         bundle: what was loaded.
         decoder: its model on an engine.
-        fallback: makes the decoder that takes over for what that one does not honour; None: that is refused.
-        decoding: options of ``fairseq-generate`` by their names; they go before those of the bundle.
+        fallback: makes the decoder that takes over for what that one does not honour; None: that is
+            refused.
+        decoding: options of ``fairseq-generate`` by their names; they go before those of the
+            bundle.
 
     Attributes:
         defaults: the options of a call without any.
@@ -130,7 +153,8 @@ class Translator:
         self.pipeline = bundle.pipeline()
         self.defaults = {**DEFAULTS, **bundle.options, **_texts(decoding)}
         self.source, self.target = (
-            Words(bundle.folder / f"dict.{language}.txt") for language in (bundle.source_lang, bundle.target_lang)
+            Words(bundle.folder / f"dict.{language}.txt")
+            for language in (bundle.source_lang, bundle.target_lang)
         )
         self._fallback = fallback
         self._other: Optional[BundleDecoder] = None
@@ -158,7 +182,8 @@ class Translator:
     ) -> Any:
         """Translates raw lines; the result has their order and number.
 
-        A line without words becomes an empty one; a line of more than 256 subwords, or what the model takes, is translated in pieces.
+        A line without words becomes an empty one; a line of more than 256 subwords, or what the
+        model takes, is translated in pieces.
 
         Args:
             lines: raw text, or what :meth:`prepare` made of it; a single string is one line.
@@ -176,7 +201,9 @@ class Translator:
         rows: List[Line] = [lines] if isinstance(lines, str) else list(lines)
         require_lines(rows)
         options, lexicon = self._chosen(decoding)
-        wanted = Wanted(checked_batch_size(batch_size), scores=details, alignments=lexicon is not None)
+        wanted = Wanted(
+            checked_batch_size(batch_size), scores=details, alignments=lexicon is not None
+        )
         decoder, prepared = self._prepared(options, wanted, decoding)
         longest = _longest_piece(decoder, prepared)
         pieces = [self._pieces(line, longest) for line in rows]
@@ -186,15 +213,22 @@ class Translator:
         for line, own in zip(rows, pieces):
             best = found[place : place + len(own)]
             place += len(own)
-            written = [[self._written(one, piece, lexicon) for one in hypotheses] for piece, hypotheses in zip(own, best)]
-            results.append(self._joined(raw_text(line), own, best, written) if details else self._text(written))
+            written = [
+                [self._written(one, piece, lexicon) for one in hypotheses]
+                for piece, hypotheses in zip(own, best)
+            ]
+            results.append(
+                self._joined(raw_text(line), own, best, written) if details else self._text(written)
+            )
         return results[0] if single else results
 
     def prepare(self, line: str) -> List[PreparedLine]:
-        """A line in the pieces that are translated: what takes :meth:`translate` the time before it decodes.
+        """A line in the pieces that are translated: what takes :meth:`translate` the time before it
+        decodes.
 
-        The translation of the line is that of its pieces, joined by :func:`.translation.join_pieces`. A line without words is one piece.
-        Safe to use while another thread translates, which it does not wait for.
+        The translation of the line is that of its pieces, joined by
+        :func:`.translation.join_pieces`. A line without words is one piece. Safe to use while
+        another thread translates, which it does not wait for.
         """
         return PreparedLine.pieces(line, self.pipeline, self._longest)
 
@@ -206,7 +240,8 @@ class Translator:
         cancelled: Optional[Callable[[], bool]] = None,
         **decoding: Any,
     ) -> List[List[Dict[str, Any]]]:
-        """The graphs that a ``dag_transformer`` writes for raw lines: the documents of ``fairseq-hrt graph``.
+        """The graphs that a ``dag_transformer`` writes for raw lines: the documents of
+        ``fairseq-hrt graph``.
 
         Args:
             lines: raw text, or what :meth:`prepare` made of it.
@@ -227,16 +262,23 @@ class Translator:
         return [[next(documents) for _ in own] for own in pieces]
 
     def score(
-        self, sources: Sequence[str], targets: Sequence[str], *, batch_size: int = 32, **decoding: Any
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        *,
+        batch_size: int = 32,
+        **decoding: Any,
     ) -> List[Translation]:
-        """Scores given translations as ``--score-reference`` does: the mean log-probability of their subwords and ``</s>``.
+        """Scores given translations as ``--score-reference`` does: the mean log-probability of
+        their subwords and ``</s>``.
 
-        For autoregressive and bidirectional models that is the score with which a greedy ``translate`` finds them; for
-        ``hrt_transformer`` that of both stages with the chunk size of decoding (Eq. 2, over whole chunks); for ``dag_transformer``
-        log P(y | x) over all paths.
+        For autoregressive and bidirectional models that is the score with which a greedy
+        ``translate`` finds them; for ``hrt_transformer`` that of both stages with the chunk size of
+        decoding (Eq. 2, over whole chunks); for ``dag_transformer`` log P(y | x) over all paths.
 
         Args:
-            sources, targets: raw lines, of the same number; a pair with an empty line has no score (None).
+            sources, targets: raw lines, of the same number; a pair with an empty line has no score
+            (None).
 
         Raises:
             ValueError: different numbers of lines, or a line that is longer than the model takes.
@@ -245,18 +287,29 @@ class Translator:
         wanted = Wanted(batch_size, given=True)
         decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted, decoding)
         longest = decoder.longest(prepared)
-        results = [Translation(text=target, source=source) for source, target in zip(sources, targets)]
+        results = [
+            Translation(text=target, source=source) for source, target in zip(sources, targets)
+        ]
         eos, chosen, pairs = self.source.eos, [], []
         for number, (source, target) in enumerate(zip(sources, targets)):
-            pair = self.source.ids(self.pipeline.words(source)), self.target.ids(self._target_pipeline.words(target))
+            pair = (
+                self.source.ids(self.pipeline.words(source)),
+                self.target.ids(self._target_pipeline.words(target)),
+            )
             require_lengths(number, [len(ids) + 1 for ids in pair], longest)
             if all(pair):
                 chosen.append(results[number])
                 pairs.append(([*pair[0], eos], [*pair[1], eos]))
-        found = decoder.score(prepared, [own for own, _ in pairs], [own for _, own in pairs], wanted)
+        found = decoder.score(
+            prepared, [own for own, _ in pairs], [own for _, own in pairs], wanted
+        )
         for one, scored in zip(chosen, found):
             rated = self._translation(one.source, scored, self._symbols(scored))
-            one.tokens, one.score, one.positional_scores = rated.tokens, rated.score, rated.positional_scores
+            one.tokens, one.score, one.positional_scores = (
+                rated.tokens,
+                rated.score,
+                rated.positional_scores,
+            )
             one.steps, one.token_steps = rated.steps or len(rated.tokens), rated.token_steps
         return results
 
@@ -266,10 +319,14 @@ class Translator:
 
     # ------------------------------------------------------------------ options
 
-    def _chosen(self, decoding: Mapping[str, Any]) -> Tuple[Dict[str, str], Optional[Mapping[str, str]]]:
-        """The options of a call as texts, and what is written for words of the source that the model does not know.
+    def _chosen(
+        self, decoding: Mapping[str, Any]
+    ) -> Tuple[Dict[str, str], Optional[Mapping[str, str]]]:
+        """The options of a call as texts, and what is written for words of the source that the
+        model does not know.
 
-        The latter is None where ``<unk>`` is not replaced; a switch alone copies source words, otherwise it names a lexicon.
+        The latter is None where ``<unk>`` is not replaced; a switch alone copies source words,
+        otherwise it names a lexicon.
 
         Raises:
             ValueError: the lexicon cannot be read, or an option belongs to the loading of a bundle.
@@ -311,7 +368,8 @@ class Translator:
         return [self._ids(piece) for line in lines for piece in self._pieces(line, self._longest)]
 
     def mostly_unknown(self, line: str) -> List[str]:
-        """The words of a line that the model does not know, where they are most of its words; otherwise none."""
+        """The words of a line that the model does not know, where they are most of its words;
+        otherwise none."""
         return mostly_unknown(self.pipeline.words(line), self.source, self.bundle.subwords)
 
     def _pieces(self, line: Line, longest: int) -> List[PreparedLine]:
@@ -326,13 +384,23 @@ class Translator:
         words = self.target.words
         return [words[token] for token in hypothesis.tokens]
 
-    def _written(self, hypothesis: Hypothesis, piece: PreparedLine, lexicon: Optional[Mapping[str, str]]) -> List[str]:
-        """The subwords of a hypothesis, those of the source or of the lexicon in place of ``<unk>``."""
+    def _written(
+        self, hypothesis: Hypothesis, piece: PreparedLine, lexicon: Optional[Mapping[str, str]]
+    ) -> List[str]:
+        """The subwords of a hypothesis, those of the source or of the lexicon in place of
+        ``<unk>``."""
         symbols = self._symbols(hypothesis)
         if lexicon is None:
             return symbols
         unknown, scheme = self.target.words[self.target.unk], self.bundle.subwords
-        return with_words(symbols, hypothesis.alignment, piece.words, scheme=scheme, lexicon=lexicon, unknown=unknown)
+        return with_words(
+            symbols,
+            hypothesis.alignment,
+            piece.words,
+            scheme=scheme,
+            lexicon=lexicon,
+            unknown=unknown,
+        )
 
     def _restored(self, symbols: List[str]) -> str:
         end = self.target.words[self.target.eos]
@@ -352,12 +420,17 @@ class Translator:
         return join_pieces(
             line,
             [
-                [self._translation(piece.text, one, symbols, piece.start) for one, symbols in zip(best, own)]
+                [
+                    self._translation(piece.text, one, symbols, piece.start)
+                    for one, symbols in zip(best, own)
+                ]
                 for piece, best, own in zip(pieces, found, written)
             ],
         )
 
-    def _translation(self, line: str, hypothesis: Hypothesis, symbols: List[str], start: int = 0) -> Translation:
+    def _translation(
+        self, line: str, hypothesis: Hypothesis, symbols: List[str], start: int = 0
+    ) -> Translation:
         return Translation(
             text=self._restored(symbols),
             source=line,
@@ -377,4 +450,7 @@ def _longest_piece(decoder: BundleDecoder, prepared: Any) -> int:
 
 def _texts(options: Mapping[str, Any]) -> Dict[str, str]:
     """Values as on the command line: ``"true"`` stands for a switch, ``"false"`` leaves it out."""
-    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in options.items()
+    }

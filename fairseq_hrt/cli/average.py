@@ -6,8 +6,9 @@ Example:
     fairseq-hrt average --folder checkpoints --best 5 --output checkpoints/averaged.pt
     fairseq-hrt average --inputs a.pt b.pt --output averaged.pt
 
---last takes the numbered checkpoints of the latest epochs, or updates where the run kept those; --best those with the
-best value of the run's --best-checkpoint-metric. Files are loaded safely (see README, checkpoints).
+--last takes the numbered checkpoints of the latest epochs, or updates where the run kept those;
+--best those with the best value of the run's --best-checkpoint-metric. Files are loaded safely (see
+README, checkpoints).
 """
 
 import argparse
@@ -30,7 +31,9 @@ def build_parser() -> argparse.ArgumentParser:
     chosen.add_argument("--last", type=int, metavar="N", help="its last N numbered checkpoints")
     chosen.add_argument("--best", type=int, metavar="N", help="its N best checkpoints")
     chosen.add_argument("--inputs", type=Path, nargs="+", metavar="FILE", help="these checkpoints")
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="where the average is written")
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="FILE", help="where the average is written"
+    )
     return parser
 
 
@@ -61,7 +64,8 @@ def run(options: argparse.Namespace) -> None:
     logger.info("averaging %s", ", ".join(str(path) for path in paths))
     state = average(paths)
     try:
-        # Complete or not there at all: a full disk or a kill must not leave half a checkpoint behind.
+        # Complete or not there at all: a full disk or a kill must not leave half a checkpoint
+        # behind.
         with writing(options.output) as file:
             torch.save(state, file)
     except RuntimeError as error:

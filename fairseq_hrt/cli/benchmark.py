@@ -8,21 +8,23 @@ Example:
         --system 'name=HRT k=2 (1,1),path=hrt/checkpoint_best.pt,beam=1,hrt_decode_chunk=2' \\
         --ratio-to 'fairseq greedy' --ratio-to AT --examples 5 --out results
 
-A system is a name, a checkpoint (path) and options of fairseq-generate (without dashes; =true for a switch). Without
-task= it is decoded by the task it was trained with. With engine=ctranslate2 an autoregressive checkpoint is converted and
-decoded by CTranslate2 (compute_type=float32, int8, ...):
+A system is a name, a checkpoint (path) and options of fairseq-generate (without dashes; =true for a
+switch). Without task= it is decoded by the task it was trained with. With engine=ctranslate2 an
+autoregressive checkpoint is converted and decoded by CTranslate2 (compute_type=float32, int8, ...):
 
     --system 'name=CT2 int8,path=at/checkpoint_best.pt,engine=ctranslate2,compute_type=int8,beam=1'
 
-With engine=native (weights=int8 or float32, shortlist=FILE, rescore_path=CHECKPOINT) one of any family, or a bundle, by the native engine:
+With engine=native (weights=int8 or float32, shortlist=FILE, rescore_path=CHECKPOINT) one of any
+family, or a bundle, by the native engine:
 
     --system 'name=HRT k=3,path=hrt/checkpoint_best.pt,engine=native,beam=1,hrt_decode_chunk=3'
 
-With the raw source lines (--sources) and their preparation (--tokenizer, --subwords, --codes) also the latency of one raw line
-after another is measured, tokenisation and detokenisation included; --memory measures loading and memory of each system in a
-process of its own; --comet scores with a COMET model on disk. The table goes to the standard output and, with everything that was
-measured, into --out: table.md, results.json, quality_speed.png and .svg (with several batch sizes also throughput.png and .svg),
-examples.txt and a file of translations for each system.
+With the raw source lines (--sources) and their preparation (--tokenizer, --subwords, --codes) also
+the latency of one raw line after another is measured, tokenisation and detokenisation included;
+--memory measures loading and memory of each system in a process of its own; --comet scores with a
+COMET model on disk. The table goes to the standard output and, with everything that was measured,
+into --out: table.md, results.json, quality_speed.png and .svg (with several batch sizes also
+throughput.png and .svg), examples.txt and a file of translations for each system.
 """
 
 import argparse
@@ -56,16 +58,23 @@ def build_parser() -> argparse.ArgumentParser:
         "--references",
         type=Path,
         metavar="FILE",
-        help="reference translations, one a line, plain or gzip (default: the targets in the data folder, detokenised; "
-        "an unknown word in them is never matched)",
+        help=(
+            "reference translations, one a line, plain or gzip (default: the targets in the data"
+            " folder, detokenised; an unknown word in them is never matched)"
+        ),
     )
     data.add_argument(
         "--valid-translations",
         type=Path,
         metavar="FILE",
-        help='all valid translations, one JSON object {"source": ..., "translations": [...]} a line; adds the share that is one of them',
+        help=(
+            'all valid translations, one JSON object {"source": ..., "translations": [...]} a line;'
+            " adds the share that is one of them"
+        ),
     )
-    data.add_argument("--detokenize", default="none", metavar="HOW", help="moses:LANGUAGE or none (default: none)")
+    data.add_argument(
+        "--detokenize", default="none", metavar="HOW", help="moses:LANGUAGE or none (default: none)"
+    )
     raw = parser.add_argument_group("raw lines")
     raw.add_argument(
         "--sources",
@@ -74,20 +83,40 @@ def build_parser() -> argparse.ArgumentParser:
         help="raw source lines of the same sentences, plain or gzip: measures their latency",
     )
     raw.add_argument(
-        "--tokenizer", choices=TOKENIZERS, default="moses", help="as for fairseq-hrt bundle (default: %(default)s)"
+        "--tokenizer",
+        choices=TOKENIZERS,
+        default="moses",
+        help="as for fairseq-hrt bundle (default: %(default)s)",
     )
-    raw.add_argument("--subwords", choices=SUBWORDS, default="subword-nmt", help="likewise (default: %(default)s)")
+    raw.add_argument(
+        "--subwords",
+        choices=SUBWORDS,
+        default="subword-nmt",
+        help="likewise (default: %(default)s)",
+    )
     raw.add_argument("--codes", type=Path, help="the subwords' codes or model")
     systems = parser.add_argument_group("systems")
     systems.add_argument(
-        "--system", action="append", default=[], metavar="name=...,path=...,OPTION=...", help="repeat for each system"
+        "--system",
+        action="append",
+        default=[],
+        metavar="name=...,path=...,OPTION=...",
+        help="repeat for each system",
     )
-    systems.add_argument("--systems", type=Path, metavar="FILE", help="the same as a JSON list of objects")
     systems.add_argument(
-        "--ratio-to", action="append", default=[], metavar="NAME", help="a system whose speed counts as 1; repeatable"
+        "--systems", type=Path, metavar="FILE", help="the same as a JSON list of objects"
     )
     systems.add_argument(
-        "--identical-to", metavar="NAME", help="also in how many sentences each system has exactly the tokens of this one"
+        "--ratio-to",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a system whose speed counts as 1; repeatable",
+    )
+    systems.add_argument(
+        "--identical-to",
+        metavar="NAME",
+        help="also in how many sentences each system has exactly the tokens of this one",
     )
     protocol = parser.add_argument_group("protocol")
     for name, default, explanation in (
@@ -97,15 +126,28 @@ def build_parser() -> argparse.ArgumentParser:
         ("--threads", 1, "threads of PyTorch"),
         ("--seed", 1, "draws the sentences"),
     ):
-        protocol.add_argument(name, type=int, default=default, metavar="N", help=f"{explanation} (default: {default})")
-    protocol.add_argument("--batch-sizes", default="1,32", help="batch sizes of the speed test (default: 1,32)")
+        protocol.add_argument(
+            name, type=int, default=default, metavar="N", help=f"{explanation} (default: {default})"
+        )
     protocol.add_argument(
-        "--pin", action="store_true", help="keep this process on as many cores as it has threads (where the system can)"
+        "--batch-sizes", default="1,32", help="batch sizes of the speed test (default: 1,32)"
     )
     protocol.add_argument(
-        "--memory", action="store_true", help="also loading time and peak memory, in a process for each system"
+        "--pin",
+        action="store_true",
+        help="keep this process on as many cores as it has threads (where the system can)",
     )
-    protocol.add_argument("--comet", type=Path, metavar="MODEL", help="also COMET, with this model on disk (a .ckpt file)")
+    protocol.add_argument(
+        "--memory",
+        action="store_true",
+        help="also loading time and peak memory, in a process for each system",
+    )
+    protocol.add_argument(
+        "--comet",
+        type=Path,
+        metavar="MODEL",
+        help="also COMET, with this model on disk (a .ckpt file)",
+    )
     protocol.add_argument(
         "--comet-program",
         default="comet-score",
@@ -113,22 +155,31 @@ def build_parser() -> argparse.ArgumentParser:
         help="COMET's command, from an environment of its own (default: %(default)s)",
     )
     protocol.add_argument(
-        "--rouge", action="store_true", help="also ROUGE-1, -2 and -L, for summaries (needs the package rouge-score)"
+        "--rouge",
+        action="store_true",
+        help="also ROUGE-1, -2 and -L, for summaries (needs the package rouge-score)",
     )
     protocol.add_argument(
         "--length-bins",
         metavar="N,N,...",
-        help="also quality and time by source length, e.g. 10,20,30: up to 10 tokens, up to 20, up to 30, more",
+        help=(
+            "also quality and time by source length, e.g. 10,20,30: up to 10 tokens, up to 20, up"
+            " to 30, more"
+        ),
     )
     output = parser.add_argument_group("output")
-    output.add_argument("--out", type=Path, metavar="FOLDER", help="folder for table, figures and translations")
+    output.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="folder for table, figures and translations"
+    )
     output.add_argument(
         "--examples",
         type=int,
         default=0,
         metavar="N",
-        help="also show N translations with the decoding step of each token; in colour on a terminal or with "
-        "FORCE_COLOR set, never with NO_COLOR",
+        help=(
+            "also show N translations with the decoding step of each token; in colour on a terminal"
+            " or with FORCE_COLOR set, never with NO_COLOR"
+        ),
     )
     return parser
 
@@ -163,7 +214,11 @@ def run(options: argparse.Namespace) -> None:
         systems,
         references=options.ratio_to,
         reference_texts=references,
-        valid=quality.read_valid_translations(options.valid_translations) if options.valid_translations else None,
+        valid=(
+            quality.read_valid_translations(options.valid_translations)
+            if options.valid_translations
+            else None
+        ),
         detokenize=detokenize,
         settings=settings,
         rouge=options.rouge,
@@ -179,7 +234,10 @@ def run(options: argparse.Namespace) -> None:
 
 
 def show(
-    comparison: "Comparison", bins: "Sequence[LengthBin]", systems: "Sequence[System]", options: argparse.Namespace
+    comparison: "Comparison",
+    bins: "Sequence[LengthBin]",
+    systems: "Sequence[System]",
+    options: argparse.Namespace,
 ) -> None:
     """Prints the tables and examples, and writes them where ``--out`` wants them."""
     from ..evaluation import step_colours
@@ -189,12 +247,16 @@ def show(
     table = markdown(comparison) + ("\n" + markdown_by_length(comparison, bins) if bins else "")
     sys.stdout.write(table)
     if options.examples:
-        text = step_colours.examples(comparison, systems, options.examples, colour=step_colours.use_colour(sys.stdout))
+        text = step_colours.examples(
+            comparison, systems, options.examples, colour=step_colours.use_colour(sys.stdout)
+        )
         sys.stdout.write("\n" + text + "\n")
     if options.out:
         write(options.out, comparison, table)
         if bins:
-            draw_by_length(comparison, bins, [options.out / f"by_length.{kind}" for kind in ("png", "svg")])
+            draw_by_length(
+                comparison, bins, [options.out / f"by_length.{kind}" for kind in ("png", "svg")]
+            )
         if options.examples:
             plain = step_colours.examples(comparison, systems, options.examples, colour=False)
             write_text(options.out / "examples.txt", plain + "\n")
@@ -227,7 +289,9 @@ def settings_of(options: argparse.Namespace) -> "Settings":
 
     for name in ("repeats", "speed_sentences", "quality_batch", "threads"):
         if getattr(options, name) < 1:
-            raise ValueError(f"--{name.replace('_', '-')} {getattr(options, name)} must be at least 1")
+            raise ValueError(
+                f"--{name.replace('_', '-')} {getattr(options, name)} must be at least 1"
+            )
     return Settings(
         batch_sizes=_batch_sizes(options.batch_sizes),
         repeats=options.repeats,
@@ -261,15 +325,20 @@ def source_texts(system: "System") -> List[str]:
     return [source_text(system, number) for number in range(len(system.dataset))]
 
 
-def add_footprints(comparison: "Comparison", systems: "Sequence[System]", options: argparse.Namespace) -> None:
-    """Loads each system once more, in a process of its own, for the time and the memory that this takes."""
+def add_footprints(
+    comparison: "Comparison", systems: "Sequence[System]", options: argparse.Namespace
+) -> None:
+    """Loads each system once more, in a process of its own, for the time and the memory that this
+    takes."""
     from ..evaluation.comparison import memory_batches
     from ..evaluation.footprint import measure_footprint
 
     for system, result in zip(systems, comparison.results):
         logger.info("loading and memory: %s", system.name)
         batches = memory_batches(comparison)
-        result.footprint = measure_footprint(system.reloadable, data_arguments(options), batches, options.threads)
+        result.footprint = measure_footprint(
+            system.reloadable, data_arguments(options), batches, options.threads
+        )
 
 
 def bins_by_length(
@@ -302,19 +371,25 @@ def read_raw_text(options: argparse.Namespace) -> "Optional[RawText]":
     if None in languages:
         languages = infer_language_pair(options.data.split(os.pathsep)[0])
     if None in languages:
-        raise ValueError(f"{options.data}: its files do not tell the languages; give --source-lang and --target-lang")
+        raise ValueError(
+            f"{options.data}: its files do not tell the languages; give --source-lang and"
+            " --target-lang"
+        )
     recipe = TextRecipe(*languages, options.tokenizer, options.subwords, options.codes)
     return RawText(TextPipeline(recipe), quality.read_lines(options.sources))
 
 
 def pin(threads: int) -> None:
-    """Keeps this process, and the threads it starts from now on, on the first ``threads`` cores that it may use.
+    """Keeps this process, and the threads it starts from now on, on the first ``threads`` cores
+    that it may use.
 
     Raises:
         ValueError: the system cannot, or there are fewer cores.
     """
     if not hasattr(os, "sched_setaffinity"):
-        raise ValueError("--pin: this system does not let a process choose its cores; leave it away")
+        raise ValueError(
+            "--pin: this system does not let a process choose its cores; leave it away"
+        )
     cores = sorted(os.sched_getaffinity(0))
     if threads > len(cores):
         raise ValueError(f"--pin with --threads {threads}: this process may use {len(cores)} cores")
@@ -322,15 +397,21 @@ def pin(threads: int) -> None:
 
 
 def add_comet(
-    comparison: "Comparison", sources: Sequence[str], references: Sequence[str], options: argparse.Namespace
+    comparison: "Comparison",
+    sources: Sequence[str],
+    references: Sequence[str],
+    options: argparse.Namespace,
 ) -> None:
-    """Scores with COMET; what goes wrong is written where the scores would stand, the rest was measured all the same."""
+    """Scores with COMET; what goes wrong is written where the scores would stand, the rest was
+    measured all the same."""
     from ..evaluation import comet
 
     logger.info("scoring with COMET")
     translations = {result.name: result.hypotheses for result in comparison.results}
     try:
-        scores = comet.comet_scores(sources, references, translations, options.comet, options.comet_program)
+        scores = comet.comet_scores(
+            sources, references, translations, options.comet, options.comet_program
+        )
     except (OSError, ValueError) as error:
         logger.warning("%s", error)
         comparison.comet = f"not run ({error})"
@@ -359,7 +440,9 @@ def write(folder: Path, comparison: "Comparison", table: str) -> None:
     try:
         from ..evaluation.picture import draw, draw_throughput
     except ImportError as error:
-        raise ValueError(f"no picture without matplotlib ({error}): pip install matplotlib") from error
+        raise ValueError(
+            f"no picture without matplotlib ({error}): pip install matplotlib"
+        ) from error
     size = comparison.settings.batch_sizes[0]
     draw(comparison, size, [folder / f"quality_speed.{kind}" for kind in ("png", "svg")])
     if len(comparison.settings.batch_sizes) > 1:
@@ -370,7 +453,9 @@ def _batch_sizes(text: str) -> List[int]:
     try:
         sizes = [int(size) for size in text.split(",")]
     except ValueError:
-        raise ValueError(f"--batch-sizes {text!r}: give numbers separated by commas, e.g. 1,32") from None
+        raise ValueError(
+            f"--batch-sizes {text!r}: give numbers separated by commas, e.g. 1,32"
+        ) from None
     if any(size < 1 for size in sizes):
         raise ValueError(f"--batch-sizes {text!r}: each must be at least 1")
     return sizes

@@ -1,4 +1,5 @@
-"""Files that are not text: translated line by line they would give nonsense. Standard library only."""
+"""Files that are not text: translated line by line they would give nonsense. Standard library
+only."""
 
 from pathlib import Path
 from typing import Iterator, Optional, Tuple
@@ -22,14 +23,19 @@ _KINDS = (
     (b"\x7fELF", "a program", "give a text file"),
 )
 # Names in the first entries of a ZIP archive.
-_IN_ZIP = ((b"word/", "a Word document (docx)"), (b"ppt/", "a presentation (pptx)"), (b"xl/", "a spreadsheet (xlsx)"))
+_IN_ZIP = (
+    (b"word/", "a Word document (docx)"),
+    (b"ppt/", "a presentation (pptx)"),
+    (b"xl/", "a spreadsheet (xlsx)"),
+)
 _HEAD = 1 << 16
 # Of so many bytes of binary data at least one is zero.
 MANY = 10
 
 
 def require_text(path: Path) -> None:
-    """Refuses a file whose beginning is not text; pipes and devices are left alone, for what is read is gone.
+    """Refuses a file whose beginning is not text; pipes and devices are left alone, for what is
+    read is gone.
 
     Raises:
         ValueError: what it looks like.
@@ -75,7 +81,11 @@ def _kind(content: bytes) -> Optional[Tuple[str, str]]:
         names = [what for sign, what in _IN_ZIP if sign in content]
         if b"application/vnd.oasis.opendocument" in content[:200]:
             names = ["an OpenDocument file (odt)"]
-        return (names[0], "save it as plain text first") if names else ("a ZIP archive", "unpack it first")
+        return (
+            (names[0], "save it as plain text first")
+            if names
+            else ("a ZIP archive", "unpack it first")
+        )
     for sign, what, remedy in _KINDS:
         # Two bytes alone may begin a line of any encoding.
         if content.startswith(sign) and (len(sign) > 2 or b"\x00" in content):

@@ -1,4 +1,5 @@
-"""Packs a trained model with its dictionaries and text preparation into a folder that translates raw text.
+"""Packs a trained model with its dictionaries and text preparation into a folder that translates
+raw text.
 
 Example:
 
@@ -6,8 +7,9 @@ Example:
         --codes runs/quickstart/bpe/codes --set beam=1 --card BLEU=93.3 --output bundle
     fairseq-hrt translate bundle < input.txt
 
-With --runtime the bundle also holds a model for the native runtime, which translates several times as fast on a CPU and starts without
-PyTorch. It is compared with PyTorch's engine first; how far they agree is in the card.
+With --runtime the bundle also holds a model for the native runtime, which translates several times
+as fast on a CPU and starts without PyTorch. It is compared with PyTorch's engine first; how far
+they agree is in the card.
 """
 
 import argparse
@@ -28,25 +30,58 @@ from .translate import read_line
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("bundle", __doc__)
-    parser.add_argument("checkpoints", nargs="+", type=Path, metavar="CHECKPOINT", help="one, or several for an ensemble")
-    parser.add_argument("--data", required=True, type=Path, help="folder of fairseq-preprocess, for its dictionaries")
-    parser.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="to make; must not exist")
     parser.add_argument(
-        "--tokenizer", choices=TOKENIZERS, default="moses", help="of the training text (default: %(default)s)"
+        "checkpoints",
+        nargs="+",
+        type=Path,
+        metavar="CHECKPOINT",
+        help="one, or several for an ensemble",
     )
-    parser.add_argument("--subwords", choices=SUBWORDS, default="subword-nmt", help="likewise (default: %(default)s)")
+    parser.add_argument(
+        "--data",
+        required=True,
+        type=Path,
+        help="folder of fairseq-preprocess, for its dictionaries",
+    )
+    parser.add_argument(
+        "--output", required=True, type=Path, metavar="FOLDER", help="to make; must not exist"
+    )
+    parser.add_argument(
+        "--tokenizer",
+        choices=TOKENIZERS,
+        default="moses",
+        help="of the training text (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--subwords",
+        choices=SUBWORDS,
+        default="subword-nmt",
+        help="likewise (default: %(default)s)",
+    )
     parser.add_argument("--codes", type=Path, help="their codes or model")
     parser.add_argument("--task", help="to decode with (default: the one of the training)")
-    parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="decoding option; repeatable")
     parser.add_argument(
-        "--card", action="append", default=[], metavar="NAME=VALUE", help="something to know, e.g. BLEU=38.0; repeatable"
+        "--set",
+        action="append",
+        default=[],
+        metavar="OPTION=VALUE",
+        help="decoding option; repeatable",
+    )
+    parser.add_argument(
+        "--card",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="something to know, e.g. BLEU=38.0; repeatable",
     )
     parser.add_argument(
         "--examples",
         type=Path,
         metavar="FILE",
-        help="raw source sentences, one per line, to try the bundle with: in its card and on the served page (default: some of "
-        "the validation set in --data; /dev/null for none)",
+        help=(
+            "raw source sentences, one per line, to try the bundle with: in its card and on the"
+            " served page (default: some of the validation set in --data; /dev/null for none)"
+        ),
     )
     native = add_runtime_arguments(parser, "sentences of --data")
     native.add_argument(
@@ -58,11 +93,16 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def add_runtime_arguments(parser: argparse.ArgumentParser, compared: str) -> argparse._ArgumentGroup:
-    """The options of the model for the native engine; ``compared``: what both engines translate by default."""
+def add_runtime_arguments(
+    parser: argparse.ArgumentParser, compared: str
+) -> argparse._ArgumentGroup:
+    """The options of the model for the native engine; ``compared``: what both engines translate by
+    default."""
     group = parser.add_argument_group("native engine")
     group.add_argument(
-        "--runtime", choices=("int8", "float32"), help="also a model for the native engine, with such weights"
+        "--runtime",
+        choices=("int8", "float32"),
+        help="also a model for the native engine, with such weights",
     )
     group.add_argument(
         "--runtime-lines",
@@ -78,7 +118,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     parser = build_parser()
     options = parser.parse_args(arguments)
     if options.runtime is None and (options.shortlist or options.runtime_lines):
-        parser.error("--shortlist and --runtime-lines belong to the native engine: give --runtime int8 or float32")
+        parser.error(
+            "--shortlist and --runtime-lines belong to the native engine: give --runtime int8 or"
+            " float32"
+        )
     from ..bundles import runtime_bundle
 
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s", force=True)
@@ -99,9 +142,14 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             shortlist=options.shortlist,
             complete=lambda bundle: add_examples(bundle, options),
         )
-        sys.stdout.write(f"{bundle.folder}: {bundle.source_lang} -> {bundle.target_lang}, task {bundle.task}\n")
+        sys.stdout.write(
+            f"{bundle.folder}: {bundle.source_lang} -> {bundle.target_lang}, task {bundle.task}\n"
+        )
         if bundle.examples and options.examples is None:
-            sys.stdout.write(f"{len(bundle.examples)} sentences of {options.data} go with it as examples (--examples)\n")
+            sys.stdout.write(
+                f"{len(bundle.examples)} sentences of {options.data} go with it as examples"
+                " (--examples)\n"
+            )
 
 
 def add_examples(bundle: Bundle, options: argparse.Namespace) -> None:
@@ -124,7 +172,10 @@ def add_examples(bundle: Bundle, options: argparse.Namespace) -> None:
 def read_lines(path: Path) -> List[str]:
     """The lines of a text file."""
     with reading(path) as source:
-        return [read_line(line, first=not number) for number, line in enumerate(raw_lines(source, str(path)))]
+        return [
+            read_line(line, first=not number)
+            for number, line in enumerate(raw_lines(source, str(path)))
+        ]
 
 
 if __name__ == "__main__":

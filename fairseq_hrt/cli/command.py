@@ -21,13 +21,20 @@ logger = logging.getLogger(__name__)
 
 
 def execute(
-    parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], None], arguments: Optional[Sequence[str]]
+    parser: argparse.ArgumentParser,
+    run: Callable[[argparse.Namespace], None],
+    arguments: Optional[Sequence[str]],
 ) -> None:
-    """Parses the arguments and runs the verb; what is wrong with them or their files is one line and exit status 2."""
+    """Parses the arguments and runs the verb; what is wrong with them or their files is one line
+    and exit status 2."""
     options = parser.parse_args(arguments)
     # force: fairseq has set up the log already, when it was imported.
     logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", force=True
+        level=logging.INFO,
+        stream=sys.stderr,
+        format="%(asctime)s %(message)s",
+        datefmt="%H:%M:%S",
+        force=True,
     )
     # fairseq reports every dictionary and data file of every system.
     logging.getLogger("fairseq").setLevel(logging.WARNING)
@@ -36,7 +43,8 @@ def execute(
 
 
 def add_data_arguments(parser: argparse._ActionsContainer, subset: str) -> None:
-    """The options that choose binarised data, named as fairseq names them; ``subset`` is the default."""
+    """The options that choose binarised data, named as fairseq names them; ``subset`` is the
+    default."""
     parser.add_argument("data", help="folder written by fairseq-preprocess")
     parser.add_argument("--gen-subset", default=subset, help="its part (default: %(default)s)")
     add_language_arguments(parser)
@@ -44,7 +52,9 @@ def add_data_arguments(parser: argparse._ActionsContainer, subset: str) -> None:
 
 def add_language_arguments(parser: argparse._ActionsContainer) -> None:
     """The options that name the two languages."""
-    parser.add_argument("-s", "--source-lang", help="source language (default: from the names of the files)")
+    parser.add_argument(
+        "-s", "--source-lang", help="source language (default: from the names of the files)"
+    )
     parser.add_argument("-t", "--target-lang", help="target language")
 
 
@@ -55,7 +65,8 @@ def language_arguments(source: Optional[str], target: Optional[str]) -> List[str
 
 
 def data_arguments(options: argparse.Namespace) -> List[str]:
-    """The options of ``fairseq-generate`` that choose the data; a bundle serves for its dictionaries."""
+    """The options of ``fairseq-generate`` that choose the data; a bundle serves for its
+    dictionaries."""
     bundle = given_bundle(options)
     languages = (options.source_lang, options.target_lang)
     if bundle is not None:
@@ -73,7 +84,10 @@ def given_bundle(options: argparse.Namespace) -> Optional[Bundle]:
     if not (folder / "bundle.json").is_file():
         return None
     if os.pathsep in options.data:
-        raise ValueError(f"{folder}: fairseq takes paths apart at {os.pathsep!r}; give the bundle by a link without it")
+        raise ValueError(
+            f"{folder}: fairseq takes paths apart at {os.pathsep!r}; give the bundle by a link"
+            " without it"
+        )
     return load_bundle(folder)
 
 
@@ -90,15 +104,24 @@ def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
     if not specs and bundle is not None:
         paths = ":".join(map(str, bundle.paths))
         name, own = bundle.folder.resolve().name, bundle.options
-        specs = [SystemSpec(name=name, path=paths, task=bundle.task, options=own, defaults=frozenset(own))]
+        specs = [
+            SystemSpec(
+                name=name, path=paths, task=bundle.task, options=own, defaults=frozenset(own)
+            )
+        ]
     if not specs:
-        raise ValueError("--system is needed: name=...,path=... (only a bundle in the place of the data brings its own)")
+        raise ValueError(
+            "--system is needed: name=...,path=... (only a bundle in the place of the data brings"
+            " its own)"
+        )
     if len({spec.name for spec in specs}) < len(specs):
         raise ValueError(f"systems need distinct names, these are {[spec.name for spec in specs]}")
     return specs
 
 
-def write_results(folder: Path, name: str, table: str, results: Sequence[Any], draw: Callable[..., None]) -> None:
+def write_results(
+    folder: Path, name: str, table: str, results: Sequence[Any], draw: Callable[..., None]
+) -> None:
     """Writes what was measured into a folder, made if need be: ``name``.md, .json, .png and .svg.
 
     Args:
@@ -116,12 +139,20 @@ def write_results(folder: Path, name: str, table: str, results: Sequence[Any], d
 def add_sentence_arguments(parser: argparse.ArgumentParser) -> None:
     """The options that choose one sentence: of the data, or one's own."""
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--sentence", type=int, default=0, metavar="N", help="number of the sentence (default: %(default)s)")
+    which.add_argument(
+        "--sentence",
+        type=int,
+        default=0,
+        metavar="N",
+        help="number of the sentence (default: %(default)s)",
+    )
     which.add_argument(
         "--text",
         metavar="WORDS",
-        help="a sentence of your own, in the model's words (tokenised, in subwords; for a bundle raw text); - reads one line from the "
-        "standard input",
+        help=(
+            "a sentence of your own, in the model's words (tokenised, in subwords; for a bundle raw"
+            " text); - reads one line from the standard input"
+        ),
     )
 
 
@@ -134,7 +165,9 @@ def given_text(options: argparse.Namespace) -> Optional[str]:
     text, bundle = _standard_line() if options.text == "-" else options.text, given_bundle(options)
     if bundle is not None:
         if text is None:
-            raise ValueError(f"{options.data} is a bundle, which holds no sentences: give one by --text")
+            raise ValueError(
+                f"{options.data} is a bundle, which holds no sentences: give one by --text"
+            )
         text = " ".join(TextPipeline(bundle.recipe).words(text))
     if text is not None and not text.strip():
         raise ValueError("--text has no words")

@@ -1,4 +1,5 @@
-"""Translates a whole training set with a teacher, for sequence-level distillation (Kim and Rush, 2016).
+"""Translates a whole training set with a teacher, for sequence-level distillation (Kim and Rush,
+2016).
 
 Example:
 
@@ -7,13 +8,15 @@ Example:
     for shard in 0 1 2 3; do fairseq-hrt distill ... --num-shards 4 --shard-id $shard & done; wait
     fairseq-train data-bin --distilled-data distilled/data-bin ...
 
-A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark; engine=native lets the native
-engine translate, engine=ctranslate2 CTranslate2, which is quicker. Killed at any moment and started again, it goes on with
-the block that was lost; the result is the same byte by byte. Teacher and data are known by their contents: another
-checkpoint of the same name is refused, one that was only moved is not. The shard that finishes last (or a further call)
-writes train.<src> and train.<tgt> in the order of the training set, binarises them with the same dictionaries into data-bin,
-and writes statistics.json. torchrun and SLURM set the shard by themselves (RANK and WORLD_SIZE, or SLURM_PROCID and
-SLURM_NTASKS), and the GPU (LOCAL_RANK, SLURM_LOCALID).
+A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark;
+engine=native lets the native engine translate, engine=ctranslate2 CTranslate2, which is quicker.
+Killed at any moment and started again, it goes on with the block that was lost; the result is the
+same byte by byte. Teacher and data are known by their contents: another checkpoint of the same name
+is refused, one that was only moved is not. The shard that finishes last (or a further call) writes
+train.<src> and train.<tgt> in the order of the training set, binarises them with the same
+dictionaries into data-bin, and writes statistics.json. torchrun and SLURM set the shard by
+themselves (RANK and WORLD_SIZE, or SLURM_PROCID and SLURM_NTASKS), and the GPU (LOCAL_RANK,
+SLURM_LOCALID).
 """
 
 import argparse
@@ -43,16 +46,31 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("distill", __doc__)
     add_data_arguments(parser, "train")
-    parser.add_argument("--system", required=True, metavar="name=...,path=...,OPTION=...", help="the teacher")
-    parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="folder of the results")
     parser.add_argument(
-        "--num-shards", type=int, help="processes that share the work (default: 1, or those of torchrun, SLURM)"
+        "--system", required=True, metavar="name=...,path=...,OPTION=...", help="the teacher"
+    )
+    parser.add_argument(
+        "--out", required=True, type=Path, metavar="FOLDER", help="folder of the results"
+    )
+    parser.add_argument(
+        "--num-shards",
+        type=int,
+        help="processes that share the work (default: 1, or those of torchrun, SLURM)",
     )
     parser.add_argument("--shard-id", type=int, help="number of this one, from 0")
-    parser.add_argument("--block", type=int, default=1000, help="sentences written at a time (default: %(default)s)")
-    parser.add_argument("--max-tokens", type=int, default=8000, help="source tokens of a batch (default: %(default)s)")
+    parser.add_argument(
+        "--block", type=int, default=1000, help="sentences written at a time (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--max-tokens",
+        type=int,
+        default=8000,
+        help="source tokens of a batch (default: %(default)s)",
+    )
     parser.add_argument("--threads", type=int, help="threads of PyTorch (default: its own)")
-    parser.add_argument("--workers", type=int, default=1, help="processes that binarise (default: %(default)s)")
+    parser.add_argument(
+        "--workers", type=int, default=1, help="processes that binarise (default: %(default)s)"
+    )
     return parser
 
 
@@ -70,7 +88,8 @@ def shard_of(options: argparse.Namespace, environment: Dict[str, str]) -> Tuple[
 
 
 def gpu_of(environment: Dict[str, str], count: int) -> Optional[int]:
-    """Number of the GPU that this process of several on one machine takes, of ``count``; None: the current one."""
+    """Number of the GPU that this process of several on one machine takes, of ``count``; None: the
+    current one."""
     for name in ("LOCAL_RANK", "SLURM_LOCALID"):
         if name in environment and count:
             return int(environment[name]) % count
@@ -106,13 +125,17 @@ def run(options: argparse.Namespace) -> None:
         # Only this engine's systems have scores to leave out.
         cast(Any, system).without_scores()
     if content_hash(model_files(spec.path)) != teacher:
-        raise ValueError(f"{spec.path} changed while it was being read (a training that still writes it?): start again")
+        raise ValueError(
+            f"{spec.path} changed while it was being read (a training that still writes it?): start"
+            " again"
+        )
     languages = (system.task.cfg.source_lang, system.task.cfg.target_lang)
     lengths = [int(system.dataset.src_sizes[number]) for number in range(len(system.dataset))]
     limit, longest = system.longest_source, max(lengths, default=0)
     if limit is not None and longest > limit:
         raise ValueError(
-            f"sentence {lengths.index(longest)} has {longest} tokens, system {spec.name!r} reads {limit}: shorten it or leave it out"
+            f"sentence {lengths.index(longest)} has {longest} tokens, system {spec.name!r} reads"
+            f" {limit}: shorten it or leave it out"
         )
     plan = distill.Plan(
         sentences=len(lengths),
@@ -123,7 +146,9 @@ def run(options: argparse.Namespace) -> None:
         shard=shard,
         settings={
             "teacher": f"sha256 {teacher}",
-            "data": f"sha256 {content_hash(data_files(options.data, options.gen_subset, languages))}",
+            "data": (
+                f"sha256 {content_hash(data_files(options.data, options.gen_subset, languages))}"
+            ),
             "task": system.task_name,
             "engine": spec.engine,
             "subset": options.gen_subset,
@@ -136,13 +161,18 @@ def run(options: argparse.Namespace) -> None:
     def decode(batch: Sequence[int]) -> List[List[str]]:
         sample = system.collate(batch)
         found = dict(zip(sample["id"].tolist(), system.decode(sample)))
-        return [[_words(system, best["tokens"]) for best in found[sentence][:nbest]] for sentence in batch]
+        return [
+            [_words(system, best["tokens"]) for best in found[sentence][:nbest]]
+            for sentence in batch
+        ]
 
     start = time.perf_counter()
     share = sum(len(plan.members(number)) for number in range(shard, plan.blocks, shards))
     with tqdm(total=share, unit=" sentences", file=sys.stderr, mininterval=2) as bar:
         distill.translate_blocks(options.out, plan, decode, bar.update)
-    logger.info("shard %d of %d: %d sentences in %.1f s", shard, shards, share, time.perf_counter() - start)
+    logger.info(
+        "shard %d of %d: %d sentences in %.1f s", shard, shards, share, time.perf_counter() - start
+    )
     left = distill.missing(options.out, plan)
     if left:
         logger.info("%d blocks of other shards are not there yet; the last shard merges", left)
@@ -159,17 +189,26 @@ def _words(system: "System", tokens: Any) -> str:
 
 
 def data_files(data: str, subset: str, languages: Sequence[str]) -> List[Path]:
-    """The binarised sentences of a subset in both languages, all its parts (train, train1, …), and the dictionaries."""
-    pair = "|".join(re.escape(f"{first}-{second}") for first, second in (languages, tuple(languages)[::-1]))
-    wanted = re.compile(rf"{re.escape(subset)}\d*\.({pair})\..*|dict\.({'|'.join(map(re.escape, languages))})\.txt")
+    """The binarised sentences of a subset in both languages, all its parts (train, train1, …), and
+    the dictionaries."""
+    pair = "|".join(
+        re.escape(f"{first}-{second}") for first, second in (languages, tuple(languages)[::-1])
+    )
+    wanted = re.compile(
+        rf"{re.escape(subset)}\d*\.({pair})\..*|dict\.({'|'.join(map(re.escape, languages))})\.txt"
+    )
     folders = [Path(folder) for folder in data.split(os.pathsep)]
     return [
-        file for folder in folders for file in sorted(folder.iterdir()) if wanted.fullmatch(file.name) and file.is_file()
+        file
+        for folder in folders
+        for file in sorted(folder.iterdir())
+        if wanted.fullmatch(file.name) and file.is_file()
     ]
 
 
 def require_preprocess() -> None:
-    """Makes sure that the result can be binarised, which is better known before the work than after it.
+    """Makes sure that the result can be binarised, which is better known before the work than after
+    it.
 
     Raises:
         ValueError: fairseq's own commands are not installed.
@@ -179,7 +218,10 @@ def require_preprocess() -> None:
     except ModuleNotFoundError:
         found = False
     if not found:
-        raise ValueError(f"{PREPROCESS} is not found, which binarises the result: pip install --no-deps fairseq==0.12.2")
+        raise ValueError(
+            f"{PREPROCESS} is not found, which binarises the result: pip install --no-deps"
+            " fairseq==0.12.2"
+        )
 
 
 def binarise(folder: Path, data: str, languages: Sequence[str], workers: int) -> None:
@@ -192,14 +234,17 @@ def binarise(folder: Path, data: str, languages: Sequence[str], workers: int) ->
     with new_folder(target) as partial:
         # With "=": names may begin with a dash.
         arguments = [
-            f"--source-lang={languages[0]}", f"--target-lang={languages[1]}", f"--trainpref={folder / 'train'}",
-            f"--srcdict={first}/dict.{languages[0]}.txt", f"--tgtdict={first}/dict.{languages[1]}.txt",
-            f"--destdir={partial}", f"--workers={workers}",
+            f"--source-lang={languages[0]}", f"--target-lang={languages[1]}",
+            f"--trainpref={folder / 'train'}", f"--srcdict={first}/dict.{languages[0]}.txt",
+            f"--tgtdict={first}/dict.{languages[1]}.txt", f"--destdir={partial}",
+            f"--workers={workers}",
         ]  # fmt: skip
         result = run_module(PREPROCESS, arguments)
         if result.returncode:
             said = (result.stdout + result.stderr).strip().splitlines()[-1:]
-            raise ValueError(f"fairseq-preprocess failed: {' '.join(said) or f'exit status {result.returncode}'}")
+            raise ValueError(
+                f"fairseq-preprocess failed: {' '.join(said) or f'exit status {result.returncode}'}"
+            )
         # Of the time and of a folder that is gone; the rest is the same in every run.
         (partial / "preprocess.log").unlink(missing_ok=True)
         try:

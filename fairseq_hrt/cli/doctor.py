@@ -1,4 +1,5 @@
-"""Reports what this installation is, what is wrong with it, and how to fix it; the exit status is 1 if something is wrong."""
+"""Reports what this installation is, what is wrong with it, and how to fix it; the exit status is 1
+if something is wrong."""
 
 import argparse
 import importlib
@@ -76,7 +77,9 @@ class Report:
     def to_json(self) -> str:
         """The same for programs."""
         problems = [problem._asdict() for problem in self.problems]
-        return json.dumps({"sections": self.sections, "problems": problems}, indent=1, ensure_ascii=False)
+        return json.dumps(
+            {"sections": self.sections, "problems": problems}, indent=1, ensure_ascii=False
+        )
 
 
 def user_dir() -> str:
@@ -85,10 +88,13 @@ def user_dir() -> str:
 
 
 def examine() -> Report:
-    """Look at this installation; imports fairseq and every family of the package, where they are meant to be there."""
+    """Look at this installation; imports fairseq and every family of the package, where they are
+    meant to be there."""
     report = Report()
     if only_translates():
-        report.sections["Installation"] = [f"{TRANSLATION_ONLY}: translates with bundles, does not train"]
+        report.sections["Installation"] = [
+            f"{TRANSLATION_ONLY}: translates with bundles, does not train"
+        ]
         report.sections["Versions"] = _versions(report.problems, NEEDED_TO_TRANSLATE)
         report.sections["Optional"] = _optional()
         report.sections["Runtime"] = runtime.describe()
@@ -125,18 +131,26 @@ def _release(version: str) -> List[int]:
 def _versions(problems: List[Problem], needed: Iterable[str]) -> List[str]:
     lines = [f"Python {platform.python_version()} ({sys.executable})"]
     if sys.version_info < (3, 10):  # noqa: UP036 - pip's check can be switched off
-        problems.append(Problem(f"Python {platform.python_version()} is too old", "use Python 3.10 or newer"))
+        problems.append(
+            Problem(f"Python {platform.python_version()} is too old", "use Python 3.10 or newer")
+        )
     if not only_translates():
         version = version_of("fairseq")
         lines.append(f"fairseq {version or 'missing'}")
         if version is None:
             problems.append(Problem("fairseq is not installed", INSTALL_FAIRSEQ))
         elif version != FAIRSEQ_VERSION:
-            problems.append(Problem(f"fairseq {version} is not the release this plugin is for", INSTALL_FAIRSEQ))
+            problems.append(
+                Problem(f"fairseq {version} is not the release this plugin is for", INSTALL_FAIRSEQ)
+            )
     for distribution in needed:
         lowest, version = NEEDED[distribution], version_of(distribution)
         lines.append(f"{distribution} {version or 'missing'}")
-        fix = f"pip install '{distribution}{_wanted(distribution)}'" if lowest else f"pip install {distribution}"
+        fix = (
+            f"pip install '{distribution}{_wanted(distribution)}'"
+            if lowest
+            else f"pip install {distribution}"
+        )
         if version is None:
             problems.append(Problem(f"{distribution} is not installed", fix))
         elif lowest and _release(version) < _release(lowest):
@@ -177,7 +191,9 @@ def _check_kernel(problems: List[Problem]) -> None:
     try:
         runtime.load_library()
     except runtime.LibraryUnavailable as error:
-        problems.append(Problem("nothing can be translated here: the native engine is missing", str(error)))
+        problems.append(
+            Problem("nothing can be translated here: the native engine is missing", str(error))
+        )
 
 
 def _fairseq_is_importable(problems: List[Problem]) -> bool:
@@ -216,7 +232,8 @@ def _check_rooms(problems: List[Problem]) -> None:
         problems.append(
             Problem(
                 f"import fairseq_hrt fails: {type(error).__name__}: {_first_line(error)}",
-                "python -c 'import fairseq_hrt' shows where; reinstall fairseq_hrt if its files are incomplete",
+                "python -c 'import fairseq_hrt' shows where; reinstall fairseq_hrt if its files are"
+                " incomplete",
             )
         )
 
@@ -249,7 +266,9 @@ def _registered(problems: List[Problem]) -> List[str]:
         ours = [name for name, cls in registry.items() if cls.__module__.startswith("fairseq_hrt.")]
         lines.append(f"{title}: {', '.join(sorted(ours)) or 'none'}")
         if not ours and import_error() is None:
-            problems.append(Problem(f"fairseq_hrt has registered no {title}", "reinstall fairseq_hrt"))
+            problems.append(
+                Problem(f"fairseq_hrt has registered no {title}", "reinstall fairseq_hrt")
+            )
     return lines
 
 
@@ -260,7 +279,8 @@ def _check_startup(problems: List[Problem]) -> None:
             Problem(
                 "this environment does not repair fairseq at start: the stock commands get no "
                 "repairs before --user-dir is read, too late for Python 3.11 and newer",
-                "install the package, normally or editable: pip install --no-deps " + os.path.dirname(user_dir()),
+                "install the package, normally or editable: pip install --no-deps "
+                + os.path.dirname(user_dir()),
             )
         )
 
@@ -295,7 +315,11 @@ def _first_line(error: BaseException) -> str:
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("doctor", __doc__)
-    parser.add_argument("--json", action="store_true", help="an object with the sections and the problems instead of text")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="an object with the sections and the problems instead of text",
+    )
     return parser
 
 

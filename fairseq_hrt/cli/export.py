@@ -5,12 +5,14 @@ Example:
     fairseq-hrt export at/checkpoint_best.pt --data data-bin --output at_ctranslate2
     fairseq-hrt export bundle --quantization int8 --output bundle_int8
 
-Takes a checkpoint with the folder of its dictionaries, or a bundle. What converts: models of fairseq's transformer family (the
-teachers), and hrt_transformer trained with --hrt-relative-window 0, as the autoregressive model that it also is (C_d = 1). What does
-not: hrt_transformer with relative positions (CTranslate2 drops the absolute ones beside them), and every model that writes several
-words at a time (bidirectional_transformer, dag_transformer, fairseq's non-autoregressive ones), for CTranslate2 writes one word after
-another. The result is compared with fairseq on random sentences before it is kept. Text goes in and out in the model's own words
-(tokenised, in subwords):
+Takes a checkpoint with the folder of its dictionaries, or a bundle. What converts: models of
+fairseq's transformer family (the teachers), and hrt_transformer trained with --hrt-relative-window
+0, as the autoregressive model that it also is (C_d = 1). What does
+not: hrt_transformer with relative positions (CTranslate2 drops the absolute ones beside them), and
+    every model that writes several
+words at a time (bidirectional_transformer, dag_transformer, fairseq's non-autoregressive ones), for
+CTranslate2 writes one word after another. The result is compared with fairseq on random sentences
+before it is kept. Text goes in and out in the model's own words (tokenised, in subwords):
 
     translator = ctranslate2.Translator("at_ctranslate2")
     found = translator.translate_batch([["a", "word@@"]], suppress_sequences=[["<blank>"]])
@@ -35,10 +37,16 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("export", __doc__)
     parser.add_argument("model", type=Path, metavar="CHECKPOINT|BUNDLE", help="what is converted")
-    parser.add_argument("--data", type=Path, help="folder of fairseq-preprocess, for a checkpoint's dictionaries")
+    parser.add_argument(
+        "--data", type=Path, help="folder of fairseq-preprocess, for a checkpoint's dictionaries"
+    )
     add_language_arguments(parser)
-    parser.add_argument("--quantization", metavar="TYPE", help="of the weights, e.g. int8 (default: float32)")
-    parser.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="to make; must not exist")
+    parser.add_argument(
+        "--quantization", metavar="TYPE", help="of the weights, e.g. int8 (default: float32)"
+    )
+    parser.add_argument(
+        "--output", required=True, type=Path, metavar="FOLDER", help="to make; must not exist"
+    )
     return parser
 
 
@@ -57,15 +65,21 @@ def what_to_load(options: argparse.Namespace) -> Tuple[Path, List[str], Optional
         bundle = load_bundle(options.model)
         if len(bundle.paths) > 1:
             raise ValueError(
-                f"{options.model} is an ensemble of {len(bundle.paths)} models; CTranslate2 decodes one: export each"
+                f"{options.model} is an ensemble of {len(bundle.paths)} models; CTranslate2 decodes"
+                " one: export each"
             )
         languages = language_arguments(bundle.source_lang, bundle.target_lang)
         return bundle.paths[0], [str(bundle.folder), *languages], bundle.recipe.codes
     if options.data is None:
         raise ValueError(
-            f"{options.model} is no folder of a bundle; for a checkpoint give --data, the folder of its dictionaries"
+            f"{options.model} is no folder of a bundle; for a checkpoint give --data, the folder of"
+            " its dictionaries"
         )
-    return options.model, [str(options.data), *language_arguments(options.source_lang, options.target_lang)], None
+    return (
+        options.model,
+        [str(options.data), *language_arguments(options.source_lang, options.target_lang)],
+        None,
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -82,16 +96,24 @@ def run(options: argparse.Namespace) -> None:
     from ..loading.checkpoints import reading
 
     path, arguments, codes = what_to_load(options)
-    config = generation_config([*arguments, "--path", str(path), "--cpu", "--task", "translation"], str(path))
+    config = generation_config(
+        [*arguments, "--path", str(path), "--cpu", "--task", "translation"], str(path)
+    )
     with reading(path, "has no usable dictionaries"):
         task = tasks.setup_task(config.task)
     model = load_models([path], config, task, torch.device("cpu")).models[0]
     exported = export(
-        model, task.source_dictionary, task.target_dictionary, options.output, quantization=options.quantization, codes=codes
+        model,
+        task.source_dictionary,
+        task.target_dictionary,
+        options.output,
+        quantization=options.quantization,
+        codes=codes,
     )
     print(
-        f"{exported.folder}: {exported.size / 1e6:.1f} MB, weights {options.quantization or 'float32'}; log-probabilities differ from "
-        f"fairseq's by at most {exported.difference:.1g}"
+        f"{exported.folder}: {exported.size / 1e6:.1f} MB, weights"
+        f" {options.quantization or 'float32'}; log-probabilities differ from fairseq's by at most"
+        f" {exported.difference:.1g}"
     )
 
 

@@ -7,8 +7,9 @@ Example:
         --system name=DAG,path=dag/checkpoint_last.pt
     fairseq-hrt graph bundle --text 'Ein Hund läuft.' --out graph
 
-A bundle in the place of the data is its own system unless --system names another, and takes raw text. Written into --out: graph.json
-(all vertices with their passing probabilities and best tokens, all links), graph.dot, graph.png and graph.svg.
+A bundle in the place of the data is its own system unless --system names another, and takes raw
+text. Written into --out: graph.json (all vertices with their passing probabilities and best tokens,
+all links), graph.dot, graph.png and graph.svg.
 """
 
 import argparse
@@ -37,12 +38,19 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("graph", __doc__)
     add_data_arguments(parser, "test")
-    parser.add_argument("--system", metavar="name=...,path=...,OPTION=...", help="as for the benchmark")
+    parser.add_argument(
+        "--system", metavar="name=...,path=...,OPTION=...", help="as for the benchmark"
+    )
     add_sentence_arguments(parser)
     parser.add_argument(
-        "--least", type=float, default=0.05, help="leave out what is less probable in the pictures (default: %(default)s)"
+        "--least",
+        type=float,
+        default=0.05,
+        help="leave out what is less probable in the pictures (default: %(default)s)",
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder for the results")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FOLDER", help="folder for the results"
+    )
     return parser
 
 
@@ -61,7 +69,10 @@ def run(options: argparse.Namespace) -> None:
 
     system = FairseqSystem(given_systems(options)[0], data_arguments(options))
     if not hasattr(system.generator, "describe_graphs"):
-        raise ValueError(f"system {system.name!r} (task {system.task_name}) writes no graph: give a dag_transformer")
+        raise ValueError(
+            f"system {system.name!r} (task {system.task_name}) writes no graph: give a"
+            " dag_transformer"
+        )
     sample, _ = sentence(system, options.sentence, given_text(options))
     document = system.generator.describe_graphs(system.models, sample)[0]
     options.out.mkdir(parents=True, exist_ok=True)
@@ -71,8 +82,12 @@ def run(options: argparse.Namespace) -> None:
     try:
         from ..evaluation.graph_picture import draw_graph
     except ImportError as error:
-        raise ValueError(f"no picture without matplotlib ({error}): pip install matplotlib") from error
-    draw_graph(document, [options.out / f"graph.{kind}" for kind in ("png", "svg")], least=options.least)
+        raise ValueError(
+            f"no picture without matplotlib ({error}): pip install matplotlib"
+        ) from error
+    draw_graph(
+        document, [options.out / f"graph.{kind}" for kind in ("png", "svg")], least=options.least
+    )
     sys.stdout.write(document["translation"] + "\n")
     logger.info("written to %s", options.out)
 

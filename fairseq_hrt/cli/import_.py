@@ -1,4 +1,5 @@
-"""Makes a bundle of a model that somebody else has trained, from files on disk; nothing in them is run.
+"""Makes a bundle of a model that somebody else has trained, from files on disk; nothing in them is
+run.
 
 Example:
 
@@ -7,9 +8,10 @@ Example:
 
     fairseq-hrt import mbart-large-50-many-to-many-mmt -s en_XX -t de_DE --output en-de
 
-SOURCE is a folder of Hugging Face's transformers (Marian, MBart-50, M2M-100, NLLB), a folder of Marian as OPUS-MT, Firefox and
-translateLocally have them (.npz, .bin, 8-bit ones too), the model file in one, or a folder of a model that fairseq published
-(checkpoints, dictionaries, codes). The checkpoint in the bundle is one of fairseq's: it can be a teacher (distill) and the start of
+SOURCE is a folder of Hugging Face's transformers (Marian, MBart-50, M2M-100, NLLB), a folder of
+Marian as OPUS-MT, Firefox and translateLocally have them (.npz, .bin, 8-bit ones too), the model
+file in one, or a folder of a model that fairseq published (checkpoints, dictionaries, codes). The
+checkpoint in the bundle is one of fairseq's: it can be a teacher (distill) and the start of
 training. The licence of a model stays its own.
 """
 
@@ -28,7 +30,13 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("import", __doc__)
     parser.add_argument("source", type=Path, metavar="SOURCE", help="folder or file of the model")
-    parser.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="bundle to make; must not exist")
+    parser.add_argument(
+        "--output",
+        required=True,
+        type=Path,
+        metavar="FOLDER",
+        help="bundle to make; must not exist",
+    )
     parser.add_argument(
         "-s",
         "--source-language",
@@ -37,7 +45,11 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("-t", "--target-language", metavar="NAME", help="target language, likewise")
     text = parser.add_argument_group("text, where the model's files do not tell")
-    text.add_argument("--tokenizer", choices=TOKENIZERS, help="of the training text (default: space, of fairseq's moses)")
+    text.add_argument(
+        "--tokenizer",
+        choices=TOKENIZERS,
+        help="of the training text (default: space, of fairseq's moses)",
+    )
     text.add_argument("--subwords", choices=SUBWORDS, help="likewise (default: as the files tell)")
     text.add_argument("--codes", type=Path, metavar="FILE", help="codes or model of the subwords")
     add_runtime_arguments(parser, "words of the vocabulary")
@@ -56,7 +68,9 @@ def run(options: argparse.Namespace) -> None:
         ValueError: the source cannot be imported, or options contradict each other.
     """
     if options.runtime is None and options.runtime_lines:
-        raise ValueError("--runtime-lines belongs to the native engine: give --runtime int8 or float32")
+        raise ValueError(
+            "--runtime-lines belongs to the native engine: give --runtime int8 or float32"
+        )
     from ..conversion import Wishes, import_model
 
     lines = None if options.runtime_lines is None else read_lines(options.runtime_lines)
@@ -70,7 +84,9 @@ def run(options: argparse.Namespace) -> None:
         lines=lines,
     )
     bundle = import_model(options.source, options.output, wishes)
-    write_output(f"{bundle.folder}: {bundle.source_lang} -> {bundle.target_lang}, task {bundle.task}\n")
+    write_output(
+        f"{bundle.folder}: {bundle.source_lang} -> {bundle.target_lang}, task {bundle.task}\n"
+    )
 
 
 if __name__ == "__main__":

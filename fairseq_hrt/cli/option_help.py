@@ -1,4 +1,5 @@
-"""The help that fairseq's commands cannot give: they stop at ``--help`` before they know a task's options."""
+"""The help that fairseq's commands cannot give: they stop at ``--help`` before they know a task's
+options."""
 
 import argparse
 from dataclasses import fields, is_dataclass
@@ -22,15 +23,18 @@ class WithDefaults(argparse.ArgumentDefaultsHelpFormatter, HelpFormatter):
 def option_help() -> str:
     """Every option that this package adds to fairseq's commands, by task, model and criterion."""
     parts = [
-        "usage: fairseq-train | fairseq-generate | … DATA --user-dir fairseq_hrt --task TASK …\n\n"
-        "Options that fairseq_hrt adds. Those of fairseq itself:\nfairseq-train --help and the like.\n"
+        "usage: fairseq-train | fairseq-generate | … DATA --user-dir fairseq_hrt --task TASK"
+        " …\n\nOptions that fairseq_hrt adds. Those of fairseq itself:\nfairseq-train --help and"
+        " the like.\n"
     ]
     for title, config in _configs():
         own = _own_fields(config)
         everything = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
         gen_parser_from_dataclass(everything, config())
         # A parser for each heading: two criterions may have an option of the same name.
-        shown = argparse.ArgumentParser(usage=argparse.SUPPRESS, add_help=False, formatter_class=WithDefaults)
+        shown = argparse.ArgumentParser(
+            usage=argparse.SUPPRESS, add_help=False, formatter_class=WithDefaults
+        )
         group = shown.add_argument_group(title)
         for action in everything._actions:
             if action.dest in own:
@@ -43,7 +47,10 @@ def _configs() -> List[Tuple[str, type]]:
     """(heading, dataclass) of whatever this package has registered."""
     registered: List[Tuple[str, Any]] = [
         *((f"--task {name}", config) for name, config in TASK_DATACLASS_REGISTRY.items()),
-        *((f"--arch {name}…", getattr(model, "config", None)) for name, model in MODEL_REGISTRY.items()),
+        *(
+            (f"--arch {name}…", getattr(model, "config", None))
+            for name, model in MODEL_REGISTRY.items()
+        ),
         *((f"--criterion {name}", config) for name, config in CRITERION_DATACLASS_REGISTRY.items()),
     ]
     ours = [entry for entry in registered if is_dataclass(entry[1])]
@@ -55,7 +62,9 @@ def _own_fields(config: type) -> Dict[str, Any]:
     foreign = {
         field.name
         for base in config.__mro__
-        if is_dataclass(base) and issubclass(base, FairseqDataclass) and not base.__module__.startswith(PACKAGE)
+        if is_dataclass(base)
+        and issubclass(base, FairseqDataclass)
+        and not base.__module__.startswith(PACKAGE)
         for field in fields(base)
     }
     return {

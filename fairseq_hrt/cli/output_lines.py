@@ -13,7 +13,11 @@ def output_lines(model: Any, texts: List[str], options: argparse.Namespace) -> L
     """What is written for lines, one text each."""
     # Scores are computed only where they are shown.
     wanted = {"details": options.json or options.alignments, "batch_size": options.batch_size}
-    found = by_sentence(model, texts, wanted) if options.split_sentences else model.translate(texts, **wanted)
+    found = (
+        by_sentence(model, texts, wanted)
+        if options.split_sentences
+        else model.translate(texts, **wanted)
+    )
     if options.json:
         return [to_json(one) for one in found]
     return [f"{one.text}\t{pairs(one)}" for one in found] if options.alignments else found
@@ -31,20 +35,25 @@ def by_sentence(model: Any, texts: Sequence[str], wanted: Dict[str, Any]) -> Lis
     try:
         lines = [split(text, model.bundle.source_lang).sentences for text in texts]
     except ImportError:
-        raise ValueError("--split-sentences needs the package sentencex: pip install sentencex") from None
+        raise ValueError(
+            "--split-sentences needs the package sentencex: pip install sentencex"
+        ) from None
     found = iter(model.translate([sentence for line in lines for sentence in line], **wanted))
     joined: List[Any] = []
     for text, line in zip(texts, lines):
         own = [next(found) for _ in line]
         if wanted["details"]:
-            joined.append(replace(join_pieces(text, [[one, *one.alternatives] for one in own]), source=text))
+            joined.append(
+                replace(join_pieces(text, [[one, *one.alternatives] for one in own]), source=text)
+            )
         else:
             joined.append(" ".join(one for one in own if one))
     return joined
 
 
 def pairs(found: "Translation") -> str:
-    """The alignment of a translation as fairseq prints it: ``SOURCE-TARGET`` for each subword, ``</s>`` left out."""
+    """The alignment of a translation as fairseq prints it: ``SOURCE-TARGET`` for each subword,
+    ``</s>`` left out."""
     places = [place for token, place in zip(found.tokens, found.alignment) if token != "</s>"]
     return " ".join(f"{place}-{number}" for number, place in enumerate(places))
 

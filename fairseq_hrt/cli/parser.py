@@ -1,4 +1,5 @@
-"""The parser of a verb: help that fits the terminal, and a hint where an option is misspelt. Standard library only."""
+"""The parser of a verb: help that fits the terminal, and a hint where an option is misspelt.
+Standard library only."""
 
 import argparse
 import difflib
@@ -12,7 +13,8 @@ WIDEST = 100
 
 
 class HelpFormatter(argparse.HelpFormatter):
-    """Fills paragraphs to the terminal's width, at most :data:`WIDEST`; indented lines are commands and stay as they are."""
+    """Fills paragraphs to the terminal's width, at most :data:`WIDEST`; indented lines are commands
+    and stay as they are."""
 
     def __init__(self, prog: str, **more: Any) -> None:
         super().__init__(prog, **{"width": min(shutil.get_terminal_size().columns, WIDEST), **more})
@@ -25,7 +27,12 @@ class HelpFormatter(argparse.HelpFormatter):
         # A line break within a command, or in a long word, would make something else of it.
         words = " ".join(" ".join(lines).split())
         filled = textwrap.fill(
-            words, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+            words,
+            width,
+            initial_indent=indent,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
         )
         return filled if kind == "text" else "\n".join(lines)
 
@@ -42,7 +49,9 @@ class VerbParser(argparse.ArgumentParser):
         found, unknown = self.parse_known_args(args, namespace)
         return self._all_known(found, unknown)
 
-    def parse_intermixed_args(self, args: Optional[Sequence[str]] = None, namespace: Any = None) -> Any:  # type: ignore[override]
+    def parse_intermixed_args(
+        self, args: Optional[Sequence[str]] = None, namespace: Any = None
+    ) -> Any:  # type: ignore[override]
         """As argparse does, with a hint for misspelt options."""
         found, unknown = self.parse_known_intermixed_args(args, namespace)
         return self._all_known(found, unknown)
@@ -51,17 +60,21 @@ class VerbParser(argparse.ArgumentParser):
         if unknown:
             first = next((word for word in unknown if word.startswith("-")), "").partition("=")[0]
             self.error(
-                f"unrecognized arguments: {' '.join(unknown)}{did_you_mean(first, list(self._option_string_actions))}"
+                "unrecognized arguments:"
+                f" {' '.join(unknown)}{did_you_mean(first, list(self._option_string_actions))}"
             )
         return found
 
 
 def verb_parser(verb: str, description: Optional[str]) -> argparse.ArgumentParser:
     """The parser of a verb, which shows its module's text."""
-    return VerbParser(prog=f"fairseq-hrt {verb}", description=description, formatter_class=HelpFormatter)
+    return VerbParser(
+        prog=f"fairseq-hrt {verb}", description=description, formatter_class=HelpFormatter
+    )
 
 
 def did_you_mean(given: str, known: Sequence[str]) -> str:
-    """What follows a message about a name that does not exist: the one that was probably meant, or nothing."""
+    """What follows a message about a name that does not exist: the one that was probably meant, or
+    nothing."""
     close = difflib.get_close_matches(given, known, n=1)
     return f"; did you mean {close[0]}?" if close else ""

@@ -1,6 +1,7 @@
 """How a verb ends: what is wrong becomes one line and an exit status, never a traceback.
 
-0: done (also when the reader of the output had seen enough); 2: an error, which the line names; 130: Ctrl-C; 128 + number: another
+0: done (also when the reader of the output had seen enough); 2: an error, which the line names;
+    130: Ctrl-C; 128 + number: another
 signal that asks it to end. Whatever was being written is tidied up on the way.
 """
 
@@ -30,7 +31,8 @@ class _Terminated(BaseException):
 
 
 class _ClosedOutput:
-    """Stands for a standard output that was closed before the start; what is written fails as it would in any other program."""
+    """Stands for a standard output that was closed before the start; what is written fails as it
+    would in any other program."""
 
     closed = True
     encoding = "utf-8"
@@ -116,7 +118,8 @@ def _is_out_of_memory(error: RuntimeError) -> bool:
 
 
 def _end_by_exception() -> Dict[int, Any]:
-    """Lets SIGTERM and SIGHUP end the work as Ctrl-C does, so that it can tidy up; returns the handlers that were there.
+    """Lets SIGTERM and SIGHUP end the work as Ctrl-C does, so that it can tidy up; returns the
+    handlers that were there.
 
     Whoever started the process may have chosen to have them ignored (nohup) or handled.
     """

@@ -5,9 +5,10 @@ Example:
     fairseq-hrt score bundle source.en translation.de > scores
     fairseq-hrt score bundle source.en translation.de --json -o scores.jsonl
 
-The score is the mean log-probability of the translation's subwords and its end, as fairseq-generate --score-reference
-computes it; a model that writes left to right finds its own greedy translation with this score. The two files have the same
-number of lines. A pair with an empty line has no score: its line stays empty.
+The score is the mean log-probability of the translation's subwords and its end, as fairseq-generate
+--score-reference computes it; a model that writes left to right finds its own greedy translation
+with this score. The two files have the same number of lines. A pair with an empty line has no
+score: its line stays empty.
 """
 
 import argparse
@@ -32,14 +33,40 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("score", __doc__)
     parser.add_argument("bundle", type=Path, help="folder made by fairseq-hrt bundle")
-    parser.add_argument("sources", type=Path, metavar="SOURCES", help="text file, or - for the standard input")
-    parser.add_argument("targets", type=Path, metavar="TARGETS", help="their translations, line by line")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="file for the scores (default: standard output)")
-    parser.add_argument("--json", action="store_true", help="an object per line: score, tokens and their log-probabilities")
-    parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="decoding option; repeatable")
-    parser.add_argument("--batch-size", type=int, default=32, help="pairs scored together (default: %(default)s)")
-    parser.add_argument("--engine", choices=ENGINES, default="auto", help="as for translate (default: %(default)s)")
-    parser.add_argument("--threads", type=int, help="threads of the engine (default: its own choice)")
+    parser.add_argument(
+        "sources", type=Path, metavar="SOURCES", help="text file, or - for the standard input"
+    )
+    parser.add_argument(
+        "targets", type=Path, metavar="TARGETS", help="their translations, line by line"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="file for the scores (default: standard output)",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="an object per line: score, tokens and their log-probabilities",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="OPTION=VALUE",
+        help="decoding option; repeatable",
+    )
+    parser.add_argument(
+        "--batch-size", type=int, default=32, help="pairs scored together (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--engine", choices=ENGINES, default="auto", help="as for translate (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--threads", type=int, help="threads of the engine (default: its own choice)"
+    )
     parser.add_argument("--device", help="cpu, cuda or cuda:N (default: a GPU where there is one)")
     return parser
 
@@ -66,7 +93,10 @@ def run(options: argparse.Namespace) -> None:
             raise ValueError(f"--{name.replace('_', '-')} {value} must be at least 1")
     settings = read_settings(options.set)
     if "forced_start" in settings:
-        raise ValueError(f"--set forced_start={settings['forced_start']}: given translations begin as they do; leave it out")
+        raise ValueError(
+            f"--set forced_start={settings['forced_start']}: given translations begin as they do;"
+            " leave it out"
+        )
     names = [None if str(path) == "-" else path for path in (options.sources, options.targets)]
     if names == [None, None]:
         raise ValueError("- is given twice: the standard input can be read once")
@@ -75,15 +105,25 @@ def run(options: argparse.Namespace) -> None:
         require_text(path)
     output = options.output
     if not is_stream(output) and os.path.realpath(output) in map(os.path.realpath, given):
-        raise ValueError(f"{output} is an input: the scores would replace it; give another --output")
+        raise ValueError(
+            f"{output} is an input: the scores would replace it; give another --output"
+        )
     # Only now, for what shows its help needs no NumPy.
     from ..bundles.pretrained import from_pretrained
 
-    named: Dict[str, Any] = {"device": options.device, "engine": options.engine, "threads": options.threads, **settings}
+    named: Dict[str, Any] = {
+        "device": options.device,
+        "engine": options.engine,
+        "threads": options.threads,
+        **settings,
+    }
     model = from_pretrained(options.bundle, **named)
     with reading(names[0]) as sources, reading(names[1]) as targets, writing(output) as written:
         pairs = paired(
-            *(text_lines(raw_lines(file, shown(path)), shown(path)) for file, path in zip((sources, targets), names))
+            *(
+                text_lines(raw_lines(file, shown(path)), shown(path))
+                for file, path in zip((sources, targets), names)
+            )
         )
         score(model, pairs, written, options)
 
@@ -98,12 +138,15 @@ def paired(sources: Iterator[bytes], targets: Iterator[bytes]) -> Iterator[Tuple
         if source is None or target is None:
             shorter, longer = ("sources", "targets") if source is None else ("targets", "sources")
             raise ValueError(
-                f"the {shorter} end behind line {number}, the {longer} go on: they must belong together line by line"
+                f"the {shorter} end behind line {number}, the {longer} go on: they must belong"
+                " together line by line"
             )
         yield read_line(source, first=not number), read_line(target, first=not number)
 
 
-def score(model: Any, pairs: Iterator[Tuple[str, str]], output: BinaryIO, options: argparse.Namespace) -> None:
+def score(
+    model: Any, pairs: Iterator[Tuple[str, str]], output: BinaryIO, options: argparse.Namespace
+) -> None:
     """Writes a line for each pair.
 
     Raises:

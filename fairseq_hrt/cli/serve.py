@@ -6,9 +6,10 @@ Example:
     fairseq-hrt serve AT=teacher HRT=bundle --threads 2       # side by side on the page
     fairseq-hrt serve HRT2=bundle HRT3=bundle --set HRT3:hrt_decode_chunk=3   # one model, two ways
 
-The interface is LibreTranslate's (POST /translate, GET /languages, …); /v1/translate adds scores, tokens and steps, /metrics figures for
-Prometheus, /spec the description of all of it. It listens on this machine only unless --host says otherwise. SIGTERM and Ctrl-C finish what
-was accepted. It needs the extra ``serve``.
+The interface is LibreTranslate's (POST /translate, GET /languages, …); /v1/translate adds scores,
+tokens and steps, /metrics figures for Prometheus, /spec the description of all of it. It listens on
+this machine only unless --host says otherwise. SIGTERM and Ctrl-C finish what was accepted. It
+needs the extra ``serve``.
 """
 
 import argparse
@@ -28,24 +29,44 @@ def build_parser() -> argparse.ArgumentParser:
     default = Settings(systems=(("", Path()),))
     parser = verb_parser("serve", __doc__)
     parser.add_argument(
-        "systems", nargs="+", metavar="[NAME=]BUNDLE", help="what answers; the first of two languages is their default"
+        "systems",
+        nargs="+",
+        metavar="[NAME=]BUNDLE",
+        help="what answers; the first of two languages is their default",
     )
     parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME:OPTION=VALUE", help="decoding option of a system; repeatable"
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME:OPTION=VALUE",
+        help="decoding option of a system; repeatable",
     )
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
+    )
     parser.add_argument("--port", type=int, default=8080, help="default: %(default)s")
     parser.add_argument(
         "--engine",
         choices=(*ENGINES, "runtime"),
         default=default.engine,
         metavar="{auto,torch,native}",
-        help="native: the C engine, for bundles made with --runtime; torch: PyTorch; auto: native where it can (default)",
+        help=(
+            "native: the C engine, for bundles made with --runtime; torch: PyTorch; auto: native"
+            " where it can (default)"
+        ),
     )
     parser.add_argument(
-        "--threads", type=int, default=default.threads, help="of each worker's decoders (default: %(default)s)"
+        "--threads",
+        type=int,
+        default=default.threads,
+        help="of each worker's decoders (default: %(default)s)",
     )
-    parser.add_argument("--workers", type=int, default=1, help="processes; one that dies is replaced (default: %(default)s)")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=1,
+        help="processes; one that dies is replaced (default: %(default)s)",
+    )
     for name, kind, text in (
         ("max-body", int, "bytes of a request"),
         ("max-characters", int, "characters of all texts of a request"),
@@ -56,26 +77,39 @@ def build_parser() -> argparse.ArgumentParser:
         (
             "max-connections",
             int,
-            "open connections of each worker; then idle ones are closed, and without these requests answered with 503",
+            (
+                "open connections of each worker; then idle ones are closed, and without these"
+                " requests answered with 503"
+            ),
         ),
         ("max-batch", int, "sentences decoded together"),
         ("batch-wait", float, "seconds that a sentence waits for company"),
         ("time-limit", float, "seconds of a request; then 408 or 504"),
     ):
         value = getattr(default, name.replace("-", "_"))
-        parser.add_argument(f"--{name}", type=kind, default=value, help=f"{text} (default: %(default)s)")
+        parser.add_argument(
+            f"--{name}", type=kind, default=value, help=f"{text} (default: %(default)s)"
+        )
     parser.add_argument(
-        "--key-file", type=Path, help="file of keys, one a line; requests must bring one (default: everybody may ask)"
+        "--key-file",
+        type=Path,
+        help="file of keys, one a line; requests must bring one (default: everybody may ask)",
     )
-    parser.add_argument("--allow-origin", metavar="ORIGIN", help="web pages of this origin may ask (CORS; default: none)")
+    parser.add_argument(
+        "--allow-origin",
+        metavar="ORIGIN",
+        help="web pages of this origin may ask (CORS; default: none)",
+    )
     parser.add_argument(
         "--allow-host",
         action="append",
         dest="allow_hosts",
         metavar="NAME",
-        help="answer requests addressed to this name (in Host), too; repeatable. localhost and loopback addresses are always "
-        "answered. Others are refused with 421 where only this machine is listened to, or where a name is given (default: "
-        "elsewhere any name)",
+        help=(
+            "answer requests addressed to this name (in Host), too; repeatable. localhost and"
+            " loopback addresses are always answered. Others are refused with 421 where only this"
+            " machine is listened to, or where a name is given (default: elsewhere any name)"
+        ),
     )
     return parser
 
@@ -85,11 +119,20 @@ def run(options: argparse.Namespace) -> None:
     from ..server.settings import Settings, parse_option, parse_system
 
     if not 0 <= options.port <= 65535:
-        raise ValueError(f"--port {options.port}: there are ports from 0 to 65535; 0 takes a free one")
+        raise ValueError(
+            f"--port {options.port}: there are ports from 0 to 65535; 0 takes a free one"
+        )
     if options.workers < 1:
         raise ValueError(f"--workers {options.workers}: at least one process has to answer")
-    fields = {name: value for name, value in vars(options).items() if name in Settings.__dataclass_fields__}
-    systems, chosen = tuple(map(parse_system, options.systems)), tuple(map(parse_option, options.set))
+    fields = {
+        name: value
+        for name, value in vars(options).items()
+        if name in Settings.__dataclass_fields__
+    }
+    systems, chosen = (
+        tuple(map(parse_system, options.systems)),
+        tuple(map(parse_option, options.set)),
+    )
     if options.allow_hosts is not None:
         fields["allow_hosts"] = tuple(options.allow_hosts)
     settings = Settings(**{**fields, "systems": systems, "options": chosen})

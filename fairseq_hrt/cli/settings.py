@@ -1,6 +1,7 @@
 """Decoding options on the command line: common ones as flags, all others as ``--set OPTION=VALUE``.
 
-The flags are what a request of the server may choose (:mod:`..schema`). All are checked before PyTorch is loaded.
+The flags are what a request of the server may choose (:mod:`..schema`). All are checked before
+PyTorch is loaded.
 """
 
 import argparse
@@ -16,24 +17,33 @@ from .parser import did_you_mean
 
 COMMON = tuple(name for name, option in SCHEMA.items() if option.request is not None)
 # Those of loading, with their flags.
-_ELSEWHERE = {"device": "--device", "engine": "--engine", "threads": "--threads", "use_shortlist": "--shortlist"}
+_ELSEWHERE = {
+    "device": "--device",
+    "engine": "--engine",
+    "threads": "--threads",
+    "use_shortlist": "--shortlist",
+}
 
 
 def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of :data:`COMMON`, and ``--set``."""
     group = parser.add_argument_group(
         "decoding options",
-        "How the model decodes, instead of the bundle's own choice. All other options of fairseq-generate "
-        "and of the model's task: --set.",
+        "How the model decodes, instead of the bundle's own choice. All other options of"
+        " fairseq-generate and of the model's task: --set.",
     )
     for name in COMMON:
         kind = KINDS[name][0]
         if kind is bool:
-            group.add_argument(flag(name), action="store_const", const="true", help=SCHEMA[name].help)
+            group.add_argument(
+                flag(name), action="store_const", const="true", help=SCHEMA[name].help
+            )
             continue
         metavar = {int: "N", float: "X"}.get(kind, "HOW")
         group.add_argument(flag(name), metavar=metavar, help=SCHEMA[name].help)
-    group.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="any other; repeatable")
+    group.add_argument(
+        "--set", action="append", default=[], metavar="OPTION=VALUE", help="any other; repeatable"
+    )
 
 
 def given_settings(options: argparse.Namespace) -> Dict[str, str]:
@@ -45,13 +55,17 @@ def given_settings(options: argparse.Namespace) -> Dict[str, str]:
     found = read_settings(options.set)
     for name, where in _ELSEWHERE.items():
         if name in found:
-            raise ValueError(f"--set {name}={found[name]} is not an option of decoding: give {where}")
+            raise ValueError(
+                f"--set {name}={found[name]} is not an option of decoding: give {where}"
+            )
     for name in COMMON:
         value = getattr(options, name)
         if value is None:
             continue
         if name in found:
-            raise ValueError(f"{flag(name)} {value} and --set {name}={found[name]}: give one of them")
+            raise ValueError(
+                f"{flag(name)} {value} and --set {name}={found[name]}: give one of them"
+            )
         check_value(name, value)
         found[name] = value
     return found
@@ -61,7 +75,8 @@ def read_settings(pairs: Sequence[str]) -> Dict[str, str]:
     """``["beam=5"]`` → ``{"beam": "5"}``.
 
     Raises:
-        ValueError: an entry without ``=``, a name that neither this package nor fairseq has, or a bad value.
+        ValueError: an entry without ``=``, a name that neither this package nor fairseq has, or a
+            bad value.
     """
     settings: Dict[str, str] = {}
     for pair in pairs:
@@ -80,23 +95,32 @@ def read_settings(pairs: Sequence[str]) -> Dict[str, str]:
 
 
 def _require_known(name: str, pair: str) -> None:
-    known = [own for own, option in SCHEMA.items() if option.origin != CALLER] + ["replace_unk", "task"]
+    known = [own for own, option in SCHEMA.items() if option.origin != CALLER] + [
+        "replace_unk",
+        "task",
+    ]
     foreign = fairseq_options()
-    # Where fairseq is not installed nothing is known of its options; the native engine refuses them by name.
+    # Where fairseq is not installed nothing is known of its options; the native engine refuses them
+    # by name.
     if name in known or name in foreign or not foreign:
         return
     raise ValueError(
-        f"--set {pair}: there is no such option{did_you_mean(name, known) or '; fairseq-hrt --options explains all'}"
+        f"--set {pair}: there is no such"
+        f" option{did_you_mean(name, known) or '; fairseq-hrt --options explains all'}"
     )
 
 
 def fairseq_options() -> List[str]:
-    """The options of fairseq's commands and of its translation task; its source is read, for importing it loads PyTorch."""
+    """The options of fairseq's commands and of its translation task; its source is read, for
+    importing it loads PyTorch."""
     found = importlib.util.find_spec("fairseq")
     if found is None or found.origin is None:
         return []
     folder = Path(found.origin).parent
-    trees = [ast.parse((folder / name).read_text("utf-8")) for name in ("dataclass/configs.py", "tasks/translation.py")]
+    trees = [
+        ast.parse((folder / name).read_text("utf-8"))
+        for name in ("dataclass/configs.py", "tasks/translation.py")
+    ]
     return [
         node.target.id
         for tree in trees

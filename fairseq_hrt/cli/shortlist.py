@@ -1,4 +1,5 @@
-"""Makes a lexical table from the training data: which target words a source word may lead to (IBM Model 1).
+"""Makes a lexical table from the training data: which target words a source word may lead to (IBM
+Model 1).
 
 Example:
 
@@ -7,8 +8,9 @@ Example:
         --runtime int8 --shortlist lex.txt
     fairseq-hrt translate bundle --shortlist < input.txt
 
-The table has Marian's format, a target word, a source word and a probability a line, so that other tools can use it too. With a shortlist the
-runtime computes the output layer for the likely words only; what it costs in quality should be measured.
+The table has Marian's format, a target word, a source word and a probability a line, so that other
+tools can use it too. With a shortlist the runtime computes the output layer for the likely words
+only; what it costs in quality should be measured.
 """
 
 import argparse
@@ -28,10 +30,20 @@ def build_parser() -> argparse.ArgumentParser:
     add_data_arguments(parser, "train")
     parser.add_argument("--output", required=True, type=Path, metavar="FILE", help="the table")
     parser.add_argument("--iterations", type=int, default=5, help="of EM (default: %(default)s)")
-    parser.add_argument("--best", type=int, default=100, help="most targets of a source word (default: %(default)s)")
-    parser.add_argument("--least", type=float, default=1e-4, help="probability of a target at least (default: %(default)s)")
     parser.add_argument(
-        "--sentences", type=int, default=1_000_000, help="of the data at most, the first ones (default: %(default)s)"
+        "--best", type=int, default=100, help="most targets of a source word (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--least",
+        type=float,
+        default=1e-4,
+        help="probability of a target at least (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--sentences",
+        type=int,
+        default=1_000_000,
+        help="of the data at most, the first ones (default: %(default)s)",
     )
     return parser
 
@@ -48,13 +60,18 @@ def run(options: argparse.Namespace) -> None:
         ValueError: options and data that do not fit each other.
     """
     if min(options.iterations, options.best, options.sentences) < 1 or not 0 <= options.least < 1:
-        raise ValueError("--iterations, --best and --sentences must be at least 1, --least at least 0 and less than 1")
+        raise ValueError(
+            "--iterations, --best and --sentences must be at least 1, --least at least 0 and less"
+            " than 1"
+        )
     from fairseq import tasks
 
     from ..bundles.lexical_table import train, write_lex
     from ..engine.models import generation_config
 
-    config = generation_config([*data_arguments(options), "--path", "none", "--task", "translation"], "the data")
+    config = generation_config(
+        [*data_arguments(options), "--path", "none", "--task", "translation"], "the data"
+    )
     task = tasks.setup_task(config.task)
     task.load_dataset(options.gen_subset)
     dataset = task.dataset(options.gen_subset)
@@ -64,13 +81,19 @@ def run(options: argparse.Namespace) -> None:
     special = task.source_dictionary.nspecial
     # Special symbols, <unk> among them, are candidates anyway.
     sides = [
-        [row[row >= special] for row in (side[number].numpy() for number in numbers)] for side in (dataset.src, dataset.tgt)
+        [row[row >= special] for row in (side[number].numpy() for number in numbers)]
+        for side in (dataset.src, dataset.tgt)
     ]
     logger.info("%d pairs of sentences", len(numbers))
     table = train(*sides, iterations=options.iterations)
     words = (task.source_dictionary.symbols, task.target_dictionary.symbols)
     count = write_lex(options.output, table, *words, best=options.best, least=options.least)
-    logger.info("%d pairs of words, the likeliest %d written to %s", len(table.sources), count, options.output)
+    logger.info(
+        "%d pairs of words, the likeliest %d written to %s",
+        len(table.sources),
+        count,
+        options.output,
+    )
 
 
 if __name__ == "__main__":

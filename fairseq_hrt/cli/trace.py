@@ -9,10 +9,11 @@ Example:
     fairseq-hrt trace bundle --text 'Ein Hund läuft.' --out trace
     fairseq-hrt trace data-bin --system name=native,path=hrt/checkpoint_last.pt,engine=native,beam=1
 
-The passes are shown in the terminal (in colour with FORCE_COLOR, never with NO_COLOR). Written into --out: trace.json, trace.html
-(one file without any network, with a slider through the passes) and a picture of passes × words with their probabilities and
-dependency arcs for each system (PNG and SVG). A bundle in the place of the data is its own system unless --system names others, and
-takes raw text.
+The passes are shown in the terminal (in colour with FORCE_COLOR, never with NO_COLOR). Written into
+--out: trace.json, trace.html (one file without any network, with a slider through the passes) and a
+picture of passes × words with their probabilities and dependency arcs for each system (PNG and
+SVG). A bundle in the place of the data is its own system unless --system names others, and takes
+raw text.
 """
 
 import argparse
@@ -45,9 +46,16 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("trace", __doc__)
     add_data_arguments(parser, "test")
-    parser.add_argument("--system", action="append", metavar="name=...,path=...,OPTION=...", help="repeat for each system")
+    parser.add_argument(
+        "--system",
+        action="append",
+        metavar="name=...,path=...,OPTION=...",
+        help="repeat for each system",
+    )
     add_sentence_arguments(parser)
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for page, pictures and data")
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="folder for page, pictures and data"
+    )
     return parser
 
 
@@ -91,7 +99,9 @@ def sentence(system: "System", number: int, text: Optional[str]) -> Tuple[Dict[s
     if text is not None:
         return system.collate_text([text]), text.strip()
     if not 0 <= number < len(system.dataset):
-        raise ValueError(f"--sentence {number}: {system.subset} has the sentences 0 to {len(system.dataset) - 1}")
+        raise ValueError(
+            f"--sentence {number}: {system.subset} has the sentences 0 to {len(system.dataset) - 1}"
+        )
     return system.collate([number]), source_text(system, number)
 
 
@@ -107,11 +117,15 @@ def write(folder: Path, traces: "Sequence[Trace]") -> None:
     try:
         from ..evaluation import trace_picture
     except ImportError as error:
-        raise ValueError(f"no picture without matplotlib ({error}): pip install matplotlib") from error
+        raise ValueError(
+            f"no picture without matplotlib ({error}): pip install matplotlib"
+        ) from error
     write_text(folder / "trace.html", trace_picture.page(traces))
     for number, found in enumerate(traces, start=1):
         name = re.sub(r"[^A-Za-z0-9]+", "_", found.name).strip("_")
-        trace_picture.draw(found, [folder / f"trace_{number}_{name}.{kind}" for kind in ("png", "svg")])
+        trace_picture.draw(
+            found, [folder / f"trace_{number}_{name}.{kind}" for kind in ("png", "svg")]
+        )
     logger.info("written to %s", folder)
 
 

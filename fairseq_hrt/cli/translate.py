@@ -10,16 +10,19 @@ Example:
     tail -f log | fairseq-hrt translate bundle --line-buffered
     fairseq-hrt translate bundle input.txt --engine native --threads 2
 
-The output has as many lines as the input, in its order; empty lines stay empty. Bytes that are no UTF-8 are read as U+FFFD, a byte
-order mark is left out, gzip is recognised in the input and written to an output whose name ends in .gz. What is not text at all
-(a PDF, a docx, …) is refused. An output file appears when it is complete; devices, pipes and - are written through.
+The output has as many lines as the input, in its order; empty lines stay empty. Bytes that are no
+UTF-8 are read as U+FFFD, a byte order mark is left out, gzip is recognised in the input and written
+to an output whose name ends in .gz. What is not text at all (a PDF, a docx, …) is refused. An
+output file appears when it is complete; devices, pipes and - are written through.
 
-With --resume what is finished stays in OUTPUT.partial when the run is interrupted, and the same command goes on there; the result is
-the same byte by byte. Another bundle, other options or another input are refused.
+With --resume what is finished stays in OUTPUT.partial when the run is interrupted, and the same
+command goes on there; the result is the same byte by byte. Another bundle, other options or another
+input are refused.
 
-Options of decoding that have no flag here are given by --set (without dashes; =true for a switch): --set no_repeat_ngram_size=3;
---set task=... decodes the checkpoint with another task. --json writes an object for each line: text, score, tokens with their
-log-probabilities and decoder passes, and the other hypotheses.
+Options of decoding that have no flag here are given by --set (without dashes; =true for a switch):
+--set no_repeat_ngram_size=3; --set task=... decodes the checkpoint with another task. --json writes
+an object for each line: text, score, tokens with their log-probabilities and decoder passes, and
+the other hypotheses.
 """
 
 import argparse
@@ -32,9 +35,29 @@ from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, cast
+from typing import (
+    Any,
+    BinaryIO,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    cast,
+)
 
-from ..files import STANDARD, is_stream, raw_lines, reading, remove_leftovers, standard_input, writing
+from ..files import (
+    STANDARD,
+    is_stream,
+    raw_lines,
+    reading,
+    remove_leftovers,
+    standard_input,
+    writing,
+)
 from ..schema import ENGINES
 from .binary import require_text, text_lines
 from .output_lines import output_lines
@@ -54,36 +77,75 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("translate", __doc__)
     parser.add_argument("bundle", type=Path, help="folder made by fairseq-hrt bundle")
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="text files; - and none: the standard input")
-    parser.add_argument("--text", action="append", metavar="TEXT", help="translate this text instead of files; repeatable")
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="PATH", help="file for the translations; a folder where several files are given"
+        "files",
+        nargs="*",
+        type=Path,
+        metavar="FILE",
+        help="text files; - and none: the standard input",
     )
-    parser.add_argument("--resume", action="store_true", help="keep what is finished when interrupted, and go on with it")
-    parser.add_argument("--json", action="store_true", help="a JSON object for each line instead of its text")
+    parser.add_argument(
+        "--text",
+        action="append",
+        metavar="TEXT",
+        help="translate this text instead of files; repeatable",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="PATH",
+        help="file for the translations; a folder where several files are given",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="keep what is finished when interrupted, and go on with it",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="a JSON object for each line instead of its text"
+    )
     parser.add_argument(
         "--alignments",
         action="store_true",
-        help="behind each translation a tab and its alignment as fairseq prints it: pairs of subwords, SOURCE-TARGET from 0; "
-        "for models that write from left to right",
+        help=(
+            "behind each translation a tab and its alignment as fairseq prints it: pairs of"
+            " subwords, SOURCE-TARGET from 0; for models that write from left to right"
+        ),
     )
     parser.add_argument(
-        "--split-sentences", action="store_true", help="lines may hold several sentences: translate each on its own"
+        "--split-sentences",
+        action="store_true",
+        help="lines may hold several sentences: translate each on its own",
     )
     parser.add_argument(
-        "--line-buffered", action="store_true", help="translate each line as soon as it comes, for use behind a pipe"
+        "--line-buffered",
+        action="store_true",
+        help="translate each line as soon as it comes, for use behind a pipe",
     )
-    parser.add_argument("--batch-size", type=int, default=32, help="sentences decoded together (default: %(default)s)")
+    parser.add_argument(
+        "--batch-size",
+        type=int,
+        default=32,
+        help="sentences decoded together (default: %(default)s)",
+    )
     parser.add_argument(
         "--engine",
         choices=(*ENGINES, "runtime"),
         default="auto",
         metavar="{auto,torch,native}",
-        help="native: the C engine, for bundles made with --runtime; torch: PyTorch; auto: native where it can (default)",
+        help=(
+            "native: the C engine, for bundles made with --runtime; torch: PyTorch; auto: native"
+            " where it can (default)"
+        ),
     )
-    parser.add_argument("--threads", type=int, help="threads of the engine (default: its own choice)")
     parser.add_argument(
-        "--shortlist", action="store_true", help="choose among the likely words of the bundle's shortlist only"
+        "--threads", type=int, help="threads of the engine (default: its own choice)"
+    )
+    parser.add_argument(
+        "--shortlist",
+        action="store_true",
+        help="choose among the likely words of the bundle's shortlist only",
     )
     parser.add_argument("--device", help="cpu, cuda or cuda:N (default: a GPU where there is one)")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
@@ -117,20 +179,25 @@ def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = F
     """Inputs with their outputs; nothing is written yet.
 
     Raises:
-        ValueError: an input is missing, has no name where it needs one, would be overwritten, or shares its output with another.
+        ValueError: an input is missing, has no name where it needs one, would be overwritten, or
+            shares its output with another.
     """
     sources = _checked_sources(files)
     if output is not None and (len(sources) > 1 or output.is_dir()):
         if is_stream(output) or output.is_file():
             if resume:
-                raise ValueError(f"--resume needs a file to go on with, and a folder for several: {output} is neither")
+                raise ValueError(
+                    f"--resume needs a file to go on with, and a folder for several: {output} is"
+                    " neither"
+                )
             if output.is_file():
                 raise ValueError(f"{output} is a file: several inputs need a folder")
             return [Job(source, output) for source in sources]
         named = [source for source in sources if source is not None]
         if len(named) < len(sources):
             raise ValueError(
-                f"the standard input has no name to have in {output}: give a file instead of -, or one --output file"
+                f"the standard input has no name to have in {output}: give a file instead of -, or"
+                " one --output file"
             )
         jobs = [Job(source, output / source.name) for source in named]
     else:
@@ -143,12 +210,17 @@ def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = F
 
 def _checked_sources(files: Sequence[Path]) -> List[Optional[Path]]:
     """The inputs, None for the standard input."""
-    sources: List[Optional[Path]] = [None if os.fspath(file) == STANDARD else file for file in files] or [None]
+    sources: List[Optional[Path]] = [
+        None if os.fspath(file) == STANDARD else file for file in files
+    ] or [None]
     for source in sources:
         if source is None:
             standard_input()
         elif not source.exists():
-            raise ValueError(f"{source} is not a file; to translate a text itself give --text {shlex.quote(str(source))}")
+            raise ValueError(
+                f"{source} is not a file; to translate a text itself give --text"
+                f" {shlex.quote(str(source))}"
+            )
         elif source.is_dir():
             raise ValueError(f"{source} is a folder: give its files")
         else:
@@ -168,14 +240,20 @@ def _refuse_overwriting(jobs: Sequence[Job], *, resume: bool) -> None:
             # The output itself as it was given.
             shown = job.target if name == os.path.realpath(job.target) else name
             if name in taken:
-                raise ValueError(f"{taken[name].source} and {job.source} would both be written to {shown}: rename one")
+                raise ValueError(
+                    f"{taken[name].source} and {job.source} would both be written to {shown}:"
+                    " rename one"
+                )
             taken[name] = job
             if name in inputs:
-                raise ValueError(f"{shown} is an input: a translation would replace it; give another --output")
+                raise ValueError(
+                    f"{shown} is an input: a translation would replace it; give another --output"
+                )
 
 
 def _written(target: Path, *, resume: bool) -> List[str]:
-    """The names that a job writes: its output and, where it can be gone on with, what stands beside that meanwhile."""
+    """The names that a job writes: its output and, where it can be gone on with, what stands beside
+    that meanwhile."""
     path = Path(os.path.realpath(target))
     if not resume:
         return [str(path)]
@@ -197,13 +275,21 @@ def planned(options: argparse.Namespace) -> Tuple[List[Job], Dict[str, str]]:
     if options.text and (options.files or options.resume):
         raise ValueError("--text stands for files, and needs no --resume: leave out the others")
     if options.alignments and options.split_sentences:
-        raise ValueError("--alignments count the subwords of one sentence: leave out --split-sentences")
+        raise ValueError(
+            "--alignments count the subwords of one sentence: leave out --split-sentences"
+        )
     if options.text and options.output is not None and options.output.is_dir():
-        raise ValueError(f"{options.output} is a folder, in which --text has no name to have: give an --output file")
+        raise ValueError(
+            f"{options.output} is a folder, in which --text has no name to have: give an --output"
+            " file"
+        )
     settings = given_settings(options)
     nbest = settings.get("nbest", "false")
     if nbest != "false" and int(nbest) > 1 and not options.json:
-        raise ValueError(f"--nbest {settings['nbest']}: further translations are written with --json alone; add it")
+        raise ValueError(
+            f"--nbest {settings['nbest']}: further translations are written with --json alone;"
+            " add it"
+        )
     if options.alignments:
         settings["print_alignment"] = "hard"
     return plan_jobs(options.files, options.output, resume=options.resume), settings
@@ -225,7 +311,8 @@ def run(options: argparse.Namespace) -> None:
     from ..bundles.pretrained import from_pretrained
 
     model = from_pretrained(
-        options.bundle, device=options.device, engine=options.engine, threads=options.threads, use_shortlist=options.shortlist,
+        options.bundle, device=options.device, engine=options.engine, threads=options.threads,
+        use_shortlist=options.shortlist,
         **settings,
     )  # fmt: skip
     if not options.resume:
@@ -234,10 +321,13 @@ def run(options: argparse.Namespace) -> None:
     from ..resuming import ResumableOutput, identified_options
 
     identity = {
-        "bundle": model.bundle.content_hash(), "options": identified_options(model.defaults), "json": options.json,
-        "batch_size": options.batch_size, "line_buffered": options.line_buffered, **model.identity(),
+        "bundle": model.bundle.content_hash(), "options": identified_options(model.defaults),
+        "json": options.json, "batch_size": options.batch_size,
+        "line_buffered": options.line_buffered, **model.identity(),
     }  # fmt: skip
-    identity.update({name: True for name in ("alignments", "split_sentences") if getattr(options, name)})
+    identity.update(
+        {name: True for name in ("alignments", "split_sentences") if getattr(options, name)}
+    )
     outputs = [ResumableOutput(cast(Path, job.target), identity) for job in jobs]
     for job, output in zip(jobs, outputs):
         with output, reading(job.source) as source:
@@ -256,7 +346,8 @@ def shown(source: Optional[Path]) -> str:
 
 
 def translate_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace) -> None:
-    """Translates all inputs; each output appears when it is complete, or all go where they are written through."""
+    """Translates all inputs; each output appears when it is complete, or all go where they are
+    written through."""
 
     def translate(job: Job, target: BinaryIO, *, through: bool) -> None:
         def write(lines: List[bytes], data: bytes) -> None:
@@ -266,7 +357,11 @@ def translate_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace)
                 target.flush()
 
         if options.text:
-            given = (line.encode("utf-8", "replace") for text in options.text for line in text.split("\n"))
+            given = (
+                line.encode("utf-8", "replace")
+                for text in options.text
+                for line in text.split("\n")
+            )
             translate_lines(model, given, write, options, job)
             return
         with reading(job.source) as source:
@@ -288,11 +383,18 @@ def translate_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace)
 
 
 def translate_lines(
-    model: Any, lines: Iterator[bytes], write: Sink, options: argparse.Namespace, job: Job, *, begun: int = 0
+    model: Any,
+    lines: Iterator[bytes],
+    write: Sink,
+    options: argparse.Namespace,
+    job: Job,
+    *,
+    begun: int = 0,
 ) -> None:
     """Translates lines into as many lines.
 
-    Blocks depend on the position in the input alone: what is decoded together is the same wherever a run was interrupted.
+    Blocks depend on the position in the input alone: what is decoded together is the same wherever
+    a run was interrupted.
 
     Args:
         model: a :class:`~..bundles.translator.Translator`.
@@ -306,9 +408,13 @@ def translate_lines(
     visible = not (options.quiet or options.line_buffered) and sys.stderr.isatty()
     with progress_bar(visible, begun) as bar:
         while block := list(islice(lines, size)):
-            texts = [read_line(line, first=not begun and not number) for number, line in enumerate(block)]
+            texts = [
+                read_line(line, first=not begun and not number) for number, line in enumerate(block)
+            ]
             unknown.look(texts, begun)
-            data = "".join(f"{line}\n" for line in output_lines(model, texts, options)).encode("utf-8")
+            data = "".join(f"{line}\n" for line in output_lines(model, texts, options)).encode(
+                "utf-8"
+            )
             # No time in the header: the same text is the same file.
             write(block, gzip.compress(data, mtime=0) if job.compressed else data)
             begun += len(block)
@@ -329,7 +435,11 @@ def progress_bar(visible: bool, begun: int) -> Any:
 
 def read_line(line: bytes, *, first: bool = False) -> str:
     """The text of a line of any bytes; a byte order mark in front of the first one goes."""
-    return line.removeprefix(BYTE_ORDER_MARK if first else b"").decode("utf-8", errors="replace").rstrip("\r\n")
+    return (
+        line.removeprefix(BYTE_ORDER_MARK if first else b"")
+        .decode("utf-8", errors="replace")
+        .rstrip("\r\n")
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Chooses decoding options on the validation set: decodes it with every setting of a grid and names the best one.
+"""Chooses decoding options on the validation set: decodes it with every setting of a grid and names
+the best one.
 
 Example:
 
@@ -6,10 +7,11 @@ Example:
         --system 'name=DAG,path=dag/checkpoint_best.pt,dag_decode_strategy=joint-viterbi' \\
         --grid dag_decode_length_beta=0.8,1.0,1.2,1.4 --grid dag_decode_upsample_scale=3,4
 
-Every option of fairseq-generate can be in a grid, whatever the family: lenpen, hrt_decode_chunk, dag_decode_beta,
-dag_no_repeat_consecutive, ... Several --grid are combined. The table goes to the standard output; with --out also into
-tuned.md and tuned.json. A run that was interrupted goes on: --out keeps the scores of each setting, for the same models, sentences,
-references and options. Never choose on the test set what is measured on it.
+Every option of fairseq-generate can be in a grid, whatever the family: lenpen, hrt_decode_chunk,
+dag_decode_beta, dag_no_repeat_consecutive, ... Several --grid are combined. The table goes to the
+standard output; with --out also into tuned.md and tuned.json. A run that was interrupted goes on:
+--out keeps the scores of each setting, for the same models, sentences, references and options.
+Never choose on the test set what is measured on it.
 """
 
 import argparse
@@ -31,7 +33,10 @@ def build_parser() -> argparse.ArgumentParser:
     parser = verb_parser("tune", __doc__)
     add_data_arguments(parser, "valid")
     parser.add_argument(
-        "--system", required=True, metavar="name=...,path=...,OPTION=...", help="as for fairseq-hrt benchmark"
+        "--system",
+        required=True,
+        metavar="name=...,path=...,OPTION=...",
+        help="as for fairseq-hrt benchmark",
     )
     parser.add_argument(
         "--grid",
@@ -40,21 +45,51 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="OPTION=VALUE,...",
         help="the values of an option; repeat for more options",
     )
-    parser.add_argument("--metric", choices=("bleu", "chrf"), default="bleu", help="what decides (default: %(default)s)")
+    parser.add_argument(
+        "--metric",
+        choices=("bleu", "chrf"),
+        default="bleu",
+        help="what decides (default: %(default)s)",
+    )
     parser.add_argument(
         "--references",
         type=Path,
         metavar="FILE",
-        help="reference translations, one a line, plain or gzip (default: the targets in the data folder, detokenised)",
+        help=(
+            "reference translations, one a line, plain or gzip (default: the targets in the data"
+            " folder, detokenised)"
+        ),
     )
-    parser.add_argument("--detokenize", default="none", metavar="HOW", help="moses:LANGUAGE or none (default: none)")
-    parser.add_argument("--batch-size", type=int, default=64, metavar="N", help="sentences at a time (default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of PyTorch (default: %(default)s)")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for table, JSON and the scores of each setting")
+    parser.add_argument(
+        "--detokenize", default="none", metavar="HOW", help="moses:LANGUAGE or none (default: none)"
+    )
+    parser.add_argument(
+        "--batch-size",
+        type=int,
+        default=64,
+        metavar="N",
+        help="sentences at a time (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=1,
+        metavar="N",
+        help="threads of PyTorch (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FOLDER",
+        help="folder for table, JSON and the scores of each setting",
+    )
     parser.add_argument(
         "--print-best",
         action="store_true",
-        help="print nothing but the best setting, as OPTION=VALUE,..., which can be appended to a --system; the table goes to the log",
+        help=(
+            "print nothing but the best setting, as OPTION=VALUE,..., which can be appended to a"
+            " --system; the table goes to the log"
+        ),
     )
     return parser
 
@@ -72,7 +107,9 @@ def run(options: argparse.Namespace) -> None:
     """
     for name in ("batch_size", "threads"):
         if getattr(options, name) < 1:
-            raise ValueError(f"--{name.replace('_', '-')} {getattr(options, name)} must be at least 1")
+            raise ValueError(
+                f"--{name.replace('_', '-')} {getattr(options, name)} must be at least 1"
+            )
     import torch
 
     from ..evaluation import quality, tuning
@@ -98,7 +135,9 @@ def run(options: argparse.Namespace) -> None:
     if options.out:
         write_text(options.out / "tuned.md", table)
         document = {"command": sys.argv, **tuning.to_json(spec, trials, options.metric)}
-        write_text(options.out / "tuned.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        write_text(
+            options.out / "tuned.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+        )
         logger.info("written to %s", options.out)
 
 

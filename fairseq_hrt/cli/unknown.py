@@ -1,4 +1,5 @@
-"""Warns where a model does not know the words of its input: the wrong language, or a model of another field."""
+"""Warns where a model does not know the words of its input: the wrong language, or a model of
+another field."""
 
 import logging
 from typing import Any, Sequence
@@ -31,7 +32,12 @@ class UnknownWords:
             if words and self.lines <= NAMED:
                 more = ", …" if len(words) > WORDS else ""
                 named = printable(", ".join(words[:WORDS])) + more
-                logger.warning("%s, line %d: the model does not know most of these words: %s", self.name, number, named)
+                logger.warning(
+                    "%s, line %d: the model does not know most of these words: %s",
+                    self.name,
+                    number,
+                    named,
+                )
 
     def sum_up(self) -> None:
         """Says how many lines there were in all, where not all of them were named."""

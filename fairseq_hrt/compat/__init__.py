@@ -12,8 +12,8 @@ import contextlib
 import sys
 from typing import Callable, Iterator, List, Optional
 
-# Not "from . import checkpoint_loading": that form imports the top-level package as well, which must
-# not happen when the startup line loads this one alone.
+# Not "from . import checkpoint_loading": that form imports the top-level package as well, which
+# must not happen when the startup line loads this one alone.
 from .checkpoint_copies import REPAIR as CHECKPOINT_COPIES
 from .checkpoint_loading import REPAIR as CHECKPOINT_LOADING
 from .checkpoint_loading import CorruptCheckpointError, UnsafeCheckpointError
@@ -81,9 +81,11 @@ def statuses() -> List[RepairStatus]:
 
 
 def when_fairseq_is_imported(register: Callable[[], None]) -> None:
-    """Calls `register` as soon as fairseq is imported: now if it is already, else right after its own code has run.
+    """Calls `register` as soon as fairseq is imported: now if it is already, else right after its
+    own code has run.
 
-    What it raises is raised by the import, so that a broken family is seen at once; the doctor reports it instead.
+    What it raises is raised by the import, so that a broken family is seen at once; the doctor
+    reports it instead.
     """
 
     def guarded() -> None:
@@ -100,7 +102,8 @@ def when_fairseq_is_imported(register: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def left_to_the_doctor() -> Iterator[None]:
-    """Keep an error of registering the families for the doctor to report, who would else die of the first thing he is there to explain."""
+    """Keep an error of registering the families for the doctor to report, who would else die of the
+    first thing he is there to explain."""
     global _left_to_the_doctor
     _left_to_the_doctor = True
     try:

@@ -1,10 +1,11 @@
 """NumPy's arrays and scalars in a checkpoint, rebuilt from what the file says of them.
 
-While it is unpickled, NumPy's own types take over whatever a file says: a type of numbers gets fields,
-sizes and flags that nothing checks, after which looking at an array is a segmentation fault; without a
-copy the type is even the process's own. So the names that NumPy is pickled under stand for the plain
-objects below, which note what they are told. Where that is just what NumPy writes for booleans, integers,
-floating point numbers and texts, :func:`with_arrays` makes real arrays of their bytes; anything else is refused.
+While it is unpickled, NumPy's own types take over whatever a file says: a type of numbers gets
+fields, sizes and flags that nothing checks, after which looking at an array is a segmentation
+fault; without a copy the type is even the process's own. So the names that NumPy is pickled under
+stand for the plain objects below, which note what they are told. Where that is just what NumPy
+writes for booleans, integers, floating point numbers and texts, :func:`with_arrays` makes real
+arrays of their bytes; anything else is refused.
 """
 
 import math
@@ -22,7 +23,8 @@ _LAST_CHARACTER = 0x10FFFF
 
 
 class ForgedArrayError(ValueError):
-    """The file describes an array or a type that NumPy does not write, or not for plain numbers and texts."""
+    """The file describes an array or a type that NumPy does not write, or not for plain numbers and
+    texts."""
 
 
 class PickledDtype:
@@ -30,19 +32,29 @@ class PickledDtype:
 
     def __init__(self, text: object, *_: object) -> None:
         if not isinstance(text, str) or not _TYPE.fullmatch(text):
-            raise ForgedArrayError(f"the NumPy type {shown(text)}, which is none of plain numbers or texts")
+            raise ForgedArrayError(
+                f"the NumPy type {shown(text)}, which is none of plain numbers or texts"
+            )
         self.dtype = numpy.dtype(text)
 
     def __setstate__(self, state: object) -> None:
-        """Takes byte order, size and alignment; of a plain type nothing else is there to be told."""
+        """Takes byte order, size and alignment; of a plain type nothing else is there to be
+        told."""
         own, kinds = self.dtype, (int, str, type(None))
         if type(state) is tuple and len(state) == 8 and all(type(part) in kinds for part in state):
             version, order, *parts, size, alignment, flags = state
             plain = (version, parts) == (3, [None] * 3) and flags in (0, own.flags)
-            if plain and order in ("<", "=", "|") and size in (-1, own.itemsize) and alignment in (-1, own.alignment):
+            if (
+                plain
+                and order in ("<", "=", "|")
+                and size in (-1, own.itemsize)
+                and alignment in (-1, own.alignment)
+            ):
                 self.dtype = own.newbyteorder(order)
                 return
-        raise ForgedArrayError(f"the NumPy type {own} with a size, fields or flags of its own: {shown(state)}")
+        raise ForgedArrayError(
+            f"the NumPy type {own} with a size, fields or flags of its own: {shown(state)}"
+        )
 
 
 class PickledArray:
@@ -52,7 +64,8 @@ class PickledArray:
     __hash__ = None  # type: ignore[assignment]
 
     def __setstate__(self, state: object) -> None:
-        """Takes what the array was pickled as: version, shape, type, whether columns come first, and the bytes."""
+        """Takes what the array was pickled as: version, shape, type, whether columns come first,
+        and the bytes."""
         self.state = state
 
     def built(self) -> "numpy.ndarray[Any, Any]":
@@ -63,10 +76,19 @@ class PickledArray:
         """
         state = getattr(self, "state", None)
         if type(state) is not tuple or len(state) != 5:
-            raise ForgedArrayError(f"a NumPy array with the state {shown(state)}, which NumPy does not write")
+            raise ForgedArrayError(
+                f"a NumPy array with the state {shown(state)}, which NumPy does not write"
+            )
         version, shape, kind, by_columns, data = state
-        if version != 1 or type(by_columns) is not bool or type(shape) is not tuple or type(kind) is not PickledDtype:
-            raise ForgedArrayError(f"a NumPy array with the state {shown(state)}, which NumPy does not write")
+        if (
+            version != 1
+            or type(by_columns) is not bool
+            or type(shape) is not tuple
+            or type(kind) is not PickledDtype
+        ):
+            raise ForgedArrayError(
+                f"a NumPy array with the state {shown(state)}, which NumPy does not write"
+            )
         if not all(type(size) is int and size >= 0 for size in shape):
             raise ForgedArrayError(f"a NumPy array of the shape {shown(shape)}")
         flat = _numbers(kind, data, math.prod(shape), f"a NumPy array of the shape {shown(shape)}")
@@ -80,7 +102,9 @@ class PickledArray:
 def reconstruct(kind: object, shape: object, code: object) -> PickledArray:
     """Stands for the function that makes the empty array which is told its contents afterwards."""
     if kind is not PickledArray or shape != (0,) or code not in (b"b", "b"):
-        raise ForgedArrayError(f"a NumPy array that begins as {shown((kind, shape, code))}, which NumPy does not write")
+        raise ForgedArrayError(
+            f"a NumPy array that begins as {shown((kind, shape, code))}, which NumPy does not write"
+        )
     return PickledArray()
 
 
@@ -96,21 +120,31 @@ def _numbers(kind: PickledDtype, data: object, count: int, what: str) -> "numpy.
     dtype = kind.dtype
     if type(data) is not bytes or len(data) != count * dtype.itemsize:
         held = f"{len(data)} bytes" if isinstance(data, bytes) else shown(data)
-        raise ForgedArrayError(f"{what} and the type {dtype} with {held} instead of {count * dtype.itemsize}")
+        raise ForgedArrayError(
+            f"{what} and the type {dtype} with {held} instead of {count * dtype.itemsize}"
+        )
     characters = numpy.frombuffer(data, "<u4") if dtype.kind == "U" else numpy.zeros(0, "<u4")
     if characters.max(initial=0) > _LAST_CHARACTER:
         raise ForgedArrayError(
-            f"{what} and the type {dtype} with the character {characters.max():#x}, which Unicode does not have"
+            f"{what} and the type {dtype} with the character {characters.max():#x}, which Unicode"
+            " does not have"
         )
     return numpy.ndarray((count,), dtype, data)
 
 
 def stand_ins() -> List[Tuple[Callable[..., Any], str]]:
-    """What stands for NumPy's types while a file is read, with the names that they are pickled under."""
-    found: List[Tuple[Callable[..., Any], str]] = [(PickledDtype, "numpy.dtype"), (PickledArray, "numpy.ndarray")]
+    """What stands for NumPy's types while a file is read, with the names that they are pickled
+    under."""
+    found: List[Tuple[Callable[..., Any], str]] = [
+        (PickledDtype, "numpy.dtype"),
+        (PickledArray, "numpy.ndarray"),
+    ]
     # The package was renamed in NumPy 2; a file may come from either side.
     for package in ("numpy.core", "numpy._core"):
-        found += [(scalar, f"{package}.multiarray.scalar"), (reconstruct, f"{package}.multiarray._reconstruct")]
+        found += [
+            (scalar, f"{package}.multiarray.scalar"),
+            (reconstruct, f"{package}.multiarray._reconstruct"),
+        ]
     return found
 
 

@@ -1,10 +1,10 @@
 """What a checkpoint says, before fairseq acts on it.
 
-A file that holds nothing but data can still run code: fairseq evaluates some strings of a configuration
-(:mod:`.evaluated_texts`), and objects of harmless types can show it something else than they show whoever
-checks them. So fairseq gets a copy of plain values. References (``${dataset.train_subset}``) lead to other
-values of the file, which take their places; what would ask OmegaConf for the environment
-(``${oc.env:…}``) is refused.
+A file that holds nothing but data can still run code: fairseq evaluates some strings of a
+configuration (:mod:`.evaluated_texts`), and objects of harmless types can show it something else
+than they show whoever checks them. So fairseq gets a copy of plain values. References
+(``${dataset.train_subset}``) lead to other values of the file, which take their places; what would
+ask OmegaConf for the environment (``${oc.env:…}``) is refused.
 
 The standard library only: this is imported before torch and fairseq are.
 """
@@ -17,21 +17,33 @@ from typing import Any, Dict, Mapping, Optional, Tuple, cast
 from .display import PLAIN, shown
 from .evaluated_texts import REFERENCE, is_evaluated, why_refused
 
-# What fairseq makes hydra look up, as the name of one of its configuration files, when it reads an old checkpoint's ``args``.
-LOOKED_UP = ("task", "arch", "criterion", "optimizer", "lr_scheduler", "tokenizer", "bpe", "scoring", "simul_type")
+# What fairseq makes hydra look up, as the name of one of its configuration files, when it reads an
+# old checkpoint's ``args``.
+LOOKED_UP = (
+    "task",
+    "arch",
+    "criterion",
+    "optimizer",
+    "lr_scheduler",
+    "tokenizer",
+    "bpe",
+    "scoring",
+    "simul_type",
+)
 _NAME = re.compile(r"[\w.-]*")
 # OmegaConf's word for a value that is missing.
 _MISSING = "???"
 
 # fairseq takes "encoder_x" for x of the encoder by a pattern that stops at a line feed.
 _OPTION = re.compile(r"(?!__)[\w.:-]{1,100}", re.ASCII)
-# A configuration has some hundred values. OmegaConf needs a second for 6,000; in a namespace, which it does not look into, a model of 200
-# languages names all of their pairs, perhaps twice.
+# A configuration has some hundred values. OmegaConf needs a second for 6,000; in a namespace, which
+# it does not look into, a model of 200 languages names all of their pairs, perhaps twice.
 _MOST_VALUES = 30_000
 _MOST_IN_NAMESPACES = 300_000
 # Of texts that have to be read as Python or as references.
 _MOST_CHARACTERS = 1_000_000
-# OmegaConf needs time and memory beyond all bounds for what is nested deeper than any configuration is.
+# OmegaConf needs time and memory beyond all bounds for what is nested deeper than any configuration
+# is.
 _DEEPEST = 64
 # Of a whole number; longer ones take pages to write, or fail to be written.
 _MOST_BITS = 64
@@ -52,24 +64,32 @@ class UnsafeValueError(ValueError):
 
 
 def make_plain(state: object) -> None:
-    """Puts a copy in the place of a checkpoint's configuration, of plain values alone, none of which fairseq would evaluate or look up.
+    """Puts a copy in the place of a checkpoint's configuration, of plain values alone, none of
+    which fairseq would evaluate or look up.
 
-    fairseq gets what was looked at here, not the file's objects: those could show it other values, by attributes that are called like
-    methods, types of nodes, or references that are resolved only when they are read.
+    fairseq gets what was looked at here, not the file's objects: those could show it other values,
+    by attributes that are called like methods, types of nodes, or references that are resolved only
+    when they are read.
 
     Args:
-        state: what was unpickled; configurations are its ``cfg`` and ``args``, in whatever form they were saved.
+        state: what was unpickled; configurations are its ``cfg`` and ``args``, in whatever form
+            they were saved.
 
     Raises:
-        UnsafeValueError: a value is none that an option can have, or would be evaluated or looked up.
+        UnsafeValueError: a value is none that an option can have, or would be evaluated or looked
+            up.
     """
     if type(state) not in (dict, OrderedDict) or not _vars_of(state).keys() <= {"_metadata"}:
-        # OmegaConf's nodes, a class derived from dict: they could show fairseq another configuration than the one that is replaced.
+        # OmegaConf's nodes, a class derived from dict: they could show fairseq another
+        # configuration than the one that is replaced.
         if hasattr(state, "keys"):
             raise UnsafeValueError("the file", state, "which is no plain dictionary")
         return
     assert isinstance(state, dict)
-    for part, kinds, what in (("cfg", (dict,), "configuration"), ("args", (argparse.Namespace,), "namespace of arguments")):
+    for part, kinds, what in (
+        ("cfg", (dict,), "configuration"),
+        ("args", (argparse.Namespace,), "namespace of arguments"),
+    ):
         if state.get(part) is None:
             continue
         copied = _Copier(state[part]).copy(part, state[part])
@@ -78,12 +98,17 @@ def make_plain(state: object) -> None:
             raise UnsafeValueError(part, copied, f"which is no {what}")
         state[part] = copied
     _require_no_node(
-        [pair for pair in list(dict.items(state)) if type(pair[0]) is not str or pair[0] not in ("cfg", "args")]
+        [
+            pair
+            for pair in list(dict.items(state))
+            if type(pair[0]) is not str or pair[0] not in ("cfg", "args")
+        ]
     )
 
 
 def _require_no_node(value: object) -> None:
-    """Refuses OmegaConf's nodes outside of the configuration: fairseq writes down what it reads there, and they could read the environment.
+    """Refuses OmegaConf's nodes outside of the configuration: fairseq writes down what it reads
+    there, and they could read the environment.
 
     Raises:
         UnsafeValueError: there is one, or objects whose contents cannot be seen.
@@ -95,7 +120,9 @@ def _require_no_node(value: object) -> None:
             continue
         seen.add(id(value))
         if _is_of_omegaconf(value):
-            raise UnsafeValueError("the file", value, "which is a part of a configuration that stands outside of it")
+            raise UnsafeValueError(
+                "the file", value, "which is a part of a configuration that stands outside of it"
+            )
         if isinstance(value, dict):
             waiting.extend(inner for pair in list(dict.items(value)) for inner in pair)
         elif isinstance(value, (list, tuple, set, frozenset)):
@@ -106,7 +133,8 @@ def _require_no_node(value: object) -> None:
 
 
 class _Copier:
-    """Copies a configuration, however it is nested: dictionaries, lists, namespaces, OmegaConf's nodes.
+    """Copies a configuration, however it is nested: dictionaries, lists, namespaces, OmegaConf's
+    nodes.
 
     Values are read by the types' own methods, as attributes of an object may be called like them.
 
@@ -119,7 +147,9 @@ class _Copier:
         self.values = self.values_in_namespaces = self.characters = 0
         self.reasons: Dict[Tuple[str, str], Optional[str]] = {}
 
-    def copy(self, name: str, value: object, depth: int = 0, *, plain_texts: bool = False) -> object:
+    def copy(
+        self, name: str, value: object, depth: int = 0, *, plain_texts: bool = False
+    ) -> object:
         """A copy of plain values.
 
         Args:
@@ -131,19 +161,25 @@ class _Copier:
         self._step(name, depth, in_namespace=plain_texts)
         kind = type(value)
         if _is_of_omegaconf(value):
-            return self.copy(name, _content_of_node(name, value), depth + 1, plain_texts=plain_texts)
+            return self.copy(
+                name, _content_of_node(name, value), depth + 1, plain_texts=plain_texts
+            )
         if kind is argparse.Namespace:
             return self._namespace(name, value, depth)
         # Exactly these: what is derived from one of them can have methods of its own.
         if kind in (dict, OrderedDict):
             assert isinstance(value, dict)
             return {
-                _key(name, key): self.copy(key if type(key) is str else name, inner, depth + 1, plain_texts=plain_texts)
+                _key(name, key): self.copy(
+                    key if type(key) is str else name, inner, depth + 1, plain_texts=plain_texts
+                )
                 for key, inner in list(dict.items(value))
             }
         if kind in (list, tuple, set, frozenset):
             assert isinstance(value, (list, tuple, set, frozenset))
-            return kind(self.copy(name, inner, depth + 1, plain_texts=plain_texts) for inner in list(value))
+            return kind(
+                self.copy(name, inner, depth + 1, plain_texts=plain_texts) for inner in list(value)
+            )
         plain = _scalar(name, value)
         if isinstance(plain, str) and not plain_texts and (reference := REFERENCE.fullmatch(plain)):
             return self.copy(name, self._target(name, reference[1], depth + 1), depth + 1)
@@ -156,7 +192,10 @@ class _Copier:
             self.values_in_namespaces += 1
         else:
             self.values += 1
-        for values, most in ((self.values, _MOST_VALUES), (self.values_in_namespaces, _MOST_IN_NAMESPACES)):
+        for values, most in (
+            (self.values, _MOST_VALUES),
+            (self.values_in_namespaces, _MOST_IN_NAMESPACES),
+        ):
             if values > most:
                 raise UnsafeValueError(name, "…", f"which is one of more than {most} values")
         if depth > _DEEPEST:
@@ -180,7 +219,9 @@ class _Copier:
         if "$" in text or "\\" in text or is_evaluated(name):
             self.characters += len(text)
         if self.characters > _MOST_CHARACTERS:
-            raise UnsafeValueError(name, "…", f"which is one of texts of more than {_MOST_CHARACTERS} characters")
+            raise UnsafeValueError(
+                name, "…", f"which is one of texts of more than {_MOST_CHARACTERS} characters"
+            )
 
     def _namespace(self, name: str, arguments: object, depth: int) -> argparse.Namespace:
         copied = argparse.Namespace()
@@ -195,7 +236,8 @@ class _Copier:
         return copied
 
     def _target(self, name: str, path: str, depth: int) -> object:
-        """The value that a reference leads to; that OmegaConf would find none is said when it is asked for.
+        """The value that a reference leads to; that OmegaConf would find none is said when it is
+        asked for.
 
         Args:
             name: of the option that holds the reference.
@@ -207,7 +249,12 @@ class _Copier:
         for key in path.split("."):
             if type(value) in (dict, OrderedDict) and isinstance(value, dict):
                 value = dict.get(value, key, _MISSING)
-            elif type(value) is list and isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+            elif (
+                type(value) is list
+                and isinstance(value, list)
+                and key.isdecimal()
+                and int(key) < len(value)
+            ):
                 value = value[int(key)]
             else:
                 return _MISSING
@@ -236,7 +283,8 @@ def _is_of_omegaconf(value: object) -> bool:
 
 
 def _content_of_node(name: str, node: object) -> object:
-    """What one of OmegaConf's nodes was saved with: asked itself, it would already resolve its references."""
+    """What one of OmegaConf's nodes was saved with: asked itself, it would already resolve its
+    references."""
     held = _vars_of(node)
     for attribute in ("_content", "_val"):
         if attribute in held:
@@ -254,14 +302,20 @@ def _scalar(name: str, value: object) -> object:
     """A value that is no container; NumPy's are made Python's."""
     kind = type(value)
     if kind is int and cast(int, value).bit_length() > _MOST_BITS:
-        raise UnsafeValueError(name, f"{cast(int, value).bit_length()} bits", "which is no number of an option")
+        raise UnsafeValueError(
+            name, f"{cast(int, value).bit_length()} bits", "which is no number of an option"
+        )
     if kind in PLAIN:
         return value
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, (bytes, bytearray)):
         return bytes(value)
-    item = getattr(value, "item", None) if kind.__module__ == "numpy" and kind.__name__ != "ndarray" else None
+    item = (
+        getattr(value, "item", None)
+        if kind.__module__ == "numpy" and kind.__name__ != "ndarray"
+        else None
+    )
     plain = item() if item is not None else value
     if type(plain) in PLAIN:
         return plain

@@ -1,9 +1,10 @@
 """Checkpoints under their second name, whole or not at all.
 
-fairseq 0.12.2 writes a checkpoint beside its name and renames it (checkpoint_utils.py:558), but its copies
-(``checkpoint_last.pt``, ``checkpoint_best.pt``) over the old ones (file_io.py:76): a run that is killed meanwhile,
-or whose disk is full, has no ``checkpoint_last.pt`` to go on from. Copies are written beside their name, too.
-A copy that would be of the same file is left to fairseq, and so is what iopath copies.
+fairseq 0.12.2 writes a checkpoint beside its name and renames it (checkpoint_utils.py:558), but its
+copies (``checkpoint_last.pt``, ``checkpoint_best.pt``) over the old ones (file_io.py:76): a run
+that is killed meanwhile, or whose disk is full, has no ``checkpoint_last.pt`` to go on from. Copies
+are written beside their name, too. A copy that would be of the same file is left to fairseq, and so
+is what iopath copies.
 """
 
 import contextlib

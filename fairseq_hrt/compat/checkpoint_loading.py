@@ -16,8 +16,8 @@ stands in ``FAIRSEQ_HRT_TRUSTED_CHECKPOINTS`` (several are joined by `os.pathsep
 
     FAIRSEQ_HRT_TRUSTED_CHECKPOINTS=/models/old.pt fairseq-generate --path /models/old.pt ...
 
-A file that is cut short or is no checkpoint is refused by name as well, and so is a configuration that asks
-for a model of quite another size than the file holds (`checkpoint_sizes`).
+A file that is cut short or is no checkpoint is refused by name as well, and so is a configuration
+that asks for a model of quite another size than the file holds (`checkpoint_sizes`).
 """
 
 import argparse
@@ -45,7 +45,8 @@ Allowed = Union[Callable[..., Any], Tuple[Callable[..., Any], str]]
 
 
 class UnsafeCheckpointError(pickle.UnpicklingError, ValueError):
-    """The checkpoint holds a type that is not on the allow-list, or a text that fairseq would run."""
+    """The checkpoint holds a type that is not on the allow-list, or a text that fairseq would
+    run."""
 
 
 class CorruptCheckpointError(RuntimeError, ValueError):
@@ -73,7 +74,11 @@ def _omegaconf_types() -> List[Allowed]:
     from omegaconf import DictConfig, ListConfig, base, nodes
 
     found: List[Allowed] = [DictConfig, ListConfig, base.ContainerMetadata, base.Metadata]
-    found.extend(value for value in vars(nodes).values() if isinstance(value, type) and issubclass(value, base.Node))
+    found.extend(
+        value
+        for value in vars(nodes).values()
+        if isinstance(value, type) and issubclass(value, base.Node)
+    )
     # an untyped node names Any and the built-in type of its value
     return [*found, (typing.Any, "typing.Any"), dict, list, tuple, str, int, float, bool]
 
@@ -136,7 +141,11 @@ def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
     else:
         kwargs["weights_only"] = True
     try:
-        with torch.serialization.safe_globals(allowed_types()), _resolvers(allowed=trusted), warnings.catch_warnings():
+        with (
+            torch.serialization.safe_globals(allowed_types()),
+            _resolvers(allowed=trusted),
+            warnings.catch_warnings(),
+        ):
             # of what is strange in the file; it is refused or harmless
             warnings.simplefilter("ignore", UserWarning)
             state = torch.load(file, **kwargs)
@@ -146,10 +155,14 @@ def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
     except (UnsafeValueError, ForgedArrayError) as unsafe:
         raise UnsafeCheckpointError(f"{shown} holds {unsafe}. {_how_to_trust(shown)}") from None
     except Exception as error:
-        # A missing or unreadable file has a name; PyTorch's reader of archives, given half of one, knows none.
-        if (isinstance(error, OSError) and error.filename is not None) or (trusted and isinstance(error, ImportError)):
+        # A missing or unreadable file has a name; PyTorch's reader of archives, given half of one,
+        # knows none.
+        if (isinstance(error, OSError) and error.filename is not None) or (
+            trusted and isinstance(error, ImportError)
+        ):
             raise
-        # Whatever a file makes PyTorch raise. Its own text advises weights_only=False, which the user cannot and should not give.
+        # Whatever a file makes PyTorch raise. Its own text advises weights_only=False, which the
+        # user cannot and should not give.
         raise _explained(error, shown) from None
     return state
 
@@ -158,19 +171,23 @@ def load_checkpoint(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> 
     """:func:`load`, of a file in which fairseq looks up a checkpoint's parts by their names.
 
     Raises:
-        CorruptCheckpointError: it holds something else than a dictionary, which may answer to names all the same.
+        CorruptCheckpointError: it holds something else than a dictionary, which may answer to names
+            all the same.
     """
     state = load(file, **kwargs)
     if not isinstance(state, dict):
         path = file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", "the file")
-        raise CorruptCheckpointError(f"{path} is no checkpoint: it holds a {type(state).__name__} instead of a dictionary")
+        raise CorruptCheckpointError(
+            f"{path} is no checkpoint: it holds a {type(state).__name__} instead of a dictionary"
+        )
     return state
 
 
 @contextmanager
 def _resolvers(*, allowed: bool) -> Iterator[None]:
-    """Whether OmegaConf may look outside of a file for its references while it is built: a file of allowed types alone can ask for that
-    (``list(ListConfig(["${oc.env:HOME}"]))``), and would hold what was found."""
+    """Whether OmegaConf may look outside of a file for its references while it is built: a file of
+    allowed types alone can ask for that (``list(ListConfig(["${oc.env:HOME}"]))``), and would hold
+    what was found."""
     from omegaconf.basecontainer import BaseContainer
 
     known = BaseContainer._resolvers
@@ -183,13 +200,20 @@ def _resolvers(*, allowed: bool) -> Iterator[None]:
 
 
 def _how_to_trust(shown: str) -> str:
-    return f"If you trust the source of the file, name its path or its SHA-256: {TRUST_VARIABLE}={shown}"
+    return (
+        "If you trust the source of the file, name its path or its SHA-256:"
+        f" {TRUST_VARIABLE}={shown}"
+    )
 
 
 # A RuntimeError as well.
-_NO_MEMORY = re.compile(r"alloc_cpu|can't allocate memory|not enough memory|out of memory|Cannot allocate memory")
+_NO_MEMORY = re.compile(
+    r"alloc_cpu|can't allocate memory|not enough memory|out of memory|Cannot allocate memory"
+)
 
-_REFUSED = re.compile(r"GLOBAL ([\w.]+) (?:was not|whose module)|unrecognized function (.+)|but got (<class .+>)")
+_REFUSED = re.compile(
+    r"GLOBAL ([\w.]+) (?:was not|whose module)|unrecognized function (.+)|but got (<class .+>)"
+)
 
 
 def _explained(error: Exception, shown: str) -> Exception:
@@ -199,13 +223,15 @@ def _explained(error: Exception, shown: str) -> Exception:
     if refused is not None:
         kind = _first_sentence(next(group for group in refused.groups() if group))
         return UnsafeCheckpointError(
-            f"{shown} holds {kind}, which is none of the types that are known to be harmless; building "
-            f"it may run code that came with the file. {_how_to_trust(shown)}"
+            f"{shown} holds {kind}, which is none of the types that are known to be harmless;"
+            f" building it may run code that came with the file. {_how_to_trust(shown)}"
         )
-    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_MEMORY.search(message)):
+    if isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and _NO_MEMORY.search(message)
+    ):
         return CorruptCheckpointError(
-            f"{shown}: not enough memory to read it ({_first_sentence(message)}); end other programs or take fewer threads. "
-            "If the file is small, it is damaged: copy it again"
+            f"{shown}: not enough memory to read it ({_first_sentence(message)}); end other"
+            " programs or take fewer threads. If the file is small, it is damaged: copy it again"
         )
     return CorruptCheckpointError(
         f"{shown} is cut short, damaged, or no checkpoint ({_first_sentence(message)}); "

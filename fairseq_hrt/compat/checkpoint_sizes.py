@@ -1,8 +1,9 @@
 """How large a model a checkpoint may ask for: about as large as the one that it holds.
 
-fairseq builds a model from a checkpoint's configuration and only then compares its parameters with those of the file. A small file
-that asks for 10**9 layers, or for terabytes, takes time and memory until something gives in. What is built is counted as it grows: a
-model registers its parameters before they are filled, some of them twice (shared and normalised ones). Tables of positions are no
+fairseq builds a model from a checkpoint's configuration and only then compares its parameters with
+those of the file. A small file that asks for 10**9 layers, or for terabytes, takes time and memory
+until something gives in. What is built is counted as it grows: a model registers its parameters
+before they are filled, some of them twice (shared and normalised ones). Tables of positions are no
 parameters and are compared first.
 """
 
@@ -16,7 +17,8 @@ from typing import Any, Dict, Iterator, Mapping, Sequence, Tuple
 
 from .display import shown
 
-# What is built may have so many times the numbers, and the tensors, of the file, and so many more: fairseq's models need up to twice as many.
+# What is built may have so many times the numbers, and the tensors, of the file, and so many more:
+# fairseq's models need up to twice as many.
 _TIMES = 4
 _MORE_NUMBERS, _MORE_TENSORS = 1 << 27, 1000
 # Options that tables of positions have as many rows as.
@@ -34,7 +36,8 @@ _CANNOT_ALLOCATE = (
 
 
 class OversizedModelError(ValueError):
-    """The configuration of a checkpoint asks for a model of quite another size than that of the file."""
+    """The configuration of a checkpoint asks for a model of quite another size than that of the
+    file."""
 
 
 class SizeLimit:
@@ -62,11 +65,15 @@ class SizeLimit:
         self.sizes: Dict[str, int] = {}
         for name, size in _numbers(config):
             self.sizes[name] = max(size, self.sizes.get(name, size))
-        width = max((size for name, size in self.sizes.items() if _WIDTH.fullmatch(name)), default=_USUAL_WIDTH)
+        width = max(
+            (size for name, size in self.sizes.items() if _WIDTH.fullmatch(name)),
+            default=_USUAL_WIDTH,
+        )
         for name, size in self.sizes.items():
             if _ROWS.fullmatch(name) and size * width > self.limit[1]:
                 raise self._refusal(
-                    f"{name}={shown(size)} in the configuration", f"a table of {size} rows of {width} numbers"
+                    f"{name}={shown(size)} in the configuration",
+                    f"a table of {size} rows of {width} numbers",
                 )
 
     def count(self, module: object, name: str, parameter: Any) -> None:
@@ -80,31 +87,40 @@ class SizeLimit:
         self.built = self.built[0] + 1, self.built[1] + parameter.numel()
         for built, limit, what in zip(self.built, self.limit, ("parameter tensors", "parameters")):
             if built > limit:
-                raise self._refusal(f"its configuration{self._largest()}", f"more than {limit} {what}")
+                raise self._refusal(
+                    f"its configuration{self._largest()}", f"more than {limit} {what}"
+                )
 
     def no_memory(self, error: Exception) -> OversizedModelError:
         """There was none for what is built."""
         return self._refusal(
-            f"its configuration{self._largest()}", f"more memory than there is ({shown(str(error).split('. ')[0])[1:-1]})"
+            f"its configuration{self._largest()}",
+            f"more memory than there is ({shown(str(error).split('. ')[0])[1:-1]})",
         )
 
     def _largest(self) -> str:
-        """The largest number in the configuration, which is what asks for much, if something does."""
+        """The largest number in the configuration, which is what asks for much, if something
+        does."""
         name = max(self.sizes, key=lambda name: self.sizes[name], default=None)
         return f" ({name}={shown(self.sizes[name])})" if name is not None else ""
 
     def _refusal(self, subject: str, asked: str) -> OversizedModelError:
         tensors, numbers = self.held
         return OversizedModelError(
-            f"{self.path}: {subject} asks for {asked}, the file holds {numbers} parameters in {tensors} tensors: "
-            f"it is damaged or forged, or its dictionaries are those of another model. {self.advice}"
+            f"{self.path}: {subject} asks for {asked}, the file holds {numbers} parameters in"
+            f" {tensors} tensors: it is damaged or forged, or its dictionaries are those of another"
+            f" model. {self.advice}"
         )
 
 
 def _numbers(config: Any, prefix: str = "") -> Iterator[Tuple[str, int]]:
     """The whole numbers of a configuration, of nested parts too (``encoder.embed_dim``)."""
     held: Mapping[Any, Any] = (
-        vars(config) if isinstance(config, Namespace) else config if isinstance(config, Mapping) else {}
+        vars(config)
+        if isinstance(config, Namespace)
+        else config
+        if isinstance(config, Mapping)
+        else {}
     )
     for name in list(held):
         try:
@@ -116,7 +132,11 @@ def _numbers(config: Any, prefix: str = "") -> Iterator[Tuple[str, int]]:
             yield from _numbers(value, f"{prefix}{name}.")
             continue
         for number in value if isinstance(value, Sequence) else (value,):
-            if isinstance(number, (int, float)) and not isinstance(number, bool) and number == number:
+            if (
+                isinstance(number, (int, float))
+                and not isinstance(number, bool)
+                and number == number
+            ):
                 yield f"{prefix}{name}", int(min(number, 1 << 63))
 
 

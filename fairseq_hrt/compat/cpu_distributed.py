@@ -41,7 +41,9 @@ def _repair_connecting(module: Any) -> None:
         import torch
 
         common, distributed = getattr(cfg, "common", cfg), getattr(cfg, "distributed_training", cfg)
-        if distributed.distributed_backend == "nccl" and (common.cpu or not torch.cuda.is_available()):
+        if distributed.distributed_backend == "nccl" and (
+            common.cpu or not torch.cuda.is_available()
+        ):
             distributed.distributed_backend = "gloo"
         return connect(cfg, *args, **kwargs)
 

@@ -1,13 +1,14 @@
 """``fairseq-train --bf16`` on a CPU, and clear answers to ``--fp16`` and ``--amp`` there.
 
-fairseq 0.12.2 takes ``--bf16`` for the flag of a TPU (options.py:200) and stops where there is none; set by Hydra, it
-asks for CUDA in the first update. The flag names a TPU only where torch_xla is installed or ``--tpu`` is given. On a
-CPU it means matrix products in bfloat16, with parameters and optimizer in float32 (:mod:`.bfloat16_products`), on a
-GPU what it has meant in fairseq. Checkpoints of a CPU are those of a training in float32 and say so: they load
-everywhere, and a training may be resumed with or without the flag.
+fairseq 0.12.2 takes ``--bf16`` for the flag of a TPU (options.py:200) and stops where there is
+none; set by Hydra, it asks for CUDA in the first update. The flag names a TPU only where torch_xla
+is installed or ``--tpu`` is given. On a CPU it means matrix products in bfloat16, with parameters
+and optimizer in float32 (:mod:`.bfloat16_products`), on a GPU what it has meant in fairseq.
+Checkpoints of a CPU are those of a training in float32 and say so: they load everywhere, and a
+training may be resumed with or without the flag.
 
-``--fp16`` asks for CUDA as well and is refused on a CPU; ``--amp`` has no effect there, which is said. The
-memory-efficient forms of the options work as they are.
+``--fp16`` asks for CUDA as well and is refused on a CPU; ``--amp`` has no effect there, which is
+said. The memory-efficient forms of the options work as they are.
 """
 
 import functools
@@ -27,7 +28,8 @@ def _reason() -> Optional[str]:
 
 
 def _on_cpu(common: Any) -> bool:
-    """Whether a training with these options runs on a CPU, as fairseq decides it (trainer.py:60)."""
+    """Whether a training with these options runs on a CPU, as fairseq decides it
+    (trainer.py:60)."""
     import torch
 
     return not common.tpu and (common.cpu or not torch.cuda.is_available())

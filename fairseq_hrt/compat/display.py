@@ -24,7 +24,8 @@ class _Short(reprlib.Repr):
 
 
 def shown(value: object) -> str:
-    """A value of unknown origin for a message: on one line, without control characters, not longer than a line."""
+    """A value of unknown origin for a message: on one line, without control characters, not longer
+    than a line."""
     try:
         text = repr(value[:_SHOWN]) if isinstance(value, (str, bytes)) else _Short().repr(value)
     except Exception:
@@ -36,7 +37,8 @@ def shown(value: object) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text with all signs that cannot be printed, ends of lines too, as ``\\x1b`` and the like."""
+    """The text with all signs that cannot be printed, ends of lines too, as ``\\x1b`` and the
+    like."""
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
 
 

@@ -1,8 +1,9 @@
 """Moving averages of models that hold integers.
 
-With ``--store-ema`` fairseq 0.12.2 multiplies everything in a model's state by the decay (models/ema/ema.py:173), which PyTorch
-refuses for integers ("result type Float can't be cast to the desired output type Long"): an HRT model holds the chunk sizes of its
-start symbols. What is no floating-point number is copied from the model, as fairseq does with what is named in ``skip_keys``.
+With ``--store-ema`` fairseq 0.12.2 multiplies everything in a model's state by the decay
+(models/ema/ema.py:173), which PyTorch refuses for integers ("result type Float can't be cast to the
+desired output type Long"): an HRT model holds the chunk sizes of its start symbols. What is no
+floating-point number is copied from the model, as fairseq does with what is named in ``skip_keys``.
 """
 
 import functools
@@ -19,9 +20,13 @@ def _skip_integers(module: Any) -> None:
     create = module.EMA.__init__
 
     @functools.wraps(create)
-    def create_for(self: Any, model: Any, config: Any, device: Any = None, skip_keys: Any = None) -> None:
+    def create_for(
+        self: Any, model: Any, config: Any, device: Any = None, skip_keys: Any = None
+    ) -> None:
         # Modules may store dictionaries, which fairseq passes over.
-        tensors = {name: value for name, value in model.state_dict().items() if not isinstance(value, dict)}
+        tensors = {
+            name: value for name, value in model.state_dict().items() if not isinstance(value, dict)
+        }
         integers = {name for name, value in tensors.items() if not value.is_floating_point()}
         create(self, model, config, device, integers | set(skip_keys or ()))
 

@@ -27,7 +27,11 @@ from typing import Any, Dict, Optional
 
 from .importing import Repair
 
-COPIES = tuple(f"{name}_{kind}" for name in ("in_proj", "out_proj", "fc1", "fc2") for kind in ("weight", "bias"))
+COPIES = tuple(
+    f"{name}_{kind}"
+    for name in ("in_proj", "out_proj", "fc1", "fc2")
+    for kind in ("weight", "bias")
+)
 
 
 def _reason() -> Optional[str]:
@@ -49,7 +53,9 @@ def _repair_layer_class(module: types.ModuleType) -> None:
                 self.register_buffer(name, torch.empty(0), persistent=False)
         self.can_use_fastpath = False
 
-    def load_from_state_dict(self: Any, state_dict: Dict[str, Any], prefix: str, *args: Any) -> None:
+    def load_from_state_dict(
+        self: Any, state_dict: Dict[str, Any], prefix: str, *args: Any
+    ) -> None:
         for name in COPIES:
             state_dict.pop(prefix + name, None)
         super(layer_class, self)._load_from_state_dict(state_dict, prefix, *args)

@@ -1,7 +1,8 @@
 """Texts of a configuration that fairseq 0.12.2 runs as Python, or that OmegaConf looks up.
 
-fairseq calls ``eval`` on some strings while it builds a model, an optimizer or a task (``encoder_layers`` of fconv,
-``adaptive_softmax_cutoff`` and ``xformers_att_config`` of every Transformer, …). From a file they must be plain
+fairseq calls ``eval`` on some strings while it builds a model, an optimizer or a task
+(``encoder_layers`` of fconv, ``adaptive_softmax_cutoff`` and ``xformers_att_config`` of every
+Transformer, …). From a file they must be plain
 literals: ``"[(512, 3)] * 20"`` is one, a call or a name is none.
 
 The standard library only, as everything that is imported before torch and fairseq are.
@@ -38,7 +39,8 @@ _LONGEST = 10_000
 
 
 def literal(text: str) -> object:
-    """The value of a text of numbers, strings, True, False, None, tuples, lists, dictionaries, ``+``, ``-`` and ``*``.
+    """The value of a text of numbers, strings, True, False, None, tuples, lists, dictionaries,
+    ``+``, ``-`` and ``*``.
 
     Raises:
         SyntaxError: the text is no expression of Python; ``eval`` would say the same.
@@ -53,7 +55,8 @@ def literal(text: str) -> object:
 
 
 def _parsed(text: str) -> ast.Expression:
-    """Just what eval would read, which skips these two signs; without the warnings about odd forms (``0or 1``)."""
+    """Just what eval would read, which skips these two signs; without the warnings about odd forms
+    (``0or 1``)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(text.lstrip(" \t"), mode="eval")
@@ -61,7 +64,9 @@ def _parsed(text: str) -> ast.Expression:
 
 def _value(node: ast.AST) -> Tuple[Any, int]:
     """What an expression stands for, and the elements and characters in it at all depths."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float, str, bool, type(None))):
+    if isinstance(node, ast.Constant) and isinstance(
+        node.value, (int, float, str, bool, type(None))
+    ):
         return node.value, len(node.value) if isinstance(node.value, str) else 1
     if isinstance(node, (ast.Tuple, ast.List)):
         values, size = _values(node.elts)
@@ -85,7 +90,9 @@ def _values(nodes: Sequence[ast.AST]) -> Tuple[List[Any], int]:
     return [value for value, _ in found], _allowed(1 + sum(size for _, size in found))
 
 
-def _combined(operator: ast.operator, left: Tuple[Any, int], right: Tuple[Any, int]) -> Tuple[Any, int]:
+def _combined(
+    operator: ast.operator, left: Tuple[Any, int], right: Tuple[Any, int]
+) -> Tuple[Any, int]:
     """``left operator right``, refused where the result would be huge."""
     (first, size), (second, more) = left, right
     are_numbers = not any(isinstance(side, (str, list, tuple)) for side in (first, second))
@@ -96,7 +103,9 @@ def _combined(operator: ast.operator, left: Tuple[Any, int], right: Tuple[Any, i
             size = size * max(second, 0) if isinstance(second, int) else more * max(first, 0)
         size = _allowed(size)
         return first * second, size
-    return (first + second if isinstance(operator, ast.Add) else first - second), _allowed(size + more)
+    return (first + second if isinstance(operator, ast.Add) else first - second), _allowed(
+        size + more
+    )
 
 
 def _allowed(size: int) -> int:
@@ -118,17 +127,27 @@ def why_refused(name: str, value: object) -> Optional[str]:
     if not isinstance(value, str):
         return None
     reference = REFERENCE.fullmatch(value)
-    # A reference within a text can become another one: old arguments are read twice ("$${a.b}", where b is "{oc.env:HOME}").
+    # A reference within a text can become another one: old arguments are read twice ("$${a.b}",
+    # where b is "{oc.env:HOME}").
     if ("${" in value and reference is None) or _hides_a_reference(value):
         return "which may be looked up outside the file"
-    if not is_evaluated(name) or _WORD.fullmatch(value) or (name == "pretrained" and _FILE.fullmatch(value)):
+    if (
+        not is_evaluated(name)
+        or _WORD.fullmatch(value)
+        or (name == "pretrained" and _FILE.fullmatch(value))
+    ):
         return None
     if reference is not None:
-        # In old arguments: fairseq gets what OmegaConf puts there. Another evaluated option is checked where it stands, one of another
-        # name could be anything.
-        return None if is_evaluated(reference[2]) else "which fairseq would run as Python; it must be a plain literal"
+        # In old arguments: fairseq gets what OmegaConf puts there. Another evaluated option is
+        # checked where it stands, one of another name could be anything.
+        return (
+            None
+            if is_evaluated(reference[2])
+            else "which fairseq would run as Python; it must be a plain literal"
+        )
     if "\\" in value:
-        # Of old arguments hydra halves those before a quote, and what was inside a text stands outside.
+        # Of old arguments hydra halves those before a quote, and what was inside a text stands
+        # outside.
         return "which fairseq would run as Python; it must be a plain literal without backslashes"
     try:
         meant = literal(value)
@@ -138,7 +157,10 @@ def why_refused(name: str, value: object) -> Optional[str]:
     except ValueError as error:
         return f"which fairseq would run as Python; it must be a plain literal ({_one_line(error)})"
     # Of old arguments fairseq evaluates some texts twice.
-    return next((reason for inner in _texts(meant) if (reason := why_refused(name, inner)) is not None), None)
+    return next(
+        (reason for inner in _texts(meant) if (reason := why_refused(name, inner)) is not None),
+        None,
+    )
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -154,7 +176,8 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _hides_a_reference(text: str) -> bool:
-    """Whether it is Python's way to write a reference, such as ``'\\x24{a.b}'``, which fairseq unquotes in old arguments."""
+    """Whether it is Python's way to write a reference, such as ``'\\x24{a.b}'``, which fairseq
+    unquotes in old arguments."""
     if "\\" not in text and "$" not in text:
         return False
     if len(text) > _LONGEST:
@@ -163,12 +186,17 @@ def _hides_a_reference(text: str) -> bool:
         nodes = list(ast.walk(_parsed(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    return any(isinstance(node, ast.Constant) and isinstance(node.value, str) and "${" in node.value for node in nodes)
+    return any(
+        isinstance(node, ast.Constant) and isinstance(node.value, str) and "${" in node.value
+        for node in nodes
+    )
 
 
 def is_evaluated(name: str) -> bool:
     """Whether fairseq may hand an option of this name to ``eval``."""
-    return name in EVALUATED or any(name.startswith(prefix) and is_evaluated(name[len(prefix) :]) for prefix in _PREFIXES)
+    return name in EVALUATED or any(
+        name.startswith(prefix) and is_evaluated(name[len(prefix) :]) for prefix in _PREFIXES
+    )
 
 
 def _one_line(error: Exception) -> str:

@@ -1,7 +1,8 @@
 """``fairseq-generate --num-shards N --shard-id I`` decodes its shard.
 
-fairseq 0.12.2 takes the number of processes for the number of shards (fairseq_cli/generate.py:152) though nothing
-starts several: every shard would be the whole set. Both are counted, as in fairseq_cli/eval_lm.py:296.
+fairseq 0.12.2 takes the number of processes for the number of shards (fairseq_cli/generate.py:152)
+though nothing starts several: every shard would be the whole set. Both are counted, as in
+fairseq_cli/eval_lm.py:296.
 """
 
 import functools

@@ -1,8 +1,9 @@
 """Groups of plugins in ``fairseq-hydra-train``.
 
-``fairseq-train`` imports ``--user-dir`` before it reads its other options. ``fairseq-hydra-train`` 0.12.2 imports ``common.user_dir`` after
-the configuration is composed (fairseq_cli/train.py:48), so that ``task=translation_hrt`` ends with "Could not find
-'task/translation_hrt'". It is imported first here too, from the command line or from the file that ``--config-dir`` and ``--config-name``
+``fairseq-train`` imports ``--user-dir`` before it reads its other options. ``fairseq-hydra-train``
+0.12.2 imports ``common.user_dir`` after the configuration is composed (fairseq_cli/train.py:48), so
+that ``task=translation_hrt`` ends with "Could not find 'task/translation_hrt'". It is imported
+first here too, from the command line or from the file that ``--config-dir`` and ``--config-name``
 name.
 """
 
@@ -20,7 +21,8 @@ def _reason() -> Optional[str]:
 
 
 def user_dir(arguments: Any) -> Optional[str]:
-    """The plugin that the arguments of hydra name, on the command line first; None: none, or nothing readable."""
+    """The plugin that the arguments of hydra name, on the command line first; None: none, or
+    nothing readable."""
     for override in reversed(arguments.overrides):
         name, _, value = override.lstrip("+").partition("=")
         if name == "common.user_dir" and value:
@@ -54,7 +56,8 @@ def _import_first(module: Any) -> None:
 
     @functools.wraps(prepare)
     def with_plugin(*name: str) -> None:
-        # Without a name fairseq calls this while it is imported, in every program; other programs have other arguments.
+        # Without a name fairseq calls this while it is imported, in every program; other programs
+        # have other arguments.
         if name and "fairseq_cli.hydra_train" in sys.modules:
             from fairseq.utils import import_user_module
 

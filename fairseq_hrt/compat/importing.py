@@ -65,7 +65,9 @@ class RepairStatus:
 
 def disabled_repairs() -> List[str]:
     """Names of the repairs that the user has switched off, for finding faults."""
-    return [name.strip() for name in os.environ.get(DISABLE_VARIABLE, "").split(",") if name.strip()]
+    return [
+        name.strip() for name in os.environ.get(DISABLE_VARIABLE, "").split(",") if name.strip()
+    ]
 
 
 class RepairingLoader(importlib.abc.Loader):
@@ -109,7 +111,10 @@ class RepairingFinder(importlib.abc.MetaPathFinder):
                 ", ".join(sorted(unknown)),
                 ", ".join(repair.name for repair in repairs),
             )
-        self.statuses = [RepairStatus(repair, disabled=bool({repair.name, "all"} & set(disabled))) for repair in repairs]
+        self.statuses = [
+            RepairStatus(repair, disabled=bool({repair.name, "all"} & set(disabled)))
+            for repair in repairs
+        ]
         self.modules = {module for repair in repairs for module in repair.modules}
         self.callbacks: Dict[str, List[Callable[[], None]]] = {}
         # Modules whose code runs now, under a loader of ours.
@@ -124,14 +129,18 @@ class RepairingFinder(importlib.abc.MetaPathFinder):
         self.modules.add(module)
 
     def announce(self, module: str) -> None:
-        """Calls those who wait for `module`; one that fails is called again when the module is imported again."""
+        """Calls those who wait for `module`; one that fails is called again when the module is
+        imported again."""
         waiting = self.callbacks.get(module, [])
         while waiting:
             waiting[0]()
             del waiting[0]
 
     def find_spec(
-        self, fullname: str, path: Optional[Sequence[str]] = None, target: Optional[types.ModuleType] = None
+        self,
+        fullname: str,
+        path: Optional[Sequence[str]] = None,
+        target: Optional[types.ModuleType] = None,
     ) -> Optional[importlib.machinery.ModuleSpec]:
         if fullname not in self.modules:
             return None
@@ -164,7 +173,9 @@ class RepairingFinder(importlib.abc.MetaPathFinder):
             except Exception as error:
                 # an unforeseen version must not make fairseq harder to import than it was
                 status.failed[module.__name__] = f"{type(error).__name__}: {error}"
-                logger.warning("the repair %s of %s failed: %s", repair.name, module.__name__, error)
+                logger.warning(
+                    "the repair %s of %s failed: %s", repair.name, module.__name__, error
+                )
 
 
 class ModuleView(types.ModuleType):

@@ -50,7 +50,9 @@ def _reason() -> Optional[str]:
     missing = _aliases()
     if not missing:
         return None
-    return f"NumPy {numpy.__version__} has dropped or changed " + ", ".join(f"np.{name}" for name in missing)
+    return f"NumPy {numpy.__version__} has dropped or changed " + ", ".join(
+        f"np.{name}" for name in missing
+    )
 
 
 def _restore_aliases(module: Any) -> None:

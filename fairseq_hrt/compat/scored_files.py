@@ -1,7 +1,7 @@
 """``fairseq-score --sacrebleu`` with sacreBLEU 2, which scores lists of texts and no longer files.
 
-fairseq 0.12.2 hands it open files (fairseq_cli/score.py:60). It imports sacreBLEU where it needs it, so the
-statement itself is watched, through the builtins of that one module.
+fairseq 0.12.2 hands it open files (fairseq_cli/score.py:60). It imports sacreBLEU where it needs
+it, so the statement itself is watched, through the builtins of that one module.
 """
 
 import builtins
@@ -26,7 +26,9 @@ def _watch_import(module: types.ModuleType) -> None:
             return found
 
         @functools.wraps(found.corpus_bleu)
-        def corpus_bleu(hypotheses: Iterable[str], references: Iterable[Iterable[str]], **options: Any) -> Any:
+        def corpus_bleu(
+            hypotheses: Iterable[str], references: Iterable[Iterable[str]], **options: Any
+        ) -> Any:
             return found.corpus_bleu(list(hypotheses), list(map(list, references)), **options)
 
         return ModuleView(found, corpus_bleu=corpus_bleu)

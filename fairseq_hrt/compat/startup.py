@@ -1,9 +1,10 @@
 """The text of the .pth line that every Python of the environment runs at start.
 
 setup.py writes it, without comments, into ``fairseq_hrt_startup.pth``. It imports nothing and
-costs a fraction of a millisecond; the first import of fairseq or of its commands loads `fairseq_hrt.compat`,
-without the rest of the package (whose ``__init__`` needs a fairseq that works), and installs the
-repairs. Once fairseq_hrt is gone, or if it is broken, fairseq is imported as if this were not here.
+costs a fraction of a millisecond; the first import of fairseq or of its commands loads
+`fairseq_hrt.compat`, without the rest of the package (whose ``__init__`` needs a fairseq that
+works), and installs the repairs. Once fairseq_hrt is gone, or if it is broken, fairseq is imported
+as if this were not here.
 """
 
 import sys

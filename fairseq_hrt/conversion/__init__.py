@@ -1,4 +1,5 @@
-"""Models of other toolkits as bundles: Marian's, Hugging Face's Marian, MBart-50 and M2M-100, and what fairseq published."""
+"""Models of other toolkits as bundles: Marian's, Hugging Face's Marian, MBart-50 and M2M-100, and
+what fairseq published."""
 
 from .sources import Wishes, import_model
 

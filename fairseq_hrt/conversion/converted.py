@@ -1,4 +1,5 @@
-"""What a reader makes of a source: models of fairseq, dictionaries, and how text is prepared; and the bundle of it."""
+"""What a reader makes of a source: models of fairseq, dictionaries, and how text is prepared; and
+the bundle of it."""
 
 import logging
 import shutil
@@ -20,8 +21,9 @@ logger = logging.getLogger(__name__)
 
 # Decodes imported models as any others that write from left to right.
 TASK = "translation_autoregressive"
-# The logit of a word that a model does not have: never chosen, and nothing in a sum of probabilities. Lower, it would drown the
-# label-smoothed loss of who trains on, and be infinite in half precision.
+# The logit of a word that a model does not have: never chosen, and nothing in a sum of
+# probabilities. Lower, it would drown the label-smoothed loss of who trains on, and be infinite in
+# half precision.
 NEVER = -1e4
 # What fairseq wants to know of a training; there was none here.
 _UNTRAINED: Dict[str, Any] = {
@@ -55,7 +57,8 @@ class Converted:
         models: one, or several of an ensemble.
         languages: source and target, as the dictionaries are named.
         source, target: their words.
-        tokenizer, subwords, codes, target_codes, source_prefix, target_prefix: see :class:`~..text.pipeline.TextRecipe`.
+        tokenizer, subwords, codes, target_codes, source_prefix, target_prefix: see
+        :class:`~..text.pipeline.TextRecipe`.
         decoding: options that the bundle shall have.
         card: what else is to be known.
         shortlist: lines of a ``vmap`` file: candidates for the native engine.
@@ -77,7 +80,11 @@ class Converted:
 
 
 def write_bundle(
-    converted: Converted, folder: Path, *, runtime: Optional[str] = None, lines: Optional[Sequence[str]] = None
+    converted: Converted,
+    folder: Path,
+    *,
+    runtime: Optional[str] = None,
+    lines: Optional[Sequence[str]] = None,
 ) -> Bundle:
     """Writes checkpoint, dictionaries and bundle.
 
@@ -95,8 +102,8 @@ def write_bundle(
         language_of_data(language, "the source")
     if converted.languages[0] == converted.languages[1] and converted.source != converted.target:
         raise ValueError(
-            f"both languages are called {shown(converted.languages[0])}, but have different vocabularies: name them by "
-            "--source-language and --target-language"
+            f"both languages are called {shown(converted.languages[0])}, but have different"
+            " vocabularies: name them by --source-language and --target-language"
         )
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
@@ -109,10 +116,15 @@ def write_bundle(
         shortlist = None
         if converted.shortlist is not None:
             shortlist = place / "shortlist.vmap"
-            shortlist.write_text("".join(f"{line}\n" for line in converted.shortlist), encoding="utf-8", newline="\n")
+            shortlist.write_text(
+                "".join(f"{line}\n" for line in converted.shortlist), encoding="utf-8", newline="\n"
+            )
 
         if shortlist is not None and runtime is None:
-            logger.warning("the shortlist is left out: it belongs to the native engine's model, which --runtime makes")
+            logger.warning(
+                "the shortlist is left out: it belongs to the native engine's model, which"
+                " --runtime makes"
+            )
         return pack(
             folder,
             checkpoints,
@@ -140,7 +152,9 @@ def complete_text(bundle: Bundle, converted: Converted) -> None:
         shutil.copyfile(converted.target_codes, bundle.folder / bundle.target_codes)
 
 
-def write_checkpoint(model: ConvertedModel, languages: Tuple[str, str], data: Path, path: Path) -> None:
+def write_checkpoint(
+    model: ConvertedModel, languages: Tuple[str, str], data: Path, path: Path
+) -> None:
     """Writes a checkpoint as a training of that model by ``--task translation`` leaves it.
 
     Args:
@@ -162,7 +176,9 @@ def write_checkpoint(model: ConvertedModel, languages: Tuple[str, str], data: Pa
     for name, value in model.options.items():
         if value is not False:
             arguments += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
-    namespace = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), arguments)
+    namespace = fairseq_options.parse_args_and_arch(
+        fairseq_options.get_training_parser(), arguments
+    )
     config = convert_namespace_to_omegaconf(namespace)
     task = tasks.setup_task(config.task)
     built = task.build_model(config.model)
@@ -171,11 +187,15 @@ def write_checkpoint(model: ConvertedModel, languages: Tuple[str, str], data: Pa
     for name, value in model.parameters.items():
         if name not in state or tuple(state[name].shape) != value.shape:
             own = tuple(state[name].shape) if name in state else "nothing"
-            raise ValueError(f"{model.architecture} has {own} of the name {name}, the imported one {value.shape}")
+            raise ValueError(
+                f"{model.architecture} has {own} of the name {name}, the imported one {value.shape}"
+            )
         state[name] = torch.from_numpy(np.ascontiguousarray(value, np.float32))
     missing = sorted(parameters - set(model.parameters))
     if missing:
-        raise ValueError(f"{model.architecture} has {missing[0]}, which the imported model does not have")
+        raise ValueError(
+            f"{model.architecture} has {missing[0]}, which the imported model does not have"
+        )
     # The model's own: matrices that it shares are written once.
     built.load_state_dict(state)
     with open_dict(config):

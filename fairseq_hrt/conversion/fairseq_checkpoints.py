@@ -1,4 +1,5 @@
-"""Folders of fairseq's published models: checkpoints, dictionaries and subword codes, as ``wmt19.en-de.joined-dict.ensemble`` has them."""
+"""Folders of fairseq's published models: checkpoints, dictionaries and subword codes, as
+``wmt19.en-de.joined-dict.ensemble`` has them."""
 
 import re
 from pathlib import Path
@@ -29,15 +30,16 @@ def _checkpoints(folder: Path) -> List[Path]:
 
 
 def read_fairseq(
-    source: Path, folder: Path, *, text: Tuple[Optional[str], Optional[str], Optional[Path]], runtime: Optional[str],
-    lines: Optional[List[str]],
+    source: Path, folder: Path, *, text: Tuple[Optional[str], Optional[str], Optional[Path]],
+    runtime: Optional[str], lines: Optional[List[str]],
 ) -> Bundle:  # fmt: skip
     """Makes the bundle of a folder of fairseq's, or of one checkpoint in it.
 
     Args:
         source: folder, or one of its checkpoints.
         folder: of the bundle.
-        text: tokenizer, subwords and codes, see :class:`~..text.pipeline.TextRecipe`; None: Moses, and the codes that are there.
+        text: tokenizer, subwords and codes, see :class:`~..text.pipeline.TextRecipe`; None: Moses,
+            and the codes that are there.
         runtime: weights of the native engine's model, or None.
         lines: raw source lines to compare both engines with.
 
@@ -48,8 +50,9 @@ def read_fairseq(
     checkpoints = [source] if source.is_file() else _checkpoints(data)
     if len(checkpoints) > 1 and not re.fullmatch(r"model\d+\.pt", checkpoints[0].name):
         raise ValueError(
-            f"{data} has {len(checkpoints)} checkpoints ({', '.join(path.name for path in checkpoints)[:200]}): give the path of one; "
-            "those of an ensemble are called model1.pt, model2.pt, …"
+            f"{data} has {len(checkpoints)} checkpoints"
+            f" ({', '.join(path.name for path in checkpoints)[:200]}): give the path of one; those"
+            " of an ensemble are called model1.pt, model2.pt, …"
         )
     tokenizer, subwords, codes = text
     if codes is None and subwords in (None, "subword-nmt"):
@@ -60,7 +63,8 @@ def read_fairseq(
         subwords = "sentencepiece" if codes is not None else subwords
     if codes is None and subwords != "none":
         raise ValueError(
-            f"{data} holds no subword codes ({', '.join((*_CODES, *_SENTENCEPIECE))}): give them by --codes, or --subwords none"
+            f"{data} holds no subword codes ({', '.join((*_CODES, *_SENTENCEPIECE))}): give them by"
+            " --codes, or --subwords none"
         )
     assert subwords is not None
 
@@ -85,6 +89,8 @@ def unknown_kind(source: Path) -> str:
     """What to say of a folder that no reader knows."""
     names = sorted(path.name for path in source.iterdir())[:8] if source.is_dir() else [source.name]
     return (
-        f"{source} holds no model that can be imported (it has {', '.join(map(shown, names)) or 'nothing'}): give a folder of Hugging Face "
-        "(config.json), of Marian (a .npz or .bin model and its vocabulary), or of fairseq (checkpoints, dict.*.txt and codes)"
+        f"{source} holds no model that can be imported (it has"
+        f" {', '.join(map(shown, names)) or 'nothing'}): give a folder of Hugging Face"
+        " (config.json), of Marian (a .npz or .bin model and its vocabulary), or of fairseq"
+        " (checkpoints, dict.*.txt and codes)"
     )

@@ -1,6 +1,7 @@
 """Folders of Hugging Face's transformers: what their files hold, as data.
 
-``config.json`` names the kind of model; weights are safetensors, or a ``.bin`` that PyTorch's safe loading reads.
+``config.json`` names the kind of model; weights are safetensors, or a ``.bin`` that PyTorch's safe
+loading reads.
 """
 
 from pathlib import Path
@@ -16,7 +17,12 @@ from .tensors import Tensors
 
 CONFIG = "config.json"
 # Whole, and in parts that an index lists.
-_WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+_WEIGHTS = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
 _TOKENIZER = "tokenizer_config.json"
 # Names of one matrix: the embeddings of both sides, the one that they share, and the output layer.
 MOST_SHARED = 4
@@ -53,21 +59,30 @@ def read_weights(folder: Path) -> Tensors:
     files = [path]
     if path.suffix == ".json":
         table = read_json(path).get("weight_map")
-        names = set(table.values()) if isinstance(table, dict) and all(isinstance(v, str) for v in table.values()) else set()
+        names = (
+            set(table.values())
+            if isinstance(table, dict) and all(isinstance(v, str) for v in table.values())
+            else set()
+        )
         if not names or len(names) > 1000:
-            raise ValueError(f"{path} has weight_map: {shown(table)}; it must give each tensor its file")
+            raise ValueError(
+                f"{path} has weight_map: {shown(table)}; it must give each tensor its file"
+            )
         files = [beside(folder, name, path) for name in sorted(names)]
     held: Dict[str, np.ndarray] = {}
     left = MOST_SHARED * sum(file.stat().st_size for file in files)
     for file in files:
-        for name, value in (_safetensors(file) if file.suffix == ".safetensors" else _pickled(file)).items():
+        for name, value in (
+            _safetensors(file) if file.suffix == ".safetensors" else _pickled(file)
+        ).items():
             if name in held:
                 raise ValueError(f"{file} has {shown(name)}, which another file has, too")
             held[name] = _float32(value, name, file)
             left -= value.numel() * value.element_size()
             if left < 0:
                 raise ValueError(
-                    f"{path} has more than {MOST_SHARED} times the numbers that its files hold: tensors share them"
+                    f"{path} has more than {MOST_SHARED} times the numbers that its files hold:"
+                    " tensors share them"
                 )
     return Tensors(held, path)
 
@@ -78,8 +93,19 @@ def _safetensors(path: Path) -> Dict[str, Any]:
 
     try:
         return load_file(str(path))
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, MemoryError) as error:
-        raise ValueError(f"{path} is not a safetensors file, or damaged: {' '.join(str(error).split())[:200]}") from None
+    except (
+        SafetensorError,
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RuntimeError,
+        MemoryError,
+    ) as error:
+        raise ValueError(
+            f"{path} is not a safetensors file, or damaged: {' '.join(str(error).split())[:200]}"
+        ) from None
 
 
 def _pickled(path: Path) -> Dict[str, Any]:
@@ -92,24 +118,36 @@ def _pickled(path: Path) -> Dict[str, Any]:
 def _float32(value: Any, name: str, path: Path) -> np.ndarray:
     import torch
 
-    if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.device.type != "cpu":
+    if (
+        not isinstance(value, torch.Tensor)
+        or value.layout != torch.strided
+        or value.device.type != "cpu"
+    ):
         raise ValueError(f"{path}: {shown(name)} is a {type(value).__name__}, not a plain tensor")
     if not value.dtype.is_floating_point or value.is_quantized:
-        raise ValueError(f"{path}: {shown(name)} has the type {value.dtype}; floating-point numbers are read")
+        raise ValueError(
+            f"{path}: {shown(name)} has the type {value.dtype}; floating-point numbers are read"
+        )
     # A view may show the same bytes over and over again.
     if value.numel() * value.element_size() > value.untyped_storage().nbytes():
-        raise ValueError(f"{path}: {shown(name)} has the shape {shown(tuple(value.shape))}, but not as many numbers")
+        raise ValueError(
+            f"{path}: {shown(name)} has the shape {shown(tuple(value.shape))}, but not as many"
+            " numbers"
+        )
     if not torch.isfinite(value).all():
         raise ValueError(f"{path}: {shown(name)} holds numbers that are not finite")
     return np.asarray(value.detach().float().numpy())
 
 
 def read_generation(folder: Path, config: Dict[str, Any]) -> Settings:
-    """How the model is meant to be decoded: ``generation_config.json``, else what ``config.json`` says of it."""
+    """How the model is meant to be decoded: ``generation_config.json``, else what ``config.json``
+    says of it."""
     path = folder / "generation_config.json"
     if not path.is_file():
         return Settings(config, folder / CONFIG)
-    return Settings({name: value for name, value in read_json(path).items() if value is not None}, path)
+    return Settings(
+        {name: value for name, value in read_json(path).items() if value is not None}, path
+    )
 
 
 def decoding_options(generation: Settings, positions: int) -> Dict[str, str]:
@@ -126,14 +164,17 @@ def decoding_options(generation: Settings, positions: int) -> Dict[str, str]:
         value = generation.values.get(name)
         if value is not None and value not in neutral:
             raise ValueError(
-                f"{generation.subject} has {name}: {shown(value)}, which this package does not have: remove it there"
+                f"{generation.subject} has {name}: {shown(value)}, which this package does not"
+                " have: remove it there"
             )
     # With the start that no translation has.
     longest = generation.number("max_length", positions, most=1 << 30)
     if "max_new_tokens" in generation.values:
         longest = generation.number("max_new_tokens", most=1 << 30) + 1
     # Here </s> follows by force. There the last word is one as any other, unless it is forced, too.
-    words = min(longest, positions) - (1 if generation.values.get("forced_eos_token_id") is None else 2)
+    words = min(longest, positions) - (
+        1 if generation.values.get("forced_eos_token_id") is None else 2
+    )
     found = {
         "beam": str(generation.number("num_beams", 1, most=1000)),
         "lenpen": f"{generation.fraction('length_penalty', 1.0):g}",
@@ -158,7 +199,8 @@ def language_tokens(folder: Path, following: int) -> Dict[str, int]:
 
     Args:
         folder: of the model.
-        following: the first row behind the pieces, where they stand in order if no file gives their numbers.
+        following: the first row behind the pieces, where they stand in order if no file gives their
+            numbers.
 
     Raises:
         ValueError: a file says something that cannot be.
@@ -168,7 +210,9 @@ def language_tokens(folder: Path, following: int) -> Dict[str, int]:
     ordered: List[Any] = []
     table = settings.values.get("added_tokens_decoder")
     if isinstance(table, dict):
-        entries = ((entry.get("content"), row) for row, entry in table.items() if isinstance(entry, dict))
+        entries = (
+            (entry.get("content"), row) for row, entry in table.items() if isinstance(entry, dict)
+        )
         numbered.update((content, row) for content, row in entries if isinstance(content, str))
     if (folder / "added_tokens.json").is_file():
         numbered.update(read_json(folder / "added_tokens.json"))
@@ -177,7 +221,9 @@ def language_tokens(folder: Path, following: int) -> Dict[str, int]:
         for name in ("additional_special_tokens", "extra_special_tokens"):
             value = held.get(name)
             tokens = (
-                [one.get("content") if isinstance(one, dict) else one for one in value] if isinstance(value, list) else []
+                [one.get("content") if isinstance(one, dict) else one for one in value]
+                if isinstance(value, list)
+                else []
             )
             ordered = ordered or [one for one in tokens if _is_language(one)]
     found: Dict[str, int] = {}
@@ -195,7 +241,9 @@ def _is_language(token: Any) -> bool:
     return isinstance(token, str) and LANGUAGE_TOKEN.fullmatch(token) is not None
 
 
-def chosen_token(tokens: Dict[str, int], language: Optional[str], option: str, subject: object) -> Tuple[str, str]:
+def chosen_token(
+    tokens: Dict[str, int], language: Optional[str], option: str, subject: object
+) -> Tuple[str, str]:
     """The token of a language that the user names, by itself or without what surrounds it.
 
     Returns:
@@ -212,5 +260,11 @@ def chosen_token(tokens: Dict[str, int], language: Optional[str], option: str, s
         if len(starting) == 1:
             return starting[0], language
     some = ", ".join(token.strip("_<>") for token in list(tokens)[:12])
-    said = "is needed for a multilingual model" if language is None else f"{shown(language)} is not a language of this model"
-    raise ValueError(f"{subject}: {option} {said}; it has {some}{', …' if len(tokens) > 12 else ''}")
+    said = (
+        "is needed for a multilingual model"
+        if language is None
+        else f"{shown(language)} is not a language of this model"
+    )
+    raise ValueError(
+        f"{subject}: {option} {said}; it has {some}{', …' if len(tokens) > 12 else ''}"
+    )

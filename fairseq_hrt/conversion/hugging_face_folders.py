@@ -1,4 +1,5 @@
-"""Folders of Hugging Face's Marian, MBart-50 and M2M-100 models: vocabularies, languages and text."""
+"""Folders of Hugging Face's Marian, MBart-50 and M2M-100 models: vocabularies, languages and
+text."""
 
 from pathlib import Path
 from typing import List, Optional, Tuple
@@ -16,7 +17,14 @@ from .hugging_face import (
 )
 from .hugging_face_model import HuggingFaceModel, require_rows
 from .plain_files import Settings, read_json
-from .vocabularies import Vocabulary, by_number, load_sentencepiece, make_vocabulary, pieces, specials_in
+from .vocabularies import (
+    Vocabulary,
+    by_number,
+    load_sentencepiece,
+    make_vocabulary,
+    pieces,
+    specials_in,
+)
 
 KINDS = ("marian", "mbart", "m2m_100")
 _SENTENCEPIECE = "sentencepiece.bpe.model"
@@ -31,7 +39,8 @@ def read_hugging_face(folder: Path, languages: Languages) -> Converted:
         languages: source and target; a multilingual model needs them.
 
     Raises:
-        ValueError: something is missing, damaged, or cannot be represented; the message names the file.
+        ValueError: something is missing, damaged, or cannot be represented; the message names the
+            file.
     """
     config = Settings(read_json(folder / CONFIG), folder / CONFIG)
     kind = config.require("model_type", KINDS, None)
@@ -50,17 +59,27 @@ def _marian(folder: Path, config: Settings, languages: Languages) -> Converted:
     require_rows(weights, config, sizes)
     source = _numbered(folder / "vocab.json", sizes[0])
     target = (
-        _numbered(folder / "target_vocab.json", sizes[1]) if separate and (folder / "target_vocab.json").is_file() else None
+        _numbered(folder / "target_vocab.json", sizes[1])
+        if separate and (folder / "target_vocab.json").is_file()
+        else None
     )
     if target is None:
         target = source if sizes[0] == sizes[1] else _numbered(folder / "vocab.json", sizes[1])
-    names = [given or tokenizer.text(option) or None for given, option in zip(languages, ("source_lang", "target_lang"))]
+    names = [
+        given or tokenizer.text(option) or None
+        for given, option in zip(languages, ("source_lang", "target_lang"))
+    ]
     prefix = None
     tokens = {word: 0 for word in source.words if word.startswith(">>") and word.endswith("<<")}
     if tokens:
-        prefix, names[1] = chosen_token(tokens, languages[1], "--target-language", folder / "vocab.json")
+        prefix, names[1] = chosen_token(
+            tokens, languages[1], "--target-language", folder / "vocab.json"
+        )
     if None in names:
-        raise ValueError(f"{tokenizer.subject} does not tell the languages: give --source-language and --target-language")
+        raise ValueError(
+            f"{tokenizer.subject} does not tell the languages: give --source-language and"
+            " --target-language"
+        )
     for side in ("source.spm", "target.spm"):
         load_sentencepiece(folder / side)
     model = HuggingFaceModel(weights, config, source, target)
@@ -89,13 +108,15 @@ def _multilingual(folder: Path, config: Settings, languages: Languages) -> Conve
     tokenizer = tokenizer_settings(folder)
     if tokenizer.values.get("tokenizer_class") in ("MBartTokenizer", "MBartTokenizerFast"):
         raise ValueError(
-            f"{tokenizer.subject} has tokenizer_class: {shown(tokenizer.values['tokenizer_class'])}, whose sources end with their language, "
-            "which cannot be represented here; MBart-50 can (MBart50Tokenizer)"
+            f"{tokenizer.subject} has tokenizer_class:"
+            f" {shown(tokenizer.values['tokenizer_class'])}, whose sources end with their language,"
+            " which cannot be represented here; MBart-50 can (MBart50Tokenizer)"
         )
     if tokenizer.switch("legacy_behaviour"):
         raise ValueError(
-            f"{tokenizer.subject} has legacy_behaviour: True, with which sources end with their language; that cannot be represented here: "
-            "remove it there if the model was not trained that way"
+            f"{tokenizer.subject} has legacy_behaviour: True, with which sources end with their"
+            " language; that cannot be represented here: remove it there if the model was not"
+            " trained that way"
         )
     size = config.number("vocab_size", most=1 << 24)
     weights = read_weights(folder)
@@ -111,7 +132,8 @@ def _multilingual(folder: Path, config: Settings, languages: Languages) -> Conve
     for token, row in tokens.items():
         if row >= size or rows[row] not in (None, token):
             raise ValueError(
-                f"{folder}: the language token {shown(token)} would be word {row} of {size}, which is another one"
+                f"{folder}: the language token {shown(token)} would be word {row} of {size}, which"
+                " is another one"
             )
         rows[row] = token
     if not tokens:
@@ -133,16 +155,23 @@ def _multilingual(folder: Path, config: Settings, languages: Languages) -> Conve
         source_prefix=source,
         target_prefix=target,
         decoding={
-            **decoding_options(read_generation(folder, config.values), converted.positions), "forced_start": target,
+            **decoding_options(read_generation(folder, config.values), converted.positions),
+            "forced_start": target,
         },
     )  # fmt: skip
 
 
 def _by_pieces(found: List[str], size: int, path: Path) -> Tuple[List[Optional[str]], int]:
-    """fairseq's order of the pieces of SentencePiece, as MBart-50 and NLLB have it, and the first row behind them."""
+    """fairseq's order of the pieces of SentencePiece, as MBart-50 and NLLB have it, and the first
+    row behind them."""
     if found[:3] != ["<unk>", "<s>", "</s>"]:
-        raise ValueError(f"{path} begins with the pieces {shown(found[:3])}; <unk>, <s>, </s> are expected")
+        raise ValueError(
+            f"{path} begins with the pieces {shown(found[:3])}; <unk>, <s>, </s> are expected"
+        )
     rows: List[Optional[str]] = ["<s>", "<pad>", "</s>", "<unk>", *found[3:]]
     if len(rows) > size:
-        raise ValueError(f"{path} has {len(found)} pieces, but the model has {size} words: it belongs to another model")
+        raise ValueError(
+            f"{path} has {len(found)} pieces, but the model has {size} words: it belongs to another"
+            " model"
+        )
     return [*rows, *([None] * (size - len(rows)))], len(rows)

@@ -1,4 +1,5 @@
-"""Hugging Face's Marian, MBart and M2M-100 models as fairseq's: their modules have fairseq's own names."""
+"""Hugging Face's Marian, MBart and M2M-100 models as fairseq's: their modules have fairseq's own
+names."""
 
 from typing import Any, Dict, Tuple
 
@@ -19,7 +20,8 @@ MOST_POSITIONS = 1 << 14
 def sinusoids(count: int, width: int) -> np.ndarray:
     """The vectors of positions of Hugging Face's Marian ``[count, width]``.
 
-    Its frequencies are 10000^(-2 i / width); Marian itself and fairseq have 10000^(-i / (width / 2 - 1)).
+    Its frequencies are 10000^(-2 i / width); Marian itself and fairseq have 10000^(-i / (width / 2
+    - 1)).
     """
     half = width // 2
     angles = np.arange(count)[:, None] / np.power(10000.0, 2 * np.arange(half) / width)[None]
@@ -42,7 +44,8 @@ def require_rows(tensors: Tensors, config: Settings, sizes: Tuple[int, int]) -> 
 
 
 def _embedding(tensors: Tensors, side: str) -> str:
-    """The name of a side's embedding; where it is shared, the file may have it under one name only."""
+    """The name of a side's embedding; where it is shared, the file may have it under one name
+    only."""
     names = (f"model.{side}.embed_tokens.weight", "model.shared.weight", "lm_head.weight")
     return next((name for name in names if name in tensors), names[0])
 
@@ -56,13 +59,21 @@ class HuggingFaceModel:
         source, target: vocabularies of as many words as the embeddings have rows.
     """
 
-    def __init__(self, tensors: Tensors, config: Settings, source: Vocabulary, target: Vocabulary) -> None:
-        self.tensors, self.config, self.words = tensors, config, {"encoder": source, "decoder": target}
+    def __init__(
+        self, tensors: Tensors, config: Settings, source: Vocabulary, target: Vocabulary
+    ) -> None:
+        self.tensors, self.config, self.words = (
+            tensors,
+            config,
+            {"encoder": source, "decoder": target},
+        )
         self.width = config.number("d_model")
         self.positions = config.number("max_position_embeddings", most=MOST_POSITIONS)
         self.made: Dict[str, np.ndarray] = {}
         self.options: Dict[str, Any] = {
-            "activation_fn": _ACTIVATIONS.get(config.text("activation_function"), config.text("activation_function")),
+            "activation_fn": _ACTIVATIONS.get(
+                config.text("activation_function"), config.text("activation_function")
+            ),
             "no_scale_embedding": not config.switch("scale_embedding"),
             "max_source_positions": self.positions,
             "max_target_positions": self.positions,
@@ -71,8 +82,8 @@ class HuggingFaceModel:
             heads = config.number(f"{side}_attention_heads")
             if self.width % (2 * heads):
                 raise ValueError(
-                    f"{config.subject} has d_model: {self.width} and {side}_attention_heads: {heads}; the first must be a multiple of "
-                    "twice the second"
+                    f"{config.subject} has d_model: {self.width} and {side}_attention_heads:"
+                    f" {heads}; the first must be a multiple of twice the second"
                 )
             self.options.update(
                 {
@@ -84,14 +95,20 @@ class HuggingFaceModel:
             )
 
     def marian(self) -> ConvertedModel:
-        """A ``marian_transformer``, whose positions are a table: Hugging Face's sinusoids are neither Marian's nor fairseq's.
+        """A ``marian_transformer``, whose positions are a table: Hugging Face's sinusoids are
+        neither Marian's nor fairseq's.
 
         Raises:
             ValueError: it cannot be represented.
         """
         config = self.config
         config.require("activation_function", ("swish", "silu", "relu", "gelu"), "")
-        for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm", "add_bias_logits"):
+        for name in (
+            "normalize_before",
+            "normalize_embedding",
+            "add_final_layer_norm",
+            "add_bias_logits",
+        ):
             config.require(name, (False,), False)
         config.require("static_position_embeddings", (True,), True)
         self._embeddings()
@@ -100,18 +117,26 @@ class HuggingFaceModel:
         matrix = self.tensors.held[_embedding(self.tensors, "decoder")]
         if start >= len(matrix) or np.any(matrix[start]):
             raise ValueError(
-                f"{config.subject} has decoder_start_token_id: {start}, whose embedding is not zero; Marian's decoders start from zeros"
+                f"{config.subject} has decoder_start_token_id: {start}, whose embedding is not"
+                " zero; Marian's decoders start from zeros"
             )
         target = self.words["decoder"]
         bias = np.zeros(target.size, np.float32)
         if "final_logits_bias" in self.tensors:
             bias = self.tensors.take("final_logits_bias", 1, target.size)[0]
         self.made["decoder.output_projection.bias"] = target.reordered(bias, NEVER)
-        table = np.concatenate([np.zeros((2, self.width), np.float32), sinusoids(self.positions, self.width)])
+        table = np.concatenate(
+            [np.zeros((2, self.width), np.float32), sinusoids(self.positions, self.width)]
+        )
         for side in _SIDES:
             self.made[f"{side}.embed_positions.weight"] = table
             self.options[f"{side}_learned_pos"] = True
-        self.options.update(marian_epsilon=1e-5, marian_output_bias="yes", marian_zero_start="yes", marian_cell="attention")
+        self.options.update(
+            marian_epsilon=1e-5,
+            marian_output_bias="yes",
+            marian_zero_start="yes",
+            marian_cell="attention",
+        )
         self.tensors.require_all_used(COMPUTED)
         return ConvertedModel("marian_transformer", self.options, self.made)
 
@@ -119,7 +144,8 @@ class HuggingFaceModel:
         """fairseq's own ``transformer``, with layers that normalise first.
 
         Args:
-            learned: positions are learned, and embeddings normalised (MBart); else they are sinusoids (M2M-100).
+            learned: positions are learned, and embeddings normalised (MBart); else they are
+                sinusoids (M2M-100).
 
         Raises:
             ValueError: it cannot be represented.
@@ -145,7 +171,8 @@ class HuggingFaceModel:
             bias = self.tensors.take("final_logits_bias", 1, self.words["decoder"].size)
             if np.any(bias):
                 raise ValueError(
-                    f"{self.tensors.subject} has a final_logits_bias that is not zero, which cannot be represented here"
+                    f"{self.tensors.subject} has a final_logits_bias that is not zero, which cannot"
+                    " be represented here"
                 )
         self.tensors.require_all_used(() if learned else COMPUTED)
         return ConvertedModel("transformer", self.options, self.made)
@@ -166,13 +193,19 @@ class HuggingFaceModel:
         if not tied:
             output = target.reordered(tensors.take("lm_head.weight", target.size, self.width))
         elif "lm_head.weight" in tensors and not np.array_equal(
-            tensors.take("lm_head.weight", target.size, self.width), tensors.held[_embedding(tensors, "decoder")]
+            tensors.take("lm_head.weight", target.size, self.width),
+            tensors.held[_embedding(tensors, "decoder")],
         ):
             raise ValueError(
-                f"{tensors.subject}: 'lm_head.weight' is not the decoder's embedding, as tie_word_embeddings says"
+                f"{tensors.subject}: 'lm_head.weight' is not the decoder's embedding, as"
+                " tie_word_embeddings says"
             )
         self.made["decoder.output_projection.weight"] = output
-        same = tied and self.words["encoder"] == target and np.array_equal(self.made["encoder.embed_tokens.weight"], own)
+        same = (
+            tied
+            and self.words["encoder"] == target
+            and np.array_equal(self.made["encoder.embed_tokens.weight"], own)
+        )
         self.options["share_all_embeddings"] = same
         self.options["share_decoder_input_output_embed"] = tied and not same
 

@@ -1,6 +1,8 @@
-"""Marian's Transformers as ``marian_transformer``: what ``special:model.yml`` says, and the tensors by fairseq's names.
+"""Marian's Transformers as ``marian_transformer``: what ``special:model.yml`` says, and the tensors
+by fairseq's names.
 
-Names and formulas: src/models/transformer.h of marian-dev. Whatever has an effect and cannot be represented is refused by its name.
+Names and formulas: src/models/transformer.h of marian-dev. Whatever has an effect and cannot be
+represented is refused by its name.
 """
 
 from typing import Any, Dict, Tuple
@@ -15,7 +17,12 @@ from .vocabularies import Vocabulary
 
 # Marian has no limit of its own; positions are computed.
 MOST_POSITIONS = 1024
-_ATTENTION = (("Wq", "bq", "q_proj"), ("Wk", "bk", "k_proj"), ("Wv", "bv", "v_proj"), ("Wo", "bo", "out_proj"))
+_ATTENTION = (
+    ("Wq", "bq", "q_proj"),
+    ("Wk", "bk", "k_proj"),
+    ("Wv", "bv", "v_proj"),
+    ("Wo", "bo", "out_proj"),
+)
 
 
 def rows_of(tensors: Tensors, config: Settings) -> Tuple[int, int]:
@@ -25,14 +32,18 @@ def rows_of(tensors: Tensors, config: Settings) -> Tuple[int, int]:
         ValueError: the embeddings are missing.
     """
     shared = _shares_embeddings(config)
-    return tuple(tensors.shape("Wemb" if shared else f"{side}_Wemb")[0] for side in ("encoder", "decoder"))  # type: ignore[return-value]  # two sides
+    return tuple(
+        tensors.shape("Wemb" if shared else f"{side}_Wemb")[0] for side in ("encoder", "decoder")
+    )  # type: ignore[return-value]  # two sides
 
 
 def _shares_embeddings(config: Settings) -> bool:
     return config.switch("tied-embeddings-all") or config.switch("tied-embeddings-src")
 
 
-def convert_model(tensors: Tensors, config: Settings, source: Vocabulary, target: Vocabulary) -> ConvertedModel:
+def convert_model(
+    tensors: Tensors, config: Settings, source: Vocabulary, target: Vocabulary
+) -> ConvertedModel:
     """One model.
 
     Args:
@@ -47,7 +58,9 @@ def convert_model(tensors: Tensors, config: Settings, source: Vocabulary, target
 
 
 class _Conversion:
-    def __init__(self, tensors: Tensors, config: Settings, source: Vocabulary, target: Vocabulary) -> None:
+    def __init__(
+        self, tensors: Tensors, config: Settings, source: Vocabulary, target: Vocabulary
+    ) -> None:
         self.tensors, self.config, self.source, self.target = tensors, config, source, target
         _require_known(config)
         self.width = config.number("dim-emb")
@@ -56,10 +69,12 @@ class _Conversion:
         self.depths = config.number("enc-depth", most=1000), config.number("dec-depth", most=1000)
         if self.width % (2 * self.heads):
             raise ValueError(
-                f"{config.subject} has dim-emb: {self.width} and transformer-heads: {self.heads}; the first must be a multiple "
-                "of twice the second"
+                f"{config.subject} has dim-emb: {self.width} and transformer-heads: {self.heads};"
+                " the first must be a multiple of twice the second"
             )
-        autoregressive = config.require("transformer-decoder-autoreg", ("self-attention", "rnn"), "self-attention")
+        autoregressive = config.require(
+            "transformer-decoder-autoreg", ("self-attention", "rnn"), "self-attention"
+        )
         if autoregressive == "rnn":
             config.require("dec-cell", ("ssru",), "gru")
             config.require("layer-normalization", ("false",), "false")
@@ -100,9 +115,13 @@ class _Conversion:
         if tied:
             output = self.made["decoder.embed_tokens.weight"]
         elif "decoder_ff_logit_out_Wt" in self.tensors:
-            output = self.target.reordered(self.tensors.take("decoder_ff_logit_out_Wt", self.target.size, width))
+            output = self.target.reordered(
+                self.tensors.take("decoder_ff_logit_out_Wt", self.target.size, width)
+            )
         else:
-            output = self.target.reordered(self.tensors.take("decoder_ff_logit_out_W", width, self.target.size).T)
+            output = self.target.reordered(
+                self.tensors.take("decoder_ff_logit_out_W", width, self.target.size).T
+            )
         self.made["decoder.output_projection.weight"] = output
         bias = np.zeros(self.target.size, np.float32)
         if not config.switch("output-omit-bias"):
@@ -128,8 +147,12 @@ class _Conversion:
     def _layer(self, side: str, number: int) -> None:
         own, theirs = f"{side}.layers.{number}", f"{side}_l{number + 1}"
         if side == "decoder" and self.recurrent:
-            self._linear(f"{own}.cell.forget", f"{theirs}_rnn_Wf", f"{theirs}_rnn_bf", self.width, self.width)
-            self.made[f"{own}.cell.candidate.weight"] = self.tensors.take(f"{theirs}_rnn_W", self.width, self.width).T
+            self._linear(
+                f"{own}.cell.forget", f"{theirs}_rnn_Wf", f"{theirs}_rnn_bf", self.width, self.width
+            )
+            self.made[f"{own}.cell.candidate.weight"] = self.tensors.take(
+                f"{theirs}_rnn_W", self.width, self.width
+            ).T
             suffix, prefix = ("_pre", f"{theirs}_rnn") if self.before else ("", f"{theirs}_rnn_ffn")
             self._norm(f"{own}.self_attn_layer_norm", prefix, suffix)
         else:
@@ -142,7 +165,9 @@ class _Conversion:
 
     def _attention(self, own: str, theirs: str) -> None:
         for weight, bias, name in _ATTENTION:
-            self._linear(f"{own}.{name}", f"{theirs}_{weight}", f"{theirs}_{bias}", self.width, self.width)
+            self._linear(
+                f"{own}.{name}", f"{theirs}_{weight}", f"{theirs}_{bias}", self.width, self.width
+            )
         self._norm(f"{own}_layer_norm", f"{theirs}_Wo", "_pre" if self.before else "")
 
     def _linear(self, own: str, weight: str, bias: str, inputs: int, outputs: int) -> None:
@@ -150,7 +175,9 @@ class _Conversion:
         self.made[f"{own}.bias"] = self.tensors.take(bias, 1, outputs)[0]
 
     def _norm(self, own: str, theirs: str, suffix: str) -> None:
-        self.made[f"{own}.weight"] = self.tensors.take(f"{theirs}_ln_scale{suffix}", 1, self.width)[0]
+        self.made[f"{own}.weight"] = self.tensors.take(f"{theirs}_ln_scale{suffix}", 1, self.width)[
+            0
+        ]
         self.made[f"{own}.bias"] = self.tensors.take(f"{theirs}_ln_bias{suffix}", 1, self.width)[0]
 
 
@@ -160,27 +187,38 @@ def _require_known(config: Settings) -> None:
     config.require("transformer-ffn-activation", ("relu", "swish", "gelu"), "swish")
     config.require("transformer-ffn-depth", ("2",), "2")
     for name in (
-        "transformer-train-position-embeddings", "transformer-train-positions", "transformer-no-projection", "transformer-pool",
-        "transformer-no-bias", "transformer-no-affine", "transformer-rms-norm", "right-left", "ulr",
+        "transformer-train-position-embeddings", "transformer-train-positions",
+        "transformer-no-projection", "transformer-pool", "transformer-no-bias",
+        "transformer-no-affine", "transformer-rms-norm", "right-left", "ulr",
     ):  # fmt: skip
         config.require(name, ("false",), "false")
     for name in ("lemma-dim-emb", "factors-dim-emb"):
         config.require(name, ("0",), "0")
     for name in ("transformer-tied-layers", "input-types"):
         if config.values.get(name) not in (None, [], ""):
-            raise ValueError(f"{config.subject} has {name}: {shown(config.values[name])}, which cannot be represented here")
+            raise ValueError(
+                f"{config.subject} has {name}: {shown(config.values[name])}, which cannot be"
+                " represented here"
+            )
 
 
 def _normalisations(config: Settings) -> Tuple[bool, bool]:
-    """Whether layers normalise what they get, and whether embeddings are normalised; of Marian's letters ``d`` is dropout."""
+    """Whether layers normalise what they get, and whether embeddings are normalised; of Marian's
+    letters ``d`` is dropout."""
     letters = [
         config.text(f"transformer-{name}", default).replace("d", "")
-        for name, default in (("preprocess", ""), ("postprocess", "dan"), ("postprocess-top", ""), ("postprocess-emb", "d"))
+        for name, default in (
+            ("preprocess", ""),
+            ("postprocess", "dan"),
+            ("postprocess-top", ""),
+            ("postprocess-emb", "d"),
+        )
     ]
     before, after, top, embedding = letters
     if (before, after, top) not in (("", "an", ""), ("n", "a", "n")) or embedding not in ("", "n"):
         raise ValueError(
-            f"{config.subject} has the operations preprocess {shown(before)}, postprocess {shown(after)}, postprocess-top {shown(top)} "
-            f"and postprocess-emb {shown(embedding)}, which cannot be represented here; '', 'an', '' and 'n', 'a', 'n' can"
+            f"{config.subject} has the operations preprocess {shown(before)}, postprocess"
+            f" {shown(after)}, postprocess-top {shown(top)} and postprocess-emb {shown(embedding)},"
+            " which cannot be represented here; '', 'an', '' and 'n', 'a', 'n' can"
         )
     return before == "n", embedding == "n"

@@ -1,9 +1,11 @@
-"""Marian's model files: ``.npz`` and its own ``.bin`` (version 1), as float32 arrays and the text of ``special:model.yml``.
+"""Marian's model files: ``.npz`` and its own ``.bin`` (version 1), as float32 arrays and the text
+of ``special:model.yml``.
 
-The layout of ``.bin`` (src/common/binary.cpp): uint64 version and count; per tensor four uint64 (length of the name with its NUL, type,
-dimensions, bytes); the names; int32 shapes; uint64 padding and as many bytes; the data. An 8-bit tensor (``intgemm8``) is stored transposed,
-``Wemb`` row by row, with its multiplier as a float32 behind the values: value = integer / multiplier. Nothing is taken into memory that
-the file does not hold.
+The layout of ``.bin`` (src/common/binary.cpp): uint64 version and count; per tensor four uint64
+(length of the name with its NUL, type, dimensions, bytes); the names; int32 shapes; uint64 padding
+and as many bytes; the data. An 8-bit tensor (``intgemm8``) is stored transposed, ``Wemb`` row by
+row, with its multiplier as a float32 behind the values: value = integer / multiplier. Nothing is
+taken into memory that the file does not hold.
 """
 
 import math
@@ -21,8 +23,13 @@ from .plain_files import decoded, read_bytes
 LARGEST = 1 << 36
 CONFIG = "special:model.yml"
 VERSION = 1
-# Of src/common/types.h: class (signed 0x100, unsigned 0x200, float 0x400, intgemm 0x4000) and bytes.
-FLOATS: Dict[int, np.dtype] = {0x0402: np.dtype("<f2"), 0x0404: np.dtype("<f4"), 0x0408: np.dtype("<f8")}
+# Of src/common/types.h: class (signed 0x100, unsigned 0x200, float 0x400, intgemm 0x4000) and
+# bytes.
+FLOATS: Dict[int, np.dtype] = {
+    0x0402: np.dtype("<f2"),
+    0x0404: np.dtype("<f4"),
+    0x0408: np.dtype("<f8"),
+}
 INTEGERS: Dict[int, np.dtype] = {0x4101: np.dtype("i1"), 0x4102: np.dtype("<i2")}
 BYTES = 0x0101
 # Multipliers of activations, for products of integers: of no use to float32 weights.
@@ -59,7 +66,10 @@ class _Cursor:
     def take(self, count: int, what: str) -> memoryview:
         left = len(self.content) - self.place
         if count > left:
-            raise ValueError(f"{self.path} is cut short or damaged: {what} would take {count} bytes, {left} are left")
+            raise ValueError(
+                f"{self.path} is cut short or damaged: {what} would take {count} bytes, {left} are"
+                " left"
+            )
         start, self.place = self.place, self.place + count
         return memoryview(self.content)[start : self.place]
 
@@ -71,7 +81,9 @@ def _read_bin(path: Path) -> Tuple[Dict[str, np.ndarray], str]:
     file = _Cursor(read_bytes(path, LARGEST), path)
     version, count = file.numbers("Q", 2, "the head")
     if version != VERSION:
-        raise ValueError(f"{path} is not a model of Marian: its version is {version}, {VERSION} is read")
+        raise ValueError(
+            f"{path} is not a model of Marian: its version is {version}, {VERSION} is read"
+        )
     # A head takes 32 bytes; checked before numbers of that many are read.
     if count > len(file.content) // 32:
         raise ValueError(f"{path} is cut short or damaged: it announces {count} tensors")
@@ -84,7 +96,8 @@ def _read_bin(path: Path) -> Tuple[Dict[str, np.ndarray], str]:
         except UnicodeDecodeError:
             raise ValueError(f"{path} is damaged: a tensor has the name {shown(stored)}") from None
     shapes = [
-        file.numbers("i", dimensions, f"the shape of {shown(name)}") for name, (_, _, dimensions, _) in zip(names, heads)
+        file.numbers("i", dimensions, f"the shape of {shown(name)}")
+        for name, (_, _, dimensions, _) in zip(names, heads)
     ]
     (padding,) = file.numbers("Q", 1, "the padding")
     file.take(padding, "the padding")
@@ -101,27 +114,35 @@ def _read_bin(path: Path) -> Tuple[Dict[str, np.ndarray], str]:
     return found, config
 
 
-def _values(name: str, shape: Tuple[int, ...], kind: int, data: memoryview, path: Path) -> np.ndarray:
+def _values(
+    name: str, shape: Tuple[int, ...], kind: int, data: memoryview, path: Path
+) -> np.ndarray:
     held = FLOATS.get(kind) or INTEGERS.get(kind)
     if held is None:
         raise ValueError(
-            f"{path}: {shown(name)} has the type {kind:#x}; float32, float16 and intgemm8 are read, types made for one kind of "
-            "processor are not: convert the model with marian-conv for intgemm8, or give the float32 model"
+            f"{path}: {shown(name)} has the type {kind:#x}; float32, float16 and intgemm8 are read,"
+            " types made for one kind of processor are not: convert the model with marian-conv for"
+            " intgemm8, or give the float32 model"
         )
     if len(shape) > MOST_DIMENSIONS:
-        raise ValueError(f"{path}: {shown(name)} has {len(shape)} dimensions; at most {MOST_DIMENSIONS} are read")
+        raise ValueError(
+            f"{path}: {shown(name)} has {len(shape)} dimensions; at most {MOST_DIMENSIONS} are read"
+        )
     number = math.prod(shape)
     needed = number * held.itemsize + (4 if kind in INTEGERS else 0)
     if min(shape, default=0) < 1 or needed > len(data):
         raise ValueError(
-            f"{path}: {shown(name)} has the shape {shown(shape)}, but {len(data)} bytes; it would take {needed}"
+            f"{path}: {shown(name)} has the shape {shown(shape)}, but {len(data)} bytes; it would"
+            f" take {needed}"
         )
     values = np.frombuffer(data, held, number)
     if kind in FLOATS:
         return _finite(values.astype(np.float32).reshape(shape), name, path)
     (multiplier,) = struct.unpack_from("<f", data, number * held.itemsize)
     if not math.isfinite(multiplier) or multiplier <= 0:
-        raise ValueError(f"{path}: {shown(name)} has the multiplier {multiplier}; it must be a positive number")
+        raise ValueError(
+            f"{path}: {shown(name)} has the multiplier {multiplier}; it must be a positive number"
+        )
     with np.errstate(over="ignore"):
         # Refused below.
         real = values.astype(np.float32) / np.float32(multiplier)
@@ -152,39 +173,64 @@ def _read_npz(path: Path) -> Tuple[Dict[str, np.ndarray], str]:
                 elif values.dtype.kind == "f":
                     found[name] = _finite(values.astype(np.float32), name, path)
                 elif not name.startswith("special:"):
-                    raise ValueError(f"{path}: {shown(name)} has the type {values.dtype}; floating-point numbers are read")
+                    raise ValueError(
+                        f"{path}: {shown(name)} has the type {values.dtype}; floating-point numbers"
+                        " are read"
+                    )
     except Exception as error:
-        # Of zipfile, of four decompressors, and of Python's own parser, to which NumPy gives a head.
+        # Of zipfile, of four decompressors, and of Python's own parser, to which NumPy gives a
+        # head.
         if str(error).startswith(str(path)):
             raise
-        raise ValueError(f"{path} is not an npz file, or damaged: {' '.join(str(error).split())[:200]}") from None
+        raise ValueError(
+            f"{path} is not an npz file, or damaged: {' '.join(str(error).split())[:200]}"
+        ) from None
     return found, config
 
 
 def _members(archive: zipfile.ZipFile, path: Path) -> Iterator[Tuple[str, np.ndarray]]:
-    """Arrays with their names; each is read only if the archive says that it holds as many bytes as the array needs."""
+    """Arrays with their names; each is read only if the archive says that it holds as many bytes as
+    the array needs."""
     held = path.stat().st_size
-    if sum(member.file_size for member in archive.infolist()) > min(held * MOST_COMPRESSED, LARGEST):
+    if sum(member.file_size for member in archive.infolist()) > min(
+        held * MOST_COMPRESSED, LARGEST
+    ):
         raise ValueError(f"{path} would unpack to more than {MOST_COMPRESSED} times its size")
     for member in archive.infolist():
         with archive.open(member) as file:
             version = np.lib.format.read_magic(file)
             if version not in ((1, 0), (2, 0)):
                 raise ValueError(
-                    f"{path}: {shown(member.filename)} has the version {version} of NumPy's format; 1 and 2 are read"
+                    f"{path}: {shown(member.filename)} has the version {version} of NumPy's format;"
+                    " 1 and 2 are read"
                 )
-            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            header = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )
             shape, by_columns, kind = header(file)
             name = member.filename.removesuffix(".npy")
-            if kind.hasobject or kind.kind not in "fiu" or len(shape) > MOST_DIMENSIONS or min(shape, default=1) < 0:
+            if (
+                kind.hasobject
+                or kind.kind not in "fiu"
+                or len(shape) > MOST_DIMENSIONS
+                or min(shape, default=1) < 0
+            ):
                 raise ValueError(
-                    f"{path}: {shown(name)} has the type {shown(str(kind))} and shape {shown(shape)}; numbers are read"
+                    f"{path}: {shown(name)} has the type {shown(str(kind))} and shape"
+                    f" {shown(shape)}; numbers are read"
                 )
             number = math.prod(shape)
             if number * kind.itemsize > member.file_size:
-                raise ValueError(f"{path}: {shown(name)} has the shape {shown(shape)}, but {member.file_size} bytes")
+                raise ValueError(
+                    f"{path}: {shown(name)} has the shape {shown(shape)}, but {member.file_size}"
+                    " bytes"
+                )
             content = file.read(number * kind.itemsize)
             if len(content) < number * kind.itemsize:
-                raise ValueError(f"{path} is cut short or damaged: {shown(name)} has {len(content)} bytes")
+                raise ValueError(
+                    f"{path} is cut short or damaged: {shown(name)} has {len(content)} bytes"
+                )
             values = np.frombuffer(content, kind, number)
             yield name, values.reshape(shape[::-1]).T if by_columns else values.reshape(shape)

@@ -1,4 +1,5 @@
-"""Descriptions of unknown origin as plain data: JSON and YAML of bounded size, texts and numbers, nothing that runs or refers."""
+"""Descriptions of unknown origin as plain data: JSON and YAML of bounded size, texts and numbers,
+nothing that runs or refers."""
 
 import os
 from pathlib import Path
@@ -44,7 +45,9 @@ def decoded(content: bytes, path: Path) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not text in UTF-8: {error.reason} at byte {error.start}") from None
+        raise ValueError(
+            f"{path} is not text in UTF-8: {error.reason} at byte {error.start}"
+        ) from None
 
 
 def read_json(path: Path) -> Dict[str, Any]:
@@ -110,7 +113,8 @@ class _Composer:
 
 
 def parse_yaml(text: str, path: Path) -> Any:
-    """YAML as dictionaries, lists and texts; every value is the text that stands there, an empty one is ``""``.
+    """YAML as dictionaries, lists and texts; every value is the text that stands there, an empty
+    one is ``""``.
 
     Tags, anchors and aliases are refused, as is more than one document: Marian writes none of them.
 
@@ -125,14 +129,19 @@ def parse_yaml(text: str, path: Path) -> Any:
         for event in yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)):
             composer.take(event)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ValueError(f"{path} cannot be read as YAML: {' '.join(str(error).split())[:300]}") from None
+        raise ValueError(
+            f"{path} cannot be read as YAML: {' '.join(str(error).split())[:300]}"
+        ) from None
     if len(composer.documents) != 1:
-        raise ValueError(f"{path} cannot be read as YAML: it holds {len(composer.documents)} documents, not one")
+        raise ValueError(
+            f"{path} cannot be read as YAML: it holds {len(composer.documents)} documents, not one"
+        )
     return composer.documents[0]
 
 
 def refuse_links_outside(folder: Path, source: Path) -> None:
-    """Refuses links that lead out of a folder, which may come from anywhere: what they show would become part of a bundle.
+    """Refuses links that lead out of a folder, which may come from anywhere: what they show would
+    become part of a bundle.
 
     Hugging Face's cache keeps the files of ``snapshots/COMMIT`` in ``blobs`` beside ``snapshots``.
 
@@ -147,8 +156,15 @@ def refuse_links_outside(folder: Path, source: Path) -> None:
     inside = [own, own.parent.parent / "blobs"] if own.parent.name == "snapshots" else [own]
     for path in sorted(folder.iterdir()):
         place = Path(os.path.realpath(path))
-        if path.is_symlink() and path.is_file() and path != source and not any(place.is_relative_to(one) for one in inside):
-            raise ValueError(f"{path} is a link to {place}, outside its folder: put the file itself there")
+        if (
+            path.is_symlink()
+            and path.is_file()
+            and path != source
+            and not any(place.is_relative_to(one) for one in inside)
+        ):
+            raise ValueError(
+                f"{path} is a link to {place}, outside its folder: put the file itself there"
+            )
 
 
 def beside(folder: Path, name: object, subject: object) -> Path:
@@ -157,10 +173,19 @@ def beside(folder: Path, name: object, subject: object) -> Path:
     Raises:
         ValueError: the name leads elsewhere, or the file is missing.
     """
-    if not isinstance(name, str) or Path(name).name != name or name in ("", ".", "..") or "\0" in name:
-        raise ValueError(f"{subject} names the file {shown(name)}: it must be the plain name of a file beside it")
+    if (
+        not isinstance(name, str)
+        or Path(name).name != name
+        or name in ("", ".", "..")
+        or "\0" in name
+    ):
+        raise ValueError(
+            f"{subject} names the file {shown(name)}: it must be the plain name of a file beside it"
+        )
     if not (folder / name).is_file():
-        raise ValueError(f"{subject} names the file {shown(name)}, which is not in {folder}: put it there")
+        raise ValueError(
+            f"{subject} names the file {shown(name)}, which is not in {folder}: put it there"
+        )
     return folder / name
 
 
@@ -175,7 +200,9 @@ class Settings:
     def __init__(self, values: Dict[str, Any], subject: object) -> None:
         self.values, self.subject = values, subject
 
-    def number(self, name: str, default: Optional[int] = None, *, least: int = 1, most: int = 1 << 20) -> int:
+    def number(
+        self, name: str, default: Optional[int] = None, *, least: int = 1, most: int = 1 << 20
+    ) -> int:
         """An integer within limits.
 
         Raises:
@@ -185,7 +212,10 @@ class Settings:
         if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12:
             value = int(value)
         if type(value) is not int or not least <= value <= most:
-            raise ValueError(f"{self.subject} has {name}: {shown(value)}; it must be an integer from {least} to {most}")
+            raise ValueError(
+                f"{self.subject} has {name}: {shown(value)}; it must be an integer from {least} to"
+                f" {most}"
+            )
         return value
 
     def fraction(self, name: str, default: float) -> float:
@@ -196,7 +226,11 @@ class Settings:
         """
         value = self.values.get(name, default)
         try:
-            number = float(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else None
+            number = (
+                float(value)
+                if isinstance(value, (str, int, float)) and not isinstance(value, bool)
+                else None
+            )
         except (ValueError, OverflowError):
             number = None
         if number is None or not -1e9 < number < 1e9:
@@ -210,7 +244,9 @@ class Settings:
             ValueError: it is neither.
         """
         value = self.values.get(name, default)
-        value = {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
+        value = (
+            {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
+        )
         if not isinstance(value, bool):
             raise ValueError(f"{self.subject} has {name}: {shown(value)}; it must be true or false")
         return value
@@ -236,6 +272,7 @@ class Settings:
         if value not in known or type(value) not in {type(one) for one in known}:
             wanted = " or ".join(shown(one) for one in known)
             raise ValueError(
-                f"{self.subject} has {name}: {shown(value)}, which cannot be represented here; models with {wanted} can"
+                f"{self.subject} has {name}: {shown(value)}, which cannot be represented here;"
+                f" models with {wanted} can"
             )
         return value

@@ -19,7 +19,8 @@ class Wishes:
 
     Attributes:
         source_language, target_language: names, which a multilingual model needs.
-        tokenizer, subwords, codes: how its text was prepared, where its files do not tell; see :class:`~..text.pipeline.TextRecipe`.
+        tokenizer, subwords, codes: how its text was prepared, where its files do not tell; see
+        :class:`~..text.pipeline.TextRecipe`.
         runtime: weights of the native engine's model, ``int8`` or ``float32``; None: none.
         lines: raw source lines to compare both engines with.
     """
@@ -42,7 +43,8 @@ def import_model(source: Path, folder: Path, wishes: Wishes = Wishes()) -> Bundl
         wishes: what the files do not tell.
 
     Raises:
-        ValueError: no such model, a damaged one, or one that cannot be represented; the message names the file.
+        ValueError: no such model, a damaged one, or one that cannot be represented; the message
+            names the file.
         OSError: a file cannot be read or written.
     """
     if not source.exists():
@@ -55,18 +57,28 @@ def import_model(source: Path, folder: Path, wishes: Wishes = Wishes()) -> Bundl
     text = wishes.tokenizer, wishes.subwords, wishes.codes
     fairseq = source.suffix == ".pt" or (source.is_dir() and is_fairseq(source))
     hugging_face = source.is_dir() and (source / CONFIG).is_file()
-    if not (fairseq or hugging_face or (source.suffix in MODELS if source.is_file() else is_marian(source))):
+    if not (
+        fairseq
+        or hugging_face
+        or (source.suffix in MODELS if source.is_file() else is_marian(source))
+    ):
         raise ValueError(unknown_kind(source))
     refuse_links_outside(place, source)
     if fairseq:
         if languages != (None, None):
             raise ValueError(
-                "--source-language and --target-language: fairseq's checkpoints know their languages; leave them out"
+                "--source-language and --target-language: fairseq's checkpoints know their"
+                " languages; leave them out"
             )
         return read_fairseq(source, folder, text=text, runtime=wishes.runtime, lines=wishes.lines)
-    converted = read_hugging_face(place, languages) if hugging_face else read_marian(source, languages)
+    converted = (
+        read_hugging_face(place, languages) if hugging_face else read_marian(source, languages)
+    )
     return write_bundle(
-        _prepared(converted, wishes), folder, runtime=wishes.runtime, lines=wishes.lines or _sample(converted)
+        _prepared(converted, wishes),
+        folder,
+        runtime=wishes.runtime,
+        lines=wishes.lines or _sample(converted),
     )
 
 
@@ -80,14 +92,21 @@ def _prepared(converted: Converted, wishes: Wishes) -> Converted:
         return converted
     if converted.codes is not None:
         raise ValueError(
-            f"--tokenizer, --subwords and --codes: the model brings its own ({converted.codes.name}); leave them out"
+            "--tokenizer, --subwords and --codes: the model brings its own"
+            f" ({converted.codes.name}); leave them out"
         )
     subwords = wishes.subwords or ("none" if wishes.codes is None else "subword-nmt")
-    return replace(converted, tokenizer=wishes.tokenizer or converted.tokenizer, subwords=subwords, codes=wishes.codes)
+    return replace(
+        converted,
+        tokenizer=wishes.tokenizer or converted.tokenizer,
+        subwords=subwords,
+        codes=wishes.codes,
+    )
 
 
 def _sample(converted: Converted) -> List[str]:
-    """Lines to compare both engines with where the user gives none: words of the source, a few a line."""
+    """Lines to compare both engines with where the user gives none: words of the source, a few a
+    line."""
     words = [word.replace("\u2581", "") for word in converted.source.words]
     plain = [word for word in words if len(word) > 2 and word.isalpha()]
     step = max(len(plain) // 400, 1)

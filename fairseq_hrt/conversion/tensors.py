@@ -1,4 +1,5 @@
-"""Tensors of an imported model, taken one by one: each must be there, have the shape that the description says, and be used."""
+"""Tensors of an imported model, taken one by one: each must be there, have the shape that the
+description says, and be used."""
 
 from typing import Any, Dict, List, Tuple
 
@@ -32,7 +33,8 @@ class Tensors:
         value = self.held[name]
         if tuple(value.shape) != shape:
             raise ValueError(
-                f"{self.subject}: {shown(name)} has the shape {_text(value.shape)}, its description says {_text(shape)}"
+                f"{self.subject}: {shown(name)} has the shape {_text(value.shape)}, its description"
+                f" says {_text(shape)}"
             )
         return value
 
@@ -43,10 +45,14 @@ class Tensors:
             ValueError: it is missing, or has others.
         """
         if name not in self.held:
-            raise ValueError(f"{self.subject} has no {shown(name)}, which every model of this kind has")
+            raise ValueError(
+                f"{self.subject} has no {shown(name)}, which every model of this kind has"
+            )
         shape = tuple(self.held[name].shape)
         if len(shape) != 2:
-            raise ValueError(f"{self.subject}: {shown(name)} has the shape {_text(shape)}; it must be a matrix")
+            raise ValueError(
+                f"{self.subject}: {shown(name)} has the shape {_text(shape)}; it must be a matrix"
+            )
         return shape
 
     def require_all_used(self, ignored: Tuple[str, ...] = ()) -> None:
@@ -55,10 +61,13 @@ class Tensors:
         Raises:
             ValueError: there are such.
         """
-        left: List[str] = sorted(name for name in self.held if name not in self.used and not name.endswith(ignored))
+        left: List[str] = sorted(
+            name for name in self.held if name not in self.used and not name.endswith(ignored)
+        )
         if left:
             raise ValueError(
-                f"{self.subject} has {len(left)} tensors that cannot be represented here, among them {shown(left[0])}"
+                f"{self.subject} has {len(left)} tensors that cannot be represented here, among"
+                f" them {shown(left[0])}"
             )
 
 

@@ -1,7 +1,8 @@
 """Vocabularies of other toolkits, and fairseq's dictionaries made of them.
 
-A row of an imported matrix is a word of its vocabulary; fairseq's dictionaries begin with ``<s>``, ``<pad>``, ``</s>``, ``<unk>``, so
-rows are put in another order. A row that the source does not have is zero.
+A row of an imported matrix is a word of its vocabulary; fairseq's dictionaries begin with ``<s>``,
+``<pad>``, ``</s>``, ``<unk>``, so rows are put in another order. A row that the source does not
+have is zero.
 """
 
 import re
@@ -37,10 +38,13 @@ class Vocabulary:
 
     def save(self, path: Path) -> None:
         """Writes a ``dict.LANGUAGE.txt``."""
-        path.write_text("".join(f"{word} 1\n" for word in self.words), encoding="utf-8", newline="\n")
+        path.write_text(
+            "".join(f"{word} 1\n" for word in self.words), encoding="utf-8", newline="\n"
+        )
 
     def reordered(self, matrix: np.ndarray, missing: float = 0.0) -> np.ndarray:
-        """``[size, …]`` → ``[dictionary, …]``, with ``missing`` in rows that the source does not have."""
+        """``[size, …]`` → ``[dictionary, …]``, with ``missing`` in rows that the source does not
+        have."""
         rows = np.asarray(self.rows)
         result = np.full((len(rows), *matrix.shape[1:]), missing, np.float32)
         result[rows >= 0] = matrix[rows[rows >= 0]]
@@ -51,7 +55,9 @@ class Vocabulary:
         return {row: number for number, row in enumerate(self.rows) if row >= 0}
 
 
-def make_vocabulary(rows: List[Optional[str]], special: Mapping[str, int], subject: object) -> Vocabulary:
+def make_vocabulary(
+    rows: List[Optional[str]], special: Mapping[str, int], subject: object
+) -> Vocabulary:
     """Puts the words of rows in fairseq's order.
 
     Args:
@@ -73,7 +79,8 @@ def make_vocabulary(rows: List[Optional[str]], special: Mapping[str, int], subje
         if row in taken:
             continue
         if not word or _UNWRITABLE.search(word):
-            # A dictionary's line cannot hold it, and no text has it: the row stays under another name.
+            # A dictionary's line cannot hold it, and no text has it: the row stays under another
+            # name.
             word = FILLER.format(row)
         if word in seen:
             raise ValueError(f"{subject} has the word {shown(word)} twice")
@@ -83,7 +90,9 @@ def make_vocabulary(rows: List[Optional[str]], special: Mapping[str, int], subje
     return Vocabulary(tuple(words), tuple(order), len(rows))
 
 
-def by_number(numbers: Mapping[str, Any], rows: int, subject: object, *, truncate: bool = False) -> List[Optional[str]]:
+def by_number(
+    numbers: Mapping[str, Any], rows: int, subject: object, *, truncate: bool = False
+) -> List[Optional[str]]:
     """The word of each row from a table of words with their rows.
 
     Args:
@@ -99,13 +108,20 @@ def by_number(numbers: Mapping[str, Any], rows: int, subject: object, *, truncat
         if isinstance(number, str) and number.isascii() and number.isdigit() and len(number) < 10:
             number = int(number)
         if type(number) is not int or number < 0:
-            raise ValueError(f"{subject} gives {shown(word)} the number {shown(number)}; it must be an integer from 0")
+            raise ValueError(
+                f"{subject} gives {shown(word)} the number {shown(number)}; it must be an integer"
+                " from 0"
+            )
         if number >= rows:
             if truncate:
                 continue
-            raise ValueError(f"{subject} gives {shown(word)} the number {number}, but the model has {rows} words")
+            raise ValueError(
+                f"{subject} gives {shown(word)} the number {number}, but the model has {rows} words"
+            )
         if found[number] is not None:
-            raise ValueError(f"{subject} gives both {shown(found[number])} and {shown(word)} the number {number}")
+            raise ValueError(
+                f"{subject} gives both {shown(found[number])} and {shown(word)} the number {number}"
+            )
         found[number] = word
     return found
 
@@ -124,13 +140,17 @@ def load_sentencepiece(path: Path) -> Any:
     try:
         import sentencepiece
     except ImportError as error:
-        raise ValueError("SentencePiece models need their package: pip install sentencepiece") from error
+        raise ValueError(
+            "SentencePiece models need their package: pip install sentencepiece"
+        ) from error
     model = sentencepiece.SentencePieceProcessor()
     try:
         model.LoadFromSerializedProto(read_bytes(path))
         size = model.get_piece_size()
     except (RuntimeError, ValueError, TypeError, OSError) as error:
-        raise ValueError(f"{path} is no SentencePiece model: {' '.join(str(error).split())[:200]}") from None
+        raise ValueError(
+            f"{path} is no SentencePiece model: {' '.join(str(error).split())[:200]}"
+        ) from None
     if size < 1:
         raise ValueError(f"{path} is no SentencePiece model: it has no pieces")
     return model
@@ -142,7 +162,8 @@ def pieces(model: Any) -> List[str]:
 
 
 def marian_vocabulary(path: Path, rows: int) -> Vocabulary:
-    """Marian's vocabulary of a side: ``.spm``, YAML or JSON (word: number), or plain (a word a line).
+    """Marian's vocabulary of a side: ``.spm``, YAML or JSON (word: number), or plain (a word a
+    line).
 
     Raises:
         ValueError: the file is none of these, or belongs to a model of another size.
@@ -151,9 +172,19 @@ def marian_vocabulary(path: Path, rows: int) -> Vocabulary:
         model = load_sentencepiece(path)
         found: List[Optional[str]] = list(pieces(model))
         if len(found) != rows:
-            raise ValueError(f"{path} has {len(found)} pieces, but the model has {rows} words: it belongs to another model")
-        special = {"</s>": model.eos_id(), "<unk>": model.unk_id(), "<s>": model.bos_id(), "<pad>": model.pad_id()}
-        return make_vocabulary(found, {name: row for name, row in special.items() if row >= 0}, path)
+            raise ValueError(
+                f"{path} has {len(found)} pieces, but the model has {rows} words: it belongs to"
+                " another model"
+            )
+        special = {
+            "</s>": model.eos_id(),
+            "<unk>": model.unk_id(),
+            "<s>": model.bos_id(),
+            "<pad>": model.pad_id(),
+        }
+        return make_vocabulary(
+            found, {name: row for name, row in special.items() if row >= 0}, path
+        )
     if path.suffix in (".yml", ".yaml", ".json"):
         table = read_json(path) if path.suffix == ".json" else parse_yaml(read_text(path), path)
         if not isinstance(table, dict):

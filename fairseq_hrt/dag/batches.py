@@ -5,15 +5,18 @@ from typing import Iterator, Sequence
 import numpy as np
 
 
-def divided(batch: Sequence[int], vertices: np.ndarray, limit: int, multiple: int = 1) -> Iterator[np.ndarray]:
+def divided(
+    batch: Sequence[int], vertices: np.ndarray, limit: int, multiple: int = 1
+) -> Iterator[np.ndarray]:
     """A batch, in pieces of at most ``limit`` vertices.
 
     Args:
         batch: numbers of sentences.
-        vertices: of each of them, ``[len(batch)]``; as padding makes graphs of one batch equally large, n sentences count as n of
-            the largest.
+        vertices: of each of them, ``[len(batch)]``; as padding makes graphs of one batch equally
+            large, n sentences count as n of the largest.
         limit: at least the largest of ``vertices``.
-        multiple: of sentences in a piece wherever that many fit (``--required-batch-size-multiple``).
+        multiple: of sentences in a piece wherever that many fit
+            (``--required-batch-size-multiple``).
     """
     start = 0
     while start < len(batch):

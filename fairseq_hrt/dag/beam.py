@@ -1,10 +1,12 @@
-"""Beam search for the most probable text: a hypothesis is a prefix, summed over all the paths that print it.
+"""Beam search for the most probable text: a hypothesis is a prefix, summed over all the paths that
+print it.
 
-Every prefix keeps the distribution over the vertices where its last word may begin. The repeats of that word, which are not printed,
-are one triangular system; one product with the links moves the prefix on, one product with the vertices' token probabilities gives
-the probability of every continuation. Prefixes that different paths print are merged by construction (as the released search of
-DA-Transformer merges paths, by adding their probabilities), no text is found twice, and the probability of a finished text is its
-exact likelihood.
+Every prefix keeps the distribution over the vertices where its last word may begin. The repeats of
+that word, which are not printed, are one triangular system; one product with the links moves the
+prefix on, one product with the vertices' token probabilities gives the probability of every
+continuation. Prefixes that different paths print are merged by construction (as the released search
+of DA-Transformer merges paths, by adding their probabilities), no text is found twice, and the
+probability of a finished text is its exact likelihood.
 """
 
 from dataclasses import dataclass
@@ -26,7 +28,8 @@ class BeamPlan:
         shortest: fewest words.
         eos: id of ``</s>``.
         keep_repeats: words that repeat the word before are printed.
-        mass_only_falls: no continuation of a prefix is more probable than the prefix; False for flattened token probabilities.
+        mass_only_falls: no continuation of a prefix is more probable than the prefix; False for
+            flattened token probabilities.
         language_model: adds its score, or None.
     """
 
@@ -56,12 +59,15 @@ class Texts:
     ranks: Tensor
 
 
-def prefix_beam(links: Tensor, emissions: Tensor, end_scores: Tensor, last: Tensor, plan: BeamPlan) -> Texts:
+def prefix_beam(
+    links: Tensor, emissions: Tensor, end_scores: Tensor, last: Tensor, plan: BeamPlan
+) -> Texts:
     """The best texts of a batch.
 
     Args:
         links: ``[B, L, L]``, log P(v | u).
-        emissions: ``[B, L, V]``, P(token | v) of inner vertices; what stands at the others is not read.
+        emissions: ``[B, L, V]``, P(token | v) of inner vertices; what stands at the others is not
+            read.
         end_scores: ``[B, 2]``, log P(<s> | first) and log P(</s> | last).
         last: LongTensor ``[B]``.
     """
@@ -72,7 +78,8 @@ def prefix_beam(links: Tensor, emissions: Tensor, end_scores: Tensor, last: Tens
     inner = ((vertex > 0) & (vertex < last.unsqueeze(1))).unsqueeze(1)
     edges = links.exp()
     longest = int(torch.minimum(plan.limits, last - 1).max().clamp(min=0))
-    # Where the last word of each prefix begins, summing to 1, and the log-probability of the prefix.
+    # Where the last word of each prefix begins, summing to 1, and the log-probability of the
+    # prefix.
     standing = edges.new_zeros(batch, beams, size)
     standing[:, :, 0] = 1
     scores = edges.new_full((batch, beams), float("-inf"))
@@ -101,10 +108,14 @@ def prefix_beam(links: Tensor, emissions: Tensor, end_scores: Tensor, last: Tens
         if repeats:
             # That would be no new word.
             mass.scatter_(2, words[:, :, -1:], 0.0)
-        totals = (mass.log_() + scores.unsqueeze(2)).masked_fill((count >= plan.limits).view(-1, 1, 1), float("-inf"))
+        totals = (mass.log_() + scores.unsqueeze(2)).masked_fill(
+            (count >= plan.limits).view(-1, 1, 1), float("-inf")
+        )
         parent, token = bonus.select(totals, beams)
         scores = totals.view(batch, -1).gather(1, parent * vocabulary + token)
-        words = torch.cat([words.gather(1, parent.unsqueeze(2).expand(-1, -1, count)), token.unsqueeze(2)], 2)
+        words = torch.cat(
+            [words.gather(1, parent.unsqueeze(2).expand(-1, -1, count)), token.unsqueeze(2)], 2
+        )
         moved = reached.gather(1, parent.unsqueeze(2).expand(-1, -1, size))
         emitted = emissions.gather(2, token.unsqueeze(1).expand(-1, size, -1)).transpose(1, 2)
         standing = moved * emitted
@@ -112,8 +123,11 @@ def prefix_beam(links: Tensor, emissions: Tensor, end_scores: Tensor, last: Tens
     return texts
 
 
-def _with_repeats(standing: Tensor, edges: Tensor, emissions: Tensor, words: Tensor, inner: Tensor) -> Tensor:
-    """How often a path of each prefix stands at each vertex: where its last word begins and where it is repeated.
+def _with_repeats(
+    standing: Tensor, edges: Tensor, emissions: Tensor, words: Tensor, inner: Tensor
+) -> Tensor:
+    """How often a path of each prefix stands at each vertex: where its last word begins and where
+    it is repeated.
 
     s = n + s E diag(P(word | .)), one unit triangular system for each prefix.
 
@@ -123,17 +137,30 @@ def _with_repeats(standing: Tensor, edges: Tensor, emissions: Tensor, words: Ten
         inner: BoolTensor ``[B, 1, L]``.
     """
     found = []
-    # One prefix of each sentence at a time: the systems of all of them together would be N times the links.
+    # One prefix of each sentence at a time: the systems of all of them together would be N times
+    # the links.
     for own, word in zip(standing.unbind(1), words.unbind(1)):
-        again = emissions.gather(2, word.view(-1, 1, 1).expand(-1, emissions.size(1), -1)).transpose(1, 2) * inner
+        again = (
+            emissions.gather(2, word.view(-1, 1, 1).expand(-1, emissions.size(1), -1)).transpose(
+                1, 2
+            )
+            * inner
+        )
         # The diagonal of a unit triangular system is not read: -E P stands for I - E P.
         system = (edges * again).neg_()
-        found.append(torch.linalg.solve_triangular(system, own.unsqueeze(1), upper=True, left=False, unitriangular=True))
+        found.append(
+            torch.linalg.solve_triangular(
+                system, own.unsqueeze(1), upper=True, left=False, unitriangular=True
+            )
+        )
     return torch.cat(found, 1)
 
 
-def _collect(texts: Texts, words: Tensor, log_probs: Tensor, ranked: Tensor, plan: BeamPlan) -> None:
-    """Merges texts that end now, ``words`` ``[B, N, t]`` with ``log_probs`` ``[B, N]``, into the finished ones."""
+def _collect(
+    texts: Texts, words: Tensor, log_probs: Tensor, ranked: Tensor, plan: BeamPlan
+) -> None:
+    """Merges texts that end now, ``words`` ``[B, N, t]`` with ``log_probs`` ``[B, N]``, into the
+    finished ones."""
     count = words.size(2)
     ranks = torch.cat([texts.ranks, ranked / (count + 1) ** plan.lenpen], 1)
     texts.ranks, place = ranks.topk(plan.nbest, 1)
@@ -188,7 +215,9 @@ class LanguageModel:
         following = self.new_state()
         word = "</s>" if token is None else self.symbols[token]
         # KenLM's logarithms are decimal.
-        return following, 2.302585092994046 * self.weight * self.model.BaseScore(state, word, following)
+        return following, 2.302585092994046 * self.weight * self.model.BaseScore(
+            state, word, following
+        )
 
 
 class _Bonus:
@@ -210,7 +239,11 @@ class _Bonus:
         if self.model is None:
             return log_probs
         last = [[self.model.step(state, None)[1] for state in row] for row in self.states]
-        return log_probs + self.total + torch.tensor(last, dtype=log_probs.dtype, device=log_probs.device)
+        return (
+            log_probs
+            + self.total
+            + torch.tensor(last, dtype=log_probs.dtype, device=log_probs.device)
+        )
 
     def select(self, totals: Tensor, beams: int) -> Tuple[Tensor, Tensor]:
         """(parents, tokens), LongTensors ``[B, N]``, of the best continuations ``[B, N, V]``."""
@@ -226,9 +259,13 @@ class _Bonus:
             [self.model.step(self.states[row][parent], token) for parent, token in zip(*pairs)]
             for row, pairs in enumerate(zip(parents.tolist(), tokens.tolist()))
         ]
-        more = torch.tensor([[score for _, score in row] for row in steps], dtype=scores.dtype, device=scores.device)
+        more = torch.tensor(
+            [[score for _, score in row] for row in steps], dtype=scores.dtype, device=scores.device
+        )
         chosen = (scores + more).topk(beams, 1).indices
-        self.states = [[steps[row][place][0] for place in places] for row, places in enumerate(chosen.tolist())]
+        self.states = [
+            [steps[row][place][0] for place in places] for row, places in enumerate(chosen.tolist())
+        ]
         parents, tokens = parents.gather(1, chosen), tokens.gather(1, chosen)
         self.total = self.total.gather(1, parents) + more.gather(1, chosen).to(self.total)
         return parents, tokens

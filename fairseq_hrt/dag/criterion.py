@@ -24,16 +24,22 @@ logger = logging.getLogger(__name__)
 class DagLoss(FairseqCriterion):
     """Glancing, the length loss and the log, which both losses share.
 
-    Both are means over sentences: fairseq divides the gradient by the number of sentences of the whole update, whatever the
-    micro-batches. Sentences without any path (a target longer than its graph) are left out and counted.
+    Both are means over sentences: fairseq divides the gradient by the number of sentences of the
+    whole update, whatever the micro-batches. Sentences without any path (a target longer than its
+    graph) are left out and counted.
 
-    With ``--dag-upsample-base predict`` the length head's cross-entropy (nats a sentence, over the same sentences) times
-    ``--dag-length-loss-factor`` is added. The graphs of training have the size of their target, so the head shares only the encoder
-    with the rest. The log shows it apart, and ``loss`` with it.
+    With ``--dag-upsample-base predict`` the length head's cross-entropy (nats a sentence, over the
+    same sentences) times ``--dag-length-loss-factor`` is added. The graphs of training have the
+    size of their target, so the head shares only the encoder with the rest. The log shows it apart,
+    and ``loss`` with it.
     """
 
     def __init__(
-        self, task: FairseqTask, dag_glance_schedule: str, dag_glance_strategy: str, dag_length_loss_factor: float
+        self,
+        task: FairseqTask,
+        dag_glance_schedule: str,
+        dag_glance_strategy: str,
+        dag_length_loss_factor: float,
     ) -> None:
         super().__init__(task)
         self.schedule = GlanceSchedule(dag_glance_schedule)
@@ -42,14 +48,18 @@ class DagLoss(FairseqCriterion):
         self.seed: int = task.cfg.seed
         self.warned_of_clamping = False
 
-    def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict]:
+    def forward(
+        self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True
+    ) -> Tuple[Tensor, int, Dict]:
         """Loss of a batch that the task has given its ``graph``.
 
         Returns:
             (loss summed over sentences, number of sentences with a path, logging output).
         """
         if "graph" not in sample:
-            raise ValueError(f"{type(self).__name__} needs the training samples of --task translation_dag")
+            raise ValueError(
+                f"{type(self).__name__} needs the training samples of --task translation_dag"
+            )
         graph, source = sample["graph"], sample["net_input"]
         share = self.schedule.at(graph.update)
         glances = model.training and (share > 0 or self.draws_its_share)
@@ -81,17 +91,22 @@ class DagLoss(FairseqCriterion):
             self.warned_of_clamping = True
             logger.warning(
                 "%d of %d graphs of a batch are cut to the decoder's positions, further ones are counted as clamped_graphs: raise "
-                "--max-target-positions, or leave such pairs out by --dag-max-vertices", log["clamped"], len(possible),
+                "--max-target-positions, or leave such pairs out by --dag-max-vertices",
+                log["clamped"], len(possible),
             )  # fmt: skip
         return loss, log["sample_size"], log
 
     @property
     def draws_its_share(self) -> bool:
-        """``cmlm`` draws its share for each sentence; the schedule only switches it off with a plain 0."""
+        """``cmlm`` draws its share for each sentence; the schedule only switches it off with a
+        plain 0."""
         return self.strategy == "cmlm" and any(share for _, share in self.schedule.knots)
 
-    def losses(self, output: DagOutput, graph: GraphSample) -> Tuple[Tensor, Tensor, Dict[str, Any]]:
-        """(loss of each sentence ``[B]``, 0 without a path; BoolTensor ``[B]``, whether there is a path; more to log)."""
+    def losses(
+        self, output: DagOutput, graph: GraphSample
+    ) -> Tuple[Tensor, Tensor, Dict[str, Any]]:
+        """(loss of each sentence ``[B]``, 0 without a path; BoolTensor ``[B]``, whether there is a
+        path; more to log)."""
         raise NotImplementedError
 
     def glancer(self, graph: GraphSample, share: float) -> Glancer:
@@ -112,8 +127,11 @@ class DagLoss(FairseqCriterion):
 
         return choose
 
-    def length_loss(self, logits: Tensor, graph: GraphSample, possible: Tensor, log: Dict[str, Any]) -> Tensor:
-        """Cross-entropy of the length head, weighted and summed over the sentences that the loss counts."""
+    def length_loss(
+        self, logits: Tensor, graph: GraphSample, possible: Tensor, log: Dict[str, Any]
+    ) -> Tensor:
+        """Cross-entropy of the length head, weighted and summed over the sentences that the loss
+        counts."""
         labels = LengthHead.label(graph.target_lengths - 2, graph.source_lengths, logits.size(1))
         losses = F.cross_entropy(logits.float(), labels, reduction="none")
         loss = torch.where(possible, losses, 0.0).sum()
@@ -148,7 +166,9 @@ class _Sums:
     def __call__(self, key: str) -> float:
         return sum(float(output.get(key, 0)) for output in self.outputs)
 
-    def mean(self, key: str, count: str, *, name: Optional[str] = None, factor: float = 1.0) -> None:
+    def mean(
+        self, key: str, count: str, *, name: Optional[str] = None, factor: float = 1.0
+    ) -> None:
         if any(key in output for output in self.outputs):
             weight = max(self(count), 1)
             metrics.log_scalar(name or key, factor * self(key) / weight, weight, round=3)
@@ -166,8 +186,8 @@ def _glancing_log(glanced: Glanced) -> Dict[str, Tensor]:
 class DagNllLoss(DagLoss):
     """-log P(y) / T over all paths (DA-Transformer, Eq. 5).
 
-    ``nll_loss`` and ``ppl`` are bits and perplexity per target token with ``<s>`` and ``</s>``; in training they are those of
-    the pass that was shown tokens.
+    ``nll_loss`` and ``ppl`` are bits and perplexity per target token with ``<s>`` and ``</s>``; in
+    training they are those of the pass that was shown tokens.
     """
 
     def __init__(
@@ -181,11 +201,15 @@ class DagNllLoss(DagLoss):
         super().__init__(task, dag_glance_schedule, dag_glance_strategy, dag_length_loss_factor)
         self.forcing = str(dag_glance_forcing)
 
-    def losses(self, output: DagOutput, graph: GraphSample) -> Tuple[Tensor, Tensor, Dict[str, Any]]:
+    def losses(
+        self, output: DagOutput, graph: GraphSample
+    ) -> Tuple[Tensor, Tensor, Dict[str, Any]]:
         match = output.match
         if output.glanced is not None:
             match = force(match, output.glanced, self.forcing)
-        likelihood = dag_log_likelihood(match, output.links, graph.target_lengths, graph.vertex_lengths)
+        likelihood = dag_log_likelihood(
+            match, output.links, graph.target_lengths, graph.vertex_lengths
+        )
         possible = likelihood > float("-inf")
         likelihood = torch.where(possible, likelihood, 0.0)
         return -likelihood / graph.target_lengths, possible, {"nll_loss": -likelihood.sum().data}
@@ -203,9 +227,10 @@ class DagNllLoss(DagLoss):
 class DagFuzzyLoss(DagLoss):
     """-(brevity penalty * clipped n-gram precision), expected over all paths (FA-DAT, Eq. 17).
 
-    Fine-tunes a model that was trained with ``dag_nll_loss``. Shown tokens change the decoder's input only. The log-likelihood is
-    neither computed nor mixed in. Nor is the length head's loss, unless ``--dag-length-loss-factor`` is raised from its default 0 here:
-    this loss lies between -1 and 0 a sentence, a cross-entropy of 256 classes around 3, and the head has been trained.
+    Fine-tunes a model that was trained with ``dag_nll_loss``. Shown tokens change the decoder's
+    input only. The log-likelihood is neither computed nor mixed in. Nor is the length head's loss,
+    unless ``--dag-length-loss-factor`` is raised from its default 0 here: this loss lies between -1
+    and 0 a sentence, a cross-entropy of 256 classes around 3, and the head has been trained.
     """
 
     def __init__(
@@ -221,17 +246,27 @@ class DagFuzzyLoss(DagLoss):
             raise ValueError(f"--dag-ngram-order {dag_ngram_order} must be at least 1")
         self.order = dag_ngram_order
 
-    def losses(self, output: DagOutput, graph: GraphSample) -> Tuple[Tensor, Tensor, Dict[str, Any]]:
+    def losses(
+        self, output: DagOutput, graph: GraphSample
+    ) -> Tuple[Tensor, Tensor, Dict[str, Any]]:
         found = fuzzy_alignment(
-            output.match, output.links, graph.targets, graph.target_lengths, graph.vertex_lengths, order=self.order
+            output.match,
+            output.links,
+            graph.targets,
+            graph.target_lengths,
+            graph.vertex_lengths,
+            order=self.order,
         )
-        # A graph that is too small for its target still has n-grams in common with it, but not what the user wants.
+        # A graph that is too small for its target still has n-grams in common with it, but not what
+        # the user wants.
         possible = graph.target_lengths <= graph.vertex_lengths
         log: Dict[str, Any] = {
             name: torch.where(possible, getattr(found, name), 0.0).sum().data
             for name in ("precision", "recall", "brevity_penalty")
         }
-        log["length_ratio"] = torch.where(possible, found.expected_length / graph.target_lengths, 0.0).sum().data
+        log["length_ratio"] = (
+            torch.where(possible, found.expected_length / graph.target_lengths, 0.0).sum().data
+        )
         return -torch.where(possible, found.score, 0.0), possible, log
 
     @classmethod

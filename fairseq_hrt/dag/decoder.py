@@ -56,10 +56,17 @@ class DagDecoder(TransformerDecoderBase):
     family = "dag"
     only_task = "translation_dag"
 
-    def __init__(self, cfg: DagModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding) -> None:
-        if cfg.adaptive_softmax_cutoff is not None or cfg.cross_self_attention or cfg.quant_noise.pq > 0:
+    def __init__(
+        self, cfg: DagModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding
+    ) -> None:
+        if (
+            cfg.adaptive_softmax_cutoff is not None
+            or cfg.cross_self_attention
+            or cfg.quant_noise.pq > 0
+        ):
             raise ValueError(
-                "dag_transformer knows neither --adaptive-softmax-cutoff nor --cross-self-attention nor --quant-noise-pq; remove them"
+                "dag_transformer knows neither --adaptive-softmax-cutoff nor --cross-self-attention"
+                " nor --quant-noise-pq; remove them"
             )
         super().__init__(cfg, dictionary, embed_tokens)
         self.special = {name: getattr(dictionary, name)() for name in ("bos", "unk", "eos", "pad")}
@@ -94,12 +101,19 @@ class DagDecoder(TransformerDecoderBase):
             ValueError: asked for fairseq's own decoding step by step.
         """
         if incremental_state is not None:
-            raise ValueError("fairseq's own search cannot decode a dag_transformer; use --task translation_dag")
-        features, extra = self.extract_features(prev_output_tokens, encoder_out=encoder_out, full_context_alignment=True)
+            raise ValueError(
+                "fairseq's own search cannot decode a dag_transformer; use --task translation_dag"
+            )
+        features, extra = self.extract_features(
+            prev_output_tokens, encoder_out=encoder_out, full_context_alignment=True
+        )
         return (features if features_only else self.output_layer(features)), extra
 
-    def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str) -> Dict[str, Tensor]:
-        """Adds the links and the length head that the checkpoint of another Transformer lacks, so that it can be fine-tuned."""
+    def upgrade_state_dict_named(
+        self, state_dict: Dict[str, Tensor], name: str
+    ) -> Dict[str, Tensor]:
+        """Adds the links and the length head that the checkpoint of another Transformer lacks, so
+        that it can be fine-tuned."""
         super().upgrade_state_dict_named(state_dict, name)
         for key, value in self.state_dict().items():
             if key.startswith(("links.", "length_head.")):

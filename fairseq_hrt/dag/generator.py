@@ -33,18 +33,23 @@ def decode_scale(decoder: Any, options: DecodingOptions) -> float:
 class DagGenerator(EngineGenerator):
     """Decodes ``dag_transformer`` models.
 
-    A word that immediately repeats the word before is not printed (unless ``--dag-keep-repeats``), and the searches know it:
+    A word that immediately repeats the word before is not printed (unless ``--dag-keep-repeats``),
+    and the searches know it:
 
-    * greedy and sample follow links, whatever these lead to. Score: log P(path, tokens), repeats included. With ``--dag-repeats
-      collapsed`` lookahead, viterbi and joint-viterbi search the graph itself, too, as DA-Transformer and FA-DAT do.
-    * Otherwise lookahead, viterbi and joint-viterbi search the graph of :func:`~..ops.without_repeats`, whose paths go from the first vertex of a
-      word to the first vertex of the next. Score: log-probability that the words of the text begin at these vertices, summed over all
-      repeats between them. The lengths that viterbi and joint-viterbi compare are numbers of printed words.
-    * beam: a hypothesis is a printed text. Score: log P(text), summed over all paths that print it; a weight of the tokens
-      (``--dag-decode-beta``) other than 1 weighs them in the score too.
+    * greedy and sample follow links, whatever these lead to. Score: log P(path, tokens), repeats
+      included. With ``--dag-repeats collapsed`` lookahead, viterbi and joint-viterbi search the
+      graph itself, too, as DA-Transformer and FA-DAT do.
+    * Otherwise lookahead, viterbi and joint-viterbi search the graph of
+      :func:`~..ops.without_repeats`, whose paths go from the first vertex of a word to the first
+      vertex of the next. Score: log-probability that the words of the text begin at these vertices,
+      summed over all repeats between them. The lengths that viterbi and joint-viterbi compare are
+      numbers of printed words.
+    * beam: a hypothesis is a printed text. Score: log P(text), summed over all paths that print it;
+      a weight of the tokens (``--dag-decode-beta``) other than 1 weighs them in the score too.
 
-    All are divided by the number of printed tokens ** lenpen. Words beyond ``--max-len-a/-b`` are cut off by greedy, lookahead and
-    sample, which decide about a path before its length is known, and considered by the others only where every path has more.
+    All are divided by the number of printed tokens ** lenpen. Words beyond ``--max-len-a/-b`` are
+    cut off by greedy, lookahead and sample, which decide about a path before its length is known,
+    and considered by the others only where every path has more.
 
     Args:
         models: the ensemble; all see graphs of the same size.
@@ -72,18 +77,28 @@ class DagGenerator(EngineGenerator):
         super().__init__(models, dictionary, options)
         check_dag(options)
         if self.forced:
-            raise ValueError(f"--forced-start {options.forced_start}: a graph has no given beginning; leave it out")
+            raise ValueError(
+                f"--forced-start {options.forced_start}: a graph has no given beginning; leave"
+                " it out"
+            )
         self.strategy, self.seed = options.dag_decode_strategy, seed
         self.decoder = models[0].decoder
         self.scale = decode_scale(self.decoder, options)
-        if len({(model.decoder.count_bos, model.decoder.length_head is None) for model in models}) > 1:
-            raise ValueError("the models of an ensemble must agree in --dag-upsample-base and --dag-count-bos")
+        if (
+            len({(model.decoder.count_bos, model.decoder.length_head is None) for model in models})
+            > 1
+        ):
+            raise ValueError(
+                "the models of an ensemble must agree in --dag-upsample-base and --dag-count-bos"
+            )
         never = (dictionary.bos(), dictionary.pad(), dictionary.eos())
         self.penalties: Dict[int, float] = {token: float("inf") for token in never}
         self.penalties[dictionary.unk()] = options.unkpen if options.dag_allow_unk else float("inf")
         self.language_model: Optional[LanguageModel] = None
         if options.dag_lm_path is not None:
-            self.language_model = LanguageModel(options.dag_lm_path, dictionary.symbols, options.dag_lm_weight)
+            self.language_model = LanguageModel(
+                options.dag_lm_path, dictionary.symbols, options.dag_lm_weight
+            )
         self.graph_hooks: List[Callable[[Graphs, List[List[Hypothesis]]], None]] = []
         self._builder: Optional[GraphBuilder] = None
         self._graphs: Optional[Graphs] = None
@@ -93,7 +108,10 @@ class DagGenerator(EngineGenerator):
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
         if prefix is not None or start is not None:
-            raise ValueError("--prefix-size and start symbols of languages: a graph has no prefix; use --task translation")
+            raise ValueError(
+                "--prefix-size and start symbols of languages: a graph has no prefix; use --task"
+                " translation"
+            )
         memories = self.ensemble.encode(net_input)
         graphs = self.build_graphs(memories)
         limits = self.length_limits(memories, capacity=int(graphs.lengths.max()) + 1)
@@ -108,12 +126,17 @@ class DagGenerator(EngineGenerator):
         self._graphs = graphs if self.graph_hooks else None
         return found
 
-    def ranked(self, net_input: Dict[str, Tensor], hypotheses: List[List[Hypothesis]]) -> List[List[Hypothesis]]:
+    def ranked(
+        self, net_input: Dict[str, Tensor], hypotheses: List[List[Hypothesis]]
+    ) -> List[List[Hypothesis]]:
         """Hooks see what is written in the end."""
         found = super().ranked(net_input, hypotheses)
         if self.step_hooks:
             step = single_step(
-                self.strategy, [best[0] for best in found], self.dictionary.pad(), net_input["src_tokens"].device
+                self.strategy,
+                [best[0] for best in found],
+                self.dictionary.pad(),
+                net_input["src_tokens"].device,
             )
             for announce in self.step_hooks:
                 announce(step)
@@ -144,16 +167,23 @@ class DagGenerator(EngineGenerator):
                 padding = torch.zeros(encoded.shape[:2], dtype=torch.bool, device=lengths.device)
                 if memory.bias is not None:
                     padding = memory.bias.flatten(1).ne(0)
-                parts.append(torch.log_softmax(model.decoder.length_head(encoded, padding).float(), -1))
-            sizes = vertices_from_target(self.decoder.length_head.words(torch.stack(parts).sum(0), lengths), scale)
+                parts.append(
+                    torch.log_softmax(model.decoder.length_head(encoded, padding).float(), -1)
+                )
+            sizes = vertices_from_target(
+                self.decoder.length_head.words(torch.stack(parts).sum(0), lengths), scale
+            )
         most = self.decoder_positions
         if not self._warned_of_clamping and bool((sizes > most).any()):
             self._warned_of_clamping = True
             logger.warning("graphs of long sentences are cut to the decoder's %d positions", most)
         return sizes.clamp(max=most)
 
-    def describe_graphs(self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict[str, Any]) -> List[Dict[str, Any]]:
-        """Decodes a batch and returns its graphs as plain data; see :func:`.graph_description.describe`."""
+    def describe_graphs(
+        self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict[str, Any]
+    ) -> List[Dict[str, Any]]:
+        """Decodes a batch and returns its graphs as plain data; see
+        :func:`.graph_description.describe`."""
         documents: List[Dict[str, Any]] = []
 
         def keep(graphs: Graphs, found: List[List[Hypothesis]]) -> None:
@@ -166,7 +196,8 @@ class DagGenerator(EngineGenerator):
     def score_translations(
         self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict[str, Any]
     ) -> List[TranslationScores]:
-        """Decodes a batch, repeats kept, and returns how probable its translations and their paths are; see :func:`.scorer.score_decoded`."""
+        """Decodes a batch, repeats kept, and returns how probable its translations and their paths
+        are; see :func:`.scorer.score_decoded`."""
         scores: List[TranslationScores] = []
 
         def keep(graphs: Graphs, found: List[List[Hypothesis]]) -> None:
@@ -196,17 +227,25 @@ class DagGenerator(EngineGenerator):
         return bool(self.options.dag_no_repeat_consecutive or self.options.no_repeat_ngram_size)
 
     def by_path(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
-        """greedy, lookahead, viterbi and joint-viterbi: first the path, then its tokens where they did not decide."""
+        """greedy, lookahead, viterbi and joint-viterbi: first the path, then its tokens where they
+        did not decide."""
         options = self.options
-        keeps = options.dag_keep_repeats or options.dag_repeats == "collapsed" or self.strategy == "greedy"
+        keeps = (
+            options.dag_keep_repeats
+            or options.dag_repeats == "collapsed"
+            or self.strategy == "greedy"
+        )
         scores: Optional[Tensor] = None
         tokens: Optional[Tensor] = None
-        # links: what is searched; counted: the same with the whole probability of the repeats, which the score is made of.
+        # links: what is searched; counted: the same with the whole probability of the repeats,
+        # which the score is made of.
         links = counted = graphs.links
         if not keeps or self.strategy not in ("greedy", "viterbi"):
             scores, tokens = graphs.best_tokens()
         # What the strategy gives for a token's log-probability.
-        weight = {"greedy": 0.0, "viterbi": 0.0, "joint-viterbi": 1.0}.get(self.strategy, options.dag_decode_beta)
+        weight = {"greedy": 0.0, "viterbi": 0.0, "joint-viterbi": 1.0}.get(
+            self.strategy, options.dag_decode_beta
+        )
         if not keeps and scores is not None and tokens is not None:
             counted = links = without_repeats(graphs.links, tokens, scores, graphs.lengths)
             if weight != 1.0:
@@ -231,11 +270,13 @@ class DagGenerator(EngineGenerator):
             place = end
         return found
 
-    def _viterbi(self, graphs: Graphs, links: Tensor, scores: Optional[Tensor], limits: Tensor) -> Tensor:
+    def _viterbi(
+        self, graphs: Graphs, links: Tensor, scores: Optional[Tensor], limits: Tensor
+    ) -> Tensor:
         """The vertices of the best path over ``links``: BoolTensor ``[B, L]``.
 
-        Where none is as short as it must be (``--dag-max-transition-length`` leads only so far) the best links lead on, and words
-        beyond the limit are cut off, as by lookahead.
+        Where none is as short as it must be (``--dag-max-transition-length`` leads only so far) the
+        best links lead on, and words beyond the limit are cut off, as by lookahead.
         """
         # Twice the words that the scale promises.
         interior = torch.minimum((2 * graphs.lengths / self.scale).long(), limits).clamp(min=1)
@@ -256,7 +297,8 @@ class DagGenerator(EngineGenerator):
         return passed
 
     def by_walk(self, graphs: Graphs, limits: Tensor, source: Tensor) -> List[List[Hypothesis]]:
-        """sample, and lookahead with repeat suppression: choices that depend on the words before."""
+        """sample, and lookahead with repeat suppression: choices that depend on the words
+        before."""
         options, sampling = self.options, self.strategy == "sample"
         rules = WalkRules(
             beta=options.dag_decode_beta,
@@ -272,7 +314,9 @@ class DagGenerator(EngineGenerator):
         found: List[List[Hypothesis]] = [[] for _ in graphs.lengths]
         for number in range(self.wanted):
             keys = sentence_keys(source, self.dictionary.pad(), number)
-            vertices, words, scores = walk(graphs.links, candidates, graphs.last, rules, eos=self.eos, keys=keys)
+            vertices, words, scores = walk(
+                graphs.links, candidates, graphs.last, rules, eos=self.eos, keys=keys
+            )
             for row, best in enumerate(found):
                 kept = vertices[row] >= 0
                 path = torch.cat([vertices.new_zeros(1), vertices[row][kept]])
@@ -280,7 +324,12 @@ class DagGenerator(EngineGenerator):
                 parts[-1] += ends[row, 1]
                 tokens = [graphs.bos, *words[row][kept].tolist()]
                 best.append(
-                    self._hypothesis(path.tolist(), tokens, [float(ends[row, 0]), *parts.tolist()], int(limits[row]))
+                    self._hypothesis(
+                        path.tolist(),
+                        tokens,
+                        [float(ends[row, 0]), *parts.tolist()],
+                        int(limits[row]),
+                    )
                 )
         return [best_first(best) for best in found]
 
@@ -288,7 +337,10 @@ class DagGenerator(EngineGenerator):
         """The most probable texts over all paths."""
         options, weight = self.options, self.options.dag_decode_beta
         check_number(float(graphs.links.sum()))
-        ends, emissions = weight * graphs.end_scores().to(graphs.links), graphs.probabilities(weight)
+        ends, emissions = (
+            weight * graphs.end_scores().to(graphs.links),
+            graphs.probabilities(weight),
+        )
         plan = BeamPlan(
             beam=options.beam,
             nbest=self.wanted,
@@ -309,7 +361,9 @@ class DagGenerator(EngineGenerator):
                 if hypothesis is not None and rank > float("-inf"):
                     # The best path's parts, with what the other paths add shared out evenly.
                     more = (total - sum(hypothesis.positional_scores)) / len(hypothesis.tokens)
-                    hypothesis.positional_scores = [part + more for part in hypothesis.positional_scores]
+                    hypothesis.positional_scores = [
+                        part + more for part in hypothesis.positional_scores
+                    ]
                     hypothesis.score = rank
                     best.append(hypothesis)
         if not all(found):
@@ -317,11 +371,18 @@ class DagGenerator(EngineGenerator):
             found = [best or instead for best, instead in zip(found, self.by_path(graphs, limits))]
         return found
 
-    def _with_paths(self, graphs: Graphs, texts: Tensor, emissions: Tensor, ends: Tensor) -> List[Optional[Hypothesis]]:
-        """One text ``[B, t]`` of each sentence, -1 behind it, with its best path; None where there is no text."""
+    def _with_paths(
+        self, graphs: Graphs, texts: Tensor, emissions: Tensor, ends: Tensor
+    ) -> List[Optional[Hypothesis]]:
+        """One text ``[B, t]`` of each sentence, -1 behind it, with its best path; None where there
+        is no text."""
         size, lengths = graphs.links.size(1), (texts >= 0).sum(1).clamp(min=1) + 1
         rows, last = torch.arange(len(texts), device=texts.device), graphs.last
-        match = emissions.gather(2, texts.clamp(min=0).unsqueeze(1).expand(-1, size, -1)).log().transpose(1, 2)
+        match = (
+            emissions.gather(2, texts.clamp(min=0).unsqueeze(1).expand(-1, size, -1))
+            .log()
+            .transpose(1, 2)
+        )
         # <s> in front; neither it nor </s> stands inside, and no word at the ends.
         match = torch.cat([torch.full_like(match[:, :1], float("-inf")), match], 1)
         match[:, :, 0], match[rows, :, last] = float("-inf"), float("-inf")
@@ -348,10 +409,14 @@ class DagGenerator(EngineGenerator):
 
     # ------------------------------------------------------------------ results
 
-    def _hypothesis(self, path: List[int], tokens: List[int], parts: List[float], limit: int) -> Hypothesis:
-        """A path with its tokens and their log-probabilities, the first vertex included, as a translation.
+    def _hypothesis(
+        self, path: List[int], tokens: List[int], parts: List[float], limit: int
+    ) -> Hypothesis:
+        """A path with its tokens and their log-probabilities, the first vertex included, as a
+        translation.
 
-        Repetitions of the word before are dropped; what they cost stays in the score of the word that is kept.
+        Repetitions of the word before are dropped; what they cost stays in the score of the word
+        that is kept.
         """
         kept: List[int] = []
         scores: List[float] = []

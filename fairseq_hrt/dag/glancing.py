@@ -1,7 +1,9 @@
-"""Glancing: the decoder is shown a few of the target's tokens, at the vertices where its best path would put them.
+"""Glancing: the decoder is shown a few of the target's tokens, at the vertices where its best path
+would put them.
 
-In a first pass without gradient the best path for the target is found; the more of its tokens are still wrong, the more of them
-are shown in the second pass, which is trained (Qian et al., 2021; DA-Transformer, section 3.4).
+In a first pass without gradient the best path for the target is found; the more of its tokens are
+still wrong, the more of them are shown in the second pass, which is trained (Qian et al., 2021;
+DA-Transformer, section 3.4).
 """
 
 import re
@@ -17,7 +19,8 @@ FORCINGS = ("vertex", "path", "none")
 
 
 class GlanceSchedule:
-    """The share tau over the updates: linear between knots, constant before the first and after the last.
+    """The share tau over the updates: linear between knots, constant before the first and after the
+    last.
 
     Args:
         text: ``0.5:0.1@200k``; a knot without ``@`` is at update 0, ``k`` means thousand.
@@ -37,11 +40,13 @@ class GlanceSchedule:
                 update = int(float(found[2] or 0) * (1000 if found[3] else 1))
             except (TypeError, ValueError):
                 raise ValueError(
-                    f"--dag-glance-schedule {text!r}: {part!r} is not SHARE or SHARE@UPDATE, as in 0.5:0.1@200k"
+                    f"--dag-glance-schedule {text!r}: {part!r} is not SHARE or SHARE@UPDATE, as in"
+                    " 0.5:0.1@200k"
                 ) from None
             if not 0 <= share <= 1 or (self.knots and update <= self.knots[-1][0]):
                 raise ValueError(
-                    f"--dag-glance-schedule {text!r}: shares must lie in [0, 1] and each update behind the one before"
+                    f"--dag-glance-schedule {text!r}: shares must lie in [0, 1] and each update"
+                    " behind the one before"
                 )
             self.knots.append((update, share))
 
@@ -63,7 +68,8 @@ class Glanced(NamedTuple):
 
     Attributes:
         shown: BoolTensor ``[B, L]``.
-        alignment: LongTensor ``[B, L]``, the target index that the best path puts at a vertex, -1 elsewhere.
+        alignment: LongTensor ``[B, L]``, the target index that the best path puts at a vertex, -1
+            elsewhere.
         tokens: LongTensor ``[B, L]``, the aligned target token, 0 elsewhere.
         right: LongTensor ``[B]``, vertices of the best path whose best token is the aligned one.
     """
@@ -86,7 +92,8 @@ def choose_glanced(
     update: int,
     seed: int,
 ) -> Glanced:
-    """Draws the vertices that are shown; the draw depends on seed, update, sentence and vertex alone.
+    """Draws the vertices that are shown; the draw depends on seed, update, sentence and vertex
+    alone.
 
     Args:
         alignment: see :class:`Glanced`.
@@ -120,14 +127,16 @@ def choose_glanced(
 
 
 def force(match: Tensor, glanced: Glanced, forcing: str) -> Tensor:
-    """``match`` ``[B, T, L]`` of the second pass with what shown vertices may still do; see ``--dag-glance-forcing``."""
+    """``match`` ``[B, T, L]`` of the second pass with what shown vertices may still do; see
+    ``--dag-glance-forcing``."""
     if forcing == "none":
         return match
     step = torch.arange(match.size(1), device=match.device)
     shown = glanced.shown.unsqueeze(1)
     own = shown & (step.view(1, -1, 1) == glanced.alignment.unsqueeze(1))
     if forcing == "path":
-        # Its step belongs to the vertex: no other one can emit that token, and nothing is paid for it.
+        # Its step belongs to the vertex: no other one can emit that token, and nothing is paid for
+        # it.
         taken = own.any(2, keepdim=True)
         return match.masked_fill(taken | shown, float("-inf")).masked_fill(own, 0.0)
     return torch.where(own, match.detach(), match.masked_fill(shown, float("-inf")))

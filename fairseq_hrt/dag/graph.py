@@ -1,4 +1,5 @@
-"""The graphs of a batch in decoding: links, and the tokens of vertices computed only where they are wanted."""
+"""The graphs of a batch in decoding: links, and the tokens of vertices computed only where they are
+wanted."""
 
 import itertools
 from dataclasses import dataclass
@@ -14,8 +15,8 @@ from .links import LinkPredictor, allowed_links
 
 
 class PackedLinks:
-    """A :class:`LinkPredictor` for inference: one product for queries, keys and gates, and the part of the positions added
-    from a table."""
+    """A :class:`LinkPredictor` for inference: one product for queries, keys and gates, and the part
+    of the positions added from a table."""
 
     def __init__(self, predictor: LinkPredictor, width: int) -> None:
         self.predictor, self.width = predictor, width
@@ -37,7 +38,9 @@ class PackedLinks:
                 self.weight = part.contiguous()
             else:
                 vectors = (
-                    cast(nn.Embedding, predictor.position).weight if name == "position" else predictor.sinusoids.to(part)
+                    cast(nn.Embedding, predictor.position).weight
+                    if name == "position"
+                    else predictor.sinusoids.to(part)
                 )
                 self.table = self.table + vectors @ part.t()
 
@@ -51,7 +54,9 @@ class PackedLinks:
         queries, keys, gates = projected.split((width, width, self.heads), 2)
         # [B, L, D] -> [B * H, L, d]
         queries, keys = (
-            part.reshape(batch, size, self.heads, -1).transpose(1, 2).reshape(batch * self.heads, size, -1)
+            part.reshape(batch, size, self.heads, -1)
+            .transpose(1, 2)
+            .reshape(batch * self.heads, size, -1)
             for part in (queries, keys)
         )
         gates = torch.softmax(gates, -1).transpose(1, 2).unsqueeze(3)
@@ -91,8 +96,9 @@ class Graphs:
         return self.lengths - 1
 
     def best_tokens(self, chosen: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
-        """(log-probabilities, tokens) of all vertices, each ``[B, L]``, or of the ``chosen`` ones (BoolTensor ``[B, L]``) with
-        zeros elsewhere. The first vertex emits ``<s>``, the last ``</s>``."""
+        """(log-probabilities, tokens) of all vertices, each ``[B, L]``, or of the ``chosen`` ones
+        (BoolTensor ``[B, L]``) with zeros elsewhere. The first vertex emits ``<s>``, the last
+        ``</s>``."""
         if chosen is None:
             chosen = torch.ones(self.links.shape[:2], dtype=torch.bool, device=self.links.device)
             parts = [features.flatten(0, 1) for features in self.features]
@@ -100,7 +106,9 @@ class Graphs:
             parts = [features[chosen] for features in self.features]
         if len(parts) == 1:
             output = self.engines[0].output
-            best, best_token = best_tokens(parts[0], output.weight, bias=output.bias, penalties=self.penalties)
+            best, best_token = best_tokens(
+                parts[0], output.weight, bias=output.bias, penalties=self.penalties
+            )
         else:
             best, best_token = self._penalised(self._log_probs(parts)).max(-1)
         scores = torch.zeros(chosen.shape, dtype=best.dtype, device=best.device)
@@ -113,7 +121,8 @@ class Graphs:
         return self._penalised(self._log_probs(self.features))
 
     def probabilities(self, weight: float = 1.0) -> Tensor:
-        """P(token | vertex) ** weight of all tokens at all vertices, penalties included: ``[B, L, V]``.
+        """P(token | vertex) ** weight of all tokens at all vertices, penalties included:
+        ``[B, L, V]``.
 
         The largest tensor of a search; it is computed in pieces, so that it is held once.
         """
@@ -128,7 +137,8 @@ class Graphs:
         return whole.view(*self.links.shape[:2], -1)
 
     def top_tokens(self, count: int) -> Tuple[Tensor, Tensor]:
-        """(log-probabilities, tokens) of the most probable tokens of each vertex, ``[B, L, count]``, best first."""
+        """(log-probabilities, tokens) of the most probable tokens of each vertex,
+        ``[B, L, count]``, best first."""
         found = [piece.topk(min(count, piece.size(1)), 1) for piece in self._in_pieces()]
         shape = (*self.links.shape[:2], -1)
         scores, tokens = (torch.cat(parts).view(shape) for parts in zip(*found))
@@ -143,7 +153,9 @@ class Graphs:
     def end_scores(self) -> Tensor:
         """log P(<s> | first vertex) and log P(</s> | last vertex): ``[B, 2]``."""
         rows = torch.arange(len(self.lengths), device=self.lengths.device)
-        found = self._log_probs([torch.stack([part[:, 0], part[rows, self.last]], 1) for part in self.features])
+        found = self._log_probs(
+            [torch.stack([part[:, 0], part[rows, self.last]], 1) for part in self.features]
+        )
         return torch.stack([found[:, 0, self.bos], found[:, 1, self.eos]], 1)
 
     def _ends(self, scores: Tensor, tokens: Tensor) -> Tuple[Tensor, Tensor]:
@@ -155,7 +167,9 @@ class Graphs:
 
     def _log_probs(self, features: List[Tensor]) -> Tensor:
         """The models' average."""
-        return log_mean([log_softmax(engine.logits(part)) for engine, part in zip(self.engines, features)])
+        return log_mean(
+            [log_softmax(engine.logits(part)) for engine, part in zip(self.engines, features)]
+        )
 
     def _penalised(self, log_probs: Tensor) -> Tensor:
         for token, penalty in self.penalties.items():
@@ -174,13 +188,18 @@ class GraphBuilder:
     def __init__(self, ensemble: EngineEnsemble, penalties: Mapping[int, float]) -> None:
         self.ensemble, self.penalties = ensemble, penalties
         self.decoders = [engine.model.decoder for engine in ensemble.engines]
-        self.links = [PackedLinks(decoder.links, decoder.output_embed_dim) for decoder in self.decoders]
+        self.links = [
+            PackedLinks(decoder.links, decoder.output_embed_dim) for decoder in self.decoders
+        ]
 
     def refresh(self, *, static_weights: bool) -> None:
         """Collects the weights of the links, once where they are static."""
         for links, decoder in zip(self.links, self.decoders):
             weight = decoder.links.query.weight
-            moved = not links.weight.numel() or (links.weight.device, links.weight.dtype) != (weight.device, weight.dtype)
+            moved = not links.weight.numel() or (links.weight.device, links.weight.dtype) != (
+                weight.device,
+                weight.dtype,
+            )
             if moved or not static_weights:
                 links.refresh()
 
@@ -201,7 +220,9 @@ class GraphBuilder:
             counters.decoder_calls += 1
             counters.decoder_tokens += tokens.numel()
             state = engine.start(memory, capacity=size)
-            own = engine.step(state, tokens, positions, visible=visible, causal=False, remember=False)
+            own = engine.step(
+                state, tokens, positions, visible=visible, causal=False, remember=False
+            )
             probabilities = links(own, vertex_lengths)
             features.append(own)
             averaged = probabilities if averaged is None else averaged + probabilities

@@ -35,7 +35,9 @@ def describe(
     for row, (hypothesis, size) in enumerate(zip(found, graphs.lengths.tolist())):
         listed = [
             [(dictionary[token], probability) for token, probability in zip(*pairs)]
-            for pairs in zip(best.indices[row, :size].tolist(), best.values[row, :size].exp().tolist())
+            for pairs in zip(
+                best.indices[row, :size].tolist(), best.values[row, :size].exp().tolist()
+            )
         ]
         listed[0] = [(dictionary[graphs.bos], ends[row][0])]
         listed[-1] = [(dictionary[graphs.eos], ends[row][1])]
@@ -53,7 +55,8 @@ def describe(
 
 
 def to_dot(document: Dict[str, Any], *, least: float = 0.05) -> str:
-    """The graph of :func:`describe` for GraphViz: vertices that are passed with at least this probability, and the path.
+    """The graph of :func:`describe` for GraphViz: vertices that are passed with at least this
+    probability, and the path.
 
     Args:
         document: from :func:`describe`.
@@ -63,16 +66,21 @@ def to_dot(document: Dict[str, Any], *, least: float = 0.05) -> str:
     lines = ["digraph translation {", "  rankdir=LR;", '  node [shape=box, fontname="sans-serif"];']
     for vertex in document["vertices"]:
         if vertex["vertex"] in shown:
-            words = "\\n".join(_escaped(f"{t['token']} {t['probability']:.2f}") for t in vertex["tokens"][:3])
+            words = "\\n".join(
+                _escaped(f"{t['token']} {t['probability']:.2f}") for t in vertex["tokens"][:3]
+            )
             colour = ', color="firebrick", penwidth=2' if vertex["chosen"] else ""
-            lines.append(f'  v{vertex["vertex"]} [label="{words}\\np={vertex["passing"]:.2f}"{colour}];')
+            lines.append(
+                f'  v{vertex["vertex"]} [label="{words}\\np={vertex["passing"]:.2f}"{colour}];'
+            )
     for link in document["links"]:
         both = link["from"] in shown and link["to"] in shown
         if both and (link["chosen"] or link["probability"] >= least):
             colour = ', color="firebrick"' if link["chosen"] else ""
             width = 0.5 + 3 * link["probability"]
             lines.append(
-                f'  v{link["from"]} -> v{link["to"]} [label="{link["probability"]:.2f}", penwidth={width:.2f}{colour}];'
+                f'  v{link["from"]} -> v{link["to"]} [label="{link["probability"]:.2f}",'
+                f" penwidth={width:.2f}{colour}];"
             )
     return "\n".join([*lines, "}", ""])
 

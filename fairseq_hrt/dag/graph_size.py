@@ -24,7 +24,10 @@ class UpsampleScale(NamedTuple):
         except ValueError:
             values = []
         if not 1 <= len(values) <= 2 or not 0 < values[0] <= values[-1] < float("inf"):
-            raise ValueError(f"--dag-upsample-scale {text!r}: give a positive number such as 8, or a range such as 4~8")
+            raise ValueError(
+                f"--dag-upsample-scale {text!r}: give a positive number such as 8, or a range such"
+                " as 4~8"
+            )
         return cls(values[0], values[-1])
 
     @property

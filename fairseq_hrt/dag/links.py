@@ -1,6 +1,8 @@
-"""Links between vertices: a mixture of attention heads over the vertices that follow (DA-Transformer, section 3.2).
+"""Links between vertices: a mixture of attention heads over the vertices that follow
+(DA-Transformer, section 3.2).
 
-S_h(u, v) = q_h(u) k_h(v) / sqrt(d),  v > u;   log P(v | u) = logsumexp_h [ log_softmax_v S_h(u, .) + log_softmax_h g(u) ]
+S_h(u, v) = q_h(u) k_h(v) / sqrt(d),  v > u;   log P(v | u) = logsumexp_h [ log_softmax_v S_h(u, .)
++ log_softmax_h g(u) ]
 """
 
 from typing import Any, List, Optional, Tuple
@@ -28,12 +30,17 @@ class LinkPredictor(nn.Module):
         ValueError: unknown features, or a reach below 1.
     """
 
-    def __init__(self, width: int, heads: int, *, features: str, size: int, reach: Optional[int]) -> None:
+    def __init__(
+        self, width: int, heads: int, *, features: str, size: int, reach: Optional[int]
+    ) -> None:
         super().__init__()
         self.features: List[str] = features.split(":")
         unknown = [name for name in self.features if name not in FEATURES]
         if unknown or len(set(self.features)) < len(self.features):
-            raise ValueError(f"--dag-link-features {features}: join some of {', '.join(FEATURES)} by colons, each once")
+            raise ValueError(
+                f"--dag-link-features {features}: join some of {', '.join(FEATURES)} by colons,"
+                " each once"
+            )
         if reach is not None and reach < 1:
             raise ValueError(f"--dag-max-transition-length {reach} must be at least 1")
         self.heads, self.reach = heads, reach
@@ -51,7 +58,8 @@ class LinkPredictor(nn.Module):
             self.register_buffer("sinusoids", sinusoids, persistent=False)
 
     def describe(self, features: Tensor) -> Tensor:
-        """What the linear layers see: decoder features ``[B, L, D]`` beside positions, ``[B, L, D * parts]``."""
+        """What the linear layers see: decoder features ``[B, L, D]`` beside positions,
+        ``[B, L, D * parts]``."""
         size = features.size(1)
         parts = {"feature": features}
         if self.position is not None:
@@ -61,7 +69,8 @@ class LinkPredictor(nn.Module):
         return torch.cat([parts[name] for name in self.features], -1)
 
     def forward(self, features: Tensor, vertex_lengths: Tensor) -> Tensor:
-        """log P(v | u), ``[B, L, L]``, float32 at least; rows of the last vertex and of padding are -inf.
+        """log P(v | u), ``[B, L, L]``, float32 at least; rows of the last vertex and of padding are
+        -inf.
 
         Args:
             features: ``[B, L, D]``.
@@ -72,10 +81,13 @@ class LinkPredictor(nn.Module):
         batch, size = features.shape[:2]
         # [B, L, D] -> [B, H, L, d]
         queries, keys = (
-            layer(described).to(dtype).view(batch, size, self.heads, -1).transpose(1, 2) for layer in (self.query, self.key)
+            layer(described).to(dtype).view(batch, size, self.heads, -1).transpose(1, 2)
+            for layer in (self.query, self.key)
         )
         gates = torch.log_softmax(self.gate(described).to(dtype), -1).transpose(1, 2)
-        return _MixedLinks.apply(queries, keys, gates, allowed_links(size, vertex_lengths, self.reach))
+        return _MixedLinks.apply(
+            queries, keys, gates, allowed_links(size, vertex_lengths, self.reach)
+        )
 
 
 def allowed_links(size: int, vertex_lengths: Tensor, reach: Optional[int]) -> Tensor:
@@ -87,14 +99,17 @@ def allowed_links(size: int, vertex_lengths: Tensor, reach: Optional[int]) -> Te
 
 
 class _MixedLinks(torch.autograd.Function):
-    """The mixture over heads, one head after the other: two or three tensors ``[B, L, L]`` instead of several for each head."""
+    """The mixture over heads, one head after the other: two or three tensors ``[B, L, L]`` instead
+    of several for each head."""
 
     @staticmethod
     def forward(ctx: Any, queries: Tensor, keys: Tensor, gates: Tensor, allowed: Tensor) -> Tensor:
         with torch.autocast(queries.device.type, enabled=False):
             mixed = _head_log_probs(queries[:, 0], keys[:, 0], allowed) + gates[:, 0].unsqueeze(2)
             for head in range(1, queries.size(1)):
-                own = _head_log_probs(queries[:, head], keys[:, head], allowed) + gates[:, head].unsqueeze(2)
+                own = _head_log_probs(queries[:, head], keys[:, head], allowed) + gates[
+                    :, head
+                ].unsqueeze(2)
                 mixed = torch.logaddexp(mixed, own)
             # Rows without any link hold NaN so far.
             mixed = mixed.masked_fill_(~allowed, float("-inf"))
@@ -104,16 +119,28 @@ class _MixedLinks(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, Tensor, Tensor, None]:
         queries, keys, gates, allowed, mixed = ctx.saved_tensors
-        of_queries, of_keys, of_gates = torch.empty_like(queries), torch.empty_like(keys), torch.empty_like(gates)
+        of_queries, of_keys, of_gates = (
+            torch.empty_like(queries),
+            torch.empty_like(keys),
+            torch.empty_like(gates),
+        )
         scale = queries.size(3) ** -0.5
         with torch.autocast(queries.device.type, enabled=False):
             for head in range(queries.size(1)):
                 own = _head_log_probs(queries[:, head], keys[:, head], allowed)
                 # What the head contributes to each link.
-                share = (own + gates[:, head].unsqueeze(2)).sub_(mixed).exp_().mul_(gradient).masked_fill_(~allowed, 0.0)
+                share = (
+                    (own + gates[:, head].unsqueeze(2))
+                    .sub_(mixed)
+                    .exp_()
+                    .mul_(gradient)
+                    .masked_fill_(~allowed, 0.0)
+                )
                 total = share.sum(2)
                 of_gates[:, head] = total
-                share.sub_(own.exp_().masked_fill_(~allowed, 0.0).mul_(total.unsqueeze(2))).mul_(scale)
+                share.sub_(own.exp_().masked_fill_(~allowed, 0.0).mul_(total.unsqueeze(2))).mul_(
+                    scale
+                )
                 of_queries[:, head] = torch.bmm(share, keys[:, head])
                 of_keys[:, head] = torch.bmm(share.transpose(1, 2), queries[:, head])
         return of_queries, of_keys, of_gates, None

@@ -33,7 +33,8 @@ class DagOutput(NamedTuple):
     glanced: Optional[Glanced]
 
 
-# From (best alignment [B, L], whether a vertex's best token is the aligned one [B, L]) to what is shown.
+# From (best alignment [B, L], whether a vertex's best token is the aligned one [B, L]) to what is
+# shown.
 Glancer = Callable[[Tensor, Tensor], Glanced]
 
 
@@ -62,13 +63,14 @@ class DagTransformerModel(ConfiguredTransformer):
     ) -> Any:
         """The graph of a batch; without ``graph`` fairseq's Transformer over vertex inputs.
 
-        Only the scores of the target's tokens leave this function: the logits ``[B, L, V]`` are never held whole.
+        Only the scores of the target's tokens leave this function: the logits ``[B, L, V]`` are
+        never held whole.
 
         Args:
             src_tokens: LongTensor ``[B, S]``.
             graph: targets and sizes.
-            glance: chooses what the decoder is shown after a first pass; see :mod:`.glancing`. Both passes see the same encoder
-                output and draw the same dropout.
+            glance: chooses what the decoder is shown after a first pass; see :mod:`.glancing`. Both
+                passes see the same encoder output and draw the same dropout.
         """
         if graph is None:
             return super().forward(src_tokens, src_lengths, prev_output_tokens, **options)
@@ -78,9 +80,13 @@ class DagTransformerModel(ConfiguredTransformer):
         if glance is not None:
             with torch.no_grad(), same_random_numbers_afterwards(src_tokens.device):
                 features = self.decoder(inputs, encoder_out=encoder_out, features_only=True)[0]
-                match, largest = gather_with_largest(features, projection.weight, graph.targets, bias=projection.bias)
+                match, largest = gather_with_largest(
+                    features, projection.weight, graph.targets, bias=projection.bias
+                )
                 links = self.decoder.links(features, graph.vertex_lengths)
-                alignment = dag_best_alignment(match, links, graph.target_lengths, graph.vertex_lengths)
+                alignment = dag_best_alignment(
+                    match, links, graph.target_lengths, graph.vertex_lengths
+                )
                 aligned = match.gather(1, alignment.clamp(min=0).unsqueeze(1)).squeeze(1)
                 glanced = glance(alignment, (alignment >= 0) & (aligned == largest))
             inputs = torch.where(glanced.shown, glanced.tokens, inputs)
@@ -91,7 +97,9 @@ class DagTransformerModel(ConfiguredTransformer):
         if self.decoder.length_head is not None:
             # [S, B, D] -> [B, S, D]
             encoded = encoder_out["encoder_out"][0].transpose(0, 1)
-            length_logits = self.decoder.length_head(encoded, encoder_out["encoder_padding_mask"][0])
+            length_logits = self.decoder.length_head(
+                encoded, encoder_out["encoder_padding_mask"][0]
+            )
         return DagOutput(match, links, length_logits, glanced)
 
 

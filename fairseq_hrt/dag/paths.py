@@ -16,7 +16,8 @@ def follow(successors: Tensor, last: Tensor) -> Tensor:
     Every round doubles the steps that are known, so that log2(L) rounds find paths of any length.
 
     Args:
-        successors: LongTensor ``[B, L]``, beyond the vertex itself for all vertices before the last one.
+        successors: LongTensor ``[B, L]``, beyond the vertex itself for all vertices before the last
+            one.
         last: LongTensor ``[B]``.
 
     Returns:
@@ -30,8 +31,9 @@ def follow(successors: Tensor, last: Tensor) -> Tensor:
     inside = vertex < last.unsqueeze(1)
     if bool((inside & (successors <= vertex)).any()):
         raise NumericalError(
-            "a link of the graph leads backwards: the model computed NaN; its weights are broken (a diverged or truncated "
-            "training?) or overflow in half precision; try an earlier checkpoint or decode without --fp16"
+            "a link of the graph leads backwards: the model computed NaN; its weights are broken (a"
+            " diverged or truncated training?) or overflow in half precision; try an earlier"
+            " checkpoint or decode without --fp16"
         )
     jump = torch.where(inside, successors, vertex)
     passed = (vertex == 0).expand(len(jump), size).to(torch.uint8)
@@ -43,7 +45,9 @@ def follow(successors: Tensor, last: Tensor) -> Tensor:
     return passed.bool()
 
 
-def best_successors(links: Tensor, token_scores: Optional[Tensor] = None, beta: float = 1.0) -> Tensor:
+def best_successors(
+    links: Tensor, token_scores: Optional[Tensor] = None, beta: float = 1.0
+) -> Tensor:
     """argmax_v [log P(v | u) + beta * m(v)]: LongTensor ``[B, L]``.
 
     Args:
@@ -59,14 +63,16 @@ class WalkRules:
 
     Attributes:
         beta: weight of the token's log-probability.
-        candidates: tokens of each vertex, and pairs of vertex and token of a step, that are considered.
+        candidates: tokens of each vertex, and pairs of vertex and token of a step, that are
+            considered.
         consecutive: no n-gram of up to this size may repeat the n-gram right before it.
         anywhere: no n-gram of this size may occur twice; 0: no rule.
         temperature: None takes the best candidate; else one is drawn.
-        top_p: the best candidates that are drawn from have this share of the candidates' probability.
+        top_p: the best candidates that are drawn from have this share of the candidates'
+            probability.
         seed: of the draws.
-        keep_repeats: a token that repeats the token before is a word; otherwise it prints nothing, and the rules on repetitions do
-            not count it.
+        keep_repeats: a token that repeats the token before is a word; otherwise it prints nothing,
+            and the rules on repetitions do not count it.
     """
 
     beta: float
@@ -80,21 +86,28 @@ class WalkRules:
 
 
 def walk(
-    links: Tensor, candidates: Tuple[Tensor, Tensor], last: Tensor, rules: WalkRules, *, eos: int, keys: Tensor
+    links: Tensor,
+    candidates: Tuple[Tensor, Tensor],
+    last: Tensor,
+    rules: WalkRules,
+    *,
+    eos: int,
+    keys: Tensor,
 ) -> Tuple[Tensor, Tensor, Tensor]:
-    """Goes from vertex to vertex, one step of all sentences at a time; each step sees the words before it.
+    """Goes from vertex to vertex, one step of all sentences at a time; each step sees the words
+    before it.
 
     Args:
         links: ``[B, L, L]``.
-        candidates: (log-probabilities, tokens), each ``[B, L, C]``, of the inner vertices' best tokens, best first; the last vertex
-            emits ``</s>``, the first is left.
+        candidates: (log-probabilities, tokens), each ``[B, L, C]``, of the inner vertices' best
+            tokens, best first; the last vertex emits ``</s>``, the first is left.
         last: LongTensor ``[B]``.
         eos: id of ``</s>``, which stands in no sentence, so that no rule forbids it.
         keys: LongTensor ``[B]`` that tell the sentences' random numbers apart.
 
     Returns:
-        (vertices, tokens, log-probabilities of these at those; 0 for ``</s>``): ``[B, steps]`` each, without the first vertex; -1
-        behind the last.
+        (vertices, tokens, log-probabilities of these at those; 0 for ``</s>``): ``[B, steps]``
+        each, without the first vertex; -1 behind the last.
     """
     batch, size = links.shape[:2]
     rows = torch.arange(batch, device=links.device)
@@ -118,10 +131,15 @@ def walk(
         choice = _choose(best, _banned(known, candidate, rules), rules, keys, step)
         moving = current != last
         place = flat[rows, choice]
-        vertex, token = torch.where(moving, place // width, -1), torch.where(moving, candidate[rows, choice], -1)
+        vertex, token = (
+            torch.where(moving, place // width, -1),
+            torch.where(moving, candidate[rows, choice], -1),
+        )
         steps.append((vertex, token, torch.where(moving, log_probs.flatten(1)[rows, place], 0.0)))
         printed = moving if rules.keep_repeats else moving & (token != words[:, -1])
-        words = torch.where(printed.unsqueeze(1), torch.cat([words[:, 1:], token.unsqueeze(1)], 1), words)
+        words = torch.where(
+            printed.unsqueeze(1), torch.cat([words[:, 1:], token.unsqueeze(1)], 1), words
+        )
         current = torch.where(moving, vertex, current)
         if bool((current == last).all()):
             break
@@ -130,9 +148,12 @@ def walk(
 
 
 def _choose(scores: Tensor, banned: Tensor, rules: WalkRules, keys: Tensor, step: int) -> Tensor:
-    """Column of the chosen candidate, LongTensor ``[B]``; the best one where all are banned. ``scores`` are sorted."""
+    """Column of the chosen candidate, LongTensor ``[B]``; the best one where all are banned.
+    ``scores`` are sorted."""
     open_scores = scores.masked_fill(banned, float("-inf"))
-    open_scores[:, 0] = torch.where((open_scores > float("-inf")).any(1), open_scores[:, 0], scores[:, 0])
+    open_scores[:, 0] = torch.where(
+        (open_scores > float("-inf")).any(1), open_scores[:, 0], scores[:, 0]
+    )
     if rules.temperature is None:
         return open_scores.argmax(1)
     weights = torch.softmax(open_scores.double() / rules.temperature, 1)
@@ -147,7 +168,8 @@ def _choose(scores: Tensor, banned: Tensor, rules: WalkRules, keys: Tensor, step
 
 
 def _banned(words: Tensor, candidates: Tensor, rules: WalkRules) -> Tensor:
-    """Which candidates ``[B, C]`` would break a rule behind ``words`` ``[B, t]``, on the left of which -1 may stand for none."""
+    """Which candidates ``[B, C]`` would break a rule behind ``words`` ``[B, t]``, on the left of
+    which -1 may stand for none."""
     banned = torch.zeros_like(candidates, dtype=torch.bool)
     length = words.size(1)
     for size in range(1, rules.consecutive + 1):
@@ -182,4 +204,7 @@ def sentence_keys(tokens: Tensor, pad: int, number: int) -> Tensor:
 def path_lists(passed: Tensor) -> List[List[int]]:
     """The passed vertices of each sentence in order."""
     rows, vertices = passed.nonzero(as_tuple=True)
-    return [part.tolist() for part in vertices.split(torch.bincount(rows, minlength=len(passed)).tolist())]
+    return [
+        part.tolist()
+        for part in vertices.split(torch.bincount(rows, minlength=len(passed)).tolist())
+    ]

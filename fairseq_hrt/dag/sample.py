@@ -19,7 +19,8 @@ class GraphSample(NamedTuple):
         target_lengths: LongTensor ``[B]``, n + 2.
         source_lengths: LongTensor ``[B]``, source tokens with ``</s>``.
         vertex_lengths: LongTensor ``[B]``, L.
-        clamped: BoolTensor ``[B]``, graphs that the model's positions made smaller than the scale wants; None: not known.
+        clamped: BoolTensor ``[B]``, graphs that the model's positions made smaller than the scale
+            wants; None: not known.
     """
 
     ids: Tensor
@@ -62,18 +63,29 @@ class SizeRule(NamedTuple):
 
 
 def graph_sample(
-    batch: Mapping[str, Any], rule: SizeRule, *, update: Optional[int], seed: int, bos: int, pad: int
+    batch: Mapping[str, Any],
+    rule: SizeRule,
+    *,
+    update: Optional[int],
+    seed: int,
+    bos: int,
+    pad: int,
 ) -> GraphSample:
     """Targets and graph sizes of a batch; a function of its arguments alone.
 
     Args:
         batch: of a :class:`LanguagePairDataset`.
         rule: gives the sizes.
-        update: in training the number of the update, with which each sentence draws its scale; elsewhere None, and nothing is drawn.
+        update: in training the number of the update, with which each sentence draws its scale;
+            elsewhere None, and nothing is drawn.
         seed: of the draws.
         bos, pad: ids of the target dictionary.
     """
-    targets, source_lengths, ids = whole_targets(batch["target"], bos=bos), batch["net_input"]["src_lengths"], batch["id"]
+    targets, source_lengths, ids = (
+        whole_targets(batch["target"], bos=bos),
+        batch["net_input"]["src_lengths"],
+        batch["id"],
+    )
     target_lengths = targets.ne(pad).sum(1)
     if update is None:
         scale = torch.full(ids.shape, rule.fixed, dtype=torch.double, device=ids.device)

@@ -1,4 +1,5 @@
-"""Log-probabilities of translations, of given ones (``--score-reference``) and of those that a search found."""
+"""Log-probabilities of translations, of given ones (``--score-reference``) and of those that a
+search found."""
 
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 
@@ -33,7 +34,8 @@ def score_decoded(graphs: Graphs, found: Sequence[Hypothesis]) -> List[Translati
 
     Args:
         graphs: of a batch.
-        found: a translation of each sentence with a vertex for each of its tokens, repeats included.
+        found: a translation of each sentence with a vertex for each of its tokens, repeats
+            included.
     """
     size, device = graphs.links.size(1), graphs.links.device
     lengths = torch.tensor([len(hypothesis.tokens) + 1 for hypothesis in found], device=device)
@@ -43,7 +45,12 @@ def score_decoded(graphs: Graphs, found: Sequence[Hypothesis]) -> List[Translati
     for row, hypothesis in enumerate(found):
         texts[row, 1 : lengths[row]] = torch.tensor(hypothesis.tokens, device=device)
     # [B, L, V] -> [B, T, L]
-    match = graphs.log_probs().gather(2, texts.unsqueeze(1).expand(-1, size, -1)).transpose(1, 2).contiguous()
+    match = (
+        graphs.log_probs()
+        .gather(2, texts.unsqueeze(1).expand(-1, size, -1))
+        .transpose(1, 2)
+        .contiguous()
+    )
     # Inner vertices may not emit <s> and </s>; the first and the last one do.
     match[:, 0, 0], match[rows, lengths - 1, graphs.last] = graphs.end_scores().to(match).unbind(1)
     likelihood = dag_log_likelihood(match, graphs.links, lengths, graphs.lengths).tolist()
@@ -64,24 +71,33 @@ class GraphScorer:
         graph: makes the :class:`GraphSample` of a batch.
     """
 
-    def __init__(self, dictionary: Dictionary, graph: Callable[[Dict[str, Any]], GraphSample]) -> None:
+    def __init__(
+        self, dictionary: Dictionary, graph: Callable[[Dict[str, Any]], GraphSample]
+    ) -> None:
         self.dictionary, self.graph = dictionary, graph
         # Read by fairseq's command line.
         self.eos = dictionary.eos()
 
     @torch.no_grad()
-    def generate(self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict, **ignored: Any) -> List[List[Dict]]:
+    def generate(
+        self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict, **ignored: Any
+    ) -> List[List[Dict]]:
         """One hypothesis a sentence, its reference.
 
-        The score is log P(y | x) divided by the number of its tokens, ``</s>`` included, as fairseq's own; ``positional_scores``
-        share it out by the best path. Entries besides fairseq's: ``log_likelihood``, ``path_log_prob`` (log P(a | x) of the best
-        path) and ``token_log_prob`` (log P(y | a, x)). -inf for a target that is longer than its graph.
+        The score is log P(y | x) divided by the number of its tokens, ``</s>`` included, as
+        fairseq's own; ``positional_scores`` share it out by the best path. Entries besides
+        fairseq's: ``log_likelihood``, ``path_log_prob`` (log P(a | x) of the best path) and
+        ``token_log_prob`` (log P(y | a, x)). -inf for a target that is longer than its graph.
         """
         if len(models) > 1:
-            raise ValueError("--score-reference scores with one dag_transformer; give one checkpoint")
+            raise ValueError(
+                "--score-reference scores with one dag_transformer; give one checkpoint"
+            )
         model, graph, source = models[0], self.graph(sample), sample["net_input"]
         model.eval()
-        output = model(src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], graph=graph)
+        output = model(
+            src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], graph=graph
+        )
         sizes = (graph.target_lengths, graph.vertex_lengths)
         likelihood = dag_log_likelihood(output.match, output.links, *sizes)
         alignment = dag_best_alignment(output.match, output.links, *sizes)
@@ -106,6 +122,10 @@ class GraphScorer:
                 steps=1,
             )
             entry = to_fairseq(hypothesis)
-            entry.update(log_likelihood=total, path_log_prob=float(of_links.sum()), token_log_prob=float(of_tokens.sum()))
+            entry.update(
+                log_likelihood=total,
+                path_log_prob=float(of_links.sum()),
+                token_log_prob=float(of_tokens.sum()),
+            )
             found.append([entry])
         return found

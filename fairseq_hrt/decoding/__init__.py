@@ -1,4 +1,5 @@
-"""What decoding is about, whichever engine does it: hypotheses, their rescoring, repeats, graphs as plain data. Without PyTorch."""
+"""What decoding is about, whichever engine does it: hypotheses, their rescoring, repeats, graphs as
+plain data. Without PyTorch."""
 
 from .decoder import Decoder, Scorer
 from .errors import NumericalError

@@ -1,4 +1,5 @@
-"""What either engine can do with a model: PyTorch's (:mod:`..engine`) and the native one (:mod:`..runtime`)."""
+"""What either engine can do with a model: PyTorch's (:mod:`..engine`) and the native one
+(:mod:`..runtime`)."""
 
 from typing import List, Protocol, Sequence
 
@@ -18,14 +19,19 @@ class Scorer(Protocol):
         """Tokens of a translation that it reads at most, ``</s>`` included."""
 
     def score(
-        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[Sequence[int]]], *, lenpen: float = 1.0
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[Sequence[int]]],
+        *,
+        lenpen: float = 1.0,
     ) -> List[List[Hypothesis]]:
         """Given translations with their log-probabilities.
 
         Args:
             sources: dictionary ids ending in ``</s>``.
             targets: translations of each source, any number, ``</s>`` last.
-            lenpen: ``score`` is the sum of the log-probabilities, divided by the length to this power.
+            lenpen: ``score`` is the sum of the log-probabilities, divided by the length to this
+                power.
 
         Returns:
             Hypotheses in the order of the translations.

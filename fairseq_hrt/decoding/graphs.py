@@ -25,8 +25,9 @@ def describe_graph(
         least: links less probable than this are left out, unless they are on the path.
 
     Returns:
-        ``{"vertices": [{"vertex", "passing", "tokens": [{"token", "probability"}], "chosen"}], "links": [{"from", "to", "probability",
-        "chosen"}], "translation", "score"}``, numbers and strings only. ``passing`` is the probability that a path passes the vertex.
+        ``{"vertices": [{"vertex", "passing", "tokens": [{"token", "probability"}], "chosen"}], "links":
+        [{"from", "to", "probability", "chosen"}], "translation",
+        "score"}``, numbers and strings only. ``passing`` is the probability that a path passes the vertex.
     """
     passed = [0, *path]
     steps, passing = set(zip(passed, passed[1:])), passing_probabilities(links)
@@ -34,20 +35,24 @@ def describe_graph(
         {
             "vertex": vertex,
             "passing": float(passing[vertex]),
-            "tokens": [{"token": token, "probability": probability} for token, probability in words],
+            "tokens": [
+                {"token": token, "probability": probability} for token, probability in words
+            ],
             "chosen": vertex in passed,
         }
         for vertex, words in enumerate(vertices)
     ]
     shown = {(int(u), int(v)) for u, v in zip(*np.nonzero(links >= least))} | steps
     arrows: List[Dict[str, Any]] = [
-        {"from": u, "to": v, "probability": float(links[u, v]), "chosen": (u, v) in steps} for u, v in sorted(shown)
+        {"from": u, "to": v, "probability": float(links[u, v]), "chosen": (u, v) in steps}
+        for u, v in sorted(shown)
     ]
     return {"vertices": listed, "links": arrows, "translation": translation, "score": score}
 
 
 def passing_probabilities(links: np.ndarray) -> np.ndarray:
-    """The probability of each vertex that a path through ``links`` ``[L, L]`` passes it: ``[L]``."""
+    """The probability of each vertex that a path through ``links`` ``[L, L]`` passes it:
+    ``[L]``."""
     passing = np.zeros(len(links))
     passing[0] = 1.0
     for vertex in range(len(links)):

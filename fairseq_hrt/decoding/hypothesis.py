@@ -26,11 +26,13 @@ class Hypothesis:
 
     Attributes:
         tokens: dictionary ids, ``</s>`` last.
-        score: what hypotheses are ranked by; higher is better; None where scores were not asked for.
+        score: what hypotheses are ranked by; higher is better; None where scores were not asked
+            for.
         positional_scores: log-probability of each token; empty without scores.
         token_steps: decoder pass (1 = first) in which each token was fixed.
         steps: decoder passes that the sentence needed.
-        history: the partial translations after each step, if asked for; ``<unk>`` stands for an open position.
+        history: the partial translations after each step, if asked for; ``<unk>`` stands for an
+            open position.
         token_directions: direction that wrote each token, where there are several.
         token_vertices: where tokens are written into a graph, the vertex of each.
         alignment: if asked for, the source token that each token looks at, counted from 0.

@@ -4,7 +4,8 @@ from typing import List, Sequence
 
 
 def without_repeated_ngrams(tokens: Sequence[object], *, longest: int = 4) -> List[int]:
-    """Collapses immediately repeated n-grams, n from ``longest`` down to 1, until nothing repeats: the indices that are kept.
+    """Collapses immediately repeated n-grams, n from ``longest`` down to 1, until nothing repeats:
+    the indices that are kept.
 
     Args:
         tokens: words without ``</s>``.

@@ -1,7 +1,8 @@
 """Translations of one model, chosen by another (``--rescore-path``).
 
-As in noisy parallel decoding (Gu et al., 2018, "Non-Autoregressive Neural Machine Translation") a parallel decoder writes several
-translations, and an autoregressive model, mostly its teacher, rates them in a single pass over finished sentences.
+As in noisy parallel decoding (Gu et al., 2018, "Non-Autoregressive Neural Machine Translation") a
+parallel decoder writes several translations, and an autoregressive model, mostly its teacher, rates
+them in a single pass over finished sentences.
 """
 
 from dataclasses import replace
@@ -19,10 +20,13 @@ _MORE = {
 
 
 def require_candidates(count: int, family: str) -> None:
-    """Raises ValueError where there is only one translation to choose from; see :meth:`~..options.DecodingOptions.candidates`."""
+    """Raises ValueError where there is only one translation to choose from; see
+    :meth:`~..options.DecodingOptions.candidates`."""
     if count < 2:
         more = _MORE.get(family, "--beam 2 or more")
-        raise ValueError(f"--rescore-path: there is only one translation to choose from; give {more}")
+        raise ValueError(
+            f"--rescore-path: there is only one translation to choose from; give {more}"
+        )
 
 
 class Rescorer:
@@ -30,14 +34,17 @@ class Rescorer:
 
     Args:
         judge: that model, or an ensemble of such.
-        lenpen: the sum of the log-probabilities is divided by the length, ``</s>`` included, to this power.
+        lenpen: the sum of the log-probabilities is divided by the length, ``</s>`` included, to
+            this power.
     """
 
     def __init__(self, judge: Scorer, *, lenpen: float = 1.0) -> None:
         # The range of the option: powers of lengths must not overflow.
         self.judge, self.lenpen = judge, DecodingOptions(rescore_lenpen=lenpen).rescore_lenpen
 
-    def rank(self, sources: Sequence[Sequence[int]], found: Sequence[Sequence[Hypothesis]]) -> List[List[Hypothesis]]:
+    def rank(
+        self, sources: Sequence[Sequence[int]], found: Sequence[Sequence[Hypothesis]]
+    ) -> List[List[Hypothesis]]:
         """The hypotheses of each sentence, best first; what ties stays in order.
 
         ``score`` and ``positional_scores`` become those of the judge, ``steps`` counts its pass.
@@ -53,11 +60,14 @@ class Rescorer:
         longest, reads = max(map(len, sources), default=0), self.judge.longest_source
         if longest > reads:
             raise ValueError(
-                f"--rescore-path: a source of {longest} tokens is longer than the {reads} which that model reads; "
-                f"leave it out with --max-source-positions {reads} --skip-invalid-size-inputs-valid-test"
+                f"--rescore-path: a source of {longest} tokens is longer than the {reads} which"
+                f" that model reads; leave it out with --max-source-positions {reads}"
+                " --skip-invalid-size-inputs-valid-test"
             )
         try:
-            judged = self.judge.score(sources, [[one.tokens for one in best] for best in found], lenpen=self.lenpen)
+            judged = self.judge.score(
+                sources, [[one.tokens for one in best] for best in found], lenpen=self.lenpen
+            )
         except NumericalError as error:
             raise NumericalError(f"--rescore-path: {error}") from None
         return [_ranked(best, opinions) for best, opinions in zip(found, judged)]
@@ -65,7 +75,12 @@ class Rescorer:
 
 def _ranked(best: Sequence[Hypothesis], opinions: Sequence[Hypothesis]) -> List[Hypothesis]:
     rated = [
-        replace(one, score=opinion.score, positional_scores=opinion.positional_scores, steps=one.steps + 1)
+        replace(
+            one,
+            score=opinion.score,
+            positional_scores=opinion.positional_scores,
+            steps=one.steps + 1,
+        )
         for one, opinion in zip(best, opinions)
     ]
     return best_first(rated)

@@ -1,7 +1,9 @@
-"""One Transformer of fairseq, decoded with cached steps, and the searches on it; what all families and the baseline stand on.
+"""One Transformer of fairseq, decoded with cached steps, and the searches on it; what all families
+and the baseline stand on.
 
-Shape letters of the whole package: B sentences, N beams, R = B * N rows, q new tokens of a step, T cached tokens,
-S source tokens, L vertices or stage-II positions, V vocabulary, D model width, H heads, d = D / H, K chunk size.
+Shape letters of the whole package: B sentences, N beams, R = B * N rows, q new tokens of a step, T
+cached tokens, S source tokens, L vertices or stage-II positions, V vocabulary, D model width, H
+heads, d = D / H, K chunk size.
 """
 
 from .beam_search import SearchPlan, check_number, leave_out_finished, require_number, search

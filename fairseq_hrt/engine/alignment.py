@@ -19,12 +19,15 @@ def align(
     *,
     start: Optional[int] = None,
 ) -> None:
-    """Fills in the ``alignment`` of hypotheses: the source word with most of the last layer's attention, averaged over its heads.
+    """Fills in the ``alignment`` of hypotheses: the source word with most of the last layer's
+    attention, averaged over its heads.
 
-    One pass over finished translations, read from left to right by models that can do that; so it does not matter how they were found.
+    One pass over finished translations, read from left to right by models that can do that; so it
+    does not matter how they were found.
 
     Args:
-        net_input: of the batch; its source ends with ``</s>``, which no word is aligned with unless there is nothing else.
+        net_input: of the batch; its source ends with ``</s>``, which no word is aligned with unless
+            there is nothing else.
         hypotheses: of each sentence.
         start: the start symbol; None: ``</s>``.
     """
@@ -39,8 +42,13 @@ def align(
         for rank in range(max(map(len, hypotheses))):
             row = [best[min(rank, len(best) - 1)] for best in hypotheses]
             width = max(len(hypothesis.tokens) for hypothesis in row)
-            lines = [[first, *hypothesis.tokens[:-1], *[eos] * (width - len(hypothesis.tokens))] for hypothesis in row]
-            attention = ensemble.source_attention(memories, torch.tensor(lines, device=source.device))
+            lines = [
+                [first, *hypothesis.tokens[:-1], *[eos] * (width - len(hypothesis.tokens))]
+                for hypothesis in row
+            ]
+            attention = ensemble.source_attention(
+                memories, torch.tensor(lines, device=source.device)
+            )
             places = attention.masked_fill(~words.unsqueeze(1), -1.0).argmax(2) - before
             for hypothesis, line in zip(row, places.tolist()):
                 hypothesis.alignment = line[: len(hypothesis.tokens)]

@@ -1,7 +1,8 @@
-"""Greedy and beam search over an :class:`EngineEnsemble`, equal to fairseq's ``SequenceGenerator`` in its result.
+"""Greedy and beam search over an :class:`EngineEnsemble`, equal to fairseq's ``SequenceGenerator``
+in its result.
 
-The token chosen at step i stands at position ``stride * (i + 1)``: 1 for ordinary autoregressive decoding, K for the
-first stage of hybrid-regressive decoding.
+The token chosen at step i stands at position ``stride * (i + 1)``: 1 for ordinary autoregressive
+decoding, K for the first stage of hybrid-regressive decoding.
 """
 
 import math
@@ -49,14 +50,19 @@ class SearchPlan:
 
 
 def search(
-    ensemble: EngineEnsemble, memories: List[Memory], plan: SearchPlan, *, hooks: Sequence[StepHook] = ()
+    ensemble: EngineEnsemble,
+    memories: List[Memory],
+    plan: SearchPlan,
+    *,
+    hooks: Sequence[StepHook] = (),
 ) -> List[List[Hypothesis]]:
     """The best hypotheses of each sentence, best first, at most ``plan.beam`` of them.
 
     Raises:
         NumericalError: a probability is NaN.
     """
-    # No hypothesis tensor leaves this block: tensors made in inference mode cannot be changed in place later.
+    # No hypothesis tensor leaves this block: tensors made in inference mode cannot be changed in
+    # place later.
     with torch.inference_mode():
         chosen = _greedy if plan.beam == 1 else _beam
         return require_found(chosen(ensemble, memories, plan, hooks))
@@ -76,15 +82,24 @@ def _greedy(
     sentences = states[0].sentences
     tokens: List[List[int]] = [[] for _ in range(sentences.numel())]
     log_probs: List[List[float]] = [[] for _ in tokens]
-    # Row r decodes sentence rows[r]; a finished one stays, unread, until enough of them make moving the rest worth it.
+    # Row r decodes sentence rows[r]; a finished one stays, unread, until enough of them make moving
+    # the rest worth it.
     rows: List[int] = list(range(len(tokens)))
     open_rows = set(rows)
     current = sentences.new_full((len(rows), 1), plan.start)
     step = 0
     while open_rows:
-        scores = ensemble.log_probabilities(states, current, positions[step : step + 1], temperature=plan.temperature)
-        history = _token_history(plan, tokens, rows, step, sentences.device) if rules.blocker is not None else None
-        best, current = rules.apply(scores, step, states[0].sentences, 1, history).max(1, keepdim=True)
+        scores = ensemble.log_probabilities(
+            states, current, positions[step : step + 1], temperature=plan.temperature
+        )
+        history = (
+            _token_history(plan, tokens, rows, step, sentences.device)
+            if rules.blocker is not None
+            else None
+        )
+        best, current = rules.apply(scores, step, states[0].sentences, 1, history).max(
+            1, keepdim=True
+        )
         for sentence, (token,), (log_prob,) in zip(rows, *lists_to_host(current, best)):
             if sentence not in open_rows:
                 continue
@@ -104,7 +119,8 @@ def _greedy(
 def leave_out_finished(
     states: List[DecoderState], rows: List[int], open_rows: Set[int], current: Tensor
 ) -> Tuple[List[int], Tensor]:
-    """Row and current tokens of each sentence, of the open ones alone once a quarter is finished: moving them costs, too.
+    """Row and current tokens of each sentence, of the open ones alone once a quarter is finished:
+    moving them costs, too.
 
     Args:
         states: of the models, one row a sentence; moved with them.
@@ -120,8 +136,11 @@ def leave_out_finished(
     return [rows[row] for row in unfinished], current[kept]
 
 
-def _token_history(plan: SearchPlan, tokens: List[List[int]], rows: List[int], step: int, device: torch.device) -> Tensor:
-    """``[R, step + 1]``: the start symbol and the tokens of each row; finished rows are filled up with ``</s>``."""
+def _token_history(
+    plan: SearchPlan, tokens: List[List[int]], rows: List[int], step: int, device: torch.device
+) -> Tensor:
+    """``[R, step + 1]``: the start symbol and the tokens of each row; finished rows are filled up
+    with ``</s>``."""
     eos = plan.constraints.eos
     lines = [[plan.start] + tokens[row] + [eos] * (step - len(tokens[row])) for row in rows]
     return torch.tensor(lines, device=device)
@@ -139,26 +158,31 @@ def _hypothesis(plan: SearchPlan, tokens: List[int], log_probs: List[float]) -> 
 
 
 class _BeamTable:
-    """The N open hypotheses of each sentence: on the device, what the next step needs; what it leaves behind as a chain of parents,
-    of which the host reads the whole once, at the end."""
+    """The N open hypotheses of each sentence: on the device, what the next step needs; what it
+    leaves behind as a chain of parents, of which the host reads the whole once, at the end."""
 
     def __init__(self, state: DecoderState, plan: SearchPlan) -> None:
         self.plan, self.sentences = plan, state.sentences
         self.numbers: List[int] = list(range(self.sentences.numel()))
         count = self.sentences.numel() * plan.beam
         # All beams of a sentence are equal at first; only one of them may have successors.
-        self.scores = torch.full((count // plan.beam, plan.beam), float("-inf"), device=self.sentences.device)
+        self.scores = torch.full(
+            (count // plan.beam, plan.beam), float("-inf"), device=self.sentences.device
+        )
         self.scores[:, 0] = 0
         self.current = self.sentences.new_full((count, 1), plan.start)
         # Only where a rule asks for it.
         self.history = None if plan.constraints.blocker is None else self.current
-        # Of each step the parents and tokens ``[2, R]`` and the cumulated log-probabilities ``[R]`` of the rows that went on.
+        # Of each step the parents and tokens ``[2, R]`` and the cumulated log-probabilities ``[R]``
+        # of the rows that went on.
         self._links: List[Tensor] = []
         self._totals: List[Tensor] = []
         # (step, row, cumulated log-probability) of each finished hypothesis of each sentence.
         self.finished: List[List[Tuple[int, int, float]]] = [[] for _ in self.numbers]
 
-    def advance(self, rows: Tensor, tokens: Tensor, scores: Tensor, kept: Sequence[int]) -> Optional[Tensor]:
+    def advance(
+        self, rows: Tensor, tokens: Tensor, scores: Tensor, kept: Sequence[int]
+    ) -> Optional[Tensor]:
         """Continues rows ``[R']`` with ``tokens`` ``[R']``; ``scores`` is ``[B', N]``.
 
         Args:
@@ -175,7 +199,10 @@ class _BeamTable:
         if len(kept) == len(self.numbers):
             return None
         places = torch.tensor(kept, device=rows.device)
-        self.sentences, self.numbers = self.sentences[places], [self.numbers[place] for place in kept]
+        self.sentences, self.numbers = (
+            self.sentences[places],
+            [self.numbers[place] for place in kept],
+        )
         return places
 
     def hypotheses(self) -> List[List[Hypothesis]]:
@@ -194,9 +221,15 @@ class _BeamTable:
         return [best_first(done) for done in found]
 
     def _traced(
-        self, links: List[List[List[int]]], totals: List[List[float]], step: int, row: int, total: float
+        self,
+        links: List[List[List[int]]],
+        totals: List[List[float]],
+        step: int,
+        row: int,
+        total: float,
     ) -> Hypothesis:
-        """The hypothesis of ``row`` that says ``</s>`` in ``step`` with the cumulated log-probability ``total``."""
+        """The hypothesis of ``row`` that says ``</s>`` in ``step`` with the cumulated
+        log-probability ``total``."""
         tokens, sums = [self.plan.constraints.eos], [total]
         for (parents, words), before in zip(reversed(links[:step]), reversed(totals[:step])):
             tokens.append(words[row])
@@ -231,7 +264,8 @@ def _beam(
         open_columns = _first_open(ends, beams)
         open_scores = scores.masked_fill(ends, float("-inf")).gather(1, open_columns)
         kept = []
-        # One transfer from the device: what has ended, its row, and the best of what has not. NaN would be the best.
+        # One transfer from the device: what has ended, its row, and the best of what has not. NaN
+        # would be the best.
         ended = scores[:, :beams].masked_fill(~ends[:, :beams], float("-inf"))
         digest = torch.cat([ended, parents[:, :beams].to(scores.dtype), open_scores[:, :1]], 1)
         for place, (number, line) in enumerate(zip(table.numbers, digest.tolist())):
@@ -260,7 +294,8 @@ def _beam(
 
 
 def _first_open(ends: Tensor, beams: int) -> Tensor:
-    """Columns ``[B, N]`` of the best candidates that are not finished; finished ones fill up where too few are open."""
+    """Columns ``[B, N]`` of the best candidates that are not finished; finished ones fill up where
+    too few are open."""
     return ends.to(torch.uint8).sort(dim=1, stable=True).indices[:, :beams]
 
 
@@ -268,8 +303,9 @@ def require_found(hypotheses: List[List[Hypothesis]]) -> List[List[Hypothesis]]:
     """Raises NumericalError for a sentence without any hypothesis."""
     if not all(hypotheses):
         raise NumericalError(
-            "no translation of a sentence has a probability above 0: the model's weights are broken (a diverged or truncated training?) "
-            "or overflow in half precision; try an earlier checkpoint or decode without --fp16"
+            "no translation of a sentence has a probability above 0: the model's weights are broken"
+            " (a diverged or truncated training?) or overflow in half precision; try an earlier"
+            " checkpoint or decode without --fp16"
         )
     return hypotheses
 
@@ -278,8 +314,9 @@ def check_number(value: float) -> None:
     """Raises NumericalError for NaN."""
     if value != value:
         raise NumericalError(
-            "the model computed NaN probabilities: its weights are broken (a diverged or truncated training?) "
-            "or overflow in half precision; try an earlier checkpoint or decode without --fp16"
+            "the model computed NaN probabilities: its weights are broken (a diverged or truncated"
+            " training?) or overflow in half precision; try an earlier checkpoint or decode without"
+            " --fp16"
         )
 
 

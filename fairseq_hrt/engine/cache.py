@@ -1,4 +1,5 @@
-"""What a decoder remembers between steps: the source, and the keys and values of the tokens so far."""
+"""What a decoder remembers between steps: the source, and the keys and values of the tokens so
+far."""
 
 from dataclasses import dataclass, field
 from typing import List, Optional, Tuple, Union
@@ -9,11 +10,13 @@ from torch import Tensor
 
 @dataclass
 class Memory:
-    """The encoded source as the decoder layers see it; computed once for a batch and shared by all its decodings.
+    """The encoded source as the decoder layers see it; computed once for a batch and shared by all
+    its decodings.
 
     Attributes:
         keys, values: one ``[B, H, S, d]`` a decoder layer.
-        bias: ``[B, 1, 1, S]``, 0 for a source token and -inf for padding; None when nothing is padded.
+        bias: ``[B, 1, 1, S]``, 0 for a source token and -inf for padding; None when nothing is
+            padded.
         lengths: LongTensor ``[B]``, source tokens of each sentence, ``</s>`` included.
         width: S, the padded source length.
         encoded: ``[B, S, D]``, the encoder's output.
@@ -28,7 +31,10 @@ class Memory:
 
     def __post_init__(self) -> None:
         # The same for every step.
-        self._flat = [(keys.flatten(0, 1), values.flatten(0, 1)) for keys, values in zip(self.keys, self.values)]
+        self._flat = [
+            (keys.flatten(0, 1), values.flatten(0, 1))
+            for keys, values in zip(self.keys, self.values)
+        ]
 
     def layer(self, number: int) -> Tuple[Tensor, Tensor]:
         """Keys and values of one layer as ``[B * H, S, d]``."""
@@ -50,15 +56,18 @@ class Memory:
 class DecoderState:
     """Preallocated key and value buffers of R = B * N rows; row b * N + n is beam n of sentence b.
 
-    Of a decoder with recurrent cells the states after every token are kept instead, so that it is rolled back in the same way.
+    Of a decoder with recurrent cells the states after every token are kept instead, so that it is
+    rolled back in the same way.
 
     Attributes:
         memory: the encoded source of the B sentences.
         beams: N.
-        cache: ``[layers, 2, R, H, capacity, d]``, keys at index 0 and values at index 1; ``[layers, 1, R, 1, capacity, D]`` of
-            recurrent cells. It grows by doubling.
-        positions: LongTensor ``[1 or R, capacity]``, the position of each cached token (1 where all rows agree).
-        stride: where it is known that token i of every row stands at position i * stride; else None.
+        cache: ``[layers, 2, R, H, capacity, d]``, keys at index 0 and values at index 1;
+            ``[layers, 1, R, 1, capacity, D]`` of recurrent cells. It grows by doubling.
+        positions: LongTensor ``[1 or R, capacity]``, the position of each cached token (1 where all
+            rows agree).
+        stride: where it is known that token i of every row stands at position i * stride; else
+            None.
         length: cached tokens of the longest row.
         lengths: LongTensor ``[R]`` once rows were rolled back to different lengths, else None.
     """
@@ -70,7 +79,8 @@ class DecoderState:
     length: int = 0
     lengths: Optional[Tensor] = None
     stride: Optional[int] = None
-    # Sentences still decoded, as indices into the batch that was encoded: hooks and hypotheses are named by them.
+    # Sentences still decoded, as indices into the batch that was encoded: hooks and hypotheses are
+    # named by them.
     sentences: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
 
     def __post_init__(self) -> None:
@@ -82,7 +92,9 @@ class DecoderState:
     def _place_tokens(self) -> None:
         """Fills in the positions that are known beforehand."""
         if self.stride is not None and self.capacity:
-            self.positions.copy_(torch.arange(self.positions.size(1), device=self.positions.device) * self.stride)
+            self.positions.copy_(
+                torch.arange(self.positions.size(1), device=self.positions.device) * self.stride
+            )
 
     def layer(self, number: int) -> Tuple[Tensor, Tensor]:
         """The buffers for keys and values of one layer as ``[R * H, capacity, d]``."""
@@ -107,7 +119,8 @@ class DecoderState:
         if length <= self.capacity:
             return
         capacity = max(length, 2 * self.capacity)
-        # Zeros: rows of different lengths meet unwritten slots, hidden but multiplied, and 0 * NaN is NaN.
+        # Zeros: rows of different lengths meet unwritten slots, hidden but multiplied, and 0 * NaN
+        # is NaN.
         cache = self.cache.new_zeros(*self.cache.shape[:4], capacity, self.cache.size(5))
         cache[..., : self.length, :] = self.cache[..., : self.length, :]
         positions = self.positions.new_zeros(self.positions.size(0), capacity)
@@ -122,7 +135,8 @@ class DecoderState:
         return starts.unsqueeze(1) + ahead
 
     def place(self, positions: Tensor) -> None:
-        """Notes where the next tokens stand, LongTensor ``[q]`` or ``[R, q]``, unless that is known beforehand."""
+        """Notes where the next tokens stand, LongTensor ``[q]`` or ``[R, q]``, unless that is known
+        beforehand."""
         count = positions.size(-1)
         if self.lengths is None and positions.dim() == 1:
             if self.stride is None:
@@ -133,7 +147,8 @@ class DecoderState:
         self.positions.scatter_(1, self.slots(count), positions.expand(self.rows, count))
 
     def append(self, number: int, projected: Tensor) -> Tuple[Tensor, Tensor]:
-        """Writes keys and values ``[2, R, H, q, d]`` of layer ``number`` behind the cached ones, for which there is room.
+        """Writes keys and values ``[2, R, H, q, d]`` of layer ``number`` behind the cached ones,
+        for which there is room.
 
         The tokens count once all layers have written theirs and :attr:`length` is advanced.
 
@@ -146,11 +161,13 @@ class DecoderState:
         return keys.narrow(1, 0, total), values.narrow(1, 0, total)
 
     def append_states(self, number: int, states: Tensor) -> None:
-        """Writes the states ``[R, q, D]`` of layer ``number``'s recurrent cells as :meth:`append` does keys and values."""
+        """Writes the states ``[R, q, D]`` of layer ``number``'s recurrent cells as :meth:`append`
+        does keys and values."""
         self._write(number, states[None, :, None])
 
     def last_states(self, number: int) -> Tensor:
-        """The states ``[R, D]`` of layer ``number``'s recurrent cells after the cached tokens; zeros where there are none."""
+        """The states ``[R, D]`` of layer ``number``'s recurrent cells after the cached tokens;
+        zeros where there are none."""
         cache = self.cache[number, 0, :, 0]
         if self.length == 0:
             return cache.new_zeros(cache.size(0), cache.size(2))
@@ -172,8 +189,8 @@ class DecoderState:
 
         Args:
             length: tokens to keep, one number for all rows or a LongTensor ``[R]``.
-            longest: the greatest of a LongTensor ``[R]``, where the caller knows it: then nothing is read from the device, and
-                nothing checked.
+            longest: the greatest of a LongTensor ``[R]``, where the caller knows it: then nothing
+                is read from the device, and nothing checked.
 
         Raises:
             ValueError: a row would get longer.
@@ -199,10 +216,12 @@ class DecoderState:
 
         Args:
             rows: LongTensor ``[R']``, indices of present rows, N for each sentence kept.
-            sentences: LongTensor ``[B']``, indices of the present sentences to keep; None when all of them stay.
+            sentences: LongTensor ``[B']``, indices of the present sentences to keep; None when all
+                of them stay.
         """
         if rows.numel() == self.rows:
-            # Two buffers that change places: every number is moved once, in large pieces, and nothing is allocated.
+            # Two buffers that change places: every number is moved once, in large pieces, and
+            # nothing is allocated.
             if self._spare is None or self._spare.shape != self.cache.shape:
                 self._spare, self._spare_flat = torch.empty_like(self.cache), []
             torch.index_select(self.cache, 2, rows, out=self._spare)

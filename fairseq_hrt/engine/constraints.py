@@ -1,4 +1,5 @@
-"""What a hypothesis may say next: fairseq's rules on lengths, unknown words, prefixes and repeated n-grams."""
+"""What a hypothesis may say next: fairseq's rules on lengths, unknown words, prefixes and repeated
+n-grams."""
 
 from typing import List, Optional
 
@@ -8,17 +9,21 @@ from torch import Tensor
 
 
 class Constraints:
-    """Rules that change log-probabilities in place, in the order of fairseq's ``SequenceGenerator``.
+    """Rules that change log-probabilities in place, in the order of fairseq's
+    ``SequenceGenerator``.
 
     Args:
         dictionary: the target dictionary.
-        min_length: ``</s>`` is forbidden before this many tokens; for a sentence with a lower maximum, before that maximum.
+        min_length: ``</s>`` is forbidden before this many tokens; for a sentence with a lower
+            maximum, before that maximum.
         max_lengths: LongTensor ``[B]``; after this many tokens only ``</s>`` is allowed.
         unkpen: subtracted from the log-probability of ``<unk>``; infinity forbids it.
-        no_repeat_ngram_size: n-grams of this size may occur once; 0 = any number of times. The rule is fairseq's as it is meant:
-            its ``SequenceGenerator`` 0.12.2 looks into a padded buffer, in which no n-gram is ever found on a CPU. Where it leaves no
-            word, the sentence ends, even before ``min_length``.
-        prefix: LongTensor ``[B, P]``, tokens that each sentence must begin with, whatever they repeat; pad where it is free again.
+        no_repeat_ngram_size: n-grams of this size may occur once; 0 = any number of times. The rule
+            is fairseq's as it is meant: its ``SequenceGenerator`` 0.12.2 looks into a padded
+            buffer, in which no n-gram is ever found on a CPU. Where it leaves no word, the sentence
+            ends, even before ``min_length``.
+        prefix: LongTensor ``[B, P]``, tokens that each sentence must begin with, whatever they
+            repeat; pad where it is free again.
     """
 
     def __init__(
@@ -41,7 +46,8 @@ class Constraints:
         self.blocker: Optional[int] = no_repeat_ngram_size or None
 
     def apply_to_all(self, log_probs: Tensor, first: int, end: int) -> bool:
-        """Applies the rules to the tokens number ``first`` to ``end - 1`` at once, where they are the same for all of them.
+        """Applies the rules to the tokens number ``first`` to ``end - 1`` at once, where they are
+        the same for all of them.
 
         Args:
             log_probs: ``[..., V]``, changed in place.
@@ -55,7 +61,8 @@ class Constraints:
         return True
 
     def apply_to_words(self, log_probs: Tensor) -> None:
-        """The rules that depend on neither place nor sentence, in place: no padding, and the penalty of ``<unk>``; ``[..., V]``."""
+        """The rules that depend on neither place nor sentence, in place: no padding, and the
+        penalty of ``<unk>``; ``[..., V]``."""
         log_probs.select(-1, self.pad).fill_(float("-inf"))
         if self.unkpen:
             # An infinite penalty forbids it.
@@ -65,16 +72,21 @@ class Constraints:
         inside = self.min_length <= first and end <= self.shortest_limit
         return inside and self.prefix is None and self.blocker is None
 
-    def apply(self, log_probs: Tensor, step: int, sentences: Tensor, beams: int, history: Optional[Tensor]) -> Tensor:
+    def apply(
+        self, log_probs: Tensor, step: int, sentences: Tensor, beams: int, history: Optional[Tensor]
+    ) -> Tensor:
         """Applies the rules to the choice of token number ``step`` (0 = first).
 
-        Each sentence is ruled by its own limits: where fairseq looks at the longest sentence of a batch, or lets a given beginning
-        of one sentence suspend the minimum length of the others, a translation would depend on what it is batched with.
+        Each sentence is ruled by its own limits: where fairseq looks at the longest sentence of a
+        batch, or lets a given beginning of one sentence suspend the minimum length of the others, a
+        translation would depend on what it is batched with.
 
         Args:
             log_probs: ``[R, V]``, changed in place.
-            sentences: LongTensor ``[B']``, the sentences that the rows belong to, ``beams`` rows each.
-            history: LongTensor ``[R, step + 1]``, start symbol and tokens so far; needed for n-gram blocking only.
+            sentences: LongTensor ``[B']``, the sentences that the rows belong to, ``beams`` rows
+                each.
+            history: LongTensor ``[R, step + 1]``, start symbol and tokens so far; needed for n-gram
+                blocking only.
 
         Returns:
             ``log_probs``.
@@ -82,7 +94,11 @@ class Constraints:
         forced: Optional[Tensor] = None
         if self.prefix is not None and step < min(self.prefix.size(1), self.longest_limit):
             forced = self.prefix[sentences, step]
-            forced = forced.masked_fill(step >= self.max_lengths[sentences], self.pad).repeat_interleave(beams).unsqueeze(1)
+            forced = (
+                forced.masked_fill(step >= self.max_lengths[sentences], self.pad)
+                .repeat_interleave(beams)
+                .unsqueeze(1)
+            )
             # A given <unk> stands, even where the search may not choose it.
             own = log_probs.gather(1, forced)
         self.apply_to_words(log_probs)
@@ -95,12 +111,16 @@ class Constraints:
         if step < self.min_length:
             self._forbid_end(log_probs, step, sentences, beams)
         if self.blocker is not None:
-            assert history is not None and unforbidden is not None, "n-gram blocking needs the history"
+            assert history is not None and unforbidden is not None, (
+                "n-gram blocking needs the history"
+            )
             # The start symbol is an </s>, but ending a sentence repeats nothing.
             allowed = log_probs[:, self.eos].clone()
             _forbid_repetitions(log_probs, history, self.blocker)
             log_probs[:, self.eos] = allowed
-            log_probs[:, self.eos] = torch.where((log_probs == float("-inf")).all(1), unforbidden, allowed)
+            log_probs[:, self.eos] = torch.where(
+                (log_probs == float("-inf")).all(1), unforbidden, allowed
+            )
         if forced is not None:
             self._force(log_probs, forced, own)
         return log_probs
@@ -111,10 +131,13 @@ class Constraints:
         if step < self.shortest_limit:
             ends.fill_(float("-inf"))
         else:
-            ends.masked_fill_((step < self.max_lengths[sentences]).repeat_interleave(beams), float("-inf"))
+            ends.masked_fill_(
+                (step < self.max_lengths[sentences]).repeat_interleave(beams), float("-inf")
+            )
 
     def _force(self, log_probs: Tensor, forced: Tensor, own: Tensor) -> None:
-        """Leaves only the forced token ``[R, 1]`` of each row, with its probability ``own``; pad forces nothing."""
+        """Leaves only the forced token ``[R, 1]`` of each row, with its probability ``own``; pad
+        forces nothing."""
         bound = forced.ne(self.pad)
         if self.unkpen != float("inf"):
             own = torch.where(forced.eq(self.unk), own - self.unkpen, own)
@@ -124,7 +147,8 @@ class Constraints:
 
 
 def _forbid_repetitions(log_probs: Tensor, history: Tensor, size: int) -> None:
-    """Forbids, in place, what would complete an n-gram that occurred before, without a look at the host.
+    """Forbids, in place, what would complete an n-gram that occurred before, without a look at the
+    host.
 
     Args:
         log_probs: ``[R, V]``.
@@ -138,7 +162,9 @@ def _forbid_repetitions(log_probs: Tensor, history: Tensor, size: int) -> None:
     recent = history[:, history.size(1) - size + 1 :].unsqueeze(1)
     repeated = known[..., :-1].eq(recent).all(-1)
     last = known[..., -1]
-    log_probs.scatter_add_(1, last, torch.zeros_like(last, dtype=log_probs.dtype).masked_fill_(repeated, float("-inf")))
+    log_probs.scatter_add_(
+        1, last, torch.zeros_like(last, dtype=log_probs.dtype).masked_fill_(repeated, float("-inf"))
+    )
 
 
 def length_limits(widths: Tensor, *, max_len_a: float, max_len_b: int, capacity: int) -> Tensor:

@@ -1,4 +1,5 @@
-"""How relative positions enter the self-attention of one step: by a table where tokens stand evenly, else by an index."""
+"""How relative positions enter the self-attention of one step: by a table where tokens stand
+evenly, else by an index."""
 
 from typing import List, Optional, Protocol, Tuple
 
@@ -63,7 +64,8 @@ class Indexed:
     """Tokens stand anywhere.
 
     Args:
-        index: rows of the relative tables, LongTensor ``[1 or R, q, T]``; see :func:`.relative_positions.relative_index`.
+        index: rows of the relative tables, LongTensor ``[1 or R, q, T]``; see
+            :func:`.relative_positions.relative_index`.
     """
 
     def __init__(self, index: Tensor) -> None:

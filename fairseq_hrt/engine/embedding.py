@@ -1,4 +1,5 @@
-"""Token and position vectors of an encoder or decoder, looked up without fairseq's general-purpose modules."""
+"""Token and position vectors of an encoder or decoder, looked up without fairseq's general-purpose
+modules."""
 
 from typing import Optional
 
@@ -16,8 +17,8 @@ class PackedEmbedding:
     Args:
         tokens: ``[V', E]``, the token vectors, special symbols behind the dictionary.
         scale: of the token vectors.
-        positions: fairseq's learned or sinusoidal module, None for a model without positions, or a module with the
-            method ``slot_table(count)`` → ``[count, D]``.
+        positions: fairseq's learned or sinusoidal module, None for a model without positions, or a
+            module with the method ``slot_table(count)`` → ``[count, D]``.
         pad: fairseq's tables begin at ``pad + 1``.
         norm: ``layernorm_embedding`` or None.
         projection: ``[D, E]`` where token vectors have another width, or None.
@@ -61,14 +62,22 @@ class PackedEmbedding:
         elif isinstance(self.module, LearnedPositionalEmbedding):
             table = self.module.weight
             if table.size(0) < size:
-                option = {"source": "--max-source-positions", "target": "--max-target-positions"}[self.side]
-                fix = "lower --max-len-b or train" if self.side == "target" else "split the sentence or train"
+                option = {"source": "--max-source-positions", "target": "--max-target-positions"}[
+                    self.side
+                ]
+                fix = (
+                    "lower --max-len-b or train"
+                    if self.side == "target"
+                    else "split the sentence or train"
+                )
                 raise ValueError(
-                    f"position {count - 1} is needed but the model has learned {table.size(0) - self.offset}; "
-                    f"{fix} with a larger {option}"
+                    f"position {count - 1} is needed but the model has learned"
+                    f" {table.size(0) - self.offset}; {fix} with a larger {option}"
                 )
         else:
-            table = SinusoidalPositionalEmbedding.get_embedding(size, self.module.embedding_dim, self.module.padding_idx)
+            table = SinusoidalPositionalEmbedding.get_embedding(
+                size, self.module.embedding_dim, self.module.padding_idx
+            )
         self.table = table.to(device=self.tokens.device, dtype=self.tokens.dtype)
 
     def refresh(self) -> None:
@@ -93,7 +102,9 @@ class PackedEmbedding:
             if positions is None:
                 vectors = self.table[self.offset : self.offset + tokens.size(1)]
             else:
-                vectors = torch.embedding(self.table, positions + self.offset if self.offset else positions)
+                vectors = torch.embedding(
+                    self.table, positions + self.offset if self.offset else positions
+                )
             x = torch.add(vectors, x, alpha=scale)
         elif scale != 1.0:
             x = x * scale

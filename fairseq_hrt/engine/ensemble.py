@@ -1,4 +1,5 @@
-"""Several models decoding in lockstep, their probabilities averaged; one model is the common special case."""
+"""Several models decoding in lockstep, their probabilities averaged; one model is the common
+special case."""
 
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -49,15 +50,23 @@ class EngineEnsemble:
         self.counters.encoder_calls += len(self.engines)
         return [engine.encode(net_input) for engine in self.engines]
 
-    def start(self, memories: List[Memory], *, beams: int = 1, **options: Any) -> List[DecoderState]:
-        """Empty states of B * ``beams`` rows, one for each model; see :meth:`TransformerEngine.start`."""
-        return [engine.start(memory, beams=beams, **options) for engine, memory in zip(self.engines, memories)]
+    def start(
+        self, memories: List[Memory], *, beams: int = 1, **options: Any
+    ) -> List[DecoderState]:
+        """Empty states of B * ``beams`` rows, one for each model; see
+        :meth:`TransformerEngine.start`."""
+        return [
+            engine.start(memory, beams=beams, **options)
+            for engine, memory in zip(self.engines, memories)
+        ]
 
     def source_attention(self, memories: List[Memory], tokens: Tensor) -> Tensor:
-        """What each token looks at in the source: the last layer's attention, averaged over heads and models.
+        """What each token looks at in the source: the last layer's attention, averaged over heads
+        and models.
 
         Args:
-            tokens: LongTensor ``[B, T]``, the start symbol and known words, which are read from left to right.
+            tokens: LongTensor ``[B, T]``, the start symbol and known words, which are read from
+                left to right.
 
         Returns:
             ``[B, T, S]``; place i belongs to the word behind token i.
@@ -71,11 +80,14 @@ class EngineEnsemble:
             engine.step(state, tokens, positions, attention=found)
         return sum(found[1:], found[0]) / len(found)
 
-    def score(self, memories: List[Memory], targets: Tensor, wanted: Tensor, *, start: int, beams: int = 1) -> Tensor:
+    def score(
+        self, memories: List[Memory], targets: Tensor, wanted: Tensor, *, start: int, beams: int = 1
+    ) -> Tensor:
         """Log-probabilities of known words that are written from left to right, in one pass.
 
         Args:
-            targets: LongTensor ``[R, T]``, R = B * ``beams``; what fills a row up stands behind its words.
+            targets: LongTensor ``[R, T]``, R = B * ``beams``; what fills a row up stands behind its
+                words.
             wanted: BoolTensor ``[R, T]``, the words that count.
             start: the start symbol.
 
@@ -93,7 +105,11 @@ class EngineEnsemble:
             features = engine.step(state, tokens, positions, remember=False)[wanted]
             # A whole batch of beams may need gigabytes for its logits.
             pairs = zip(features.split(SCORED_AT_ONCE), words.split(SCORED_AT_ONCE))
-            parts.append(torch.cat([log_softmax(engine.logits(part)).gather(1, own) for part, own in pairs]).squeeze(1))
+            parts.append(
+                torch.cat(
+                    [log_softmax(engine.logits(part)).gather(1, own) for part, own in pairs]
+                ).squeeze(1)
+            )
         return log_mean(parts)
 
     def log_probabilities(
@@ -112,19 +128,27 @@ class EngineEnsemble:
         """One decoder step; see :meth:`TransformerEngine.step`.
 
         Args:
-            only: LongTensor ``[q']``, the new tokens whose predictions are wanted; only they reach the last layer's
-                queries and the output projection. None: the last one of each row.
+            only: LongTensor ``[q']``, the new tokens whose predictions are wanted; only they reach
+                the last layer's queries and the output projection. None: the last one of each row.
             every: the predictions of all new tokens are wanted.
 
         Returns:
-            float32 or float64 log-probabilities ``[R, V]``, or ``[R, q', V]`` with ``only``, ``[R, q, V]`` with
-            ``every``.
+            float32 or float64 log-probabilities ``[R, V]``, or ``[R, q', V]`` with ``only``,
+            ``[R, q, V]`` with ``every``.
         """
         self.counters.decoder_calls += len(self.engines)
         self.counters.decoder_tokens += len(self.engines) * tokens.numel()
         parts = []
         for engine, state in zip(self.engines, states):
-            features = engine.step(state, tokens, positions, visible=visible, causal=causal, remember=remember, only=only)
+            features = engine.step(
+                state,
+                tokens,
+                positions,
+                visible=visible,
+                causal=causal,
+                remember=remember,
+                only=only,
+            )
             logits = engine.logits(features if every or only is not None else features[:, -1])
             if temperature != 1.0:
                 logits = logits / temperature
@@ -132,7 +156,9 @@ class EngineEnsemble:
         return log_mean(parts)
 
 
-def reorder(states: List[DecoderState], rows: Tensor, *, sentences: Optional[Tensor] = None) -> None:
+def reorder(
+    states: List[DecoderState], rows: Tensor, *, sentences: Optional[Tensor] = None
+) -> None:
     """See :meth:`DecoderState.reorder`."""
     for state in states:
         state.reorder(rows, sentences=sentences)

@@ -13,7 +13,8 @@ class TaskDictionary(Dictionary):
     """
 
     def string(self, tensor: Any, *args: Any, **kwargs: Any) -> str:
-        """The text of ids: a tensor ``[T]``, a sequence of them, or a tensor ``[B, T]`` of lines."""
+        """The text of ids: a tensor ``[T]``, a sequence of them, or a tensor ``[B, T]`` of
+        lines."""
         single = torch.is_tensor(tensor) and tensor.dim() == 1
         return super().string(tensor.tolist() if single else tensor, *args, **kwargs)
 

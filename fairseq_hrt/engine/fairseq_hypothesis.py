@@ -10,11 +10,15 @@ from ..decoding import Hypothesis
 def to_fairseq(hypothesis: Hypothesis) -> Dict[str, Any]:
     """The dictionary that fairseq's command line tools read.
 
-    ``steps`` and ``history`` appear through the stock ``--print-step`` and ``--retain-iter-history``, ``alignment`` (source, target;
-    ``</s>`` is left out) through ``--print-alignment``; ``token_steps``, ``token_directions`` and ``token_vertices`` are ours.
+    ``steps`` and ``history`` appear through the stock ``--print-step`` and
+    ``--retain-iter-history``, ``alignment`` (source, target; ``</s>`` is left out) through
+    ``--print-alignment``; ``token_steps``, ``token_directions`` and ``token_vertices`` are ours.
     Tensors are fresh, since ``fairseq-generate`` divides the scores in place.
     """
-    where = {"token_directions": hypothesis.token_directions, "token_vertices": hypothesis.token_vertices}
+    where = {
+        "token_directions": hypothesis.token_directions,
+        "token_vertices": hypothesis.token_vertices,
+    }
     pairs = [(place, number) for number, place in enumerate(hypothesis.alignment[:-1])]
     return {
         **{name: torch.tensor(values) for name, values in where.items() if values},
@@ -25,7 +29,9 @@ def to_fairseq(hypothesis: Hypothesis) -> Dict[str, Any]:
         "alignment": pairs,
         "steps": hypothesis.steps,
         "token_steps": torch.tensor(hypothesis.token_steps, dtype=torch.long),
-        "history": [{"tokens": torch.tensor(tokens, dtype=torch.long)} for tokens in hypothesis.history],
+        "history": [
+            {"tokens": torch.tensor(tokens, dtype=torch.long)} for tokens in hypothesis.history
+        ],
     }
 
 

@@ -1,4 +1,5 @@
-"""Decoding options as fairseq's commands and configurations hold them; what nothing here would honour is refused by name."""
+"""Decoding options as fairseq's commands and configurations hold them; what nothing here would
+honour is refused by name."""
 
 from argparse import Namespace
 from dataclasses import fields
@@ -21,7 +22,9 @@ HONOURED = frozenset(
     )
 )
 # What fairseq's commands do by themselves, and two switches that nothing in fairseq reads any more.
-LEFT_TO_THE_COMMAND = frozenset(("sacrebleu", "print_step", "no_seed_provided", "no_early_stop", "no_beamable_mm"))
+LEFT_TO_THE_COMMAND = frozenset(
+    ("sacrebleu", "print_step", "no_seed_provided", "no_early_stop", "no_beamable_mm")
+)
 # What else to do, where that is not simply another task.
 _INSTEAD = {
     **dict.fromkeys(
@@ -32,30 +35,43 @@ _INSTEAD = {
             "iter_decode_with_beam",
             "iter_decode_with_external_reranker",
         ),
-        "an option of fairseq's iterative models (--task translation_lev), whose passes this decoder does not have: leave it out",
+        "an option of fairseq's iterative models (--task translation_lev), whose passes this"
+        " decoder does not have: leave it out",
     ),
-    "replace_unk": "fairseq's commands replace <unk> by counting words after the subwords were joined, which does not lead to "
-    "the right source word; --unkpen inf forbids <unk>",
+    "replace_unk": (
+        "fairseq's commands replace <unk> by counting words after the subwords were joined, which"
+        " does not lead to the right source word; --unkpen inf forbids <unk>"
+    ),
 }
 
 
 def options_of_command(args: Arguments, task: Any, **overrides: Any) -> DecodingOptions:
     """The options from whatever fairseq hands to ``build_generator``, and a task's configuration.
 
-    That is a full :class:`GenerationConfig` on the command line but a bare namespace for validation BLEU and the hub interface, so a
-    missing field means fairseq's default. ``--iter-decode-*`` are never read: their default of ten iterations is meant for other
-    models and ruins one-pass decoders.
+    That is a full :class:`GenerationConfig` on the command line but a bare namespace for validation
+    BLEU and the hub interface, so a missing field means fairseq's default. ``--iter-decode-*`` are
+    never read: their default of ten iterations is meant for other models and ruins one-pass
+    decoders.
 
     Raises:
         ValueError: naming each flag that asks for something unsupported, or has a bad value.
     """
     given = _mapping(args)
     refuse_unknown(given)
-    values = {own.name: given[own.name] for own in options_of(FAIRSEQ) if given.get(own.name) is not None}
-    # Not all values of a task: some stand for those of other configurations, which need not be there.
+    values = {
+        own.name: given[own.name] for own in options_of(FAIRSEQ) if given.get(own.name) is not None
+    }
+    # Not all values of a task: some stand for those of other configurations, which need not be
+    # there.
     own = task if isinstance(task, DictConfig) else vars(task)
-    values.update((name, own[name]) for name, option in SCHEMA.items() if option.origin != FAIRSEQ and name in own)
-    return DecodingOptions(**{**{name: read_value(name, value) for name, value in values.items()}, **overrides})
+    values.update(
+        (name, own[name])
+        for name, option in SCHEMA.items()
+        if option.origin != FAIRSEQ and name in own
+    )
+    return DecodingOptions(
+        **{**{name: read_value(name, value) for name, value in values.items()}, **overrides}
+    )
 
 
 def check_ranges(args: Arguments) -> None:
@@ -65,13 +81,21 @@ def check_ranges(args: Arguments) -> None:
         ValueError: naming the flag.
     """
     given = _mapping(args)
-    DecodingOptions.parse({own.name: given[own.name] for own in options_of(FAIRSEQ) if given.get(own.name) is not None})
+    DecodingOptions.parse(
+        {
+            own.name: given[own.name]
+            for own in options_of(FAIRSEQ)
+            if given.get(own.name) is not None
+        }
+    )
 
 
 def refuse_unknown(given: Dict[str, Any]) -> None:
-    """Raises ValueError for generation flags that differ from fairseq's default and that nothing here would honour.
+    """Raises ValueError for generation flags that differ from fairseq's default and that nothing
+    here would honour.
 
-    An allow-list: a flag that a later release of fairseq or another plugin adds is refused, too, until a decoder honours it.
+    An allow-list: a flag that a later release of fairseq or another plugin adds is refused, too,
+    until a decoder honours it.
 
     Args:
         given: values by the names of :class:`GenerationConfig`.

@@ -1,4 +1,5 @@
-"""The generator contract of fairseq's command line, filled by the engine; and its plain autoregressive form."""
+"""The generator contract of fairseq's command line, filled by the engine; and its plain
+autoregressive form."""
 
 from contextlib import contextmanager
 from typing import Any, Dict, Iterator, List, Optional, Sequence
@@ -41,7 +42,10 @@ class EngineGenerator:
     family = "autoregressive"
 
     def __init__(
-        self, models: Sequence[FairseqEncoderDecoderModel], dictionary: Dictionary, options: DecodingOptions
+        self,
+        models: Sequence[FairseqEncoderDecoderModel],
+        dictionary: Dictionary,
+        options: DecodingOptions,
     ) -> None:
         require_torch(options)
         self.models = list(models)
@@ -59,7 +63,8 @@ class EngineGenerator:
         longest = self.decoder_positions - 1
         if options.min_len > longest:
             raise ValueError(
-                f"--min-len {options.min_len} is greater than the {longest} words that the model can write; lower it"
+                f"--min-len {options.min_len} is greater than the {longest} words that the model"
+                " can write; lower it"
             )
         if options.print_alignment is not None:
             self.align_words("--print-alignment")
@@ -89,7 +94,8 @@ class EngineGenerator:
         """Translates a batch; see :meth:`find`.
 
         Returns:
-            For each sentence its hypotheses, best first, as :func:`.fairseq_hypothesis.to_fairseq` describes them.
+            For each sentence its hypotheses, best first, as :func:`.fairseq_hypothesis.to_fairseq`
+            describes them.
         """
         found = self.find(sample, prefix_tokens, constraints, bos_token)
         return [[to_fairseq(hypothesis) for hypothesis in best] for best in found]
@@ -114,10 +120,15 @@ class EngineGenerator:
             NumericalError: a probability is NaN.
         """
         if constraints is not None:
-            raise ValueError("--constraints: not supported by this decoder; use --task translation for it")
+            raise ValueError(
+                "--constraints: not supported by this decoder; use --task translation for it"
+            )
         if self.forced:
             if prefix_tokens is not None:
-                raise ValueError("--forced-start with given first words: both say how translations begin; leave one out")
+                raise ValueError(
+                    "--forced-start with given first words: both say how translations begin; leave"
+                    " one out"
+                )
             tokens = sample["net_input"]["src_tokens"]
             prefix_tokens = tokens.new_tensor(self.forced).expand(tokens.size(0), -1)
         for model in self.models:
@@ -127,7 +138,9 @@ class EngineGenerator:
         # Once a batch: casting and moving a model replaces its weights.
         self.ensemble.refresh()
         with torch.inference_mode():
-            hypotheses = require_found(self.decode(sample["net_input"], prefix=prefix_tokens, start=bos_token))
+            hypotheses = require_found(
+                self.decode(sample["net_input"], prefix=prefix_tokens, start=bos_token)
+            )
             hypotheses = self.ranked(sample["net_input"], hypotheses)
         self.counters.sentences += len(hypotheses)
         if self.aligned:
@@ -137,7 +150,9 @@ class EngineGenerator:
     @property
     def candidates(self) -> int:
         """Most translations of a sentence that :meth:`decode` finds."""
-        return self.options.candidates(self.family, words=len(self.dictionary), trained=self.chunk_sizes)
+        return self.options.candidates(
+            self.family, words=len(self.dictionary), trained=self.chunk_sizes
+        )
 
     @property
     def chunk_sizes(self) -> Sequence[int]:
@@ -146,7 +161,8 @@ class EngineGenerator:
 
     @property
     def wanted(self) -> int:
-        """Translations of a sentence that a search has to find: all that it can where another model chooses."""
+        """Translations of a sentence that a search has to find: all that it can where another model
+        chooses."""
         return self.options.nbest if self.rescorer is None else self.candidates
 
     def require_candidates(self) -> None:
@@ -154,7 +170,8 @@ class EngineGenerator:
         require_candidates(self.candidates, self.family)
 
     def rank_by(self, rescorer: Rescorer) -> None:
-        """From now on another model says which of a sentence's translations is the best; see :meth:`require_candidates`."""
+        """From now on another model says which of a sentence's translations is the best; see
+        :meth:`require_candidates`."""
         self.require_candidates()
         self.rescorer = rescorer
 
@@ -165,12 +182,14 @@ class EngineGenerator:
             option: that asks for it, for the message.
 
         Raises:
-            ValueError: a model does not write from left to right, which is how its words are aligned.
+            ValueError: a model does not write from left to right, which is how its words are
+                aligned.
         """
         for model in self.models:
             if getattr(model.decoder, "only_task", None) is not None:
                 raise ValueError(
-                    f"{option}: the words of a {type(model).__name__} are not aligned with the source"
+                    f"{option}: the words of a {type(model).__name__} are not aligned with the"
+                    " source"
                     + ("; --unkpen inf forbids <unk>" if option == "--replace-unk" else "")
                 )
         self.aligned = True
@@ -181,22 +200,30 @@ class EngineGenerator:
         """Decodes one batch, in inference mode; best hypotheses first."""
         raise NotImplementedError
 
-    def ranked(self, net_input: Dict[str, Tensor], hypotheses: List[List[Hypothesis]]) -> List[List[Hypothesis]]:
-        """What :meth:`decode` has found, in the order that counts: its own, or that of the model which chooses."""
+    def ranked(
+        self, net_input: Dict[str, Tensor], hypotheses: List[List[Hypothesis]]
+    ) -> List[List[Hypothesis]]:
+        """What :meth:`decode` has found, in the order that counts: its own, or that of the model
+        which chooses."""
         if self.rescorer is None:
             return hypotheses
-        return self.rescorer.rank(source_rows(net_input["src_tokens"], self.dictionary.pad()), hypotheses)
+        return self.rescorer.rank(
+            source_rows(net_input["src_tokens"], self.dictionary.pad()), hypotheses
+        )
 
     @property
     def beam(self) -> int:
-        """Hypotheses that are kept: fairseq never keeps more than there are words besides padding."""
+        """Hypotheses that are kept: fairseq never keeps more than there are words besides
+        padding."""
         return min(self.options.beam, len(self.dictionary) - 1)
 
-    def length_limits(self, memories: Sequence[Memory], *, capacity: Optional[int] = None) -> Tensor:
+    def length_limits(
+        self, memories: Sequence[Memory], *, capacity: Optional[int] = None
+    ) -> Tensor:
         """Most tokens of each translation before ``</s>``: LongTensor ``[B]``.
 
-        Each sentence's own length counts, where fairseq counts the padding of the batch as well: the result must not depend on what a
-        sentence is batched with.
+        Each sentence's own length counts, where fairseq counts the padding of the batch as well:
+        the result must not depend on what a sentence is batched with.
 
         Args:
             memories: the encoded batch.
@@ -206,7 +233,10 @@ class EngineGenerator:
         if self.rescorer is not None:
             capacity = min(capacity, self.rescorer.judge.longest_target)
         return length_limits(
-            memories[0].lengths, max_len_a=self.options.max_len_a, max_len_b=self.options.max_len_b, capacity=capacity
+            memories[0].lengths,
+            max_len_a=self.options.max_len_a,
+            max_len_b=self.options.max_len_b,
+            capacity=capacity,
         )
 
     @property
@@ -235,7 +265,11 @@ class AutoregressiveGenerator(EngineGenerator):
         return self.decode_memories(self.ensemble.encode(net_input), prefix=prefix, start=start)
 
     def decode_memories(
-        self, memories: List[Memory], *, prefix: Optional[Tensor] = None, start: Optional[int] = None
+        self,
+        memories: List[Memory],
+        *,
+        prefix: Optional[Tensor] = None,
+        start: Optional[int] = None,
     ) -> List[List[Hypothesis]]:
         """Decodes sentences that are encoded already."""
         options = self.options
@@ -259,5 +293,7 @@ class AutoregressiveGenerator(EngineGenerator):
         found = search(self.ensemble, memories, plan, hooks=self.step_hooks)
         if options.retain_iter_history:
             for hypothesis in (hypothesis for best in found for hypothesis in best):
-                hypothesis.history = [hypothesis.tokens[: i + 1] for i in range(len(hypothesis.tokens))]
+                hypothesis.history = [
+                    hypothesis.tokens[: i + 1] for i in range(len(hypothesis.tokens))
+                ]
         return found

@@ -1,7 +1,9 @@
-"""fairseq's Transformer layers as plain tensors with fused projections, and the two primitives they are made of.
+"""fairseq's Transformer layers as plain tensors with fused projections, and the two primitives they
+are made of.
 
-fairseq's modules are written for training: each call of its attention takes dozens of small Python steps, which is
-most of the time of a decoding step. The weights here are the module's own (see :mod:`.shared_weights`).
+fairseq's modules are written for training: each call of its attention takes dozens of small Python
+steps, which is most of the time of a decoding step. The weights here are the module's own (see
+:mod:`.shared_weights`).
 """
 
 from typing import Any, Callable, List, Optional, Tuple
@@ -15,19 +17,22 @@ from .linear import PackedLinear
 from .recurrence import recur
 from .shared_weights import fuse_rows
 
-# A module of fairseq, which is not typed: an attribute of nn.Module would be ``Tensor | Module`` to a type checker.
+# A module of fairseq, which is not typed: an attribute of nn.Module would be ``Tensor | Module`` to
+# a type checker.
 FairseqModule = Any
 
 
 class UnsupportedModelError(ValueError):
-    """A model has a part that the engine does not decode; the message names the part and what to use instead."""
+    """A model has a part that the engine does not decode; the message names the part and what to
+    use instead."""
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor] = None) -> Tensor:
     """softmax(queries keys^T + bias) values, the queries scaled already.
 
-    Two plain batched products: for the few queries of a decoding step they are several times faster on a CPU than
-    ``scaled_dot_product_attention``, and the relative term makes the bias dense anyway.
+    Two plain batched products: for the few queries of a decoding step they are several times faster
+    on a CPU than ``scaled_dot_product_attention``, and the relative term makes the bias dense
+    anyway.
 
     Args:
         queries: ``[G, q, d]``; G is any flattened batch.
@@ -58,7 +63,12 @@ class PackedNorm:
     """A layer normalisation; ``None`` where the model has none."""
 
     def __init__(self, norm: nn.LayerNorm) -> None:
-        self.shape, self.weight, self.bias, self.eps = norm.normalized_shape, norm.weight, norm.bias, norm.eps
+        self.shape, self.weight, self.bias, self.eps = (
+            norm.normalized_shape,
+            norm.weight,
+            norm.bias,
+            norm.eps,
+        )
 
     def __call__(self, x: Tensor) -> Tensor:
         # What F.layer_norm calls after looking for subclasses of tensors.
@@ -70,7 +80,9 @@ class PackedFeedForward:
 
     def __init__(self, layer: FairseqModule, *, reorder: bool) -> None:
         # In place: nobody else sees the inner vectors.
-        self.activation: Callable[[Tensor], Tensor] = torch.relu_ if layer.activation_fn is F.relu else layer.activation_fn
+        self.activation: Callable[[Tensor], Tensor] = (
+            torch.relu_ if layer.activation_fn is F.relu else layer.activation_fn
+        )
         self.inner = PackedLinear(layer.fc1.weight, layer.fc1.bias, reorder=reorder)
         self.outer = PackedLinear(layer.fc2.weight, layer.fc2.bias, reorder=reorder)
 
@@ -92,13 +104,16 @@ class PackedSelfAttention:
         self.query = PackedLinear(weight[:width], biases[0], reorder=reorder)
         self.memorable = PackedLinear(weight[width:], biases[1], reorder=reorder)
         self.heads, self.scale = attention.num_heads, attention.head_dim**-0.5
-        self.output = PackedLinear(attention.out_proj.weight, attention.out_proj.bias, reorder=reorder)
+        self.output = PackedLinear(
+            attention.out_proj.weight, attention.out_proj.bias, reorder=reorder
+        )
         table = getattr(attention, "relative_keys", None)
         self.relative_keys: Optional[Tensor] = None if table is None else table.detach()
         self.relative_keys_transposed = torch.empty(0) if table is None else table.detach().t()
 
     def project(self, x: Tensor, chosen: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
-        """Scaled queries ``[R, H, q', d]`` of the chosen tokens, keys and values ``[2, R, H, q, d]`` of all ``[R, q, D]``.
+        """Scaled queries ``[R, H, q', d]`` of the chosen tokens, keys and values
+        ``[2, R, H, q, d]`` of all ``[R, q, D]``.
 
         Args:
             chosen: LongTensor ``[q']``; None: every token asks, and one product computes all three.
@@ -133,10 +148,15 @@ class PackedSelfAttention:
         # One flat product: matmul would spend more time on finding that out than on the product.
         by_distance = torch.mm(queries.reshape(-1, width), self.relative_keys_transposed)
         by_distance = by_distance.view(rows, heads, count, -1)
-        return by_distance.gather(3, index.unsqueeze(1).expand(*by_distance.shape[:3], index.size(2)))
+        return by_distance.gather(
+            3, index.unsqueeze(1).expand(*by_distance.shape[:3], index.size(2))
+        )
 
-    def combine(self, queries: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor]) -> Tensor:
-        """Attention of scaled queries ``[R, H, q, d]`` over keys ``[R * H, T, d]`` and the output projection: ``[R, q, D]``.
+    def combine(
+        self, queries: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor]
+    ) -> Tensor:
+        """Attention of scaled queries ``[R, H, q, d]`` over keys ``[R * H, T, d]`` and the output
+        projection: ``[R, q, D]``.
 
         ``bias`` is ``[1 or R, 1 or H, 1 or q, T]``.
         """
@@ -151,22 +171,29 @@ class PackedSelfAttention:
 
 
 class PackedCrossAttention:
-    """Attention over the encoded source. Beams of a sentence are further queries of it: the source is never copied."""
+    """Attention over the encoded source. Beams of a sentence are further queries of it: the source
+    is never copied."""
 
     def __init__(self, attention: FairseqModule, *, reorder: bool) -> None:
         check_attention(attention)
         parts = [attention.k_proj, attention.v_proj]
         bias = None if parts[0].bias is None else fuse_rows([part.bias for part in parts])
-        self.memory = PackedLinear(fuse_rows([part.weight for part in parts]), bias, reorder=reorder)
+        self.memory = PackedLinear(
+            fuse_rows([part.weight for part in parts]), bias, reorder=reorder
+        )
         self.query = PackedLinear(attention.q_proj.weight, attention.q_proj.bias, reorder=reorder)
         self.heads, self.scale = attention.num_heads, attention.head_dim**-0.5
-        self.output = PackedLinear(attention.out_proj.weight, attention.out_proj.bias, reorder=reorder)
+        self.output = PackedLinear(
+            attention.out_proj.weight, attention.out_proj.bias, reorder=reorder
+        )
 
     def remember(self, encoded: Tensor) -> Tuple[Tensor, Tensor]:
         """``[B, S, D]`` → keys and values ``[B, H, S, d]``."""
         fused = self.memory(encoded)
         batch, width = encoded.shape[:2]
-        keys, values = fused.view(batch, width, 2, self.heads, -1).permute(2, 0, 3, 1, 4).contiguous()
+        keys, values = (
+            fused.view(batch, width, 2, self.heads, -1).permute(2, 0, 3, 1, 4).contiguous()
+        )
         return keys, values
 
     def __call__(self, x: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor]) -> Tensor:
@@ -174,7 +201,9 @@ class PackedCrossAttention:
         queries, bias = self._queries(x, keys, bias)
         mixed = attend(queries, keys, values, bias)
         # Heads of width 1 are merged without a copy, into strides that no view takes.
-        return self.output(_merge_heads(mixed, keys.size(0) // self.heads, self.heads).reshape(x.shape))
+        return self.output(
+            _merge_heads(mixed, keys.size(0) // self.heads, self.heads).reshape(x.shape)
+        )
 
     def weights(self, x: Tensor, keys: Tensor, bias: Optional[Tensor]) -> Tensor:
         """What the attention of ``__call__`` falls on, averaged over the heads: ``[R, q, S]``."""
@@ -185,12 +214,18 @@ class PackedCrossAttention:
         mixed = attend(queries, keys, each, bias)
         return mixed.view(-1, self.heads, *mixed.shape[1:]).mean(1).view(*x.shape[:2], source)
 
-    def _queries(self, x: Tensor, keys: Tensor, bias: Optional[Tensor]) -> Tuple[Tensor, Optional[Tensor]]:
+    def _queries(
+        self, x: Tensor, keys: Tensor, bias: Optional[Tensor]
+    ) -> Tuple[Tensor, Optional[Tensor]]:
         """Scaled queries ``[B * H, N * q, d]`` of ``[R, q, D]``, and the bias ``[B * H, 1, S]``."""
         heads, (rows, _, width) = self.heads, keys.shape
         # [R, q, D] -> [B, N * q, H, d] -> [B * H, N * q, d]
         queries = (
-            self.query(x).mul_(self.scale).view(rows // heads, -1, heads, width).transpose(1, 2).reshape(rows, -1, width)
+            self.query(x)
+            .mul_(self.scale)
+            .view(rows // heads, -1, heads, width)
+            .transpose(1, 2)
+            .reshape(rows, -1, width)
         )
         if bias is not None:
             bias = bias.expand(-1, heads, -1, -1).reshape(rows, 1, -1)
@@ -201,7 +236,9 @@ class PackedCell:
     """A recurrent unit (SSRU) with one product for gates and candidates."""
 
     def __init__(self, cell: FairseqModule, *, reorder: bool) -> None:
-        self.all = PackedLinear(fuse_rows([cell.forget.weight, cell.candidate.weight]), None, reorder=reorder)
+        self.all = PackedLinear(
+            fuse_rows([cell.forget.weight, cell.candidate.weight]), None, reorder=reorder
+        )
         self.bias = cell.forget.bias
 
     def states(self, x: Tensor, before: Tensor) -> Tensor:
@@ -219,7 +256,8 @@ class PackedCell:
 
 
 class PackedLayer:
-    """One encoder layer, or what a decoder layer has of it: residual blocks, pre- or post-norm, around the parts above.
+    """One encoder layer, or what a decoder layer has of it: residual blocks, pre- or post-norm,
+    around the parts above.
 
     Args:
         layer: fairseq's module.
@@ -230,8 +268,8 @@ class PackedLayer:
         for name in ("attn_ln", "c_attn", "ffn_layernorm", "w_resid"):
             if getattr(layer, name, None) is not None:
                 raise UnsupportedModelError(
-                    f"a layer has {name} (NormFormer scaling), which the decoder engine does not know; "
-                    "decode this model with --task translation"
+                    f"a layer has {name} (NormFormer scaling), which the decoder engine does not"
+                    " know; decode this model with --task translation"
                 )
         self.before: bool = layer.normalize_before
         self.cell = PackedCell(layer.cell, reorder=reorder) if hasattr(layer, "cell") else None
@@ -242,7 +280,11 @@ class PackedLayer:
         self.final_norm = PackedNorm(layer.final_layer_norm)
 
     def block(
-        self, x: Tensor, norm: PackedNorm, inner: Callable[[Tensor], Tensor], chosen: Optional[Tensor] = None
+        self,
+        x: Tensor,
+        norm: PackedNorm,
+        inner: Callable[[Tensor], Tensor],
+        chosen: Optional[Tensor] = None,
     ) -> Tensor:
         """The residual connection around ``inner`` with its normalisation before or after.
 
@@ -261,7 +303,9 @@ class PackedDecoderLayer(PackedLayer):
     def __init__(self, layer: FairseqModule, *, reorder: bool = False) -> None:
         super().__init__(layer, reorder=reorder)
         if getattr(layer, "encoder_attn", None) is None:
-            raise UnsupportedModelError("the decoder has layers without encoder attention: no translation model")
+            raise UnsupportedModelError(
+                "the decoder has layers without encoder attention: no translation model"
+            )
         self.cross = PackedCrossAttention(layer.encoder_attn, reorder=reorder)
         self.cross_norm = PackedNorm(layer.encoder_attn_layer_norm)
 

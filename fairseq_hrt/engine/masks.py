@@ -20,9 +20,15 @@ class Visibility:
         self._triangle: Optional[Tensor] = None
 
     def bias(
-        self, state: DecoderState, count: int, visible: Optional[Tensor], causal: bool, device: torch.device
+        self,
+        state: DecoderState,
+        count: int,
+        visible: Optional[Tensor],
+        causal: bool,
+        device: torch.device,
     ) -> Optional[Tensor]:
-        """Additive mask ``[1 or R, 1, q, T + q]`` of ``count`` new tokens; None when each may see every key.
+        """Additive mask ``[1 or R, 1, q, T + q]`` of ``count`` new tokens; None when each may see
+        every key.
 
         ``visible`` and ``causal`` are those of :meth:`TransformerEngine.step`.
         """
@@ -39,19 +45,33 @@ class Visibility:
         return bias.masked_fill_(~shown, float("-inf")).unsqueeze(1)
 
     def _triangular(self, start: int, count: int, device: torch.device) -> Tensor:
-        """The mask of ``count`` new tokens behind ``start`` cached ones where all rows agree: rows of one growing triangle."""
+        """The mask of ``count`` new tokens behind ``start`` cached ones where all rows agree: rows
+        of one growing triangle."""
         end = start + count
-        if self._triangle is None or self._triangle.size(0) < end or self._triangle.device != device:
+        if (
+            self._triangle is None
+            or self._triangle.size(0) < end
+            or self._triangle.device != device
+        ):
             size = max(end, 64 if self._triangle is None else 2 * self._triangle.size(0))
-            self._triangle = torch.full((size, size), float("-inf"), dtype=self.dtype, device=device).triu_(1)
+            self._triangle = torch.full(
+                (size, size), float("-inf"), dtype=self.dtype, device=device
+            ).triu_(1)
         return self._triangle[None, None, start:end, :end]
 
 
-def _causal_visibility(state: DecoderState, count: int, causal: bool, device: torch.device) -> Optional[Tensor]:
-    """BoolTensor ``[1 or R, q, T + q]`` of the keys each new token may see; None when it may see all of them."""
+def _causal_visibility(
+    state: DecoderState, count: int, causal: bool, device: torch.device
+) -> Optional[Tensor]:
+    """BoolTensor ``[1 or R, q, T + q]`` of the keys each new token may see; None when it may see
+    all of them."""
     if state.lengths is None and (count == 1 or not causal):
         return None
     keys = torch.arange(state.length + count, device=device)
-    ends = torch.arange(1, count + 1, device=device) if causal else torch.full((count,), count, device=device)
+    ends = (
+        torch.arange(1, count + 1, device=device)
+        if causal
+        else torch.full((count,), count, device=device)
+    )
     starts = torch.tensor([state.length], device=device) if state.lengths is None else state.lengths
     return keys < (starts.view(-1, 1) + ends).unsqueeze(-1)

@@ -1,14 +1,26 @@
 """Models and decoding options, built the way ``fairseq-generate`` builds them.
 
-Whoever decodes outside fairseq's own commands comes in here (bundles, comparisons), so that no decoder is prepared by kinder rules
-than another.
+Whoever decodes outside fairseq's own commands comes in here (bundles, comparisons), so that no
+decoder is prepared by kinder rules than another.
 """
 
 import ast
 import contextlib
 import io
 from pathlib import Path
-from typing import Any, Callable, Container, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import (
+    Any,
+    Callable,
+    Container,
+    Dict,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 import torch
 from fairseq import checkpoint_utils, options, tasks, utils
@@ -25,8 +37,9 @@ from ..loading.data_options import task_of_training
 from . import check_ranges
 
 _NO_NUMBERS = (
-    "the model found no translation whose probability is a number: its weights are broken (a diverged or truncated training?) or overflow "
-    "in half precision; try an earlier checkpoint or decode without --fp16"
+    "the model found no translation whose probability is a number: its weights are broken (a"
+    " diverged or truncated training?) or overflow in half precision; try an earlier checkpoint or"
+    " decode without --fp16"
 )
 
 
@@ -43,12 +56,14 @@ class LoadedModels(NamedTuple):
 
 
 def option_text(value: Any) -> str:
-    """How a value is written in a mapping of options: ``"true"`` stands for a switch, ``"false"`` leaves it away."""
+    """How a value is written in a mapping of options: ``"true"`` stands for a switch, ``"false"``
+    leaves it away."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def option_arguments(chosen: Mapping[str, str]) -> List[str]:
-    """``{"beam": "1", "print_step": "true", "fp16": "false"}`` → ``["--beam", "1", "--print-step"]``."""
+    """``{"beam": "1", "print_step": "true", "fp16": "false"}`` →
+    ``["--beam", "1", "--print-step"]``."""
     arguments = []
     for name, value in chosen.items():
         if value != "false":
@@ -62,7 +77,8 @@ def option_arguments(chosen: Mapping[str, str]) -> List[str]:
 
 
 def generation_config(arguments: Sequence[str], subject: str) -> DictConfig:
-    """What ``fairseq-generate`` would make of ``arguments``: every option has its own checks and defaults.
+    """What ``fairseq-generate`` would make of ``arguments``: every option has its own checks and
+    defaults.
 
     Args:
         arguments: of the command.
@@ -80,11 +96,18 @@ def generation_config(arguments: Sequence[str], subject: str) -> DictConfig:
     parser.error = refuse
     said = io.StringIO()
     try:
-        # A parser of fairseq's own, for --user-dir alone, and --help end the process as well, after saying something.
+        # A parser of fairseq's own, for --user-dir alone, and --help end the process as well, after
+        # saying something.
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
-            return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, list(arguments)))
+            return convert_namespace_to_omegaconf(
+                options.parse_args_and_arch(parser, list(arguments))
+            )
     except SystemExit as error:
-        last = said.getvalue().strip().splitlines()[-1:] if error.code else ["help and the like do not decode"]
+        last = (
+            said.getvalue().strip().splitlines()[-1:]
+            if error.code
+            else ["help and the like do not decode"]
+        )
         raise ValueError(f"{subject}: {' '.join(last)}") from error
     except (ValueError, OSError):
         raise
@@ -113,13 +136,16 @@ def load_models(
         config: of the command; gives overrides and precision.
         task: set up.
         device: None: :func:`choose_device`.
-        states: checkpoints that have been read already (:func:`..loading.checkpoints.read_checkpoint`), by path.
+        states: checkpoints that have been read already
+            (:func:`..loading.checkpoints.read_checkpoint`), by path.
 
     Raises:
         OSError: a file is missing or unreadable.
         ValueError: a file is no checkpoint, is damaged, unsafe, or does not fit the task.
     """
-    overrides = dictionary_option("--model-overrides", config.common_eval.model_overrides, "{'encoder_embed_path': None}")
+    overrides = dictionary_option(
+        "--model-overrides", config.common_eval.model_overrides, "{'encoder_embed_path': None}"
+    )
     models, saved = build_models(paths, task, overrides=overrides, states=states)
     model: Any
     for model in models:
@@ -157,7 +183,8 @@ def build_models(
         if state is None or overrides:
             state = read_checkpoint(path, overrides)
         with reading(path, "cannot be loaded"):
-            # The very state that was checked: given a path, fairseq might read another file beside it.
+            # The very state that was checked: given a path, fairseq might read another file beside
+            # it.
             found, saved = checkpoint_utils.load_model_ensemble([path], task=task, state=state)
         for model in found:
             require_numbers(model, path)
@@ -175,7 +202,9 @@ def require_numbers(model: nn.Module, path: str) -> None:
     """
     for name, weight in model.named_parameters():
         if bool(torch.isnan(weight).any()):
-            raise ValueError(f"{path}: {name} is NaN; take a checkpoint from before that training diverged")
+            raise ValueError(
+                f"{path}: {name} is NaN; take a checkpoint from before that training diverged"
+            )
 
 
 def load_other_model(
@@ -192,26 +221,32 @@ def load_other_model(
     Args:
         option: that names it, for messages.
         path: checkpoint.
-        beside: configuration of the task that decodes: its data folder has the dictionaries, and its languages must be the model's.
+        beside: configuration of the task that decodes: its data folder has the dictionaries, and
+            its languages must be the model's.
         source, target: the dictionaries that its own must equal.
-        choose: from the configuration of its task to the options that are to be changed in it; raises ValueError where it is the
-            wrong one.
+        choose: from the configuration of its task to the options that are to be changed in it;
+            raises ValueError where it is the wrong one.
 
     Returns:
         (task, the model on the CPU).
 
     Raises:
         OSError: a file is missing or unreadable.
-        ValueError: what ``choose`` refuses, a file that cannot be loaded, other languages or dictionaries.
+        ValueError: what ``choose`` refuses, a file that cannot be loaded, other languages or
+            dictionaries.
     """
     if not path:
-        raise ValueError(f"{option}: a name of a checkpoint is empty; separate several by single colons")
+        raise ValueError(
+            f"{option}: a name of a checkpoint is empty; separate several by single colons"
+        )
     try:
         state = read_checkpoint(path)
     except OSError as error:
         raise type(error)(error.errno, f"{option}: {error.strerror}", path) from None
     with reading(path, "cannot be loaded"):
-        config = task_of_training(state["cfg"].task, require_known_task(task_name(state["cfg"].task), path), path)
+        config = task_of_training(
+            state["cfg"].task, require_known_task(task_name(state["cfg"].task), path), path
+        )
         for name, value in {**choose(config), "data": beside.data}.items():
             config[name] = value
         for name in ("source_lang", "target_lang"):
@@ -221,12 +256,18 @@ def load_other_model(
                 config[name] = wanted
             if wanted is not None and config[name] != wanted:
                 raise ValueError(
-                    f"{option} {path}: its {name.replace('_lang', ' language')} is {config[name]}, that of the model that is decoded {wanted}"
+                    f"{option} {path}: its {name.replace('_lang', ' language')} is {config[name]},"
+                    f" that of the model that is decoded {wanted}"
                 )
         task = tasks.setup_task(config)
-    for side, mine, theirs in (("source", source, task.source_dictionary), ("target", target, task.target_dictionary)):
+    for side, mine, theirs in (
+        ("source", source, task.source_dictionary),
+        ("target", target, task.target_dictionary),
+    ):
         if mine.symbols != theirs.symbols:
-            raise ValueError(f"{option} {path}: its {side} dictionary is not that of the model that is decoded")
+            raise ValueError(
+                f"{option} {path}: its {side} dictionary is not that of the model that is decoded"
+            )
     return task, build_models([path], task, states={path: state}).models
 
 
@@ -246,36 +287,50 @@ def dictionary_option(option: str, text: str, example: str) -> Dict[str, Any]:
 
 
 def build_generator(
-    task: FairseqTask, models: Sequence[nn.Module], config: DictConfig, given: Optional[Container[str]] = None
+    task: FairseqTask,
+    models: Sequence[nn.Module],
+    config: DictConfig,
+    given: Optional[Container[str]] = None,
 ) -> Any:
     """The task's generator with the command's options.
 
     Args:
-        given: names of the options that somebody gives now; None: all. Others, which a bundle or a checkpoint holds, are set aside where
-            those leave them without effect.
+        given: names of the options that somebody gives now; None: all. Others, which a bundle or a
+            checkpoint holds, are set aside where those leave them without effect.
 
     Raises:
-        ValueError: an option that no decoder can honour; fairseq's own generators would fail later, or not at all.
+        ValueError: an option that no decoder can honour; fairseq's own generators would fail later,
+            or not at all.
     """
     check_ranges(config.generation)
     if given is not None:
-        values = {**option_effects.read(config.generation, task.cfg), "normalize": not config.generation.unnormalized}
+        values = {
+            **option_effects.read(config.generation, task.cfg),
+            "normalize": not config.generation.unnormalized,
+        }
         for name, value in option_effects.set_aside(values, given).items():
             setattr(task.cfg if name in task.cfg else config.generation, name, value)
-    return task.build_generator(models, config.generation, extra_gen_cls_kwargs={"lm_model": None, "lm_weight": 0.0})
+    return task.build_generator(
+        models, config.generation, extra_gen_cls_kwargs={"lm_model": None, "lm_weight": 0.0}
+    )
 
 
-def decode(task: FairseqTask, generator: Any, models: Sequence[nn.Module], sample: Any) -> List[List[Dict[str, Any]]]:
+def decode(
+    task: FairseqTask, generator: Any, models: Sequence[nn.Module], sample: Any
+) -> List[List[Dict[str, Any]]]:
     """The hypotheses of each sentence of a batch, best first.
 
     Raises:
-        NumericalError: the model computes NaN. This package's generators say so themselves; fairseq's either end in an assertion, as no
-            hypothesis is ever finished, or return scores that are NaN.
+        NumericalError: the model computes NaN. This package's generators say so themselves;
+            fairseq's either end in an assertion, as no hypothesis is ever finished, or return
+            scores that are NaN.
     """
     try:
         found = task.inference_step(generator, models, sample)
     except AssertionError as error:
-        raise NumericalError(f"{_NO_NUMBERS} (fairseq's assertion {one_line(error)} failed)") from error
+        raise NumericalError(
+            f"{_NO_NUMBERS} (fairseq's assertion {one_line(error)} failed)"
+        ) from error
     for best in found:
         if not best or any(hypothesis["score"] != hypothesis["score"] for hypothesis in best):
             raise NumericalError(_NO_NUMBERS)

@@ -1,7 +1,8 @@
 """The native engine behind the generator contract of fairseq's command line.
 
-The model is handed over in memory. PyTorch's generator stands by for what the native engine leaves to it: a batch with another start
-symbol, steps that somebody watches, models on a GPU or in half precision.
+The model is handed over in memory. PyTorch's generator stands by for what the native engine leaves
+to it: a batch with another start symbol, steps that somebody watches, models on a GPU or in half
+precision.
 """
 
 from typing import Any, Callable, Dict, List, Optional, Sequence
@@ -75,7 +76,9 @@ class NativeGenerator:
     def require_candidates(self) -> None:
         """Raises ValueError where there is only one translation to choose from."""
         family, trained = self.header.family, self.header.chunk_sizes
-        require_candidates(self.options.candidates(family, words=self.words, trained=trained), family)
+        require_candidates(
+            self.options.candidates(family, words=self.words, trained=trained), family
+        )
 
     @property
     def engine(self) -> Engine:
@@ -87,32 +90,43 @@ class NativeGenerator:
         self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict[str, Any], **given: Any
     ) -> List[List[Dict[str, Any]]]:
         """Translates a batch; see :meth:`.generator.EngineGenerator.generate`."""
-        return [[to_fairseq(hypothesis) for hypothesis in best] for best in self.find(sample, **given)]
+        return [
+            [to_fairseq(hypothesis) for hypothesis in best] for best in self.find(sample, **given)
+        ]
 
     def find(self, sample: Dict[str, Any], **given: Any) -> List[List[Hypothesis]]:
         """The hypotheses of a batch, best first.
 
         Args:
-            prefix_tokens: LongTensor ``[B, P]``, the words that each translation begins with; padding: any word.
+            prefix_tokens: LongTensor ``[B, P]``, the words that each translation begins with;
+                padding: any word.
 
         Raises:
             ValueError: constraints or another start symbol are given.
         """
         prefix_tokens = given.pop("prefix_tokens", None)
         if _any(given):
-            raise ValueError("constraints or another start symbol: the native engine leaves them to PyTorch")
+            raise ValueError(
+                "constraints or another start symbol: the native engine leaves them to PyTorch"
+            )
         rows = source_rows(sample["net_input"]["src_tokens"], self.pad)
         return self.decode(rows, None if prefix_tokens is None else prefix_tokens.tolist())
 
     def decode(
         self, rows: Sequence[Sequence[int]], first_words: Optional[Sequence[Sequence[int]]] = None
     ) -> List[List[Hypothesis]]:
-        """The hypotheses of sources that end in ``</s>``, best first; first_words: see :meth:`~..runtime.Engine.decode`."""
+        """The hypotheses of sources that end in ``</s>``, best first; first_words: see
+        :meth:`~..runtime.Engine.decode`."""
         if self.forced:
             if first_words is not None:
-                raise ValueError("--forced-start with given first words: both say how translations begin; leave one out")
+                raise ValueError(
+                    "--forced-start with given first words: both say how translations begin; leave"
+                    " one out"
+                )
             first_words = [self.forced] * len(rows)
-        found = self.engine.decode(rows, self.options, first_words=first_words, every=self.rescorer is not None)
+        found = self.engine.decode(
+            rows, self.options, first_words=first_words, every=self.rescorer is not None
+        )
         self.counters.encoder_calls += 1
         if self.rescorer is not None:
             found = [best[: self.options.nbest] for best in self.rescorer.rank(rows, found)]
@@ -129,7 +143,8 @@ class PackedGenerator(NativeGenerator):
     Args:
         models: one.
         source, target: its dictionaries.
-        options: what the user asked for; ``static_weights`` False packs the model at the first batch after :meth:`forget_weights`.
+        options: what the user asked for; ``static_weights`` False packs the model at the first
+            batch after :meth:`forget_weights`.
         decoded_as: the family of the task: some decode models of others, in their own way.
         torch_generator: makes PyTorch's generator with the same options.
 
@@ -159,7 +174,8 @@ class PackedGenerator(NativeGenerator):
         family = check_convertible(self.model, source, target)
         if family not in (decoded_as.name, decoded_as.decodes):
             raise UnsupportedOption(
-                f"the native engine decodes a model of the family {family} with --task {tasks_for(family)[0]} alone"
+                f"the native engine decodes a model of the family {family} with --task"
+                f" {tasks_for(family)[0]} alone"
             )
         self._header = header_of(self.model, source, target, family, options.weights)
         options_for(self._header, options)
@@ -189,14 +205,19 @@ class PackedGenerator(NativeGenerator):
     @property
     def engine(self) -> Engine:
         if self._engine is None:
-            header, tensors = convert(self.model, self.source, self.target, weights=self.options.weights)
+            header, tensors = convert(
+                self.model, self.source, self.target, weights=self.options.weights
+            )
             self._engine = Engine(header, tensors, threads=torch.get_num_threads())
         return self._engine
 
     def describe(self) -> str:
         """What decodes, in a few words."""
         engine = self.engine
-        return f"{self.options.weights} weights, {engine.isa}, {engine.threads} thread{'s' * (engine.threads > 1)}"
+        return (
+            f"{self.options.weights} weights, {engine.isa}, {engine.threads}"
+            f" thread{'s' * (engine.threads > 1)}"
+        )
 
     def rank_by(self, rescorer: Rescorer) -> None:
         """From now on another model chooses among the translations.
@@ -208,7 +229,9 @@ class PackedGenerator(NativeGenerator):
         self.require_candidates()
         self.rescorer = rescorer
         if rescorer.judge.longest_target < longest_written(self.header, self.options):
-            raise UnsupportedOption("--rescore-path: that model reads shorter translations than this one may write")
+            raise UnsupportedOption(
+                "--rescore-path: that model reads shorter translations than this one may write"
+            )
 
     def forget_weights(self) -> None:
         """The model has changed."""
@@ -219,7 +242,9 @@ class PackedGenerator(NativeGenerator):
         prefix_tokens = given.get("prefix_tokens")
         others = {name: value for name, value in given.items() if name != "prefix_tokens"}
         # PyTorch says why first words cannot be given.
-        elsewhere = _any(others) or (prefix_tokens is not None and not takes_first_words(self.header, self.options))
+        elsewhere = _any(others) or (
+            prefix_tokens is not None and not takes_first_words(self.header, self.options)
+        )
         if elsewhere or self._watched or (self._engine is None and self._not_on_cpu() is not None):
             return self.torch.find(sample, **given)
         return super().find(sample, **given)

@@ -21,13 +21,18 @@ EXACT = ("links",)
 
 
 def write_runtime_model(
-    model: FairseqModule, source: Dictionary, target: Dictionary, path: Path, *, weights: str = "int8"
+    model: FairseqModule,
+    source: Dictionary,
+    target: Dictionary,
+    path: Path,
+    *,
+    weights: str = "int8",
 ) -> Header:
     """Converts a model; the file appears when it is complete.
 
     Args:
-        model: a ``transformer``, ``marian_transformer``, ``hrt_transformer``, ``bidirectional_transformer`` or ``dag_transformer``, loaded for
-            decoding.
+        model: a ``transformer``, ``marian_transformer``, ``hrt_transformer``,
+            ``bidirectional_transformer`` or ``dag_transformer``, loaded for decoding.
         source, target: its dictionaries.
         path: of the file.
         weights: ``int8`` or ``float32``.
@@ -59,22 +64,29 @@ def convert(
         array = np.ascontiguousarray(value.detach().float().cpu().numpy())
         if not np.isfinite(array).all():
             raise NumericalError(
-                f"the model's {name} holds a number that is not finite, NaN or infinity (a diverged or truncated training?); take an earlier "
-                "checkpoint, or --engine torch where it is meant"
+                f"the model's {name} holds a number that is not finite, NaN or infinity (a diverged"
+                " or truncated training?); take an earlier checkpoint, or --engine torch where it"
+                " is meant"
             )
-        matrix = array.ndim == 2 and not name.endswith(("positions", "relative", "special", "table", "length_head"))
+        matrix = array.ndim == 2 and not name.endswith(
+            ("positions", "relative", "special", "table", "length_head")
+        )
         if weights == "int8" and matrix and name not in EXACT:
             tensors[name], tensors[f"{name}.scale"] = quantise_rows(array)
             if name in EMBEDDINGS:
-                # Read a row at a time, so that finer values cost no time; what rounding does to them goes through the whole model.
-                tensors[f"{name}.rest"] = rest_of_rows(array, tensors[name], tensors[f"{name}.scale"])
+                # Read a row at a time, so that finer values cost no time; what rounding does to
+                # them goes through the whole model.
+                tensors[f"{name}.rest"] = rest_of_rows(
+                    array, tensors[name], tensors[f"{name}.scale"]
+                )
         else:
             tensors[name] = array
     return header, tensors
 
 
 def quantise_rows(weights: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-    """``[N, K]`` → int8 ``[N, K]`` and float32 ``[N]``: row n is about ``scale[n] * integers[n]``."""
+    """``[N, K]`` → int8 ``[N, K]`` and float32 ``[N]``: row n is about
+    ``scale[n] * integers[n]``."""
     scale = (np.abs(weights).max(1) / np.float32(127)).astype(np.float32)
     # A row of zeros, or of numbers too small for a scale.
     divisor = np.where(scale > 1e-36, scale, np.float32(1))
@@ -98,37 +110,52 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
     try:
         engine = TransformerEngine(model)
     except UnsupportedModelError as error:
-        raise UnsupportedModelError(f"the native engine cannot decode this model either: {error}") from None
+        raise UnsupportedModelError(
+            f"the native engine cannot decode this model either: {error}"
+        ) from None
     encoder, decoder = model.encoder, model.decoder
     if not engine.encoder_layers or not isinstance(encoder, TransformerEncoderBase):
         raise UnsupportedModelError(
-            f"the native engine does not have the encoder {type(encoder).__name__}; use --engine torch"
+            f"the native engine does not have the encoder {type(encoder).__name__}; use --engine"
+            " torch"
         )
     layers = [*encoder.layers, *decoder.layers]
     activation = str(model.cfg.activation_fn) if hasattr(model, "cfg") else ""
     reasons = {
-        "a --decoder-input-dim or --decoder-output-dim of its own": decoder.project_in_dim is not None
-        or decoder.project_out_dim is not None,
+        "a --decoder-input-dim or --decoder-output-dim of its own": (
+            decoder.project_in_dim is not None or decoder.project_out_dim is not None
+        ),
         f"--activation-fn {activation}": activation not in ACTIVATIONS,
         "layers of different sizes": any(
-            len({(_heads(layer), tuple(layer.fc1.weight.shape)) for layer in side.layers}) > 1 for side in (encoder, decoder)
+            len({(_heads(layer), tuple(layer.fc1.weight.shape)) for layer in side.layers}) > 1
+            for side in (encoder, decoder)
         ),
-        "layer normalisations of different epsilons": len({norm.eps for side in (encoder, decoder) for norm in _norms(side)})
-        > 1,
-        "--bidirectional-distinct-starts without positions": decoder.embed_positions is None
-        and getattr(decoder, "opposite_start", None) is not None,
+        "layer normalisations of different epsilons": (
+            len({norm.eps for side in (encoder, decoder) for norm in _norms(side)}) > 1
+        ),
+        "--bidirectional-distinct-starts without positions": (
+            decoder.embed_positions is None and getattr(decoder, "opposite_start", None) is not None
+        ),
         "a quantised or pruned layer": any(
-            not isinstance(getattr(layer, name), nn.Linear) for layer in layers for name in ("fc1", "fc2")
+            not isinstance(getattr(layer, name), nn.Linear)
+            for layer in layers
+            for name in ("fc1", "fc2")
         ),
     }
     for option, given in reasons.items():
         if given:
-            raise UnsupportedModelError(f"the model has {option}, which the native engine does not have; use --engine torch")
-    special = [(name, getattr(source, name)(), getattr(target, name)()) for name in ("bos", "pad", "eos", "unk")]
+            raise UnsupportedModelError(
+                f"the model has {option}, which the native engine does not have; use --engine torch"
+            )
+    special = [
+        (name, getattr(source, name)(), getattr(target, name)())
+        for name in ("bos", "pad", "eos", "unk")
+    ]
     for name, one, other in special:
         if one != other:
             raise UnsupportedModelError(
-                f"the symbol {name} has id {one} in the source and {other} in the target dictionary; use --engine torch"
+                f"the symbol {name} has id {one} in the source and {other} in the target"
+                " dictionary; use --engine torch"
             )
     return _family(decoder)
 
@@ -139,11 +166,12 @@ def _family(decoder: FairseqModule) -> str:
     if named in MODEL_FAMILIES:
         return named
     owner = next(cls for cls in type(decoder).__mro__ if "extract_features_scriptable" in vars(cls))
-    if not owner.__module__.startswith("fairseq.models.transformer.") or not type(decoder).__module__.startswith(
-        "fairseq.models.transformer"
-    ):
+    if not owner.__module__.startswith("fairseq.models.transformer.") or not type(
+        decoder
+    ).__module__.startswith("fairseq.models.transformer"):
         raise UnsupportedModelError(
-            f"the native engine does not have the decoder {type(decoder).__name__}; use --engine torch"
+            f"the native engine does not have the decoder {type(decoder).__name__}; use --engine"
+            " torch"
         )
     return "autoregressive"
 
@@ -161,15 +189,21 @@ def _norms(side: FairseqModule) -> List[FairseqModule]:
 
 def _same(one: Tensor, other: Tensor) -> bool:
     """Whether two parameters are one."""
-    return one.shape == other.shape and (one.data_ptr() == other.data_ptr() or torch.equal(one, other))
+    return one.shape == other.shape and (
+        one.data_ptr() == other.data_ptr() or torch.equal(one, other)
+    )
 
 
-def header_of(model: FairseqModule, source: Dictionary, target: Dictionary, family: str, weights: str) -> Header:
+def header_of(
+    model: FairseqModule, source: Dictionary, target: Dictionary, family: str, weights: str
+) -> Header:
     encoder, decoder = model.encoder, model.decoder
     values: Dict[str, Any] = dict(
-        family=family, weights=weights, source_vocabulary=len(source), target_vocabulary=len(target),
-        bos=target.bos(), pad=target.pad(), eos=target.eos(), unk=target.unk(), activation=str(model.cfg.activation_fn),
-        longest_source=min(encoder.max_positions(), 1 << 16), longest_target=min(model.max_decoder_positions(), 1 << 16),
+        family=family, weights=weights, source_vocabulary=len(source),
+        target_vocabulary=len(target), bos=target.bos(), pad=target.pad(), eos=target.eos(),
+        unk=target.unk(), activation=str(model.cfg.activation_fn),
+        longest_source=min(encoder.max_positions(), 1 << 16),
+        longest_target=min(model.max_decoder_positions(), 1 << 16),
         shared_embedding=_same(encoder.embed_tokens.weight, decoder.embed_tokens.weight),
         tied_output=_same(decoder.output_projection.weight, decoder.embed_tokens.weight),
         output_bias=decoder.output_projection.bias is not None,
@@ -197,18 +231,25 @@ def header_of(model: FairseqModule, source: Dictionary, target: Dictionary, fami
     if family == "bidirectional":
         ahead = 1 + decoder.block
         values.update(
-            {name: getattr(decoder, name) for name in ("directions", "block", "causal", "independent", "middle_to_side")}
+            {
+                name: getattr(decoder, name)
+                for name in ("directions", "block", "causal", "independent", "middle_to_side")
+            }
         )
     if family == "dag":
         links, head = decoder.links, decoder.length_head
         values.update(
-            link_heads=links.heads, link_rows=1 if links.features == ["feature"] else values["longest_target"], reach=links.reach or 0,
-            scale=float(decoder.scale.middle), count_bos=bool(decoder.count_bos), length_classes=0 if head is None else head.classes,
+            link_heads=links.heads,
+            link_rows=1 if links.features == ["feature"] else values["longest_target"],
+            reach=links.reach or 0, scale=float(decoder.scale.middle),
+            count_bos=bool(decoder.count_bos), length_classes=0 if head is None else head.classes,
         )  # fmt: skip
     learned = isinstance(decoder.embed_positions, LearnedPositionalEmbedding)
     values["encoder_positions"] = 0 if encoder.embed_positions is None else values["longest_source"]
     values["decoder_positions"] = (
-        0 if decoder.embed_positions is None else values["longest_target"] + (0 if learned else ahead)
+        0
+        if decoder.embed_positions is None
+        else values["longest_target"] + (0 if learned else ahead)
     )
     header = Header(**values)
     header.check()
@@ -250,14 +291,18 @@ def _position_table(module: FairseqModule, count: int) -> Tensor:
     """Vectors of positions 0 to ``count`` - 1."""
     positions = module.embed_positions
     if hasattr(positions, "slot_table"):
-        vectors: Tensor = module.slot_vectors(count) if hasattr(module, "slot_vectors") else positions.slot_table(count)
+        vectors: Tensor = (
+            module.slot_vectors(count)
+            if hasattr(module, "slot_vectors")
+            else positions.slot_table(count)
+        )
         return vectors
     offset = module.padding_idx + 1
     if isinstance(positions, LearnedPositionalEmbedding):
         return positions.weight[offset : offset + count]
-    return SinusoidalPositionalEmbedding.get_embedding(offset + count, positions.embedding_dim, positions.padding_idx)[
-        offset:
-    ]
+    return SinusoidalPositionalEmbedding.get_embedding(
+        offset + count, positions.embedding_dim, positions.padding_idx
+    )[offset:]
 
 
 def _norm(found: Dict[str, Tensor], name: str, norm: Optional[FairseqModule]) -> None:
@@ -269,7 +314,10 @@ def _linear(found: Dict[str, Tensor], name: str, *parts: nn.Linear) -> None:
     """Linear layers with the same input as one."""
     found[name] = torch.cat([part.weight for part in parts])
     found[f"{name}.bias"] = torch.cat(
-        [part.weight.new_zeros(len(part.weight)) if part.bias is None else part.bias for part in parts]
+        [
+            part.weight.new_zeros(len(part.weight)) if part.bias is None else part.bias
+            for part in parts
+        ]
     )
 
 
@@ -294,8 +342,11 @@ def _layer(found: Dict[str, Tensor], name: str, layer: FairseqModule) -> None:
 
 
 def _links(predictor: FairseqModule, header: Header) -> Tuple[Tensor, Tensor]:
-    """Queries, keys and gates of the links as one matrix of the decoder's features, and what the positions and the biases add."""
-    layers: Mapping[str, nn.Linear] = {name: getattr(predictor, name) for name in ("query", "key", "gate")}
+    """Queries, keys and gates of the links as one matrix of the decoder's features, and what the
+    positions and the biases add."""
+    layers: Mapping[str, nn.Linear] = {
+        name: getattr(predictor, name) for name in ("query", "key", "gate")
+    }
     weight = torch.cat([layer.weight for layer in layers.values()])
     table = torch.cat([layer.bias for layer in layers.values()]).unsqueeze(0)
     own = weight.new_zeros(len(weight), header.decoder_width)
@@ -303,6 +354,8 @@ def _links(predictor: FairseqModule, header: Header) -> Tuple[Tensor, Tensor]:
         if name == "feature":
             own = part
         else:
-            vectors = predictor.position.weight if name == "position" else predictor.sinusoids.to(part)
+            vectors = (
+                predictor.position.weight if name == "position" else predictor.sinusoids.to(part)
+            )
             table = table + vectors[: header.link_rows] @ part.t()
     return own, table

@@ -1,4 +1,5 @@
-"""Half precision in decoding: what must not be computed in it, and ``--bf16``, which fairseq's commands pass over without a word."""
+"""Half precision in decoding: what must not be computed in it, and ``--bf16``, which fairseq's
+commands pass over without a word."""
 
 import math
 from functools import partial
@@ -12,7 +13,8 @@ from .layers import FairseqModule
 
 
 def at_least_float32(dtype: torch.dtype) -> torch.dtype:
-    """The type for sums of exponentials: float32 instead of half precision, which cannot tell their tail apart."""
+    """The type for sums of exponentials: float32 instead of half precision, which cannot tell their
+    tail apart."""
     return torch.float32 if dtype.itemsize < 4 else dtype
 
 
@@ -22,7 +24,8 @@ def log_softmax(logits: Tensor) -> Tensor:
 
 
 def log_mean(parts: Sequence[Tensor]) -> Tensor:
-    """The logarithm of the mean of probabilities, given by their logarithms: what an ensemble predicts."""
+    """The logarithm of the mean of probabilities, given by their logarithms: what an ensemble
+    predicts."""
     total: Optional[Tensor] = None
     for part in parts:
         total = part if total is None else torch.logaddexp(total, part)
@@ -34,8 +37,8 @@ def log_mean(parts: Sequence[Tensor]) -> Tensor:
 def follow_precision(model: FairseqModule) -> None:
     """Makes fairseq's decoding commands honour ``--bf16`` for this model.
 
-    They call ``prepare_for_inference_`` with their whole configuration once the model is on its device; for a model of fairseq's own
-    there is no other place between loading and decoding.
+    They call ``prepare_for_inference_`` with their whole configuration once the model is on its
+    device; for a model of fairseq's own there is no other place between loading and decoding.
     """
     model.prepare_for_inference_ = partial(_prepare, model)
 
@@ -52,7 +55,9 @@ def on_device(models: Sequence[FairseqModule], like: FairseqModule) -> bool:
     strangers = [
         model
         for model in models
-        if any((own.device, own.dtype) != (wanted.device, wanted.dtype) for own in model.parameters())
+        if any(
+            (own.device, own.dtype) != (wanted.device, wanted.dtype) for own in model.parameters()
+        )
     ]
     for model in strangers:
         model.to(device=wanted.device, dtype=wanted.dtype)

@@ -1,4 +1,5 @@
-"""The recurrence of decoders without self-attention: Marian's simpler simple recurrent unit (SSRU)."""
+"""The recurrence of decoders without self-attention: Marian's simpler simple recurrent unit
+(SSRU)."""
 
 import torch
 from torch import Tensor
@@ -21,7 +22,8 @@ def scan(forget: Tensor, fresh: Tensor, before: Tensor) -> Tensor:
     count, reach = fresh.size(1), 1
     states = first if count == 1 else torch.cat([first, fresh[:, 1:]], 1)
     while reach < count:
-        # Token t has gathered what tokens t - reach + 1 to t add; now it takes over what token t - reach has gathered.
+        # Token t has gathered what tokens t - reach + 1 to t add; now it takes over what token t -
+        # reach has gathered.
         later = torch.addcmul(states[:, reach:], forget[:, reach:], states[:, :-reach])
         states = torch.cat([states[:, :reach], later], 1)
         forget = torch.cat([forget[:, :reach], forget[:, reach:] * forget[:, :-reach]], 1)
@@ -30,7 +32,8 @@ def scan(forget: Tensor, fresh: Tensor, before: Tensor) -> Tensor:
 
 
 def recur(forget: Tensor, candidate: Tensor, before: Tensor) -> Tensor:
-    """The states of an SSRU, c_t = f_t c_{t-1} + (1 - f_t) z_t (Kim et al. 2019, *From Research to Production and Back*).
+    """The states of an SSRU, c_t = f_t c_{t-1} + (1 - f_t) z_t (Kim et al. 2019, *From Research to
+    Production and Back*).
 
     Args:
         forget: ``[R, q, D]``, f, between 0 and 1.

@@ -1,4 +1,5 @@
-"""Clipped distances between tokens, the index into a table of relative position vectors (Shaw et al., 2018)."""
+"""Clipped distances between tokens, the index into a table of relative position vectors (Shaw et
+al., 2018)."""
 
 from typing import Optional
 
@@ -15,16 +16,19 @@ def relative_index(queries: Tensor, keys: Tensor, window: int) -> Tensor:
         window: w, the largest distance told apart; the table has 2w + 1 rows.
 
     Returns:
-        LongTensor ``[..., q, T]``: clip(key - query, -w, w) + w. Keys to the left of the query have rows below w.
+        LongTensor ``[..., q, T]``: clip(key - query, -w, w) + w. Keys to the left of the query have
+        rows below w.
     """
     return (keys.unsqueeze(-2) - queries.unsqueeze(-1)).clamp_(-window, window).add_(window)
 
 
 class EvenDistances:
-    """Relative position vectors of tokens that stand ``stride`` apart, laid out by the distance of their slots.
+    """Relative position vectors of tokens that stand ``stride`` apart, laid out by the distance of
+    their slots.
 
-    With token i at position i * stride, the vector of a query in slot i for a key in slot j depends on j - i alone. The vectors of
-    all keys for one query are therefore neighbouring rows of one table, and those for several queries the same rows moved by one.
+    With token i at position i * stride, the vector of a query in slot i for a key in slot j depends
+    on j - i alone. The vectors of all keys for one query are therefore neighbouring rows of one
+    table, and those for several queries the same rows moved by one.
 
     Args:
         table: ``[2w + 1, d]``, see :func:`relative_index`.
@@ -58,7 +62,8 @@ class EvenDistances:
         near = self.rows.narrow(0, self.count - total, reach)
         by_distance = torch.mm(queries.reshape(-1, width), near.t())
         if chosen is None:
-            # One step down is one distance less: the diagonals of the result are the columns of the product.
+            # One step down is one distance less: the diagonals of the result are the columns of the
+            # product.
             strides = (heads * asked * reach, asked * reach, reach - 1, 1)
             return by_distance.as_strided((rows, heads, asked, total), strides, count - 1)
         slots = torch.arange(count - 1, count - 1 + total, device=chosen.device)

@@ -16,7 +16,8 @@ from .precision import on_device
 
 
 class ModelScorer:
-    """log P(y | x) of an ensemble that writes from left to right; its probabilities are averaged. A :class:`~..decoding.Scorer`.
+    """log P(y | x) of an ensemble that writes from left to right; its probabilities are averaged. A
+    :class:`~..decoding.Scorer`.
 
     Args:
         models: the ensemble.
@@ -49,19 +50,26 @@ class ModelScorer:
 
     @torch.no_grad()
     def score(
-        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[Sequence[int]]], *, lenpen: float = 1.0
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[Sequence[int]]],
+        *,
+        lenpen: float = 1.0,
     ) -> List[List[Hypothesis]]:
         """See :class:`~..decoding.Scorer`."""
         if on_device(self.models, self.like):
             self._ensemble.refresh()
         beams = max(map(len, targets))
-        # Where a sentence has fewer translations its last one fills the rows up; the copies are not read.
+        # Where a sentence has fewer translations its last one fills the rows up; the copies are not
+        # read.
         rows = [own[min(rank, len(own) - 1)] for own in targets for rank in range(beams)]
         scores = self._scores(self._batch(sources), rows, beams)
         found = []
         for sentence, own in enumerate(targets):
             parts = scores[sentence * beams : sentence * beams + len(own)]
-            found.append([self._hypothesis(list(tokens), part, lenpen) for tokens, part in zip(own, parts)])
+            found.append(
+                [self._hypothesis(list(tokens), part, lenpen) for tokens, part in zip(own, parts)]
+            )
         return found
 
     def _hypothesis(self, tokens: List[int], scores: List[float], lenpen: float) -> Hypothesis:
@@ -77,17 +85,27 @@ class ModelScorer:
             "src_lengths": torch.tensor([len(row) for row in rows], device=device),
         }
 
-    def _scores(self, net_input: Dict[str, Tensor], rows: Sequence[Sequence[int]], beams: int) -> List[List[float]]:
+    def _scores(
+        self, net_input: Dict[str, Tensor], rows: Sequence[Sequence[int]], beams: int
+    ) -> List[List[float]]:
         """Log-probability of each token of each row."""
         device = net_input["src_tokens"].device
         width = max(map(len, rows))
         # What fills the rows stands behind their words, which do not see it.
-        targets = torch.tensor([[*row, *[self.eos] * (width - len(row))] for row in rows], device=device)
+        targets = torch.tensor(
+            [[*row, *[self.eos] * (width - len(row))] for row in rows], device=device
+        )
         lengths = [len(row) for row in rows]
-        wanted = torch.arange(width, device=device) < torch.tensor(lengths, device=device).unsqueeze(1)
+        wanted = torch.arange(width, device=device) < torch.tensor(
+            lengths, device=device
+        ).unsqueeze(1)
         ensemble = self._ensemble
         ensemble.reserve_positions(width)
-        found = iter(ensemble.score(ensemble.encode(net_input), targets, wanted, start=self.eos, beams=beams).tolist())
+        found = iter(
+            ensemble.score(
+                ensemble.encode(net_input), targets, wanted, start=self.eos, beams=beams
+            ).tolist()
+        )
         return [list(_take(found, length)) for length in lengths]
 
 

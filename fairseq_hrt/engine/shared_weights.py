@@ -1,9 +1,10 @@
 """Parameters stacked into one tensor *without a copy that could go stale*.
 
-One matrix product for queries, keys and values needs their weights one below the other in memory. Copying them would
-double the memory and would silently miss later updates: optimizers write through ``parameter.data``, which no version
-counter sees. So the parameters themselves are moved next to each other, once, and become views of the stacked tensor:
-an optimizer step, ``load_state_dict`` or a broadcast then changes both.
+One matrix product for queries, keys and values needs their weights one below the other in memory.
+Copying them would double the memory and would silently miss later updates: optimizers write through
+``parameter.data``, which no version counter sees. So the parameters themselves are moved next to
+each other, once, and become views of the stacked tensor: an optimizer step, ``load_state_dict`` or
+a broadcast then changes both.
 """
 
 from typing import Sequence
@@ -16,18 +17,24 @@ def fuse_rows(parameters: Sequence[nn.Parameter]) -> Tensor:
     """Stacks parameters along their first dimension, sharing memory with them.
 
     Args:
-        parameters: at least one; equal in dtype, device and all but the first dimension, e.g. ``[D, D]`` three times.
+        parameters: at least one; equal in dtype, device and all but the first dimension, e.g.
+            ``[D, D]`` three times.
 
     Returns:
-        The stacked tensor, e.g. ``[3 * D, D]``, detached from autograd. Parameters that lie next to each other
-        already (fused before) are not moved again, so that several engines may share one model.
+        The stacked tensor, e.g. ``[3 * D, D]``, detached from autograd. Parameters that lie next to
+        each other already (fused before) are not moved again, so that several engines may share one
+        model.
 
     Raises:
         ValueError: the shapes, dtypes or devices do not fit together.
     """
     first = parameters[0]
     for parameter in parameters:
-        if (parameter.shape[1:], parameter.dtype, parameter.device) != (first.shape[1:], first.dtype, first.device):
+        if (parameter.shape[1:], parameter.dtype, parameter.device) != (
+            first.shape[1:],
+            first.dtype,
+            first.device,
+        ):
             raise ValueError(
                 f"cannot stack {describe(parameter)} below {describe(first)}: "
                 "the widths, dtypes and devices of fused projections must be equal"
@@ -54,7 +61,11 @@ def _adjacent(parameters: Sequence[nn.Parameter]) -> bool:
     storage, offset = data.untyped_storage().data_ptr(), data.storage_offset()
     for parameter in parameters:
         data = parameter.data
-        if data.untyped_storage().data_ptr() != storage or data.storage_offset() != offset or not data.is_contiguous():
+        if (
+            data.untyped_storage().data_ptr() != storage
+            or data.storage_offset() != offset
+            or not data.is_contiguous()
+        ):
             return False
         offset += data.numel()
     return True

@@ -26,9 +26,11 @@ class DecodingStep:
         stage: ``"autoregressive"``, ``"skip_at"``, ``"skip_cmlm"``, …
         number: 1 for the first decoder call of a batch.
         sentences: LongTensor ``[B]``, indices into the batch of the sentences still decoded.
-        positions: LongTensor ``[q]`` or ``[R, q]``, where in the sentence the chosen tokens stand (1 = first word).
+        positions: LongTensor ``[q]`` or ``[R, q]``, where in the sentence the chosen tokens stand
+            (1 = first word).
         tokens: LongTensor ``[R, q]``, the chosen tokens of each row; pad where a row chose nothing.
-        scores: ``[R]`` or ``[R, q]``, their log-probabilities, cumulated in a search, per token in a parallel pass.
+        scores: ``[R]`` or ``[R, q]``, their log-probabilities, cumulated in a search, per token in
+            a parallel pass.
     """
 
     stage: str
@@ -39,8 +41,11 @@ class DecodingStep:
     scores: Tensor
 
 
-def single_step(stage: str, hypotheses: Sequence[Hypothesis], pad: int, device: torch.device) -> DecodingStep:
-    """The step of a decoder that writes whole translations, one of each sentence, in a single pass."""
+def single_step(
+    stage: str, hypotheses: Sequence[Hypothesis], pad: int, device: torch.device
+) -> DecodingStep:
+    """The step of a decoder that writes whole translations, one of each sentence, in a single
+    pass."""
     width = max(len(hypothesis.tokens) for hypothesis in hypotheses)
 
     def padded(rows: Sequence[Sequence[Any]], value: Any) -> Tensor:
@@ -63,12 +68,15 @@ Hook = TypeVar("Hook")
 
 @contextmanager
 def attached(hooks: List[Hook], hook: Hook) -> Iterator[None]:
-    """Has ``hook`` among ``hooks`` while the context lasts; what others attach or remove meanwhile stays as they want it."""
+    """Has ``hook`` among ``hooks`` while the context lasts; what others attach or remove meanwhile
+    stays as they want it."""
     hooks.append(hook)
     try:
         yield
     finally:
         # This very one: equal ones may have been attached by others.
-        place = next((number for number in reversed(range(len(hooks))) if hooks[number] is hook), None)
+        place = next(
+            (number for number in reversed(range(len(hooks))) if hooks[number] is hook), None
+        )
         if place is not None:
             del hooks[place]

@@ -1,4 +1,5 @@
-"""What a search has chosen, brought to the host in one piece: on a GPU every transfer waits for all that was computed before it."""
+"""What a search has chosen, brought to the host in one piece: on a GPU every transfer waits for all
+that was computed before it."""
 
 from typing import List, Tuple
 
@@ -23,7 +24,8 @@ def to_host(numbers: Tensor, ids: Tensor) -> Tuple[Tensor, Tensor]:
 
 
 def lists_to_host(ids: Tensor, numbers: Tensor) -> Tuple[List[List[int]], List[List[float]]]:
-    """Two tensors ``[R, q]`` as lists, from a device in one transfer: a float32 holds every id up to 2 ** 24 exactly."""
+    """Two tensors ``[R, q]`` as lists, from a device in one transfer: a float32 holds every id up
+    to 2 ** 24 exactly."""
     if ids.device.type == "cpu":
         return ids.tolist(), numbers.tolist()
     width = ids.size(1)

@@ -1,8 +1,10 @@
-"""The decoder engine: one fairseq Transformer, decoded with steps of one or more tokens on preallocated caches.
+"""The decoder engine: one fairseq Transformer, decoded with steps of one or more tokens on
+preallocated caches.
 
-Every family and the autoregressive baseline stand on it, so that a speed-up in one place is a speed-up everywhere and
-the baseline is as strong as what it is compared with. A step equals the module's full forward pass (tested), shares
-its parameters (see :mod:`.shared_weights`) and takes positions and visibility as data::
+Every family and the autoregressive baseline stand on it, so that a speed-up in one place is a
+speed-up everywhere and the baseline is as strong as what it is compared with. A step equals the
+module's full forward pass (tested), shares its parameters (see :mod:`.shared_weights`) and takes
+positions and visibility as data::
 
     memory = engine.encode(sample["net_input"])
     state = engine.start(memory, beams=5)
@@ -38,9 +40,11 @@ class TransformerEngine:
     """Fast, cached inference of one encoder-decoder Transformer.
 
     Args:
-        model: a model whose decoder is a :class:`TransformerDecoderBase` (all of fairseq's ``transformer`` family).
-        static_weights: the weights never change while this engine lives, so that copies of them may be kept where they
-            are quicker (see :class:`PackedLinear`). False: the engine follows every update of its model.
+        model: a model whose decoder is a :class:`TransformerDecoderBase` (all of fairseq's
+            ``transformer`` family).
+        static_weights: the weights never change while this engine lives, so that copies of them may
+            be kept where they are quicker (see :class:`PackedLinear`). False: the engine follows
+            every update of its model.
 
     Raises:
         UnsupportedModelError: the decoder has a part that the engine does not know.
@@ -52,7 +56,8 @@ class TransformerEngine:
         self._pack()
 
     def refresh(self) -> None:
-        """Packs the weights again if the model was moved or cast since; in-place updates need no refresh."""
+        """Packs the weights again if the model was moved or cast since; in-place updates need no
+        refresh."""
         if list(map(Tensor.data_ptr, self._parameters)) != self._addresses:
             self._pack()
         elif not self.static_weights:
@@ -68,8 +73,9 @@ class TransformerEngine:
         """Encodes a batch once for all its decodings.
 
         Args:
-            net_input: fairseq's ``sample["net_input"]``: ``src_tokens`` ``[B, S]``, ``src_lengths`` ``[B]``, and what
-                else the encoder of this model takes; ``prev_output_tokens`` is ignored.
+            net_input: fairseq's ``sample["net_input"]``: ``src_tokens`` ``[B, S]``, ``src_lengths``
+                ``[B]``, and what else the encoder of this model takes; ``prev_output_tokens`` is
+                ignored.
         """
         tokens = net_input["src_tokens"]
         padding = tokens.eq(self.pad)
@@ -78,7 +84,11 @@ class TransformerEngine:
             lengths = lengths - padding.sum(1)
             bias = torch.zeros(padding.shape, dtype=self.dtype, device=tokens.device)
             bias = bias.masked_fill_(padding, float("-inf"))[:, None, None]
-        encoded = self._encode_packed(tokens, padding, bias) if self.encoder_layers else self._encode_module(net_input)
+        encoded = (
+            self._encode_packed(tokens, padding, bias)
+            if self.encoder_layers
+            else self._encode_module(net_input)
+        )
         pairs = [layer.cross.remember(encoded) for layer in self.layers]
         return Memory(
             keys=[keys for keys, _ in pairs],
@@ -103,7 +113,8 @@ class TransformerEngine:
         return x if self.encoder_norm is None else self.encoder_norm(x)
 
     def _encode_module(self, net_input: Dict[str, Tensor]) -> Tensor:
-        """The same through the module's own forward pass, for encoders that the engine does not know."""
+        """The same through the module's own forward pass, for encoders that the engine does not
+        know."""
         inputs = {key: value for key, value in net_input.items() if key != "prev_output_tokens"}
         # [S, B, D] -> [B, S, D]
         return self.model.encoder(**inputs)["encoder_out"][0].transpose(0, 1)
@@ -121,9 +132,10 @@ class TransformerEngine:
         """An empty decoder state of B * ``beams`` rows.
 
         Args:
-            capacity: tokens that fit before the buffers grow; 0 for a state of which nothing is kept.
-            stride: where it is known that token i of every row will stand at position i * stride: relative positions
-                then cost next to nothing.
+            capacity: tokens that fit before the buffers grow; 0 for a state of which nothing is
+                kept.
+            stride: where it is known that token i of every row will stand at position i * stride:
+                relative positions then cost next to nothing.
         """
         batch, heads, _, width = memory.keys[0].shape
         device = memory.keys[0].device
@@ -159,27 +171,39 @@ class TransformerEngine:
         Args:
             state: the cache; advanced by q tokens.
             tokens: LongTensor ``[R, q]``, dictionary ids or the model's special ids (V and above).
-            positions: LongTensor ``[q]`` or ``[R, q]``, position in the sentence (0 = ``<s>``) of each token.
-            visible: BoolTensor broadcastable to ``[R, q, T + q]``, False hides a key; on top of ``causal``.
+            positions: LongTensor ``[q]`` or ``[R, q]``, position in the sentence (0 = ``<s>``) of
+                each token.
+            visible: BoolTensor broadcastable to ``[R, q, T + q]``, False hides a key; on top of
+                ``causal``.
             causal: new tokens do not see later new tokens.
-            remember: keep the keys and values. False saves the copy for a step that is the only one (then T = 0).
-            only: LongTensor ``[q']``, the new tokens whose features are wanted. The last layer computes no others,
-                which halves the cost of a parallel pass through a one-layer decoder that fills every other position.
-            attention: a list that gains the last layer's attention to the source, ``[R, q, S]``, averaged over its heads.
+            remember: keep the keys and values. False saves the copy for a step that is the only one
+                (then T = 0).
+            only: LongTensor ``[q']``, the new tokens whose features are wanted. The last layer
+                computes no others, which halves the cost of a parallel pass through a one-layer
+                decoder that fills every other position.
+            attention: a list that gains the last layer's attention to the source, ``[R, q, S]``,
+                averaged over its heads.
 
         Returns:
             Features ``[R, q, D]``, or ``[R, q', D]``, for :meth:`logits`.
 
         Raises:
-            ValueError: recurrent cells, which see all tokens before and none after, are to see others.
+            ValueError: recurrent cells, which see all tokens before and none after, are to see
+                others.
         """
         if self.recurrent and (visible is not None or not causal):
-            raise ValueError("a decoder with recurrent cells sees all words before each word and none after it")
+            raise ValueError(
+                "a decoder with recurrent cells sees all words before each word and none after it"
+            )
         count = tokens.size(1)
         x = self.embed(tokens, positions)
         if remember:
             state.reserve(state.length + count)
-        bias = None if self.recurrent else self.visibility.bias(state, count, visible, causal, tokens.device)
+        bias = (
+            None
+            if self.recurrent
+            else self.visibility.bias(state, count, visible, causal, tokens.device)
+        )
         distances = None
         if self.relative_window:
             if remember:
@@ -199,7 +223,9 @@ class TransformerEngine:
             if attention is not None and number + 1 == len(self.layers):
                 asking = layer.cross_norm(x) if layer.before else x
                 attention.append(layer.cross.weights(asking, keys, memory.bias))
-            x = layer.block(x, layer.cross_norm, lambda y: layer.cross(y, keys, values, memory.bias))  # noqa: B023
+            x = layer.block(
+                x, layer.cross_norm, lambda y: layer.cross(y, keys, values, memory.bias)
+            )  # noqa: B023
             x = layer.block(x, layer.final_norm, layer.feed_forward)
         if remember:
             state.length += count
@@ -236,7 +262,9 @@ class TransformerEngine:
         """
         cell = self.layers[number].cell
         if cell is not None:
-            states = cell.states(x, torch.zeros_like(x[:, 0]) if state is None else state.last_states(number))
+            states = cell.states(
+                x, torch.zeros_like(x[:, 0]) if state is None else state.last_states(number)
+            )
             if state is not None:
                 state.append_states(number, states)
             return torch.relu(states if chosen is None else states.index_select(1, chosen))
@@ -250,24 +278,40 @@ class TransformerEngine:
         return attention.combine(queries, keys, values, bias)
 
     def _distances(self, state: DecoderState, positions: Tensor, remember: bool) -> Distances:
-        """Between the new tokens at ``positions`` and all that they may see; those are in the state already if it will remember them."""
+        """Between the new tokens at ``positions`` and all that they may see; those are in the state
+        already if it will remember them."""
         count = positions.size(-1)
         total = state.length + count
         agreed = state.lengths is None and positions.dim() == 1
         if agreed and state.stride is not None:
             return EvenlySpaced(self._even_distances(state.stride, total), count)
         if not remember:
-            return Indexed(relative_index(positions, positions, self.relative_window).view(-1, count, count))
+            return Indexed(
+                relative_index(positions, positions, self.relative_window).view(-1, count, count)
+            )
         if agreed:
-            return Indexed(relative_index(positions.unsqueeze(0), state.positions[:1, :total], self.relative_window))
-        return Indexed(relative_index(positions.expand(state.rows, count), state.positions[:, :total], self.relative_window))
+            return Indexed(
+                relative_index(
+                    positions.unsqueeze(0), state.positions[:1, :total], self.relative_window
+                )
+            )
+        return Indexed(
+            relative_index(
+                positions.expand(state.rows, count),
+                state.positions[:, :total],
+                self.relative_window,
+            )
+        )
 
     def _even_distances(self, stride: int, total: int) -> List[EvenDistances]:
         """The tables of all layers for at least ``total`` tokens that stand ``stride`` apart."""
         tables = self._even.get(stride)
         if tables is None or tables[0].count < total:
             count = max(2 * total, INITIAL_CAPACITY)
-            tables = [EvenDistances(cast(Tensor, layer.attention.relative_keys), stride, count) for layer in self.layers]
+            tables = [
+                EvenDistances(cast(Tensor, layer.attention.relative_keys), stride, count)
+                for layer in self.layers
+            ]
             self._even[stride] = tables
         return tables
 
@@ -278,7 +322,8 @@ class TransformerEngine:
     def _pack(self) -> None:
         """Collects the weights; the projections of a layer are stacked in place.
 
-        Never in inference mode: the parameters would become inference tensors, which cannot be trained on.
+        Never in inference mode: the parameters would become inference tensors, which cannot be
+        trained on.
         """
         decoder, encoder = self.model.decoder, self.model.encoder
         self.pad: int = decoder.padding_idx
@@ -293,7 +338,9 @@ class TransformerEngine:
             projection=None if decoder.project_in_dim is None else decoder.project_in_dim.weight,
             zero=decoder.dictionary.eos() if getattr(decoder, "zero_start", False) else None,
         )
-        self.project_out = None if decoder.project_out_dim is None else decoder.project_out_dim.weight
+        self.project_out = (
+            None if decoder.project_out_dim is None else decoder.project_out_dim.weight
+        )
         self.norm = None if decoder.layer_norm is None else PackedNorm(decoder.layer_norm)
         reorder = self.static_weights
         self.layers = [PackedDecoderLayer(layer, reorder=reorder) for layer in decoder.layers]
@@ -307,7 +354,9 @@ class TransformerEngine:
         self.encoder_norm: Optional[PackedNorm] = None
         if _is_plain(encoder):
             self.encoder_layers = [PackedLayer(layer, reorder=reorder) for layer in encoder.layers]
-            self.encoder_norm = None if encoder.layer_norm is None else PackedNorm(encoder.layer_norm)
+            self.encoder_norm = (
+                None if encoder.layer_norm is None else PackedNorm(encoder.layer_norm)
+            )
             self.embed_source = PackedEmbedding(
                 encoder.embed_tokens.weight,
                 scale=encoder.embed_scale,
@@ -337,15 +386,24 @@ class TransformerEngine:
         elif decoder.quant_noise is not None:
             reason = "it was trained with quantisation noise on its embeddings"
         if reason is not None:
-            raise UnsupportedModelError(f"the engine cannot decode this model: {reason}; use --task translation")
+            raise UnsupportedModelError(
+                f"the engine cannot decode this model: {reason}; use --task translation"
+            )
 
 
 def _is_plain(encoder: Any) -> bool:
     """Whether an encoder computes exactly what the engine's packed layers compute."""
-    if not isinstance(encoder, TransformerEncoderBase) or encoder.quant_noise is not None or encoder.return_fc:
+    if (
+        not isinstance(encoder, TransformerEncoderBase)
+        or encoder.quant_noise is not None
+        or encoder.return_fc
+    ):
         return False
     for name in ("forward", "forward_scriptable", "forward_embedding"):
         owner = next(cls for cls in type(encoder).__mro__ if name in vars(cls))
         if not owner.__module__.startswith("fairseq.models.transformer."):
             return False
-    return all(type(layer) in (TransformerEncoderLayerBase, TransformerEncoderLayer) for layer in encoder.layers)
+    return all(
+        type(layer) in (TransformerEncoderLayerBase, TransformerEncoderLayer)
+        for layer in encoder.layers
+    )

@@ -1,4 +1,5 @@
-"""COMET, by its own command: it needs older packages than fairseq_hrt and therefore an environment of its own."""
+"""COMET, by its own command: it needs older packages than fairseq_hrt and therefore an environment
+of its own."""
 
 import re
 import shutil
@@ -17,15 +18,22 @@ def check_comet(model: Path, program: str) -> None:
         ValueError: no such model on disk, or no such program.
     """
     if not model.is_file():
-        raise ValueError(f"--comet {model}: no such file; COMET is scored with a model on disk (a .ckpt file)")
+        raise ValueError(
+            f"--comet {model}: no such file; COMET is scored with a model on disk (a .ckpt file)"
+        )
     if shutil.which(program) is None:
         raise ValueError(
-            f"--comet-program {program}: no such program; install unbabel-comet in an environment of its own and name its comet-score"
+            f"--comet-program {program}: no such program; install unbabel-comet in an environment"
+            " of its own and name its comet-score"
         )
 
 
 def comet_scores(
-    sources: Sequence[str], references: Sequence[str], translations: Mapping[str, Sequence[str]], model: Path, program: str
+    sources: Sequence[str],
+    references: Sequence[str],
+    translations: Mapping[str, Sequence[str]],
+    model: Path,
+    program: str,
 ) -> Dict[str, float]:
     """System scores by the names in ``translations``.
 
@@ -47,20 +55,28 @@ def comet_scores(
             path.write_text(text, encoding="utf-8", newline="\n")
             return str(path)
 
-        files: List[str] = [write(f"{number}.txt", lines) for number, lines in enumerate(translations.values())]
+        files: List[str] = [
+            write(f"{number}.txt", lines) for number, lines in enumerate(translations.values())
+        ]
         gpus = "1" if torch.cuda.is_available() else "0"
         command = [
-            program, "--sources", write("source", sources), "--references", write("reference", references), "--translations", *files,
-            "--model", str(model), "--gpus", gpus, "--only_system", "--quiet",
+            program, "--sources", write("source", sources), "--references",
+            write("reference", references), "--translations", *files, "--model", str(model),
+            "--gpus", gpus, "--only_system", "--quiet",
         ]  # fmt: skip
         finished = subprocess.run(command, capture_output=True, text=True, check=False)
     if finished.returncode:
         said = (finished.stdout + finished.stderr).strip().splitlines() or ["nothing"]
         raise ValueError(f"{program} failed with exit status {finished.returncode}: {said[-1]}")
     found = {
-        name: float(score) for name, score in re.findall(r"^(.+)\tscore: (-?[\d.]+|nan)$", finished.stdout, re.MULTILINE)
+        name: float(score)
+        for name, score in re.findall(
+            r"^(.+)\tscore: (-?[\d.]+|nan)$", finished.stdout, re.MULTILINE
+        )
     }
     by_number = {Path(name).name: score for name, score in found.items()}
     if set(by_number) != {Path(file).name for file in files}:
-        raise ValueError(f"{program} gave scores for {sorted(found)} instead of {len(files)} systems")
+        raise ValueError(
+            f"{program} gave scores for {sorted(found)} instead of {len(files)} systems"
+        )
     return {name: by_number[Path(file).name] for name, file in zip(translations, files)}

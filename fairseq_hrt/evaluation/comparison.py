@@ -1,4 +1,5 @@
-"""One comparison: quality on the whole test set, speed on a sample of it, the same sentences for every system."""
+"""One comparison: quality on the whole test set, speed on a sample of it, the same sentences for
+every system."""
 
 import logging
 import os
@@ -91,7 +92,8 @@ class Comparison:
         source_words: number of words in the sample for speed (space-separated, subwords joined).
         settings: how it was measured.
         environment: machine and versions.
-        identical_to: name of the system whose translations the others' are compared with, token by token; or None.
+        identical_to: name of the system whose translations the others' are compared with, token by
+            token; or None.
         raw_words: number of words in the raw lines of the sample.
         comet: COMET's model, or why it was not run.
     """
@@ -108,7 +110,10 @@ class Comparison:
     def identical(self, result: Result) -> int:
         """Sentences of ``result`` with the very tokens of ``identical_to``."""
         reference = next(other for other in self.results if other.name == self.identical_to)
-        return sum(mine["tokens"].tolist() == theirs["tokens"].tolist() for mine, theirs in zip(result.best, reference.best))
+        return sum(
+            mine["tokens"].tolist() == theirs["tokens"].tolist()
+            for mine, theirs in zip(result.best, reference.best)
+        )
 
     def timing(self, name: str, batch_size: int) -> Timing:
         """Timing of the system ``name``."""
@@ -150,7 +155,11 @@ def compare(
     if raw is not None:
         different = differing_sentences(systems[0], raw.pipeline, raw.lines)
         if different:
-            logger.warning("%d of %d raw lines are prepared otherwise than the data were", different, len(raw.lines))
+            logger.warning(
+                "%d of %d raw lines are prepared otherwise than the data were",
+                different,
+                len(raw.lines),
+            )
     results = []
     for system in systems:
         logger.info("decoding the test set: %s", system.name)
@@ -171,7 +180,9 @@ def compare(
         for result in results:
             result.timings[batch_size] = timings[result.name]
     words = sum(len(source_text(systems[0], i).split()) for i in sample)
-    comparison = Comparison(results, list(references), words, settings, environment(settings.threads), identical_to)
+    comparison = Comparison(
+        results, list(references), words, settings, environment(settings.threads), identical_to
+    )
     if raw is not None:
         timings = measure(
             [RawLines(system, raw.pipeline, raw.lines) for system in systems],
@@ -203,16 +214,18 @@ def decode_all(system: System, batch_size: int) -> List[Mapping[str, Any]]:
 
 
 def _warn_of_masks(system: System, best: Sequence[Mapping[str, Any]]) -> None:
-    """Names a system whose translations are unfinished: an iterative model of fairseq, which takes ``<unk>`` for its mask, may stop early."""
-    # What fairseq's IterativeRefinementGenerator is told to do where two passes agree; other generators have no such choice.
+    """Names a system whose translations are unfinished: an iterative model of fairseq, which takes
+    ``<unk>`` for its mask, may stop early."""
+    # What fairseq's IterativeRefinementGenerator is told to do where two passes agree; other
+    # generators have no such choice.
     if not getattr(system.generator, "adaptive", False):
         return
     mask = system.task.target_dictionary.unk()
     unfinished = sum(mask in hypothesis["tokens"].tolist() for hypothesis in best)
     if unfinished:
         logger.warning(
-            "%d of %d translations of %s contain masks: fairseq takes two passes that mask the same words for the end; "
-            "iter_decode_force_max_iter=true makes all passes",
+            "%d of %d translations of %s contain masks: fairseq takes two passes that mask the same"
+            " words for the end; iter_decode_force_max_iter=true makes all passes",
             unfinished,
             len(best),
             system.name,
@@ -220,7 +233,8 @@ def _warn_of_masks(system: System, best: Sequence[Mapping[str, Any]]) -> None:
 
 
 def speed_sample(size: int, wanted: int, seed: int) -> List[int]:
-    """``wanted`` of the sentences 0 .. ``size`` - 1, drawn at random without replacement; all if there are fewer."""
+    """``wanted`` of the sentences 0 .. ``size`` - 1, drawn at random without replacement; all if
+    there are fewer."""
     return sorted(random.Random(seed).sample(range(size), min(size, wanted)))
 
 
@@ -267,21 +281,37 @@ def processor() -> str:
 
 
 def commit() -> str:
-    """The commit of this package's source, ``+`` appended if it was changed since; ``-`` outside a repository."""
+    """The commit of this package's source, ``+`` appended if it was changed since; ``-`` outside a
+    repository."""
     folder = Path(__file__).resolve().parent
     try:
-        head = ["git", "-C", str(folder), "describe", "--always", "--dirty=+", "--exclude=*", "--abbrev=10"]
-        return subprocess.run(head, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+        head = [
+            "git",
+            "-C",
+            str(folder),
+            "describe",
+            "--always",
+            "--dirty=+",
+            "--exclude=*",
+            "--abbrev=10",
+        ]
+        return subprocess.run(
+            head, capture_output=True, text=True, check=True, timeout=10
+        ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return "-"
 
 
 def to_json(comparison: Comparison) -> Dict[str, Any]:
-    """Everything that was measured, every repeat of every batch included; hypotheses are written apart."""
+    """Everything that was measured, every repeat of every batch included; hypotheses are written
+    apart."""
     systems = []
     for result in comparison.results:
         timings = {
-            str(size): {**asdict(timing), "sentences_per_second": asdict(timing.sentences_per_second())}
+            str(size): {
+                **asdict(timing),
+                "sentences_per_second": asdict(timing.sentences_per_second()),
+            }
             for size, timing in result.timings.items()
         }
         systems.append(

@@ -1,4 +1,5 @@
-"""What a system costs before and beside its time: loading, memory, size of the weights; each in a process of its own."""
+"""What a system costs before and beside its time: loading, memory, size of the weights; each in a
+process of its own."""
 
 import logging
 import multiprocessing
@@ -18,7 +19,8 @@ class Footprint:
     """What one process needed.
 
     Attributes:
-        load_seconds: to read checkpoint, dictionaries and the binarised sentences; Python's imports are not counted.
+        load_seconds: to read checkpoint, dictionaries and the binarised sentences; Python's imports
+            are not counted.
         base_bytes: memory of the process before that, imports included.
         peak_bytes: largest memory (resident set) of the process while it loaded and translated.
         model_bytes: size of the weights.
@@ -32,11 +34,14 @@ class Footprint:
     gpu_bytes: Optional[int]
 
 
-def measure_footprint(spec: SystemSpec, data: Sequence[str], batches: List[List[int]], threads: int) -> Footprint:
+def measure_footprint(
+    spec: SystemSpec, data: Sequence[str], batches: List[List[int]], threads: int
+) -> Footprint:
     """Loads a system in a fresh process and translates ``batches`` there.
 
     Args:
-        spec: the system. A converted model should be given as such, not as the checkpoint that it would be converted from.
+        spec: the system. A converted model should be given as such, not as the checkpoint that it
+            would be converted from.
         data: see :func:`..systems.generate_arguments`.
         batches: sentence ids.
         threads: of PyTorch.
@@ -46,7 +51,9 @@ def measure_footprint(spec: SystemSpec, data: Sequence[str], batches: List[List[
         return pool.submit(_measure, spec, list(data), batches, threads).result()
 
 
-def _measure(spec: SystemSpec, data: List[str], batches: List[List[int]], threads: int) -> Footprint:
+def _measure(
+    spec: SystemSpec, data: List[str], batches: List[List[int]], threads: int
+) -> Footprint:
     torch.set_num_threads(threads)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     base = peak_memory()

@@ -15,29 +15,38 @@ _PATH, _OTHER = "#c1272d", "#3a6ea5"
 def draw_graph(document: Dict[str, Any], paths: Sequence[Path], *, least: float = 0.05) -> None:
     """Draws a graph as exported by the DAG family.
 
-    From left to right the vertices that paths pass; their size shows with which probability, their labels the most probable
-    tokens. Links are arcs, the stronger the more probable; the chosen path is red.
+    From left to right the vertices that paths pass; their size shows with which probability, their
+    labels the most probable tokens. Links are arcs, the stronger the more probable; the chosen path
+    is red.
 
     Args:
         document: ``vertices``, ``links``, ``translation``.
         paths: files to write; the suffix gives the format.
         least: vertices that are passed with less probability, and weaker links, are left out.
     """
-    shown: List[Dict[str, Any]] = [v for v in document["vertices"] if v["chosen"] or v["passing"] >= least]
+    shown: List[Dict[str, Any]] = [
+        v for v in document["vertices"] if v["chosen"] or v["passing"] >= least
+    ]
     places = {vertex["vertex"]: place for place, vertex in enumerate(shown)}
     figure = Figure(figsize=(max(6.0, 0.85 * len(shown)), 5.2), dpi=150)
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     for link in document["links"]:
-        if link["from"] in places and link["to"] in places and (link["chosen"] or link["probability"] >= least):
+        if (
+            link["from"] in places
+            and link["to"] in places
+            and (link["chosen"] or link["probability"] >= least)
+        ):
             start, end = places[link["from"]], places[link["to"]]
             # Far links run in higher arcs; the path below, so that it stays visible.
             bend = (0.35 if link["chosen"] else -0.35) if end - start > 1 else 0.0
             axes.add_patch(
                 FancyArrowPatch(
-                    (start, 0), (end, 0), connectionstyle=f"arc3,rad={bend}", arrowstyle="-|>", mutation_scale=9,
-                    shrinkA=9, shrinkB=9, linewidth=0.6 + 2.6 * link["probability"],
-                    color=_PATH if link["chosen"] else _OTHER, alpha=1.0 if link["chosen"] else 0.25 + 0.6 * link["probability"],
+                    (start, 0), (end, 0), connectionstyle=f"arc3,rad={bend}", arrowstyle="-|>",
+                    mutation_scale=9, shrinkA=9, shrinkB=9,
+                    linewidth=0.6 + 2.6 * link["probability"],
+                    color=_PATH if link["chosen"] else _OTHER,
+                    alpha=1.0 if link["chosen"] else 0.25 + 0.6 * link["probability"],
                 )
             )  # fmt: skip
     steps = [(link, places[link["to"]] - places[link["from"]]) for link in document["links"]
@@ -46,21 +55,57 @@ def draw_graph(document: Dict[str, Any], paths: Sequence[Path], *, least: float 
     height = 0.2 * max([far for link, far in steps if link["chosen"]] or [1]) + 0.7
     for vertex in shown:
         place, colour = places[vertex["vertex"]], _PATH if vertex["chosen"] else _OTHER
-        axes.scatter([place], [0], s=60 + 260 * vertex["passing"], color=colour, zorder=3, edgecolor="white")
-        axes.text(place, 0, str(vertex["vertex"]), ha="center", va="center", fontsize=7, color="white", zorder=4)
+        axes.scatter(
+            [place], [0], s=60 + 260 * vertex["passing"], color=colour, zorder=3, edgecolor="white"
+        )
+        axes.text(
+            place,
+            0,
+            str(vertex["vertex"]),
+            ha="center",
+            va="center",
+            fontsize=7,
+            color="white",
+            zorder=4,
+        )
         words = "\n".join(
             f"{plain(token['token'])}  {token['probability']:.2f}"
             for token in vertex["tokens"][:3]
             if token["probability"] >= 0.01
         )
         axes.text(
-            place, -height - 0.15, words, ha="right", va="top", rotation=55, rotation_mode="anchor", fontsize=8, color=colour
+            place,
+            -height - 0.15,
+            words,
+            ha="right",
+            va="top",
+            rotation=55,
+            rotation_mode="anchor",
+            fontsize=8,
+            color=colour,
         )
-        axes.text(place, -height + 0.05, f"{vertex['passing']:.2f}", ha="center", va="bottom", fontsize=7, color="grey")
+        axes.text(
+            place,
+            -height + 0.05,
+            f"{vertex['passing']:.2f}",
+            ha="center",
+            va="bottom",
+            fontsize=7,
+            color="grey",
+        )
     axes.set_xlim(-1.2, len(shown) - 0.2)
     axes.set_ylim(-height - 2.6, 0.22 * reach + 0.8)
     axes.set_title(plain(document["translation"]), fontsize=10)
-    axes.text(-1.1, -height + 0.05, "passed", ha="right", va="bottom", fontsize=7, color="grey", clip_on=False)
+    axes.text(
+        -1.1,
+        -height + 0.05,
+        "passed",
+        ha="right",
+        va="bottom",
+        fontsize=7,
+        color="grey",
+        clip_on=False,
+    )
     axes.axis("off")
     figure.tight_layout()
     for path in paths:

@@ -20,8 +20,10 @@ class LengthBin:
     Attributes:
         sentences: indices into the test set.
         bleu: sacreBLEU by the name of the system.
-        length_ratios: words of the translations by words of the references, by the name of the system.
-        milliseconds: median time of a sentence at batch size 1 by the name of the system; empty where none was timed.
+        length_ratios: words of the translations by words of the references, by the name of the
+            system.
+        milliseconds: median time of a sentence at batch size 1 by the name of the system; empty
+            where none was timed.
     """
 
     low: int
@@ -48,7 +50,9 @@ def read_limits(text: str) -> List[int]:
     except ValueError:
         limits = []
     if not limits or limits[0] < 1 or sorted(set(limits)) != limits:
-        raise ValueError(f"--length-bins {text!r}: give increasing numbers separated by commas, e.g. 10,20,30")
+        raise ValueError(
+            f"--length-bins {text!r}: give increasing numbers separated by commas, e.g. 10,20,30"
+        )
     return limits
 
 
@@ -68,7 +72,12 @@ def by_length(
         members[bisect_left(limits, length)].append(sentence)
     bounds = [0, *limits]
     scores = [
-        {result.name: _score(result, own, references) for result in comparison.results} if own else {} for own in members
+        (
+            {result.name: _score(result, own, references) for result in comparison.results}
+            if own
+            else {}
+        )
+        for own in members
     ]
     return [
         LengthBin(
@@ -77,7 +86,10 @@ def by_length(
             sentences=sentences,
             bleu={name: score.score for name, score in scores[number].items()},
             milliseconds=_milliseconds(comparison, sentences),
-            length_ratios={name: score.sys_len / max(score.ref_len, 1) for name, score in scores[number].items()},
+            length_ratios={
+                name: score.sys_len / max(score.ref_len, 1)
+                for name, score in scores[number].items()
+            },
         )
         for number, sentences in enumerate(members)
         if sentences
@@ -86,7 +98,9 @@ def by_length(
 
 def _score(result: Result, sentences: Sequence[int], references: Sequence[str]) -> BLEUScore:
     hypotheses = [result.hypotheses[sentence] for sentence in sentences]
-    return sacrebleu.BLEU().corpus_score(hypotheses, [[references[sentence] for sentence in sentences]])
+    return sacrebleu.BLEU().corpus_score(
+        hypotheses, [[references[sentence] for sentence in sentences]]
+    )
 
 
 def _milliseconds(comparison: Comparison, sentences: Sequence[int]) -> Dict[str, float]:
@@ -97,7 +111,9 @@ def _milliseconds(comparison: Comparison, sentences: Sequence[int]) -> Dict[str,
         if timing is None:
             continue
         each = zip(timing.batches, zip(*timing.seconds))
-        times = [1000 * statistics.median(seconds) for (sentence,), seconds in each if sentence in wanted]
+        times = [
+            1000 * statistics.median(seconds) for (sentence,), seconds in each if sentence in wanted
+        ]
         if times:
             found[result.name] = statistics.median(times)
     return found
@@ -115,12 +131,18 @@ def markdown_by_length(comparison: Comparison, bins: Sequence[LengthBin]) -> str
             cell = f"{own.bleu[result.name]:.2f}" + ("" if ratio is None else f" ({ratio:.2f})")
             cells.append(cell + ("" if time is None else f" / {time:.1f} ms"))
         lines.append("| " + " | ".join([in_markdown(result.name), *cells]) + " |")
-    title = "BLEU (length ratio) and median time of a sentence at batch size 1, by source tokens (sentences):"
+    title = (
+        "BLEU (length ratio) and median time of a sentence at batch size 1, by source tokens"
+        " (sentences):"
+    )
     return title + "\n\n" + "\n".join(lines) + "\n"
 
 
-def draw_by_length(comparison: Comparison, bins: Sequence[LengthBin], paths: Sequence[Path]) -> None:
-    """Two panels over the bins, BLEU and milliseconds, a line a system; the suffix of a path names the format."""
+def draw_by_length(
+    comparison: Comparison, bins: Sequence[LengthBin], paths: Sequence[Path]
+) -> None:
+    """Two panels over the bins, BLEU and milliseconds, a line a system; the suffix of a path names
+    the format."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -132,8 +154,18 @@ def draw_by_length(comparison: Comparison, bins: Sequence[LengthBin], paths: Seq
     places = range(len(bins))
     for number, result in enumerate(comparison.results):
         # No two of up to 24 systems look the same.
-        look = dict(color=f"C{number % 8}", linestyle=("-", "--", ":")[number // 8 % 3], marker="osv"[number // 8 % 3])
-        panels[0].plot(places, [own.bleu[result.name] for own in bins], markersize=4, label=plain(result.name), **look)
+        look = dict(
+            color=f"C{number % 8}",
+            linestyle=("-", "--", ":")[number // 8 % 3],
+            marker="osv"[number // 8 % 3],
+        )
+        panels[0].plot(
+            places,
+            [own.bleu[result.name] for own in bins],
+            markersize=4,
+            label=plain(result.name),
+            **look,
+        )
         times = [own.milliseconds.get(result.name, float("nan")) for own in bins]
         panels[1].plot(places, times, markersize=4, **look)
     for axes, name in zip(panels, ("sacreBLEU", "ms a sentence (batch size 1)")):

@@ -32,28 +32,46 @@ def plain(text: str) -> str:
 
 
 def draw(comparison: Comparison, batch_size: int, paths: Sequence[Path]) -> None:
-    """Draws BLEU (ROUGE-L where it was computed) against source words a second at ``batch_size``, one point a system, into ``paths``
-    (the suffix names the format, e.g. .png and .svg).
+    """Draws BLEU (ROUGE-L where it was computed) against source words a second at ``batch_size``,
+    one point a system, into ``paths`` (the suffix names the format, e.g. .png and .svg).
 
-    Systems of one task share a colour. The grey line joins those that no other beats in both (the Pareto frontier). The scale at the
-    top is the speed relative to the first reference system.
+    Systems of one task share a colour. The grey line joins those that no other beats in both (the
+    Pareto frontier). The scale at the top is the speed relative to the first reference system.
     """
-    speeds = [result.timings[batch_size].words_per_second(comparison.source_words) for result in comparison.results]
+    speeds = [
+        result.timings[batch_size].words_per_second(comparison.source_words)
+        for result in comparison.results
+    ]
     figure, canvas, axes = _canvas()
     colours = _colours(comparison)
     # For summaries ROUGE-L is the figure of merit.
     rouge = [result.quality.rouge for result in comparison.results]
-    scores = [own["ROUGE-L"] if own else result.quality.bleu for own, result in zip(rouge, comparison.results)]
+    scores = [
+        own["ROUGE-L"] if own else result.quality.bleu
+        for own, result in zip(rouge, comparison.results)
+    ]
     for result, speed, score in zip(comparison.results, speeds, scores):
         error = [[speed.median - speed.low], [speed.high - speed.median]]
-        axes.errorbar(speed.median, score, xerr=error, fmt="o", color=colours[result.name], capsize=2, linewidth=1)
+        axes.errorbar(
+            speed.median,
+            score,
+            xerr=error,
+            fmt="o",
+            color=colours[result.name],
+            capsize=2,
+            linewidth=1,
+        )
     best = frontier([(speed.median, score) for speed, score in zip(speeds, scores)])
     axes.plot(*zip(*best), color="0.7", linewidth=1, zorder=1)
     axes.set_xlabel(f"source words per second (batch size {batch_size})")
     axes.set_ylabel("ROUGE-L" if any(rouge) else "sacreBLEU")
     axes.margins(0.15, 0.15)
     if comparison.references:
-        unit = comparison.timing(comparison.references[0], batch_size).words_per_second(comparison.source_words).median
+        unit = (
+            comparison.timing(comparison.references[0], batch_size)
+            .words_per_second(comparison.source_words)
+            .median
+        )
 
         def relative(speed: Any) -> Any:
             return speed / unit
@@ -65,7 +83,10 @@ def draw(comparison: Comparison, batch_size: int, paths: Sequence[Path]) -> None
         ratio.set_xlabel(f"relative to {comparison.references[0]}")
     else:
         axes.spines["top"].set_visible(False)
-    title = "quality against speed; bars: minimum and maximum of the repeats; grey line: not beaten in both"
+    title = (
+        "quality against speed; bars: minimum and maximum of the repeats; grey line: not beaten in"
+        " both"
+    )
     figure.suptitle(title, fontsize=9, color="0.3")
     _label(axes, canvas, speeds, scores, [result.name for result in comparison.results])
     for path in paths:
@@ -82,7 +103,8 @@ def frontier(points: Sequence[Tuple[float, float]]) -> List[Tuple[float, float]]
 
 
 def draw_throughput(comparison: Comparison, paths: Sequence[Path]) -> None:
-    """Draws source words a second against the batch size, a line for each system, named at its right end."""
+    """Draws source words a second against the batch size, a line for each system, named at its
+    right end."""
     figure, _, axes = _canvas()
     colours, sizes = _colours(comparison), comparison.settings.batch_sizes
     ends = []
@@ -94,9 +116,17 @@ def draw_throughput(comparison: Comparison, paths: Sequence[Path]) -> None:
         seen[task] += 1
         speeds = [result.timings[size].words_per_second(comparison.source_words) for size in sizes]
         medians = [speed.median for speed in speeds]
-        bars = [[speed.median - speed.low for speed in speeds], [speed.high - speed.median for speed in speeds]]
+        bars = [
+            [speed.median - speed.low for speed in speeds],
+            [speed.high - speed.median for speed in speeds],
+        ]
         line: Dict[str, Any] = dict(
-            marker="o", markersize=3, capsize=2, linewidth=1, linestyle=style, color=colours[result.name]
+            marker="o",
+            markersize=3,
+            capsize=2,
+            linewidth=1,
+            linestyle=style,
+            color=colours[result.name],
         )
         axes.errorbar(sizes, medians, yerr=bars, **line)
         ends.append((medians[-1], result.name))
@@ -112,8 +142,9 @@ def draw_throughput(comparison: Comparison, paths: Sequence[Path]) -> None:
     line = {"arrowstyle": "-", "color": "0.8", "linewidth": 0.5, "relpos": (0, 0.5), "shrinkB": 0}
     for (median, name), place in zip(ends, apart(wanted, 0.035)):
         axes.annotate(
-            plain(name), (sizes[-1], median), xytext=(1.04, place), textcoords="axes fraction", fontsize=7, color=colours[name],
-            verticalalignment="center", annotation_clip=False, arrowprops=line,
+            plain(name), (sizes[-1], median), xytext=(1.04, place), textcoords="axes fraction",
+            fontsize=7, color=colours[name], verticalalignment="center", annotation_clip=False,
+            arrowprops=line,
         )  # fmt: skip
     figure.suptitle("throughput; bars: minimum and maximum of the repeats", fontsize=9, color="0.3")
     for path in paths:
@@ -121,7 +152,8 @@ def draw_throughput(comparison: Comparison, paths: Sequence[Path]) -> None:
 
 
 def apart(wanted: Sequence[float], distance: float) -> List[float]:
-    """Places between 0 and 1 close to the ``wanted`` ones, which ascend, at least ``distance`` apart, or as far as there is room."""
+    """Places between 0 and 1 close to the ``wanted`` ones, which ascend, at least ``distance``
+    apart, or as far as there is room."""
     distance = min(distance, 1 / max(len(wanted) - 1, 1))
     places: List[float] = []
     for place in wanted:
@@ -146,11 +178,18 @@ def _canvas() -> Tuple[Figure, FigureCanvasAgg, Axes]:
 def _colours(comparison: Comparison) -> Dict[str, str]:
     """A colour for each task, by the names of its systems."""
     tasks = list(dict.fromkeys(result.signature["task"] for result in comparison.results))
-    return {result.name: _COLOURS[tasks.index(result.signature["task"]) % len(_COLOURS)] for result in comparison.results}
+    return {
+        result.name: _COLOURS[tasks.index(result.signature["task"]) % len(_COLOURS)]
+        for result in comparison.results
+    }
 
 
 def _label(
-    axes: Axes, canvas: FigureCanvasAgg, spreads: Sequence[Spread], scores: Sequence[float], names: Sequence[str]
+    axes: Axes,
+    canvas: FigureCanvasAgg,
+    spreads: Sequence[Spread],
+    scores: Sequence[float],
+    names: Sequence[str],
 ) -> None:
     """Puts each name at the nearest free place beside its point, with a thin line to it."""
     # The layout is computed when the figure is drawn; before that no position on it is known.
@@ -172,7 +211,9 @@ def _label(
             # The text's own box: the annotation's extent would include the line to the point.
             box = Text.get_window_extent(label, renderer)
             corners = (box.x0 - 2, box.y0 - 2, box.x1 + 2, box.y1 + 2)
-            cost = sum(overlap(corners, other) for other in taken) + 100 * _outside(corners, frame.extents)
+            cost = sum(overlap(corners, other) for other in taken) + 100 * _outside(
+                corners, frame.extents
+            )
             label.remove()
             if cost < best[0]:
                 best = (cost, offset, corners)
@@ -182,10 +223,18 @@ def _label(
         taken.append(best[2])
 
 
-def _annotate(axes: Axes, name: str, point: Tuple[float, float], offset: Tuple[int, int]) -> Annotation:
+def _annotate(
+    axes: Axes, name: str, point: Tuple[float, float], offset: Tuple[int, int]
+) -> Annotation:
     line = {"arrowstyle": "-", "color": "0.7", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 4}
     return axes.annotate(
-        name, point, xytext=offset, textcoords="offset points", fontsize=8, verticalalignment="center", arrowprops=line
+        name,
+        point,
+        xytext=offset,
+        textcoords="offset points",
+        fontsize=8,
+        verticalalignment="center",
+        arrowprops=line,
     )
 
 

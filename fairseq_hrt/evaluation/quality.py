@@ -1,4 +1,5 @@
-"""Quality of translations: sacreBLEU and chrF on detokenised text, and the share of exactly valid translations."""
+"""Quality of translations: sacreBLEU and chrF on detokenised text, and the share of exactly valid
+translations."""
 
 import json
 import re
@@ -22,10 +23,12 @@ class Quality:
         bleu_signature: how it was computed, as sacreBLEU states it.
         chrf: chrF2, 0 to 100.
         chrf_signature: likewise.
-        valid_share: share of hypotheses that are one of the valid translations, 0 to 1; None without these.
-        rouge: F1 of ROUGE-1, ROUGE-2 and ROUGE-L, 0 to 100, mean over the sentences; None where it was not asked for.
-        length_ratio: words of the hypotheses by words of the references, as sacreBLEU's BLEU counts them; below 1 it costs BLEU its
-            brevity penalty. None where it is not known.
+        valid_share: share of hypotheses that are one of the valid translations, 0 to 1; None
+            without these.
+        rouge: F1 of ROUGE-1, ROUGE-2 and ROUGE-L, 0 to 100, mean over the sentences; None where it
+            was not asked for.
+        length_ratio: words of the hypotheses by words of the references, as sacreBLEU's BLEU counts
+            them; below 1 it costs BLEU its brevity penalty. None where it is not known.
     """
 
     bleu: float
@@ -44,14 +47,19 @@ def evaluate(
     *,
     rouge: bool = False,
 ) -> Quality:
-    """Scores detokenised ``hypotheses`` against one reference each, and against sets of ``valid`` translations.
+    """Scores detokenised ``hypotheses`` against one reference each, and against sets of ``valid``
+    translations.
 
     Raises:
-        ValueError: the numbers of sentences differ; ROUGE is wanted but its package is not installed.
+        ValueError: the numbers of sentences differ; ROUGE is wanted but its package is not
+            installed.
     """
     for name, others in (("references", references), ("sets of valid translations", valid)):
         if others is not None and len(others) != len(hypotheses):
-            raise ValueError(f"{len(hypotheses)} hypotheses but {len(others)} {name}: they must belong to one test set")
+            raise ValueError(
+                f"{len(hypotheses)} hypotheses but {len(others)} {name}: they must belong to one"
+                " test set"
+            )
     bleu, chrf = sacrebleu.BLEU(), sacrebleu.CHRF()
     score = bleu.corpus_score(hypotheses, [references])
     return Quality(
@@ -66,7 +74,8 @@ def evaluate(
 
 
 def rouge_scores(hypotheses: Sequence[str], references: Sequence[str]) -> Dict[str, float]:
-    """Mean F1 of ROUGE-1, ROUGE-2 and ROUGE-L (Lin, 2004), with Porter's stemmer, by the package rouge-score.
+    """Mean F1 of ROUGE-1, ROUGE-2 and ROUGE-L (Lin, 2004), with Porter's stemmer, by the package
+    rouge-score.
 
     Raises:
         ValueError: the package is not installed.
@@ -74,23 +83,32 @@ def rouge_scores(hypotheses: Sequence[str], references: Sequence[str]) -> Dict[s
     try:
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError as error:
-        raise ValueError("--rouge needs the package rouge-score: pip install rouge-score") from error
+        raise ValueError(
+            "--rouge needs the package rouge-score: pip install rouge-score"
+        ) from error
     names = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL"}
     scorer = RougeScorer(list(names.values()), use_stemmer=True)
-    scores = [scorer.score(reference, hypothesis) for reference, hypothesis in zip(references, hypotheses)]
+    scores = [
+        scorer.score(reference, hypothesis) for reference, hypothesis in zip(references, hypotheses)
+    ]
     return {
-        shown: 100 * sum(score[name].fmeasure for score in scores) / max(len(scores), 1) for shown, name in names.items()
+        shown: 100 * sum(score[name].fmeasure for score in scores) / max(len(scores), 1)
+        for shown, name in names.items()
     }
 
 
 def valid_share(hypotheses: Sequence[str], valid: Sequence[Set[str]]) -> float:
-    """Share of ``hypotheses`` that are literally one of their ``valid`` translations, surrounding space apart."""
-    hits = sum(hypothesis.strip() in translations for hypothesis, translations in zip(hypotheses, valid))
+    """Share of ``hypotheses`` that are literally one of their ``valid`` translations, surrounding
+    space apart."""
+    hits = sum(
+        hypothesis.strip() in translations for hypothesis, translations in zip(hypotheses, valid)
+    )
     return hits / len(hypotheses)
 
 
 def read_lines(path: Path) -> List[str]:
-    """Lines of a text file, plain or gzip. Only a line feed ends a line, as for the tools that made the data.
+    """Lines of a text file, plain or gzip. Only a line feed ends a line, as for the tools that made
+    the data.
 
     Raises:
         ValueError: a line is no UTF-8, or the gzip data are damaged; the message names the file.
@@ -137,6 +155,8 @@ def build_detokenizer(name: str) -> Detokenizer:
     try:
         from sacremoses import MosesDetokenizer
     except ImportError as error:
-        raise ValueError(f"detokeniser {name!r} needs sacremoses: pip install sacremoses") from error
+        raise ValueError(
+            f"detokeniser {name!r} needs sacremoses: pip install sacremoses"
+        ) from error
     moses = MosesDetokenizer(lang=match[1])
     return lambda text: moses.detokenize(text.split())

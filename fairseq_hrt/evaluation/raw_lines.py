@@ -33,7 +33,9 @@ class RawLines:
             for number, hypotheses in zip(batch["id"].tolist(), self.system.decode(batch)):
                 dictionary = self.system.task.target_dictionary
                 # Subwords as they are: joining them is the pipeline's business.
-                found[filled[number]] = self.pipeline.text(dictionary.string(hypotheses[0]["tokens"].int().cpu()))
+                found[filled[number]] = self.pipeline.text(
+                    dictionary.string(hypotheses[0]["tokens"].int().cpu())
+                )
         return found
 
 
@@ -45,10 +47,12 @@ def differing_sentences(system: System, pipeline: TextPipeline, lines: Sequence[
     """
     if len(lines) != len(system.dataset):
         raise ValueError(
-            f"{len(lines)} raw source lines but {len(system.dataset)} sentences in the data: they must belong together"
+            f"{len(lines)} raw source lines but {len(system.dataset)} sentences in the data: they"
+            " must belong together"
         )
     dictionary = system.task.source_dictionary
     return sum(
-        [dictionary.index(word) for word in pipeline.words(line)] != system.dataset[number]["source"].tolist()[:-1]
+        [dictionary.index(word) for word in pipeline.words(line)]
+        != system.dataset[number]["source"].tolist()[:-1]
         for number, line in enumerate(lines)
     )

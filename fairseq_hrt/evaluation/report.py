@@ -17,26 +17,45 @@ def markdown(comparison: Comparison) -> str:
     parts = [
         _table(
             _quality_header(comparison) + _speed_header(comparison, first),
-            [_quality_row(comparison, result) + _speed_row(comparison, result, first) for result in comparison.results],
+            [
+                _quality_row(comparison, result) + _speed_row(comparison, result, first)
+                for result in comparison.results
+            ],
         )
     ]
     parts.append(_explanation(comparison))
     if len(others) == 1:
-        rows = [[result.name, *_speed_row(comparison, result, others[0])] for result in comparison.results]
-        parts += [f"Batch size {others[0]}:", _table(["System", *_speed_header(comparison, others[0])], rows)]
+        rows = [
+            [result.name, *_speed_row(comparison, result, others[0])]
+            for result in comparison.results
+        ]
+        parts += [
+            f"Batch size {others[0]}:",
+            _table(["System", *_speed_header(comparison, others[0])], rows),
+        ]
     elif others:
         parts += ["Words/s by batch size:", _throughput(comparison)]
     if comparison.results[0].raw is not None:
         parts += [
-            f"One raw line at a time, tokenisation and detokenisation included, loading apart ({comparison.raw_words} words):",
+            (
+                "One raw line at a time, tokenisation and detokenisation included, loading apart"
+                f" ({comparison.raw_words} words):"
+            ),
             _latency(comparison),
         ]
     if comparison.results[0].footprint is not None:
         parts += [_memory_note(comparison), _memory(comparison)]
-    parts.append("Decoding:\n\n" + "\n".join(_signature_line(result) for result in comparison.results))
+    parts.append(
+        "Decoding:\n\n" + "\n".join(_signature_line(result) for result in comparison.results)
+    )
     quality = comparison.results[0].quality
-    parts.append(f"BLEU: `{quality.bleu_signature}`  \nchrF: `{quality.chrf_signature}`  \nCOMET: {comparison.comet}")
-    parts.append("Machine: " + "; ".join(f"{key} {value}" for key, value in comparison.environment.items()))
+    parts.append(
+        f"BLEU: `{quality.bleu_signature}`  \nchrF: `{quality.chrf_signature}`  \nCOMET:"
+        f" {comparison.comet}"
+    )
+    parts.append(
+        "Machine: " + "; ".join(f"{key} {value}" for key, value in comparison.environment.items())
+    )
     return "\n\n".join(parts) + "\n"
 
 
@@ -83,7 +102,9 @@ def _speed_row(comparison: Comparison, result: Result, size: int) -> List[str]:
     row += [f"{timing.batch_milliseconds(percent):.1f}" for percent in (50, 90)]
     row.append(_spread(timing.sentences_per_second(), 1))
     row.append(f"{timing.words_per_second(comparison.source_words).median:.0f}")
-    return row + [_spread(timing.ratio_to(comparison.timing(name, size)), 2) for name in comparison.references]
+    return row + [
+        _spread(timing.ratio_to(comparison.timing(name, size)), 2) for name in comparison.references
+    ]
 
 
 def _throughput(comparison: Comparison) -> str:
@@ -97,27 +118,46 @@ def _throughput(comparison: Comparison) -> str:
 
 
 def _latency(comparison: Comparison) -> str:
-    header = ["System", "mean ms", "p50", "p90", "p99", "words/s", *(f"× {name}" for name in comparison.references)]
+    header = [
+        "System",
+        "mean ms",
+        "p50",
+        "p90",
+        "p99",
+        "words/s",
+        *(f"× {name}" for name in comparison.references),
+    ]
     timings = {result.name: result.raw for result in comparison.results if result.raw is not None}
     rows = []
     for name, timing in timings.items():
         row = [name, f"{timing.mean_milliseconds():.1f}"]
         row += [f"{timing.batch_milliseconds(percent):.1f}" for percent in (50, 90, 99)]
         row.append(_spread(timing.words_per_second(comparison.raw_words), 0))
-        rows.append(row + [_spread(timing.ratio_to(timings[reference]), 2) for reference in comparison.references])
+        rows.append(
+            row
+            + [
+                _spread(timing.ratio_to(timings[reference]), 2)
+                for reference in comparison.references
+            ]
+        )
     return _table(header, rows)
 
 
 def _footprints(comparison: Comparison) -> Dict[str, Footprint]:
-    return {result.name: result.footprint for result in comparison.results if result.footprint is not None}
+    return {
+        result.name: result.footprint
+        for result in comparison.results
+        if result.footprint is not None
+    }
 
 
 def _memory_note(comparison: Comparison) -> str:
     base = max(own.base_bytes for own in _footprints(comparison).values()) / 1e6
     size = max(comparison.settings.batch_sizes)
     return (
-        f"Loading and memory, each system in a process of its own that translates the same sentences in batches of {size}; before it "
-        f"loads anything, Python with PyTorch takes up to {base:.0f} MB of the peak:"
+        "Loading and memory, each system in a process of its own that translates the same"
+        f" sentences in batches of {size}; before it loads anything, Python with PyTorch takes up"
+        f" to {base:.0f} MB of the peak:"
     )
 
 
@@ -126,9 +166,23 @@ def _memory(comparison: Comparison) -> str:
     gpu = any(own.gpu_bytes is not None for own in found.values())
     rows = []
     for name, own in found.items():
-        row = [name, f"{own.load_seconds:.2f}", f"{own.model_bytes / 1e6:.1f}", f"{own.peak_bytes / 1e6:.0f}"]
+        row = [
+            name,
+            f"{own.load_seconds:.2f}",
+            f"{own.model_bytes / 1e6:.1f}",
+            f"{own.peak_bytes / 1e6:.0f}",
+        ]
         rows.append(row + ([f"{(own.gpu_bytes or 0) / 1e6:.0f}"] if gpu else []))
-    return _table(["System", "loading s", "weights MB", "peak memory MB", *(["peak GPU memory MB"] if gpu else [])], rows)
+    return _table(
+        [
+            "System",
+            "loading s",
+            "weights MB",
+            "peak memory MB",
+            *(["peak GPU memory MB"] if gpu else []),
+        ],
+        rows,
+    )
 
 
 def _has_comet(comparison: Comparison) -> bool:
@@ -149,9 +203,17 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
     def line(row: Sequence[str]) -> str:
         name, *figures = zip(row, widths)
-        return "| " + " | ".join([name[0].ljust(name[1]), *(cell.rjust(width) for cell, width in figures)]) + " |"
+        return (
+            "| "
+            + " | ".join([name[0].ljust(name[1]), *(cell.rjust(width) for cell, width in figures)])
+            + " |"
+        )
 
-    rule = "|" + "|".join("-" * (w + 2) if i == 0 else "-" * (w + 1) + ":" for i, w in enumerate(widths)) + "|"
+    rule = (
+        "|"
+        + "|".join("-" * (w + 2) if i == 0 else "-" * (w + 1) + ":" for i, w in enumerate(widths))
+        + "|"
+    )
     return "\n".join([line(cells[0]), rule, *(line(row) for row in cells[1:])])
 
 
@@ -159,11 +221,12 @@ def _explanation(comparison: Comparison) -> str:
     settings = comparison.settings
     count = comparison.results[0].timings[settings.batch_sizes[0]].sentences
     return (
-        f"Batch size {settings.batch_sizes[0]}. Quality on {len(comparison.results[0].hypotheses)} sentences; the length ratio is that of "
-        "the translations' words to the references'. Speed on "
-        f"{count} of them, decoding only (loading, binarising and detokenising apart), {settings.threads} thread(s): "
-        f"medians of {settings.repeats} interleaved repeats after one for warming up, minimum and maximum in "
-        "parentheses; ratios are taken within each repeat."
+        f"Batch size {settings.batch_sizes[0]}. Quality on {len(comparison.results[0].hypotheses)}"
+        " sentences; the length ratio is that of the translations' words to the references'. Speed"
+        f" on {count} of them, decoding only (loading, binarising and detokenising apart),"
+        f" {settings.threads} thread(s): medians of {settings.repeats} interleaved repeats after"
+        " one for warming up, minimum and maximum in parentheses; ratios are taken within each"
+        " repeat."
     )
 
 

@@ -1,7 +1,9 @@
-"""Which words a decoder fixed together, step by step: the decoding dependency graph (Santilli et al., 2023, section 3.4).
+"""Which words a decoder fixed together, step by step: the decoding dependency graph (Santilli et
+al., 2023, section 3.4).
 
-Rows are decoder passes, columns the words of the translation. Above them, arcs join the words of one pass: they were decoded
-without seeing each other, or, in parallel decoding of an autoregressive model, confirmed together.
+Rows are decoder passes, columns the words of the translation. Above them, arcs join the words of
+one pass: they were decoded without seeing each other, or, in parallel decoding of an autoregressive
+model, confirmed together.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -13,8 +15,8 @@ from ..engine import attached
 from ..escaping import printable
 from ..systems import System
 
-# What a cell says: nothing known yet; a guess that will not stay; one that will, but is not confirmed yet; fixed in this pass; fixed
-# before.
+# What a cell says: nothing known yet; a guess that will not stay; one that will, but is not
+# confirmed yet; fixed in this pass; fixed before.
 OPEN, WRONG, RIGHT, FIXED, SETTLED = range(5)
 STATES = ("open", "wrong", "right, not confirmed", "fixed now", "settled")
 
@@ -86,16 +88,22 @@ def trace(system: System, sample: Dict[str, Any], source: str) -> Trace:
         best = system.decode(sample)[0][0]
     dictionary = system.task.target_dictionary
     tokens = [dictionary[token] for token in best["tokens"].tolist()]
-    fixed = best["token_steps"].tolist() if "token_steps" in best else list(range(1, len(tokens) + 1))
+    fixed = (
+        best["token_steps"].tolist() if "token_steps" in best else list(range(1, len(tokens) + 1))
+    )
     if iterations:
         passes = _passes_of_guesses(iterations, best["tokens"].tolist(), dictionary)
     else:
         passes = _passes_of_steps(tokens, fixed, best["positional_scores"])
     directions = best["token_directions"].tolist() if "token_directions" in best else []
-    return Trace(system.name, source, tokens, passes, fixed, directions, system.counters.decoder_calls)
+    return Trace(
+        system.name, source, tokens, passes, fixed, directions, system.counters.decoder_calls
+    )
 
 
-def _passes_of_steps(tokens: Sequence[str], fixed: Sequence[int], scores: torch.Tensor) -> List[List[Cell]]:
+def _passes_of_steps(
+    tokens: Sequence[str], fixed: Sequence[int], scores: torch.Tensor
+) -> List[List[Cell]]:
     """Decoders that never take a word back."""
     probabilities = scores.exp().clamp(max=1).tolist()
     rows = []
@@ -110,7 +118,9 @@ def _passes_of_steps(tokens: Sequence[str], fixed: Sequence[int], scores: torch.
     return rows
 
 
-def _passes_of_guesses(iterations: Sequence[Any], final: Sequence[int], dictionary: Any) -> List[List[Cell]]:
+def _passes_of_guesses(
+    iterations: Sequence[Any], final: Sequence[int], dictionary: Any
+) -> List[List[Cell]]:
     """Parallel decoding: what every pass answered, right or wrong."""
     rows = []
     for iteration in iterations:
@@ -138,7 +148,10 @@ _COLOURS = {OPEN: "90", WRONG: "31", RIGHT: "33", FIXED: "32", SETTLED: "90"}
 def to_text(found: Trace, *, colour: bool) -> str:
     """The passes for a terminal: a line each, every word with its state."""
     name, source = printable(found.name), printable(found.source)
-    lines = [f"{name}: {len(found.tokens)} tokens in {len(found.passes)} passes", f"  source  {source}"]
+    lines = [
+        f"{name}: {len(found.tokens)} tokens in {len(found.passes)} passes",
+        f"  source  {source}",
+    ]
     for number, row in enumerate(found.passes, start=1):
         words = []
         for cell in row:

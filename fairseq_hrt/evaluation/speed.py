@@ -1,4 +1,5 @@
-"""Speed of several systems in one run: interleaved, repeated, summed up by medians with their spread."""
+"""Speed of several systems in one run: interleaved, repeated, summed up by medians with their
+spread."""
 
 import math
 import statistics
@@ -64,7 +65,8 @@ class Timing:
         return Spread.of([words / sum(repeat) for repeat in self.seconds])
 
     def batch_milliseconds(self, percent: float) -> float:
-        """The time under which ``percent`` of the batches stay, each taken at its median over the repeats."""
+        """The time under which ``percent`` of the batches stay, each taken at its median over the
+        repeats."""
         medians = sorted(statistics.median(times) for times in zip(*self.seconds))
         # Nearest rank: the result is the time of a batch that was really decoded.
         rank = max(1, math.ceil(percent / 100 * len(medians)))
@@ -75,17 +77,21 @@ class Timing:
         return 1000 * statistics.fmean(statistics.median(times) for times in zip(*self.seconds))
 
     def decoder_calls_per_batch(self) -> Optional[float]:
-        """Mean over the batches; at batch size 1 the decoder calls of a sentence. None where they are not known."""
+        """Mean over the batches; at batch size 1 the decoder calls of a sentence. None where they
+        are not known."""
         return None if self.decoder_calls is None else self.decoder_calls / len(self.batches)
 
     def ratio_to(self, reference: "Timing") -> Spread:
-        """How many times as fast as ``reference``: repeats are compared pairwise, so that a slow phase of the machine
-        cancels out."""
-        return Spread.of([sum(theirs) / sum(ours) for ours, theirs in zip(self.seconds, reference.seconds)])
+        """How many times as fast as ``reference``: repeats are compared pairwise, so that a slow
+        phase of the machine cancels out."""
+        return Spread.of(
+            [sum(theirs) / sum(ours) for ours, theirs in zip(self.seconds, reference.seconds)]
+        )
 
 
 def make_batches(ids: Sequence[int], lengths: Sequence[int], batch_size: int) -> List[List[int]]:
-    """Batches of ``batch_size`` sentences of similar length (the last may be smaller), ``lengths`` those of ``ids``."""
+    """Batches of ``batch_size`` sentences of similar length (the last may be smaller), ``lengths``
+    those of ``ids``."""
     order = [sentence for _, sentence in sorted(zip(lengths, ids))]
     return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
 
@@ -100,8 +106,9 @@ def measure(
 ) -> Dict[str, Timing]:
     """Decodes ``batches`` with every system, ``repeats`` times, the systems taking turns.
 
-    The systems are interleaved and their order is rotated from repeat to repeat: a machine that is slow for a while
-    slows all of them. One more repeat before, not counted, warms up. Batches are collated outside the clock.
+    The systems are interleaved and their order is rotated from repeat to repeat: a machine that is
+    slow for a while slows all of them. One more repeat before, not counted, warms up. Batches are
+    collated outside the clock.
 
     Args:
         systems: with distinct names.
@@ -122,7 +129,9 @@ def measure(
         raise ValueError("there are no sentences to measure with; choose a larger subset")
     timings = {system.name: Timing(batches=batches) for system in systems}
     if len(timings) != len(systems):
-        raise ValueError(f"systems need distinct names, these are {[system.name for system in systems]}")
+        raise ValueError(
+            f"systems need distinct names, these are {[system.name for system in systems]}"
+        )
     for repeat in range(-1, repeats):
         progress("warm-up" if repeat < 0 else f"repeat {repeat + 1} of {repeats}")
         first = max(repeat, 0) % len(systems)
@@ -130,11 +139,15 @@ def measure(
             seconds = _decode_all(system, batches, clock)
             if repeat >= 0:
                 timings[system.name].seconds.append(seconds)
-                timings[system.name].decoder_calls = system.counters.decoder_calls if system.counters.known else None
+                timings[system.name].decoder_calls = (
+                    system.counters.decoder_calls if system.counters.known else None
+                )
     return timings
 
 
-def _decode_all(system: Decoder, batches: List[List[int]], clock: Callable[[], float]) -> List[float]:
+def _decode_all(
+    system: Decoder, batches: List[List[int]], clock: Callable[[], float]
+) -> List[float]:
     system.counters.reset()
     # Decoders that learn from earlier sentences must not know these ones from the repeat before.
     forget = getattr(getattr(system, "generator", None), "forget", None)

@@ -6,12 +6,14 @@ from typing import List, Mapping, Optional, Sequence, TextIO
 from ..systems import System
 from .comparison import Comparison, source_text
 
-# Colours of the 256-colour terminal palette, readable on dark and light ground, neighbours well apart.
+# Colours of the 256-colour terminal palette, readable on dark and light ground, neighbours well
+# apart.
 _PALETTE = (33, 166, 35, 163, 136, 37, 161, 64, 99, 202, 30, 125)
 
 
 def use_colour(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether to colour: never with NO_COLOR, always with FORCE_COLOR, else when ``stream`` is a terminal.
+    """Whether to colour: never with NO_COLOR, always with FORCE_COLOR, else when ``stream`` is a
+    terminal.
 
     An empty variable counts as not set (no-color.org).
     """
@@ -31,10 +33,11 @@ def show_steps(
 
     Args:
         tokens: of one translation.
-        steps: the decoding step (1 = first) of each, of the same length; None if the decoder does not tell.
+        steps: the decoding step (1 = first) of each, of the same length; None if the decoder does
+            not tell.
         colour: colours by step; else ``token/step``. Without steps just the tokens.
-        directions: where there are several, the direction that wrote each token: ``token/3b`` is step 3 of the second;
-            in colour the first is plain and the others are underlined.
+        directions: where there are several, the direction that wrote each token: ``token/3b`` is
+            step 3 of the second; in colour the first is plain and the others are underlined.
 
     Raises:
         ValueError: the lengths differ.
@@ -42,16 +45,22 @@ def show_steps(
     if steps is None:
         return " ".join(tokens)
     if len(tokens) != len(steps):
-        raise ValueError(f"{len(tokens)} tokens but {len(steps)} steps: a decoder must give one step for each token")
+        raise ValueError(
+            f"{len(tokens)} tokens but {len(steps)} steps: a decoder must give one step for each"
+            " token"
+        )
     if directions is None:
         directions = [0] * len(steps)
         letters = [""] * len(steps)
     else:
         letters = [chr(ord("a") + direction) for direction in directions]
     if not colour:
-        return " ".join(f"{token}/{step}{letter}" for token, step, letter in zip(tokens, steps, letters))
+        return " ".join(
+            f"{token}/{step}{letter}" for token, step, letter in zip(tokens, steps, letters)
+        )
     return " ".join(
-        _paint(token, step, underlined=direction > 0) for token, step, direction in zip(tokens, steps, directions)
+        _paint(token, step, underlined=direction > 0)
+        for token, step, direction in zip(tokens, steps, directions)
     )
 
 
@@ -68,7 +77,8 @@ def _paint(text: str, step: int, *, underlined: bool = False) -> str:
 
 
 def examples(comparison: Comparison, systems: Sequence[System], count: int, *, colour: bool) -> str:
-    """Source and translations of ``count`` sentences, spread over the test set, with the step of each token."""
+    """Source and translations of ``count`` sentences, spread over the test set, with the step of
+    each token."""
     size = len(comparison.results[0].hypotheses)
     count = min(count, size)
     lines: List[str] = []
@@ -85,7 +95,14 @@ def examples(comparison: Comparison, systems: Sequence[System], count: int, *, c
             lettered = lettered or directions is not None
             shown = show_steps(tokens, steps, colour=colour, directions=directions)
             lines.append(f"{result.name:{width}}  {shown}")
-    title = legend(longest, colour=colour) or "Each token with the decoding step that fixed it (token/step)."
+    title = (
+        legend(longest, colour=colour)
+        or "Each token with the decoding step that fixed it (token/step)."
+    )
     if lettered:
-        title += " Underlined: not from left to right." if colour else " Letters: directions of writing (a, b, …)."
+        title += (
+            " Underlined: not from left to right."
+            if colour
+            else " Letters: directions of writing (a, b, …)."
+        )
     return "\n".join([title, *lines])

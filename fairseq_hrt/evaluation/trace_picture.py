@@ -26,7 +26,9 @@ def draw(found: Trace, paths: Sequence[Path]) -> None:
         paths: files to write; the suffix gives the format.
     """
     columns, rows = len(found.tokens), len(found.passes)
-    figure = Figure(figsize=(max(5.0, 0.75 * columns + 1.5), 2.8 + 0.42 * rows), dpi=150, layout="constrained")
+    figure = Figure(
+        figsize=(max(5.0, 0.75 * columns + 1.5), 2.8 + 0.42 * rows), dpi=150, layout="constrained"
+    )
     FigureCanvasAgg(figure)
     above, grid = figure.subplots(2, 1, height_ratios=[1.3, 0.42 * rows + 0.6], sharex=True)
     _draw_arcs(above, found)
@@ -36,8 +38,22 @@ def draw(found: Trace, paths: Sequence[Path]) -> None:
         for x, cell in enumerate(row):
             if cell.probability is not None and cell.state in (WRONG, RIGHT, FIXED):
                 colour = "white" if cell.state == WRONG else "black"
-                grid.text(x, y, f"{cell.probability:.2f}", ha="center", va="center", fontsize=7, color=colour)
-    grid.set_xticks(range(columns), [plain(token) for token in found.tokens], rotation=45, ha="right", fontsize=8)
+                grid.text(
+                    x,
+                    y,
+                    f"{cell.probability:.2f}",
+                    ha="center",
+                    va="center",
+                    fontsize=7,
+                    color=colour,
+                )
+    grid.set_xticks(
+        range(columns),
+        [plain(token) for token in found.tokens],
+        rotation=45,
+        ha="right",
+        fontsize=8,
+    )
     grid.set_yticks(range(rows), [str(number + 1) for number in range(rows)], fontsize=8)
     grid.set_ylabel("decoder pass")
     for edge in range(columns + 1):
@@ -48,7 +64,9 @@ def draw(found: Trace, paths: Sequence[Path]) -> None:
         side.set_visible(False)
     used = sorted({cell.state for row in found.passes for cell in row})
     handles = [Patch(color=_COLOURS[state], label=STATES[state]) for state in used]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8, frameon=False)
+    figure.legend(
+        handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8, frameon=False
+    )
     figure.suptitle(f"{plain(found.name)}: {columns} tokens in {rows} passes", fontsize=10)
     for path in paths:
         figure.savefig(path)
@@ -60,7 +78,15 @@ def _draw_arcs(axes: Axes, found: Trace) -> None:
     for start, end in found.arcs:
         middle, width = (start + end) / 2, end - start
         axes.add_patch(
-            Arc((middle, 0), width, 2 * width / farthest, theta1=0, theta2=180, color=_COLOURS[FIXED], linewidth=1.6)
+            Arc(
+                (middle, 0),
+                width,
+                2 * width / farthest,
+                theta1=0,
+                theta2=180,
+                color=_COLOURS[FIXED],
+                linewidth=1.6,
+            )
         )
     axes.scatter(range(len(found.tokens)), [0] * len(found.tokens), s=14, color="#444444", zorder=3)
     axes.set_ylim(-0.12, 1.15)
@@ -115,8 +141,11 @@ show();
 
 
 def page(traces: Sequence[Trace]) -> str:
-    """A self-contained HTML page: one sentence through one or several systems, with a slider through the passes."""
+    """A self-contained HTML page: one sentence through one or several systems, with a slider
+    through the passes."""
     data = json_in_script([found.to_json() for found in traces])
-    keys = "".join(f'<span class="word s{state}">{name}</span>' for state, name in enumerate(STATES))
+    keys = "".join(
+        f'<span class="word s{state}">{name}</span>' for state, name in enumerate(STATES)
+    )
     longest = max(len(found.passes) for found in traces)
     return _PAGE.format(*_COLOURS, html.escape(traces[0].source), longest, keys, data)

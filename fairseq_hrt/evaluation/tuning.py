@@ -1,4 +1,5 @@
-"""Decoding options chosen on the validation set: every setting of a grid is decoded and scored, the best one is named."""
+"""Decoding options chosen on the validation set: every setting of a grid is decoded and scored, the
+best one is named."""
 
 import hashlib
 import itertools
@@ -32,7 +33,8 @@ class Trial:
         options: what is set, by name.
         bleu: sacreBLEU, 0 to 100.
         chrf: chrF2, 0 to 100.
-        length_ratio: words of the translations by words of the references, as sacreBLEU counts them.
+        length_ratio: words of the translations by words of the references, as sacreBLEU counts
+            them.
         seconds: of decoding.
     """
 
@@ -56,11 +58,18 @@ def parse_grid(texts: Sequence[str]) -> List[Dict[str, str]]:
     axes: Dict[str, List[str]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
-        name, parts = name.strip().lstrip("-").replace("-", "_"), [part.strip() for part in values.split(",")]
+        name, parts = (
+            name.strip().lstrip("-").replace("-", "_"),
+            [part.strip() for part in values.split(",")],
+        )
         if not equals or not re.fullmatch(r"[A-Za-z]\w*", name) or not all(parts):
-            raise ValueError(f"--grid {text!r}: give an option and its values, e.g. lenpen=0.6,1.0,1.4")
+            raise ValueError(
+                f"--grid {text!r}: give an option and its values, e.g. lenpen=0.6,1.0,1.4"
+            )
         if name in axes:
-            raise ValueError(f"--grid {text!r}: {name} has values already; give all of them in one --grid")
+            raise ValueError(
+                f"--grid {text!r}: {name} has values already; give all of them in one --grid"
+            )
         if len(set(parts)) < len(parts):
             raise ValueError(f"--grid {text!r}: each value once")
         axes[name] = parts
@@ -88,32 +97,50 @@ def tune(
         references: detokenised; None: the targets of the data.
         detokenize: turns tokenised words into text.
         batch_size: sentences decoded at a time.
-        cache: folder where each setting's scores are kept, so that an interrupted run goes on. They are found again only for the same
-            models, sentences, references and options, by content.
+        cache: folder where each setting's scores are kept, so that an interrupted run goes on. They
+            are found again only for the same models, sentences, references and options, by content.
 
     Raises:
-        ValueError: an option is in the system and in the grid, or is refused; files do not fit each other.
+        ValueError: an option is in the system and in the grid, or is refused; files do not fit each
+            other.
         OSError: a file cannot be read or written.
     """
     twice = sorted(set(spec.options) & {name for options in grid for name in options})
     if twice:
-        raise ValueError(f"{', '.join(twice)}: given in --system and in --grid; leave it away in one of them")
+        raise ValueError(
+            f"{', '.join(twice)}: given in --system and in --grid; leave it away in one of them"
+        )
     identity = None if cache is None else _identity(spec, data, references, detokenize)
     found = []
     for number, options in enumerate(grid, start=1):
-        # A grid combines every value with every other one: a penalty stands beside the strategies that do not read it, too.
-        chosen = replace(spec, options={**spec.options, **options}, defaults=spec.defaults | set(options))
-        stored = None if cache is None else cache / f"{_digest([identity, identified_options(chosen.options)])}.json"
+        # A grid combines every value with every other one: a penalty stands beside the strategies
+        # that do not read it, too.
+        chosen = replace(
+            spec, options={**spec.options, **options}, defaults=spec.defaults | set(options)
+        )
+        stored = (
+            None
+            if cache is None
+            else cache / f"{_digest([identity, identified_options(chosen.options)])}.json"
+        )
         trial = None if stored is None else _stored(stored, options)
         shown = title(options)
         if trial is None:
             logger.info("setting %d of %d: %s", number, len(grid), shown)
-            trial = _measure(load_system(chosen, data), dict(options), references, detokenize, batch_size)
+            trial = _measure(
+                load_system(chosen, data), dict(options), references, detokenize, batch_size
+            )
             if stored is not None:
                 _write(stored, asdict(trial))
         else:
             logger.info("setting %d of %d: %s (measured before)", number, len(grid), shown)
-        logger.info("%s: BLEU %.2f, chrF %.2f, length ratio %.3f", shown, trial.bleu, trial.chrf, trial.length_ratio)
+        logger.info(
+            "%s: BLEU %.2f, chrF %.2f, length ratio %.3f",
+            shown,
+            trial.bleu,
+            trial.chrf,
+            trial.length_ratio,
+        )
         found.append(trial)
     return found
 
@@ -136,7 +163,12 @@ def markdown(trials: Sequence[Trial], metric: str) -> str:
         "|" + "---:|" * (len(names) + 4) + "---|",
     ]
     for trial in trials:
-        figures = [f"{trial.bleu:.2f}", f"{trial.chrf:.2f}", f"{trial.length_ratio:.3f}", f"{trial.seconds:.1f}"]
+        figures = [
+            f"{trial.bleu:.2f}",
+            f"{trial.chrf:.2f}",
+            f"{trial.length_ratio:.3f}",
+            f"{trial.seconds:.1f}",
+        ]
         cells = [value.replace("|", "\\|") for value in trial.options.values()]
         lines.append("| " + " | ".join([*cells, *figures, "best" if trial is best else ""]) + " |")
     return "\n".join(lines) + f"\n\nbest by {METRICS[metric]}: {title(best.options)}\n"
@@ -146,7 +178,13 @@ def to_json(spec: SystemSpec, trials: Sequence[Trial], metric: str) -> Dict[str,
     """Everything that was measured."""
     best = best_trial(trials, metric)
     return {
-        "system": {"name": spec.name, "path": spec.path, "task": spec.task, "engine": spec.engine, **spec.options},
+        "system": {
+            "name": spec.name,
+            "path": spec.path,
+            "task": spec.task,
+            "engine": spec.engine,
+            **spec.options,
+        },
         "metric": metric,
         "best": best.options,
         "settings": [asdict(trial) for trial in trials],
@@ -154,23 +192,35 @@ def to_json(spec: SystemSpec, trials: Sequence[Trial], metric: str) -> Dict[str,
 
 
 def _measure(
-    system: System, options: Dict[str, str], references: Optional[Sequence[str]], detokenize: Detokenizer, batch_size: int
+    system: System,
+    options: Dict[str, str],
+    references: Optional[Sequence[str]],
+    detokenize: Detokenizer,
+    batch_size: int,
 ) -> Trial:
     if references is None:
         references = [detokenize(text) for text in target_texts(system)]
     start = time.perf_counter()
     best = decode_all(system, batch_size)
     seconds = time.perf_counter() - start
-    quality = evaluate([detokenize(system.text(hypothesis["tokens"])) for hypothesis in best], references)
+    quality = evaluate(
+        [detokenize(system.text(hypothesis["tokens"])) for hypothesis in best], references
+    )
     return Trial(options, quality.bleu, quality.chrf, float(quality.length_ratio or 0.0), seconds)
 
 
 def _identity(
-    spec: SystemSpec, data: Sequence[str], references: Optional[Sequence[str]], detokenize: Detokenizer
+    spec: SystemSpec,
+    data: Sequence[str],
+    references: Optional[Sequence[str]],
+    detokenize: Detokenizer,
 ) -> Dict[str, object]:
-    """What the scores depend on besides the options; files among these count by their contents, too."""
+    """What the scores depend on besides the options; files among these count by their contents,
+    too."""
     folder, subset = Path(data[0].split(os.pathsep)[0]), data[list(data).index("--gen-subset") + 1]
-    files = sorted([*folder.glob(f"{subset}.*"), *folder.glob("dict.*.txt")]) if folder.is_dir() else []
+    files = (
+        sorted([*folder.glob(f"{subset}.*"), *folder.glob("dict.*.txt")]) if folder.is_dir() else []
+    )
     return {
         "models": [_file_digest(path) for path in model_files(spec.path)],
         "data": [[path.name, _file_digest(path)] for path in files],

@@ -1,8 +1,10 @@
-"""Self-attention with relative positions added to the keys: softmax(Q (K + R)^T / sqrt(d)) V (HRT, Eq. 4).
+"""Self-attention with relative positions added to the keys: softmax(Q (K + R)^T / sqrt(d)) V (HRT,
+Eq. 4).
 
-R holds one vector for each clipped distance j - i, shared by the heads of a layer and zero at first, so that a model
-fine-tuned from an ordinary Transformer equals it before the first update. fairseq's own attention takes a fast path in
-training that knows no such term, hence a module of our own; its parameters keep fairseq's names.
+R holds one vector for each clipped distance j - i, shared by the heads of a layer and zero at
+first, so that a model fine-tuned from an ordinary Transformer equals it before the first update.
+fairseq's own attention takes a fast path in training that knows no such term, hence a module of our
+own; its parameters keep fairseq's names.
 """
 
 from typing import Any, Dict, NamedTuple, Optional, Tuple, cast
@@ -19,14 +21,17 @@ class AttentionPattern(NamedTuple):
 
     Attributes:
         bias: ``[B, 1, q, T]``, 0 or -inf.
-        index: LongTensor ``[B, q, T]``, row of the relative table for each pair; None without relative positions.
+        index: LongTensor ``[B, q, T]``, row of the relative table for each pair; None without
+            relative positions.
     """
 
     bias: Tensor
     index: Optional[Tensor]  # type: ignore[assignment]  # hides the method of tuples, which nobody calls
 
 
-def attention_pattern(positions: Tensor, padding: Tensor, *, causal: bool, window: int, like: Tensor) -> AttentionPattern:
+def attention_pattern(
+    positions: Tensor, padding: Tensor, *, causal: bool, window: int, like: Tensor
+) -> AttentionPattern:
     """The pattern of a batch whose tokens are all known.
 
     Args:
@@ -41,7 +46,9 @@ def attention_pattern(positions: Tensor, padding: Tensor, *, causal: bool, windo
         width = padding.size(1)
         later = torch.ones(width, width, dtype=torch.bool, device=padding.device).triu(1)
         hidden = hidden | later
-    bias = torch.zeros(hidden.shape, dtype=like.dtype, device=like.device).masked_fill_(hidden, float("-inf"))
+    bias = torch.zeros(hidden.shape, dtype=like.dtype, device=like.device).masked_fill_(
+        hidden, float("-inf")
+    )
     return AttentionPattern(bias, relative_index(positions, positions, window) if window else None)
 
 
@@ -58,15 +65,21 @@ class RelativeSelfAttention(nn.Module):
     def __init__(self, width: int, heads: int, *, dropout: float, window: int) -> None:
         super().__init__()
         if width % heads:
-            raise ValueError(f"--decoder-embed-dim {width} is no multiple of --decoder-attention-heads {heads}")
+            raise ValueError(
+                f"--decoder-embed-dim {width} is no multiple of --decoder-attention-heads {heads}"
+            )
         self.num_heads, self.head_dim, self.dropout = heads, width // heads, dropout
-        self.k_proj, self.v_proj, self.q_proj, self.out_proj = (nn.Linear(width, width) for _ in range(4))
+        self.k_proj, self.v_proj, self.q_proj, self.out_proj = (
+            nn.Linear(width, width) for _ in range(4)
+        )
         # fairseq's initialisation: the three projections as parts of one matrix.
         for projection in (self.k_proj, self.v_proj, self.q_proj):
             nn.init.xavier_uniform_(projection.weight, gain=2**-0.5)
         nn.init.xavier_uniform_(self.out_proj.weight)
         nn.init.zeros_(self.out_proj.bias)
-        self.relative_keys = nn.Parameter(torch.zeros(2 * window + 1, self.head_dim)) if window else None
+        self.relative_keys = (
+            nn.Parameter(torch.zeros(2 * window + 1, self.head_dim)) if window else None
+        )
 
     def forward(
         self,
@@ -78,7 +91,8 @@ class RelativeSelfAttention(nn.Module):
         need_weights: bool = False,
         attn_mask: Optional[AttentionPattern] = None,
     ) -> Tuple[Tensor, None]:
-        """The call that fairseq's decoder layer makes; the pattern travels in the place of its mask.
+        """The call that fairseq's decoder layer makes; the pattern travels in the place of its
+        mask.
 
         Args:
             query: ``[T, B, D]``; ``key`` and ``value`` are the same tensor.
@@ -88,7 +102,9 @@ class RelativeSelfAttention(nn.Module):
             (``[T, B, D]``, None).
         """
         if attn_mask is None or incremental_state is not None or key_padding_mask is not None:
-            raise ValueError("relative self-attention is called with an AttentionPattern and nothing else")
+            raise ValueError(
+                "relative self-attention is called with an AttentionPattern and nothing else"
+            )
         length, batch, width = query.shape
         queries, keys, values = (
             # [T, B, D] -> [B, H, T, d]
@@ -99,7 +115,9 @@ class RelativeSelfAttention(nn.Module):
         scores = queries @ keys.transpose(2, 3)
         if self.relative_keys is not None:
             by_distance = queries @ self.relative_keys.t()
-            scores = scores + by_distance.gather(3, cast(Tensor, attn_mask.index).unsqueeze(1).expand_as(scores))
+            scores = scores + by_distance.gather(
+                3, cast(Tensor, attn_mask.index).unsqueeze(1).expand_as(scores)
+            )
         scores = scores + attn_mask.bias
         weights = torch.softmax(scores, -1, dtype=at_least_float32(scores.dtype))
         weights = F.dropout(weights.to(scores.dtype), self.dropout, self.training)
@@ -108,5 +126,6 @@ class RelativeSelfAttention(nn.Module):
         return self.out_proj(mixed), None
 
     def _get_input_buffer(self, incremental_state: Optional[Dict[str, Any]]) -> Dict[str, Any]:
-        """fairseq's decoder layer asks for the cache first; this module has none (the engine has its own)."""
+        """fairseq's decoder layer asks for the cache first; this module has none (the engine has
+        its own)."""
         return {}

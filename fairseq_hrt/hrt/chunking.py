@@ -17,7 +17,11 @@ class ChunkChooser:
         self.sizes = {size for _, size in self.table}
 
     def __call__(self, lengths: Tensor) -> List[int]:
-        """The chunk size of each sentence; ``lengths`` is LongTensor ``[B]``, source subwords without ``</s>``."""
+        """The chunk size of each sentence; ``lengths`` is LongTensor ``[B]``, source subwords
+        without ``</s>``."""
         if len(self.table) == 1:
             return [self.table[0][1]] * lengths.numel()
-        return [next(size for limit, size in self.table if length <= limit) for length in lengths.tolist()]
+        return [
+            next(size for limit, size in self.table if length <= limit)
+            for length in lengths.tolist()
+        ]

@@ -17,20 +17,29 @@ class HRTModelConfig(ConventionsConfig):
 
     hrt_chunk_sizes: List[int] = field(
         default_factory=lambda: [2],
-        metadata={"help": "chunk sizes that the model is trained for, e.g. 2,3,4; each has a start symbol of its own"},
+        metadata={
+            "help": (
+                "chunk sizes that the model is trained for, e.g. 2,3,4; each has a start symbol of"
+                " its own"
+            )
+        },
     )
     hrt_relative_window: int = field(
         default=16,
         metadata={
-            "help": "largest distance told apart by the relative positions of the decoder's self-attention; "
-            "0 switches relative positions off"
+            "help": (
+                "largest distance told apart by the relative positions of the decoder's"
+                " self-attention; 0 switches relative positions off"
+            )
         },
     )
     hrt_tail_target: ChoiceEnum(["eos", "pad"]) = field(
         default="eos",
         metadata={
-            "help": "what is learnt at masked positions behind the first </s>: </s> again, or nothing (pad); "
-            "with pad these positions do not count in the score of a translation either"
+            "help": (
+                "what is learnt at masked positions behind the first </s>: </s> again, or nothing"
+                " (pad); with pad these positions do not count in the score of a translation either"
+            )
         },
     )
 
@@ -42,24 +51,35 @@ class HRTTaskConfig(DistillationConfig, TranslationConfig):
 
     hrt_curriculum_steps: Optional[int] = field(
         default=None,
-        metadata={"help": "updates until all sentences are trained with chunks; default: --max-update"},
+        metadata={
+            "help": "updates until all sentences are trained with chunks; default: --max-update"
+        },
     )
     hrt_curriculum_power: float = field(
         default=1.0,
         metadata={
-            "help": "exponent of the curriculum: the share of sentences trained with chunks is "
-            "(update / steps) to this power; 0 trains with chunks from the first update on"
+            "help": (
+                "exponent of the curriculum: the share of sentences trained with chunks is "
+                "(update / steps) to this power; 0 trains with chunks from the first update on"
+            )
         },
     )
     hrt_truncate_target: bool = field(
         default=False,
         metadata={
-            "help": "cut targets (references of every subset) to --max-target-positions tokens instead of leaving the sentence out"
+            "help": (
+                "cut targets (references of every subset) to --max-target-positions tokens instead"
+                " of leaving the sentence out"
+            )
         },
     )
     hrt_eval_autoregressive: bool = field(
         default=False,
-        metadata={"help": "with --eval-bleu: measure autoregressive decoding as well, as bleu_autoregressive"},
+        metadata={
+            "help": (
+                "with --eval-bleu: measure autoregressive decoding as well, as bleu_autoregressive"
+            )
+        },
     )
     max_update: int = II("optimization.max_update")
     seed: int = II("common.seed")
@@ -69,4 +89,6 @@ class HRTTaskConfig(DistillationConfig, TranslationConfig):
 class HRTLossConfig(FairseqDataclass):
     """The training loss."""
 
-    label_smoothing: float = field(default=0.1, metadata={"help": "epsilon of label smoothing, 0 for none"})
+    label_smoothing: float = field(
+        default=0.1, metadata={"help": "epsilon of label smoothing, 0 for none"}
+    )

@@ -12,36 +12,52 @@ from ..training import BITS, check_label_smoothing, log_losses, smoothed_cross_e
 from .config import HRTLossConfig
 
 # The four tasks as (name, belongs to the causal view, uses chunks).
-TASKS = (("at", True, False), ("cmlm", False, False), ("skip_at", True, True), ("skip_cmlm", False, True))
+TASKS = (
+    ("at", True, False),
+    ("cmlm", False, False),
+    ("skip_at", True, True),
+    ("skip_cmlm", False, True),
+)
 
 
 @register_criterion("hrt_loss", dataclass=HRTLossConfig)
 class HRTLoss(FairseqCriterion):
-    """Label-smoothed cross-entropy summed over the loss tokens of AT, CMLM, Skip-AT and Skip-CMLM (HRT, Algorithm 1).
+    """Label-smoothed cross-entropy summed over the loss tokens of AT, CMLM, Skip-AT and Skip-CMLM
+    (HRT, Algorithm 1).
 
-    The gradient is divided by the number of all these tokens, so that a task weighs as much as it has tokens.
+    The gradient is divided by the number of all these tokens, so that a task weighs as much as it
+    has tokens.
     """
 
     def __init__(self, task: FairseqTask, label_smoothing: float) -> None:
         super().__init__(task)
         self.label_smoothing = check_label_smoothing(label_smoothing)
 
-    def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict]:
+    def forward(
+        self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True
+    ) -> Tuple[Tensor, int, Dict]:
         """Loss of a batch that the task has given its ``views``.
 
         Returns:
-            (loss summed over tokens, number of tokens, logging output with the same keys for every batch).
+            (loss summed over tokens, number of tokens, logging output with the same keys for every
+            batch).
         """
         if "views" not in sample:
             raise ValueError("hrt_loss needs the training samples of --task translation_hrt")
         views = sample["views"]
         source = sample["net_input"]
-        logits = model(src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], views=views)
+        logits = model(
+            src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], views=views
+        )
         learnt = [view.target.ne(self.padding_idx) for view in (views.causal, views.parallel)]
-        target = torch.cat([view.target[mask] for view, mask in zip((views.causal, views.parallel), learnt)])
+        target = torch.cat(
+            [view.target[mask] for view, mask in zip((views.causal, views.parallel), learnt)]
+        )
         loss, nll = smoothed_cross_entropy(logits, target, self.label_smoothing)
         causal = torch.arange(target.numel(), device=target.device) < learnt[0].sum()
-        chunked = torch.cat([views.chunk_sizes.unsqueeze(1).expand_as(mask)[mask] > 1 for mask in learnt])
+        chunked = torch.cat(
+            [views.chunk_sizes.unsqueeze(1).expand_as(mask)[mask] > 1 for mask in learnt]
+        )
         log: Dict[str, Any] = {
             "loss": loss.sum().data,
             "nll_loss": nll.sum(),
@@ -58,7 +74,8 @@ class HRTLoss(FairseqCriterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
-        """Losses in bits per token: all tasks together, and each apart (0 where a task had no tokens)."""
+        """Losses in bits per token: all tasks together, and each apart (0 where a task had no
+        tokens)."""
 
         def total(key: str) -> float:
             return sum(float(log.get(key, 0)) for log in logging_outputs)
@@ -66,9 +83,13 @@ class HRTLoss(FairseqCriterion):
         log_losses(logging_outputs)
         for name, _, _ in TASKS:
             count = total(f"{name}_ntokens")
-            metrics.log_scalar(f"{name}_loss", BITS * total(f"{name}_nll_loss") / max(count, 1), count, round=3)
+            metrics.log_scalar(
+                f"{name}_loss", BITS * total(f"{name}_nll_loss") / max(count, 1), count, round=3
+            )
         sentences = total("nsentences")
-        metrics.log_scalar("chunked", total("chunked_sentences") / max(sentences, 1), sentences, round=3)
+        metrics.log_scalar(
+            "chunked", total("chunked_sentences") / max(sentences, 1), sentences, round=3
+        )
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:

@@ -1,4 +1,5 @@
-"""Which sentence is trained how in which update: every choice is a hash of seed, update and sentence."""
+"""Which sentence is trained how in which update: every choice is a hash of seed, update and
+sentence."""
 
 from typing import Sequence
 
@@ -19,10 +20,14 @@ def chunked_share(update: int, total_updates: int, power: float) -> float:
     return min(1.0, update / total_updates) ** power
 
 
-def draw_chunk_sizes(seed: int, update: int, ids: Tensor, share: float, chunk_sizes: Sequence[int]) -> Tensor:
-    """K of each sentence: 1, or with probability ``share`` one of ``chunk_sizes``, all equally likely.
+def draw_chunk_sizes(
+    seed: int, update: int, ids: Tensor, share: float, chunk_sizes: Sequence[int]
+) -> Tensor:
+    """K of each sentence: 1, or with probability ``share`` one of ``chunk_sizes``, all equally
+    likely.
 
-    Drawn sentence by sentence: taking the first rows of a batch, which is sorted by length, would tie K to the length.
+    Drawn sentence by sentence: taking the first rows of a batch, which is sorted by length, would
+    tie K to the length.
 
     Returns:
         LongTensor ``[B]``.
@@ -34,7 +39,8 @@ def draw_chunk_sizes(seed: int, update: int, ids: Tensor, share: float, chunk_si
 
 
 def draw_masks(seed: int, update: int, ids: Tensor, lengths: Tensor, width: int) -> Tensor:
-    """Positions that CMLM masks, ``</s>`` among them: uniformly many of 1 … length - 1 (Ghazvininejad et al., 2019).
+    """Positions that CMLM masks, ``</s>`` among them: uniformly many of 1 … length - 1
+    (Ghazvininejad et al., 2019).
 
     A sentence of one token (``</s>`` alone) masks that one.
 

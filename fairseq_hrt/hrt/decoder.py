@@ -21,37 +21,59 @@ logger = logging.getLogger(__name__)
 class HRTDecoderLayer(TransformerDecoderLayerBase):
     """fairseq's decoder layer around relative self-attention."""
 
-    def build_self_attention(self, embed_dim: int, cfg: HRTModelConfig, **variants: bool) -> RelativeSelfAttention:
+    def build_self_attention(
+        self, embed_dim: int, cfg: HRTModelConfig, **variants: bool
+    ) -> RelativeSelfAttention:
         if any(variants.values()) or cfg.quant_noise.pq > 0:
-            raise ValueError("hrt_transformer knows neither quantisation noise (--quant-noise-pq) nor extra attention keys")
+            raise ValueError(
+                "hrt_transformer knows neither quantisation noise (--quant-noise-pq) nor extra"
+                " attention keys"
+            )
         return RelativeSelfAttention(
-            embed_dim, cfg.decoder.attention_heads, dropout=cfg.attention_dropout, window=cfg.hrt_relative_window
+            embed_dim,
+            cfg.decoder.attention_heads,
+            dropout=cfg.attention_dropout,
+            window=cfg.hrt_relative_window,
         )
 
 
 class HRTDecoder(TransformerDecoderBase):
-    """Transformer decoder with explicit positions, relative keys and symbols outside the dictionary.
+    """Transformer decoder with explicit positions, relative keys and symbols outside the
+    dictionary.
 
-    The mask and the start symbols ``<s_K>`` have the ids V, V + 1, … and a small embedding beside the dictionary's.
-    They never enter the softmax: dictionaries, binarised data and checkpoints stay those of an ordinary Transformer.
+    The mask and the start symbols ``<s_K>`` have the ids V, V + 1, … and a small embedding beside
+    the dictionary's. They never enter the softmax: dictionaries, binarised data and checkpoints
+    stay those of an ordinary Transformer.
     """
 
     family = "hrt"
 
-    def __init__(self, cfg: HRTModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding) -> None:
+    def __init__(
+        self, cfg: HRTModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding
+    ) -> None:
         for chunk_size in cfg.hrt_chunk_sizes:
             check_chunk_size(chunk_size)
-        if min(cfg.hrt_chunk_sizes, default=0) < 2 or len(set(cfg.hrt_chunk_sizes)) < len(cfg.hrt_chunk_sizes):
+        if min(cfg.hrt_chunk_sizes, default=0) < 2 or len(set(cfg.hrt_chunk_sizes)) < len(
+            cfg.hrt_chunk_sizes
+        ):
             raise ValueError(
-                f"--hrt-chunk-sizes {cfg.hrt_chunk_sizes}: give at least one size of 2 or more, each once "
-                "(size 1, autoregressive decoding, is always trained as well)"
+                f"--hrt-chunk-sizes {cfg.hrt_chunk_sizes}: give at least one size of 2 or more,"
+                " each once (size 1, autoregressive decoding, is always trained as well)"
             )
         if cfg.hrt_relative_window < 0:
-            raise ValueError(f"--hrt-relative-window {cfg.hrt_relative_window} must not be negative; 0 switches it off")
-        if cfg.decoder.learned_pos or cfg.no_token_positional_embeddings or cfg.cross_self_attention:
             raise ValueError(
-                "hrt_transformer needs sinusoidal positions in the decoder: remove --decoder-learned-pos, "
-                "--no-token-positional-embeddings and --cross-self-attention"
+                f"--hrt-relative-window {cfg.hrt_relative_window} must not be negative; 0 switches"
+                " it off"
+            )
+        if (
+            cfg.decoder.learned_pos
+            or cfg.no_token_positional_embeddings
+            or cfg.cross_self_attention
+        ):
+            raise ValueError(
+                "hrt_transformer needs sinusoidal positions in the decoder: remove"
+                " --decoder-learned-pos, --no-token-positional-embeddings and"
+                " --cross-self-attention"
             )
         if cfg.adaptive_softmax_cutoff is not None:
             raise ValueError("hrt_transformer does not know --adaptive-softmax-cutoff; remove it")
@@ -72,14 +94,17 @@ class HRTDecoder(TransformerDecoderBase):
             self.embed_special.weight[1:] = embed_tokens.weight[self.eos]
         # Stored with the rows, for a row means nothing without the size it was trained for.
         self.register_buffer("special_chunk_sizes", torch.tensor(self.chunk_sizes))
-        # Whether a start symbol may begin untrained; False where a checkpoint is loaded to be decoded.
+        # Whether a start symbol may begin untrained; False where a checkpoint is loaded to be
+        # decoded.
         self.may_gain_sizes = True
         # Of the checkpoint that is loaded: whether its decoder begins with a vector of zeros.
         self.parent_starts_from_zeros = False
 
     def build_decoder_layer(self, cfg: HRTModelConfig, no_encoder_attn: bool = False) -> nn.Module:
         if cfg.checkpoint_activations or cfg.offload_activations:
-            raise ValueError("hrt_transformer does not know --checkpoint-activations and --offload-activations")
+            raise ValueError(
+                "hrt_transformer does not know --checkpoint-activations and --offload-activations"
+            )
         return HRTDecoderLayer(cfg, no_encoder_attn)
 
     @property
@@ -113,9 +138,13 @@ class HRTDecoder(TransformerDecoderBase):
         """Embeddings of dictionary entries and special symbols: ``[..., D]``."""
         special = tokens - self.vocabulary_size
         ordinary = self.embed_tokens(tokens.masked_fill(special >= 0, self.padding_idx))
-        return torch.where((special >= 0).unsqueeze(-1), self.embed_special(special.clamp(min=0)), ordinary)
+        return torch.where(
+            (special >= 0).unsqueeze(-1), self.embed_special(special.clamp(min=0)), ordinary
+        )
 
-    def view_features(self, view: SampleView, encoder_out: Dict[str, List[Tensor]], *, causal: bool) -> Tensor:
+    def view_features(
+        self, view: SampleView, encoder_out: Dict[str, List[Tensor]], *, causal: bool
+    ) -> Tensor:
         """Decoder features of known tokens.
 
         Args:
@@ -136,7 +165,11 @@ class HRTDecoder(TransformerDecoderBase):
         # [B, T, D] -> [T, B, D]
         x = self.dropout_module(x).transpose(0, 1)
         pattern = attention_pattern(
-            view.positions, view.input.eq(self.padding_idx), causal=causal, window=self.relative_window, like=x
+            view.positions,
+            view.input.eq(self.padding_idx),
+            causal=causal,
+            window=self.relative_window,
+            like=x,
         )
         source, padding = encoder_out["encoder_out"][0], encoder_out["encoder_padding_mask"]
         for layer in self.layers:
@@ -157,35 +190,47 @@ class HRTDecoder(TransformerDecoderBase):
     ) -> Tuple[Tensor, Dict[str, Any]]:
         """fairseq's interface: the model as an ordinary autoregressive Transformer.
 
-        ``incremental_state`` is accepted and not used: the whole prefix is computed again at each step, which is right
-        for every tool of fairseq; fast decoding is the engine's.
+        ``incremental_state`` is accepted and not used: the whole prefix is computed again at each
+        step, which is right for every tool of fairseq; fast decoding is the engine's.
 
         Returns:
             (``[B, T, V]`` logits or ``[B, T, D]`` features, {"attn": [None]}).
         """
         assert encoder_out is not None, "a translation model decodes what its encoder returns"
         positions = torch.arange(prev_output_tokens.size(1), device=prev_output_tokens.device)
-        view = SampleView(prev_output_tokens, positions.expand_as(prev_output_tokens), prev_output_tokens)
+        view = SampleView(
+            prev_output_tokens, positions.expand_as(prev_output_tokens), prev_output_tokens
+        )
         x = self.view_features(view, encoder_out, causal=not full_context_alignment)
         return (x if features_only else self.output_layer(x)), {"attn": [None], "inner_states": [x]}
 
-    def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str) -> Dict[str, Tensor]:
-        """Adds what an autoregressive checkpoint lacks, so that it can be fine-tuned; nothing else may be missing.
+    def upgrade_state_dict_named(
+        self, state_dict: Dict[str, Tensor], name: str
+    ) -> Dict[str, Tensor]:
+        """Adds what an autoregressive checkpoint lacks, so that it can be fine-tuned; nothing else
+        may be missing.
 
-        The start symbols begin as the ordinary one of that checkpoint, the relative table as zeros, and self-attention anew where that
-        checkpoint has recurrent cells. Start symbols that the checkpoint has go to the chunk sizes they were trained for.
+        The start symbols begin as the ordinary one of that checkpoint, the relative table as zeros,
+        and self-attention anew where that checkpoint has recurrent cells. Start symbols that the
+        checkpoint has go to the chunk sizes they were trained for.
         """
         start_self_attention(state_dict, self, name)
         super().upgrade_state_dict_named(state_dict, name)
         special, sizes = f"{name}.embed_special.weight", f"{name}.special_chunk_sizes"
         own = self.state_dict().items()
-        tables = {f"{name}.{key}": value for key, value in own if key.endswith("self_attn.relative_keys")}
+        tables = {
+            f"{name}.{key}": value for key, value in own if key.endswith("self_attn.relative_keys")
+        }
         if special in state_dict:
             known = self._known_sizes(state_dict[special], state_dict.get(sizes))
             state_dict[special] = self._rows_by_size(state_dict, name, known)
         elif not any(key in state_dict for key in tables):
             fresh = self.embed_special.weight.detach().clone()
-            fresh[1:] = 0.0 if self.parent_starts_from_zeros else state_dict[f"{name}.embed_tokens.weight"][self.eos]
+            fresh[1:] = (
+                0.0
+                if self.parent_starts_from_zeros
+                else state_dict[f"{name}.embed_tokens.weight"][self.eos]
+            )
             state_dict[special] = fresh
             state_dict.update({key: torch.zeros_like(value) for key, value in tables.items()})
         state_dict[sizes] = torch.tensor(self.chunk_sizes)
@@ -202,14 +247,20 @@ class HRTDecoder(TransformerDecoderBase):
         count, given = rows.size(0) - 1, ",".join(map(str, self.chunk_sizes))
         if count != len(self.chunk_sizes):
             raise ValueError(
-                f"the checkpoint has start symbols for {count} chunk sizes, this model for {len(self.chunk_sizes)} "
-                f"(--hrt-chunk-sizes {given}): they must agree, for a checkpoint of that age does not say which sizes they are"
+                f"the checkpoint has start symbols for {count} chunk sizes, this model for"
+                f" {len(self.chunk_sizes)} (--hrt-chunk-sizes {given}): they must agree, for a"
+                " checkpoint of that age does not say which sizes they are"
             )
-        logger.warning("a checkpoint that does not name its chunk sizes: its start symbols are taken for those of %s", given)
+        logger.warning(
+            "a checkpoint that does not name its chunk sizes: its start symbols are taken for those"
+            " of %s",
+            given,
+        )
         return self.chunk_sizes
 
     def _rows_by_size(self, state_dict: Dict[str, Tensor], name: str, known: List[int]) -> Tensor:
-        """The special symbols in the order of this model's chunk sizes; a new size begins as the ordinary start symbol.
+        """The special symbols in the order of this model's chunk sizes; a new size begins as the
+        ordinary start symbol.
 
         Raises:
             ValueError: there is a new size, but the model will not be trained.
@@ -222,8 +273,9 @@ class HRTDecoder(TransformerDecoderBase):
                 continue
             if not self.may_gain_sizes:
                 raise ValueError(
-                    f"--hrt-chunk-sizes {','.join(map(str, self.chunk_sizes))}: the checkpoint was trained for "
-                    f"{','.join(map(str, known))}, so that {size} cannot be decoded; fine-tune it with --finetune-from-model"
+                    f"--hrt-chunk-sizes {','.join(map(str, self.chunk_sizes))}: the checkpoint was"
+                    f" trained for {','.join(map(str, known))}, so that {size} cannot be decoded;"
+                    " fine-tune it with --finetune-from-model"
                 )
             rows.append(state_dict[f"{name}.embed_tokens.weight"][self.eos])
         return torch.stack(rows)

@@ -29,23 +29,30 @@ class HRTGenerator(AutoregressiveGenerator):
     Args:
         models: HRT models, trained for the same chunk sizes.
         dictionary: the target dictionary.
-        options: ``beam`` is b_at, the beam of the first stage; ``hrt_nat_beam`` is b_nat, hypotheses completed in the second.
+        options: ``beam`` is b_at, the beam of the first stage; ``hrt_nat_beam`` is b_nat,
+            hypotheses completed in the second.
     """
 
     family = "hrt"
 
     def __init__(
-        self, models: Sequence[FairseqEncoderDecoderModel], dictionary: Dictionary, options: DecodingOptions
+        self,
+        models: Sequence[FairseqEncoderDecoderModel],
+        dictionary: Dictionary,
+        options: DecodingOptions,
     ) -> None:
         super().__init__(models, dictionary, options)
         self.chooser = ChunkChooser(chunk_table(options, self.chunk_sizes))
         if self.forced and {size for _, size in self.chooser.table} != {1}:
             raise ValueError(
-                f"--forced-start {options.forced_start}: chunks cannot continue a given beginning; use --hrt-decode-chunk 1 for it"
+                f"--forced-start {options.forced_start}: chunks cannot continue a given beginning;"
+                " use --hrt-decode-chunk 1 for it"
             )
         self.nat_beam = settled_hrt(options, self.chooser.table).hrt_nat_beam
         if len({tuple(model.decoder.chunk_sizes) for model in models}) > 1:
-            raise ValueError("the models of an ensemble must be trained for the same --hrt-chunk-sizes")
+            raise ValueError(
+                "the models of an ensemble must be trained for the same --hrt-chunk-sizes"
+            )
         self._layouts: Dict[Tuple[int, int, torch.device], Tuple[Tensor, Tensor]] = {}
 
     @property
@@ -59,7 +66,10 @@ class HRTGenerator(AutoregressiveGenerator):
         # Without </s>, as users count.
         sizes = self.chooser(memories[0].lengths - 1)
         if prefix is not None and set(sizes) != {1}:
-            raise ValueError("--prefix-size: chunks cannot continue a given prefix; use --hrt-decode-chunk 1 for it")
+            raise ValueError(
+                "--prefix-size: chunks cannot continue a given prefix; use --hrt-decode-chunk 1"
+                " for it"
+            )
         found: List[Any] = [None] * len(sizes)
         for size in sorted(set(sizes)):
             members = [row for row, own in enumerate(sizes) if own == size]
@@ -82,13 +92,21 @@ class HRTGenerator(AutoregressiveGenerator):
         return self.skip_cmlm(memories, kept, chunk_size)
 
     def skip_at(self, memories: List[Memory], chunk_size: int) -> List[List[Hypothesis]]:
-        """Stage I: the beam search over z_1 … z_m, the tokens at positions K, 2K, …; the last one is ``</s>``."""
+        """Stage I: the beam search over z_1 … z_m, the tokens at positions K, 2K, …; the last one
+        is ``</s>``."""
         options = self.options
-        # A translation of at most that many words and </s> fill this many chunks; the last token is </s>.
-        chunks = torch.div(self.length_limits(memories) + 1, chunk_size, rounding_mode="floor").clamp(min=1) - 1
+        # A translation of at most that many words and </s> fill this many chunks; the last token is
+        # </s>.
+        chunks = (
+            torch.div(self.length_limits(memories) + 1, chunk_size, rounding_mode="floor").clamp(
+                min=1
+            )
+            - 1
+        )
         rules = Constraints(
             self.dictionary,
-            # Shorter translations than K words are one chunk: then the first token of this stage is </s> already.
+            # Shorter translations than K words are one chunk: then the first token of this stage is
+            # </s> already.
             min_length=options.min_len // chunk_size,
             max_lengths=chunks,
             unkpen=options.unkpen,
@@ -106,11 +124,17 @@ class HRTGenerator(AutoregressiveGenerator):
         )
         return search(self.ensemble, memories, plan, hooks=self.step_hooks)
 
-    def skip_cmlm(self, memories: List[Memory], kept: List[List[Hypothesis]], chunk_size: int) -> List[List[Hypothesis]]:
-        """Stage II: K - 1 masks before every token of stage I, all filled in one pass; ranked by HRT's Eq. 2."""
+    def skip_cmlm(
+        self, memories: List[Memory], kept: List[List[Hypothesis]], chunk_size: int
+    ) -> List[List[Hypothesis]]:
+        """Stage II: K - 1 masks before every token of stage I, all filled in one pass; ranked by
+        HRT's Eq. 2."""
         beams = max(len(hypotheses) for hypotheses in kept)
-        # Where a sentence has fewer hypotheses its first one fills the row up; the copies are dropped below.
-        rows = [hypotheses[min(n, len(hypotheses) - 1)] for hypotheses in kept for n in range(beams)]
+        # Where a sentence has fewer hypotheses its first one fills the row up; the copies are
+        # dropped below.
+        rows = [
+            hypotheses[min(n, len(hypotheses) - 1)] for hypotheses in kept for n in range(beams)
+        ]
         tokens, visible = self._masked_input(rows, chunk_size, memories[0].lengths.device)
         positions, masked = self._layout(tokens.size(1), chunk_size, tokens.device)
         log_probs = self.ensemble.log_probabilities(
@@ -135,7 +159,11 @@ class HRTGenerator(AutoregressiveGenerator):
             scores[:, masked], tokens[:, masked] = best, choice
             number = max(row.steps for row in rows) + 1
             for hook in self.step_hooks:
-                hook(DecodingStep("skip_cmlm", number, torch.arange(len(kept)), positions, tokens, scores))
+                hook(
+                    DecodingStep(
+                        "skip_cmlm", number, torch.arange(len(kept)), positions, tokens, scores
+                    )
+                )
         finished = [
             self._complete(row, words, numbers, chunk_size)
             for row, words, numbers in zip(rows, *lists_to_host(choice, best))
@@ -149,11 +177,14 @@ class HRTGenerator(AutoregressiveGenerator):
     def _masked_input(
         self, rows: List[Hypothesis], chunk_size: int, device: torch.device
     ) -> Tuple[Tensor, Optional[Tensor]]:
-        """Stage-II inputs ``[R, L]``, padded, and which keys may be seen ``[R, 1, L]`` (None: all)."""
+        """Stage-II inputs ``[R, L]``, padded, and which keys may be seen ``[R, 1, L]`` (None:
+        all)."""
         pad, mask = self.dictionary.pad(), self.models[0].decoder.mask
         steps = max(row.steps for row in rows)
         lines = [
-            skip_cmlm_input(row.tokens, chunk_size, mask=mask) + [pad] * (chunk_size * (steps - row.steps)) for row in rows
+            skip_cmlm_input(row.tokens, chunk_size, mask=mask)
+            + [pad] * (chunk_size * (steps - row.steps))
+            for row in rows
         ]
         tokens = torch.tensor(lines, device=device)
         if all(row.steps == steps for row in rows):
@@ -163,7 +194,8 @@ class HRTGenerator(AutoregressiveGenerator):
         return tokens, inside.unsqueeze(1)
 
     def _layout(self, length: int, chunk_size: int, device: torch.device) -> Tuple[Tensor, Tensor]:
-        """Positions 1 to ``length`` of stage II, and the places of those that are masked; kept for the next sentence."""
+        """Positions 1 to ``length`` of stage II, and the places of those that are masked; kept for
+        the next sentence."""
         key = (length, chunk_size, device)
         if key not in self._layouts:
             positions = torch.arange(1, length + 1, device=device)
@@ -172,9 +204,15 @@ class HRTGenerator(AutoregressiveGenerator):
         return self._layouts[key]
 
     def _restrict(
-        self, log_probs: Tensor, positions: Tensor, rows: List[Hypothesis], chunk_size: int, limits: Optional[Tensor]
+        self,
+        log_probs: Tensor,
+        positions: Tensor,
+        rows: List[Hypothesis],
+        chunk_size: int,
+        limits: Optional[Tensor],
     ) -> None:
-        """Applies the rules of the first stage in place: ``log_probs`` ``[R, q', V]`` of the masked ``positions`` ``[q']``.
+        """Applies the rules of the first stage in place: ``log_probs`` ``[R, q', V]`` of the masked
+        ``positions`` ``[q']``.
 
         Args:
             limits: LongTensor ``[R]``, the most words of each row; None where no row can have more.
@@ -197,15 +235,21 @@ class HRTGenerator(AutoregressiveGenerator):
             log_probs.masked_fill_(beyond.unsqueeze(2), float("-inf"))
             ends.copy_(torch.where(beyond, unforbidden, ends))
 
-    def _complete(self, row: Hypothesis, choice: List[int], best: List[float], chunk_size: int) -> Hypothesis:
-        """The translation of one row: cut at the first ``</s>``, scored by Eq. 2, ranked with the length penalty unless ``--hrt-scoring eq2``.
+    def _complete(
+        self, row: Hypothesis, choice: List[int], best: List[float], chunk_size: int
+    ) -> Hypothesis:
+        """The translation of one row: cut at the first ``</s>``, scored by Eq. 2, ranked with the
+        length penalty unless ``--hrt-scoring eq2``.
 
         Args:
             choice, best: what stands at the masked positions, and its log-probability.
         """
         length = chunk_size * row.steps
         tokens, scores = [0] * length, [0.0] * length
-        tokens[chunk_size - 1 :: chunk_size], scores[chunk_size - 1 :: chunk_size] = row.tokens, row.positional_scores
+        tokens[chunk_size - 1 :: chunk_size], scores[chunk_size - 1 :: chunk_size] = (
+            row.tokens,
+            row.positional_scores,
+        )
         gaps = chunk_size - 1
         for place in range(gaps):
             tokens[place::chunk_size] = choice[place : gaps * row.steps : gaps]
@@ -214,11 +258,16 @@ class HRTGenerator(AutoregressiveGenerator):
         counted = list(scores)
         if not self.models[0].decoder.learn_tail:
             # Nothing was learnt behind the first </s>: predictions there are noise.
-            counted = [s for place, s in enumerate(scores) if place < end or (place + 1) % chunk_size == 0]
+            counted = [
+                s for place, s in enumerate(scores) if place < end or (place + 1) % chunk_size == 0
+            ]
         total = sum(counted)
         check_number(total)
         divides = self.options.normalize and self.options.hrt_scoring == "normalized"
-        steps = [place // chunk_size if place % chunk_size == 0 else row.steps + 1 for place in range(1, end + 1)]
+        steps = [
+            place // chunk_size if place % chunk_size == 0 else row.steps + 1
+            for place in range(1, end + 1)
+        ]
         hypothesis = Hypothesis(
             tokens=tokens[:end],
             score=total / length**self.options.lenpen if divides else total,

@@ -14,7 +14,8 @@ from .sample import TrainingViews
 
 @register_model("hrt_transformer")
 class HRTTransformerModel(ConfiguredTransformer):
-    """A Transformer whose one decoder is trained for both stages of hybrid-regressive translation."""
+    """A Transformer whose one decoder is trained for both stages of hybrid-regressive
+    translation."""
 
     config = HRTModelConfig
     decoder_class = HRTDecoder
@@ -27,22 +28,25 @@ class HRTTransformerModel(ConfiguredTransformer):
         views: Optional[TrainingViews] = None,
         **options: Any,
     ) -> Any:
-        """Both samples of each sentence on one encoding; without ``views`` the ordinary Transformer.
+        """Both samples of each sentence on one encoding; without ``views`` the ordinary
+        Transformer.
 
         Args:
             src_tokens: LongTensor ``[B, S]``.
             views: the training samples.
 
         Returns:
-            Logits ``[loss tokens, V]``, those of the causal view first, each in row-major order of its targets that
-            are not pad. Only these positions reach the output projection, the most expensive layer. Without ``views``
-            what fairseq's Transformer returns.
+            Logits ``[loss tokens, V]``, those of the causal view first, each in row-major order of
+            its targets that are not pad. Only these positions reach the output projection, the most
+            expensive layer. Without ``views`` what fairseq's Transformer returns.
         """
         if views is None:
             return super().forward(src_tokens, src_lengths, prev_output_tokens, **options)
         encoder_out = self.encoder(src_tokens, src_lengths=src_lengths)
         features = [
-            self.decoder.view_features(view, encoder_out, causal=causal)[view.target.ne(self.decoder.padding_idx)]
+            self.decoder.view_features(view, encoder_out, causal=causal)[
+                view.target.ne(self.decoder.padding_idx)
+            ]
             for view, causal in ((views.causal, True), (views.parallel, False))
         ]
         return self.decoder.output_layer(torch.cat(features))

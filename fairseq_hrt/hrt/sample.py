@@ -1,7 +1,7 @@
 """A target sentence and its four training samples.
 
-With y_1 … y_N the target, K the chunk size, L = K * ceil((N + 1) / K), m = L / K and p = y_1 … y_N filled up with
-``</s>`` to L tokens::
+With y_1 … y_N the target, K the chunk size, L = K * ceil((N + 1) / K), m = L / K and p = y_1 … y_N
+filled up with ``</s>`` to L tokens::
 
     task        input                          positions           target           mask
     AT          <s> y_1 … y_N                  0 … N               y_1 … y_N </s>   causal
@@ -10,9 +10,9 @@ With y_1 … y_N the target, K the chunk size, L = K * ceil((N + 1) / K), m = L 
     Skip-CMLM   p, all but multiples of K      1 … L               masked tokens    none
                 masked
 
-The token y_j sits at position j in all four, so that the shared decoder never sees it elsewhere. Targets of Skip-AT and
-loss positions of Skip-CMLM together cover 1 … L exactly once, and Skip-CMLM's input is what stage II of decoding
-builds from the tokens that stage I found.
+The token y_j sits at position j in all four, so that the shared decoder never sees it elsewhere.
+Targets of Skip-AT and loss positions of Skip-CMLM together cover 1 … L exactly once, and
+Skip-CMLM's input is what stage II of decoding builds from the tokens that stage I found.
 """
 
 from typing import List, NamedTuple, Sequence
@@ -22,7 +22,8 @@ from torch import Tensor
 
 
 class SampleView(NamedTuple):
-    """Decoder inputs, their positions and what is to be predicted at each; all LongTensors ``[..., T]``.
+    """Decoder inputs, their positions and what is to be predicted at each; all LongTensors
+    ``[..., T]``.
 
     Where ``target`` is pad nothing is learnt; where ``input`` is pad the row has ended.
     """
@@ -83,7 +84,8 @@ def training_views(
         chunk_sizes: LongTensor ``[B]``, K of each sentence; 1 asks for AT and CMLM.
         starts: LongTensor ``[B]``, start symbol of each sentence.
         masked: BoolTensor ``[B, T]``, what CMLM masks; read where K is 1.
-        learn_tail: predict ``</s>`` at masked positions behind the first ``</s>``; False learns nothing there.
+        learn_tail: predict ``</s>`` at masked positions behind the first ``</s>``; False learns
+            nothing there.
     """
     lengths = targets.ne(pad).sum(1, keepdim=True)
     chunks = chunk_sizes.unsqueeze(1)
@@ -101,7 +103,9 @@ def training_views(
     causal = SampleView(
         input=torch.where(inside, torch.where(number == 0, starts.unsqueeze(1), before), pad),
         positions=places * inside,
-        target=torch.where(inside, filled.gather(1, (places + chunks - 1).clamp(max=width - 1)), pad),
+        target=torch.where(
+            inside, filled.gather(1, (places + chunks - 1).clamp(max=width - 1)), pad
+        ),
     )
 
     inside = positions <= steps * chunks
@@ -119,4 +123,7 @@ def training_views(
 def check_chunk_size(chunk_size: int) -> None:
     """Raises ValueError unless K is a positive integer."""
     if not isinstance(chunk_size, int) or chunk_size < 1:
-        raise ValueError(f"chunk size {chunk_size!r} is no positive integer; 1 is autoregressive, 2 and more are HRT")
+        raise ValueError(
+            f"chunk size {chunk_size!r} is no positive integer; 1 is autoregressive, 2 and more"
+            " are HRT"
+        )

@@ -16,8 +16,9 @@ from .sample import training_views
 class ChunkScorer:
     """Scores a translation as the two stages of decoding would, had they found it.
 
-    log P(z | x) of every K-th token by the first stage, given those before it, and log P(y_j | z, x) of all the others by the second
-    (Eq. 2), the ``</s>`` that fill the last chunk up included, as in decoding (see ``--hrt-tail-target``).
+    log P(z | x) of every K-th token by the first stage, given those before it, and log P(y_j | z,
+    x) of all the others by the second (Eq. 2), the ``</s>`` that fill the last chunk up included,
+    as in decoding (see ``--hrt-tail-target``).
 
     Args:
         dictionary: the target dictionary.
@@ -30,11 +31,14 @@ class ChunkScorer:
         self.eos = dictionary.eos()
 
     @torch.no_grad()
-    def generate(self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict, **ignored: Any) -> List[List[Dict]]:
+    def generate(
+        self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict, **ignored: Any
+    ) -> List[List[Dict]]:
         """One hypothesis a sentence, its reference.
 
-        The score is Eq. 2 divided by the length L of whole chunks: what decoding with ``--lenpen 1`` ranks by. Each hypothesis has a
-        further entry, ``log_likelihood``: Eq. 2 itself.
+        The score is Eq. 2 divided by the length L of whole chunks: what decoding with
+        ``--lenpen 1`` ranks by. Each hypothesis has a further entry, ``log_likelihood``: Eq. 2
+        itself.
         """
         pad, decoder = self.dictionary.pad(), models[0].decoder
         source, targets = sample["net_input"], sample["target"]
@@ -52,27 +56,40 @@ class ChunkScorer:
             learn_tail=decoder.learn_tail,
         )
         learnt = [view.target.ne(pad) for view in (views.causal, views.parallel)]
-        words = torch.cat([view.target[mask] for view, mask in zip((views.causal, views.parallel), learnt)])
-        parts = self._log_probs(models, source, views, words).split([int(mask.sum()) for mask in learnt])
+        words = torch.cat(
+            [view.target[mask] for view, mask in zip((views.causal, views.parallel), learnt)]
+        )
+        parts = self._log_probs(models, source, views, words).split(
+            [int(mask.sum()) for mask in learnt]
+        )
         first, second = (
-            torch.zeros(mask.shape, dtype=part.dtype, device=part.device).masked_scatter_(mask, part)
+            torch.zeros(mask.shape, dtype=part.dtype, device=part.device).masked_scatter_(
+                mask, part
+            )
             for mask, part in zip(learnt, parts)
         )
         lengths = targets.ne(pad).sum(1).tolist()
         rows = zip(targets.tolist(), sizes, lengths, first.tolist(), second.tolist())
         return [[_hypothesis(*row)] for row in rows]
 
-    def _log_probs(self, models: Sequence[FairseqEncoderDecoderModel], source: Dict, views: Any, words: Tensor) -> Tensor:
-        """log P of ``words`` ``[n]``, the learnt tokens of both views, under the averaged probabilities of the models."""
+    def _log_probs(
+        self, models: Sequence[FairseqEncoderDecoderModel], source: Dict, views: Any, words: Tensor
+    ) -> Tensor:
+        """log P of ``words`` ``[n]``, the learnt tokens of both views, under the averaged
+        probabilities of the models."""
         found = []
         for model in models:
             model.eval()
-            logits = model(src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], views=views)
+            logits = model(
+                src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], views=views
+            )
             found.append(log_softmax(logits).gather(1, words.unsqueeze(1)).squeeze(1))
         return log_mean(found)
 
 
-def _hypothesis(target: List[int], chunk: int, length: int, first: List[float], second: List[float]) -> Dict[str, Any]:
+def _hypothesis(
+    target: List[int], chunk: int, length: int, first: List[float], second: List[float]
+) -> Dict[str, Any]:
     """The scored reference of one sentence.
 
     Args:
@@ -87,7 +104,9 @@ def _hypothesis(target: List[int], chunk: int, length: int, first: List[float], 
         tokens=target[:length],
         score=total / len(scores),
         positional_scores=scores[:length],
-        token_steps=[place // chunk if place % chunk == 0 else steps + 1 for place in range(1, length + 1)],
+        token_steps=[
+            place // chunk if place % chunk == 0 else steps + 1 for place in range(1, length + 1)
+        ],
         steps=steps + (chunk > 1),
     )
     return {**to_fairseq(hypothesis), "log_likelihood": total}

@@ -40,10 +40,14 @@ class HRTTranslationTask(EngineTranslationTask):
         model.decoder.may_gain_sizes = not from_checkpoint
         return model
 
-    def make_generator(self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions) -> HRTGenerator:
+    def make_generator(
+        self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
+    ) -> HRTGenerator:
         return HRTGenerator(models, self.target_dictionary, options)
 
-    def make_scorer(self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions) -> Any:
+    def make_scorer(
+        self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions
+    ) -> Any:
         """Eq. 2 for the chunk size of decoding; fairseq's own scorer for ``--hrt-decode-chunk 1``.
 
         Raises:
@@ -69,7 +73,9 @@ class HRTTranslationTask(EngineTranslationTask):
     def load_dataset(self, split: str, *args: Any, **kwargs: Any) -> None:
         super().load_dataset(split, *args, **kwargs)
         if self.cfg.hrt_truncate_target:
-            truncate_targets(self.datasets[split], self.cfg.max_target_positions, self.target_dictionary.eos())
+            truncate_targets(
+                self.datasets[split], self.cfg.max_target_positions, self.target_dictionary.eos()
+            )
 
     def curriculum_share(self, update: int) -> float:
         """The share of sentences trained with chunks in an update.
@@ -82,13 +88,15 @@ class HRTTranslationTask(EngineTranslationTask):
         total = self.cfg.hrt_curriculum_steps or self.cfg.max_update
         if not total or total < 0:
             raise ValueError(
-                "the curriculum needs its length in updates, which --max-epoch does not tell: give --max-update, or "
-                "--hrt-curriculum-steps (or --hrt-curriculum-power 0 to train without a curriculum)"
+                "the curriculum needs its length in updates, which --max-epoch does not tell: give"
+                " --max-update, or --hrt-curriculum-steps (or --hrt-curriculum-power 0 to train"
+                " without a curriculum)"
             )
         return chunked_share(update, total, self.cfg.hrt_curriculum_power)
 
     def add_views(self, sample: Dict[str, Any], update: int, share: float) -> Dict[str, Any]:
-        """The batch with its :class:`TrainingViews`; all choices depend on seed, update and sentence alone."""
+        """The batch with its :class:`TrainingViews`; all choices depend on seed, update and
+        sentence alone."""
         if not sample:
             return sample
         return {**sample, "views": draw_views(sample, update, share, self.view_settings())}
@@ -108,23 +116,35 @@ class HRTTranslationTask(EngineTranslationTask):
         )
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
-        # In validation always with chunks: a mixture that moves with the curriculum could not be compared between epochs.
-        return self.add_views(sample, update or 0, 1.0 if update is None else self.curriculum_share(update))
+        # In validation always with chunks: a mixture that moves with the curriculum could not be
+        # compared between epochs.
+        return self.add_views(
+            sample, update or 0, 1.0 if update is None else self.curriculum_share(update)
+        )
 
     def valid_step(
         self, sample: Dict[str, Any], model: torch.nn.Module, criterion: FairseqCriterion
     ) -> Tuple[torch.Tensor, int, Dict[str, Any]]:
         loss, sample_size, logging_output = super().valid_step(sample, model, criterion)
-        # Chunk size 1 beside the trained ones: in the losses of its own tasks only, not in the one that selects checkpoints.
+        # Chunk size 1 beside the trained ones: in the losses of its own tasks only, not in the one
+        # that selects checkpoints.
         with torch.no_grad():
             _, _, unchunked = criterion(model, self.add_views(sample, 0, 0.0))
         for name in ("at", "cmlm"):
-            logging_output.update({key: unchunked[key] for key in (f"{name}_nll_loss", f"{name}_ntokens")})
+            logging_output.update(
+                {key: unchunked[key] for key in (f"{name}_nll_loss", f"{name}_ntokens")}
+            )
         if self.cfg.eval_bleu and self.cfg.hrt_eval_autoregressive:
-            logging_output.update(self.bleu_statistics(self.autoregressive_generator, sample, model, "_bleu_autoregressive"))
+            logging_output.update(
+                self.bleu_statistics(
+                    self.autoregressive_generator, sample, model, "_bleu_autoregressive"
+                )
+            )
         return loss, sample_size, logging_output
 
-    def reduce_metrics(self, logging_outputs: Sequence[Dict[str, Any]], criterion: FairseqCriterion) -> None:
+    def reduce_metrics(
+        self, logging_outputs: Sequence[Dict[str, Any]], criterion: FairseqCriterion
+    ) -> None:
         super().reduce_metrics(logging_outputs, criterion)
         if self.cfg.eval_bleu and self.cfg.hrt_eval_autoregressive:
             log_bleu(logging_outputs, "_bleu_autoregressive", "bleu_autoregressive")

@@ -1,4 +1,5 @@
-"""From a batch to its training samples: one function of batch, update and settings, without state and without the task around it."""
+"""From a batch to its training samples: one function of batch, update and settings, without state
+and without the task around it."""
 
 from dataclasses import dataclass
 from typing import Any, Dict, Tuple
@@ -41,11 +42,15 @@ class ViewSettings:
         return symbols
 
 
-def draw_views(sample: Dict[str, Any], update: int, share: float, settings: ViewSettings) -> TrainingViews:
-    """The training samples of a batch; every choice is a hash of seed, update and sentence alone (HRT, Algorithm 1).
+def draw_views(
+    sample: Dict[str, Any], update: int, share: float, settings: ViewSettings
+) -> TrainingViews:
+    """The training samples of a batch; every choice is a hash of seed, update and sentence alone
+    (HRT, Algorithm 1).
 
     Args:
-        sample: ``id`` ``[B]``, ``target`` ``[B, T]`` and perhaps ``distilled_target`` ``[B, T']``, right-padded.
+        sample: ``id`` ``[B]``, ``target`` ``[B, T]`` and perhaps ``distilled_target`` ``[B, T']``,
+            right-padded.
         update: number of the update.
         share: share of sentences that are trained with chunks.
         settings: see there.
@@ -59,7 +64,9 @@ def draw_views(sample: Dict[str, Any], update: int, share: float, settings: View
         targets,
         chunk_sizes,
         starts=settings.start_symbols(chunk_sizes),
-        masked=draw_masks(settings.seed, update, ids, targets.ne(settings.pad).sum(1), targets.size(1)),
+        masked=draw_masks(
+            settings.seed, update, ids, targets.ne(settings.pad).sum(1), targets.size(1)
+        ),
         eos=settings.eos,
         mask=settings.mask,
         pad=settings.pad,

@@ -28,11 +28,14 @@ class DecoderSize:
         decoder = model.decoder
         vocabulary, width = decoder.output_projection.weight.shape
         recurrent = hasattr(decoder.layers[0], "cell")
-        return cls(len(decoder.layers), width, decoder.layers[0].fc1.out_features, vocabulary, recurrent)
+        return cls(
+            len(decoder.layers), width, decoder.layers[0].fc1.out_features, vocabulary, recurrent
+        )
 
     def flops(self, tokens: int, keys: int, source: int) -> int:
-        """Of a pass of ``tokens`` new tokens over ``keys`` keys and ``source`` source tokens; a multiplication and an addition
-        are two. The encoder and the source's keys (:meth:`source_flops`) stand apart."""
+        """Of a pass of ``tokens`` new tokens over ``keys`` keys and ``source`` source tokens; a
+        multiplication and an addition are two. The encoder and the source's keys
+        (:meth:`source_flops`) stand apart."""
         d, q, k, m = self.width, tokens, keys, source
         before = 4 * d * d * q if self.recurrent else 8 * d * d * q + 4 * d * q * k
         layer = before + 4 * d * d * q + 4 * d * q * m + 4 * d * self.inner * q
@@ -49,7 +52,8 @@ class JacobiStatistics:
 
     Attributes:
         sentences: translated.
-        tokens: written, ``</s>`` included: the passes that one sentence after the other needs, one by one.
+        tokens: written, ``</s>`` included: the passes that one sentence after the other needs, one
+            by one.
         row_passes: passes, counted for each sentence that took part.
         iterations: those of the paper, with ``--jacobi-known-length``; else the passes.
         passes: decoder calls of whole batches.
@@ -80,17 +84,28 @@ class JacobiStatistics:
 
     def to_json(self) -> Dict[str, object]:
         """All figures."""
-        return {**vars(self), "proved": dict(sorted(self.proved.items())), "iteration_speedup": self.iteration_speedup}
+        return {
+            **vars(self),
+            "proved": dict(sorted(self.proved.items())),
+            "iteration_speedup": self.iteration_speedup,
+        }
 
     def report(self) -> str:
         """One line for the log."""
-        histogram: List[str] = [f"{count}: {passes}" for count, passes in sorted(self.proved.items())]
+        histogram: List[str] = [
+            f"{count}: {passes}" for count, passes in sorted(self.proved.items())
+        ]
         return (
-            f"jacobi {self.mode}: {self.sentences} sentences, {self.tokens} tokens in {self.row_passes} passes "
-            f"({self.iteration_speedup:.2f} times fewer than one by one), {self.pushed} tokens pushed "
-            f"({self.pushed / max(self.tokens, 1):.2f} for each written), {self.flops / 1e9:.2f} GFLOP "
-            f"({self.flops / max(self.plain_flops, 1):.2f} times those of one by one); {self.seconds:.2f} s"
+            f"jacobi {self.mode}: {self.sentences} sentences, {self.tokens} tokens in"
+            f" {self.row_passes} passes ({self.iteration_speedup:.2f} times fewer than one by one),"
+            f" {self.pushed} tokens pushed ({self.pushed / max(self.tokens, 1):.2f} for each"
+            f" written), {self.flops / 1e9:.2f} GFLOP ({self.flops / max(self.plain_flops, 1):.2f}"
+            f" times those of one by one); {self.seconds:.2f} s"
             + (f", {self.draft_seconds:.2f} s of them for drafts" if self.draft_seconds else "")
-            + (f"; {self.iterations} iterations as the paper counts them" if self.iterations > self.row_passes else "")
+            + (
+                f"; {self.iterations} iterations as the paper counts them"
+                if self.iterations > self.row_passes
+                else ""
+            )
             + f"; tokens proved by a pass: {{{', '.join(histogram)}}}"
         )

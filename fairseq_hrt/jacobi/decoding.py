@@ -57,11 +57,13 @@ class JacobiPlan:
         constraints: rules for each next token.
         window: the mode.
         drafter: where guesses come from.
-        filler: is guessed where nothing better is known; ``<pad>`` is a word like any other here, since positions are given.
+        filler: is guessed where nothing better is known; ``<pad>`` is a word like any other here,
+            since positions are given.
         temperature: divides the logits.
         rank: from (log-probability, tokens) to a score.
-        known_length: a translation's steps are the iterations of the paper's algorithm: it stops when an iteration changes
-            nothing, where this one knows before that the last word is right.
+        known_length: a translation's steps are the iterations of the paper's algorithm: it stops
+            when an iteration changes nothing, where this one knows before that the last word is
+            right.
     """
 
     start: int
@@ -87,7 +89,8 @@ class _Row:
     answers: List[int] = field(default_factory=list)
     size: int = 1
     guesses: List[int] = field(default_factory=list)
-    # Of a block: its tokens and the passes so far; of all blocks: further iterations in which nothing would change.
+    # Of a block: its tokens and the passes so far; of all blocks: further iterations in which
+    # nothing would change.
     block: int = 0
     passes: int = 0
     unchanged: int = 0
@@ -117,7 +120,11 @@ def jacobi_decode(
         width = len(inputs[0])
         tokens = torch.tensor(inputs, device=device)
         log_probs = ensemble.log_probabilities(
-            states, tokens, _positions(rows, width, rules.longest_limit, device), every=True, temperature=plan.temperature
+            states,
+            tokens,
+            _positions(rows, width, rules.longest_limit, device),
+            every=True,
+            temperature=plan.temperature,
         )
         _restrict(log_probs, rows, plan, states[0].sentences)
         best, chosen = log_probs.max(-1)
@@ -125,7 +132,14 @@ def jacobi_decode(
         read = [place for place, row in enumerate(rows) if not row.done]
         for place in read:
             _accept(rows[place], answers[place], scores[place], plan, number, iteration_hooks)
-        _announce(step_hooks, plan, number, [rows[place] for place in read], [scores[place][0] for place in read], device)
+        _announce(
+            step_hooks,
+            plan,
+            number,
+            [rows[place] for place in read],
+            [scores[place][0] for place in read],
+            device,
+        )
         for row in (rows[place] for place in read):
             if row.tokens[-1] == rules.eos:
                 row.done = True
@@ -136,18 +150,33 @@ def jacobi_decode(
 
 
 def _announce(
-    hooks: Sequence[StepHook], plan: JacobiPlan, number: int, rows: List[_Row], scores: List[float], device: torch.device
+    hooks: Sequence[StepHook],
+    plan: JacobiPlan,
+    number: int,
+    rows: List[_Row],
+    scores: List[float],
+    device: torch.device,
 ) -> None:
     """Tells what the rows that took part in a pass have last."""
     for hook in hooks:
         sentences = torch.tensor([row.sentence for row in rows], device=device)
         places = torch.tensor([[len(row.tokens)] for row in rows], device=device)
         last = torch.tensor([row.tokens[-1:] for row in rows], device=device)
-        hook(DecodingStep(plan.window.mode, number, sentences, places, last, torch.tensor(scores, device=device)))
+        hook(
+            DecodingStep(
+                plan.window.mode,
+                number,
+                sentences,
+                places,
+                last,
+                torch.tensor(scores, device=device),
+            )
+        )
 
 
 def _inputs(rows: List[_Row], plan: JacobiPlan) -> List[List[int]]:
-    """The last proved token and the guesses of each row, filled up to the widest one; fillers for those that have finished."""
+    """The last proved token and the guesses of each row, filled up to the widest one; fillers for
+    those that have finished."""
     inputs = []
     for row in rows:
         if row.done:
@@ -184,13 +213,25 @@ def _restrict(log_probs: Tensor, rows: List[_Row], plan: JacobiPlan, sentences: 
             history = None
             if rules.blocker is not None:
                 history = torch.tensor([line[: first + column + 1]], device=log_probs.device)
-            rules.apply(log_probs[place, column : column + 1], first + column, sentences[place : place + 1], 1, history)
+            rules.apply(
+                log_probs[place, column : column + 1],
+                first + column,
+                sentences[place : place + 1],
+                1,
+                history,
+            )
 
 
 def _accept(
-    row: _Row, answers: List[int], scores: List[float], plan: JacobiPlan, number: int, hooks: Sequence[IterationHook]
+    row: _Row,
+    answers: List[int],
+    scores: List[float],
+    plan: JacobiPlan,
+    number: int,
+    hooks: Sequence[IterationHook],
 ) -> None:
-    """Appends the proved answers: the first, and each whose guess in front agrees with the answer before it."""
+    """Appends the proved answers: the first, and each whose guess in front agrees with the answer
+    before it."""
     eos, first = plan.constraints.eos, len(row.tokens)
     # What stood at the last place of the window before.
     before = row.answers[row.size - 1] if len(row.answers) >= row.size else plan.filler
@@ -211,17 +252,21 @@ def _accept(
     row.steps += [number] * proved
     row.answers = answers[proved : row.size] if plan.window.keeps_answers(len(row.tokens)) else []
     if plan.window.mode == "frontier" and row.answers and row.guesses[proved - 1] != plan.filler:
-        # Answers behind a wrong word are worse than those behind a filler, which the next pass gives.
+        # Answers behind a wrong word are worse than those behind a filler, which the next pass
+        # gives.
         row.answers = []
     if hooks:
         size = row.size
-        iteration = JacobiIteration(row.sentence, number, first, row.guesses, answers[:size], scores[:size], proved)
+        iteration = JacobiIteration(
+            row.sentence, number, first, row.guesses, answers[:size], scores[:size], proved
+        )
         for hook in hooks:
             hook(iteration)
 
 
 def _advance(states: List[DecoderState], rows: List[_Row], device: torch.device) -> List[_Row]:
-    """Forgets wrong guesses and returns the rows that go on: finished ones stay, unread, until dropping them is worth the copy."""
+    """Forgets wrong guesses and returns the rows that go on: finished ones stay, unread, until
+    dropping them is worth the copy."""
     unfinished = [place for place, row in enumerate(rows) if not row.done]
     if unfinished and 4 * len(unfinished) <= 3 * len(rows):
         rows = [rows[place] for place in unfinished]

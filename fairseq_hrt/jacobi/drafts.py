@@ -20,7 +20,9 @@ class Drafter:
             memories: the batch as the models that check have encoded it.
         """
 
-    def propose(self, sentence: int, tokens: List[int], answers: List[int], count: int) -> List[int]:
+    def propose(
+        self, sentence: int, tokens: List[int], answers: List[int], count: int
+    ) -> List[int]:
         """At most ``count`` guesses of what follows.
 
         Args:
@@ -39,7 +41,8 @@ class Drafter:
 
 
 class NGramDrafter(Drafter):
-    """``ngram``: what followed the last two words, or the last one, in this and earlier translations.
+    """``ngram``: what followed the last two words, or the last one, in this and earlier
+    translations.
 
     Args:
         longest: guesses that are remembered for a context.
@@ -50,7 +53,9 @@ class NGramDrafter(Drafter):
         self.longest, self.most = longest, most
         self.following: Dict[Tuple[int, ...], List[int]] = {}
 
-    def propose(self, sentence: int, tokens: List[int], answers: List[int], count: int) -> List[int]:
+    def propose(
+        self, sentence: int, tokens: List[int], answers: List[int], count: int
+    ) -> List[int]:
         for size in (2, 1):
             known = self.following.get(tuple(tokens[-size:])) if len(tokens) >= size else None
             if known:
@@ -84,17 +89,21 @@ class SourceDrafter(Drafter):
     def __init__(self, source: Dictionary, target: Dictionary) -> None:
         if source.symbols != target.symbols:
             raise ValueError(
-                "--jacobi-draft source copies words of the source: it needs one dictionary for both sides "
-                "(fairseq-preprocess --joined-dictionary)"
+                "--jacobi-draft source copies words of the source: it needs one dictionary for both"
+                " sides (fairseq-preprocess --joined-dictionary)"
             )
         self.pad, self.eos = source.pad(), source.eos()
         self.sources: List[List[int]] = []
 
     def begin(self, net_input: Dict[str, Tensor], memories: Sequence[Memory] = ()) -> None:
         ignored = (self.pad, self.eos)
-        self.sources = [[t for t in row if t not in ignored] for row in net_input["src_tokens"].tolist()]
+        self.sources = [
+            [t for t in row if t not in ignored] for row in net_input["src_tokens"].tolist()
+        ]
 
-    def propose(self, sentence: int, tokens: List[int], answers: List[int], count: int) -> List[int]:
+    def propose(
+        self, sentence: int, tokens: List[int], answers: List[int], count: int
+    ) -> List[int]:
         source = self.sources[sentence]
         if tokens and tokens[-1] in source:
             # The occurrence nearest to where the translation stands.
@@ -107,16 +116,20 @@ class SourceDrafter(Drafter):
 
 
 class ModelDrafter(Drafter):
-    """The whole translation of another model; after each correction it goes on behind the proved words.
+    """The whole translation of another model; after each correction it goes on behind the proved
+    words.
 
     Args:
-        translate: from ``net_input`` and the memories of :meth:`begin` to the tokens of each sentence, ``</s>`` included.
+        translate: from ``net_input`` and the memories of :meth:`begin` to the tokens of each
+            sentence, ``</s>`` included.
     """
 
     # How far a correction may have shifted the words that follow it.
     SHIFT = 4
 
-    def __init__(self, translate: Callable[[Dict[str, Tensor], Sequence[Memory]], List[List[int]]]) -> None:
+    def __init__(
+        self, translate: Callable[[Dict[str, Tensor], Sequence[Memory]], List[List[int]]]
+    ) -> None:
         self.translate = translate
         self.drafts: List[List[int]] = []
 
@@ -125,7 +138,9 @@ class ModelDrafter(Drafter):
         # Place in the draft that the proved words have reached, and how many words that was.
         self.reached = [(0, 0)] * len(self.drafts)
 
-    def propose(self, sentence: int, tokens: List[int], answers: List[int], count: int) -> List[int]:
+    def propose(
+        self, sentence: int, tokens: List[int], answers: List[int], count: int
+    ) -> List[int]:
         draft = self.drafts[sentence]
         place, proved = self.reached[sentence]
         expected = place + len(tokens) - proved
@@ -135,19 +150,26 @@ class ModelDrafter(Drafter):
         return draft[expected : expected + count] or answers[:count]
 
     def _realign(self, draft: List[int], tokens: List[int], expected: int) -> int:
-        """The place behind the word of the draft, near ``expected``, that agrees with the last proved one; else ``expected``,
-        as if one word had been replaced by another."""
+        """The place behind the word of the draft, near ``expected``, that agrees with the last
+        proved one; else ``expected``, as if one word had been replaced by another."""
         best, closest = expected, (0, 0)
-        for place in range(max(expected - self.SHIFT, 1), min(expected + self.SHIFT, len(draft)) + 1):
+        for place in range(
+            max(expected - self.SHIFT, 1), min(expected + self.SHIFT, len(draft)) + 1
+        ):
             agreed = 0
-            while agreed < min(3, place, len(tokens)) and draft[place - 1 - agreed] == tokens[-1 - agreed]:
+            while (
+                agreed < min(3, place, len(tokens))
+                and draft[place - 1 - agreed] == tokens[-1 - agreed]
+            ):
                 agreed += 1
             if (agreed, -abs(place - expected)) > closest and agreed:
                 best, closest = place, (agreed, -abs(place - expected))
         return best
 
 
-def load_draft_model(path: str, family: str, *, beside: Any, source: Dictionary, target: Dictionary, options: str) -> Any:
+def load_draft_model(
+    path: str, family: str, *, beside: Any, source: Dictionary, target: Dictionary, options: str
+) -> Any:
     """The task and the models of a draft, built through the task it was trained with.
 
     Args:
@@ -161,25 +183,34 @@ def load_draft_model(path: str, family: str, *, beside: Any, source: Dictionary,
         (task, models).
 
     Raises:
-        ValueError: another family, other dictionaries, options that are no dictionary, or one without effect.
+        ValueError: another family, other dictionaries, options that are no dictionary, or one
+            without effect.
     """
     overrides = dictionary_option("--jacobi-draft-options", options, "{'hrt_decode_chunk': '2'}")
 
     def choose(config: Any) -> Dict[str, Any]:
         if config._name != f"translation_{family}":
             raise ValueError(
-                f"--jacobi-draft {family} with --jacobi-draft-path {path}: the checkpoint belongs to the task {config._name}"
+                f"--jacobi-draft {family} with --jacobi-draft-path {path}: the checkpoint belongs"
+                f" to the task {config._name}"
             )
         unknown = [name for name in overrides if name not in config]
         if unknown:
-            raise ValueError(f"--jacobi-draft-options: the task {config._name} has no option {', '.join(unknown)}")
+            raise ValueError(
+                f"--jacobi-draft-options: the task {config._name} has no option"
+                f" {', '.join(unknown)}"
+            )
         try:
-            option_effects.check({**option_effects.read(config), "beam": 1, **overrides}, names=overrides)
+            option_effects.check(
+                {**option_effects.read(config), "beam": 1, **overrides}, names=overrides
+            )
         except ValueError as error:
             raise ValueError(f"--jacobi-draft-options: {error}") from None
         return overrides
 
-    return load_other_model("--jacobi-draft-path", path, beside=beside, source=source, target=target, choose=choose)
+    return load_other_model(
+        "--jacobi-draft-path", path, beside=beside, source=source, target=target, choose=choose
+    )
 
 
 def translations(hypotheses: Sequence[Sequence[Dict[str, Any]]]) -> List[List[int]]:

@@ -73,7 +73,8 @@ class JacobiGenerator(EngineGenerator):
         if window.mode != "frontier" or window.width > 1:
             # Word by word nothing is guessed.
             before = self._now()
-            # A draft's model may be moved and packed here, whose parameters must not become tensors of inference mode.
+            # A draft's model may be moved and packed here, whose parameters must not become tensors
+            # of inference mode.
             with torch.inference_mode(False), torch.no_grad():
                 self.drafter.begin(net_input, memories)
             drafted = self._now() - before if type(self.drafter) is not Drafter else 0.0
@@ -101,7 +102,9 @@ class JacobiGenerator(EngineGenerator):
             drafter=self.drafter,
             filler=self.dictionary.pad() if options.jacobi_known_length else self.dictionary.unk(),
             temperature=options.temperature,
-            rank=lambda total, length: total / length**options.lenpen if options.normalize else total,
+            rank=lambda total, length: (
+                total / length**options.lenpen if options.normalize else total
+            ),
             known_length=options.jacobi_known_length,
         )
         watch = _Watch(memory.lengths.tolist(), DecoderSize.of(self.models[0]))
@@ -119,16 +122,21 @@ class JacobiGenerator(EngineGenerator):
         return [[hypothesis] for hypothesis in found]
 
     def _run(self, memories: List[Memory], plan: JacobiPlan, watch: "_Watch") -> List[Hypothesis]:
-        """Decodes a batch; one token at a time by the ordinary search, which has less to keep in mind."""
+        """Decodes a batch; one token at a time by the ordinary search, which has less to keep in
+        mind."""
         if plan.window.mode == "frontier" and plan.window.width == 1 and not self.iteration_hooks:
             greedy = self._greedy(plan.start, plan.constraints)
-            found = [best[0] for best in search(self.ensemble, memories, greedy, hooks=self.step_hooks)]
+            found = [
+                best[0] for best in search(self.ensemble, memories, greedy, hooks=self.step_hooks)
+            ]
             watch.one_by_one(found)
             for hypothesis in found:
                 self.drafter.learn(hypothesis.tokens)
             return found
         hooks: List[IterationHook] = [watch, *self.iteration_hooks]
-        return jacobi_decode(self.ensemble, memories, plan, step_hooks=self.step_hooks, iteration_hooks=hooks)
+        return jacobi_decode(
+            self.ensemble, memories, plan, step_hooks=self.step_hooks, iteration_hooks=hooks
+        )
 
     def _greedy(self, start: int, rules: Constraints) -> SearchPlan:
         """Word by word."""
@@ -148,7 +156,8 @@ class JacobiGenerator(EngineGenerator):
         return time.perf_counter()
 
     def forget(self) -> None:
-        """Forgets earlier sentences: what is measured again must not be known from the time before."""
+        """Forgets earlier sentences: what is measured again must not be known from the time
+        before."""
         self.drafter.forget()
 
 
@@ -166,13 +175,19 @@ class _Watch:
         self.row_passes += 1
         self.pushed += width
         self.proved.append(iteration.proved)
-        self.flops += self.size.flops(width, iteration.first + width, self.sources[iteration.sentence])
+        self.flops += self.size.flops(
+            width, iteration.first + width, self.sources[iteration.sentence]
+        )
 
     def one_by_one(self, found: Sequence[Hypothesis]) -> None:
         """Counts sentences that were decoded without guesses."""
         for sentence, hypothesis in enumerate(found):
             for step in range(len(hypothesis.tokens)):
-                self(JacobiIteration(sentence, step + 1, step, [], hypothesis.tokens[step : step + 1], [], 1))
+                self(
+                    JacobiIteration(
+                        sentence, step + 1, step, [], hypothesis.tokens[step : step + 1], [], 1
+                    )
+                )
 
     def add_to(self, statistics: JacobiStatistics, found: Sequence[Hypothesis]) -> None:
         statistics.sentences += len(found)

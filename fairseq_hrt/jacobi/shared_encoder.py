@@ -1,4 +1,5 @@
-"""One pass through the encoder for a draft and the model that checks it, where both encoders are the same."""
+"""One pass through the encoder for a draft and the model that checks it, where both encoders are
+the same."""
 
 from typing import Dict, List, Optional, Sequence
 
@@ -10,9 +11,11 @@ from torch import Tensor
 from ..engine import EngineEnsemble, Memory
 
 
-def same_encoder(first: FairseqEncoderDecoderModel, second: FairseqEncoderDecoderModel, dictionary: Dictionary) -> bool:
-    """Whether two models encode every source alike: equal weights and embeddings, and, for what weights do not tell (heads,
-    activations, norms), equal vectors of a padded batch.
+def same_encoder(
+    first: FairseqEncoderDecoderModel, second: FairseqEncoderDecoderModel, dictionary: Dictionary
+) -> bool:
+    """Whether two models encode every source alike: equal weights and embeddings, and, for what
+    weights do not tell (heads, activations, norms), equal vectors of a padded batch.
 
     Args:
         dictionary: of the source; both models have the same.
@@ -23,9 +26,11 @@ def same_encoder(first: FairseqEncoderDecoderModel, second: FairseqEncoderDecode
         return False
     for name, weight in weights.items():
         other = others[name]
-        if (weight.shape, weight.dtype, weight.device) != (other.shape, other.dtype, other.device) or not weight.equal(
-            other
-        ):
+        if (weight.shape, weight.dtype, weight.device) != (
+            other.shape,
+            other.dtype,
+            other.device,
+        ) or not weight.equal(other):
             return False
     symbols, eos, pad = len(dictionary), dictionary.eos(), dictionary.pad()
     # All symbols up to a few dozen, and two lengths.
@@ -34,13 +39,15 @@ def same_encoder(first: FairseqEncoderDecoderModel, second: FairseqEncoderDecode
     tokens = torch.tensor(rows, device=next(first.parameters()).device)
     with torch.no_grad():
         mine, theirs = (
-            model.encoder(tokens, src_lengths=tokens.ne(pad).sum(1))["encoder_out"][0] for model in (first, second)
+            model.encoder(tokens, src_lengths=tokens.ne(pad).sum(1))["encoder_out"][0]
+            for model in (first, second)
         )
     return mine.equal(theirs)
 
 
 class DraftEnsemble(EngineEnsemble):
-    """The engine of a draft model, which takes the encoder's vectors from where they were computed already.
+    """The engine of a draft model, which takes the encoder's vectors from where they were computed
+    already.
 
     Attributes:
         lent: the batch encoded by an equal encoder; None: the draft encodes it itself.
@@ -66,7 +73,12 @@ class DraftEnsemble(EngineEnsemble):
 
 
 def lender(
-    draft: FairseqEncoderDecoderModel, models: Sequence[FairseqEncoderDecoderModel], dictionary: Dictionary
+    draft: FairseqEncoderDecoderModel,
+    models: Sequence[FairseqEncoderDecoderModel],
+    dictionary: Dictionary,
 ) -> Optional[int]:
     """Which of the models that check has the draft's encoder; None: none of them."""
-    return next((number for number, model in enumerate(models) if same_encoder(draft, model, dictionary)), None)
+    return next(
+        (number for number, model in enumerate(models) if same_encoder(draft, model, dictionary)),
+        None,
+    )

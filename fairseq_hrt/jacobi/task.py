@@ -31,11 +31,17 @@ class JacobiTranslationTask(EngineTranslationTask):
     cfg: JacobiTaskConfig
     family = "jacobi"
 
-    def make_generator(self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions) -> JacobiGenerator:
+    def make_generator(
+        self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
+    ) -> JacobiGenerator:
         self.require_left_to_right(models)
-        return JacobiGenerator(models, self.target_dictionary, options, drafter=self.make_drafter(models, options))
+        return JacobiGenerator(
+            models, self.target_dictionary, options, drafter=self.make_drafter(models, options)
+        )
 
-    def make_drafter(self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions) -> Drafter:
+    def make_drafter(
+        self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
+    ) -> Drafter:
         """What ``--jacobi-draft`` names.
 
         Raises:
@@ -43,7 +49,9 @@ class JacobiTranslationTask(EngineTranslationTask):
         """
         draft, path = options.jacobi_draft, options.jacobi_draft_path
         if draft in MODEL_DRAFTS and path is None:
-            raise ValueError(f"--jacobi-draft {draft} needs --jacobi-draft-path, a checkpoint of that family")
+            raise ValueError(
+                f"--jacobi-draft {draft} needs --jacobi-draft-path, a checkpoint of that family"
+            )
         if draft == "ngram":
             return NGramDrafter()
         if draft == "source":
@@ -74,9 +82,15 @@ class JacobiTranslationTask(EngineTranslationTask):
             nonlocal engines, equal
             on_device(drafting, models[0])
             if engines is None:
-                engines = DraftEnsemble(drafting, generator.counters, static_weights=generator.options.static_weights)
+                engines = DraftEnsemble(
+                    drafting, generator.counters, static_weights=generator.options.static_weights
+                )
                 generator.ensemble = engines
-                equal = lender(drafting[0], models, self.source_dictionary) if len(drafting) == 1 else None
+                equal = (
+                    lender(drafting[0], models, self.source_dictionary)
+                    if len(drafting) == 1
+                    else None
+                )
             engines.lent = None if equal is None or not memories else memories[equal]
             try:
                 return translations(generator.generate(drafting, {"net_input": net_input}))

@@ -1,7 +1,7 @@
 """How many tokens a pass guesses and checks: the modes of the paper, and the sliding frontier.
 
-A row has n proved tokens; the pass reads the last of them and the guesses behind it, and says what comes next at each of them. A
-window of q is one proved token and q - 1 guesses.
+A row has n proved tokens; the pass reads the last of them and the guesses behind it, and says what
+comes next at each of them. A window of q is one proved token and q - 1 guesses.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,8 @@ class WindowPlan:
     prefix: Optional[int] = None
 
     def size(self, proved: int, limit: int) -> int:
-        """Tokens that a pass settles at most: q for a row with ``proved`` tokens and at most ``limit`` words and ``</s>``."""
+        """Tokens that a pass settles at most: q for a row with ``proved`` tokens and at most
+        ``limit`` words and ``</s>``."""
         left = limit + 1 - proved
         if self.mode == "pj":
             return left
@@ -41,5 +42,6 @@ class WindowPlan:
         return min(self.block - proved % self.block, left)
 
     def keeps_answers(self, proved: int) -> bool:
-        """Whether what the pass said behind the first wrong guess is the next guess; a new block begins with fillers."""
+        """Whether what the pass said behind the first wrong guess is the next guess; a new block
+        begins with fillers."""
         return self.mode in ("frontier", "pj") or proved % self.block != 0

@@ -48,7 +48,8 @@ def last_checkpoints(folder: Path, count: int) -> List[Path]:
 
 
 def best_checkpoints(folder: Path, count: int) -> List[Path]:
-    """The best checkpoints by the value that ``--best-checkpoint-metric`` had when they were written, best first.
+    """The best checkpoints by the value that ``--best-checkpoint-metric`` had when they were
+    written, best first.
 
     Copies of one training state (``checkpoint_best.pt`` beside ``checkpoint7.pt``) count once.
 
@@ -68,11 +69,19 @@ def best_checkpoints(folder: Path, count: int) -> List[Path]:
             if update in scored:
                 continue
             if not math.isfinite(value):
-                logger.warning("%s is left out: after %d updates its metric was %s", path.name, update, value)
+                logger.warning(
+                    "%s is left out: after %d updates its metric was %s", path.name, update, value
+                )
                 continue
             maximise = state["cfg"]["checkpoint"]["maximize_best_checkpoint_metric"]
-            scored[update] = (-value if maximise else value, path, state["cfg"]["checkpoint"]["best_checkpoint_metric"])
-            logger.info("%s: %s %s after %d updates", path.name, shown(scored[update][2]), value, update)
+            scored[update] = (
+                -value if maximise else value,
+                path,
+                state["cfg"]["checkpoint"]["best_checkpoint_metric"],
+            )
+            logger.info(
+                "%s: %s %s after %d updates", path.name, shown(scored[update][2]), value, update
+            )
     _require(len(scored), count, folder, "--keep-best-checkpoints")
     return [path for _, path, _ in sorted(scored.values(), key=lambda entry: entry[0])[:count]]
 
@@ -97,19 +106,21 @@ def _require(found: int, count: int, folder: Path, option: str) -> None:
         raise ValueError(f"{count} checkpoints to average: give at least 1")
     if found < count:
         raise FileNotFoundError(
-            f"{folder} holds {found} such checkpoints, {count} are needed: lower the number, or train with {option}"
+            f"{folder} holds {found} such checkpoints, {count} are needed: lower the number, or"
+            f" train with {option}"
         )
 
 
 def average(paths: Sequence[Path]) -> Dict[str, Any]:
-    """The checkpoint whose parameters are the means of those of ``paths``; all else is that of the last one.
+    """The checkpoint whose parameters are the means of those of ``paths``; all else is that of the
+    last one.
 
-    The arithmetic is that of fairseq's own script: half precision is summed in single precision, integers are divided
-    with truncation.
+    The arithmetic is that of fairseq's own script: half precision is summed in single precision,
+    integers are divided with truncation.
 
     Raises:
-        ValueError: the models have different parameters, or use them differently, or one has NaN; the message names one difference, or the
-            parameter.
+        ValueError: the models have different parameters, or use them differently, or one has NaN;
+            the message names one difference, or the parameter.
     """
     if not paths:
         raise ValueError("no checkpoints to average")
@@ -125,7 +136,8 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
             for name, value in computation.items():
                 if value != first[name]:
                     raise ValueError(
-                        f"{path} and {paths[0]} are different models: {name} is {shown(_plain(value))} and {shown(_plain(first[name]))}"
+                        f"{path} and {paths[0]} are different models: {name} is"
+                        f" {shown(_plain(value))} and {shown(_plain(first[name]))}"
                     )
             if not state["model"]:
                 raise ValueError(f"{path} holds no parameters")
@@ -143,7 +155,8 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
 
 
 def _computation(config: Any) -> Dict[str, Any]:
-    """What decides how a model computes, from a checkpoint's ``cfg.model``, which leaves out options that have their default.
+    """What decides how a model computes, from a checkpoint's ``cfg.model``, which leaves out
+    options that have their default.
 
     Presets of one architecture count as the same.
     """
@@ -154,9 +167,16 @@ def _computation(config: Any) -> Dict[str, Any]:
         options = getattr(model, "config", TransformerConfig).from_namespace(config)
         for side in ("encoder", "decoder"):
             own = getattr(options, side)
-            found.update({f"{side}_{option}": getattr(own, option) for option in ("attention_heads", "normalize_before")})
+            found.update(
+                {
+                    f"{side}_{option}": getattr(own, option)
+                    for option in ("attention_heads", "normalize_before")
+                }
+            )
         names = (field.name for field in fields(options))
-        found.update({option: getattr(options, option) for option in names if _COMPUTATION.fullmatch(option)})
+        found.update(
+            {option: getattr(options, option) for option in names if _COMPUTATION.fullmatch(option)}
+        )
     return found
 
 
@@ -165,23 +185,38 @@ def _plain(value: Any) -> Any:
 
 
 def _direction(config: Any) -> Dict[str, Any]:
-    """The languages that a checkpoint's ``cfg.task`` names; parameters and options of a model do not tell them."""
+    """The languages that a checkpoint's ``cfg.task`` names; parameters and options of a model do
+    not tell them."""
     values = config if isinstance(config, Mapping) else vars(config) if config is not None else {}
-    return {name: values[name] for name in ("source_lang", "target_lang") if values.get(name) is not None}
+    return {
+        name: values[name]
+        for name in ("source_lang", "target_lang")
+        if values.get(name) is not None
+    }
 
 
-def _add(sums: Dict[str, torch.Tensor], parameters: Mapping[str, torch.Tensor], path: Path, first: Path) -> None:
+def _add(
+    sums: Dict[str, torch.Tensor], parameters: Mapping[str, torch.Tensor], path: Path, first: Path
+) -> None:
     """Adds the parameters of one checkpoint; the first one's begin the sums."""
     for name, value in parameters.items():
         if bool(torch.isnan(value).any()):
-            raise ValueError(f"{path}: {name} is NaN; take checkpoints from before that training diverged")
+            raise ValueError(
+                f"{path}: {name} is NaN; take checkpoints from before that training diverged"
+            )
     if not sums:
         for name, value in parameters.items():
-            sums[name] = value.float() if value.dtype in (torch.float16, torch.bfloat16) else value.clone()
+            sums[name] = (
+                value.float() if value.dtype in (torch.float16, torch.bfloat16) else value.clone()
+            )
         return
     different = set(sums) ^ set(parameters)
-    different |= {name for name in sums if name in parameters and sums[name].shape != parameters[name].shape}
+    different |= {
+        name for name in sums if name in parameters and sums[name].shape != parameters[name].shape
+    }
     if different:
-        raise ValueError(f"{path} and {first} are different models: {min(different)} does not agree")
+        raise ValueError(
+            f"{path} and {first} are different models: {min(different)} does not agree"
+        )
     for name, value in parameters.items():
         sums[name] += value

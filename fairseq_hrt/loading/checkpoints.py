@@ -1,8 +1,9 @@
-"""Checkpoints of unknown origin, read for decoding: every command of this package and ``from_pretrained`` come in here.
+"""Checkpoints of unknown origin, read for decoding: every command of this package and
+``from_pretrained`` come in here.
 
-What a file says is data, never a choice of code. :mod:`..compat.checkpoint_contents` has copied it as plain values and refused what fairseq
-would evaluate; here the architecture must be one whose construction is known to be harmless, and no file is opened because a checkpoint
-names it.
+What a file says is data, never a choice of code. :mod:`..compat.checkpoint_contents` has copied it
+as plain values and refused what fairseq would evaluate; here the architecture must be one whose
+construction is known to be harmless, and no file is opened because a checkpoint names it.
 """
 
 import logging
@@ -20,7 +21,8 @@ from ..compat.display import escaped, shown
 
 logger = logging.getLogger(__name__)
 
-# fairseq's models that translate and whose construction neither imports nor evaluates anything that a checkpoint names.
+# fairseq's models that translate and whose construction neither imports nor evaluates anything that
+# a checkpoint names.
 MODELS = frozenset(
     """
     bart cmlm_transformer fconv insertion_transformer iterative_nonautoregressive_transformer levenshtein_transformer lightconv lstm
@@ -29,7 +31,8 @@ MODELS = frozenset(
 )
 # fairseq's tasks that a checkpoint or a bundle may name by itself.
 TASKS = frozenset(("translation", "translation_lev"))
-# Files that fairseq would open while it builds a model; the weights they hold are in the checkpoint.
+# Files that fairseq would open while it builds a model; the weights they hold are in the
+# checkpoint.
 _WEIGHT_FILES = ("encoder_embed_path", "decoder_embed_path", "embed_path")
 _PACKAGE = __name__.split(".")[0]
 
@@ -58,7 +61,9 @@ class reading:
         ValueError: of any other error within.
     """
 
-    def __init__(self, path: Union[str, Path], claim: str, keep: Tuple[type, ...] = (ValueError, OSError)) -> None:
+    def __init__(
+        self, path: Union[str, Path], claim: str, keep: Tuple[type, ...] = (ValueError, OSError)
+    ) -> None:
         self.path, self.claim, self.keep = path, claim, keep
 
     def __enter__(self) -> None:
@@ -72,28 +77,39 @@ class reading:
 
 
 def read_checkpoint(
-    path: Union[str, Path], overrides: Optional[Mapping[str, Any]] = None, *, for_decoding: bool = True
+    path: Union[str, Path],
+    overrides: Optional[Mapping[str, Any]] = None,
+    *,
+    for_decoding: bool = True,
 ) -> Dict[str, Any]:
     """A checkpoint on the CPU.
 
     Args:
         path: of the file.
         overrides: what the user has changed in its configuration (``--model-overrides``).
-        for_decoding: a model will be built from it: its architecture must be a known one, and files that it names are left away.
+        for_decoding: a model will be built from it: its architecture must be a known one, and files
+            that it names are left away.
 
     Raises:
         OSError: the file is missing or unreadable.
         ValueError: no checkpoint, a damaged one, or one that names what must not come from data.
     """
     with reading(path, "is no checkpoint of fairseq"):
-        state = checkpoint_utils.load_checkpoint_to_cpu(str(path), dict(overrides) if overrides else None)
+        state = checkpoint_utils.load_checkpoint_to_cpu(
+            str(path), dict(overrides) if overrides else None
+        )
         if not isinstance(state["model"], dict):
             raise ValueError(f"{path} is no checkpoint of fairseq: it holds no parameters")
         config = state.get("cfg")
         if not for_decoding:
             return state
-        if not isinstance(config, DictConfig) or any(value_of(config, part) is None for part in ("task", "model")):
-            raise ValueError(f"{path} is no checkpoint of fairseq: it does not say which task and model it belongs to")
+        if not isinstance(config, DictConfig) or any(
+            value_of(config, part) is None for part in ("task", "model")
+        ):
+            raise ValueError(
+                f"{path} is no checkpoint of fairseq: it does not say which task and model it"
+                " belongs to"
+            )
         if not is_trusted(str(path)):
             require_known_architecture(config.model, str(path))
             _leave_files_away(config.model, overrides or {})
@@ -103,7 +119,8 @@ def read_checkpoint(
 
 
 def value_of(config: Any, name: str) -> Any:
-    """What a part of a checkpoint's configuration says; None where it does not, or names it as missing (``???``)."""
+    """What a part of a checkpoint's configuration says; None where it does not, or names it as
+    missing (``???``)."""
     if isinstance(config, DictConfig):
         return None if name not in config or OmegaConf.is_missing(config, name) else config[name]
     return config.get(name) if isinstance(config, Mapping) else getattr(config, name, None)
@@ -123,7 +140,8 @@ def architecture_name(config: Any) -> object:
 def require_known_architecture(config: Any, subject: str) -> None:
     """Refuses a model that is not known to be harmless to build.
 
-    Known are those of this package, those of :data:`MODELS`, and those that code which the user has imported registers.
+    Known are those of this package, those of :data:`MODELS`, and those that code which the user has
+    imported registers.
 
     Args:
         config: the checkpoint's ``cfg.model``.
@@ -133,15 +151,18 @@ def require_known_architecture(config: Any, subject: str) -> None:
         ValueError: another one, or none.
     """
     name = architecture_name(config)
-    model = ARCH_MODEL_REGISTRY.get(name, MODEL_REGISTRY.get(name)) if isinstance(name, str) else None
+    model = (
+        ARCH_MODEL_REGISTRY.get(name, MODEL_REGISTRY.get(name)) if isinstance(name, str) else None
+    )
     if model is None:
         raise ValueError(
-            f"{subject} names the architecture {shown(name)}, which is not registered: if it belongs to a plugin of yours, give user_dir"
+            f"{subject} names the architecture {shown(name)}, which is not registered: if it"
+            " belongs to a plugin of yours, give user_dir"
         )
     if not _foreign(model) and ARCH_MODEL_NAME_REGISTRY.get(name, name) not in MODELS:
         raise ValueError(
-            f"{subject} names the architecture {shown(name)}, which is none that is built from a file of unknown origin: if you trust "
-            f"its source, name its path in {TRUST_VARIABLE}"
+            f"{subject} names the architecture {shown(name)}, which is none that is built from a"
+            f" file of unknown origin: if you trust its source, name its path in {TRUST_VARIABLE}"
         )
 
 
@@ -160,16 +181,26 @@ def require_known_task(name: object, subject: str) -> str:
     """
     task = TASK_REGISTRY.get(name) if isinstance(name, str) else None
     if task is None or not (name in TASKS or _foreign(task)):
-        known = sorted({*TASKS, *(own for own, cls in TASK_REGISTRY.items() if cls.__module__.startswith(_PACKAGE + "."))})
+        known = sorted(
+            {
+                *TASKS,
+                *(
+                    own
+                    for own, cls in TASK_REGISTRY.items()
+                    if cls.__module__.startswith(_PACKAGE + ".")
+                ),
+            }
+        )
         raise ValueError(
-            f"{subject} names the task {shown(name)}, which is none that a file may choose ({', '.join(known)}): give the task yourself, "
-            "as task=NAME"
+            f"{subject} names the task {shown(name)}, which is none that a file may choose"
+            f" ({', '.join(known)}): give the task yourself, as task=NAME"
         )
     return str(name)
 
 
 def _foreign(registered: type) -> bool:
-    """Whether something registered is not fairseq's own but this package's, or imported by the user."""
+    """Whether something registered is not fairseq's own but this package's, or imported by the
+    user."""
     return registered.__module__.split(".")[0] != "fairseq"
 
 
@@ -177,9 +208,17 @@ def _leave_files_away(config: Any, overrides: Mapping[str, Any]) -> None:
     """Takes the names of files out of ``cfg.model``, at any depth; what the user has set stays."""
     held = vars(config) if isinstance(config, Namespace) else config
     for name in list(held):
-        value = None if isinstance(held, DictConfig) and OmegaConf.is_missing(held, name) else held[name]
+        value = (
+            None
+            if isinstance(held, DictConfig) and OmegaConf.is_missing(held, name)
+            else held[name]
+        )
         if name in _WEIGHT_FILES and name not in overrides and value is not None:
-            logger.info("%s=%s of the checkpoint is not read: its weights are in the checkpoint", name, shown(value))
+            logger.info(
+                "%s=%s of the checkpoint is not read: its weights are in the checkpoint",
+                name,
+                shown(value),
+            )
             held[name] = None
         elif isinstance(value, (Namespace, DictConfig, dict)):
             _leave_files_away(value, overrides)

@@ -1,4 +1,5 @@
-"""Which options data of unknown origin may set, and to what: numbers, switches, choices, and a few words; never a file or code.
+"""Which options data of unknown origin may set, and to what: numbers, switches, choices, and a few
+words; never a file or code.
 
 What the user gives on the command line or as an argument is not looked at here.
 """
@@ -23,14 +24,18 @@ SEARCH = frozenset(
     """.split()
 )
 # Of the options of the translation task those that belong to the model.
-MODEL = frozenset("left_pad_source left_pad_target max_source_positions max_target_positions truncate_source".split())
+MODEL = frozenset(
+    "left_pad_source left_pad_target max_source_positions max_target_positions truncate_source".split()
+)
 # Texts of these kinds are tables of numbers ("10:1,30:2,inf:1"), ranges ("4~8") and words ("auto").
 _WORDS = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.,:;~@+-]{0,199}")
 # How subwords are joined; fairseq knows a few names and the sign of subword-nmt.
 _JOINING = ("@@ ", "@@", "subword_nmt", "sentencepiece", "wordpiece", "none")
 _JOINED = ("post_process", "remove_bpe")
 # Texts that name files or carry further options, and what means nothing without such a file.
-_NEVER = re.compile(r".*_(path|paths|file|files|dir|dirs|data|options|args)|data|.*lm_path.*|rescore_.*|engine|weights")
+_NEVER = re.compile(
+    r".*_(path|paths|file|files|dir|dirs|data|options|args)|data|.*lm_path.*|rescore_.*|engine|weights"
+)
 # What this package's tasks declare, told without fairseq: options of a family begin with its name.
 _FAMILIES = tuple(f"{name}_" for name in NAMES)
 _OF_TASKS = ("seed", "max_update", "raw_probability", "forced_start")
@@ -39,25 +44,39 @@ _PACKAGE = __name__.split(".")[0]
 
 
 def allowed_options(task: str) -> Mapping[str, Optional[type]]:
-    """The options that data may set for a task, with their types; None for the names of how subwords are joined."""
+    """The options that data may set for a task, with their types; None for the names of how
+    subwords are joined."""
     # Languages are checked without fairseq, too.
     from fairseq.dataclass.configs import GenerationConfig
     from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
-    found = {own.name: _type(GenerationConfig, own.name) for own in fields(GenerationConfig) if own.name in SEARCH}
+    found = {
+        own.name: _type(GenerationConfig, own.name)
+        for own in fields(GenerationConfig)
+        if own.name in SEARCH
+    }
     found.update(dict.fromkeys(_JOINED))
     found["fp16"] = bool
     config = TASK_DATACLASS_REGISTRY.get(task)
     if config is not None:
-        found.update({own.name: _type(config, own.name) for own in fields(config) if _is_decoding(config, own.name)})
+        found.update(
+            {
+                own.name: _type(config, own.name)
+                for own in fields(config)
+                if _is_decoding(config, own.name)
+            }
+        )
     return found
 
 
 def _is_decoding(config: type, name: str) -> bool:
     if name in MODEL:
         return True
-    # What this package's families declare themselves; fairseq's own tasks have options that open files.
-    owner = next(base for base in reversed(config.__mro__) if name in getattr(base, "__annotations__", {}))
+    # What this package's families declare themselves; fairseq's own tasks have options that open
+    # files.
+    owner = next(
+        base for base in reversed(config.__mro__) if name in getattr(base, "__annotations__", {})
+    )
     return owner.__module__.startswith(_PACKAGE + ".") and not _NEVER.fullmatch(name)
 
 
@@ -67,7 +86,9 @@ def _type(config: type, name: str) -> Any:
     return interpret_dc_type(next(own.type for own in fields(config) if own.name == name))
 
 
-def option_of_data(name: object, value: object, allowed: Mapping[str, Optional[type]], subject: str) -> Tuple[str, str]:
+def option_of_data(
+    name: object, value: object, allowed: Mapping[str, Optional[type]], subject: str
+) -> Tuple[str, str]:
     """An option that a file gives, as (name, text for the command line).
 
     Args:
@@ -76,7 +97,8 @@ def option_of_data(name: object, value: object, allowed: Mapping[str, Optional[t
         subject: the file, for the message.
 
     Raises:
-        ValueError: a name that data must not set, or a value that is none of its kind; the message names both.
+        ValueError: a name that data must not set, or a value that is none of its kind; the message
+            names both.
     """
     given = f"{subject} sets the option {shown(name)} to {shown(value)}"
     known = name.replace("-", "_") if isinstance(name, str) else ""
@@ -88,7 +110,8 @@ def option_of_data(name: object, value: object, allowed: Mapping[str, Optional[t
 
 
 def option_for_runtime(name: object, value: object, subject: str) -> Tuple[str, str]:
-    """The same without fairseq, which knows the options of each task: any of them, with a value that could be right. The runtime checks it.
+    """The same without fairseq, which knows the options of each task: any of them, with a value
+    that could be right. The runtime checks it.
 
     Raises:
         ValueError: as :func:`option_of_data`.
@@ -106,12 +129,20 @@ def _may_be_set(name: str) -> bool:
     """Whether data may set an option of this name for some task."""
     if name in SEARCH or name in MODEL or name in _JOINED or name in _OF_TASKS or name == "fp16":
         return True
-    return name.isidentifier() and name.isascii() and name.startswith(_FAMILIES) and not _NEVER.fullmatch(name)
+    return (
+        name.isidentifier()
+        and name.isascii()
+        and name.startswith(_FAMILIES)
+        and not _NEVER.fullmatch(name)
+    )
 
 
 def _text_of_option(may_be_set: bool, value: object, given: str) -> str:
     if not may_be_set:
-        raise ValueError(f"{given}: it is none that a file may set; remove it there, and give it yourself if you want it")
+        raise ValueError(
+            f"{given}: it is none that a file may set; remove it there, and give it yourself if you"
+            " want it"
+        )
     if not isinstance(value, (str, int, float)):
         raise ValueError(f"{given}: it must be a number, a text, true or false")
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -147,14 +178,16 @@ def _is_number(kind: type, text: str) -> bool:
 
 
 def language_of_data(name: object, subject: str) -> str:
-    """A language, which becomes part of a file's name (``dict.de.txt``) and an argument of a command.
+    """A language, which becomes part of a file's name (``dict.de.txt``) and an argument of a
+    command.
 
     Raises:
         ValueError: it could lead elsewhere, or is none.
     """
     if not isinstance(name, str) or not _LANGUAGE.fullmatch(name):
         raise ValueError(
-            f"{subject} names the language {shown(name)}: it must be letters, digits, - and _, e.g. de or zh_CN"
+            f"{subject} names the language {shown(name)}: it must be letters, digits, - and _, e.g."
+            " de or zh_CN"
         )
     return name
 
@@ -176,16 +209,20 @@ def options_of_training(saved: Any, task: str) -> Mapping[str, Any]:
         value = value_of(saved, name)
         value = value.value if isinstance(value, Enum) else value
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        if value is None or (isinstance(value, (str, int, float)) and _wanted(allowed[name], text) is None):
+        if value is None or (
+            isinstance(value, (str, int, float)) and _wanted(allowed[name], text) is None
+        ):
             found[name] = value
     return found
 
 
 def task_of_training(saved: Any, name: str, subject: str) -> Any:
-    """The configuration of a task, made anew: its defaults, and what a checkpoint may say of decoding and of its languages.
+    """The configuration of a task, made anew: its defaults, and what a checkpoint may say of
+    decoding and of its languages.
 
-    Nothing else of the checkpoint's own ``cfg.task`` is handed on: fairseq and others may go by different ones of its names (``task``,
-    ``_name``), and keys that are no option of one task open files in another.
+    Nothing else of the checkpoint's own ``cfg.task`` is handed on: fairseq and others may go by
+    different ones of its names (``task``, ``_name``), and keys that are no option of one task open
+    files in another.
 
     Args:
         saved: the checkpoint's ``cfg.task``.
@@ -202,9 +239,14 @@ def task_of_training(saved: Any, name: str, subject: str) -> Any:
     from .checkpoints import value_of
 
     made = TASK_DATACLASS_REGISTRY.get(name)
-    # Options that stand for others (a seed, the name of the training subset) find these one level up.
+    # Options that stand for others (a seed, the name of the training subset) find these one level
+    # up.
     whole = OmegaConf.structured(FairseqConfig())
-    whole.task = OmegaConf.structured(made()) if made is not None else OmegaConf.create({"data": None, "_name": None})
+    whole.task = (
+        OmegaConf.structured(made())
+        if made is not None
+        else OmegaConf.create({"data": None, "_name": None})
+    )
     config = whole.task
     OmegaConf.set_struct(config, False)
     config._name = name

@@ -8,7 +8,12 @@ from torch import Tensor
 _BROKEN = "the model's weights are broken or overflow in half precision"
 
 
-def check(links: Tensor, vertex_lengths: Tensor, match: Optional[Tensor] = None, lengths: Optional[Tensor] = None) -> None:
+def check(
+    links: Tensor,
+    vertex_lengths: Tensor,
+    match: Optional[Tensor] = None,
+    lengths: Optional[Tensor] = None,
+) -> None:
     """Refuses what would give a wrong result without a word.
 
     Raises:
@@ -18,27 +23,44 @@ def check(links: Tensor, vertex_lengths: Tensor, match: Optional[Tensor] = None,
     if links.dim() != 3 or links.size(2) != size:
         raise ValueError(f"links has the shape {list(links.shape)}: it must be [B, L, L]")
     if vertex_lengths.shape != (batch,):
-        raise ValueError(f"vertex_lengths has the shape {list(vertex_lengths.shape)}: it must be [{batch}]")
+        raise ValueError(
+            f"vertex_lengths has the shape {list(vertex_lengths.shape)}: it must be [{batch}]"
+        )
     # A sum is NaN where a value is; only then is it worth looking whether that value counts.
     suspicions = [(vertex_lengths < 2).any(), (vertex_lengths > size).any(), links.sum().isnan()]
     if match is not None and lengths is not None:
         if match.dim() != 3 or match.size(0) != batch or match.size(2) != size:
-            raise ValueError(f"match has the shape {list(match.shape)}, links {list(links.shape)}: expected [B, T, L]")
+            raise ValueError(
+                f"match has the shape {list(match.shape)}, links {list(links.shape)}: expected [B,"
+                " T, L]"
+            )
         if lengths.shape != (batch,):
-            raise ValueError(f"target_lengths has the shape {list(lengths.shape)}: it must be [{batch}]")
+            raise ValueError(
+                f"target_lengths has the shape {list(lengths.shape)}: it must be [{batch}]"
+            )
         suspicions += [(lengths < 2).any(), (lengths > match.size(1)).any(), match.sum().isnan()]
     # One question to the device, not six.
     if bool(torch.stack(suspicions).any()):
         _explain(links, vertex_lengths, match, lengths)
 
 
-def _explain(links: Tensor, vertex_lengths: Tensor, match: Optional[Tensor], lengths: Optional[Tensor]) -> None:
+def _explain(
+    links: Tensor, vertex_lengths: Tensor, match: Optional[Tensor], lengths: Optional[Tensor]
+) -> None:
     """Raises ValueError for what is wrong; NaN that is never read is not."""
     batch, size = links.shape[:2]
     if bool((vertex_lengths < 2).any()) or bool((vertex_lengths > size).any()):
-        raise ValueError(f"vertex_lengths {vertex_lengths.tolist()} must be {batch} numbers from 2 to {size}")
-    if match is not None and lengths is not None and (bool((lengths < 2).any()) or bool((lengths > match.size(1)).any())):
-        raise ValueError(f"target_lengths {lengths.tolist()} must be {batch} numbers from 2 to {match.size(1)}")
+        raise ValueError(
+            f"vertex_lengths {vertex_lengths.tolist()} must be {batch} numbers from 2 to {size}"
+        )
+    if (
+        match is not None
+        and lengths is not None
+        and (bool((lengths < 2).any()) or bool((lengths > match.size(1)).any()))
+    ):
+        raise ValueError(
+            f"target_lengths {lengths.tolist()} must be {batch} numbers from 2 to {match.size(1)}"
+        )
     if bool((links.isnan() & pairs_inside(links, vertex_lengths)).any()):
         raise ValueError(f"links holds NaN: {_BROKEN}")
     if match is not None and lengths is not None:

@@ -1,10 +1,13 @@
-"""Likelihood of a target under all paths of a graph, with exact gradients, and its best path (Huang et al., 2022, section 3).
+"""Likelihood of a target under all paths of a graph, with exact gradients, and its best path (Huang
+et al., 2022, section 3).
 
-    f_0(v) = match_0(v) for v = 0;  f_k(v) = match_k(v) + log sum_u exp(f_(k-1)(u) + links(u, v));  log P(y) = f_(T-1)(last)
+    f_0(v) = match_0(v) for v = 0;  f_k(v) = match_k(v) + log sum_u exp(f_(k-1)(u) + links(u, v));
+    log P(y) = f_(T-1)(last)
 
-Recorded by autograd in log space, this program keeps T tensors of the size of the links and reads each of them twice. Here it is a
-forward and a backward recursion of probabilities in double precision, rescaled at each step: matrix-vector products, and for the
-gradient of the links one matrix product, since that gradient is the expected number of times that a link is used.
+Recorded by autograd in log space, this program keeps T tensors of the size of the links and reads
+each of them twice. Here it is a forward and a backward recursion of probabilities in double
+precision, rescaled at each step: matrix-vector products, and for the gradient of the links one
+matrix product, since that gradient is the expected number of times that a link is used.
 """
 
 from typing import Any, NamedTuple, Optional, Tuple
@@ -15,7 +18,9 @@ from torch import Tensor
 from .checks import check, only_inside
 
 
-def dag_log_likelihood(match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor) -> Tensor:
+def dag_log_likelihood(
+    match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor
+) -> Tensor:
     """log P(y), summed over all paths.
 
     Args:
@@ -25,16 +30,19 @@ def dag_log_likelihood(match: Tensor, links: Tensor, target_lengths: Tensor, ver
         vertex_lengths: LongTensor ``[B]``.
 
     Returns:
-        ``[B]``, differentiable in both; -inf without a gradient where no path fits, e.g. more tokens than vertices. The
-        gradient in ``match`` is the posterior of each vertex, in ``links`` the expected use of each link. float32 for
-        half-precision arguments, else their type; the sums are taken in float64.
+        ``[B]``, differentiable in both; -inf without a gradient where no path fits, e.g. more
+        tokens than vertices. The gradient in ``match`` is the posterior of each vertex, in
+        ``links`` the expected use of each link. float32 for half-precision arguments, else their
+        type; the sums are taken in float64.
 
     Raises:
         ValueError: shapes or lengths that do not fit, or NaN.
     """
     check(links, vertex_lengths, match, target_lengths)
     if not (torch.is_grad_enabled() and (match.requires_grad or links.requires_grad)):
-        likelihood, _, _ = forward_backward(match, links, target_lengths, vertex_lengths, gradients=False)
+        likelihood, _, _ = forward_backward(
+            match, links, target_lengths, vertex_lengths, gradients=False
+        )
         return _as(match, likelihood)
     return _LogLikelihood.apply(match, links, target_lengths, vertex_lengths)
 
@@ -45,8 +53,12 @@ def _as(match: Tensor, likelihood: Tensor) -> Tensor:
 
 class _LogLikelihood(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor) -> Tensor:
-        likelihood, posterior, usage = forward_backward(match, links, target_lengths, vertex_lengths)
+    def forward(
+        ctx: Any, match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor
+    ) -> Tensor:
+        likelihood, posterior, usage = forward_backward(
+            match, links, target_lengths, vertex_lengths
+        )
         assert posterior is not None and usage is not None
         ctx.save_for_backward(posterior.to(match.dtype), usage.to(links.dtype))
         return _as(match, likelihood)
@@ -55,11 +67,21 @@ class _LogLikelihood(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, Tensor, None, None]:
         posterior, usage = ctx.saved_tensors
         gradient = gradient.view(-1, 1, 1)
-        return (gradient * posterior).to(posterior.dtype), (gradient * usage).to(usage.dtype), None, None
+        return (
+            (gradient * posterior).to(posterior.dtype),
+            (gradient * usage).to(usage.dtype),
+            None,
+            None,
+        )
 
 
 def forward_backward(
-    match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor, *, gradients: bool = True
+    match: Tensor,
+    links: Tensor,
+    target_lengths: Tensor,
+    vertex_lengths: Tensor,
+    *,
+    gradients: bool = True,
 ) -> Tuple[Tensor, Optional[Tensor], Optional[Tensor]]:
     """Likelihood and its gradients.
 
@@ -68,19 +90,23 @@ def forward_backward(
         gradients: False computes neither of them.
 
     Returns:
-        (log-likelihood ``[B]``, posterior of the vertices ``[B, T, L]``, expected use of the links ``[B, L, L]``), float64.
+        (log-likelihood ``[B]``, posterior of the vertices ``[B, T, L]``, expected use of the links
+        ``[B, L, L]``), float64.
     """
     terms = _scaled(match, links, target_lengths, vertex_lengths)
     forward, backward = _forward(terms), _backward(terms)
     rows = torch.arange(len(match), device=match.device)
     reached = (forward.values[rows, terms.last] * terms.ends).sum(1)
-    likelihood = torch.where(reached > 0, _log(reached) + forward.scales[rows, terms.last], float("-inf"))
+    likelihood = torch.where(
+        reached > 0, _log(reached) + forward.scales[rows, terms.last], float("-inf")
+    )
     joint = forward.values * backward.values
     mass = joint.sum(2)
     found: _Found = (likelihood, None, None)
     if gradients:
         found = (likelihood, *_gradients(terms, forward, backward, likelihood, joint, mass))
-    # Both factors of a step have 1 as their largest number: whatever underflowed is less than 1e-300 of that, nothing beside this.
+    # Both factors of a step have 1 as their largest number: whatever underflowed is less than
+    # 1e-300 of that, nothing beside this.
     sound = mass * torch.minimum(forward.factors, backward.factors) > 1e-280
     # An impossible sentence has no mass, and is doubtful with the others.
     doubtful = (terms.inside & ~sound).any(1) & (target_lengths <= vertex_lengths)
@@ -88,7 +114,9 @@ def forward_backward(
         # Most of them have no path at all, which is told without any probability.
         doubtful &= _has_path(match, links, target_lengths, vertex_lengths)
         chosen = doubtful.nonzero().squeeze(1)
-        redone = _in_log_space(match[chosen], links[chosen], target_lengths[chosen], vertex_lengths[chosen])
+        redone = _in_log_space(
+            match[chosen], links[chosen], target_lengths[chosen], vertex_lengths[chosen]
+        )
         for whole, part in zip(found, redone):
             if whole is not None:
                 whole[chosen] = part
@@ -103,7 +131,8 @@ class _Terms(NamedTuple):
 
     Attributes:
         edges: ``[B, L, L]``, P(v | u).
-        emissions: ``[B, T, L]``, P(y_i | v) divided by the largest of its step; 0 outside the lengths.
+        emissions: ``[B, T, L]``, P(y_i | v) divided by the largest of its step; 0 outside the
+            lengths.
         scale: ``[B, T]``, logarithm of that largest.
         inside: BoolTensor ``[B, T]``, real tokens.
         last: LongTensor ``[B]``, the last token.
@@ -142,9 +171,16 @@ def _gradients(
     """
     counted = (likelihood > float("-inf")).unsqueeze(1) & terms.inside
     posterior = joint / torch.where(mass > 0, mass, 1.0).unsqueeze(2) * counted.unsqueeze(2)
-    weight = torch.exp(forward.scales[:, :-1] + terms.scale[:, 1:] + backward.scales[:, 1:] - likelihood.unsqueeze(1))
+    weight = torch.exp(
+        forward.scales[:, :-1]
+        + terms.scale[:, 1:]
+        + backward.scales[:, 1:]
+        - likelihood.unsqueeze(1)
+    )
     left = forward.values[:, :-1] * torch.where(counted[:, 1:], weight, 0.0).unsqueeze(2)
-    usage = terms.edges * torch.bmm(left.transpose(1, 2), terms.emissions[:, 1:] * backward.values[:, 1:])
+    usage = terms.edges * torch.bmm(
+        left.transpose(1, 2), terms.emissions[:, 1:] * backward.values[:, 1:]
+    )
     return posterior, usage
 
 
@@ -172,7 +208,8 @@ def _log(values: Tensor) -> Tensor:
 
 
 def _rescaled(current: Tensor, total: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
-    """(``current`` ``[B, L]`` with 1 as its largest number, the logarithm of all scales so far, that largest number before)."""
+    """(``current`` ``[B, L]`` with 1 as its largest number, the logarithm of all scales so far,
+    that largest number before)."""
     largest = current.amax(1)
     usable = largest > 0
     total = torch.where(usable, total + _log(largest), total)
@@ -192,7 +229,9 @@ def _forward(terms: _Terms) -> _Scan:
     total = terms.scale[:, 0]
     for step in range(forward.size(1)):
         if step:
-            current = torch.bmm(current.unsqueeze(1), terms.edges).squeeze(1) * terms.emissions[:, step]
+            current = (
+                torch.bmm(current.unsqueeze(1), terms.edges).squeeze(1) * terms.emissions[:, step]
+            )
             total = total + terms.scale[:, step]
         current, total, factors[:, step] = _rescaled(current, total)
         forward[:, step], scales[:, step] = current, total
@@ -212,7 +251,9 @@ def _backward(terms: _Terms) -> _Scan:
     edges = terms.edges.transpose(1, 2)
     for step in range(steps - 1, -1, -1):
         if step + 1 < steps:
-            current = torch.bmm((terms.emissions[:, step + 1] * current).unsqueeze(1), edges).squeeze(1)
+            current = torch.bmm(
+                (terms.emissions[:, step + 1] * current).unsqueeze(1), edges
+            ).squeeze(1)
             total = total + terms.scale[:, step + 1]
         begins = terms.last == step
         current = torch.where(begins.unsqueeze(1), terms.ends, current)
@@ -221,7 +262,9 @@ def _backward(terms: _Terms) -> _Scan:
     return _Scan(backward, scales, factors)
 
 
-def _has_path(match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor) -> Tensor:
+def _has_path(
+    match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor
+) -> Tensor:
     """Whether any path emits the target, however improbable: BoolTensor ``[B]``."""
     joined = (only_inside(links, vertex_lengths) > float("-inf")).float()
     emits = match > float("-inf")
@@ -239,7 +282,8 @@ def _has_path(match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengt
 def _in_log_space(
     match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor
 ) -> Tuple[Tensor, Tensor, Tensor]:
-    """The same by logarithms, slowly, for the rare sentences whose probabilities leave the range of float64."""
+    """The same by logarithms, slowly, for the rare sentences whose probabilities leave the range of
+    float64."""
     edges = only_inside(links.detach(), vertex_lengths).double()
     with torch.enable_grad():
         scores = match.detach().double().requires_grad_()
@@ -252,7 +296,9 @@ def _in_log_space(
             steps.append(scores[:, step] + _logsumexp(steps[-1].unsqueeze(2) + edges, 1))
         likelihood = torch.stack(steps, 1)[rows, target_lengths - 1, vertex_lengths - 1]
         possible = likelihood > float("-inf")
-        posterior, usage = torch.autograd.grad(torch.where(possible, likelihood, 0.0).sum(), (scores, edges))
+        posterior, usage = torch.autograd.grad(
+            torch.where(possible, likelihood, 0.0).sum(), (scores, edges)
+        )
     return likelihood.detach(), posterior.nan_to_num(0.0), usage.nan_to_num(0.0)
 
 
@@ -260,19 +306,23 @@ def _logsumexp(values: Tensor, dim: int) -> Tensor:
     """logsumexp whose gradient is 0, not NaN, where everything is -inf."""
     largest = values.detach().amax(dim, keepdim=True).clamp(min=-1e300)
     total = (values - largest).exp().sum(dim)
-    return torch.where(total > 0, total.clamp(min=1e-320).log() + largest.squeeze(dim), float("-inf"))
+    return torch.where(
+        total > 0, total.clamp(min=1e-320).log() + largest.squeeze(dim), float("-inf")
+    )
 
 
 @torch.no_grad()
-def dag_best_alignment(match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor) -> Tensor:
+def dag_best_alignment(
+    match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor
+) -> Tensor:
     """The most probable path that emits the target.
 
     Args:
         match, links, target_lengths, vertex_lengths: see :func:`dag_log_likelihood`.
 
     Returns:
-        LongTensor ``[B, L]``: index of the target token that each vertex emits, -1 for vertices that the path passes by, and
-        everywhere where no path fits.
+        LongTensor ``[B, L]``: index of the target token that each vertex emits, -1 for vertices
+        that the path passes by, and everywhere where no path fits.
 
     Raises:
         ValueError: shapes or lengths that do not fit, or NaN.
@@ -284,7 +334,8 @@ def dag_best_alignment(match: Tensor, links: Tensor, target_lengths: Tensor, ver
     best[:, 0] = match[:, 0, 0].double()
     scores = [best]
     for step in range(1, steps):
-        # Without the predecessors of all vertices, which cost several times as much: a path asks for one a step.
+        # Without the predecessors of all vertices, which cost several times as much: a path asks
+        # for one a step.
         best = (best.unsqueeze(2) + edges).amax(1) + match[:, step].double()
         scores.append(best)
     rows = torch.arange(batch, device=match.device)
@@ -294,9 +345,12 @@ def dag_best_alignment(match: Tensor, links: Tensor, target_lengths: Tensor, ver
     vertex = last
     for step in range(steps - 1, -1, -1):
         running = possible & (step < target_lengths)
-        # Written everywhere, so that no index depends on a condition: that would wait for the device.
+        # Written everywhere, so that no index depends on a condition: that would wait for the
+        # device.
         place = vertex.unsqueeze(1)
-        alignment.scatter_(1, place, torch.where(running.unsqueeze(1), step, alignment.gather(1, place)))
+        alignment.scatter_(
+            1, place, torch.where(running.unsqueeze(1), step, alignment.gather(1, place))
+        )
         if step:
             parent = (scores[step - 1] + edges[rows, :, vertex]).argmax(1)
             vertex = torch.where(running, parent, vertex)

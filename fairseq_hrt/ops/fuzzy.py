@@ -27,7 +27,8 @@ class FuzzyAlignment(NamedTuple):
 
 
 def passing_probabilities(links: Tensor, vertex_lengths: Tensor) -> Tensor:
-    """Probability that a path passes each vertex: p_0 = 1, p_v = sum_(u < v) p_u P(v | u) (FA-DAT, Eq. 12).
+    """Probability that a path passes each vertex: p_0 = 1, p_v = sum_(u < v) p_u P(v | u) (FA-DAT,
+    Eq. 12).
 
     Not a loop over the vertices but one triangular system: p (I - E) = e_0.
 
@@ -52,12 +53,15 @@ def _forward_only(edges: Tensor) -> Tensor:
         ValueError: there is more.
     """
     if float(edges.detach().tril().amax()) > 0:
-        raise ValueError("links leads backwards or to the vertex itself: log P(v | u) must be -inf for v <= u")
+        raise ValueError(
+            "links leads backwards or to the vertex itself: log P(v | u) must be -inf for v <= u"
+        )
     return edges
 
 
 class _Passing(torch.autograd.Function):
-    """Solves p (I - E) = e_0. The gradient in E is the outer product of p with one more solution, of (I - E) a = gradient."""
+    """Solves p (I - E) = e_0. The gradient in E is the outer product of p with one more solution,
+    of (I - E) a = gradient."""
 
     @staticmethod
     def forward(ctx: Any, edges: Tensor) -> Tensor:
@@ -82,7 +86,13 @@ def _solve(system: Tensor, right: Tensor, *, upper: bool) -> Tensor:
 
 
 def fuzzy_alignment(
-    match: Tensor, links: Tensor, targets: Tensor, target_lengths: Tensor, vertex_lengths: Tensor, *, order: int = 2
+    match: Tensor,
+    links: Tensor,
+    targets: Tensor,
+    target_lengths: Tensor,
+    vertex_lengths: Tensor,
+    *,
+    order: int = 2,
 ) -> FuzzyAlignment:
     """Expected clipped n-gram precision with brevity penalty (FA-DAT, Eq. 8 to 17).
 
@@ -122,11 +132,14 @@ def fuzzy_alignment(
 
 @torch.no_grad()
 def _counts(targets: Tensor, lengths: Tensor, order: int, windows: int) -> Tensor:
-    """How often the n-gram beginning at each place occurs, at its first occurrence; 0 at others and at padding: ``[B, W]``."""
+    """How often the n-gram beginning at each place occurs, at its first occurrence; 0 at others and
+    at padding: ``[B, W]``."""
     if not windows:
         return targets.new_zeros(len(targets), 0)
     grams = targets.unfold(1, order, 1)
     valid = torch.arange(windows, device=targets.device) + order <= lengths.unsqueeze(1)
-    same = (grams.unsqueeze(1) == grams.unsqueeze(2)).all(3) & valid.unsqueeze(1) & valid.unsqueeze(2)
+    same = (
+        (grams.unsqueeze(1) == grams.unsqueeze(2)).all(3) & valid.unsqueeze(1) & valid.unsqueeze(2)
+    )
     repeated = same.tril(-1).any(2)
     return same.sum(2) * ~repeated

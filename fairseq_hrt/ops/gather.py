@@ -7,20 +7,27 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# Logits that are computed at one time, in numbers: 64 MiB in single precision; and how many are kept for the gradient.
+# Logits that are computed at one time, in numbers: 64 MiB in single precision; and how many are
+# kept for the gradient.
 CHUNK, KEPT = 2**24, 2**26
 # Logits that are normalised at a time: in float32 they fit into a core's second-level cache.
 BLOCK = 2**18
 
 
 def gather_log_probs(
-    features: Tensor, weight: Tensor, targets: Tensor, *, bias: Optional[Tensor] = None, chunk: int = CHUNK
+    features: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    *,
+    bias: Optional[Tensor] = None,
+    chunk: int = CHUNK,
 ) -> Tensor:
     """match[b, i, v] = log softmax(features[b, v] W^T + bias)[targets[b, i]].
 
-    The vocabulary is passed in chunks of vertices, and a chunk's logits are normalised a few rows at a time, within the processor's
-    cache. The logits of small batches (KEPT numbers) are kept for the gradient, those of others computed again: the memory is that of
-    ``match`` and of one chunk instead of several tensors ``[B, L, V]``.
+    The vocabulary is passed in chunks of vertices, and a chunk's logits are normalised a few rows
+    at a time, within the processor's cache. The logits of small batches (KEPT numbers) are kept for
+    the gradient, those of others computed again: the memory is that of ``match`` and of one chunk
+    instead of several tensors ``[B, L, V]``.
 
     Args:
         features: ``[B, L, D]``.
@@ -30,14 +37,20 @@ def gather_log_probs(
         chunk: logits computed at one time; with fewer than their whole number none are kept.
 
     Returns:
-        ``[B, T, L]``, differentiable in features, weight and bias; float32 for half-precision arguments.
+        ``[B, T, L]``, differentiable in features, weight and bias; float32 for half-precision
+        arguments.
     """
     return _TargetLogProbs.apply(features, weight, bias, targets, chunk)
 
 
 @torch.no_grad()
 def gather_with_largest(
-    features: Tensor, weight: Tensor, targets: Tensor, *, bias: Optional[Tensor] = None, chunk: int = CHUNK
+    features: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    *,
+    bias: Optional[Tensor] = None,
+    chunk: int = CHUNK,
 ) -> Tuple[Tensor, Tensor]:
     """:func:`gather_log_probs` and the log-probability of each vertex's best token, ``[B, L]``.
 
@@ -51,7 +64,9 @@ def gather_with_largest(
             largest.append(scores.amax(1))
             found.append(scores.gather(1, wanted[: len(scores)]))
             wanted = wanted[len(scores) :]
-    return torch.cat(found).view(batch, size, -1).transpose(1, 2).contiguous(), torch.cat(largest).view(batch, size)
+    return torch.cat(found).view(batch, size, -1).transpose(1, 2).contiguous(), torch.cat(
+        largest
+    ).view(batch, size)
 
 
 @torch.no_grad()
@@ -63,7 +78,8 @@ def best_tokens(
     penalties: Optional[Mapping[int, float]] = None,
     chunk: int = CHUNK,
 ) -> Tuple[Tensor, Tensor]:
-    """The most probable token of each vertex: (log-probabilities, LongTensor of tokens), both of the shape of the vertices.
+    """The most probable token of each vertex: (log-probabilities, LongTensor of tokens), both of
+    the shape of the vertices.
 
     Args:
         features: ``[..., D]``.
@@ -89,7 +105,8 @@ def _chunks(features: Tensor, vocabulary: int, chunk: int) -> Tuple[Tensor, ...]
 
 
 def row_blocks(logits: Tensor) -> Iterator[slice]:
-    """Rows of ``[N, V]`` that are worked on together: on a GPU, where starting a kernel is what costs, all of them."""
+    """Rows of ``[N, V]`` that are worked on together: on a GPU, where starting a kernel is what
+    costs, all of them."""
     count = len(logits)
     rows = max(1, BLOCK // logits.size(1)) if logits.device.type == "cpu" else max(1, count)
     for start in range(0, count, rows):
@@ -107,13 +124,23 @@ def _wide(logits: Tensor) -> Tensor:
 
 
 class _TargetLogProbs(torch.autograd.Function):
-    """With g the gradient of match, that of vertex v's logits is sum_i g_i (1[w = y_i] - softmax_w)."""
+    """With g the gradient of match, that of vertex v's logits is sum_i g_i (1[w = y_i] -
+    softmax_w)."""
 
     @staticmethod
-    def forward(ctx: Any, features: Tensor, weight: Tensor, bias: Optional[Tensor], targets: Tensor, chunk: int) -> Tensor:
+    def forward(
+        ctx: Any,
+        features: Tensor,
+        weight: Tensor,
+        bias: Optional[Tensor],
+        targets: Tensor,
+        chunk: int,
+    ) -> Tensor:
         device = features.device.type
         # Under autocast the backward pass multiplies in the same type as the forward pass.
-        ctx.dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+        ctx.dtype = (
+            torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+        )
         batch, size = features.shape[:2]
         keeps = chunk == CHUNK and batch * size * weight.size(0) <= KEPT
         wanted = targets.repeat_interleave(size, 0)
@@ -135,12 +162,19 @@ class _TargetLogProbs(torch.autograd.Function):
         cast = weight.to(ctx.dtype)
         own = gradient.transpose(1, 2).flatten(0, 1)
         total, wanted = own.sum(1, keepdim=True), targets.repeat_interleave(features.size(1), 0)
-        of_features, of_bias = [], None if bias is None else torch.zeros_like(bias, dtype=gradient.dtype)
+        of_features, of_bias = (
+            [],
+            None if bias is None else torch.zeros_like(bias, dtype=gradient.dtype),
+        )
         of_weight = torch.zeros_like(weight, dtype=gradient.dtype)
         begin = 0
         for number, part in enumerate(_chunks(features, weight.size(0), ctx.chunk)):
             part = part.to(ctx.dtype)
-            logits = kept[number] if kept else F.linear(part, cast, None if bias is None else bias.to(ctx.dtype))
+            logits = (
+                kept[number]
+                if kept
+                else F.linear(part, cast, None if bias is None else bias.to(ctx.dtype))
+            )
             of_logits = torch.empty_like(logits)
             for rows in row_blocks(logits):
                 here = slice(begin + rows.start, begin + rows.stop)
@@ -156,4 +190,10 @@ class _TargetLogProbs(torch.autograd.Function):
             else:
                 of_weight += of_logits.t() @ part
         whole = torch.cat(of_features).view(features.shape)
-        return whole, of_weight.to(weight.dtype), None if of_bias is None else of_bias.to(bias.dtype), None, None
+        return (
+            whole,
+            of_weight.to(weight.dtype),
+            None if of_bias is None else of_bias.to(bias.dtype),
+            None,
+            None,
+        )

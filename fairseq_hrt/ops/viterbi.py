@@ -13,8 +13,10 @@ class ViterbiPath(NamedTuple):
     """Paths from the first to the last vertex.
 
     Attributes:
-        paths: LongTensor ``[B, K + 2]``, vertices in order, both ends included, -1 behind the end; all -1 without a path.
-        scores: ``[B]``, sum of links and vertex scores (that of the last vertex left out), not divided by any length.
+        paths: LongTensor ``[B, K + 2]``, vertices in order, both ends included, -1 behind the end;
+            all -1 without a path.
+        scores: ``[B]``, sum of links and vertex scores (that of the last vertex left out), not
+            divided by any length.
         ranks: ``[B]``, scores / k ** beta, by which k was chosen.
     """
 
@@ -23,15 +25,17 @@ class ViterbiPath(NamedTuple):
     ranks: Tensor
 
 
-#: Sums of all layers from which on it pays to know first which states a better path may pass; that takes steps, one a vertex.
+#: Sums of all layers from which on it pays to know first which states a better path may pass; that
+#: takes steps, one a vertex.
 _MANY = 1 << 24
 #: Passes over all links that look for bounds.
 _ROUNDS = 16
 
 
 class _Bound(NamedTuple):
-    """What a path can have at best behind each vertex where every further one earns ``earns``. If a path of k inner vertices passes one as
-    its n-th, its score is at most (score up to there) + rest + (n - k) * earns.
+    """What a path can have at best behind each vertex where every further one earns ``earns``. If a
+    path of k inner vertices passes one as its n-th, its score is at most (score up to there) + rest
+    + (n - k) * earns.
 
     Attributes:
         rest: ``[L]``, -inf where nothing leads to the last vertex.
@@ -46,7 +50,11 @@ class _Bound(NamedTuple):
 def _bound(edges: Tensor, scores: Tensor, earns: float) -> _Bound:
     """Of one sentence: ``edges`` ``[L, L]`` and ``scores`` ``[L]`` in float64, without padding."""
     last = len(scores) - 1
-    rest, value, follower = torch.zeros_like(scores), scores + earns, torch.full_like(scores, last, dtype=torch.long)
+    rest, value, follower = (
+        torch.zeros_like(scores),
+        scores + earns,
+        torch.full_like(scores, last, dtype=torch.long),
+    )
     value[last] = 0.0
     for vertex in reversed(range(last)):
         rest[vertex], place = (edges[vertex, vertex + 1 :] + value[vertex + 1 :]).max(0)
@@ -62,9 +70,10 @@ def _bound(edges: Tensor, scores: Tensor, earns: float) -> _Bound:
 class _Promise:
     """Which states of one sentence a path of a better rank than a known one may pass.
 
-    With the exponent 1 this is Dinkelbach's algorithm (1967): the best ratio of score and number is what each vertex must earn for the best
-    path to come to nothing, and then only its own states are left. Where that path has more vertices than it may, the bounds close in on
-    those that are just short enough.
+    With the exponent 1 this is Dinkelbach's algorithm (1967): the best ratio of score and number is
+    what each vertex must earn for the best path to come to nothing, and then only its own states
+    are left. Where that path has more vertices than it may, the bounds close in on those that are
+    just short enough.
 
     Args:
         edges: ``[L, L]``, scores: ``[L]``, without padding; limit, beta: see :func:`joint_viterbi`.
@@ -85,7 +94,9 @@ class _Promise:
         found: Tuple[Optional[_Bound], ...] = (self.short, self.long)
         self.bounds = [bound for bound in found if bound is not None]
         # What (score up to the n-th) + rest + n * earns must reach, by n - 1.
-        needed = [(bound.earns * numbers + ranked).nan_to_num(nan=-math.inf) for bound in self.bounds]
+        needed = [
+            (bound.earns * numbers + ranked).nan_to_num(nan=-math.inf) for bound in self.bounds
+        ]
         self.least = [each.flip(0).cummin(0).values.flip(0).tolist() for each in needed]
 
     def _find(self, edges: Tensor, scores: Tensor) -> None:
@@ -113,19 +124,23 @@ class _Promise:
             if self.short is None:
                 earns, step = self.long.earns - step, 4 * step
                 continue
-            if self.short.length == self.limit or self.long.earns - self.short.earns < 1e-3 * abs(self.long.earns):
+            if self.short.length == self.limit or self.long.earns - self.short.earns < 1e-3 * abs(
+                self.long.earns
+            ):
                 return
             earns = (self.short.earns + self.long.earns) / 2
 
     def keep(self, best: Tensor, number: int) -> None:
-        """Leaves out, in place, the states of which no better path may have its ``number``-th vertex. best: ``[L]``,
-        padded or not, scores up to there."""
+        """Leaves out, in place, the states of which no better path may have its ``number``-th
+        vertex. best: ``[L]``, padded or not, scores up to there."""
         if number > self.limit:
             best.fill_(float("-inf"))
         for bound, least in zip(self.bounds, self.least):
             own, rest, earnt = best[: len(bound.rest)], bound.rest, bound.earns * number
             near = self.near * (1 + own.abs() + abs(earnt) + rest.abs())
-            hopeless = (rest == float("-inf")) | (own.double() + earnt + rest + near < least[min(number, self.limit) - 1])
+            hopeless = (rest == float("-inf")) | (
+                own.double() + earnt + rest + near < least[min(number, self.limit) - 1]
+            )
             own.masked_fill_(hopeless, float("-inf"))
 
 
@@ -140,11 +155,13 @@ def joint_viterbi(
 ) -> ViterbiPath:
     """Best path with its tokens, over all numbers k of interior vertices.
 
-    A_1(v) = links(0, v) + m(0) + m(v); A_k(v) = max_u [A_(k-1)(u) + links(u, v)] + m(v); S_k = max_v [A_k(v) + links(v, last)];
-    the result is the path of the k that maximises S_k / k ** beta. Scores are negative: a larger beta favours longer paths.
+    A_1(v) = links(0, v) + m(0) + m(v); A_k(v) = max_u [A_(k-1)(u) + links(u, v)] + m(v); S_k =
+    max_v [A_k(v) + links(v, last)]; the result is the path of the k that maximises S_k / k ** beta.
+    Scores are negative: a larger beta favours longer paths.
 
     Args:
-        vertex_scores: ``[B, L]``, m(v), log-probability of the best token of each vertex; zeros for plain Viterbi.
+        vertex_scores: ``[B, L]``, m(v), log-probability of the best token of each vertex; zeros for
+            plain Viterbi.
         links: ``[B, L, L]``, log P(v | u).
         vertex_lengths: LongTensor ``[B]``.
         max_interior: K, the most interior vertices, one number or a LongTensor ``[B]``.
@@ -171,7 +188,9 @@ def joint_viterbi(
     promises: List[_Promise] = []
     if batch * count * size * size > _MANY:
         promises = [
-            _Promise(edges[row, :own, :own], vertex_scores[row, :own], min(limit, count), length_beta)
+            _Promise(
+                edges[row, :own, :own], vertex_scores[row, :own], min(limit, count), length_beta
+            )
             for row, (own, limit) in enumerate(zip(vertex_lengths.tolist(), limits.tolist()))
         ]
     totals, ends, parents = [], [], []

@@ -1,4 +1,5 @@
-"""The native engine: int8 or float32 models decoded in C, with a small Python face; without PyTorch and fairseq. NumPy only."""
+"""The native engine: int8 or float32 models decoded in C, with a small Python face; without PyTorch
+and fairseq. NumPy only."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # At first use: setup.py builds the kernel with a module of this package, where NumPy need not be installed yet.
+    # At first use: setup.py builds the kernel with a module of this package, where NumPy need not
+    # be installed yet.
     if name in _HOMES:
         import importlib
 

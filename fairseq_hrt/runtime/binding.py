@@ -1,4 +1,5 @@
-"""The C interface of the kernel (kernel/runtime.h) for ctypes; structures have the same fields in the same order."""
+"""The C interface of the kernel (kernel/runtime.h) for ctypes; structures have the same fields in
+the same order."""
 
 import ctypes as C
 from functools import cache
@@ -54,12 +55,23 @@ class Shape(C.Structure):
 class Tensor(C.Structure):
     """fh_tensor."""
 
-    _fields_ = [("name", C.c_char_p), ("data", C.c_void_p), ("rows", C.c_int64), ("columns", C.c_int64), ("type", C.c_int32)]
+    _fields_ = [
+        ("name", C.c_char_p),
+        ("data", C.c_void_p),
+        ("rows", C.c_int64),
+        ("columns", C.c_int64),
+        ("type", C.c_int32),
+    ]
 
 
 def _fields(kind: type) -> List[str]:
-    """The kernel's fields of one kind, in the order of the schema; switches and choices are integers there."""
-    found = {option.kernel: float if KINDS[name][0] is float else int for name, option in SCHEMA.items() if option.kernel}
+    """The kernel's fields of one kind, in the order of the schema; switches and choices are
+    integers there."""
+    found = {
+        option.kernel: float if KINDS[name][0] is float else int
+        for name, option in SCHEMA.items()
+        if option.kernel
+    }
     return [name for name, own in found.items() if own is kind]
 
 
@@ -83,7 +95,11 @@ class FirstWords(C.Structure):
 class Targets(C.Structure):
     """fh_targets."""
 
-    _fields_ = [("tokens", C.POINTER(C.c_int32)), ("counts", C.POINTER(C.c_int32)), ("offsets", C.POINTER(C.c_int64))]
+    _fields_ = [
+        ("tokens", C.POINTER(C.c_int32)),
+        ("counts", C.POINTER(C.c_int32)),
+        ("offsets", C.POINTER(C.c_int64)),
+    ]
 
 
 class Results(C.Structure):
@@ -124,14 +140,24 @@ def kernel() -> C.CDLL:
         "fh_interface": (C.c_int32, []),
         "fh_model_new": (
             C.c_int,
-            [C.POINTER(C.c_void_p), C.POINTER(Shape), C.POINTER(Tensor), C.c_int64, C.c_char_p, *message],
+            [
+                C.POINTER(C.c_void_p),
+                C.POINTER(Shape),
+                C.POINTER(Tensor),
+                C.c_int64,
+                C.c_char_p,
+                *message,
+            ],
         ),
         "fh_model_free": (None, [C.c_void_p]),
         "fh_model_isa": (C.c_char_p, [C.c_void_p]),
         "fh_model_bytes": (C.c_int64, [C.c_void_p]),
         "fh_engine_new": (C.c_int, [C.POINTER(C.c_void_p), C.c_void_p, C.c_int32, *message]),
         "fh_engine_free": (None, [C.c_void_p]),
-        "fh_engine_shortlist": (C.c_int, [C.c_void_p, longs, ints, C.c_int64, ints, C.c_int64, *message]),
+        "fh_engine_shortlist": (
+            C.c_int,
+            [C.c_void_p, longs, ints, C.c_int64, ints, C.c_int64, *message],
+        ),
         "fh_decode": (
             C.c_int,
             [
@@ -167,11 +193,14 @@ def kernel() -> C.CDLL:
             function = getattr(library, name)
         except AttributeError:
             raise ValueError(
-                f"the kernel of the runtime has no {name}: it belongs to another release; install fairseq_hrt again"
+                f"the kernel of the runtime has no {name}: it belongs to another release; install"
+                " fairseq_hrt again"
             ) from None
         function.restype, function.argtypes = result, arguments
     if library.fh_interface() != INTERFACE:
-        raise ValueError("the kernel of the runtime belongs to another release; fix: install fairseq_hrt again")
+        raise ValueError(
+            "the kernel of the runtime belongs to another release; fix: install fairseq_hrt again"
+        )
     return library
 
 
@@ -188,8 +217,13 @@ def pointer(array: np.ndarray, kind: Any) -> Any:
 def shape_of(header: Header) -> Tuple[Shape, Any]:
     """The header for C, and what has to stay while it is used."""
     shape = Shape()
-    values: Dict[str, Any] = {name: getattr(header, name) for name, *_ in Shape._fields_ if hasattr(header, name)}
-    values["family"], values["activation"] = MODEL_FAMILIES.index(header.family), _ACTIVATION[header.activation]
+    values: Dict[str, Any] = {
+        name: getattr(header, name) for name, *_ in Shape._fields_ if hasattr(header, name)
+    }
+    values["family"], values["activation"] = (
+        MODEL_FAMILIES.index(header.family),
+        _ACTIVATION[header.activation],
+    )
     values["cell"] = CELLS.index(header.cell)
     values["chunk_count"] = len(header.chunk_sizes)
     chunks = (C.c_int32 * max(len(header.chunk_sizes), 1))(*header.chunk_sizes)
@@ -200,7 +234,10 @@ def shape_of(header: Header) -> Tuple[Shape, Any]:
         for name, *_ in SideShape._fields_[1:]:
             if name != "longest":
                 setattr(part, name, getattr(header, f"{side}_{name}"))
-    shape.encoder.vocabulary, shape.decoder.vocabulary = header.source_vocabulary, header.target_vocabulary
+    shape.encoder.vocabulary, shape.decoder.vocabulary = (
+        header.source_vocabulary,
+        header.target_vocabulary,
+    )
     shape.encoder.longest, shape.decoder.longest = header.longest_source, header.longest_target
     return shape, chunks
 

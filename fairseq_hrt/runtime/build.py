@@ -1,8 +1,11 @@
-"""Compiles the kernel into a shared library: setup.py does it with the package, ``python -m fairseq_hrt.runtime.build`` in a source tree.
+"""Compiles the kernel into a shared library: setup.py does it with the package,
+``python -m fairseq_hrt.runtime.build`` in a source tree.
 
-Needs the standard library alone, because setup.py loads this file before anything is installed. The library has no Python interface (ctypes
-calls it), so one serves all Python versions. Instruction sets get their flags on their own file only; what the compiler does not know is left
-out. The library carries a fingerprint of its sources, by which :mod:`.library` refuses one that is out of date.
+Needs the standard library alone, because setup.py loads this file before anything is installed. The
+library has no Python interface (ctypes calls it), so one serves all Python versions. Instruction
+sets get their flags on their own file only; what the compiler does not know is left out. The
+library carries a fingerprint of its sources, by which :mod:`.library` refuses one that is out of
+date.
 """
 
 import hashlib
@@ -26,7 +29,8 @@ OBJECTS = Path("build", "fairseq_hrt_runtime")
 
 FLAGS = (
     "-std=c11 -O3 -fPIC -fvisibility=hidden -pthread -D_GNU_SOURCE "
-    # a product and a sum must stay two roundings (NumPy computes them so); NaN and infinities keep their meaning
+    # a product and a sum must stay two roundings (NumPy computes them so); NaN and infinities keep
+    # their meaning
     "-ffp-contract=off -fno-math-errno -fno-trapping-math"
 ).split()
 AVX512 = "-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mprefer-vector-width=512".split()
@@ -36,7 +40,8 @@ INSTRUCTION_SETS: Dict[str, List[str]] = {
     "avx2": ["-mavx2", "-mfma"],
     "neon_dotprod": ["-march=armv8.2-a+dotprod"],
 }
-# How `zig cc`, which cross-compiles without a sysroot, spells what it does not understand otherwise.
+# How `zig cc`, which cross-compiles without a sysroot, spells what it does not understand
+# otherwise.
 OTHER_SPELLINGS = {"neon_dotprod": ["-mcpu=generic+v8_2a+dotprod"]}
 # Processor families as compilers' macros call them, and their names in the tags of wheels.
 FAMILIES = {"__x86_64__": "x86_64", "__aarch64__": "aarch64", "__i386__": "i686"}
@@ -72,7 +77,8 @@ def sources(kernel: Path = KERNEL) -> List[Path]:
 
 
 def fingerprint(kernel: Path = KERNEL) -> str:
-    """16 hexadecimal digits of the names and contents of all sources; '' without sources (an installed wheel)."""
+    """16 hexadecimal digits of the names and contents of all sources; '' without sources (an
+    installed wheel)."""
     found = sources(kernel)
     digest = hashlib.sha256()
     for path in found:
@@ -101,7 +107,9 @@ def instruction_sets(machine: str) -> List[str]:
 def _run(command: Sequence[str]) -> str:
     """'' if the command succeeds, else what it said."""
     try:
-        finished = subprocess.run(list(command), capture_output=True, text=True, errors="replace", timeout=900)
+        finished = subprocess.run(
+            list(command), capture_output=True, text=True, errors="replace", timeout=900
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     return (
@@ -112,11 +120,16 @@ def _run(command: Sequence[str]) -> str:
 
 
 def target_machine(command: List[str]) -> str:
-    """The processor family that a compiler compiles for, which need not be this machine's; this one's where it is none of FAMILIES."""
+    """The processor family that a compiler compiles for, which need not be this machine's; this
+    one's where it is none of FAMILIES."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "empty.c").touch()
         try:
-            said = subprocess.run([*command, "-dM", "-E", str(Path(folder, "empty.c"))], capture_output=True, timeout=900)
+            said = subprocess.run(
+                [*command, "-dM", "-E", str(Path(folder, "empty.c"))],
+                capture_output=True,
+                timeout=900,
+            )
         except (OSError, subprocess.TimeoutExpired):
             return platform.machine()
     words = set(said.stdout.decode(errors="replace").split())
@@ -124,12 +137,15 @@ def target_machine(command: List[str]) -> str:
 
 
 def instruction_set_flags(command: List[str], name: str) -> Optional[List[str]]:
-    """The flags of an instruction set in the spelling that the compiler knows; None if it knows none."""
+    """The flags of an instruction set in the spelling that the compiler knows; None if it knows
+    none."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "empty.c")
         file.write_text("int empty;\n")
         for flags in filter(None, (INSTRUCTION_SETS[name], OTHER_SPELLINGS.get(name))):
-            if not _run([*command, *flags, "-Werror", "-c", str(file), "-o", str(file.with_suffix(".o"))]):
+            if not _run(
+                [*command, *flags, "-Werror", "-c", str(file), "-o", str(file.with_suffix(".o"))]
+            ):
                 return flags
     return None
 
@@ -147,7 +163,8 @@ def compile_library(
 
     Args:
         target: the library to write; an older one is replaced only by a finished one.
-        objects: folder for object files, named by all that they depend on, so that none is ever out of date.
+        objects: folder for object files, named by all that they depend on, so that none is ever out
+            of date.
         extra: flags for every file and the linker, e.g. sanitizers.
         machine: processor family to compile for; by default the compiler's target.
         command: the compiler; by default :func:`compiler`.
@@ -164,7 +181,9 @@ def compile_library(
     headers = b"".join(path.read_bytes() for path in sources(kernel) if path.suffix == ".h")
     objects.mkdir(parents=True, exist_ok=True)
     # $CC may stay the same name for another compiler
-    version = subprocess.run([*command, "--version"], capture_output=True, text=True, errors="replace").stdout
+    version = subprocess.run(
+        [*command, "--version"], capture_output=True, text=True, errors="replace"
+    ).stdout
 
     def compiled_object(source: Path) -> Optional[Path]:
         name = source.stem[len("operations_") :] if source.stem.startswith("operations_") else ""
@@ -173,7 +192,11 @@ def compile_library(
         flags = [*FLAGS, *extra, *compiled.get(name, [])]
         if source.stem == "dispatch":
             flags += [*have, stamp]
-        what = "\0".join([*command, version, *flags, source.name]).encode() + source.read_bytes() + headers
+        what = (
+            "\0".join([*command, version, *flags, source.name]).encode()
+            + source.read_bytes()
+            + headers
+        )
         file = objects / f"{source.stem}-{hashlib.sha256(what).hexdigest()[:16]}.o"
         if not file.exists():
             # Renamed when complete: another build may look for the same file.
@@ -186,11 +209,17 @@ def compile_library(
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         files = [
-            file for file in pool.map(compiled_object, (path for path in sources(kernel) if path.suffix == ".c")) if file
+            file
+            for file in pool.map(
+                compiled_object, (path for path in sources(kernel) if path.suffix == ".c")
+            )
+            if file
         ]
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(f"{target.name}.{os.getpid()}")
-    said = _run([*command, *extra, "-shared", "-pthread", "-o", str(unfinished), *map(str, files), "-lm"])
+    said = _run(
+        [*command, *extra, "-shared", "-pthread", "-o", str(unfinished), *map(str, files), "-lm"]
+    )
     if said:
         raise CompilationError(f"the library cannot be linked: {said}")
     unfinished.replace(target)
@@ -199,7 +228,8 @@ def compile_library(
 
 
 def build(folder: Path = HERE, *, kernel: Path = KERNEL, objects: Path = OBJECTS) -> Built:
-    """Builds the library and a report for the doctor into ``folder``. Never fails; without a library :attr:`Built.reason` says why.
+    """Builds the library and a report for the doctor into ``folder``. Never fails; without a
+    library :attr:`Built.reason` says why.
 
     Whatever library was there before is gone when there is no new one.
     """
@@ -210,7 +240,9 @@ def build(folder: Path = HERE, *, kernel: Path = KERNEL, objects: Path = OBJECTS
         (folder / LIBRARY).unlink(missing_ok=True)
         lines = str(error).splitlines() or [type(error).__name__]
         # the first line names the file, the first one with "error" is what stops the compiler
-        reason = next((f"{lines[0]} … {line.strip()}" for line in lines[1:] if "error" in line), lines[0])
+        reason = next(
+            (f"{lines[0]} … {line.strip()}" for line in lines[1:] if "error" in line), lines[0]
+        )
         built = Built(None, reason, shlex.join(compiler() or []))
     told = {**built._asdict(), "library": built.library.name if built.library else None}
     (folder / REPORT).write_text(json.dumps(told, indent=1), encoding="utf-8")
@@ -221,7 +253,8 @@ def platform_tag(machine: str = "") -> str:
     """The wheel tag of machines that a library of this system runs on.
 
     Args:
-        machine: :attr:`Built.machine`, which decides: a library that was cross-compiled is not for this machine.
+        machine: :attr:`Built.machine`, which decides: a library that was cross-compiled is not for
+            this machine.
     """
     import sysconfig
 
@@ -235,7 +268,9 @@ def platform_tag(machine: str = "") -> str:
 def main() -> int:
     """Builds into this source tree; returns the exit status."""
     if not sources():
-        sys.stderr.write("there are no C sources beside this file: install the package again instead\n")
+        sys.stderr.write(
+            "there are no C sources beside this file: install the package again instead\n"
+        )
         return 1
     built = build(objects=HERE.parents[1] / OBJECTS)
     if not built.library:

@@ -12,14 +12,16 @@ class Cancelled(Exception):
 
 @dataclass
 class _State:
-    """Of a call: whether nobody wants its results any more, and what was raised while the kernel worked."""
+    """Of a call: whether nobody wants its results any more, and what was raised while the kernel
+    worked."""
 
     cancelled: Optional[Callable[[], bool]] = None
     raised: Optional[BaseException] = None
 
 
 class Caller:
-    """What the kernel asks, some 20 times a second, whether a call is to go on. Made once, for that takes microseconds.
+    """What the kernel asks, some 20 times a second, whether a call is to go on. Made once, for that
+    takes microseconds.
 
     Attributes:
         state: of the call; one that has raised something ends whatever asks it.
@@ -36,8 +38,9 @@ class Caller:
 def _answers(state: _State) -> Generator[None, Any, None]:
     """Says whether a call is to go on, each time that the kernel sends the place for the answer.
 
-    A generator, for it goes on within its ``try``: that is where Python runs the handlers of signals that have come since. In the first line of a
-    function they would run before any ``try``, and what they raise, such as KeyboardInterrupt, would be lost in the kernel.
+    A generator, for it goes on within its ``try``: that is where Python runs the handlers of
+    signals that have come since. In the first line of a function they would run before any ``try``,
+    and what they raise, such as KeyboardInterrupt, would be lost in the kernel.
     """
     while True:
         try:

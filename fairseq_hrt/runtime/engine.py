@@ -1,22 +1,26 @@
 """Decoding without PyTorch: a converted model, token ids in, token ids out.
 
     engine = Engine.open("model.safetensors", threads=2)
-    engine.header.family                    # "hrt"; also .source_vocabulary, .eos, .chunk_sizes, … (see .format.Header)
-    engine.isa                              # "avx512_vnni": which instruction set the kernel uses
-    options = DecodingOptions(beam=1, hrt_decode_chunk="3")
-    for best in engine.decode([[17, 4, 2], [9, 2]], options):      # one list for each sentence, best first
-        best[0].tokens, best[0].score                              # ids with </s>, what hypotheses are ranked by
-    engine.score([[17, 4, 2]], [[[5, 2], [6, 8, 2]]])              # log-probabilities of given translations of each source
-    engine.set_shortlist(Shortlist(offsets, candidates, always))   # None switches it off
-    engine.close()
+    engine.header.family                    # "hrt"; also .source_vocabulary, .eos, .chunk_sizes, …
+    (see .format.Header) engine.isa                              # "avx512_vnni": which instruction
+    set the kernel uses options = DecodingOptions(beam=1, hrt_decode_chunk="3")
+    for best in engine.decode([[17, 4, 2], [9, 2]], options):      # one list for each sentence,
+    best first
+        best[0].tokens, best[0].score                              # ids with </s>, what hypotheses
+        are ranked by
+    engine.score([[17, 4, 2]], [[[5, 2], [6, 8, 2]]])              # log-probabilities of given
+    translations of each source engine.set_shortlist(Shortlist(offsets, candidates, always))   #
+    None switches it off engine.close()
 
-Sources are dictionary ids that end in ``</s>``; results have their order and number. The result of a sentence does not
-depend on the sentences beside it, on ``batch_size`` or on ``threads``, to the last bit (excepted
-the steps of ``hrt_draft_chunk`` and ``jacobi_mode`` where no width is given).
-Options carry the names and defaults of ``fairseq-generate``; :meth:`DecodingOptions.parse` reads them from text. What this engine does
-not honour is refused by name with :class:`UnsupportedOption` (PyTorch's does it then, ``--engine torch``), bad values with ValueError.
-Calls release the interpreter's lock; calls from several threads take turns. Ctrl-C and what other signals' handlers raise end a call
-within a fraction of a second, and so does ``cancelled``, asked some 20 times a second; the engine is as before then::
+Sources are dictionary ids that end in ``</s>``; results have their order and number. The result of
+a sentence does not depend on the sentences beside it, on ``batch_size`` or on ``threads``, to the
+last bit (excepted the steps of ``hrt_draft_chunk`` and ``jacobi_mode`` where no width is given).
+Options carry the names and defaults of ``fairseq-generate``; :meth:`DecodingOptions.parse` reads
+them from text. What this engine does not honour is refused by name with :class:`UnsupportedOption`
+(PyTorch's does it then, ``--engine torch``), bad values with ValueError. Calls release the
+interpreter's lock; calls from several threads take turns. Ctrl-C and what other signals' handlers
+raise end a call within a fraction of a second, and so does ``cancelled``, asked some 20 times a
+second; the engine is as before then::
 
     engine.decode(rows, options, cancelled=event.is_set)                  # a threading.Event
     engine.decode(rows, options, cancelled=lambda: time.monotonic() > deadline)
@@ -54,10 +58,12 @@ __all__ = [
 
 
 class Shortlist(NamedTuple):
-    """Which target words a source word may lead to. Probabilities, and so scores, are then shares among the sentence's candidates.
+    """Which target words a source word may lead to. Probabilities, and so scores, are then shares
+    among the sentence's candidates.
 
     Attributes:
-        offsets: int64 ``[source vocabulary + 1]``; candidates of source word w are ``candidates[offsets[w]:offsets[w + 1]]``.
+        offsets: int64 ``[source vocabulary + 1]``; candidates of source word w are
+            ``candidates[offsets[w]:offsets[w + 1]]``.
         candidates: int32, target ids.
         always: int32, target ids that are candidates of every sentence. Special symbols always are.
     """
@@ -75,13 +81,20 @@ class Engine:
 
     Args:
         header, tensors: what :func:`.format.read_model` returns.
-        threads: sentences are decoded on that many threads, which share the weights; those without a sentence help with the large products
-            of the last one, as long as that is measured to pay.
-        isa: a forced instruction set; None: the best one that this machine has, or what FAIRSEQ_HRT_RUNTIME_ISA names.
+        threads: sentences are decoded on that many threads, which share the weights; those without
+            a sentence help with the large products of the last one, as long as that is measured to
+            pay.
+        isa: a forced instruction set; None: the best one that this machine has, or what
+            FAIRSEQ_HRT_RUNTIME_ISA names.
     """
 
     def __init__(
-        self, header: Header, tensors: Mapping[str, np.ndarray], *, threads: int = 1, isa: Optional[str] = None
+        self,
+        header: Header,
+        tensors: Mapping[str, np.ndarray],
+        *,
+        threads: int = 1,
+        isa: Optional[str] = None,
     ) -> None:
         if not isinstance(threads, int) or not 1 <= threads <= 4096:
             raise ValueError(f"threads={threads!r}: give a number from 1 to 4096")
@@ -98,17 +111,25 @@ class Engine:
         )
         del kept, arrays
         _check(status, message)
-        _check(self._kernel.fh_engine_new(C.byref(self._engine), self._model, threads, message, len(message)), message)
+        _check(
+            self._kernel.fh_engine_new(
+                C.byref(self._engine), self._model, threads, message, len(message)
+            ),
+            message,
+        )
         self._options: Tuple[Any, Any] = (None, None)
         self._caller = Caller()
 
     @classmethod
-    def open(cls, path: Union[str, Path], *, threads: int = 1, isa: Optional[str] = None) -> "Engine":
+    def open(
+        cls, path: Union[str, Path], *, threads: int = 1, isa: Optional[str] = None
+    ) -> "Engine":
         """Loads a model file.
 
         Raises:
             ModelFileError: see :func:`.format.read_model`.
-            ValueError: no kernel on this machine, a bad number of threads, or an instruction set that it has not.
+            ValueError: no kernel on this machine, a bad number of threads, or an instruction set
+                that it has not.
         """
         header, tensors = read_model(Path(path))
         return cls(header, tensors, threads=threads, isa=isa)
@@ -146,14 +167,18 @@ class Engine:
 
         Args:
             sources: dictionary ids ending in ``</s>``.
-            first_words: of each source the target ids that its translations have to begin with, whatever their probability, which counts;
-                padding stands for any word. The model has to write from left to right (hrt: in chunks of 1).
+            first_words: of each source the target ids that its translations have to begin with,
+                whatever their probability, which counts; padding stands for any word. The model has
+                to write from left to right (hrt: in chunks of 1).
             every: all hypotheses that the search has found, whatever ``options.nbest`` says.
-            cancelled: whether nobody wants the results any more; asked in this thread, from time to time.
+            cancelled: whether nobody wants the results any more; asked in this thread, from time to
+                time.
 
         Raises:
-            UnsupportedOption: an option that this model or the runtime does not know, or first words for a model that cannot be given any.
-            ValueError: a bad value of an option, or a source or first words that do not fit the model.
+            UnsupportedOption: an option that this model or the runtime does not know, or first
+                words for a model that cannot be given any.
+            ValueError: a bad value of an option, or a source or first words that do not fit the
+                model.
             NumericalError: a probability is NaN.
             MemoryError: buffers could not grow.
             Cancelled: see ``cancelled``.
@@ -162,12 +187,14 @@ class Engine:
         given = None
         if first_words is None and options.forced_start is not None:
             raise ValueError(
-                f"--forced-start {options.forced_start}: an engine has no dictionary; give the ids as first_words"
+                f"--forced-start {options.forced_start}: an engine has no dictionary; give the ids"
+                " as first_words"
             )
         if first_words is not None:
             if len(first_words) != len(sources):
                 raise ValueError(
-                    f"{len(sources)} sources but first words of {len(first_words)}: each source needs a list of them"
+                    f"{len(sources)} sources but first words of {len(first_words)}: each source"
+                    " needs a list of them"
                 )
             given = C.byref(binding.FirstWords(*_flatten(first_words, "beginning")))
         results = self._run("fh_decode", sources, options, given, every=every, cancelled=cancelled)
@@ -186,12 +213,14 @@ class Engine:
         batch_size: int = 32,
         cancelled: Optional[Callable[[], bool]] = None,
     ) -> List[List[Hypothesis]]:
-        """What the model, which must write one word after the other (hrt: C_d = 1), says of given translations; without shortlist.
+        """What the model, which must write one word after the other (hrt: C_d = 1), says of given
+        translations; without shortlist.
 
         Args:
             sources: dictionary ids ending in ``</s>``.
             targets: translations of each source, any number, ``</s>`` last.
-            lenpen: ``score`` is the sum of the log-probabilities, divided by the length to this power.
+            lenpen: ``score`` is the sum of the log-probabilities, divided by the length to this
+                power.
             cancelled: see :meth:`decode`.
 
         Returns:
@@ -202,9 +231,15 @@ class Engine:
             ValueError, NumericalError, MemoryError, Cancelled: as :meth:`decode`.
         """
         if len(sources) != len(targets):
-            raise ValueError(f"{len(sources)} sources but translations of {len(targets)}: each source needs a list of them")
+            raise ValueError(
+                f"{len(sources)} sources but translations of {len(targets)}: each source needs a"
+                " list of them"
+            )
         options = DecodingOptions(beam=1, min_len=0, lenpen=lenpen, batch_size=batch_size)
-        groups = [_listed(own, f"the translations of sentence {number}") for number, own in enumerate(targets)]
+        groups = [
+            _listed(own, f"the translations of sentence {number}")
+            for number, own in enumerate(targets)
+        ]
         flat, offsets = _flatten([target for own in groups for target in own], "translation")
         counts = (C.c_int32 * max(len(targets), 1))(*map(len, groups))
         given = binding.Targets(flat, counts, offsets)
@@ -233,7 +268,9 @@ class Engine:
                     self._options = ((options, every), options_for(self.header, options))
                     if every:
                         self._options[1][0].nbest = options.candidates(
-                            self.header.family, words=self.header.target_vocabulary, trained=self.header.chunk_sizes
+                            self.header.family,
+                            words=self.header.target_vocabulary,
+                            trained=self.header.chunk_sizes,
                         )
                 c_options, _ = self._options[1]
                 status = getattr(self._kernel, function)(
@@ -249,7 +286,8 @@ class Engine:
             self._kernel.fh_results_free(found)
 
     def set_shortlist(self, shortlist: Optional[Shortlist]) -> None:
-        """Restricts the words of each sentence to candidates of its source words; None: all words again.
+        """Restricts the words of each sentence to candidates of its source words; None: all words
+        again.
 
         Raises:
             ValueError: the shortlist belongs to other dictionaries.
@@ -258,18 +296,26 @@ class Engine:
         with self._lock:
             engine = self._alive(self._engine)
             if shortlist is None:
-                _check(self._kernel.fh_engine_shortlist(engine, None, None, 0, None, 0, message, len(message)), message)
+                _check(
+                    self._kernel.fh_engine_shortlist(
+                        engine, None, None, 0, None, 0, message, len(message)
+                    ),
+                    message,
+                )
                 return
             offsets = np.ascontiguousarray(shortlist.offsets, np.int64)
             if offsets.shape != (self.header.source_vocabulary + 1,):
                 raise ValueError(
-                    f"the shortlist is made for {offsets.size - 1} source words, the model has {self.header.source_vocabulary}; make it again"
+                    f"the shortlist is made for {offsets.size - 1} source words, the model has"
+                    f" {self.header.source_vocabulary}; make it again"
                 )
             candidates, always = (
-                _words(name, getattr(shortlist, name), self.header.target_vocabulary) for name in ("candidates", "always")
+                _words(name, getattr(shortlist, name), self.header.target_vocabulary)
+                for name in ("candidates", "always")
             )
             status = self._kernel.fh_engine_shortlist(
-                engine, binding.pointer(offsets, C.c_int64), binding.pointer(candidates, C.c_int32), candidates.size,
+                engine, binding.pointer(offsets, C.c_int64),
+                binding.pointer(candidates, C.c_int32), candidates.size,
                 binding.pointer(always, C.c_int32), always.size, message, len(message),
             )  # fmt: skip
         _check(status, message)
@@ -322,12 +368,14 @@ def _words(name: str, words: Any, vocabulary: int) -> np.ndarray:
     found = np.asarray(words)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
         raise ValueError(
-            f"the shortlist's {name} are {found.dtype} of the shape {list(found.shape)}, not a list of token ids"
+            f"the shortlist's {name} are {found.dtype} of the shape {list(found.shape)}, not a list"
+            " of token ids"
         )
     wrong = found[(found < 0) | (found >= vocabulary)]
     if wrong.size:
         raise ValueError(
-            f"the shortlist's {name} hold the id {wrong[0]}; the model has {vocabulary} target words; make it again"
+            f"the shortlist's {name} hold the id {wrong[0]}; the model has {vocabulary} target"
+            " words; make it again"
         )
     return np.ascontiguousarray(found, np.int32)
 
@@ -346,7 +394,13 @@ def _flatten(rows: Sequence[Sequence[int]], what: str = "source") -> Tuple[Any, 
     for number, row in enumerate(rows):
         flat.extend(_listed(row, f"{what} {number}"))
         offsets[number + 1] = len(flat)
-    bad = [token for token in flat if not isinstance(token, (int, np.integer)) or not 0 <= token < 1 << 31]
+    bad = [
+        token
+        for token in flat
+        if not isinstance(token, (int, np.integer)) or not 0 <= token < 1 << 31
+    ]
     if bad:
-        raise ValueError(f"{bad[0]!r} is no token id; each {what} is a list of integers from the dictionary")
+        raise ValueError(
+            f"{bad[0]!r} is no token id; each {what} is a list of integers from the dictionary"
+        )
     return (C.c_int32 * max(len(flat), 1))(*flat), offsets

@@ -1,9 +1,12 @@
-"""The model file: safetensors, with the hyper-parameters as JSON in its metadata; everything is checked before it is used.
+"""The model file: safetensors, with the hyper-parameters as JSON in its metadata; everything is
+checked before it is used.
 
-A matrix is either float32 ``[outputs, inputs]``, or int8 of that shape beside ``NAME.scale``, float32 ``[outputs]``: row r stands for
-``scale[r] * int8[r]``. Biases, norms, position tables and the like are float32. :func:`expected_tensors` lists all tensors of a header;
-a file has exactly these. Beside an embedding in int8 there may be ``NAME.rest``, int8 of the same shape: as the vector of a word, row r
-stands for ``scale[r] * (int8[r] + rest[r] / 254)``. The output layer that shares the embedding does without.
+A matrix is either float32 ``[outputs, inputs]``, or int8 of that shape beside ``NAME.scale``,
+float32 ``[outputs]``: row r stands for ``scale[r] * int8[r]``. Biases, norms, position tables and
+the like are float32. :func:`expected_tensors` lists all tensors of a header; a file has exactly
+these. Beside an embedding in int8 there may be ``NAME.rest``, int8 of the same shape: as the vector
+of a word, row r stands for ``scale[r] * (int8[r] + rest[r] / 254)``. The output layer that shares
+the embedding does without.
 """
 
 import os
@@ -16,8 +19,8 @@ import numpy as np
 from .header import ACTIVATIONS, CELLS, STORED, Header, ModelFileError
 
 __all__ = [
-    "ACTIVATIONS", "CELLS", "EMBEDDINGS", "KEY", "STORED", "Header", "ModelFileError", "check_tensors", "expected_tensors", "read_header",
-    "read_model", "write_model",
+    "ACTIVATIONS", "CELLS", "EMBEDDINGS", "KEY", "STORED", "Header", "ModelFileError",
+    "check_tensors", "expected_tensors", "read_header", "read_model", "write_model",
 ]  # fmt: skip
 
 # Where the JSON stands in the metadata of the file.
@@ -30,7 +33,8 @@ EMBEDDINGS = ("encoder.embedding", "decoder.embedding")
 
 
 def expected_tensors(header: Header) -> Dict[str, Tuple[str, Tuple[int, ...]]]:
-    """All tensors of a model, scales left out: name → (kind, shape); kind is ``matrix`` (int8 or float32) or ``float32``."""
+    """All tensors of a model, scales left out: name → (kind, shape); kind is ``matrix`` (int8 or
+    float32) or ``float32``."""
     found: Dict[str, Tuple[str, Tuple[int, ...]]] = {}
     _side_tensors(found, header, "encoder")
     _side_tensors(found, header, "decoder")
@@ -105,7 +109,9 @@ def check_tensors(header: Header, tensors: Mapping[str, np.ndarray]) -> None:
     for name, (kind, shape) in expected.items():
         tensor = _one(tensors, unread, name)
         if tensor.shape != shape:
-            raise ModelFileError(f"its tensor {name} has the shape {list(tensor.shape)}, not {list(shape)}")
+            raise ModelFileError(
+                f"its tensor {name} has the shape {list(tensor.shape)}, not {list(shape)}"
+            )
         if kind == "matrix" and tensor.dtype == np.int8:
             _check_integers(tensor, name)
             _check_scale(_one(tensors, unread, f"{name}.scale"), name, shape)
@@ -113,17 +119,22 @@ def check_tensors(header: Header, tensors: Mapping[str, np.ndarray]) -> None:
                 _check_rest(_one(tensors, unread, f"{name}.rest"), name, shape)
         elif tensor.dtype != np.float32:
             raise ModelFileError(
-                f"its tensor {name} is {tensor.dtype}, not float32" + (" or int8" if kind == "matrix" else "")
+                f"its tensor {name} is {tensor.dtype}, not float32"
+                + (" or int8" if kind == "matrix" else "")
             )
         elif not _finite(tensor):
             raise ModelFileError(f"its tensor {name} holds a number that is not finite")
     if unread:
-        raise ModelFileError(f"its tensor {sorted(unread)[0]!r:.100} belongs to no part of the model")
+        raise ModelFileError(
+            f"its tensor {sorted(unread)[0]!r:.100} belongs to no part of the model"
+        )
 
 
 def _check_rest(rest: np.ndarray, name: str, shape: Tuple[int, ...]) -> None:
     if rest.dtype != np.int8 or rest.shape != shape:
-        raise ModelFileError(f"its tensor {name}.rest is {rest.dtype} {list(rest.shape)}, not int8 {list(shape)}")
+        raise ModelFileError(
+            f"its tensor {name}.rest is {rest.dtype} {list(rest.shape)}, not int8 {list(shape)}"
+        )
     _check_integers(rest, f"{name}.rest")
 
 
@@ -134,9 +145,14 @@ def _check_integers(tensor: np.ndarray, name: str) -> None:
 
 def _check_scale(scale: np.ndarray, name: str, shape: Tuple[int, ...]) -> None:
     if scale.dtype != np.float32 or scale.shape != shape[:1]:
-        raise ModelFileError(f"its tensor {name}.scale is {scale.dtype} {list(scale.shape)}, not float32 {[shape[0]]}")
+        raise ModelFileError(
+            f"its tensor {name}.scale is {scale.dtype} {list(scale.shape)}, not float32"
+            f" {[shape[0]]}"
+        )
     if not np.isfinite(scale).all() or (scale < 0).any():
-        raise ModelFileError(f"its tensor {name}.scale holds a number that is not finite, or negative")
+        raise ModelFileError(
+            f"its tensor {name}.scale holds a number that is not finite, or negative"
+        )
 
 
 def _finite(tensor: np.ndarray) -> bool:
@@ -166,7 +182,9 @@ def write_model(path: Path, header: Header, tensors: Mapping[str, np.ndarray]) -
     header.check()
     check_tensors(header, tensors)
     # Of several processes each writes a file of its own.
-    partial = Path(path).with_name(f"{Path(path).name}.{os.getpid()}.{secrets.token_hex(4)}.partial")
+    partial = Path(path).with_name(
+        f"{Path(path).name}.{os.getpid()}.{secrets.token_hex(4)}.partial"
+    )
     arrays = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     try:
         save_file(arrays, str(partial), metadata={KEY: header.to_json()})
@@ -188,7 +206,8 @@ def read_model(path: Path) -> Tuple[Header, Dict[str, np.ndarray]]:
     """Reads and checks a model file.
 
     Raises:
-        ModelFileError: no such file, no model of the runtime, or a broken one; nothing in it is ever run.
+        ModelFileError: no such file, no model of the runtime, or a broken one; nothing in it is
+            ever run.
     """
     return _read(Path(path), True)
 
@@ -197,29 +216,46 @@ def _read(path: Path, whole: bool) -> Tuple[Header, Dict[str, np.ndarray]]:
     try:
         from safetensors import SafetensorError, safe_open
     except ImportError as error:
-        raise ModelFileError(f"{path}: the package safetensors is missing ({error}); fix: pip install safetensors") from None
+        raise ModelFileError(
+            f"{path}: the package safetensors is missing ({error}); fix: pip install safetensors"
+        ) from None
     if not path.is_file():
         raise ModelFileError(f"{path}: no such file; give a model file of the runtime")
     try:
         with safe_open(str(path), framework="np") as file:
             text: Optional[str] = (file.metadata() or {}).get(KEY)
             if text is None:
-                raise ModelFileError("it is no model of the runtime (fix: fairseq-hrt bundle … --runtime int8)")
+                raise ModelFileError(
+                    "it is no model of the runtime (fix: fairseq-hrt bundle … --runtime int8)"
+                )
             header = Header.from_json(text)
             names: List[str] = list(file.keys()) if whole else []
             # Before anything is read: a file of a million tensors is refused by its names.
-            known = {key for name in expected_tensors(header) for key in (name, f"{name}.scale")} | {
-                f"{name}.rest" for name in EMBEDDINGS
-            }
+            known = {
+                key for name in expected_tensors(header) for key in (name, f"{name}.scale")
+            } | {f"{name}.rest" for name in EMBEDDINGS}
             strange = set(names) - known if whole else ()
             if strange:
-                raise ModelFileError(f"its tensor {sorted(strange)[0]!r:.100} belongs to no part of the model")
+                raise ModelFileError(
+                    f"its tensor {sorted(strange)[0]!r:.100} belongs to no part of the model"
+                )
             tensors = {name: file.get_tensor(name) for name in names}
         if whole:
             check_tensors(header, tensors)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None
     # AttributeError: a type of numbers that NumPy does not have.
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError) as error:
-        raise ModelFileError(f"{path}: it cannot be read as safetensors ({error!s:.200}); convert the model again") from None
+    except (
+        SafetensorError,
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        MemoryError,
+    ) as error:
+        raise ModelFileError(
+            f"{path}: it cannot be read as safetensors ({error!s:.200}); convert the model again"
+        ) from None
     return header, tensors

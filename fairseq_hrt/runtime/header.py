@@ -17,7 +17,8 @@ LARGEST = 1 << 20
 # Sums of so many int8 products fit into 32 bits.
 LARGEST_INPUTS = 1 << 16
 MOST_LAYERS, MOST_SYMBOLS = 512, 1 << 24
-# Fields that files of earlier releases do not have; what is not used is not written, so that those read it.
+# Fields that files of earlier releases do not have; what is not used is not written, so that those
+# read it.
 LATER = ("cell", "zero_start")
 
 
@@ -27,15 +28,17 @@ class ModelFileError(ValueError):
 
 @dataclass(frozen=True)
 class Header:
-    """Hyper-parameters of a model; the JSON has exactly these fields, those of LATER only where they are not the default.
+    """Hyper-parameters of a model; the JSON has exactly these fields, those of LATER only where
+    they are not the default.
 
     Attributes:
         family: what the decoder is, one of MODEL_FAMILIES.
         weights: how matrices are stored, ``int8`` or ``float32``.
         source_vocabulary, target_vocabulary: words of the dictionaries.
-        special_symbols: ids of the decoder's input behind the target dictionary (mask and start symbols of hrt).
-        encoder_width, decoder_width: D; likewise layers, heads, and inner sizes of the feed-forward layers.
-        encoder_pre_norm, decoder_pre_norm: the norm stands before each block.
+        special_symbols: ids of the decoder's input behind the target dictionary (mask and start
+            symbols of hrt).
+        encoder_width, decoder_width: D; likewise layers, heads, and inner sizes of the feed-forward
+        layers. encoder_pre_norm, decoder_pre_norm: the norm stands before each block.
         encoder_final_norm, decoder_final_norm: and one behind the last layer.
         encoder_embedding_norm, decoder_embedding_norm: and one behind the embedding.
         encoder_scale, decoder_scale: the embeddings' factor.
@@ -46,12 +49,14 @@ class Header:
         tied_output: the output layer is the target embedding.
         output_bias: the output layer has a bias.
         epsilon: of all norms.
-        cell: what the decoder's layers remember earlier words with, one of CELLS; ``ssru``: the simpler simple recurrent unit
-            (Kim et al., 2019), c = f * c + (1 - f) * W x with f = sigmoid(W_f x + b), in the place of self-attention.
+        cell: what the decoder's layers remember earlier words with, one of CELLS; ``ssru``: the
+            simpler simple recurrent unit (Kim et al., 2019), c = f * c + (1 - f) * W x with f =
+            sigmoid(W_f x + b), in the place of self-attention.
         zero_start: the decoder's first input, ``</s>``, has a zero vector as embedding.
         chunk_sizes, relative_window, learn_tail: of hrt, see its decoder.
         directions, block, causal, independent, middle_to_side: of bidirectional, see its decoder.
-        link_heads, link_rows, reach, scale, count_bos, length_classes: of dag; rows of the table of positions, 0: any distance,
+        link_heads, link_rows, reach, scale, count_bos, length_classes: of dag; rows of the table of
+        positions, 0: any distance,
             λ, whether ``<s>`` counts as source token, classes of the length head (0: none).
     """
 
@@ -129,12 +134,20 @@ class Header:
             raise ModelFileError("its header is no JSON object")
         version = values.pop("format", None)
         if version != FORMAT or isinstance(version, bool):
-            raise ModelFileError(f"its format is {version!r}, this release reads {FORMAT}; convert the model again")
+            raise ModelFileError(
+                f"its format is {version!r}, this release reads {FORMAT}; convert the model again"
+            )
         known = {item.name: item for item in fields(cls)}
         odd = sorted((set(values) ^ set(known)) - (set(LATER) - set(values)))
         if odd:
             raise ModelFileError(f"its header lacks or does not know the field {odd[0]!r}")
-        header = cls(**{name: _typed(name, item.type, values[name]) for name, item in known.items() if name in values})
+        header = cls(
+            **{
+                name: _typed(name, item.type, values[name])
+                for name, item in known.items()
+                if name in values
+            }
+        )
         header.check()
         return header
 
@@ -189,7 +202,14 @@ def _check_sizes(header: Header) -> None:
         between(name, 1, LARGEST_INPUTS)
     for name in ("longest_source", "longest_target"):
         between(name, 1, LARGEST)
-    for name in ("encoder_positions", "decoder_positions", "special_symbols", "link_rows", "reach", "length_classes"):
+    for name in (
+        "encoder_positions",
+        "decoder_positions",
+        "special_symbols",
+        "link_rows",
+        "reach",
+        "length_classes",
+    ):
         between(name, 0, LARGEST)
     between("encoder_layers", 0, MOST_LAYERS)
     between("decoder_layers", 1, MOST_LAYERS)
@@ -203,15 +223,27 @@ def _check_sizes(header: Header) -> None:
         )
         _demand(math.isfinite(getattr(header, f"{side}_scale")), header, f"{side}_scale")
         # The source and all slots of the longest target have to have positions.
-    _demand(header.encoder_positions in (0, header.longest_source), header, "encoder_positions", "longest_source")
+    _demand(
+        header.encoder_positions in (0, header.longest_source),
+        header,
+        "encoder_positions",
+        "longest_source",
+    )
     _demand(0 < header.epsilon < 1, header, "epsilon")
     special = ("bos", "pad", "eos", "unk")
     for name in special:
         between(name, 0, min(header.source_vocabulary, header.target_vocabulary) - 1)
     _demand(len({getattr(header, name) for name in special}) == 4, header, *special)
     if header.shared_embedding:
-        _demand(header.source_vocabulary == header.target_vocabulary, header, "source_vocabulary", "target_vocabulary")
-        _demand(header.encoder_width == header.decoder_width, header, "encoder_width", "decoder_width")
+        _demand(
+            header.source_vocabulary == header.target_vocabulary,
+            header,
+            "source_vocabulary",
+            "target_vocabulary",
+        )
+        _demand(
+            header.encoder_width == header.decoder_width, header, "encoder_width", "decoder_width"
+        )
 
 
 def _check_family(header: Header) -> None:
@@ -221,7 +253,12 @@ def _check_family(header: Header) -> None:
     if family != "autoregressive":
         _demand(header.cell == "attention", header, "family", "cell")
         _demand(not header.zero_start, header, "family", "zero_start")
-    _demand(positions == 0 or positions >= header.longest_target, header, "decoder_positions", "longest_target")
+    _demand(
+        positions == 0 or positions >= header.longest_target,
+        header,
+        "decoder_positions",
+        "longest_target",
+    )
     if family == "hrt":
         sizes = header.chunk_sizes
         _demand(0 < len(sizes) <= 256 and len(set(sizes)) == len(sizes), header, "chunk_sizes")
@@ -238,14 +275,28 @@ def _check_family(header: Header) -> None:
         _demand(1 <= z <= 4096 and (z == 1 or z % h == 0), header, "block", "directions")
         _demand(not header.middle_to_side or h == 2, header, "middle_to_side", "directions")
     else:
-        _demand((header.directions, header.block) == (1, 1), header, "family", "directions", "block")
+        _demand(
+            (header.directions, header.block) == (1, 1), header, "family", "directions", "block"
+        )
     if family == "dag":
         _demand(1 <= header.link_heads <= header.decoder_width, header, "link_heads")
-        _demand(header.decoder_width % header.link_heads == 0, header, "link_heads", "decoder_width")
-        _demand(header.link_rows == 1 or header.link_rows >= header.longest_target, header, "link_rows", "longest_target")
+        _demand(
+            header.decoder_width % header.link_heads == 0, header, "link_heads", "decoder_width"
+        )
+        _demand(
+            header.link_rows == 1 or header.link_rows >= header.longest_target,
+            header,
+            "link_rows",
+            "longest_target",
+        )
         _demand(0 < header.scale <= 1e6, header, "scale")
         # The first and the last vertex.
         _demand(header.longest_target >= 2, header, "longest_target")
         _demand(header.length_classes != 1, header, "length_classes")
     else:
-        _demand((header.link_heads, header.link_rows, header.length_classes) == (0, 0, 0), header, "family", "link_heads")
+        _demand(
+            (header.link_heads, header.link_rows, header.length_classes) == (0, 0, 0),
+            header,
+            "family",
+            "link_heads",
+        )

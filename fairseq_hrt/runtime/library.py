@@ -1,4 +1,5 @@
-"""The compiled kernel: where it is, whether it may be loaded, and which instruction set it uses here."""
+"""The compiled kernel: where it is, whether it may be loaded, and which instruction set it uses
+here."""
 
 import ctypes as C
 import json
@@ -40,7 +41,11 @@ def _why_missing(folder: Path, kernel: Path) -> str:
         reason = str(json.loads((folder / REPORT).read_text(encoding="utf-8"))["reason"])
     except (OSError, ValueError, KeyError, TypeError):
         reason = ""
-    again = _REBUILD if kernel.is_dir() else "pip install --force-reinstall --no-deps fairseq_hrt (from its sources)"
+    again = (
+        _REBUILD
+        if kernel.is_dir()
+        else "pip install --force-reinstall --no-deps fairseq_hrt (from its sources)"
+    )
     if not reason:
         return f"it was never built; fix: {again}"
     if "compiler was found" in reason:
@@ -49,26 +54,40 @@ def _why_missing(folder: Path, kernel: Path) -> str:
 
 
 def open_library(folder: Path = HERE, kernel: Path = KERNEL) -> C.CDLL:
-    """Loads the library of a folder after checking that it was built from the sources beside it, if there are any.
+    """Loads the library of a folder after checking that it was built from the sources beside it, if
+    there are any.
 
     Raises:
         LibraryUnavailable.
     """
     path = folder / LIBRARY
     if not path.is_file():
-        raise LibraryUnavailable(f"there is no compiled kernel ({LIBRARY}): {_why_missing(folder, kernel)}")
+        raise LibraryUnavailable(
+            f"there is no compiled kernel ({LIBRARY}): {_why_missing(folder, kernel)}"
+        )
     expected = fingerprint(kernel)
-    # Before it is loaded: a process keeps a library that it has loaded once, also when the file is replaced by a good one.
+    # Before it is loaded: a process keeps a library that it has loaded once, also when the file is
+    # replaced by a good one.
     if expected and b"fh_fingerprint=" + expected.encode() not in path.read_bytes():
         raise LibraryUnavailable(
-            f"the compiled kernel is out of date (built from other sources than {kernel}); fix: {_REBUILD}"
+            f"the compiled kernel is out of date (built from other sources than {kernel}); fix:"
+            f" {_REBUILD}"
         )
     try:
         library = C.CDLL(str(path))
-        library.fh_choose.restype, library.fh_choose.argtypes = C.c_void_p, [C.c_char_p, C.c_char_p, C.c_size_t]
-        library.fh_instruction_set.restype, library.fh_instruction_set.argtypes = C.c_char_p, [C.c_int]
+        library.fh_choose.restype, library.fh_choose.argtypes = (
+            C.c_void_p,
+            [C.c_char_p, C.c_char_p, C.c_size_t],
+        )
+        library.fh_instruction_set.restype, library.fh_instruction_set.argtypes = (
+            C.c_char_p,
+            [C.c_int],
+        )
         library.fh_compiled.restype, library.fh_compiled.argtypes = C.c_int, [C.c_char_p]
-        library.fh_usable.restype, library.fh_usable.argtypes = C.c_int, [C.c_char_p, C.c_char_p, C.c_size_t]
+        library.fh_usable.restype, library.fh_usable.argtypes = (
+            C.c_int,
+            [C.c_char_p, C.c_char_p, C.c_size_t],
+        )
     except (OSError, AttributeError) as error:
         raise LibraryUnavailable(
             f"the compiled kernel cannot be loaded ({error}); fix: build it again, {_REBUILD}"
@@ -91,7 +110,8 @@ def instruction_sets(library: Optional[C.CDLL] = None) -> InstructionSets:
     """Which instruction sets there are, and which one is used.
 
     Raises:
-        LibraryUnavailable: no kernel, or the one that the environment variable asks for cannot be used.
+        LibraryUnavailable: no kernel, or the one that the environment variable asks for cannot be
+            used.
     """
     library = library or load_library()
     names: List[bytes] = []
@@ -129,6 +149,7 @@ def describe() -> List[str]:
         left_out = []
     if left_out:
         lines.append(
-            f"left out       {', '.join(map(str, left_out))}: the compiler did not know them; fix: install a newer one, then build again"
+            f"left out       {', '.join(map(str, left_out))}: the compiler did not know them; fix:"
+            " install a newer one, then build again"
         )
     return lines

@@ -1,4 +1,5 @@
-"""Decoding options as the kernel takes them, checked against a model; what the native engine does not honour is refused by name."""
+"""Decoding options as the kernel takes them, checked against a model; what the native engine does
+not honour is refused by name."""
 
 import ctypes as C
 import logging
@@ -29,13 +30,18 @@ logger = logging.getLogger(__name__)
 
 def writes_in_order(header: Header) -> bool:
     """Whether the model can write one word after the other: plainly, or as hrt with C_d = 1."""
-    return header.family != "dag" and (header.family != "bidirectional" or (header.block, header.directions) == (1, 1))
+    return header.family != "dag" and (
+        header.family != "bidirectional" or (header.block, header.directions) == (1, 1)
+    )
 
 
 def takes_first_words(header: Header, options: DecodingOptions) -> bool:
-    """Whether every translation can begin with given words: what is written comes word by word from left to right."""
+    """Whether every translation can begin with given words: what is written comes word by word from
+    left to right."""
     if header.family == "hrt":
-        return bool(options.hrt_draft_chunk) or {size for _, size in chunk_table(options, header.chunk_sizes)} == {1}
+        return bool(options.hrt_draft_chunk) or {
+            size for _, size in chunk_table(options, header.chunk_sizes)
+        } == {1}
     return header.family != "dag" and header.directions == 1
 
 
@@ -49,18 +55,23 @@ def options_for(header: Header, options: DecodingOptions) -> Tuple[binding.Optio
     require_native(options)
     _check_results(header, options)
     _check_jacobi(header, options)
-    for name, value in (("prefix_size", options.prefix_size), ("forced_start", options.forced_start)):
+    for name, value in (
+        ("prefix_size", options.prefix_size),
+        ("forced_start", options.forced_start),
+    ):
         if value and not takes_first_words(header, options):
             raise UnsupportedOption(
-                f"{flag(name)} {value}: first words can be given to models that write from left to right "
-                "(hrt with --hrt-decode-chunk 1, bidirectional with one direction)"
+                f"{flag(name)} {value}: first words can be given to models that write from left to"
+                " right (hrt with --hrt-decode-chunk 1, bidirectional with one direction)"
             )
     table: List[Tuple[float, int]] = [(math.inf, 1)]
     if header.family == "hrt":
         table = chunk_table(options, header.chunk_sizes)
         options = settled_hrt(options, table)
     values: Dict[str, Any] = {
-        option.kernel: _number(getattr(options, name), option) for name, option in SCHEMA.items() if option.kernel
+        option.kernel: _number(getattr(options, name), option)
+        for name, option in SCHEMA.items()
+        if option.kernel
     }
     values["normalize"] = options.normalize
     values["scale"] = options.dag_decode_upsample_scale or header.scale or 1.0
@@ -72,16 +83,24 @@ def options_for(header: Header, options: DecodingOptions) -> Tuple[binding.Optio
     limits = (C.c_double * len(table))(*(limit for limit, _ in table))
     chunks = (C.c_int32 * len(table))(*(size for _, size in table))
     found = binding.Options(**values, table_size=len(table))
-    found.table_limits, found.table_chunks = C.cast(limits, C.POINTER(C.c_double)), C.cast(chunks, C.POINTER(C.c_int32))
+    found.table_limits, found.table_chunks = (
+        C.cast(limits, C.POINTER(C.c_double)),
+        C.cast(chunks, C.POINTER(C.c_int32)),
+    )
     return found, (limits, chunks)
 
 
 def longest_written(header: Header, options: DecodingOptions) -> int:
     """Most tokens of a translation, ``</s>`` included."""
-    return min(header.longest_target, int(options.max_len_a * header.longest_source + options.max_len_b) + 1)
+    return min(
+        header.longest_target,
+        int(options.max_len_a * header.longest_source + options.max_len_b) + 1,
+    )
 
 
-def check_dictionaries(options: DecodingOptions, source: Sequence[str], target: Sequence[str]) -> None:
+def check_dictionaries(
+    options: DecodingOptions, source: Sequence[str], target: Sequence[str]
+) -> None:
     """Refuses to copy words of the source where their ids are other words of the target.
 
     Raises:
@@ -89,13 +108,14 @@ def check_dictionaries(options: DecodingOptions, source: Sequence[str], target: 
     """
     if options.jacobi_draft == "source" and source != target:
         raise ValueError(
-            "--jacobi-draft source copies words of the source: it needs one dictionary for both sides "
-            "(fairseq-preprocess --joined-dictionary)"
+            "--jacobi-draft source copies words of the source: it needs one dictionary for both"
+            " sides (fairseq-preprocess --joined-dictionary)"
         )
 
 
 def _number(value: Any, option: Option) -> Any:
-    """A value as its field in ``fh_options``: the number of a choice; what is left open is 0, and of what may be 0 it is -1."""
+    """A value as its field in ``fh_options``: the number of a choice; what is left open is 0, and
+    of what may be 0 it is -1."""
     if option.choices:
         named = option.native if isinstance(option.native, tuple) else option.choices
         # An option that may be left open counts its choices from 1.
@@ -106,10 +126,12 @@ def _number(value: Any, option: Option) -> Any:
 
 
 def settled(header: Header, options: DecodingOptions, given: Container[str]) -> DecodingOptions:
-    """The options without those that have no effect and that nobody gives now; others of them amount to something, which is logged.
+    """The options without those that have no effect and that nobody gives now; others of them
+    amount to something, which is logged.
 
     Args:
-        given: names of the options that are given now; the others are a bundle's, a grid's or a system's.
+        given: names of the options that are given now; the others are a bundle's, a grid's or a
+            system's.
 
     Raises:
         ValueError: one that is given has no effect.
@@ -120,7 +142,11 @@ def settled(header: Header, options: DecodingOptions, given: Container[str]) -> 
         for name, option in SCHEMA.items()
         if option.origin != CALLER and name not in known and name not in given
     }
-    aside = {name: value for name, value in option_effects.set_aside(known, given).items() if name in SCHEMA}
+    aside = {
+        name: value
+        for name, value in option_effects.set_aside(known, given).items()
+        if name in SCHEMA
+    }
     options = replace(options, **{**left, **aside})
     check_effects(header, options)
     effective, messages = option_effects.in_effect(options.of_family(header.family))
@@ -141,7 +167,8 @@ def check_effects(header: Header, options: DecodingOptions) -> None:
         if origin != CALLER and name not in known:
             family = next(own.decodes or own.name for own in FAMILIES if own.name == origin)
             raise ValueError(
-                f"{flag(name)} {value} belongs to models of the family {family}, and this one is of the family {header.family}"
+                f"{flag(name)} {value} belongs to models of the family {family}, and this one is of"
+                f" the family {header.family}"
             )
     option_effects.check(known)
 
@@ -151,12 +178,18 @@ def _check_results(header: Header, options: DecodingOptions) -> None:
     family = header.family
     if options.alignments and not writes_in_order(header):
         raise ValueError(
-            f"alignments: the words of a {family}_transformer are not aligned with the source; --unkpen inf forbids <unk>"
+            f"alignments: the words of a {family}_transformer are not aligned with the source;"
+            " --unkpen inf forbids <unk>"
         )
     if options.print_alignment is not None and not writes_in_order(header):
-        raise ValueError(f"--print-alignment: the words of a {family}_transformer are not aligned with the source")
+        raise ValueError(
+            f"--print-alignment: the words of a {family}_transformer are not aligned with the"
+            " source"
+        )
     if options.graphs and family != "dag":
-        raise ValueError(f"graphs: a model of the family {family} writes no graph; give a dag_transformer")
+        raise ValueError(
+            f"graphs: a model of the family {family} writes no graph; give a dag_transformer"
+        )
 
 
 def _check_jacobi(header: Header, options: DecodingOptions) -> None:
@@ -165,8 +198,9 @@ def _check_jacobi(header: Header, options: DecodingOptions) -> None:
     check_jacobi(options)
     if options.jacobi_draft == "source" and header.source_vocabulary != header.target_vocabulary:
         raise ValueError(
-            "--jacobi-draft source copies words of the source: it needs one dictionary for both sides; this model has "
-            f"{header.source_vocabulary} source and {header.target_vocabulary} target words"
+            "--jacobi-draft source copies words of the source: it needs one dictionary for both"
+            f" sides; this model has {header.source_vocabulary} source and"
+            f" {header.target_vocabulary} target words"
         )
 
 

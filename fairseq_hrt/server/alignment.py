@@ -1,7 +1,8 @@
 """Which words of a translation come from which words of its source, in the raw texts of both.
 
-Models align subwords. Between them and a raw text stand normalisation, tokenisation and their reversals, of which only the
-results are known here: subwords are looked for in the text, from left to right.
+Models align subwords. Between them and a raw text stand normalisation, tokenisation and their
+reversals, of which only the results are known here: subwords are looked for in the text, from left
+to right.
 """
 
 import re
@@ -58,7 +59,11 @@ class Words:
 
 
 def links(
-    source: str, subwords: Sequence[str], translation: str, tokens: Sequence[str], alignment: Sequence[int]
+    source: str,
+    subwords: Sequence[str],
+    translation: str,
+    tokens: Sequence[str],
+    alignment: Sequence[int],
 ) -> List[Link]:
     """The links of a sentence.
 
@@ -95,15 +100,19 @@ def _locate(text: str, subwords: Sequence[str]) -> List[Tuple[int, int]]:
 
 
 def origins(source: Words, translation: Words, found: Sequence[Link]) -> List[int]:
-    """For each word of a translation the word of the source that most of it comes from; -1 where that is unknown.
+    """For each word of a translation the word of the source that most of it comes from; -1 where
+    that is unknown.
 
-    Signs come from signs, words from words: attention often looks elsewhere at the end of a sentence.
+    Signs come from signs, words from words: attention often looks elsewhere at the end of a
+    sentence.
     """
     votes: List[Dict[int, int]] = [{} for _ in translation.starts]
     for link in found:
         for origin in source.at(link.source, link.source + 1):
             for word in translation.at(link.start, link.end):
                 if source.signs[origin] == translation.signs[word]:
-                    shared = min(link.end, translation.ends[word]) - max(link.start, translation.starts[word])
+                    shared = min(link.end, translation.ends[word]) - max(
+                        link.start, translation.starts[word]
+                    )
                     votes[word][origin] = votes[word].get(origin, 0) + shared
     return [max(own, key=lambda origin: own[origin]) if own else -1 for own in votes]

@@ -25,7 +25,14 @@ from .errors import RequestError, invalid
 from .guard import Guard, Handler, with_headers
 from .interface import describe_interface
 from .metrics import Metrics
-from .requests import TranslationRequest, check_key, decoding_options, parse_fields, text_of, translation_request
+from .requests import (
+    TranslationRequest,
+    check_key,
+    decoding_options,
+    parse_fields,
+    text_of,
+    translation_request,
+)
 from .settings import Settings
 from .systems import (
     ALIGNED,
@@ -47,7 +54,8 @@ _FILES = {
     "/": ("index.html", "text/html"), "/page.css": ("page.css", "text/css"),
     "/page.js": ("page.js", "text/javascript"), "/graph.js": ("graph.js", "text/javascript"),
 }  # fmt: skip
-# Characters of a request that are prepared at once; more are prepared in a thread, as others wait meanwhile.
+# Characters of a request that are prepared at once; more are prepared in a thread, as others wait
+# meanwhile.
 _SHORT = 2000
 
 
@@ -78,13 +86,17 @@ class Server:
         # Systems of one bundle, which differ in their options, share its model.
         load = functools.lru_cache(maxsize=None)(self._load_translator)
         self.catalogue = Catalogue(
-            [load_system(name, folder, self.settings, self.metrics, load) for name, folder in systems]
+            [
+                load_system(name, folder, self.settings, self.metrics, load)
+                for name, folder in systems
+            ]
         )
         self.detector = LanguageDetector(self.catalogue.sources)
         self.detector.prepare()
 
     def close(self) -> None:
-        """Ends the decoders. Requests have been answered by now, so at most a batch that nobody waits for is waited for, briefly."""
+        """Ends the decoders. Requests have been answered by now, so at most a batch that nobody
+        waits for is waited for, briefly."""
         for system in self.catalogue.systems:
             system.batcher.close()
         for system in self.catalogue.systems:
@@ -97,13 +109,18 @@ class Server:
         wanted = translation_request(fields, self.settings)
         source, detected = await self._source(wanted)
         system = self.catalogue.choose(wanted, source)
-        options = alternatives_options(system, wanted.alternatives + 1, {}) if wanted.alternatives else {}
+        options = (
+            alternatives_options(system, wanted.alternatives + 1, {}) if wanted.alternatives else {}
+        )
         found = await self._decode(system, wanted, options)
         ranked = await _prepared(
-            wanted, lambda: [[one.text(rank) for rank in range(wanted.alternatives + 1)] for one in found]
+            wanted,
+            lambda: [[one.text(rank) for rank in range(wanted.alternatives + 1)] for one in found],
         )
         texts = [best for best, *_ in ranked]
-        alternatives = [list(dict.fromkeys(text for text in others if text != best)) for best, *others in ranked]
+        alternatives = [
+            list(dict.fromkeys(text for text in others if text != best)) for best, *others in ranked
+        ]
         answer: Dict[str, Any] = {"translatedText": texts[0] if wanted.single else texts}
         if wanted.alternatives:
             answer["alternatives"] = alternatives[0] if wanted.single else alternatives
@@ -125,9 +142,11 @@ class Server:
         first = self.catalogue.systems[0].bundle
         chosen = {"source": first.source_lang, "target": first.target_lang}
         return JSONResponse({
-            "apiKeys": bool(self.keys), "keyRequired": bool(self.keys), "charLimit": self.settings.max_characters,
-            "filesTranslation": False, "supportedFilesFormat": [], "suggestions": False,
-            "frontendTimeout": 500, "language": {side: {"code": code, "name": language_name(code)} for side, code in chosen.items()},
+            "apiKeys": bool(self.keys), "keyRequired": bool(self.keys),
+            "charLimit": self.settings.max_characters, "filesTranslation": False,
+            "supportedFilesFormat": [], "suggestions": False, "frontendTimeout": 500,
+            "language": {side: {"code": code,
+                                "name": language_name(code)} for side, code in chosen.items()},
         })  # fmt: skip
 
     async def interface(self, request: Request) -> Response:
@@ -154,16 +173,26 @@ class Server:
         found = await self._decode(system, wanted, options)
         milliseconds = round(1000 * (time.perf_counter() - start), 3)
         sentences = await _prepared(
-            wanted, lambda: [[_details(system, translation) for translation in text.translations] for text in found]
+            wanted,
+            lambda: [
+                [_details(system, translation) for translation in text.translations]
+                for text in found
+            ],
         )
         if wanted.graph:
-            chosen = {name: value for name, value in options.items() if name not in ("beam", "nbest")}
-            await self._add_graphs(system, [sentence for text in sentences for sentence in text], chosen)
+            chosen = {
+                name: value for name, value in options.items() if name not in ("beam", "nbest")
+            }
+            await self._add_graphs(
+                system, [sentence for text in sentences for sentence in text], chosen
+            )
         answer = {
             "system": system.name,
             "milliseconds": milliseconds,
             "source": source,
-            "translations": [{"text": text.text(), "sentences": own} for text, own in zip(found, sentences)],
+            "translations": [
+                {"text": text.text(), "sentences": own} for text, own in zip(found, sentences)
+            ],
         }
         if detected is not None:
             answer["detectedLanguage"] = detected
@@ -196,7 +225,10 @@ class Server:
         subwords = system.translator.pipeline.words if system.aligned else None
         texts = await _prepared(
             wanted,
-            lambda: [DecodedText(text, wanted.format, language, subwords, wanted.keep) for text in wanted.texts],
+            lambda: [
+                DecodedText(text, wanted.format, language, subwords, wanted.keep)
+                for text in wanted.texts
+            ],
         )
         if any(text.aligned for text in texts):
             options = {**options, **ALIGNED}
@@ -207,7 +239,9 @@ class Server:
             found = await system.batcher.submit(sentences, **options) if sentences else []
         except NumericalError as error:
             logger.error("%s: %s", system.name, printable(str(error)))
-            raise RequestError(500, "this system's model computes no numbers: it is broken") from None
+            raise RequestError(
+                500, "this system's model computes no numbers: it is broken"
+            ) from None
         except ValueError as error:
             # A decoder's words may name files.
             logger.warning("%s refused a request: %s", system.name, printable(str(error)))
@@ -215,11 +249,16 @@ class Server:
         self._share_out(found, texts)
         return texts
 
-    async def _add_graphs(self, system: ServedSystem, sentences: List[Dict[str, Any]], options: Dict[str, Any]) -> None:
-        """Gives each sentence that was translated its graph (a second pass; whoever wants only translations does not pay for it)."""
+    async def _add_graphs(
+        self, system: ServedSystem, sentences: List[Dict[str, Any]], options: Dict[str, Any]
+    ) -> None:
+        """Gives each sentence that was translated its graph (a second pass; whoever wants only
+        translations does not pay for it)."""
         try:
             found = (
-                await system.batcher.submit([sentence["source"] for sentence in sentences], graph=True, **options)
+                await system.batcher.submit(
+                    [sentence["source"] for sentence in sentences], graph=True, **options
+                )
                 if sentences
                 else []
             )
@@ -255,7 +294,10 @@ def _details(system: ServedSystem, translation: Any) -> Dict[str, Any]:
         "token_steps": translation.token_steps,
         "steps": translation.steps,
         "unknown": system.translator.mostly_unknown(translation.source),
-        "alternatives": [{"text": other.text, "score": _finite(other.score)} for other in translation.alternatives],
+        "alternatives": [
+            {"text": other.text, "score": _finite(other.score)}
+            for other in translation.alternatives
+        ],
     }
 
 
@@ -304,11 +346,13 @@ def check(settings: Settings) -> None:
 
 
 def create_application(settings: Settings, load: LoadTranslator = load_translator) -> Starlette:
-    """The application; its systems are loaded when it starts, or before by ``application.state.server.load()``.
+    """The application; its systems are loaded when it starts, or before by
+    ``application.state.server.load()``.
 
     Args:
         settings: see there.
-        load: makes the translator of a bundle; another one puts something else behind the same interface.
+        load: makes the translator of a bundle; another one puts something else behind the same
+            interface.
 
     Raises:
         ValueError: the keys cannot be read.
@@ -334,25 +378,38 @@ def create_application(settings: Settings, load: LoadTranslator = load_translato
         *((path, ["GET"], _file(*file)) for path, file in _FILES.items()),
     )
     guard = Guard(settings, server.metrics)
-    routes = [Route(path, guard.guarded(path, handler), methods=list(methods)) for path, methods, handler in table]
+    routes = [
+        Route(path, guard.guarded(path, handler), methods=list(methods))
+        for path, methods, handler in table
+    ]
 
     async def refuse(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         messages = {404: "Not found", 405: "Method not allowed"}
         server.metrics.observe_request("other", error.status_code, 0.0)
         return with_headers(
-            JSONResponse({"error": messages.get(error.status_code, "Refused")}, error.status_code, error.headers)
+            JSONResponse(
+                {"error": messages.get(error.status_code, "Refused")},
+                error.status_code,
+                error.headers,
+            )
         )
 
     middleware = []
     if settings.allow_origin is not None:
         middleware = [
             Middleware(
-                CORSMiddleware, allow_origins=[settings.allow_origin], allow_methods=["GET", "POST"], allow_headers=["*"]
+                CORSMiddleware,
+                allow_origins=[settings.allow_origin],
+                allow_methods=["GET", "POST"],
+                allow_headers=["*"],
             )
         ]
     application = Starlette(
-        routes=routes, middleware=middleware, lifespan=lifespan, exception_handlers={HTTPException: refuse}
+        routes=routes,
+        middleware=middleware,
+        lifespan=lifespan,
+        exception_handlers={HTTPException: refuse},
     )
     # A redirection would name the host that the request claimed to be for.
     application.router.redirect_slashes = False

@@ -1,18 +1,22 @@
 """Sentences of different requests, prepared in turn and decoded together.
 
-A sentence is prepared, in a thread of its own, into the pieces that a decoder takes: one, unless it is very long. A decoder does many
-pieces at little more cost than one, so those that are ready within a few milliseconds share a batch. What makes that fair between requests:
+A sentence is prepared, in a thread of its own, into the pieces that a decoder takes: one, unless it
+is very long. A decoder does many pieces at little more cost than one, so those that are ready
+within a few milliseconds share a batch. What makes that fair between requests:
 
-* Whoever asks for little goes first. The sentence to be prepared next is the shortest of those that are next in their requests; a batch
-  begins with a piece of the request of which least will have been decoded then. Every eighth time it is the oldest request's turn,
-  whatever it asks for, so that new ones cannot hold it up for ever.
-* The rest of a batch is filled with one piece of each other request, then with their second ones, and so on, those of similar length
-  first. None is much longer than the first one, for a batch ends with its longest piece.
+* Whoever asks for little goes first. The sentence to be prepared next is the shortest of those that
+  are next in their requests; a batch begins with a piece of the request of which least will have
+  been decoded then. Every eighth time it is the oldest request's turn, whatever it asks for, so
+  that new ones cannot hold it up for ever.
+* The rest of a batch is filled with one piece of each other request, then with their second ones,
+  and so on, those of similar length first. None is much longer than the first one, for a batch ends
+  with its longest piece.
 * A batch is limited in pieces and in work, for nothing interrupts it.
 
-So a short request waits for little more than the batch that is being decoded, however much the others ask for. Of a request that was given
-up nothing more is prepared or decoded. Where a batch fails, each of its pieces is tried alone. A translation
-does not depend on its batch: that is a property of the engines, and tested there.
+So a short request waits for little more than the batch that is being decoded, however much the
+others ask for. Of a request that was given up nothing more is prepared or decoded. Where a batch
+fails, each of its pieces is tried alone. A translation does not depend on its batch: that is a
+property of the engines, and tested there.
 """
 
 import asyncio
@@ -31,12 +35,14 @@ Prepare = Callable[[str], Sequence[Any]]
 Decode = Callable[[Sequence[Any], Dict[str, Any]], Sequence[Any]]
 # (sentence, results of its pieces, decoding options) → its result.
 Join = Callable[[str, List[Any], Dict[str, Any]], Any]
-# Subwords of a long sentence. A batch has room for as many of them as it may have pieces, or for fewer that are longer: the work of a
-# piece, by which room is counted, grows like the square of its length. With the usual settings one of 256 fills a batch.
+# Subwords of a long sentence. A batch has room for as many of them as it may have pieces, or for
+# fewer that are longer: the work of a piece, by which room is counted, grows like the square of its
+# length. With the usual settings one of 256 fills a batch.
 LONG = 45
 # A turn of so many is that of the oldest request.
 OLDEST = 8
-# Batches for which pieces of one request are prepared ahead, so that there are some of similar length to choose from.
+# Batches for which pieces of one request are prepared ahead, so that there are some of similar
+# length to choose from.
 AHEAD = 4
 
 
@@ -132,7 +138,10 @@ class Batcher:
         self._submitted, self._ready = threading.Condition(lock), threading.Condition(lock)
         self._threads = [
             threading.Thread(target=work, name=name, daemon=True)
-            for work, name in ((self._prepare_sentences, "preparation"), (self._decode_pieces, "decoder"))
+            for work, name in (
+                (self._prepare_sentences, "preparation"),
+                (self._decode_pieces, "decoder"),
+            )
         ]
         for thread in self._threads:
             thread.start()
@@ -143,7 +152,8 @@ class Batcher:
         return self._waiting
 
     def given_up(self) -> bool:
-        """Whether nobody waits for the batch that is being decoded any more: their time is over, or their clients have gone."""
+        """Whether nobody waits for the batch that is being decoded any more: their time is over, or
+        their clients have gone."""
         return all(piece.sentence.answer.done() for piece in self._batch)
 
     async def submit(self, sentences: Sequence[str], **options: Any) -> List[Any]:
@@ -155,13 +165,19 @@ class Batcher:
         """
         loop = asyncio.get_running_loop()
         request = _Request(tuple(sorted(options.items())), loop)
-        request.sentences.extend(_Sentence(sentence, request, loop.create_future()) for sentence in sentences)
+        request.sentences.extend(
+            _Sentence(sentence, request, loop.create_future()) for sentence in sentences
+        )
         answers = [sentence.answer for sentence in request.sentences]
         with self._submitted:
             if self._closed:
                 raise RequestError(503, "The server is shutting down", {"Retry-After": "5"})
             if self._waiting + len(answers) > self._max_queue:
-                raise RequestError(429, "Too many requests: the queue is full, try again later", {"Retry-After": "1"})
+                raise RequestError(
+                    429,
+                    "Too many requests: the queue is full, try again later",
+                    {"Retry-After": "1"},
+                )
             self._requests.append(request)
             self._count(len(answers))
             self._submitted.notify()
@@ -180,7 +196,8 @@ class Batcher:
             thread.join(max(deadline - time.monotonic(), 0.0))
 
     def _give_up(self, request: _Request) -> None:
-        """Takes what is left of a request out of the queue, for it must cost no more time; of one that was answered nothing is."""
+        """Takes what is left of a request out of the queue, for it must cost no more time; of one
+        that was answered nothing is."""
         with self._submitted:
             request.given_up = True
             self._requests.remove(request)
@@ -222,11 +239,17 @@ class Batcher:
     def _next_sentence(self) -> Optional[_Sentence]:
         """The one that is to be prepared now; requests with enough pieces ahead are passed over."""
         ahead = AHEAD * self._max_batch
-        waiting = [request for request in self._requests if request.sentences and len(request.pieces) < ahead]
+        waiting = [
+            request
+            for request in self._requests
+            if request.sentences and len(request.pieces) < ahead
+        ]
         if not waiting:
             return None
         self._prepared += 1
-        return _turn(waiting, self._prepared, lambda request: len(request.sentences[0].text)).sentences.popleft()
+        return _turn(
+            waiting, self._prepared, lambda request: len(request.sentences[0].text)
+        ).sentences.popleft()
 
     def _add_pieces(self, sentence: _Sentence, contents: Sequence[Any]) -> None:
         request = sentence.request
@@ -235,7 +258,9 @@ class Batcher:
             return
         sentence.to_take = sentence.to_decode = len(contents)
         sentence.results = [None] * len(contents)
-        request.pieces += [_Piece(sentence, number, content) for number, content in enumerate(contents)]
+        request.pieces += [
+            _Piece(sentence, number, content) for number, content in enumerate(contents)
+        ]
         # One that waits for company is not woken for each.
         pieces = self._pieces
         if pieces == len(contents) or pieces >= self._max_batch:
@@ -272,13 +297,21 @@ class Batcher:
             return []
         self._batches += 1
         # Usual sentences keep their order.
-        first = _turn(waiting, self._batches, lambda request: request.taken + max(LONG, len(request.pieces[0].content)))
+        first = _turn(
+            waiting,
+            self._batches,
+            lambda request: request.taken + max(LONG, len(request.pieces[0].content)),
+        )
         size = len(first.pieces[0].content)
         longest = max(2 * size, LONG)
         ranked: List[Tuple[int, int, _Piece]] = []
         for request in waiting:
             if request.options == first.options:
-                near = [(abs(len(piece.content) - size), piece) for piece in request.pieces if len(piece.content) <= longest]
+                near = [
+                    (abs(len(piece.content) - size), piece)
+                    for piece in request.pieces
+                    if len(piece.content) <= longest
+                ]
                 # Stable: of equally long ones the older come before.
                 near.sort(key=lambda entry: entry[0])
                 ranked += [(rank, distance, piece) for rank, (distance, piece) in enumerate(near)]
@@ -326,9 +359,13 @@ class Batcher:
             self._keep(piece, result)
 
     def _results(self, batch: List[_Piece]) -> Sequence[Any]:
-        results = self._decode([piece.content for piece in batch], dict(batch[0].sentence.request.options))
+        results = self._decode(
+            [piece.content for piece in batch], dict(batch[0].sentence.request.options)
+        )
         if len(results) != len(batch):
-            raise RuntimeError(f"the decoder returned {len(results)} results for {len(batch)} sentences")
+            raise RuntimeError(
+                f"the decoder returned {len(results)} results for {len(batch)} sentences"
+            )
         return results
 
     def _keep(self, piece: _Piece, result: Any) -> None:
@@ -366,5 +403,6 @@ def _resolve(sentence: _Sentence, *, result: Any = None, error: Any = None) -> N
     try:
         sentence.request.loop.call_soon_threadsafe(set_answer)
     except RuntimeError:
-        # Its loop is closed: the server went down while this batch was decoded, and nobody waits any more.
+        # Its loop is closed: the server went down while this batch was decoded, and nobody waits
+        # any more.
         return

@@ -17,23 +17,32 @@ class LanguageDetector:
         self._lock = threading.Lock()
 
     def detect(self, text: str) -> List[Dict[str, Any]]:
-        """LibreTranslate's answer: ``[{"confidence": 0 … 100, "language": code}]``, the most probable first.
+        """LibreTranslate's answer: ``[{"confidence": 0 … 100, "language": code}]``, the most
+        probable first.
 
-        The confidence is that among all languages that py3langid knows, so a text in a language that is not served has a low one. A text
-        without letters can be in any language: confidence 0.
+        The confidence is that among all languages that py3langid knows, so a text in a language
+        that is not served has a low one. A text without letters can be in any language: confidence
+        0.
         """
         found = []
         if any(sign.isalpha() for sign in text):
             with self._lock:
                 ranked = self._model().rank(text)
-            found = [(code, round(100 * float(share), 1)) for code, share in ranked if code in self.languages]
+            found = [
+                (code, round(100 * float(share), 1))
+                for code, share in ranked
+                if code in self.languages
+            ]
         # At least the best one, however improbable.
         kept = [one for one in found if one[1] >= 1] or found[:1] or [(self.languages[0], 0.0)]
         return [{"confidence": confidence, "language": code} for code, confidence in kept]
 
     def prepare(self) -> None:
-        """Reads the model, which takes a moment, in a thread of its own: most requests name their language."""
-        threading.Thread(target=self.detect, args=("a",), name="language detection", daemon=True).start()
+        """Reads the model, which takes a moment, in a thread of its own: most requests name their
+        language."""
+        threading.Thread(
+            target=self.detect, args=("a",), name="language detection", daemon=True
+        ).start()
 
     def _model(self) -> Any:
         if self._identifier is None:

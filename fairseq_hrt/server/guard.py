@@ -20,8 +20,10 @@ logger = logging.getLogger(__name__)
 access = logging.getLogger("fairseq_hrt.access")
 
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src"
+        " 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
@@ -32,16 +34,22 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Guard:
-    """Makes handlers whose requests are limited, answered whatever happens, logged without their texts, and counted.
+    """Makes handlers whose requests are limited, answered whatever happens, logged without their
+    texts, and counted.
 
     Args:
-        settings: limits; ``max_connections`` requests are answered at a time, by all handlers together.
+        settings: limits; ``max_connections`` requests are answered at a time, by all handlers
+            together.
         metrics: where requests are counted.
     """
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self._settings, self._metrics = settings, metrics
-        self._hosts = None if settings.allow_hosts is None else frozenset(map(canonical, settings.allow_hosts))
+        self._hosts = (
+            None
+            if settings.allow_hosts is None
+            else frozenset(map(canonical, settings.allow_hosts))
+        )
         self._answering = 0
 
     def guarded(self, route: str, handler: Handler) -> Handler:
@@ -78,11 +86,15 @@ class Guard:
         try:
             self._check_host(request)
             if self._answering > settings.max_connections:
-                raise RequestError(503, "Too many requests at once", {"Retry-After": "1", "Connection": "close"})
+                raise RequestError(
+                    503, "Too many requests at once", {"Retry-After": "1", "Connection": "close"}
+                )
             try:
                 await asyncio.wait_for(_read_body(request, settings.max_body), settings.time_limit)
             except asyncio.TimeoutError:
-                raise RequestError(408, "The request did not arrive in time", {"Connection": "close"}) from None
+                raise RequestError(
+                    408, "The request did not arrive in time", {"Connection": "close"}
+                ) from None
             return await _handle(handler, request, deadline - time.monotonic())
         except RequestError as error:
             return JSONResponse({"error": error.message}, error.status, error.headers)
@@ -99,7 +111,10 @@ class Guard:
         # Only HTTP/1.0 may do without; every browser gives it.
         host = request.headers.get("host")
         if host is not None and self._hosts is not None and not is_served(host, self._hosts):
-            message = f"{shown(host)} is not a host of this server; fairseq-hrt serve --allow-host adds one"
+            message = (
+                f"{shown(host)} is not a host of this server; fairseq-hrt serve --allow-host"
+                " adds one"
+            )
             raise RequestError(421, message, {"Connection": "close"})
 
 
@@ -111,11 +126,14 @@ def with_headers(response: Response) -> Response:
 
 
 async def _handle(handler: Handler, request: Request, seconds: float) -> Response:
-    """The handler's response, unless the time is over or the client has gone: then the handler is cancelled."""
+    """The handler's response, unless the time is over or the client has gone: then the handler is
+    cancelled."""
     work = asyncio.ensure_future(handler(request))
     gone = asyncio.ensure_future(_disconnected(request))
     try:
-        done, _ = await asyncio.wait({work, gone}, timeout=max(seconds, 0.0), return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(
+            {work, gone}, timeout=max(seconds, 0.0), return_when=asyncio.FIRST_COMPLETED
+        )
         if work in done:
             return work.result()
         if gone in done:
@@ -149,6 +167,8 @@ async def _read_body(request: Request, limit: int) -> None:
         if size > _DISCARDED * limit:
             break
     if size > limit:
-        raise RequestError(413, f"Request body exceeds the limit of {limit} bytes", {"Connection": "close"})
+        raise RequestError(
+            413, f"Request body exceeds the limit of {limit} bytes", {"Connection": "close"}
+        )
     # Where Starlette keeps what it has read.
     request._body = bytes(body)

@@ -1,7 +1,8 @@
 """The names that a server answers to.
 
-A web page of somebody else may give its own name the address of this machine (DNS rebinding): the visitor's browser then takes
-the answers for that page's. But it says in ``Host`` which name it asked for.
+A web page of somebody else may give its own name the address of this machine (DNS rebinding): the
+visitor's browser then takes the answers for that page's. But it says in ``Host`` which name it
+asked for.
 """
 
 import ipaddress
@@ -30,7 +31,8 @@ def is_loopback(host: str) -> bool:
 
 
 def is_served(header: str, allowed: AbstractSet[Optional[str]]) -> bool:
-    """Whether a request with this ``Host`` is answered: under the names of this machine for itself, and those that are allowed.
+    """Whether a request with this ``Host`` is answered: under the names of this machine for itself,
+    and those that are allowed.
 
     Args:
         header: name or address, perhaps with a port, which may be any.

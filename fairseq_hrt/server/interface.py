@@ -10,7 +10,12 @@ from .settings import Settings
 def describe_interface(settings: Settings) -> Dict[str, Any]:
     """The document; limits are those of this server."""
     text = {"type": "string", "maxLength": settings.max_characters}
-    texts = {"oneOf": [text, {"type": "array", "items": text, "minItems": 1, "maxItems": settings.max_texts}]}
+    texts = {
+        "oneOf": [
+            text,
+            {"type": "array", "items": text, "minItems": 1, "maxItems": settings.max_texts},
+        ]
+    }
     language = {"type": "string", "description": "ISO 639-1 code"}
     translate = _object(
         {
@@ -18,8 +23,17 @@ def describe_interface(settings: Settings) -> Dict[str, Any]:
             "source": {**language, "description": "ISO 639-1 code, or auto"},
             "target": language,
             "format": {"type": "string", "enum": list(FORMATS), "default": "text"},
-            "keep": {"type": "string", "enum": [KEPT], "description": "what of plain text is kept as it is; html always is"},
-            "alternatives": {"type": "integer", "minimum": 0, "default": 0, "description": "others, besides the best one"},
+            "keep": {
+                "type": "string",
+                "enum": [KEPT],
+                "description": "what of plain text is kept as it is; html always is",
+            },
+            "alternatives": {
+                "type": "integer",
+                "minimum": 0,
+                "default": 0,
+                "description": "others, besides the best one",
+            },
             "api_key": {"type": "string"},
         },
         ["q", "source", "target"],
@@ -28,7 +42,10 @@ def describe_interface(settings: Settings) -> Dict[str, Any]:
     detailed = _object(
         {
             **translate["properties"],
-            "system": {"type": "string", "description": "name of a system, see /v1/systems; default: the first that fits"},
+            "system": {
+                "type": "string",
+                "description": "name of a system, see /v1/systems; default: the first that fits",
+            },
             "graph": {
                 "type": "boolean",
                 "default": False,
@@ -38,7 +55,9 @@ def describe_interface(settings: Settings) -> Dict[str, Any]:
         },
         ["q", "source", "target"],
     )
-    detected = _object({"confidence": {"type": "number"}, "language": language}, ["confidence", "language"])
+    detected = _object(
+        {"confidence": {"type": "number"}, "language": language}, ["confidence", "language"]
+    )
     one_or_many = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
     translated = _object(
         {
@@ -48,7 +67,11 @@ def describe_interface(settings: Settings) -> Dict[str, Any]:
         },
         ["translatedText"],
     )
-    known = {"code": language, "name": {"type": "string"}, "targets": {"type": "array", "items": language}}
+    known = {
+        "code": language,
+        "name": {"type": "string"},
+        "targets": {"type": "array", "items": language},
+    }
     languages = {"type": "array", "items": _object(known, ["code", "name", "targets"])}
     asked = _object({"q": text, "api_key": {"type": "string"}}, ["q"])
     found = {
@@ -62,13 +85,33 @@ def describe_interface(settings: Settings) -> Dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "fairseq_hrt", "version": __version__, "license": {"name": "MIT"}},
         "paths": {
-            "/translate": {"post": _operation("Translate text (the interface of LibreTranslate)", translated, translate)},
-            "/detect": {"post": _operation("Detect the language of a text", {"type": "array", "items": detected}, asked)},
+            "/translate": {
+                "post": _operation(
+                    "Translate text (the interface of LibreTranslate)", translated, translate
+                )
+            },
+            "/detect": {
+                "post": _operation(
+                    "Detect the language of a text", {"type": "array", "items": detected}, asked
+                )
+            },
             "/languages": {"get": _operation("Languages", languages)},
-            "/health": {"get": _operation("Whether the server answers", _object({"status": {"const": "ok"}}, ["status"]))},
-            "/frontend/settings": {"get": _operation("Settings for front ends of LibreTranslate", {"type": "object"})},
-            "/v1/translate": {"post": _operation("Translate text, with scores, tokens and steps", details, detailed)},
-            "/v1/systems": {"get": _operation("Systems", {"type": "array", "items": {"type": "object"}})},
+            "/health": {
+                "get": _operation(
+                    "Whether the server answers", _object({"status": {"const": "ok"}}, ["status"])
+                )
+            },
+            "/frontend/settings": {
+                "get": _operation("Settings for front ends of LibreTranslate", {"type": "object"})
+            },
+            "/v1/translate": {
+                "post": _operation(
+                    "Translate text, with scores, tokens and steps", details, detailed
+                )
+            },
+            "/v1/systems": {
+                "get": _operation("Systems", {"type": "array", "items": {"type": "object"}})
+            },
         },
     }
 
@@ -80,8 +123,16 @@ def _choice(choice: Choice) -> Dict[str, Any]:
     elif choice.kind is bool:
         found = {"type": "boolean"}
     else:
-        found = {"type": "integer" if choice.kind is int else "number", "minimum": choice.least, "maximum": choice.most}
-    return found if choice.task is None else {**found, "description": f"of systems with the task {choice.task}"}
+        found = {
+            "type": "integer" if choice.kind is int else "number",
+            "minimum": choice.least,
+            "maximum": choice.most,
+        }
+    return (
+        found
+        if choice.task is None
+        else {**found, "description": f"of systems with the task {choice.task}"}
+    )
 
 
 def _object(properties: Dict[str, Any], required: List[str]) -> Dict[str, Any]:
@@ -90,21 +141,35 @@ def _object(properties: Dict[str, Any], required: List[str]) -> Dict[str, Any]:
 
 def _operation(summary: str, response: Dict[str, Any], body: Dict[str, Any] = {}) -> Dict[str, Any]:  # noqa: B006
     """An operation with the errors that each may answer with."""
-    error = {"content": {"application/json": {"schema": _object({"error": {"type": "string"}}, ["error"])}}}
-    statuses = {"408": "too slow", "421": "not a host of this server", "503": "too many requests, or shutting down"}
+    error = {
+        "content": {
+            "application/json": {"schema": _object({"error": {"type": "string"}}, ["error"])}
+        }
+    }
+    statuses = {
+        "408": "too slow",
+        "421": "not a host of this server",
+        "503": "too many requests, or shutting down",
+    }
     if body:
         statuses.update({
-            "400": "invalid request", "403": "no valid key", "413": "body too large", "415": "unknown content type",
-            "429": "queue full", "504": "translation too slow",
+            "400": "invalid request", "403": "no valid key", "413": "body too large",
+            "415": "unknown content type", "429": "queue full", "504": "translation too slow",
         })  # fmt: skip
     found: Dict[str, Any] = {
         "summary": summary,
         "responses": {
-            "200": {"description": "as asked", "content": {"application/json": {"schema": response}}},
+            "200": {
+                "description": "as asked",
+                "content": {"application/json": {"schema": response}},
+            },
             **{status: {"description": text, **error} for status, text in statuses.items()},
         },
     }
     if body:
         kinds = ("application/json", "application/x-www-form-urlencoded")
-        found["requestBody"] = {"required": True, "content": {kind: {"schema": body} for kind in kinds}}
+        found["requestBody"] = {
+            "required": True,
+            "content": {kind: {"schema": body} for kind in kinds},
+        }
     return found

@@ -16,11 +16,12 @@ LAST_SECONDS = 1.0
 
 
 class BackgroundHandler(logging.Handler):
-    """Writes lines in a thread. While nobody reads them, those beyond :data:`MOST_LINES` are dropped, and counted.
+    """Writes lines in a thread. While nobody reads them, those beyond :data:`MOST_LINES` are
+    dropped, and counted.
 
     Args:
-        descriptor: where to. It is written to directly, as Python's own streams are locked while they wait for a reader, and
-            a process that ends waits for the lock.
+        descriptor: where to. It is written to directly, as Python's own streams are locked while
+            they wait for a reader, and a process that ends waits for the lock.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -56,7 +57,9 @@ class BackgroundHandler(logging.Handler):
             missing = self._dropped + self._lost - self._told
             if missing and self._lines.empty():
                 text = "%d lines are missing from the log: nobody read it"
-                record = logging.LogRecord(__name__, logging.WARNING, __file__, 0, text, (missing,), None)
+                record = logging.LogRecord(
+                    __name__, logging.WARNING, __file__, 0, text, (missing,), None
+                )
                 if self._written(self.format(record) + "\n"):
                     self._told += missing
             self._done += 1

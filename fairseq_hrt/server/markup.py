@@ -1,4 +1,5 @@
-"""HTML: text is translated across inline elements, whose tags are put back where their words are."""
+"""HTML: text is translated across inline elements, whose tags are put back where their words
+are."""
 
 from typing import Any, List, Set, Tuple
 
@@ -16,10 +17,11 @@ MOST_OPEN = 100
 MOST_NESTED = 20
 # What is inside is no text for readers.
 _KEPT = frozenset(("script", "style", "code", "pre", "textarea", "template", "noscript"))
-# Elements that stand in the middle of sentences; x, g and ph are those of XLIFF. Any other one ends the text before it.
+# Elements that stand in the middle of sentences; x, g and ph are those of XLIFF. Any other one ends
+# the text before it.
 _INLINE = frozenset(
-    "a abbr b bdi bdo big cite code data del dfn em font g i img ins kbd label mark ph q s samp small span strike strong sub sup "
-    "time tt u var wbr x".split()
+    "a abbr b bdi bdo big cite code data del dfn em font g i img ins kbd label mark ph q s samp"
+    " small span strike strong sub sup time tt u var wbr x".split()
 )
 
 escape = EntitySubstitution.substitute_xml
@@ -37,19 +39,26 @@ class MarkedUpText(Document):
     """
 
     def __init__(self, html: str, aligned: bool = False) -> None:
-        # The parser would look for the end of a tag at each of them anew, up to the end of the text.
+        # The parser would look for the end of a tag at each of them anew, up to the end of the
+        # text.
         left_open = html.count("<", html.rfind(">") + 1)
         if left_open > MOST_OPEN:
-            raise invalid(f'format html: there are {left_open} "<" that no ">" follows; write "&lt;" where it is text')
+            raise invalid(
+                f'format html: there are {left_open} "<" that no ">" follows; write "&lt;" where it'
+                " is text"
+            )
         try:
             soup = bs4.BeautifulSoup(html, "html.parser")
         except ParserRejectedMarkup:
             raise invalid(
-                'format html: a declaration that begins with "<![" is none; write "&lt;![" where it is text'
+                'format html: a declaration that begins with "<![" is none; write "&lt;![" where it'
+                " is text"
             ) from None
         except ValueError:
             # Python makes no number of more than 4,300 digits.
-            raise invalid('format html: a character reference ("&#…;") has too many digits') from None
+            raise invalid(
+                'format html: a character reference ("&#…;") has too many digits'
+            ) from None
         super().__init__(escape, aligned)
         events = _Events(soup)
         for kind, written, element in events.found:
@@ -73,7 +82,8 @@ _Event = Tuple[str, str, Any]
 class _Events:
     """A document from its beginning to its end.
 
-    Asking each node for all its ancestors would take quadratic time where elements are nested deeply.
+    Asking each node for all its ancestors would take quadratic time where elements are nested
+    deeply.
 
     Attributes:
         found: what it consists of.
@@ -135,7 +145,8 @@ class _Events:
         self.found.append(("unit" if inline else "block", written, node))
 
     def _split(self, node: Any) -> None:
-        """Lets neither a node nor the elements around it stand within a sentence, for it ends one."""
+        """Lets neither a node nor the elements around it stand within a sentence, for it ends
+        one."""
         self.apart.add(id(node))
         for one in reversed(self._around):
             # Those around this one are there already.
@@ -145,12 +156,18 @@ class _Events:
 
 
 def _untouched(element: Any) -> bool:
-    """Whether texts inside of an element are not translated: by its name, or by HTML's ``translate="no"``."""
-    return element.name in _KEPT or element.get("translate") == "no" or "notranslate" in (element.get("class") or ())
+    """Whether texts inside of an element are not translated: by its name, or by HTML's
+    ``translate="no"``."""
+    return (
+        element.name in _KEPT
+        or element.get("translate") == "no"
+        or "notranslate" in (element.get("class") or ())
+    )
 
 
 def _is_void(element: Any) -> bool:
-    """Whether an element holds nothing and is closed where it is opened, as HTML's ``img`` and XLIFF's ``x``."""
+    """Whether an element holds nothing and is closed where it is opened, as HTML's ``img`` and
+    XLIFF's ``x``."""
     if element.name in ("x", "ph"):
         element.can_be_empty_element = True
     return bool(element.is_empty_element)

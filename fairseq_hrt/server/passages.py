@@ -1,7 +1,8 @@
 """Text across inline elements: translated as one text, the elements put back by its alignment.
 
-What is no text at all (placeholders, addresses, code, images, comments) is cut out before and put back like an element without
-words. Each element and each such unit is written once, whatever the alignment; elements stay nested as they were.
+What is no text at all (placeholders, addresses, code, images, comments) is cut out before and put
+back like an element without words. Each element and each such unit is written once, whatever the
+alignment; elements stay nested as they were.
 """
 
 from dataclasses import dataclass, field
@@ -83,7 +84,9 @@ class Passage:
                 if not text:
                     self._bare = False
                     return
-            unit.glued = text[0].isalnum() and not unit.leading and (self._cut or not self._last.isalnum())
+            unit.glued = (
+                text[0].isalnum() and not unit.leading and (self._cut or not self._last.isalnum())
+            )
             if self._cut and not text[0].isspace() and any(sign.isalnum() for sign in text[:2]):
                 # Two words stay two.
                 self._append(" ")
@@ -162,7 +165,8 @@ class Document:
 
     Args:
         escape: how text is written.
-        aligned: whether translations come with alignments; without them each piece of text between two marks is a passage.
+        aligned: whether translations come with alignments; without them each piece of text between
+            two marks is a passage.
 
     Attributes:
         passages: in their order; each has text to be translated.
@@ -227,8 +231,8 @@ class _Layout:
                 last[own] = word
                 if first[own] < 0:
                     first[own] = word
-        # For each place between words of the text: (how far the next aligned word is, the place beside its translation).
-        # The beginning stays one.
+        # For each place between words of the text: (how far the next aligned word is, the place
+        # beside its translation). The beginning stays one.
         self._left = [(0, 0)]
         for word in range(size):
             distance, place = self._left[-1]
@@ -240,15 +244,22 @@ class _Layout:
         self._right.reverse()
 
     def inside(self, mark: _Mark, low: int, high: int) -> List[_Placed]:
-        """The marks inside of one that has the words ``low`` to ``high``: (first word, end, number, mark), in the order of the translation."""
-        spans = [(self.source.before(one.start), self.source.before(one.end)) for one in mark.inside]
-        chosen = self._spans(spans, self.source.before(mark.start), self.source.before(mark.end), low, high)
+        """The marks inside of one that has the words ``low`` to ``high``: (first word, end, number,
+        mark), in the order of the translation."""
+        spans = [
+            (self.source.before(one.start), self.source.before(one.end)) for one in mark.inside
+        ]
+        chosen = self._spans(
+            spans, self.source.before(mark.start), self.source.before(mark.end), low, high
+        )
         # By the word before which one of them ends: what is between is inside of another.
         taken = sorted((*span, number) for number, span in enumerate(chosen) if span is not None)
         placed: List[_Placed] = []
         for number, (one, span) in enumerate(zip(mark.inside, chosen)):
             if span is None:
-                place = self._between(min(max(self._beside(spans[number], one), low), high), number, taken)
+                place = self._between(
+                    min(max(self._beside(spans[number], one), low), high), number, taken
+                )
                 span = place, place
             placed.append((*span, number, one))
         return sorted(placed, key=lambda entry: entry[:3])
@@ -256,10 +267,11 @@ class _Layout:
     def _spans(
         self, spans: Sequence[Tuple[int, int]], first: int, end: int, low: int, high: int
     ) -> List[Optional[Tuple[int, int]]]:
-        """The stretch of a translation that fits each span of the text best; None where no word comes from it.
+        """The stretch of a translation that fits each span of the text best; None where no word
+        comes from it.
 
-        That with the most: two for each word from the span, minus one for each other one. No stretch holds a word of another
-        span, so that they never overlap.
+        That with the most: two for each word from the span, minus one for each other one. No
+        stretch holds a word of another span, so that they never overlap.
         """
         owner = [-1] * (end - first)
         for number, (start, stop) in enumerate(spans):
@@ -326,7 +338,8 @@ class _Writer:
         self._settle(self.text[self._place])
 
     def beside(self, place: int, leading: bool) -> None:
-        """Writes the text up to a place between two words: to the end of the first one, or to the beginning of the second."""
+        """Writes the text up to a place between two words: to the end of the first one, or to the
+        beginning of the second."""
         if place < len(self.words) and (leading or not place):
             self.to(self.words.starts[place])
         elif place:
@@ -370,7 +383,9 @@ def _whole(mark: _Mark) -> str:
     """A mark none of whose words was translated."""
     parts = [mark.opening]
     for number, one in enumerate(mark.inside):
-        if number and (_leaf(one, 0).space_before or _leaf(mark.inside[number - 1], -1).space_after):
+        if number and (
+            _leaf(one, 0).space_before or _leaf(mark.inside[number - 1], -1).space_after
+        ):
             parts.append(" ")
         parts.append(_whole(one))
     return "".join((*parts, mark.closing))

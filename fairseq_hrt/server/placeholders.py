@@ -3,8 +3,8 @@
 import re
 from typing import Iterator, Tuple
 
-# Addresses; e-mail addresses; tags; {name}, {{ name }}, ${name}; %s, %1$s, %(name)s. Repetitions are bounded, or begin where only
-# one match can begin, so that each takes linear time.
+# Addresses; e-mail addresses; tags; {name}, {{ name }}, ${name}; %s, %1$s, %(name)s. Repetitions
+# are bounded, or begin where only one match can begin, so that each takes linear time.
 _PLACEHOLDER = re.compile(
     r"""(?:(?:https?|ftp)://|\bwww\.)[^\s<>"]*[^\s<>"'.,;:!?)\]}]"""
     r"""|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}"""

@@ -1,4 +1,5 @@
-"""The process around the application: its socket, worker processes, signals, and connections that would never end."""
+"""The process around the application: its socket, worker processes, signals, and connections that
+would never end."""
 
 import asyncio
 import dataclasses
@@ -35,7 +36,8 @@ from .worker import CANNOT_START, SETTINGS_VARIABLE
 HEAD_SECONDS = 10.0
 # Bytes of the head of a request.
 HEAD_BYTES = 1 << 16
-# Bytes that are read at a time. As chunks of one byte they keep everybody waiting for some 50 ms; asyncio would read 16 times as many.
+# Bytes that are read at a time. As chunks of one byte they keep everybody waiting for some 50 ms;
+# asyncio would read 16 times as many.
 READ_BYTES = 1 << 14
 FACTORY = "fairseq_hrt.server.worker:application_from_environment"
 
@@ -43,7 +45,8 @@ FACTORY = "fairseq_hrt.server.worker:application_from_environment"
 class ReadAhead(FlowControl):
     """Reads no more where a whole head waits already.
 
-    uvicorn reads on whenever the application looks whether the client is still there, also while the next requests are there.
+    uvicorn reads on whenever the application looks whether the client is still there, also while
+    the next requests are there.
     """
 
     def __init__(self, transport: asyncio.Transport, connection: h11.Connection) -> None:
@@ -51,7 +54,8 @@ class ReadAhead(FlowControl):
         self._connection = connection
 
     def resume_reading(self) -> None:
-        # Nobody waits for more then: h11 refuses a head that is incomplete at this size, and takes a body as it comes.
+        # Nobody waits for more then: h11 refuses a head that is incomplete at this size, and takes
+        # a body as it comes.
         if len(self._connection.trailing_data[0]) <= HEAD_BYTES:
             super().resume_reading()
 
@@ -59,12 +63,14 @@ class ReadAhead(FlowControl):
 class Connection(H11Protocol, asyncio.BufferedProtocol):
     """A connection that is closed when it makes no progress, and holds little.
 
-    uvicorn waits for ever for the rest of a request's head, for a body whose request has been answered already, and for a client that does
-    not read its response. It also accepts any number of connections, or refuses, past the application, the requests of those that are too many.
+    uvicorn waits for ever for the rest of a request's head, for a body whose request has been
+    answered already, and for a client that does not read its response. It also accepts any number
+    of connections, or refuses, past the application, the requests of those that are too many.
 
     Args:
         time_limit: seconds of a request.
-        most: connections; with as many, the one that has waited longest for a request makes room for another one.
+        most: connections; with as many, the one that has waited longest for a request makes room
+            for another one.
     """
 
     def __init__(self, *arguments: Any, time_limit: float, most: int, **options: Any) -> None:
@@ -96,12 +102,17 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Answers what is no HTTP, where nothing has been answered yet, in the words of the other routes."""
+        """Answers what is no HTTP, where nothing has been answered yet, in the words of the other
+        routes."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.abort()
             return
         content = json.dumps({"error": "Invalid HTTP request"}).encode()
-        headers = [("content-type", "application/json"), ("content-length", str(len(content))), ("connection", "close")]
+        headers = [
+            ("content-type", "application/json"),
+            ("content-length", str(len(content))),
+            ("connection", "close"),
+        ]
         for event in (
             h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
             h11.Data(data=content),
@@ -119,8 +130,13 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _make_room(self) -> None:
-        """Ends the connection that has been idle longest. Where all others are busy, the application answers this one's request with 503."""
-        others = (other for other in self.connections if isinstance(other, Connection) and other is not self)
+        """Ends the connection that has been idle longest. Where all others are busy, the
+        application answers this one's request with 503."""
+        others = (
+            other
+            for other in self.connections
+            if isinstance(other, Connection) and other is not self
+        )
         idle = [other for other in others if not other._busy]
         if idle:
             oldest = min(idle, key=lambda other: other._since)
@@ -166,8 +182,8 @@ def bound_socket(host: str, port: int) -> socket.socket:
         ValueError: there is no such address, or it is taken.
     """
     try:
-        # The protocol by its number: asyncio sends small answers at once (TCP_NODELAY) only where it sees that it is TCP, else each takes
-        # 40 ms longer.
+        # The protocol by its number: asyncio sends small answers at once (TCP_NODELAY) only where
+        # it sees that it is TCP, else each takes 40 ms longer.
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
         )[0]
@@ -181,7 +197,8 @@ def bound_socket(host: str, port: int) -> socket.socket:
             raise
     except (OSError, UnicodeError) as error:
         raise ValueError(
-            f"--host {host} --port {port}: {getattr(error, 'strerror', None) or error}; give another address"
+            f"--host {host} --port {port}: {getattr(error, 'strerror', None) or error}; give"
+            " another address"
         ) from error
     found.set_inheritable(True)
     return found
@@ -190,7 +207,9 @@ def bound_socket(host: str, port: int) -> socket.socket:
 def server_options(settings: Settings) -> Dict[str, Any]:
     """uvicorn's options."""
     return {
-        "http": functools.partial(Connection, time_limit=settings.time_limit, most=settings.max_connections),
+        "http": functools.partial(
+            Connection, time_limit=settings.time_limit, most=settings.max_connections
+        ),
         "ws": "none",
         "access_log": False,
         "server_header": False,
@@ -204,14 +223,17 @@ def server_options(settings: Settings) -> Dict[str, Any]:
     }
 
 
-def serve(settings: Settings, host: str, port: int, workers: int, load: LoadTranslator = load_translator) -> None:
+def serve(
+    settings: Settings, host: str, port: int, workers: int, load: LoadTranslator = load_translator
+) -> None:
     """Answers requests until SIGTERM, SIGHUP or SIGINT; what was accepted by then is answered.
 
     Prints one line with the address when the first request would be answered.
 
     Args:
         settings, host, port, workers: see ``fairseq-hrt serve``.
-        load: see :func:`.application.create_application`; of one process, workers have the usual one.
+        load: see :func:`.application.create_application`; of one process, workers have the usual
+            one.
 
     Raises:
         ValueError: a system cannot be loaded, or the address cannot be had.
@@ -230,9 +252,13 @@ def serve(settings: Settings, host: str, port: int, workers: int, load: LoadTran
             uvicorn.Server(uvicorn.Config(application, **shared)).run(sockets=[listening])
             return
         with tempfile.TemporaryDirectory(prefix="fairseq-hrt-metrics-") as figures:
-            os.environ.update({SETTINGS_VARIABLE: settings.to_json(), "PROMETHEUS_MULTIPROC_DIR": figures})
+            os.environ.update(
+                {SETTINGS_VARIABLE: settings.to_json(), "PROMETHEUS_MULTIPROC_DIR": figures}
+            )
             write_in_background()
-            supervisor = Workers(uvicorn.Config(FACTORY, factory=True, **shared), sockets=[listening])
+            supervisor = Workers(
+                uvicorn.Config(FACTORY, factory=True, **shared), sockets=[listening]
+            )
             _announce(listening, host)
             supervisor.run()
         if supervisor.failed:

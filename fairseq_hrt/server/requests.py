@@ -50,7 +50,10 @@ class Choice:
         return (
             "true or false"
             if self.kind is bool
-            else f"{'an integer' if self.kind is int else 'a number'} from {self.least} to {self.most}"
+            else (
+                f"{'an integer' if self.kind is int else 'a number'} from {self.least} to"
+                f" {self.most}"
+            )
         )
 
 
@@ -122,7 +125,10 @@ def parse_fields(body: bytes, content_type: str, query: str) -> Dict[str, Any]:
     elif kind == "application/x-www-form-urlencoded":
         fields.update(_pairs(text))
     elif text.strip():
-        raise RequestError(415, "Unsupported content type: send application/json or application/x-www-form-urlencoded")
+        raise RequestError(
+            415,
+            "Unsupported content type: send application/json or application/x-www-form-urlencoded",
+        )
     return fields
 
 
@@ -139,7 +145,9 @@ def _pairs(text: str) -> Dict[str, Any]:
         raise invalid("the fields cannot be read: too many of them, or not UTF-8") from None
     for name, value in pairs:
         if name in fields:
-            fields[name] = [*fields[name], value] if isinstance(fields[name], list) else [fields[name], value]
+            fields[name] = (
+                [*fields[name], value] if isinstance(fields[name], list) else [fields[name], value]
+            )
         else:
             fields[name] = value
     return fields
@@ -157,9 +165,18 @@ def check_key(fields: Mapping[str, Any], authorization: str, keys: Sequence[str]
     if not isinstance(given, str) or not given:
         given = authorization[7:].strip() if authorization.lower().startswith("bearer ") else ""
     # All of them are compared, so that the time does not tell which was close.
-    matches = [hmac.compare_digest(given.encode("utf-8", "surrogatepass"), key.encode()) for key in keys]
+    matches = [
+        hmac.compare_digest(given.encode("utf-8", "surrogatepass"), key.encode()) for key in keys
+    ]
     if not any(matches):
-        raise RequestError(403, "Please contact the server operator to get an API key" if not given else "Invalid API key")
+        raise RequestError(
+            403,
+            (
+                "Please contact the server operator to get an API key"
+                if not given
+                else "Invalid API key"
+            ),
+        )
 
 
 def translation_request(fields: Mapping[str, Any], settings: Settings) -> TranslationRequest:
@@ -214,7 +231,9 @@ def decoding_options(fields: Mapping[str, Any], task: str) -> Dict[str, Any]:
     known = {name: choice for name, choice in DECODING.items() if choice.task in (None, task)}
     for name, value in sorted(given.items()):
         if name not in known:
-            raise invalid(f"option {_shown(name)} cannot be chosen here; there are: {', '.join(known)}")
+            raise invalid(
+                f"option {_shown(name)} cannot be chosen here; there are: {', '.join(known)}"
+            )
         if not known[name].accepts(value):
             raise invalid(f"option {name} must be {known[name]}")
     return {name: given[name] for name in sorted(given)}

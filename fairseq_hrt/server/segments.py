@@ -1,7 +1,7 @@
 """Texts to sentences and back, white space and paragraphs as they were.
 
-Models translate single sentences. A text is cut by sentencex (Wikimedia's splitter, all languages, no model to load); what stands
-around and between the sentences is kept and put back.
+Models translate single sentences. A text is cut by sentencex (Wikimedia's splitter, all languages,
+no model to load); what stands around and between the sentences is kept and put back.
 """
 
 import itertools
@@ -33,7 +33,8 @@ class Segments:
         return "".join(parts)
 
 
-# sentencex 1.0 takes the character in front of a full stop to be one byte long, and panics at "B", U+3000, ".".
+# sentencex 1.0 takes the character in front of a full stop to be one byte long, and panics at "B",
+# U+3000, ".".
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")
 
 
@@ -48,17 +49,21 @@ def _pieces(line: str, language: str) -> List[str]:
         if type(error).__name__ != "PanicException":
             raise
         # The message may hold the text.
-        logger.warning("the sentence splitter failed at a line of %d characters, which stays whole", len(line))
+        logger.warning(
+            "the sentence splitter failed at a line of %d characters, which stays whole", len(line)
+        )
         return [line]
     ends = list(itertools.accumulate(map(len, found)))
     return [line[start:end] for start, end in zip([0, *ends], ends)]
 
 
 def split(text: str, language: str) -> Segments:
-    """Cuts a text; each line break ends a sentence, as a new line is seldom in the middle of one."""
+    """Cuts a text; each line break ends a sentence, as a new line is seldom in the middle of
+    one."""
     sentences, gaps, gap = [], [], ""
-    # Line breaks stay as they are, whatever the splitter thinks of them. The white space around them is left to strip(): to look for
-    # it in front of a line break takes quadratic time where there is much of it and no line break.
+    # Line breaks stay as they are, whatever the splitter thinks of them. The white space around
+    # them is left to strip(): to look for it in front of a line break takes quadratic time where
+    # there is much of it and no line break.
     for piece in re.split(r"([\r\n\x0b\x0c\x85\u2028\u2029]+)", text):
         for sentence in _pieces(piece, language) if piece.strip() else [piece]:
             core = sentence.strip()

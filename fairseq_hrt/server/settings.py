@@ -17,7 +17,8 @@ class Settings:
 
     Attributes:
         systems: (name, folder of the bundle) of each system, the default first.
-        options: (name of a system, option, value): how that one decodes, before what its bundle says.
+        options: (name of a system, option, value): how that one decodes, before what its bundle
+            says.
         engine: ``auto``, ``torch`` or ``native``, see :func:`fairseq_hrt.from_pretrained`.
         threads: of each worker's decoders.
         max_body: bytes of a request.
@@ -26,13 +27,15 @@ class Settings:
         max_sentences: sentences of a request, when its texts have been split.
         max_alternatives: other translations of a text; more are not given.
         max_queue: sentences that wait; requests beyond it are answered with 429.
-        max_connections: open ones of each worker. With as many, idle ones make room; where all are busy, requests are answered with 503.
+        max_connections: open ones of each worker. With as many, idle ones make room; where all are
+            busy, requests are answered with 503.
         max_batch: sentences decoded together.
         batch_wait: seconds that a sentence waits for company.
         time_limit: seconds for a request, its body included; then 408 or 504.
         key_file: keys of those who may ask, one a line; None: everybody may.
         allow_origin: value of Access-Control-Allow-Origin; None: no header.
-        allow_hosts: names that requests may be addressed to, besides ``localhost`` and loopback addresses; None: any.
+        allow_hosts: names that requests may be addressed to, besides ``localhost`` and loopback
+            addresses; None: any.
     """
 
     systems: Tuple[Tuple[str, Path], ...]
@@ -55,18 +58,26 @@ class Settings:
 
     def __post_init__(self) -> None:
         positive = (
-            "threads", "max_body", "max_characters", "max_texts", "max_sentences", "max_queue", "max_connections", "max_batch", "time_limit",
+            "threads", "max_body", "max_characters", "max_texts", "max_sentences", "max_queue",
+            "max_connections", "max_batch", "time_limit",
         )  # fmt: skip
         for name in positive:
             # Not "<= 0": no comparison with nan is true.
             if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be greater than 0, and finite")
+                raise ValueError(
+                    f"--{name.replace('_', '-')} {getattr(self, name)} must be greater than 0, and"
+                    " finite"
+                )
         for name in ("max_alternatives", "batch_wait"):
             if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must not be negative, and finite")
+                raise ValueError(
+                    f"--{name.replace('_', '-')} {getattr(self, name)} must not be negative, and"
+                    " finite"
+                )
         if self.max_sentences > self.max_queue:
             raise ValueError(
-                f"--max-sentences {self.max_sentences} do not fit into --max-queue {self.max_queue}: give a longer queue"
+                f"--max-sentences {self.max_sentences} do not fit into --max-queue"
+                f" {self.max_queue}: give a longer queue"
             )
         _check_hosts(self.allow_hosts or ())
         names = [name for name, _ in self.systems]
@@ -78,7 +89,9 @@ class Settings:
 
         for name, option, _ in self.options:
             if name not in names:
-                raise ValueError(f"--set {name}:{option}: there is no such system; there are: {', '.join(names)}")
+                raise ValueError(
+                    f"--set {name}:{option}: there is no such system; there are: {', '.join(names)}"
+                )
 
     def options_of(self, name: str) -> Dict[str, str]:
         """Decoding options of a system."""
@@ -94,7 +107,9 @@ class Settings:
         fields = json.loads(text)
         fields["systems"] = tuple((name, Path(folder)) for name, folder in fields["systems"])
         fields["options"] = tuple(tuple(one) for one in fields["options"])
-        fields["allow_hosts"] = None if fields["allow_hosts"] is None else tuple(fields["allow_hosts"])
+        fields["allow_hosts"] = (
+            None if fields["allow_hosts"] is None else tuple(fields["allow_hosts"])
+        )
         fields["key_file"] = None if fields["key_file"] is None else Path(fields["key_file"])
         return cls(**fields)
 
@@ -103,7 +118,8 @@ def _check_hosts(hosts: Iterable[str]) -> None:
     for host in hosts:
         if canonical(host) is None:
             raise ValueError(
-                f"--allow-host {shown(host)} is not a name or address: leave out scheme and port, e.g. translate.example.org"
+                f"--allow-host {shown(host)} is not a name or address: leave out scheme and port,"
+                " e.g. translate.example.org"
             )
 
 

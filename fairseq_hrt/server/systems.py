@@ -20,17 +20,19 @@ from .settings import Settings
 
 logger = logging.getLogger(__name__)
 
-# (folder of a bundle, settings) → what translates, with the methods of bundles.translator.Translator that are used here: ``prepare``,
-# ``translate``, ``identity``, ``mostly_unknown``, its ``bundle`` and, where it aligns words, its ``pipeline``.
+# (folder of a bundle, settings) → what translates, with the methods of
+# bundles.translator.Translator that are used here: ``prepare``, ``translate``, ``identity``,
+# ``mostly_unknown``, its ``bundle`` and, where it aligns words, its ``pipeline``.
 LoadTranslator = Callable[[Path, Settings], Any]
 
 # The option with which translations have alignments.
 ALIGNED = {"print_alignment": "hard"}
 # Names of the languages that our recipes know; another one is shown by its code.
 LANGUAGES = {
-    "ar": "Arabic", "cs": "Czech", "de": "German", "en": "English", "es": "Spanish", "et": "Estonian", "fi": "Finnish",
-    "fr": "French", "it": "Italian", "ja": "Japanese", "lv": "Latvian", "nl": "Dutch", "pl": "Polish", "pt": "Portuguese",
-    "ro": "Romanian", "ru": "Russian", "tr": "Turkish", "uk": "Ukrainian", "zh": "Chinese",
+    "ar": "Arabic", "cs": "Czech", "de": "German", "en": "English", "es": "Spanish",
+    "et": "Estonian", "fi": "Finnish", "fr": "French", "it": "Italian", "ja": "Japanese",
+    "lv": "Latvian", "nl": "Dutch", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian",
+    "ru": "Russian", "tr": "Turkish", "uk": "Ukrainian", "zh": "Chinese",
 }  # fmt: skip
 
 
@@ -77,8 +79,11 @@ class ServedSystem:
         }
 
 
-def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics, load: LoadTranslator) -> ServedSystem:
-    """Loads a bundle and decodes one word with it, so that the first request does not pay for what is made on first use.
+def load_system(
+    name: str, folder: Path, settings: Settings, metrics: Metrics, load: LoadTranslator
+) -> ServedSystem:
+    """Loads a bundle and decodes one word with it, so that the first request does not pay for what
+    is made on first use.
 
     Raises:
         ValueError: no bundle, or one that cannot be loaded.
@@ -93,9 +98,15 @@ def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics, l
         usual = _usual(bundle, {**own, **options})
         options = {**_without(own, set_aside(usual, options)), **options}
         if options.pop("graph", False):
-            return translator.graphs(list(pieces), batch_size=settings.max_batch, cancelled=batcher.given_up, **options)
+            return translator.graphs(
+                list(pieces), batch_size=settings.max_batch, cancelled=batcher.given_up, **options
+            )
         return translator.translate(
-            list(pieces), details=True, batch_size=settings.max_batch, cancelled=batcher.given_up, **options
+            list(pieces),
+            details=True,
+            batch_size=settings.max_batch,
+            cancelled=batcher.given_up,
+            **options,
         )
 
     def join(sentence: str, results: List[Any], options: Dict[str, Any]) -> Any:
@@ -115,17 +126,30 @@ def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics, l
     )
     metrics.watch_queue(name, lambda: batcher.waiting)
     system = ServedSystem(
-        name, bundle, translator, batcher, _finds_alternatives(translator, own), _aligns(translator, own), own
+        name,
+        bundle,
+        translator,
+        batcher,
+        _finds_alternatives(translator, own),
+        _aligns(translator, own),
+        own,
     )
-    logger.info("%s: %s to %s, ready (%s)", name, bundle.source_lang, bundle.target_lang, system.describe()["engine"])
+    logger.info(
+        "%s: %s to %s, ready (%s)",
+        name,
+        bundle.source_lang,
+        bundle.target_lang,
+        system.describe()["engine"],
+    )
     return system
 
 
 def load_translator(folder: Path, settings: Settings) -> Any:
     """The bundle on the engine of the settings.
 
-    With ``auto`` that is decided here, once: a translator that were left to change from the native engine to PyTorch for the options of one
-    request would load PyTorch while others wait, or find none.
+    With ``auto`` that is decided here, once: a translator that were left to change from the native
+    engine to PyTorch for the options of one request would load PyTorch while others wait, or find
+    none.
 
     Raises:
         ValueError: see :func:`fairseq_hrt.from_pretrained`.
@@ -139,11 +163,14 @@ def load_translator(folder: Path, settings: Settings) -> Any:
             logger.warning("%s (PyTorch takes over)", printable(str(error)))
     try:
         return from_pretrained(
-            folder, engine="torch" if settings.engine == "auto" else settings.engine, threads=settings.threads
+            folder,
+            engine="torch" if settings.engine == "auto" else settings.engine,
+            threads=settings.threads,
         )
     except ImportError as error:
         raise ValueError(
-            f"{folder} needs PyTorch and fairseq, and {error.name} is not installed: pack it with --runtime int8"
+            f"{folder} needs PyTorch and fairseq, and {error.name} is not installed: pack it with"
+            " --runtime int8"
         ) from error
 
 
@@ -151,7 +178,9 @@ def _finds_alternatives(translator: Any, own: Dict[str, str]) -> bool:
     if _several(translator.bundle) is None:
         return False
     try:
-        translator.translate(["a"], details=True, **{**own, **_options_for(translator.bundle, own, 2)})
+        translator.translate(
+            ["a"], details=True, **{**own, **_options_for(translator.bundle, own, 2)}
+        )
     except ValueError:
         # The engine does not know these options.
         return False
@@ -169,7 +198,8 @@ def _aligns(translator: Any, own: Dict[str, str]) -> bool:
 
 
 def _several(bundle: Bundle) -> Optional[Dict[str, Any]]:
-    """The options by which a bundle's family finds several translations; None where it finds only one."""
+    """The options by which a bundle's family finds several translations; None where it finds only
+    one."""
     family = family_of_task(bundle.task)
     if family is None or not family.several:
         return None
@@ -178,7 +208,8 @@ def _several(bundle: Bundle) -> Optional[Dict[str, Any]]:
 
 
 def _options_for(bundle: Bundle, given: Mapping[str, Any], hypotheses: int) -> Dict[str, Any]:
-    """No beam smaller than without alternatives: the best translation must not be a worse one because others are asked for."""
+    """No beam smaller than without alternatives: the best translation must not be a worse one
+    because others are asked for."""
     usual = _usual(bundle, given)
     beam = max(hypotheses, int(usual.get("beam", DecodingOptions().beam)))
     more = {
@@ -199,13 +230,22 @@ def _without(options: Mapping[str, Any], names: Container[str]) -> Dict[str, Any
     return {name: value for name, value in options.items() if name not in names}
 
 
-def alternatives_options(system: ServedSystem, hypotheses: int, options: Mapping[str, Any]) -> Dict[str, Any]:
-    """``options`` of a request with those by which a system finds several hypotheses; unchanged where it knows only one."""
+def alternatives_options(
+    system: ServedSystem, hypotheses: int, options: Mapping[str, Any]
+) -> Dict[str, Any]:
+    """``options`` of a request with those by which a system finds several hypotheses; unchanged
+    where it knows only one."""
     if not system.alternatives:
         return dict(options)
-    found = _options_for(system.bundle, {**system.options, **options}, max(hypotheses, int(options.get("nbest", 1))))
-    # Numbers that are too small are widened; another choice stays, and is refused where it knows only one.
-    return {**found, **{name: value for name, value in options.items() if not isinstance(found.get(name), int)}}
+    found = _options_for(
+        system.bundle, {**system.options, **options}, max(hypotheses, int(options.get("nbest", 1)))
+    )
+    # Numbers that are too small are widened; another choice stays, and is refused where it knows
+    # only one.
+    return {
+        **found,
+        **{name: value for name, value in options.items() if not isinstance(found.get(name), int)},
+    }
 
 
 class Catalogue:
@@ -225,8 +265,17 @@ class Catalogue:
 
     def languages(self) -> List[Dict[str, Any]]:
         """LibreTranslate's ``/languages``."""
-        codes = sorted({code for system in self.systems for code in (system.bundle.source_lang, system.bundle.target_lang)})
-        return [{"code": code, "name": language_name(code), "targets": self._targets(code)} for code in codes]
+        codes = sorted(
+            {
+                code
+                for system in self.systems
+                for code in (system.bundle.source_lang, system.bundle.target_lang)
+            }
+        )
+        return [
+            {"code": code, "name": language_name(code), "targets": self._targets(code)}
+            for code in codes
+        ]
 
     def choose(self, request: TranslationRequest, source: str) -> ServedSystem:
         """The system of a request from a language that is known by now.
@@ -243,18 +292,27 @@ class Catalogue:
         fitting = [system for system, pair in zip(self.systems, pairs) if pair == wanted]
         if not fitting:
             names = [f"{language_name(code)} ({code})" for code in (request.target, source)]
-            raise RequestError(400, f"{names[0]} is not available as a target language from {names[1]}")
+            raise RequestError(
+                400, f"{names[0]} is not available as a target language from {names[1]}"
+            )
         if request.system is None:
             return fitting[0]
         for system in fitting:
             if system.name == request.system:
                 return system
         raise invalid(
-            f"there is no such system; from {source} to {request.target} there are: {', '.join(s.name for s in fitting)}"
+            f"there is no such system; from {source} to {request.target} there are:"
+            f" {', '.join(s.name for s in fitting)}"
         )
 
     def _targets(self, source: str) -> List[str]:
-        return sorted({system.bundle.target_lang for system in self.systems if system.bundle.source_lang == source})
+        return sorted(
+            {
+                system.bundle.target_lang
+                for system in self.systems
+                if system.bundle.source_lang == source
+            }
+        )
 
 
 def language_name(code: str) -> str:

@@ -15,7 +15,8 @@ class DecodedText:
         text: of the request.
         form: ``text`` or ``html``.
         language: of the text.
-        subwords: of a sentence, as its translation is aligned with them; None: translations have no alignments.
+        subwords: of a sentence, as its translation is aligned with them; None: translations have no
+            alignments.
         keep: whether placeholders of plain text are kept; those of HTML always are.
 
     Attributes:
@@ -33,9 +34,15 @@ class DecodedText:
     ) -> None:
         self._subwords = subwords
         aligned = subwords is not None
-        self._document = MarkedUpText(text, aligned) if form == "html" else _plain_text(text, aligned, keep)
-        self._segments: List[Segments] = [split(passage.text, language) for passage in self._document.passages]
-        self.sentences = [sentence for segments in self._segments for sentence in segments.sentences]
+        self._document = (
+            MarkedUpText(text, aligned) if form == "html" else _plain_text(text, aligned, keep)
+        )
+        self._segments: List[Segments] = [
+            split(passage.text, language) for passage in self._document.passages
+        ]
+        self.sentences = [
+            sentence for segments in self._segments for sentence in segments.sentences
+        ]
         self.translations: List[Any] = []
 
     @property
@@ -44,7 +51,8 @@ class DecodedText:
         return any(passage.marked for passage in self._document.passages)
 
     def text(self, rank: int = 0) -> str:
-        """The translation; ``rank`` > 0 takes that alternative of each sentence, its best where it has not as many."""
+        """The translation; ``rank`` > 0 takes that alternative of each sentence, its best where it
+        has not as many."""
         chosen = [_ranked(translation, rank) for translation in self.translations]
         joined, place = [], 0
         for passage, segments in zip(self._document.passages, self._segments):
@@ -79,4 +87,8 @@ def _plain_text(text: str, aligned: bool, keep: bool) -> Document:
 
 
 def _ranked(translation: Any, rank: int) -> Any:
-    return translation.alternatives[rank - 1] if 0 < rank <= len(translation.alternatives) else translation
+    return (
+        translation.alternatives[rank - 1]
+        if 0 < rank <= len(translation.alternatives)
+        else translation
+    )

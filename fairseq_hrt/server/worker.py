@@ -20,13 +20,16 @@ CANNOT_START = 3
 
 
 def application_from_environment() -> Starlette:
-    """The application of a worker process, loaded; the settings come from the process that started it.
+    """The application of a worker process, loaded; the settings come from the process that started
+    it.
 
     Raises:
         SystemExit: a system cannot be loaded; the log says why.
     """
     _end_with_supervisor()
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT, datefmt=LOG_TIME, force=True)
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT, datefmt=LOG_TIME, force=True
+    )
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     try:
         application = create_application(Settings.from_json(os.environ[SETTINGS_VARIABLE]))
@@ -39,7 +42,8 @@ def application_from_environment() -> Starlette:
 
 
 def _end_with_supervisor() -> None:
-    """Ends this process with the one that started it, also where that one was killed and could tell nobody."""
+    """Ends this process with the one that started it, also where that one was killed and could tell
+    nobody."""
     supervisor = multiprocessing.parent_process()
     if supervisor is None:
         return

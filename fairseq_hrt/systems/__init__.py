@@ -1,4 +1,5 @@
-"""Systems: trained models and the way they are decoded, behind one interface whatever decodes them."""
+"""Systems: trained models and the way they are decoded, behind one interface whatever decodes
+them."""
 
 from .fairseq_system import FairseqSystem, count_calls
 from .load import load_system, load_watched

@@ -1,4 +1,5 @@
-"""CTranslate2 as a system of the comparison: an autoregressive checkpoint, converted and decoded by a C++ runtime."""
+"""CTranslate2 as a system of the comparison: an autoregressive checkpoint, converted and decoded by
+a C++ runtime."""
 
 import json
 import tempfile
@@ -35,13 +36,14 @@ class CTranslate2System(TaskSystem):
     """A system decoded by CTranslate2.
 
     Args:
-        spec: ``path`` is a checkpoint, converted now, or a folder of ``fairseq-hrt export``. Of the options of ``fairseq-generate`` those
-            are understood that have their like in CTranslate2; ``compute_type`` is its own (float32, int8, …).
+        spec: ``path`` is a checkpoint, converted now, or a folder of ``fairseq-hrt export``. Of the
+            options of ``fairseq-generate`` those are understood that have their like in
+            CTranslate2; ``compute_type`` is its own (float32, int8, …).
         data: see :func:`.specification.generate_arguments`.
 
     Raises:
-        ValueError: CTranslate2 is not installed, the model does not convert, an option has no equivalent, or a converted model has
-            other dictionaries than the data.
+        ValueError: CTranslate2 is not installed, the model does not convert, an option has no
+            equivalent, or a converted model has other dictionaries than the data.
     """
 
     def __init__(self, spec: SystemSpec, data: Sequence[str]) -> None:
@@ -49,11 +51,18 @@ class CTranslate2System(TaskSystem):
         subject = f"system {spec.name!r}"
         unknown = sorted(set(spec.options) - set(OPTIONS))
         if unknown:
-            raise ValueError(f"{subject}: CTranslate2 does not know {', '.join(unknown)}; it takes {', '.join(OPTIONS)}")
+            raise ValueError(
+                f"{subject}: CTranslate2 does not know {', '.join(unknown)}; it takes"
+                f" {', '.join(OPTIONS)}"
+            )
         if spec.task is not None:
-            raise ValueError(f"{subject}: engine=ctranslate2 takes no task, it always writes word by word")
+            raise ValueError(
+                f"{subject}: engine=ctranslate2 takes no task, it always writes word by word"
+            )
         ours = {name: value for name, value in spec.options.items() if name != "compute_type"}
-        config = generation_config([*data, "--path", spec.path, "--task", "translation", *option_arguments(ours)], subject)
+        config = generation_config(
+            [*data, "--path", spec.path, "--task", "translation", *option_arguments(ours)], subject
+        )
         with reading(subject, "cannot be set up"):
             task = tasks.setup_task(config.task)
         device, dtype = choose_device(config), spec.options.get("compute_type", "float32")
@@ -64,7 +73,13 @@ class CTranslate2System(TaskSystem):
             models, trained = load_models([spec.path], config, task, torch.device("cpu"))
             # Kept as it is computed with, so that the size on disk is the size of what is measured.
             kind = dtype if dtype in stored_types() else None
-            export(models[0], task.source_dictionary, task.target_dictionary, self.folder, quantization=kind)
+            export(
+                models[0],
+                task.source_dictionary,
+                task.target_dictionary,
+                self.folder,
+                quantization=kind,
+            )
             saved = trained.task
         check_dictionaries(self.folder, task.source_dictionary, task.target_dictionary)
         try:
@@ -80,7 +95,16 @@ class CTranslate2System(TaskSystem):
         self.version, self.options = ctranslate2.__version__, config.generation
         # CTranslate2 does not tell how often its decoder ran.
         counters = GenerationCounters(known=False)
-        super().__init__(spec, config, task, saved, task_name="ctranslate2", device=device, dtype=dtype, counters=counters)
+        super().__init__(
+            spec,
+            config,
+            task,
+            saved,
+            task_name="ctranslate2",
+            device=device,
+            dtype=dtype,
+            counters=counters,
+        )
 
     @property
     def reloadable(self) -> SystemSpec:
@@ -96,7 +120,9 @@ class CTranslate2System(TaskSystem):
         """The batch of the sentences ``ids``, in words."""
         dictionary = self.task.source_dictionary
         # Without </s>, which CTranslate2 adds.
-        rows = [[dictionary[token] for token in self.dataset[i]["source"].tolist()[:-1]] for i in ids]
+        rows = [
+            [dictionary[token] for token in self.dataset[i]["source"].tolist()[:-1]] for i in ids
+        ]
         return {"id": torch.tensor(list(ids)), "words": rows}
 
     def collate_text(self, lines: Sequence[str]) -> Dict[str, Any]:
@@ -121,20 +147,34 @@ class CTranslate2System(TaskSystem):
             )
         except RuntimeError as error:
             # A sentence that is longer than the model has positions, for one.
-            raise ValueError(f"system {self.name!r}, a sentence of {max(map(len, rows))} tokens: {error}") from error
+            raise ValueError(
+                f"system {self.name!r}, a sentence of {max(map(len, rows))} tokens: {error}"
+            ) from error
         dictionary = self.task.target_dictionary
         return [
             [
-                {"tokens": torch.tensor([*map(dictionary.index, words), dictionary.eos()]), "score": score}
+                {
+                    "tokens": torch.tensor([*map(dictionary.index, words), dictionary.eos()]),
+                    "score": score,
+                }
                 for words, score in zip(result.hypotheses, result.scores)
             ]
             for result in results
         ]
 
     def signature(self) -> Dict[str, str]:
-        entries = {"engine": f"ctranslate2 {self.version}", "checkpoint": Path(self.spec.path).name, **self.spec.options}
+        entries = {
+            "engine": f"ctranslate2 {self.version}",
+            "checkpoint": Path(self.spec.path).name,
+            **self.spec.options,
+        }
         entries.setdefault("beam", "5")
-        return {"task": self.task_name, **entries, "dtype": self.translator.compute_type, "device": self.device.type}
+        return {
+            "task": self.task_name,
+            **entries,
+            "dtype": self.translator.compute_type,
+            "device": self.device.type,
+        }
 
 
 def check_dictionaries(folder: Path, source: Dictionary, target: Dictionary) -> None:
@@ -157,4 +197,7 @@ def check_dictionaries(folder: Path, source: Dictionary, target: Dictionary) -> 
             or len(words) != len(dictionary)
             or words[dictionary.nspecial :] != dictionary.symbols[dictionary.nspecial :]
         ):
-            raise ValueError(f"{path} has other words than the data's {side} dictionary: give the model's own data")
+            raise ValueError(
+                f"{path} has other words than the data's {side} dictionary: give the model's own"
+                " data"
+            )

@@ -1,8 +1,10 @@
-"""A teacher's translations of a whole training set: in blocks of lines, each written once and whole.
+"""A teacher's translations of a whole training set: in blocks of lines, each written once and
+whole.
 
-A block is a file that appears when it is complete (under a name of its own until then), so that a killed run goes on at the block
-that was lost, several processes may take a share each, and the merged text is the same byte by byte whatever
-happened on the way: what is decoded together depends on the block alone.
+A block is a file that appears when it is complete (under a name of its own until then), so that a
+killed run goes on at the block that was lost, several processes may take a share each, and the
+merged text is the same byte by byte whatever happened on the way: what is decoded together depends
+on the block alone.
 """
 
 import json
@@ -16,7 +18,8 @@ from ..resuming import different_settings
 
 logger = logging.getLogger(__name__)
 
-# A decoder of one batch: from sentence numbers to the hypotheses of each, as subwords joined by spaces.
+# A decoder of one batch: from sentence numbers to the hypotheses of each, as subwords joined by
+# spaces.
 Decode = Callable[[Sequence[int]], List[List[str]]]
 
 
@@ -29,7 +32,8 @@ class Plan:
         lengths: source tokens of each.
         block: sentences of a block.
         max_tokens: padded source tokens of a batch.
-        shards, shard: this process takes the blocks whose number leaves ``shard`` when divided by ``shards``.
+        shards, shard: this process takes the blocks whose number leaves ``shard`` when divided by
+        ``shards``.
         settings: whatever else shapes the result; a folder holds blocks of one setting only.
     """
 
@@ -43,10 +47,13 @@ class Plan:
 
     def __post_init__(self) -> None:
         if self.block < 1 or self.max_tokens < 1:
-            raise ValueError(f"--block {self.block} and --max-tokens {self.max_tokens} must be at least 1")
+            raise ValueError(
+                f"--block {self.block} and --max-tokens {self.max_tokens} must be at least 1"
+            )
         if not 0 <= self.shard < self.shards:
             raise ValueError(
-                f"--shard-id {self.shard} with --num-shards {self.shards}: it must lie between 0 and the number less 1"
+                f"--shard-id {self.shard} with --num-shards {self.shards}: it must lie between 0"
+                " and the number less 1"
             )
 
     @property
@@ -71,7 +78,12 @@ def check_settings(folder: Path, plan: Plan) -> None:
         ValueError: the folder holds translations with other settings; the message names them.
     """
     path = folder / "settings.json"
-    mine = {**plan.settings, "sentences": plan.sentences, "block": plan.block, "max_tokens": plan.max_tokens}
+    mine = {
+        **plan.settings,
+        "sentences": plan.sentences,
+        "block": plan.block,
+        "max_tokens": plan.max_tokens,
+    }
     mine = json.loads(json.dumps(mine))
     for place in (folder, folder / "blocks"):
         remove_leftovers(place)
@@ -84,16 +96,22 @@ def check_settings(folder: Path, plan: Plan) -> None:
     except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is damaged ({error}): remove {folder} and start again") from error
     if changes:
-        raise ValueError(f"{folder} holds translations with other settings ({changes}); give another folder or remove it")
+        raise ValueError(
+            f"{folder} holds translations with other settings ({changes}); give another folder or"
+            " remove it"
+        )
 
 
-def translate_blocks(folder: Path, plan: Plan, decode: Decode, progress: Optional[Callable[[int], None]] = None) -> None:
+def translate_blocks(
+    folder: Path, plan: Plan, decode: Decode, progress: Optional[Callable[[int], None]] = None
+) -> None:
     """Translates the blocks of this shard that are not there yet.
 
     Args:
         folder: of the results.
         decode: translates a batch.
-        progress: called with the number of sentences of each batch, and of each block that was there.
+        progress: called with the number of sentences of each batch, and of each block that was
+            there.
     """
     for number in range(plan.shard, plan.blocks, plan.shards):
         members = plan.members(number)
@@ -109,8 +127,11 @@ def translate_blocks(folder: Path, plan: Plan, decode: Decode, progress: Optiona
         write_text(block_path(folder, number), "".join(lines))
 
 
-def make_batches(members: Sequence[int], lengths: Sequence[int], max_tokens: int) -> List[List[int]]:
-    """Sentences of similar length together, at most ``max_tokens`` source tokens with their padding."""
+def make_batches(
+    members: Sequence[int], lengths: Sequence[int], max_tokens: int
+) -> List[List[int]]:
+    """Sentences of similar length together, at most ``max_tokens`` source tokens with their
+    padding."""
     batches: List[List[int]] = []
     current: List[int] = []
     for sentence in sorted(members, key=lambda number: (-lengths[number], number)):
@@ -137,13 +158,19 @@ def _translations(line: str, path: Path) -> List[str]:
     except (ValueError, RecursionError):
         found = None
     # A line feed would move all that follows to other sources.
-    whole = isinstance(found, list) and all(isinstance(one, str) and "\n" not in one and "\r" not in one for one in found)
+    whole = isinstance(found, list) and all(
+        isinstance(one, str) and "\n" not in one and "\r" not in one for one in found
+    )
     if not whole:
-        raise ValueError(f"{path} is damaged: {line!r:.80} are no translations; remove it and start again")
+        raise ValueError(
+            f"{path} is damaged: {line!r:.80} are no translations; remove it and start again"
+        )
     return found
 
 
-def merge(folder: Path, plan: Plan, source: Callable[[int], str], languages: Sequence[str], prefix: str) -> Dict[str, Any]:
+def merge(
+    folder: Path, plan: Plan, source: Callable[[int], str], languages: Sequence[str], prefix: str
+) -> Dict[str, Any]:
     """Writes the aligned text, ``<prefix>.<language>`` for both sides, and returns its statistics.
 
     With several translations of a sentence, each stands beside a copy of the source.
@@ -151,14 +178,25 @@ def merge(folder: Path, plan: Plan, source: Callable[[int], str], languages: Seq
     Raises:
         ValueError: a block is damaged.
     """
-    counts = {"sentences": plan.sentences, "pairs": 0, "source_tokens": 0, "target_tokens": 0, "empty": 0, "copies": 0}
-    with replacing(folder / f"{prefix}.{languages[0]}") as left, replacing(folder / f"{prefix}.{languages[1]}") as right:
+    counts = {
+        "sentences": plan.sentences,
+        "pairs": 0,
+        "source_tokens": 0,
+        "target_tokens": 0,
+        "empty": 0,
+        "copies": 0,
+    }
+    with (
+        replacing(folder / f"{prefix}.{languages[0]}") as left,
+        replacing(folder / f"{prefix}.{languages[1]}") as right,
+    ):
         for number in range(plan.blocks):
             path = block_path(folder, number)
             lines = path.read_text(encoding="utf-8").split("\n")[:-1]
             if len(lines) != len(plan.members(number)):
                 raise ValueError(
-                    f"{path} has {len(lines)} lines instead of {len(plan.members(number))}: remove it and start again"
+                    f"{path} has {len(lines)} lines instead of {len(plan.members(number))}: remove"
+                    " it and start again"
                 )
             for sentence, line in zip(plan.members(number), lines):
                 words = source(sentence)

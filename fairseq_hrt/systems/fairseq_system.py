@@ -1,7 +1,8 @@
 """A system decoded by a task of fairseq's, this package's engine included.
 
-It is built the way ``fairseq-generate`` builds it (``setup_task``, ``load_model_ensemble``, ``build_generator``, ``inference_step``), so
-that one decoder is never measured by kinder rules than another.
+It is built the way ``fairseq-generate`` builds it (``setup_task``, ``load_model_ensemble``,
+``build_generator``, ``inference_step``), so that one decoder is never measured by kinder rules than
+another.
 """
 
 from pathlib import Path
@@ -65,7 +66,9 @@ class FairseqSystem(TaskSystem):
     @property
     def model_bytes(self) -> int:
         """Size of the weights as they are decoded with; what several modules share counts once."""
-        weights = {weight.data_ptr(): weight for model in self.models for weight in model.parameters()}
+        weights = {
+            weight.data_ptr(): weight for model in self.models for weight in model.parameters()
+        }
         return sum(weight.numel() * weight.element_size() for weight in weights.values())
 
     def signature(self) -> Dict[str, str]:
@@ -80,8 +83,9 @@ class FairseqSystem(TaskSystem):
 def count_calls(models: Sequence[Any]) -> GenerationCounters:
     """Counts the calls of the encoders and decoders of stock fairseq ``models``.
 
-    fairseq's ``EnsembleModel`` calls ``decoder.forward`` directly, which forward hooks do not see; therefore the
-    method of each instance is wrapped. ``sentences`` stays 0: a decoder does not know how many it serves.
+    fairseq's ``EnsembleModel`` calls ``decoder.forward`` directly, which forward hooks do not see;
+    therefore the method of each instance is wrapped. ``sentences`` stays 0: a decoder does not know
+    how many it serves.
     """
     counters = GenerationCounters()
 

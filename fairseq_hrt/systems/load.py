@@ -38,6 +38,7 @@ def load_watched(spec: SystemSpec, data: Sequence[str]) -> System:
     """
     if spec.engine == "ctranslate2":
         raise ValueError(
-            f"system {spec.name!r}: engine=ctranslate2 translates, but its steps cannot be watched: leave it out"
+            f"system {spec.name!r}: engine=ctranslate2 translates, but its steps cannot be watched:"
+            " leave it out"
         )
     return load_system(spec, data) if spec.engine == "native" else FairseqSystem(spec, data)

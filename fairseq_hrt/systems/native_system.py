@@ -1,4 +1,5 @@
-"""The native engine as a system of the comparison: a checkpoint, converted now, a bundle that holds a model for it, or a model file."""
+"""The native engine as a system of the comparison: a checkpoint, converted now, a bundle that holds
+a model for it, or a model file."""
 
 import tempfile
 from contextlib import contextmanager
@@ -22,13 +23,21 @@ from ..engine.native_model import write_runtime_model
 from ..families import tasks_for
 from ..loading.checkpoints import task_of_checkpoint
 from ..options import DecodingOptions
-from ..runtime import Engine, check_dictionaries, longest_written, options_for, settled, writes_in_order
+from ..runtime import (
+    Engine,
+    check_dictionaries,
+    longest_written,
+    options_for,
+    settled,
+    writes_in_order,
+)
 from ..runtime.engine import Header, Shortlist, read_header
 from ..text.dictionary import Words
 from .specification import SystemSpec
 from .task_system import TaskSystem
 
-# Not options of fairseq-generate but of the native engine: a lex or vmap file (a bundle's own: true).
+# Not options of fairseq-generate but of the native engine: a lex or vmap file (a bundle's own:
+# true).
 OWN = ("weights", "shortlist")
 # Options of the model that chooses among the translations.
 RESCORING = ("rescore_path", "rescore_lenpen")
@@ -38,14 +47,15 @@ class NativeSystem(TaskSystem):
     """A system decoded by the native engine, on as many threads as PyTorch has.
 
     Args:
-        spec: ``path`` is a checkpoint, a bundle, or a model file of the engine; ``weights`` is ``int8`` (default) or ``float32`` for a
-            checkpoint, ``shortlist`` a file, or ``true`` for a bundle's own, ``rescore_path`` one checkpoint or a model file of the engine;
-            other options are those of ``fairseq-generate``.
+        spec: ``path`` is a checkpoint, a bundle, or a model file of the engine; ``weights`` is
+            ``int8`` (default) or ``float32`` for a checkpoint, ``shortlist`` a file, or ``true``
+            for a bundle's own, ``rescore_path`` one checkpoint or a model file of the engine; other
+            options are those of ``fairseq-generate``.
         data: see :func:`.specification.generate_arguments`.
 
     Raises:
-        ValueError: the model does not convert, there is no kernel on this machine, an option is not honoured by the engine, or a bundle has
-            other dictionaries than the data.
+        ValueError: the model does not convert, there is no kernel on this machine, an option is not
+            honoured by the engine, or a bundle has other dictionaries than the data.
     """
 
     generator: NativeGenerator
@@ -63,7 +73,9 @@ class NativeSystem(TaskSystem):
             task_name = spec.task or tasks_for(read_header(path).family)[0]
         else:
             task_name = spec.task or task_of_checkpoint(utils.split_paths(spec.path)[0])
-        config = generation_config([*data, "--path", spec.path, "--task", task_name, *option_arguments(options)], subject)
+        config = generation_config(
+            [*data, "--path", spec.path, "--task", task_name, *option_arguments(options)], subject
+        )
         task, saved = tasks.setup_task(config.task), config.task
         self._temporary = tempfile.TemporaryDirectory(prefix="fairseq_hrt_")
         folder = Path(self._temporary.name)
@@ -77,17 +89,29 @@ class NativeSystem(TaskSystem):
             len(task.source_dictionary),
             len(task.target_dictionary),
         ):
-            raise ValueError(f"{subject}: {spec.path} has other dictionaries than the data: give the model's own data")
+            raise ValueError(
+                f"{subject}: {spec.path} has other dictionaries than the data: give the model's own"
+                " data"
+            )
         if task_name not in tasks_for(header.family):
-            raise ValueError(f"{subject}: the native engine decodes this model with task={tasks_for(header.family)[0]}")
+            raise ValueError(
+                f"{subject}: the native engine decodes this model with"
+                f" task={tasks_for(header.family)[0]}"
+            )
         judging = {name: options.pop(name) for name in RESCORING if name in options}
-        option_effects.check({name: getattr(task.cfg, name, None) for name in RESCORING}, names=spec.given)
-        decoding = settled(header, _decoding_options(options_of_task(task_name, options)), spec.given)
+        option_effects.check(
+            {name: getattr(task.cfg, name, None) for name in RESCORING}, names=spec.given
+        )
+        decoding = settled(
+            header, _decoding_options(options_of_task(task_name, options)), spec.given
+        )
         options_for(header, decoding)
         self.judge_file = _judge_of(judging, subject)
         rescorer: Optional[Rescorer] = None
         if self.judge_file is not None:
-            rescorer = self._rescorer(self.judge_file, task, header, decoding, folder, engine.threads)
+            rescorer = self._rescorer(
+                self.judge_file, task, header, decoding, folder, engine.threads
+            )
         check_dictionaries(decoding, task.source_dictionary.symbols, task.target_dictionary.symbols)
         engine.set_shortlist(_shortlist(bundle, task, data, own.get("shortlist", "false"), subject))
         generator = NativeGenerator(engine, task.target_dictionary, decoding, rescorer=rescorer)
@@ -112,7 +136,9 @@ class NativeSystem(TaskSystem):
         folder: Path,
         threads: int,
     ) -> Rescorer:
-        count = options.candidates(header.family, words=header.target_vocabulary, trained=header.chunk_sizes)
+        count = options.candidates(
+            header.family, words=header.target_vocabulary, trained=header.chunk_sizes
+        )
         require_candidates(count, header.family)
         with naming(judge):
             self.judge_file = _judge_file(judge, task, header.weights, folder / "judge.safetensors")
@@ -157,7 +183,12 @@ class NativeSystem(TaskSystem):
             "checkpoint": Path(self.spec.path).name,
             **self.spec.options,
         }
-        return {**entries, "beam": str(self.generator.options.beam), "dtype": self.dtype, "device": "cpu"}
+        return {
+            **entries,
+            "beam": str(self.generator.options.beam),
+            "dtype": self.dtype,
+            "device": "cpu",
+        }
 
 
 def require_judge(judge: Header, header: Header, options: DecodingOptions) -> None:
@@ -172,29 +203,30 @@ def require_judge(judge: Header, header: Header, options: DecodingOptions) -> No
     """
     if not writes_in_order(judge):
         raise ValueError(
-            f"--rescore-path: that model is of the family {judge.family} and does not write one word after the other; give an "
-            "autoregressive one"
+            f"--rescore-path: that model is of the family {judge.family} and does not write one"
+            " word after the other; give an autoregressive one"
         )
     for name in ("source_vocabulary", "target_vocabulary", "eos", "pad", "unk"):
         words, known = getattr(header, name), getattr(judge, name)
         if words != known:
             raise ValueError(
-                f"--rescore-path: the {name.replace('_', ' ')} of that model is {known}, of the one that is decoded {words}: give one "
-                "with the same dictionaries"
+                f"--rescore-path: the {name.replace('_', ' ')} of that model is {known}, of the one"
+                f" that is decoded {words}: give one with the same dictionaries"
             )
     writes = longest_written(header, options)
     if judge.longest_target < writes:
         raise ValueError(
-            f"--rescore-path: that model reads translations of {judge.longest_target} tokens, the one that is decoded writes up to "
-            f"{writes}; lower --max-len-a and --max-len-b, or decode with PyTorch's engine, which cuts them"
+            f"--rescore-path: that model reads translations of {judge.longest_target} tokens, the"
+            f" one that is decoded writes up to {writes}; lower --max-len-a and --max-len-b, or"
+            " decode with PyTorch's engine, which cuts them"
         )
 
 
 def _bundle_of(
     folder: Path, own: Dict[str, str], options: Dict[str, str], task: Optional[str], subject: str
 ) -> Tuple[Bundle, Path]:
-    """The bundle in a folder, and its model for the runtime; ``options`` gains the bundle's own where none are given, and what the training
-    left where the task is the bundle's.
+    """The bundle in a folder, and its model for the runtime; ``options`` gains the bundle's own
+    where none are given, and what the training left where the task is the bundle's.
 
     Raises:
         ValueError: it holds no such model, or the kind of its weights is asked for.
@@ -202,7 +234,8 @@ def _bundle_of(
     bundle = load_bundle(folder)
     if bundle.runtime is None:
         raise ValueError(
-            f"{subject}: {folder} holds no model for the native engine: make it with fairseq-hrt bundle ... --runtime int8"
+            f"{subject}: {folder} holds no model for the native engine: make it with fairseq-hrt"
+            " bundle ... --runtime int8"
         )
     if "weights" in own:
         raise ValueError(f"{subject}: weights={own['weights']}: a bundle has its own, leave it out")
@@ -213,14 +246,21 @@ def _bundle_of(
     return bundle, folder / bundle.runtime
 
 
-def _convert(spec: SystemSpec, config: DictConfig, task: FairseqTask, weights: str, file: Path) -> DictConfig:
-    """Writes the checkpoint as a model of the engine; returns the task's configuration of the training."""
+def _convert(
+    spec: SystemSpec, config: DictConfig, task: FairseqTask, weights: str, file: Path
+) -> DictConfig:
+    """Writes the checkpoint as a model of the engine; returns the task's configuration of the
+    training."""
     paths = utils.split_paths(spec.path)
     if len(paths) > 1:
-        raise ValueError(f"system {spec.name!r}: the native engine decodes one model, path= names {len(paths)}")
+        raise ValueError(
+            f"system {spec.name!r}: the native engine decodes one model, path= names {len(paths)}"
+        )
     models, trained = load_models(paths, config, task, torch.device("cpu"))
     try:
-        write_runtime_model(models[0], task.source_dictionary, task.target_dictionary, file, weights=weights)
+        write_runtime_model(
+            models[0], task.source_dictionary, task.target_dictionary, file, weights=weights
+        )
     except NumericalError as error:
         raise NumericalError(f"{spec.path}: {error}") from None
     return trained.task
@@ -237,7 +277,8 @@ def _judge_of(given: Dict[str, str], subject: str) -> Optional[Path]:
     paths = utils.split_paths(given["rescore_path"])
     if len(paths) != 1:
         raise ValueError(
-            f"{subject}: the native engine chooses by one model, rescore_path= names {len(paths)}; give engine=torch"
+            f"{subject}: the native engine chooses by one model, rescore_path= names {len(paths)};"
+            " give engine=torch"
         )
     return Path(paths[0])
 
@@ -247,7 +288,9 @@ def _judge_file(path: Path, task: FairseqTask, weights: str, file: Path) -> Path
     if path.suffix == ".safetensors":
         return path
     (model,) = task.choosing_models()
-    write_runtime_model(model, task.source_dictionary, task.target_dictionary, file, weights=weights)
+    write_runtime_model(
+        model, task.source_dictionary, task.target_dictionary, file, weights=weights
+    )
     return file
 
 
@@ -263,7 +306,11 @@ def naming(judge: Path) -> Iterator[None]:
 
 
 def _decoding_options(options: Dict[str, str]) -> DecodingOptions:
-    given = {name: value for name, value in options.items() if value != "false" and name not in WITHOUT_EFFECT}
+    given = {
+        name: value
+        for name, value in options.items()
+        if value != "false" and name not in WITHOUT_EFFECT
+    }
     # What is given together is decoded together.
     return DecodingOptions.parse(given, batch_size=4096)
 
@@ -276,7 +323,9 @@ def _shortlist(
         return None
     if chosen == "true":
         if bundle is None or bundle.shortlist is None:
-            raise ValueError(f"{subject}: shortlist=true needs a bundle with a shortlist; give shortlist=FILE")
+            raise ValueError(
+                f"{subject}: shortlist=true needs a bundle with a shortlist; give shortlist=FILE"
+            )
         return read_shortlist(bundle.folder / bundle.shortlist)
     place = Path(data[0].split(":")[0])
     languages = (task.cfg.source_lang, task.cfg.target_lang)

@@ -1,4 +1,5 @@
-"""What a system is, as text: a checkpoint and the options of ``fairseq-generate`` that it is decoded with."""
+"""What a system is, as text: a checkpoint and the options of ``fairseq-generate`` that it is
+decoded with."""
 
 import json
 import re
@@ -26,11 +27,12 @@ class SystemSpec:
         name: shown in the table.
         path: checkpoint file; several joined by ``:`` are an ensemble.
         task: a registered task; None: the task that the checkpoint was trained with.
-        options: further options of ``fairseq-generate`` without dashes, e.g. ``{"beam": "1"}``. The value ``"true"``
-            stands for a switch without a value, ``"false"`` leaves it away.
-        defaults: names of those that are set aside where others leave them without effect: a bundle's own, those of a grid.
-        engine: ``torch`` (PyTorch: this package's engine or whatever decodes the task), ``native``, ``auto`` (as ``--engine``), or
-            ``ctranslate2``.
+        options: further options of ``fairseq-generate`` without dashes, e.g. ``{"beam": "1"}``. The
+            value ``"true"`` stands for a switch without a value, ``"false"`` leaves it away.
+        defaults: names of those that are set aside where others leave them without effect: a
+            bundle's own, those of a grid.
+        engine: ``torch`` (PyTorch: this package's engine or whatever decodes the task), ``native``,
+            ``auto`` (as ``--engine``), or ``ctranslate2``.
     """
 
     name: str
@@ -49,7 +51,8 @@ class SystemSpec:
 def parse_system(text: str) -> SystemSpec:
     """Reads ``name=HRT k=2 (1,1),path=checkpoint_best.pt,task=translation_hrt,beam=1``.
 
-    A comma separates two entries only where ``option=`` follows it, so values may hold commas themselves.
+    A comma separates two entries only where ``option=`` follows it, so values may hold commas
+    themselves.
 
     Raises:
         ValueError: an entry without ``=``, or neither name nor path.
@@ -64,7 +67,8 @@ def parse_system(text: str) -> SystemSpec:
 
 
 def read_systems(path: Path) -> List[SystemSpec]:
-    """Reads a JSON file: a list of objects like ``{"name": "AT", "path": "checkpoint_best.pt", "beam": 5}``.
+    """Reads a JSON file: a list of objects like
+    ``{"name": "AT", "path": "checkpoint_best.pt", "beam": 5}``.
 
     Raises:
         ValueError: the file is not such a list.
@@ -82,31 +86,41 @@ def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
     """A :class:`SystemSpec` from its entries by name; see there.
 
     Raises:
-        ValueError: name or path is missing, or an option is one that holds for all systems, or gives a system words of the references.
+        ValueError: name or path is missing, or an option is one that holds for all systems, or
+            gives a system words of the references.
     """
-    values = {key.lstrip("-").replace("-", "_"): option_text(value) for key, value in entries.items()}
+    values = {
+        key.lstrip("-").replace("-", "_"): option_text(value) for key, value in entries.items()
+    }
     for key in ("name", "path"):
         if not values.get(key):
             raise ValueError(f"system {dict(entries)!r} needs {key}=...")
     for key in _NAMED_IN_DATA:
         if key in values:
-            raise ValueError(f"system {values['name']!r}: {key} is the same for all systems, give it once outside")
+            raise ValueError(
+                f"system {values['name']!r}: {key} is the same for all systems, give it once"
+                " outside"
+            )
     for key, harmless in _GIVEN_WORDS.items():
         if values.get(key, harmless) != harmless:
             raise ValueError(
-                f"system {values['name']!r}: {key}={values[key]} takes words from the references, which is no translation; "
-                "leave it away (fairseq-generate knows it)"
+                f"system {values['name']!r}: {key}={values[key]} takes words from the references,"
+                " which is no translation; leave it away (fairseq-generate knows it)"
             )
     engine = values.get("engine", "torch")
     engine = _FORMERLY.get(engine, engine)
     if engine not in ENGINES:
-        raise ValueError(f"system {values['name']!r}: engine={engine} is unknown, choose one of {', '.join(ENGINES)}")
+        raise ValueError(
+            f"system {values['name']!r}: engine={engine} is unknown, choose one of"
+            f" {', '.join(ENGINES)}"
+        )
     rest = {key: value for key, value in values.items() if key not in _NAMED_IN_SYSTEM}
     return SystemSpec(values["name"], values["path"], values.get("task"), rest, engine)
 
 
 def scoring(spec: SystemSpec) -> SystemSpec:
-    """The system as one that rates the references (``--score-reference``) instead of translating."""
+    """The system as one that rates the references (``--score-reference``) instead of
+    translating."""
     return replace(spec, options={**spec.options, "score_reference": "true"})
 
 
@@ -115,7 +129,8 @@ def generate_arguments(spec: SystemSpec, data: Sequence[str], task: str) -> List
 
     Args:
         spec: the system.
-        data: the data folder and what selects the sentences in it (``--gen-subset``, ``--source-lang``, …).
+        data: the data folder and what selects the sentences in it (``--gen-subset``,
+            ``--source-lang``, …).
         task: name of the task.
     """
     return [*data, "--path", spec.path, "--task", task, *option_arguments(spec.options)]

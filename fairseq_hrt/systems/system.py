@@ -49,7 +49,8 @@ class System(Protocol):
 
     @property
     def longest_source(self) -> Optional[int]:
-        """Tokens of a source that it reads at most, ``</s>`` included, a model that chooses among its translations, too; None: not known."""
+        """Tokens of a source that it reads at most, ``</s>`` included, a model that chooses among
+        its translations, too; None: not known."""
 
     @property
     def dataset(self) -> FairseqDataset:
@@ -59,10 +60,12 @@ class System(Protocol):
         """The batch of the sentences ``ids``, as :meth:`decode` takes it."""
 
     def collate_text(self, lines: Sequence[str]) -> Dict[str, Any]:
-        """The batch of sentences given as words of the source dictionary (tokenised, in subwords)."""
+        """The batch of sentences given as words of the source dictionary (tokenised, in
+        subwords)."""
 
     def decode(self, sample: Dict[str, Any]) -> List[List[Dict[str, Any]]]:
-        """Hypotheses of each sentence in ``sample``, best first, as fairseq's generators give them."""
+        """Hypotheses of each sentence in ``sample``, best first, as fairseq's generators give
+        them."""
 
     def text(self, tokens: torch.Tensor) -> str:
         """The words of target ``tokens`` ``[T]``, subwords joined, special symbols left out."""

@@ -51,11 +51,14 @@ class TaskSystem:
         """See :class:`.system.System`."""
         limits = [cast(Any, model).max_positions()[0] for model in self.models]
         rescorer = getattr(self.generator, "rescorer", None)
-        return min(limits if rescorer is None else [*limits, rescorer.judge.longest_source], default=None)
+        return min(
+            limits if rescorer is None else [*limits, rescorer.judge.longest_source], default=None
+        )
 
     @property
     def dataset(self) -> FairseqDataset:
-        """The sentences, loaded when they are first asked for: whoever translates text of his own needs none."""
+        """The sentences, loaded when they are first asked for: whoever translates text of his own
+        needs none."""
         if self.subset not in self.task.datasets:
             self.task.load_dataset(self.subset, task_cfg=self._saved)
         return self.task.dataset(self.subset)
@@ -65,7 +68,8 @@ class TaskSystem:
         return to_device(self.dataset.collater([self.dataset[i] for i in ids]), self.device)
 
     def collate_text(self, lines: Sequence[str]) -> Dict[str, Any]:
-        """The batch of sentences given as words of the source dictionary (tokenised, in subwords)."""
+        """The batch of sentences given as words of the source dictionary (tokenised, in
+        subwords)."""
         dictionary = self.task.source_dictionary
         tokens = [dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
         dataset = self.task.build_dataset_for_inference(tokens, [len(row) for row in tokens])
@@ -82,4 +86,6 @@ class TaskSystem:
         """The words of target ``tokens`` ``[T]``, subwords joined, special symbols left out."""
         dictionary = self.task.target_dictionary
         ignored = getattr(self.generator, "symbols_to_strip_from_output", {dictionary.eos()})
-        return dictionary.string(tokens.int().cpu(), self.post_process or "@@ ", extra_symbols_to_ignore=ignored)
+        return dictionary.string(
+            tokens.int().cpu(), self.post_process or "@@ ", extra_symbols_to_ignore=ignored
+        )

@@ -8,7 +8,8 @@ _OVERWRITE = "#fairseq:overwrite"
 
 
 class Words:
-    """The words of a ``dict.LANGUAGE.txt``, with the ids that ``fairseq.data.Dictionary.load`` gives them.
+    """The words of a ``dict.LANGUAGE.txt``, with the ids that ``fairseq.data.Dictionary.load``
+    gives them.
 
     Args:
         path: the file.
@@ -35,12 +36,15 @@ class Words:
                 raise ValueError(f"{path}: line {number} is {line[:80]!r}, no word with its count")
             if word in known and not overwrite:
                 raise ValueError(
-                    f"{path}: line {number} has the word {word[:80]!r} again; add {_OVERWRITE} where that is meant"
+                    f"{path}: line {number} has the word {word[:80]!r} again; add {_OVERWRITE}"
+                    " where that is meant"
                 )
             known[word] = len(self.words)
             self.words.append(word)
         # Special symbols in a text are words like any other, and unknown.
-        self._ids: Dict[str, int] = {word: number for word, number in known.items() if number >= len(SPECIAL)}
+        self._ids: Dict[str, int] = {
+            word: number for word, number in known.items() if number >= len(SPECIAL)
+        }
 
     def __len__(self) -> int:
         return len(self.words)

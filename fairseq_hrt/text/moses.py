@@ -1,8 +1,11 @@
-"""Moses' punctuation normaliser, tokeniser and detokeniser without importing sacremoses, whose results they give.
+"""Moses' punctuation normaliser, tokeniser and detokeniser without importing sacremoses, whose
+results they give.
 
-sacremoses stays the definition: the character classes and prefixes are taken from it (:mod:`.moses_rules`), and only its procedures
-are written again, so that a rule costs nothing in a line that it cannot concern. Tests compare every language. What is left out: XML
-escapes, protected patterns and aggressive hyphens, which our text preparation does not use, and the detokeniser's rules for Czech.
+sacremoses stays the definition: the character classes and prefixes are taken from it
+(:mod:`.moses_rules`), and only its procedures are written again, so that a rule costs nothing in a
+line that it cannot concern. Tests compare every language. What is left out: XML escapes, protected
+patterns and aggressive hyphens, which our text preparation does not use, and the detokeniser's
+rules for Czech.
 """
 
 import re
@@ -14,8 +17,8 @@ from .remembered import Remembered
 # sacremoses' own rules for Czech do not work: next() of a list.
 WITHOUT_DETOKENIZER = ("cs",)
 _CJK = (
-    (4352, 4607), (11904, 42191), (43072, 43135), (44032, 55215), (63744, 64255), (65072, 65103), (65381, 65500),
-    (94208, 101119), (110592, 110895), (110960, 111359), (131072, 196607),
+    (4352, 4607), (11904, 42191), (43072, 43135), (44032, 55215), (63744, 64255), (65072, 65103),
+    (65381, 65500), (94208, 101119), (110592, 110895), (110960, 111359), (131072, 196607),
 )  # fmt: skip
 
 
@@ -38,22 +41,27 @@ class Normalizer:
     UNICODE = (("„", '"'), ("“", '"'), ("”", '"'), ("–", "-"), ("—", " - "))
     QUOTES = (("´", "'"), ("‘", "'"), ("‚", "'"), ("’", "'"), ("''", '"'), ("…", "..."))
     FRENCH = (
-        ("\u00a0«\u00a0", '"'), ("«\u00a0", '"'), ("«", '"'), ("\u00a0»\u00a0", '"'), ("\u00a0»", '"'), ("»", '"'),
+        ("\u00a0«\u00a0", '"'), ("«\u00a0", '"'), ("«", '"'), ("\u00a0»\u00a0", '"'),
+        ("\u00a0»", '"'), ("»", '"'),
     )  # fmt: skip
     SPACES = (
-        ("\u00a0%", "%"), ("nº\u00a0", "nº "), ("\u00a0:", ":"), ("\u00a0ºC", " ºC"), ("\u00a0cm", " cm"), ("\u00a0?", "?"),
-        ("\u00a0!", "!"), ("\u00a0;", ";"), (",\u00a0", ", "),
+        ("\u00a0%", "%"), ("nº\u00a0", "nº "), ("\u00a0:", ":"), ("\u00a0ºC", " ºC"),
+        ("\u00a0cm", " cm"), ("\u00a0?", "?"), ("\u00a0!", "!"), ("\u00a0;", ";"),
+        (",\u00a0", ", "),
     )  # fmt: skip
     AFTER_BRACKET = re.compile(r"\) ([.!:?;,])")
     PER_CENT = re.compile(r"(\d) %")
     ENGLISH_QUOTE = re.compile(r'"([,.]+)')
-    # With the full stops that no quotation mark follows: tried again from each of these it would take quadratic time.
+    # With the full stops that no quotation mark follows: tried again from each of these it would
+    # take quadratic time.
     OTHER_QUOTE = re.compile(r'(\.+)(?:"(\s*[^<]))?')
     NUMBER = re.compile("(\\d)\u00a0(\\d)")
 
     def __init__(self, language: str) -> None:
         self.language = language
-        self.point = r"\g<1>,\g<2>" if language in ("de", "es", "cz", "cs", "fr") else r"\g<1>.\g<2>"
+        self.point = (
+            r"\g<1>,\g<2>" if language in ("de", "es", "cz", "cs", "fr") else r"\g<1>.\g<2>"
+        )
 
     def __call__(self, text: str) -> str:
         """The normalised text."""
@@ -108,7 +116,8 @@ class Tokenizer:
 
     JUNK = re.compile("[\\000-\\037]")
     DOTS = re.compile(r"\.{2,}")
-    # With the runs that end otherwise: tried again from each "DOT" of them it would take quadratic time.
+    # With the runs that end otherwise: tried again from each "DOT" of them it would take quadratic
+    # time.
     MARKER = re.compile(r"(?:DOT)+(MULTI)?")
 
     def __init__(self, rules: MosesRules) -> None:
@@ -137,7 +146,8 @@ class Tokenizer:
         return self.MARKER.sub(_dots, text) if "DOTMULTI" in text else text
 
     def _pad(self, code: int) -> Union[int, str]:
-        """For ``str.translate``: spaces around what is neither a letter, a digit, a space nor one of ``.'`,-``."""
+        """For ``str.translate``: spaces around what is neither a letter, a digit, a space nor one
+        of ``.'`,-``."""
         sign = chr(code)
         kept = sign in ".'`,-" or sign.isspace() or is_member(self.rules.alnum, code)
         return code if kept else f" {sign} "
@@ -157,7 +167,8 @@ class Tokenizer:
         first, *others = text.split(",")
         parts, before = [first], first[-1:]
         for part in others:
-            # At the beginning and at the end of the text there is nothing to be separated from, but a number before the end is.
+            # At the beginning and at the end of the text there is nothing to be separated from, but
+            # a number before the end is.
             inside = (not before or number[before]) and (number[part[0]] if part else not before)
             parts.append("," + part if inside else " , " + part)
             before = part[-1:]
@@ -169,7 +180,8 @@ class Tokenizer:
             return text.replace("'", " ' ")
         first, *others = text.split("'")
         if any(len(part) < 2 for part in others[:-1]):
-            # Their expressions take a sign on each side of an apostrophe: where two share one, the order of matches matters.
+            # Their expressions take a sign on each side of an apostrophe: where two share one, the
+            # order of matches matters.
             return self._apply("apostrophe", text)
         parts, before = [first], first[-1:]
         for part in others:
@@ -198,13 +210,17 @@ class Tokenizer:
     def _compile(self, what: str, below: int) -> List[Tuple[Pattern[str], str]]:
         number, alpha = _class(self.rules.number, below), _class(self.rules.alpha, below)
         rules = {
-            "comma": [(f"([^{number}]),", r"\1 , "), (f",([^{number}])", r" , \1"), (f"([{number}]),$", r"\1 , ")],
+            "comma": [(f"([^{number}]),", r"\1 , "), (f",([^{number}])", r" , \1"),
+                      (f"([{number}]),$", r"\1 , ")],
             "en": [
-                (f"([^{alpha}])'([^{alpha}])", r"\1 ' \2"), (f"([^{alpha}{number}])'([{alpha}])", r"\1 ' \2"),
-                (f"([{alpha}])'([^{alpha}])", r"\1 ' \2"), (f"([{alpha}])'([{alpha}])", r"\1 '\2"), (f"([{number}])'(s)", r"\1 '\2"),
+                (f"([^{alpha}])'([^{alpha}])", r"\1 ' \2"),
+                (f"([^{alpha}{number}])'([{alpha}])", r"\1 ' \2"),
+                (f"([{alpha}])'([^{alpha}])", r"\1 ' \2"), (f"([{alpha}])'([{alpha}])", r"\1 '\2"),
+                (f"([{number}])'(s)", r"\1 '\2"),
             ],
             "fr": [
-                (f"([^{alpha}])'([^{alpha}])", r"\1 ' \2"), (f"([^{alpha}])'([{alpha}])", r"\1 ' \2"),
+                (f"([^{alpha}])'([^{alpha}])", r"\1 ' \2"),
+                (f"([^{alpha}])'([{alpha}])", r"\1 ' \2"),
                 (f"([{alpha}])'([^{alpha}])", r"\1 ' \2"), (f"([{alpha}])'([{alpha}])", r"\1' \2"),
             ],
         }  # fmt: skip
@@ -241,7 +257,9 @@ def _dots(match: "re.Match[str]") -> str:
     return match[0] if match[1] is None else "." * ((match.end() - match.start() - 5) // 3)
 
 
-_PLAIN, _ASIAN, _OPENING, _PUNCTUATION, _FRENCH_PUNCTUATION, _CONTRACTION, _ELISION, _QUOTE = range(8)
+_PLAIN, _ASIAN, _OPENING, _PUNCTUATION, _FRENCH_PUNCTUATION, _CONTRACTION, _ELISION, _QUOTE = range(
+    8
+)
 
 
 class Detokenizer:
@@ -280,7 +298,10 @@ class Detokenizer:
             elif kind == _CONTRACTION:
                 left = number == 0
             elif kind == _ELISION:
-                right = not (number + 1 < len(tokens) and is_member(self.rules.target_alpha, ord(tokens[number + 1][0])))
+                right = not (
+                    number + 1 < len(tokens)
+                    and is_member(self.rules.target_alpha, ord(tokens[number + 1][0]))
+                )
             elif kind == _QUOTE:
                 left, right = self._quote(token, tokens[number - 1] if number else "", quotes)
             parts.append(space + token if left else token)
@@ -288,7 +309,8 @@ class Detokenizer:
         return squeeze("".join(parts)).strip()
 
     def _quote(self, token: str, before: str, quotes: Dict[str, int]) -> Tuple[bool, bool]:
-        """(space on the left, space on the right) of quotation marks; counts those that open and close."""
+        """(space on the left, space on the right) of quotation marks; counts those that open and
+        close."""
         name = '"' if not token.strip("„“") else token
         count = quotes.get(name, 0)
         if count % 2 == 0 and self.english and token == "'" and before.endswith("s"):
@@ -303,7 +325,11 @@ class Detokenizer:
         if all(sign in "([{¿¡" or is_member(self.rules.currency, ord(sign)) for sign in token):
             return _OPENING
         if not token.strip(",.?!:;\\%}])"):
-            return _FRENCH_PUNCTUATION if language == "fr" and token in tuple("?!:;\\%") else _PUNCTUATION
+            return (
+                _FRENCH_PUNCTUATION
+                if language == "fr" and token in tuple("?!:;\\%")
+                else _PUNCTUATION
+            )
         if self.english and token[0] == "'" and len(token) > 1 and is_member(alpha, ord(token[1])):
             return _CONTRACTION
         if self.elides and token[-1] == "'" and len(token) > 1 and is_member(alpha, ord(token[-2])):

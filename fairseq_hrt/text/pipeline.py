@@ -22,12 +22,13 @@ class TextRecipe:
 
     Attributes:
         source_lang, target_lang: language codes, for Moses' rules.
-        tokenizer: ``moses`` (punctuation normalised, tokenised; detokenised after translation), ``moses-punctuation`` (normalised alone)
-            or ``space`` (as it is).
+        tokenizer: ``moses`` (punctuation normalised, tokenised; detokenised after translation),
+            ``moses-punctuation`` (normalised alone) or ``space`` (as it is).
         subwords: ``subword-nmt``, ``sentencepiece`` or ``none``.
         codes: file of the subwords' codes or model.
         target_codes: that of the target language's; None: the same.
-        source_prefix, target_prefix: language tokens with which multilingual models' sources and translations begin; not written.
+        source_prefix, target_prefix: language tokens with which multilingual models' sources and
+        translations begin; not written.
     """
 
     source_lang: str
@@ -40,12 +41,18 @@ class TextRecipe:
     target_prefix: Optional[str] = None
 
     def __post_init__(self) -> None:
-        for name, value, known in (("tokenizer", self.tokenizer, TOKENIZERS), ("subwords", self.subwords, SUBWORDS)):
+        for name, value, known in (
+            ("tokenizer", self.tokenizer, TOKENIZERS),
+            ("subwords", self.subwords, SUBWORDS),
+        ):
             if value not in known:
-                raise ValueError(f"{name} {shown(value)} is unknown: choose one of {', '.join(known)}")
+                raise ValueError(
+                    f"{name} {shown(value)} is unknown: choose one of {', '.join(known)}"
+                )
         if (self.subwords == "none") != (self.codes is None):
             raise ValueError(
-                f"subwords {self.subwords!r} {'need' if self.codes is None else 'take no'} file of codes (--codes)"
+                f"subwords {self.subwords!r} {'need' if self.codes is None else 'take no'} file of"
+                " codes (--codes)"
             )
 
     def reversed(self) -> "TextRecipe":
@@ -61,19 +68,22 @@ class TextRecipe:
         )
 
 
-# Marks the beginning of a file; within text it is an invisible sign that has had a successor (U+2060) since Unicode 3.2.
+# Marks the beginning of a file; within text it is an invisible sign that has had a successor
+# (U+2060) since Unicode 3.2.
 BYTE_ORDER_MARK = "\ufeff"
 
 
 def clean(text: str) -> str:
-    """One line without control characters and byte order marks, with single spaces; letters of any script stay as they are."""
+    """One line without control characters and byte order marks, with single spaces; letters of any
+    script stay as they are."""
     if not text.isprintable():
         text = text.replace(BYTE_ORDER_MARK, "").translate(_SPACES)
     return " ".join(text.split())
 
 
 def _space(code: int) -> int:
-    """For ``str.translate``: a space for control characters, separators of lines and lone surrogates."""
+    """For ``str.translate``: a space for control characters, separators of lines and lone
+    surrogates."""
     return 32 if unicodedata.category(chr(code)) in ("Cc", "Zl", "Zp", "Cs") else code
 
 
@@ -113,7 +123,8 @@ class TextPipeline:
             return self._split(self._tokenize(text)) if text else []
         own = _TARGET_TOKEN.match(text)
         if own:
-            # A line may name its own target language, as it does for other decoders of these models.
+            # A line may name its own target language, as it does for other decoders of these
+            # models.
             prefix, text = own[1], text[own.end() :]
         return [prefix, *self._split(self._tokenize(text))] if text else []
 
@@ -131,13 +142,16 @@ class TextPipeline:
         return self._detokenize(self._join(words))
 
 
-def _moses(recipe: TextRecipe, rules: Optional[MosesRules]) -> Tuple[Callable[[str], str], Callable[[str], str]]:
+def _moses(
+    recipe: TextRecipe, rules: Optional[MosesRules]
+) -> Tuple[Callable[[str], str], Callable[[str], str]]:
     if rules is None:
         rules = MosesRules.from_sacremoses(recipe.source_lang, recipe.target_lang)
     if (rules.language, rules.target_language) != (recipe.source_lang, recipe.target_lang):
         raise ValueError(
-            f"the rules of text are for {rules.language} and {rules.target_language}, "
-            f"the dictionaries for {recipe.source_lang} and {recipe.target_lang}: pack the bundle again"
+            f"the rules of text are for {rules.language} and {rules.target_language}, the"
+            f" dictionaries for {recipe.source_lang} and {recipe.target_lang}: pack the bundle"
+            " again"
         )
     normalize, tokenize = Normalizer(rules.language), Tokenizer(rules)
     if recipe.target_lang not in WITHOUT_DETOKENIZER:
@@ -145,9 +159,13 @@ def _moses(recipe: TextRecipe, rules: Optional[MosesRules]) -> Tuple[Callable[[s
     try:
         from sacremoses import MosesDetokenizer
     except ImportError as error:
-        raise ValueError("tokenizer moses needs the package sacremoses: pip install sacremoses") from error
+        raise ValueError(
+            "tokenizer moses needs the package sacremoses: pip install sacremoses"
+        ) from error
     detokenizer = MosesDetokenizer(lang=recipe.target_lang)
-    return lambda text: tokenize(normalize(text)), lambda text: detokenizer.detokenize(text.split(), unescape=False)
+    return lambda text: tokenize(normalize(text)), lambda text: detokenizer.detokenize(
+        text.split(), unescape=False
+    )
 
 
 def _subwords(recipe: TextRecipe) -> Tuple[Callable[[str], List[str]], Callable[[str], str]]:
@@ -155,16 +173,25 @@ def _subwords(recipe: TextRecipe) -> Tuple[Callable[[str], List[str]], Callable[
         return str.split, str
     if recipe.subwords == "subword-nmt":
         assert recipe.codes is not None
-        return SubwordUnits(recipe.codes).split, lambda words: f"{words} ".replace("@@ ", "").strip()
+        return (
+            SubwordUnits(recipe.codes).split,
+            lambda words: f"{words} ".replace("@@ ", "").strip(),
+        )
     try:
         import sentencepiece
     except ImportError as error:
-        raise ValueError("subwords sentencepiece need their package: pip install sentencepiece") from error
-    model, target = (_sentencepiece(sentencepiece, path) for path in (recipe.codes, recipe.target_codes or recipe.codes))
+        raise ValueError(
+            "subwords sentencepiece need their package: pip install sentencepiece"
+        ) from error
+    model, target = (
+        _sentencepiece(sentencepiece, path)
+        for path in (recipe.codes, recipe.target_codes or recipe.codes)
+    )
     # Not by hand: bytes of letters that the model has no piece for become letters again.
-    return lambda text: model.encode(
-        text, out_type=str
-    ), lambda words: target.decode_pieces(words.split(" ")).replace("\u2581", " ").strip()
+    return (
+        lambda text: model.encode(text, out_type=str),
+        lambda words: target.decode_pieces(words.split(" ")).replace("\u2581", " ").strip(),
+    )
 
 
 def _sentencepiece(package: Any, path: Optional[Path]) -> Any:

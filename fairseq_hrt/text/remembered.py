@@ -11,7 +11,8 @@ Value = TypeVar("Value")
 
 
 class Remembered(Dict[Key, Value]):
-    """The values of a function. All are forgotten when there are :data:`MOST`, and those of long texts are not kept.
+    """The values of a function. All are forgotten when there are :data:`MOST`, and those of long
+    texts are not kept.
 
     Args:
         find: called for a key that is not remembered.

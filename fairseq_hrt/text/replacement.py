@@ -1,4 +1,5 @@
-"""Words instead of ``<unk>`` where raw text goes in: unlike fairseq's commands, we know the words that the dictionary does not."""
+"""Words instead of ``<unk>`` where raw text goes in: unlike fairseq's commands, we know the words
+that the dictionary does not."""
 
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
@@ -15,11 +16,19 @@ def whole_words(subwords: Sequence[str], scheme: str) -> Tuple[List[str], List[i
     numbers: List[int] = []
     going_on = False
     for subword in subwords:
-        begins = not words or (subword.startswith("▁") if scheme == "sentencepiece" else not going_on)
+        begins = not words or (
+            subword.startswith("▁") if scheme == "sentencepiece" else not going_on
+        )
         if begins:
             words.append("")
         going_on = scheme == "subword-nmt" and subword.endswith("@@")
-        words[-1] += subword[:-2] if going_on else subword.replace("▁", "") if scheme == "sentencepiece" else subword
+        words[-1] += (
+            subword[:-2]
+            if going_on
+            else subword.replace("▁", "")
+            if scheme == "sentencepiece"
+            else subword
+        )
         numbers.append(len(words) - 1)
     return words, numbers
 
@@ -33,7 +42,8 @@ def with_words(
     lexicon: Mapping[str, str],
     unknown: str,
 ) -> List[str]:
-    """A translation's subwords with whole words of the source, or of a lexicon, in place of ``<unk>``.
+    """A translation's subwords with whole words of the source, or of a lexicon, in place of
+    ``<unk>``.
 
     Args:
         tokens: of the translation.
@@ -52,7 +62,8 @@ def with_words(
 
 
 def read_lexicon(path: str) -> Dict[str, str]:
-    """fairseq's format: a source word and its translation a line; an empty path is an empty lexicon.
+    """fairseq's format: a source word and its translation a line; an empty path is an empty
+    lexicon.
 
     Raises:
         ValueError: the file cannot be read, or a line has fewer than two words.
@@ -67,16 +78,24 @@ def read_lexicon(path: str) -> Dict[str, str]:
     for number, line in enumerate(lines, 1):
         columns = line.split()
         if columns and len(columns) < 2:
-            raise ValueError(f"--replace-unk {path}, line {number}: {line!r} is no source word with its translation")
+            raise ValueError(
+                f"--replace-unk {path}, line {number}: {line!r} is no source word with its"
+                " translation"
+            )
         if columns:
             lexicon[columns[0]] = columns[1]
     return lexicon
 
 
 def replace_unknown(
-    tokens: Sequence[str], alignment: Sequence[int], source: Sequence[str], lexicon: Mapping[str, str], unknown: str
+    tokens: Sequence[str],
+    alignment: Sequence[int],
+    source: Sequence[str],
+    lexicon: Mapping[str, str],
+    unknown: str,
 ) -> List[str]:
-    """Words instead of ``<unk>``: the translation that the lexicon has for the source word, or the source word itself.
+    """Words instead of ``<unk>``: the translation that the lexicon has for the source word, or the
+    source word itself.
 
     Args:
         tokens: a translation.

@@ -1,4 +1,5 @@
-"""What the training of two families or more needs: distilled targets, reproducible draws, losses, presets and models' base."""
+"""What the training of two families or more needs: distilled targets, reproducible draws, losses,
+presets and models' base."""
 
 from .config import ACTIVATIONS, ConventionsConfig, DistillationConfig
 from .conventions import start_self_attention

@@ -1,7 +1,8 @@
 """Options that several families share; each help text is written here, once.
 
-fairseq's config dialect: no ``from __future__ import annotations``, ``Optional[int]`` and ``List[int]`` as they are,
-``ChoiceEnum`` for choices, booleans default to False, no percent sign in a help text.
+fairseq's config dialect: no ``from __future__ import annotations``, ``Optional[int]`` and
+``List[int]`` as they are, ``ChoiceEnum`` for choices, booleans default to False, no percent sign in
+a help text.
 """
 
 from dataclasses import dataclass, field
@@ -23,15 +24,20 @@ class DistillationConfig(FairseqDataclass):
     distilled_data: Optional[str] = field(
         default=None,
         metadata={
-            "help": "folder with the same binarised sources and the targets that a teacher translated; one folder for "
-            "each folder of the data, separated by colons. Without it the training uses the data as they are"
+            "help": (
+                "folder with the same binarised sources and the targets that a teacher translated;"
+                " one folder for each folder of the data, separated by colons. Without it the"
+                " training uses the data as they are"
+            )
         },
     )
     raw_probability: float = field(
         default=0.0,
         metadata={
-            "help": "probability that a sentence is trained on its raw target instead of the distilled one, drawn anew "
-            "for each update; only with --distilled-data"
+            "help": (
+                "probability that a sentence is trained on its raw target instead of the distilled"
+                " one, drawn anew for each update; only with --distilled-data"
+            )
         },
     )
 
@@ -40,15 +46,29 @@ class DistillationConfig(FairseqDataclass):
 class ConventionsConfig(TransformerConfig):
     """A Transformer whose conventions can be chosen; what is not given is as fairseq has it."""
 
-    activation_fn: ChoiceEnum(ACTIVATIONS) = field(default="relu", metadata={"help": "activation function to use"})
+    activation_fn: ChoiceEnum(ACTIVATIONS) = field(
+        default="relu", metadata={"help": "activation function to use"}
+    )
     marian_first_position: Optional[int] = field(
         default=None,
-        metadata={"help": "position whose sinusoid the first word gets: 0 to start from a marian_transformer; default: 2"},
+        metadata={
+            "help": (
+                "position whose sinusoid the first word gets: 0 to start from a marian_transformer;"
+                " default: 2"
+            )
+        },
     )
     marian_epsilon: float = field(
         default=FAIRSEQ_EPSILON,
-        metadata={"help": "epsilon of the layer normalisations: 1e-6 to start from most models of Marian"},
+        metadata={
+            "help": "epsilon of the layer normalisations: 1e-6 to start from most models of Marian"
+        },
     )
     marian_output_bias: ChoiceEnum(["yes", "no"]) = field(
-        default="no", metadata={"help": "whether the output projection has a bias: yes to start from most models of Marian"}
+        default="no",
+        metadata={
+            "help": (
+                "whether the output projection has a bias: yes to start from most models of Marian"
+            )
+        },
     )

@@ -1,8 +1,10 @@
-"""Conventions in which models of other toolkits differ from fairseq's, beyond what fairseq has options for.
+"""Conventions in which models of other toolkits differ from fairseq's, beyond what fairseq has
+options for.
 
-Marian counts positions from 0 and fairseq from 2, the epsilons of their layer normalisations differ, and so on. A model with other
-conventions than its weights were trained with computes something else without an error. So conventions that are not fairseq's are
-noted beside the weights, and who starts from them must be built with the same.
+Marian counts positions from 0 and fairseq from 2, the epsilons of their layer normalisations
+differ, and so on. A model with other conventions than its weights were trained with computes
+something else without an error. So conventions that are not fairseq's are noted beside the weights,
+and who starts from them must be built with the same.
 """
 
 import logging
@@ -49,11 +51,21 @@ class Conventions(NamedTuple):
         )
 
     def note(self, padding_idx: int) -> Optional[Tensor]:
-        """What is kept beside the weights, LongTensor ``[4]``; None where all is as fairseq has it."""
-        fairseqs = (self.first_position, self.epsilon, self.zero_start) == (padding_idx + 1, FAIRSEQ_EPSILON, False)
+        """What is kept beside the weights, LongTensor ``[4]``; None where all is as fairseq has
+        it."""
+        fairseqs = (self.first_position, self.epsilon, self.zero_start) == (
+            padding_idx + 1,
+            FAIRSEQ_EPSILON,
+            False,
+        )
         if fairseqs and self.activation != "swish":
             return None
-        values = ACTIVATIONS.index(self.activation), self.first_position, round(self.epsilon / _UNIT), self.zero_start
+        values = (
+            ACTIVATIONS.index(self.activation),
+            self.first_position,
+            round(self.epsilon / _UNIT),
+            self.zero_start,
+        )
         return torch.tensor(values)
 
     @classmethod
@@ -71,7 +83,8 @@ class Conventions(NamedTuple):
 
 
 class SinusoidsFrom(SinusoidalPositionalEmbedding):
-    """Sinusoids of which the first word gets that of a given position; in checkpoints the same as fairseq's sinusoidal module.
+    """Sinusoids of which the first word gets that of a given position; in checkpoints the same as
+    fairseq's sinusoidal module.
 
     Args:
         width: D.
@@ -94,15 +107,20 @@ class SinusoidsFrom(SinusoidalPositionalEmbedding):
         return self.weights[self.offset : self.offset + count]
 
     def forward(self, input: Tensor, *rest: Any, **options: Any) -> Tensor:
-        """As fairseq's: vectors ``[B, T, D]`` of ids ``[B, T]``, zeros for padding; with an incremental state the last one."""
+        """As fairseq's: vectors ``[B, T, D]`` of ids ``[B, T]``, zeros for padding; with an
+        incremental state the last one."""
         self._reserve(input.size(1))
         vectors: Tensor = super().forward(input, *rest, **options)
         return vectors
 
     def _reserve(self, count: int) -> None:
         if self.weights.size(0) < self.offset + count:
-            table = self.get_embedding(self.first + max(count, 2 * self.weights.size(0)), self.embedding_dim)
-            self.weights = torch.cat([table.new_zeros(self.offset, self.embedding_dim), table[self.first :]])
+            table = self.get_embedding(
+                self.first + max(count, 2 * self.weights.size(0)), self.embedding_dim
+            )
+            self.weights = torch.cat(
+                [table.new_zeros(self.offset, self.embedding_dim), table[self.first :]]
+            )
 
 
 def conventions_of(cfg: TransformerConfig, padding_idx: int) -> Conventions:
@@ -111,7 +129,10 @@ def conventions_of(cfg: TransformerConfig, padding_idx: int) -> Conventions:
     Raises:
         ValueError: a value that no model can have.
     """
-    first, epsilon = getattr(cfg, "marian_first_position", None), getattr(cfg, "marian_epsilon", FAIRSEQ_EPSILON)
+    first, epsilon = (
+        getattr(cfg, "marian_first_position", None),
+        getattr(cfg, "marian_epsilon", FAIRSEQ_EPSILON),
+    )
     if first is not None and not 0 <= first < 10_000:
         raise ValueError(f"--marian-first-position {first} must be at least 0 and below 10000")
     if not 0 < epsilon < 1:
@@ -142,7 +163,8 @@ def follow_conventions(cfg: ConventionsConfig, side: Any) -> None:
             module.eps = wanted.epsilon
     if wanted.activation == "swish":
         for layer in side.layers:
-            # What fairseq finds by this name is a class, whose instances it would make of the vectors.
+            # What fairseq finds by this name is a class, whose instances it would make of the
+            # vectors.
             layer.activation_fn = F.silu
 
 
@@ -152,15 +174,19 @@ def add_output_bias(cfg: ConventionsConfig, projection: nn.Linear) -> None:
         projection.bias = nn.Parameter(torch.zeros_like(projection.weight[:, 0]))
 
 
-def require_same_conventions(state: Dict[str, Tensor], cfg: TransformerConfig, padding_idx: int) -> Conventions:
-    """Refuses weights that were trained with other conventions than a model is built with; the note becomes the model's own.
+def require_same_conventions(
+    state: Dict[str, Tensor], cfg: TransformerConfig, padding_idx: int
+) -> Conventions:
+    """Refuses weights that were trained with other conventions than a model is built with; the note
+    becomes the model's own.
 
     Args:
         state: the checkpoint's, changed in place.
         cfg: options of the model.
 
     Returns:
-        those of the checkpoint; its decoder's start may be another than the model's, which has to get used to its own.
+        those of the checkpoint; its decoder's start may be another than the model's, which has to
+        get used to its own.
 
     Raises:
         ValueError: naming the options that make them agree.
@@ -174,12 +200,19 @@ def require_same_conventions(state: Dict[str, Tensor], cfg: TransformerConfig, p
     if note is None:
         # As fairseq has it; which of fairseq's activations is not said.
         theirs = Conventions(
-            "relu" if own.activation == "swish" else own.activation, padding_idx + 1, FAIRSEQ_EPSILON, False
+            "relu" if own.activation == "swish" else own.activation,
+            padding_idx + 1,
+            FAIRSEQ_EPSILON,
+            False,
         )
     else:
         theirs = Conventions.read(note)
     can_start_from_zeros = hasattr(cfg, "marian_zero_start")
-    if theirs.options != own.options or not same_bias or (can_start_from_zeros and theirs.zero_start != own.zero_start):
+    if (
+        theirs.options != own.options
+        or not same_bias
+        or (can_start_from_zeros and theirs.zero_start != own.zero_start)
+    ):
         wanted = f"{theirs.options} --marian-output-bias {_yes(biased)}"
         if can_start_from_zeros:
             wanted += f" --marian-zero-start {_yes(theirs.zero_start)}"
@@ -188,12 +221,16 @@ def require_same_conventions(state: Dict[str, Tensor], cfg: TransformerConfig, p
             fix = "this architecture does not have these options"
         raise ValueError(f"the checkpoint's weights were trained with {wanted}: {fix}")
     if theirs.zero_start != own.zero_start:
-        logger.warning("the checkpoint's decoder begins with a vector of zeros, this model's with the embedding of </s>")
+        logger.warning(
+            "the checkpoint's decoder begins with a vector of zeros, this model's with the"
+            " embedding of </s>"
+        )
     return theirs
 
 
 def start_self_attention(state: Dict[str, Tensor], decoder: nn.Module, name: str) -> None:
-    """Lets a decoder with self-attention start from one with recurrent cells; everything else is taken over.
+    """Lets a decoder with self-attention start from one with recurrent cells; everything else is
+    taken over.
 
     Args:
         state: the checkpoint's, changed in place.
@@ -209,8 +246,9 @@ def start_self_attention(state: Dict[str, Tensor], decoder: nn.Module, name: str
         if key.startswith("layers.") and ".self_attn." in key and "_proj." in key:
             state[f"{name}.{key}"] = value.detach().clone()
     logger.warning(
-        "the checkpoint's decoder has recurrent cells (SSRU): self-attention starts anew; the encoder, embeddings, attention to the "
-        "source, feed-forward layers and normalisations are taken over"
+        "the checkpoint's decoder has recurrent cells (SSRU): self-attention starts anew; the"
+        " encoder, embeddings, attention to the source, feed-forward layers and normalisations are"
+        " taken over"
     )
 
 

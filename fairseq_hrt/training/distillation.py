@@ -1,7 +1,8 @@
-"""Raw and distilled targets of the same sources in one data set (Zhou et al., 2020; mixed as in HRT, Algorithm 1).
+"""Raw and distilled targets of the same sources in one data set (Zhou et al., 2020; mixed as in
+HRT, Algorithm 1).
 
-The data set returns both targets of a sentence; which of them is trained is decided in the training step, because
-data-loader workers outlive epochs and could not draw it reproducibly.
+The data set returns both targets of a sentence; which of them is trained is decided in the training
+step, because data-loader workers outlive epochs and could not draw it reproducibly.
 """
 
 import os
@@ -9,13 +10,19 @@ from typing import Any, Dict, Iterable, List, Optional
 
 import numpy as np
 import torch
-from fairseq.data import AppendTokenDataset, LanguagePairDataset, StripTokenDataset, TruncateDataset, data_utils
+from fairseq.data import (
+    AppendTokenDataset,
+    LanguagePairDataset,
+    StripTokenDataset,
+    TruncateDataset,
+    data_utils,
+)
 from fairseq.tasks.translation import load_langpair_dataset
 
 from .hashing import Purpose, hash_uniform
 
-# Larger corpora are compared at this many evenly spaced sentences (and all sentence lengths): comparing millions of
-# sentences would delay every start by minutes.
+# Larger corpora are compared at this many evenly spaced sentences (and all sentence lengths):
+# comparing millions of sentences would delay every start by minutes.
 COMPARED_SOURCES = 200_000
 
 
@@ -48,7 +55,9 @@ class MixedTargetDataset(LanguagePairDataset):
     def __getitem__(self, index: int) -> Dict[str, Any]:
         return {**super().__getitem__(index), "distilled_target": self.distilled[index]}
 
-    def collater(self, samples: List[Dict[str, Any]], pad_to_length: Optional[Dict[str, int]] = None) -> Dict[str, Any]:
+    def collater(
+        self, samples: List[Dict[str, Any]], pad_to_length: Optional[Dict[str, int]] = None
+    ) -> Dict[str, Any]:
         batch = super().collater(samples, pad_to_length=pad_to_length)
         if not batch:
             return batch
@@ -85,10 +94,13 @@ def with_distilled_targets(
 
     Raises:
         FileNotFoundError: the folder does not hold the split or lacks a dictionary.
-        ValueError: a dictionary, the number of sentences or a source differs, or an option does not fit.
+        ValueError: a dictionary, the number of sentences or a source differs, or an option does not
+            fit.
     """
     if cfg.num_batch_buckets > 0 or cfg.load_alignments:
-        raise ValueError("--distilled-data cannot be combined with --num-batch-buckets or --load-alignments")
+        raise ValueError(
+            "--distilled-data cannot be combined with --num-batch-buckets or --load-alignments"
+        )
     for language in (cfg.source_lang, cfg.target_lang):
         _same_dictionary(folder, raw_folder, f"dict.{language}.txt")
     distilled = load_langpair_dataset(
@@ -119,8 +131,8 @@ def _same_dictionary(folder: str, raw_folder: str, name: str) -> None:
         path = os.path.join(place, name)
         if not os.path.exists(path):
             raise FileNotFoundError(
-                f"{path} does not exist: --distilled-data needs a folder written by fairseq-preprocess "
-                "with --srcdict/--tgtdict taken from the raw data"
+                f"{path} does not exist: --distilled-data needs a folder written by"
+                " fairseq-preprocess with --srcdict/--tgtdict taken from the raw data"
             )
         with open(path, "rb") as lines:
             contents.append(lines.read())
@@ -131,7 +143,9 @@ def _same_dictionary(folder: str, raw_folder: str, name: str) -> None:
         )
 
 
-def _same_sources(raw: LanguagePairDataset, distilled: LanguagePairDataset, folder: str, raw_folder: str) -> None:
+def _same_sources(
+    raw: LanguagePairDataset, distilled: LanguagePairDataset, folder: str, raw_folder: str
+) -> None:
     """Refuses a folder whose line i translates another source than line i of the raw data."""
     if len(raw) != len(distilled):
         raise ValueError(
@@ -141,7 +155,9 @@ def _same_sources(raw: LanguagePairDataset, distilled: LanguagePairDataset, fold
     differing: Iterable[int] = np.flatnonzero(raw.src_sizes != distilled.src_sizes).tolist()
     if not differing:
         stride = max(1, -(-len(raw) // COMPARED_SOURCES))
-        differing = (i for i in range(0, len(raw), stride) if not torch.equal(raw.src[i], distilled.src[i]))
+        differing = (
+            i for i in range(0, len(raw), stride) if not torch.equal(raw.src[i], distilled.src[i])
+        )
     line = next(iter(differing), None)
     if line is not None:
         raise ValueError(
@@ -150,7 +166,9 @@ def _same_sources(raw: LanguagePairDataset, distilled: LanguagePairDataset, fold
         )
 
 
-def choose_targets(raw: torch.Tensor, distilled: torch.Tensor, use_raw: torch.Tensor, *, pad: int) -> torch.Tensor:
+def choose_targets(
+    raw: torch.Tensor, distilled: torch.Tensor, use_raw: torch.Tensor, *, pad: int
+) -> torch.Tensor:
     """Picks one of two padded targets for each sentence.
 
     Args:
@@ -162,12 +180,16 @@ def choose_targets(raw: torch.Tensor, distilled: torch.Tensor, use_raw: torch.Te
         LongTensor ``[B, max(T, T')]``.
     """
     width = max(raw.size(1), distilled.size(1))
-    raw, distilled = (torch.nn.functional.pad(target, (0, width - target.size(1)), value=pad) for target in (raw, distilled))
+    raw, distilled = (
+        torch.nn.functional.pad(target, (0, width - target.size(1)), value=pad)
+        for target in (raw, distilled)
+    )
     return torch.where(use_raw.unsqueeze(1), raw, distilled)
 
 
 def draw_raw(seed: int, update: int, ids: torch.Tensor, probability: float) -> torch.Tensor:
-    """Which sentences use their raw instead of the distilled target: BoolTensor ``[B]`` for LongTensor ids ``[B]``.
+    """Which sentences use their raw instead of the distilled target: BoolTensor ``[B]`` for
+    LongTensor ids ``[B]``.
 
     A hash of its arguments, so that neither workers nor a resume change it.
     """
@@ -182,7 +204,9 @@ def truncate_targets(data: LanguagePairDataset, longest: int, eos: int) -> None:
     """
 
     def cut(targets: Any) -> AppendTokenDataset:
-        return AppendTokenDataset(TruncateDataset(StripTokenDataset(targets, eos), longest - 1), eos)
+        return AppendTokenDataset(
+            TruncateDataset(StripTokenDataset(targets, eos), longest - 1), eos
+        )
 
     if data.tgt is not None:
         data.tgt, data.tgt_sizes = cut(data.tgt), np.minimum(data.tgt_sizes, longest)

@@ -1,8 +1,9 @@
 """Random numbers that depend on nothing but what they are for.
 
-A generator with a state gives other numbers for another number of workers, processes or resumed updates. Here every
-number is a hash of (seed, update, sentence, purpose, …), computed on the device of its arguments: the same sentence
-in the same update draws the same number wherever and in whatever batch it is trained.
+A generator with a state gives other numbers for another number of workers, processes or resumed
+updates. Here every number is a hash of (seed, update, sentence, purpose, …), computed on the device
+of its arguments: the same sentence in the same update draws the same number wherever and in
+whatever batch it is trained.
 """
 
 from enum import IntEnum, unique
@@ -16,7 +17,8 @@ _MASK_53 = (1 << 53) - 1
 
 @unique
 class Purpose(IntEnum):
-    """What a random number is drawn for. The values are part of the hash: with others a seed would give another training."""
+    """What a random number is drawn for. The values are part of the hash: with others a seed would
+    give another training."""
 
     RAW_TARGET = 1
     # hybrid-regressive
@@ -58,15 +60,23 @@ def hash_uniform(*keys: Union[int, Tensor]) -> Tensor:
     """Uniform numbers in [0, 1), one for each combination of keys.
 
     Args:
-        keys: integers and LongTensors that broadcast against each other, at least one tensor; their order matters.
+        keys: integers and LongTensors that broadcast against each other, at least one tensor; their
+            order matters.
 
     Returns:
         float64 tensor of the broadcast shape.
     """
     tensors = [key for key in keys if isinstance(key, Tensor)]
     if not tensors:
-        raise ValueError("hash_uniform needs at least one tensor among its keys: it tells the device and the shape")
+        raise ValueError(
+            "hash_uniform needs at least one tensor among its keys: it tells the device and the"
+            " shape"
+        )
     state = torch.zeros((), dtype=torch.long, device=tensors[0].device)
     for key in keys:
-        state = _mix(state + _GOLDEN + _mix(torch.as_tensor(key, dtype=torch.long, device=state.device) + _GOLDEN))
+        state = _mix(
+            state
+            + _GOLDEN
+            + _mix(torch.as_tensor(key, dtype=torch.long, device=state.device) + _GOLDEN)
+        )
     return (_shift(state, 11) & _MASK_53).double() * 2.0**-53

@@ -26,7 +26,8 @@ def check_label_smoothing(epsilon: float) -> float:
 
 
 def log_losses(logging_outputs: Sequence[Dict[str, Any]]) -> None:
-    """Logs ``loss`` and ``nll_loss`` in bits per token and ``ppl`` = 2 ** nll_loss, from sums over batches and workers."""
+    """Logs ``loss`` and ``nll_loss`` in bits per token and ``ppl`` = 2 ** nll_loss, from sums over
+    batches and workers."""
 
     def total(key: str) -> float:
         return sum(float(log.get(key, 0)) for log in logging_outputs)
@@ -40,12 +41,14 @@ def log_losses(logging_outputs: Sequence[Dict[str, Any]]) -> None:
 def smoothed_cross_entropy(logits: Tensor, target: Tensor, epsilon: float) -> Tuple[Tensor, Tensor]:
     """Label-smoothed cross-entropy of each token, and its negative log-likelihood.
 
-    Equal to fairseq's ``label_smoothed_nll_loss`` (``epsilon`` is spread over the other words of the vocabulary; Szegedy et al., 2016),
-    without a float32 copy of the logits, their logarithmic softmax and two gradients of the size of the vocabulary, which cost a small
-    model on a CPU more than its layers do.
+    Equal to fairseq's ``label_smoothed_nll_loss`` (``epsilon`` is spread over the other words of
+    the vocabulary; Szegedy et al., 2016), without a float32 copy of the logits, their logarithmic
+    softmax and two gradients of the size of the vocabulary, which cost a small model on a CPU more
+    than its layers do.
 
     Args:
-        logits: ``[N, V]``, V at least 2; any floating-point type. Computed in float32, or in their own type where that is wider.
+        logits: ``[N, V]``, V at least 2; any floating-point type. Computed in float32, or in their
+            own type where that is wider.
         target: ``[N]``, words in ``0..V-1``.
         epsilon: in [0, 1), see :func:`check_label_smoothing`.
 
@@ -58,8 +61,8 @@ def smoothed_cross_entropy(logits: Tensor, target: Tensor, epsilon: float) -> Tu
 class _SmoothedCrossEntropy(torch.autograd.Function):
     """A few rows at a time: what lies between logits and losses never leaves the cache.
 
-    With e = epsilon / (V - 1), loss = (1 - epsilon) nll + e (sum of all other words' -log p), whose gradient with respect to a logit
-    is p - e, and p - (1 - epsilon) at the target.
+    With e = epsilon / (V - 1), loss = (1 - epsilon) nll + e (sum of all other words' -log p), whose
+    gradient with respect to a logit is p - e, and p - (1 - epsilon) at the target.
     """
 
     @staticmethod
@@ -67,7 +70,9 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         size = logits.size(1)
         share = epsilon / (size - 1)
         wide = torch.promote_types(logits.dtype, torch.float32)
-        chosen, total = (torch.empty(logits.size(0), dtype=wide, device=logits.device) for _ in range(2))
+        chosen, total = (
+            torch.empty(logits.size(0), dtype=wide, device=logits.device) for _ in range(2)
+        )
         for rows in row_blocks(logits):
             scores = torch.log_softmax(logits[rows].to(wide), 1)
             chosen[rows] = scores.gather(1, target[rows].unsqueeze(1)).squeeze(1)
@@ -89,7 +94,9 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         for rows in row_blocks(logits):
             block = torch.softmax(logits[rows].to(wide), 1).sub_(share)
             block.scatter_add_(
-                1, target[rows].unsqueeze(1), block.new_full((), share + ctx.epsilon - 1).expand(len(block), 1)
+                1,
+                target[rows].unsqueeze(1),
+                block.new_full((), share + ctx.epsilon - 1).expand(len(block), 1),
             )
             result[rows] = block.mul_(gradient[rows].unsqueeze(1))
         return result, None, None

@@ -1,4 +1,5 @@
-"""What the families' models have in common: a configuration of their own around fairseq's Transformer."""
+"""What the families' models have in common: a configuration of their own around fairseq's
+Transformer."""
 
 from argparse import ArgumentParser, Namespace
 from typing import Any, ClassVar, Dict, List, Optional
@@ -11,14 +12,20 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
 from .config import ConventionsConfig
-from .conventions import add_output_bias, conventions_of, follow_conventions, require_same_conventions
+from .conventions import (
+    add_output_bias,
+    conventions_of,
+    follow_conventions,
+    require_same_conventions,
+)
 
 
 class ConfiguredTransformer(TransformerModelBase):
     """A Transformer whose options are the fields of a configuration.
 
-    It is registered without ``dataclass=``: fairseq-train silently loses nested values of a TransformerConfig registered that way. What
-    fairseq-hydra-train reads from YAML gets the names of the command line where presets are filled in (:mod:`.presets`).
+    It is registered without ``dataclass=``: fairseq-train silently loses nested values of a
+    TransformerConfig registered that way. What fairseq-hydra-train reads from YAML gets the names
+    of the command line where presets are filled in (:mod:`.presets`).
 
     Attributes:
         config: of the family.
@@ -39,10 +46,12 @@ class ConfiguredTransformer(TransformerModelBase):
             args = Namespace(**plain)
         cfg = cls.config.from_namespace(args)
         for side in ("encoder", "decoder"):
-            # As a text, with --model-overrides, it prunes a trained model; fairseq 0.12.2 cannot read the list of its own option.
+            # As a text, with --model-overrides, it prunes a trained model; fairseq 0.12.2 cannot
+            # read the list of its own option.
             if isinstance(getattr(cfg, side).layers_to_keep, list):
                 raise ValueError(
-                    f"--{side}-layers-to-keep: a model is pruned when it is loaded, not trained so; give --{side}-layers"
+                    f"--{side}-layers-to-keep: a model is pruned when it is loaded, not trained so;"
+                    f" give --{side}-layers"
                 )
         return super().build_model(cfg, task)
 
@@ -65,14 +74,20 @@ class ConfiguredTransformer(TransformerModelBase):
         return decoder
 
     def load_state_dict(
-        self, state_dict: Dict[str, Tensor], strict: bool = True, model_cfg: Any = None, args: Optional[Namespace] = None
+        self,
+        state_dict: Dict[str, Tensor],
+        strict: bool = True,
+        model_cfg: Any = None,
+        args: Optional[Namespace] = None,
     ) -> Any:
-        """fairseq's; what a checkpoint lacks and the family can add is added (``upgrade_state_dict_named`` of the decoders).
+        """fairseq's; what a checkpoint lacks and the family can add is added
+        (``upgrade_state_dict_named`` of the decoders).
 
         Raises:
-            ValueError: they were trained with other conventions than this model is built with (:mod:`.conventions`).
-            RuntimeError: other parameters than this model's, on one line. None of them is left out in silence: a model that is started
-                from another one keeps all that it had learnt.
+            ValueError: they were trained with other conventions than this model is built with
+                (:mod:`.conventions`).
+            RuntimeError: other parameters than this model's, on one line. None of them is left out
+                in silence: a model that is started from another one keeps all that it had learnt.
         """
         theirs = require_same_conventions(state_dict, self.cfg, self.encoder.padding_idx)
         self.decoder.parent_starts_from_zeros = theirs.zero_start
@@ -83,8 +98,8 @@ class ConfiguredTransformer(TransformerModelBase):
             if not difference:
                 raise
             raise RuntimeError(
-                f"not the parameters of this {type(self).__name__}: {difference}; a model starts from an autoregressive one or one of its own "
-                "family, of the same sizes"
+                f"not the parameters of this {type(self).__name__}: {difference}; a model starts"
+                " from an autoregressive one or one of its own family, of the same sizes"
             ) from error
 
 

@@ -1,7 +1,9 @@
-"""A model's options as ``fairseq-hydra-train`` reads them from YAML, under the names that ``fairseq-train`` gives them.
+"""A model's options as ``fairseq-hydra-train`` reads them from YAML, under the names that
+``fairseq-train`` gives them.
 
-YAML may group them (``encoder: {layers: 2}``) or not (``encoder_layers: 2``). fairseq hands both to a model as they are, and takes what it
-does not find for its own defaults, so that a misspelt or mixed name would train another model than was asked for.
+YAML may group them (``encoder: {layers: 2}``) or not (``encoder_layers: 2``). fairseq hands both to
+a model as they are, and takes what it does not find for its own defaults, so that a misspelt or
+mixed name would train another model than was asked for.
 """
 
 import difflib
@@ -17,7 +19,8 @@ _ARCHITECTURE = ("_name", "arch")
 
 
 def flat_names(config: type) -> Dict[str, Tuple[str, ...]]:
-    """Where each option stands in a configuration: ``{"encoder_layers": ("encoder", "layers"), "dropout": ("dropout",), …}``."""
+    """Where each option stands in a configuration:
+    ``{"encoder_layers": ("encoder", "layers"), "dropout": ("dropout",), …}``."""
     found: Dict[str, Tuple[str, ...]] = {}
     for own in fields(config):
         if own.name.startswith("_"):
@@ -27,20 +30,30 @@ def flat_names(config: type) -> Dict[str, Tuple[str, ...]]:
         if part is None:
             found[own.name] = (own.name,)
             continue
-        found.update({f"{own.name}_{inner.name}": (own.name, inner.name) for inner in fields(part) if inner.name != "_name"})
+        found.update(
+            {
+                f"{own.name}_{inner.name}": (own.name, inner.name)
+                for inner in fields(part)
+                if inner.name != "_name"
+            }
+        )
     return found
 
 
-def flatten_options(options: Any, config: type = TransformerConfig, others: Collection[str] = ()) -> None:
+def flatten_options(
+    options: Any, config: type = TransformerConfig, others: Collection[str] = ()
+) -> None:
     """Gives a model's options from YAML, in place, the names and the types of the command line.
 
     Args:
-        options: ``model`` of the configuration; a namespace, which argparse has checked already, stays as it is.
+        options: ``model`` of the configuration; a namespace, which argparse has checked already,
+            stays as it is.
         config: dataclass of the model's options.
         others: options that the model takes besides, which are not looked at.
 
     Raises:
-        ValueError: an option that the model does not have, one that is given twice with different values, or a value of another type.
+        ValueError: an option that the model does not have, one that is given twice with different
+            values, or a value of another type.
     """
     if not isinstance(options, DictConfig):
         return
@@ -53,7 +66,9 @@ def flatten_options(options: Any, config: type = TransformerConfig, others: Coll
             close = difflib.get_close_matches(name, sorted(known), 1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise ValueError(f"model.{name}: {options.get('_name')} has no such option{hint}")
-    given.update(_typed({name: value for name, value in given.items() if name in names}, names, config))
+    given.update(
+        _typed({name: value for name, value in given.items() if name in names}, names, config)
+    )
     with open_dict(options):
         for part in parts:
             options.pop(part, None)
@@ -64,23 +79,37 @@ def _flat(nested: Any, parts: List[str]) -> Dict[str, Any]:
     found: Dict[str, Any] = {}
     for name, value in nested.items():
         if name in parts and not isinstance(value, dict):
-            raise ValueError(f"model.{name}: {value!r} is not a group of options such as {{layers: 6}}")
-        inner = {f"{name}_{own}": held for own, held in value.items() if own != "_name"} if name in parts else {name: value}
+            raise ValueError(
+                f"model.{name}: {value!r} is not a group of options such as {{layers: 6}}"
+            )
+        inner = (
+            {f"{name}_{own}": held for own, held in value.items() if own != "_name"}
+            if name in parts
+            else {name: value}
+        )
         for flat, held in inner.items():
             if flat in found and found[flat] != held:
-                raise ValueError(f"model.{flat} is given twice, as {found[flat]!r} and as {held!r}; leave one out")
+                raise ValueError(
+                    f"model.{flat} is given twice, as {found[flat]!r} and as {held!r}; leave"
+                    " one out"
+                )
             found[flat] = held
     return found
 
 
-def _typed(given: Dict[str, Any], names: Dict[str, Tuple[str, ...]], config: type) -> Dict[str, Any]:
-    """The values as the configuration's types, as a configuration that hydra knows would have them."""
+def _typed(
+    given: Dict[str, Any], names: Dict[str, Tuple[str, ...]], config: type
+) -> Dict[str, Any]:
+    """The values as the configuration's types, as a configuration that hydra knows would have
+    them."""
     whole = OmegaConf.structured(config)
     for name, value in given.items():
         try:
             OmegaConf.update(whole, ".".join(names[name]), value)
         except OmegaConfBaseException as error:
-            raise ValueError(f"model.{name}: {value!r} does not fit ({str(error).splitlines()[0]})") from None
+            raise ValueError(
+                f"model.{name}: {value!r} does not fit ({str(error).splitlines()[0]})"
+            ) from None
     plain = OmegaConf.to_container(whole, enum_to_str=True)
     found = {}
     for name in given:

@@ -9,8 +9,9 @@ from omegaconf import DictConfig
 
 from .model_options import flatten_options
 
-# Sizes that every family offers; a family adds its own rows. No row shares embeddings: fairseq's switch for it cannot be
-# taken back on the command line, and separate dictionaries need separate embeddings.
+# Sizes that every family offers; a family adds its own rows. No row shares embeddings: fairseq's
+# switch for it cannot be taken back on the command line, and separate dictionaries need separate
+# embeddings.
 COMMON_PRESETS: Dict[str, Dict[str, Any]] = {
     "tiny": dict(embed=128, ffn=512, heads=4, layers=(2, 2), dropout=0.1),
     "iwslt_de_en": dict(embed=512, ffn=1024, heads=4, layers=(6, 6), dropout=0.3),
@@ -19,7 +20,9 @@ COMMON_PRESETS: Dict[str, Dict[str, Any]] = {
 }
 
 
-def preset(*, embed: int, ffn: int, heads: int, layers: tuple, pre_norm: bool = False, **more: Any) -> Dict[str, Any]:
+def preset(
+    *, embed: int, ffn: int, heads: int, layers: tuple, pre_norm: bool = False, **more: Any
+) -> Dict[str, Any]:
     """fairseq's argument names and values of a size.
 
     Args:
@@ -48,8 +51,11 @@ def register_presets(model: str, presets: Dict[str, Dict[str, Any]]) -> None:
     for name, sizes in {"": presets["wmt_en_de"], **presets}.items():
         architecture = f"{model}_{name}" if name else model
         register_model_architecture(model, architecture)(_filler(model, preset(**sizes)))
-        # For ``model=<architecture>`` of fairseq-hydra-train; all else of it is filled in here as well.
-        ConfigStore.instance().store(name=architecture, group="model", node={"_name": architecture}, provider="fairseq_hrt")
+        # For ``model=<architecture>`` of fairseq-hydra-train; all else of it is filled in here as
+        # well.
+        ConfigStore.instance().store(
+            name=architecture, group="model", node={"_name": architecture}, provider="fairseq_hrt"
+        )
 
 
 def _filler(model: str, values: Dict[str, Any]) -> Callable[[Union[Namespace, DictConfig]], None]:

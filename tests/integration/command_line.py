@@ -1,4 +1,5 @@
-"""What the command-line tests of the families share: options of a tiny model, and readers of fairseq's output."""
+"""What the command-line tests of the families share: options of a tiny model, and readers of
+fairseq's output."""
 
 import os
 import re
@@ -15,8 +16,8 @@ SIZES = [
     for name in ("layers=1", "embed-dim=16", "ffn-embed-dim=32", "attention-heads=2")
 ]
 OPTIMIZER = (
-    "--optimizer adam --lr 0.003 --max-tokens 300 --seed 3 --cpu --log-format simple --log-interval 1 --dropout 0.1 "
-    "--disable-validation --no-save-optimizer-state --num-workers 0"
+    "--optimizer adam --lr 0.003 --max-tokens 300 --seed 3 --cpu --log-format simple --log-interval"
+    " 1 --dropout 0.1 --disable-validation --no-save-optimizer-state --num-workers 0"
 ).split()
 RESUMABLE = [option for option in OPTIMIZER if option != "--no-save-optimizer-state"]
 VALIDATED = [option for option in OPTIMIZER if option != "--disable-validation"]
@@ -33,7 +34,10 @@ def lines(output, kind):
 
 def hypotheses(output):
     """``{sentence: [translation, …]}``."""
-    return {number: [text.split("\t")[1] for text in found] for number, found in lines(output, "H").items()}
+    return {
+        number: [text.split("\t")[1] for text in found]
+        for number, found in lines(output, "H").items()
+    }
 
 
 def parameters(folder):
@@ -81,10 +85,13 @@ def train_in_two_processes(forks, rendezvous, *arguments):
         workers = []
         for rank in range(2):
             process = [
-                "--distributed-world-size", "2", "--distributed-rank", str(rank), "--distributed-init-method",
-                f"file://{rendezvous}", "--distributed-backend", "gloo", "--distributed-no-spawn",
+                "--distributed-world-size", "2", "--distributed-rank", str(rank),
+                "--distributed-init-method", f"file://{rendezvous}", "--distributed-backend",
+                "gloo", "--distributed-no-spawn",
             ]  # fmt: skip
-            workers.append(forks.start("fairseq-train", [*map(str, arguments), *process], [nothing, log, log]))
+            workers.append(
+                forks.start("fairseq-train", [*map(str, arguments), *process], [nothing, log, log])
+            )
         ends = [worker.wait(240) for worker in workers]
         log.seek(0)
         assert ends == [0, 0], log.read()[-3000:]

@@ -8,7 +8,8 @@ from command_line import OPTIMIZER, SIZES
 def teacher(command, toy_data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("teacher")
     command(
-        "fairseq-train", toy_data, "--task", "translation", "--arch", "transformer", *SIZES, *OPTIMIZER,
-        "--criterion", "label_smoothed_cross_entropy", "--max-update", "8", "--save-dir", folder,
+        "fairseq-train", toy_data, "--task", "translation", "--arch", "transformer", *SIZES,
+        *OPTIMIZER, "--criterion", "label_smoothed_cross_entropy", "--max-update", "8",
+        "--save-dir", folder,
     )  # fmt: skip
     return folder / "checkpoint_last.pt"

@@ -13,11 +13,13 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
 TINY = {f"{side}-{name}": size for side in ("encoder", "decoder") for name, size in
-        (("layers", 1), ("embed-dim", 8), ("ffn-embed-dim", 8), ("attention-heads", 1))}  # fmt: skip
+        (("layers", 1), ("embed-dim", 8), ("ffn-embed-dim", 8),
+         ("attention-heads", 1))}  # fmt: skip
 
 
 def make_bundle_folder(folder: Path) -> Path:
-    """A bundle of an untrained Transformer of a few hundred weights, as ``fairseq-hrt bundle`` writes it."""
+    """A bundle of an untrained Transformer of a few hundred weights, as ``fairseq-hrt bundle``
+    writes it."""
     folder.mkdir(parents=True)
     dictionary = Dictionary()
     for word in "abcdefgh":
@@ -38,7 +40,9 @@ def make_bundle_folder(folder: Path) -> Path:
         "adam",
     ]
     arguments += [f"--{name}={size}" for name, size in TINY.items()]
-    config = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), arguments))
+    config = convert_namespace_to_omegaconf(
+        options.parse_args_and_arch(options.get_training_parser(), arguments)
+    )
     model = tasks.setup_task(config.task).build_model(config.model)
     history = {
         "criterion_name": "CrossEntropyCriterion",
@@ -47,13 +51,16 @@ def make_bundle_folder(folder: Path) -> Path:
         "num_updates": 3,
     }
     state = {
-        "args": None, "cfg": OmegaConf.to_container(config, resolve=True, enum_to_str=True), "model": model.state_dict(), "criterion": None,
-        "optimizer_history": [history], "task_state": {}, "extra_state": {"train_iterator": {"epoch": 1}}, "last_optimizer_state": None,
+        "args": None, "cfg": OmegaConf.to_container(config, resolve=True, enum_to_str=True),
+        "model": model.state_dict(), "criterion": None, "optimizer_history": [history],
+        "task_state": {}, "extra_state": {"train_iterator": {"epoch": 1}},
+        "last_optimizer_state": None,
     }  # fmt: skip
     torch.save(state, folder / "model.pt")
     description = {
-        "format": 1, "task": "translation_autoregressive", "source_lang": "de", "target_lang": "en", "tokenizer": "space",
-        "subwords": "none", "models": ["model.pt"], "codes": None, "options": {"beam": "1", "max_len_b": "5"}, "card": {},
+        "format": 1, "task": "translation_autoregressive", "source_lang": "de",
+        "target_lang": "en", "tokenizer": "space", "subwords": "none", "models": ["model.pt"],
+        "codes": None, "options": {"beam": "1", "max_len_b": "5"}, "card": {},
     }  # fmt: skip
     (folder / "bundle.json").write_text(json.dumps(description))
     return folder
@@ -69,7 +76,11 @@ class Hostile:
     """
 
     def __init__(self, harmless: Path, folder: Path) -> None:
-        self.folder, self.sentinel, self.outside = folder / "bundle", folder / "executed", folder / "outside"
+        self.folder, self.sentinel, self.outside = (
+            folder / "bundle",
+            folder / "executed",
+            folder / "outside",
+        )
         shutil.copytree(harmless, self.folder)
         shutil.copytree(harmless, self.outside)
 
@@ -120,9 +131,10 @@ class Hostile:
     def fconv(self, **values: Any) -> Namespace:
         """The model's configuration becomes one of fairseq's convolutional networks."""
         config = Namespace(
-            _name="fconv", arch="fconv", dropout=0.1, encoder_embed_dim=8, decoder_embed_dim=8, encoder_layers="[(8, 3)] * 2",
-            decoder_layers="[(8, 3)] * 2", decoder_attention="True", decoder_out_embed_dim=8, encoder_embed_path=None,
-            decoder_embed_path=None, share_input_output_embed=False, max_source_positions=10, max_target_positions=10, **{},
+            _name="fconv", arch="fconv", dropout=0.1, encoder_embed_dim=8, decoder_embed_dim=8,
+            encoder_layers="[(8, 3)] * 2", decoder_layers="[(8, 3)] * 2", decoder_attention="True",
+            decoder_out_embed_dim=8, encoder_embed_path=None, decoder_embed_path=None,
+            share_input_output_embed=False, max_source_positions=10, max_target_positions=10, **{},
         )  # fmt: skip
         vars(config).update(values)
         self.checkpoint(lambda state: state["cfg"].update(model=config))

@@ -1,7 +1,9 @@
-"""What is asked of a model so that its answers can be recorded and compared: translations, scores and graphs, in every way of decoding.
+"""What is asked of a model so that its answers can be recorded and compared: translations, scores
+and graphs, in every way of decoding.
 
-Only through interfaces for users: ``fairseq_hrt.from_pretrained`` and the stock ``fairseq-generate``. A hypothesis is a list of
-``FIELDS``; a record holds each of them once, and of each call the numbers of its hypotheses, or why it was refused.
+Only through interfaces for users: ``fairseq_hrt.from_pretrained`` and the stock
+``fairseq-generate``. A hypothesis is a list of ``FIELDS``; a record holds each of them once, and of
+each call the numbers of its hypotheses, or why it was refused.
 """
 
 import contextlib
@@ -19,13 +21,24 @@ from fairseq_cli import generate
 
 import fairseq_hrt
 
-FIELDS = ("tokens", "text", "score", "positional_scores", "steps", "token_steps", "alignment", "history")
+FIELDS = (
+    "tokens",
+    "text",
+    "score",
+    "positional_scores",
+    "steps",
+    "token_steps",
+    "alignment",
+    "history",
+)
 SCORES = FIELDS.index("score"), FIELDS.index("positional_scores")
-# Scores are written with so many digits, may differ by so much, and so many of a hundred hypotheses may be others of the same score.
+# Scores are written with so many digits, may differ by so much, and so many of a hundred hypotheses
+# may be others of the same score.
 DIGITS, NEAR, TIES = 5, 1e-4, 0.5
 # fairseq-generate prints four digits: what is nearly equal may be rounded to different sides.
 PRINTED = 1e-4
-# (engine, weights of the runtime, instruction set): rounded to int8, sums in another order are other numbers.
+# (engine, weights of the runtime, instruction set): rounded to int8, sums in another order are
+# other numbers.
 ENGINES = (("torch", "float32", ""), ("runtime", "float32", ""), ("runtime", "int8", "plain"))
 # Names of files in a folder of models begin with this sign.
 FILE = "@"
@@ -40,18 +53,25 @@ def with_base(base, *choices):
 
 GREEDY, BEAM = {"beam": 1}, {"beam": 4}
 # Of every model; of every family; where several hypotheses are searched for.
-ALL = [{}, *with_base(GREEDY, {}, {"max_len_a": 0.5, "max_len_b": 2}, {"unkpen": 0}, {"min_len": 6}), {**BEAM, "nbest": 3}]
+ALL = [
+    {},
+    *with_base(GREEDY, {}, {"max_len_a": 0.5, "max_len_b": 2}, {"unkpen": 0}, {"min_len": 6}),
+    {**BEAM, "nbest": 3},
+]
 COMMON = [
     *ALL,
-    *with_base(GREEDY, {"batch_size": 3}, {"no_repeat_ngram_size": 2}, {"replace_unk": True, "min_len": 4}, {"prefix_size": 1}, {"nbest": 2}),
+    *with_base(GREEDY, {"batch_size": 3}, {"no_repeat_ngram_size": 2},
+               {"replace_unk": True, "min_len": 4}, {"prefix_size": 1}, {"nbest": 2}),
     {**BEAM, "rescore_path": "@autoregressive.pt", "nbest": 2},
 ]  # fmt: skip
 SEARCHED = [
     {**GREEDY, "sampling": True},
     *with_base(
         BEAM,
-        {"nbest": 2, "batch_size": 3}, {"lenpen": 0.6, "nbest": 2}, {"unnormalized": True}, {"min_len": 6}, {"max_len_a": 0.5, "max_len_b": 2},
-        {"unkpen": 1.5, "nbest": 2}, {"temperature": 1.7}, {"no_repeat_ngram_size": 2}, {"replace_unk": "@lexicon", "unkpen": 0},
+        {"nbest": 2, "batch_size": 3}, {"lenpen": 0.6, "nbest": 2}, {"unnormalized": True},
+        {"min_len": 6}, {"max_len_a": 0.5, "max_len_b": 2}, {"unkpen": 1.5, "nbest": 2},
+        {"temperature": 1.7}, {"no_repeat_ngram_size": 2},
+        {"replace_unk": "@lexicon", "unkpen": 0},
         {"rescore_path": "@autoregressive.pt", "rescore_lenpen": 0.4},
     ),
 ]  # fmt: skip
@@ -59,12 +79,16 @@ HRT_TABLE = {"hrt_decode_chunk": "auto", "hrt_chunk_table": "4:1,8:2,inf:3"}
 HRT = [
     *(
         {**base, **chunk}
-        for base, chunk in product((GREEDY, BEAM), ({"hrt_decode_chunk": size} for size in (1, 2, 3)))
+        for base, chunk in product((GREEDY, BEAM),
+                                   ({"hrt_decode_chunk": size} for size in (1, 2, 3)))
     ),
     {**GREEDY, **HRT_TABLE}, {**BEAM, **HRT_TABLE, "nbest": 2}, {**GREEDY, "hrt_decode_chunk": 4},
-    {**GREEDY, "hrt_decode_chunk": 1, "unkpen": 0, "min_len": 5}, {**GREEDY, "hrt_decode_chunk": 1, "replace_unk": True, "min_len": 4},
-    *with_base(BEAM, {"hrt_nat_beam": 2}, {"hrt_nat_beam": 1, "lenpen": 0.6}, {"hrt_nat_beam": 2, "nbest": 3}),
-    {**GREEDY, "hrt_eos_last_chunk": True}, {**BEAM, "hrt_eos_last_chunk": True, "hrt_decode_chunk": 3, "nbest": 2},
+    {**GREEDY, "hrt_decode_chunk": 1, "unkpen": 0, "min_len": 5},
+    {**GREEDY, "hrt_decode_chunk": 1, "replace_unk": True, "min_len": 4},
+    *with_base(BEAM, {"hrt_nat_beam": 2}, {"hrt_nat_beam": 1, "lenpen": 0.6},
+               {"hrt_nat_beam": 2, "nbest": 3}),
+    {**GREEDY, "hrt_eos_last_chunk": True},
+    {**BEAM, "hrt_eos_last_chunk": True, "hrt_decode_chunk": 3, "nbest": 2},
     # Where the width is left open the steps may differ.
     *(
         {**GREEDY, "hrt_decode_chunk": 1, "hrt_draft_chunk": chunk, "hrt_draft_width": width}
@@ -76,8 +100,10 @@ BIDIRECTIONAL = [
     {**GREEDY, "bidirectional_deduplicate": True},
     *with_base(
         BEAM,
-        {"bidirectional_deduplicate": True, "nbest": 2}, {"bidirectional_scoring": "paper", "nbest": 2},
-        {"bidirectional_length_penalty": "gnmt", "lenpen": 0.6}, {"bidirectional_scoring": "paper", "lenpen": 0.6, "unkpen": 0},
+        {"bidirectional_deduplicate": True, "nbest": 2},
+        {"bidirectional_scoring": "paper", "nbest": 2},
+        {"bidirectional_length_penalty": "gnmt", "lenpen": 0.6},
+        {"bidirectional_scoring": "paper", "lenpen": 0.6, "unkpen": 0},
     ),
 ]  # fmt: skip
 # A reward: no vertex would write it otherwise.
@@ -88,68 +114,98 @@ DAG = [
         {**GREEDY, "dag_decode_strategy": strategy, **choice}
         for strategy, choice in product(STRATEGIES, ({}, {"dag_keep_repeats": True}, UNKNOWN))
     ),
-    *({**GREEDY, "dag_decode_strategy": strategy, "dag_decode_upsample_scale": 2.5} for strategy in STRATEGIES),
-    *({**GREEDY, "dag_decode_strategy": "lookahead", "dag_decode_beta": beta} for beta in (0.3, 2.0)),
+    *({**GREEDY, "dag_decode_strategy": strategy,
+       "dag_decode_upsample_scale": 2.5} for strategy in STRATEGIES),
+    *({**GREEDY, "dag_decode_strategy": "lookahead", "dag_decode_beta": beta} for beta in (0.3,
+                                                                                           2.0)),
     *(
         {**GREEDY, "dag_decode_strategy": strategy, "dag_decode_length_beta": beta}
         for strategy, beta in product(STRATEGIES[2:], (0.5, 2.0))
     ),
     *(
         {**BEAM, "nbest": 3, "dag_decode_strategy": "beam", **choice}
-        for choice in ({}, {"dag_keep_repeats": True}, {"dag_decode_beta": 0.5, "lenpen": 0.6}, {"min_len": 12}, UNKNOWN)
+        for choice in ({}, {"dag_keep_repeats": True}, {"dag_decode_beta": 0.5, "lenpen": 0.6},
+                       {"min_len": 12}, UNKNOWN)
     ),
     {**BEAM, "dag_decode_strategy": "beam", "rescore_path": "@autoregressive.pt"},
     {**BEAM, "nbest": 2, "dag_decode_strategy": "sample", "temperature": 0.7, "seed": 3},
-    {**GREEDY, "dag_no_repeat_consecutive": 2, "dag_candidates": 3}, {**GREEDY, "dag_decode_upsample_scale": -1},
+    {**GREEDY, "dag_no_repeat_consecutive": 2, "dag_candidates": 3},
+    {**GREEDY, "dag_decode_upsample_scale": -1},
     {**GREEDY, "dag_decode_strategy": "lookahead", "lenpen": 0.0, "max_len_b": 3},
 ]  # fmt: skip
 JACOBI = [
     {"task": "translation_jacobi", **GREEDY, **choice}
     for choice in (
-        {}, {"jacobi_window": 1}, {"jacobi_window": 2}, {"jacobi_window": 5, "unkpen": 0}, {"jacobi_window": 4, "min_len": 6},
-        {"jacobi_mode": "pj"}, {"jacobi_mode": "pgj"}, {"jacobi_mode": "pgj", "jacobi_block_size": 5},
-        {"jacobi_mode": "hgj", "jacobi_block_size": 4, "jacobi_prefix_length": 6}, {"jacobi_mode": "pj", "jacobi_draft": "source"},
-        {"jacobi_window": 4, "jacobi_draft": "source"}, {"jacobi_window": 4, "jacobi_draft": "ngram"}, {"beam": 2},
-        {"jacobi_window": 6, "jacobi_draft": "hrt", "jacobi_draft_path": "@hrt.pt"},
-        {
+        {}, {"jacobi_window": 1}, {"jacobi_window": 2}, {"jacobi_window": 5, "unkpen": 0},
+        {"jacobi_window": 4, "min_len": 6}, {"jacobi_mode": "pj"}, {"jacobi_mode": "pgj"},
+        {"jacobi_mode": "pgj", "jacobi_block_size": 5},
+        {"jacobi_mode": "hgj", "jacobi_block_size": 4, "jacobi_prefix_length": 6},
+        {"jacobi_mode": "pj", "jacobi_draft": "source"},
+        {"jacobi_window": 4, "jacobi_draft": "source"},
+        {"jacobi_window": 4, "jacobi_draft": "ngram"}, {"beam": 2},
+        {"jacobi_window": 6, "jacobi_draft": "hrt", "jacobi_draft_path": "@hrt.pt"}, {
             "jacobi_window": 6, "jacobi_draft": "hrt", "jacobi_draft_path": "@hrt.pt",
             "jacobi_draft_options": "{'hrt_decode_chunk': '3'}",
         },
-        {"jacobi_window": 6, "jacobi_draft": "bidirectional", "jacobi_draft_path": "@bidirectional_2x1.pt"},
-        {"jacobi_window": 6, "jacobi_draft": "dag", "jacobi_draft_path": "@dag.pt"}, {"jacobi_draft": "hrt"},
+        {"jacobi_window": 6, "jacobi_draft": "bidirectional",
+         "jacobi_draft_path": "@bidirectional_2x1.pt"},
+        {"jacobi_window": 6, "jacobi_draft": "dag", "jacobi_draft_path": "@dag.pt"},
+        {"jacobi_draft": "hrt"},
     )
 ] + [{**GREEDY, "jacobi_mode": "pj"}]  # fmt: skip
 ALIGNED = [{**GREEDY, "alignments": True}]
 # model: options of translate, of score, of graphs
 OF_MODEL = {
-    "autoregressive": (COMMON + SEARCHED + ALIGNED + JACOBI, [{}, {"task": "translation_jacobi"}], [{}]),
-    "hrt": (COMMON + SEARCHED + ALIGNED + HRT, [{}, *({"hrt_decode_chunk": size} for size in (1, 3)), HRT_TABLE], []),
+    "autoregressive": (
+        COMMON + SEARCHED + ALIGNED + JACOBI,
+        [{}, {"task": "translation_jacobi"}],
+        [{}],
+    ),
+    "hrt": (
+        COMMON + SEARCHED + ALIGNED + HRT,
+        [{}, *({"hrt_decode_chunk": size} for size in (1, 3)), HRT_TABLE],
+        [],
+    ),
     "bidirectional_2x1": (COMMON + SEARCHED + BIDIRECTIONAL, [{}], []),
     "bidirectional_2x2": (ALL + BIDIRECTIONAL, [{}], []),
     "bidirectional_1x2": (ALL + [{**BEAM, "lenpen": 0.6}], [{}], []),
-    "dag": (COMMON + DAG, [{}, {"dag_decode_upsample_scale": 3.0}], [{}, {"dag_decode_strategy": "joint-viterbi"}]),
-    "dag_length": (ALL + [{**GREEDY, "dag_decode_strategy": strategy} for strategy in STRATEGIES], [{}], [{}]),
+    "dag": (
+        COMMON + DAG,
+        [{}, {"dag_decode_upsample_scale": 3.0}],
+        [{}, {"dag_decode_strategy": "joint-viterbi"}],
+    ),
+    "dag_length": (
+        ALL + [{**GREEDY, "dag_decode_strategy": strategy} for strategy in STRATEGIES],
+        [{}],
+        [{}],
+    ),
 }
 # model: options of fairseq-generate, and the task where it is not that of the family
 GENERATE = {
     "autoregressive": [
-        "--beam 1 --print-step --retain-iter-history", "--beam 4 --nbest 2 --print-step --retain-iter-history --batch-size 3",
-        "--beam 4 --prefix-size 2 --unkpen inf", "--score-reference", "--beam 4 --lenpen 0.6 --no-repeat-ngram-size 2",
+        "--beam 1 --print-step --retain-iter-history",
+        "--beam 4 --nbest 2 --print-step --retain-iter-history --batch-size 3",
+        "--beam 4 --prefix-size 2 --unkpen inf", "--score-reference",
+        "--beam 4 --lenpen 0.6 --no-repeat-ngram-size 2",
         "--beam 4 --rescore-path @autoregressive.pt", "--beam 1 --sampling",
-        "--task translation_jacobi --beam 1 --jacobi-window 3 --print-step --retain-iter-history --prefix-size 1",
-        "--task translation_jacobi --beam 1 --jacobi-window 3 --jacobi-draft hrt --jacobi-draft-path @hrt.pt --print-step",
+        "--task translation_jacobi --beam 1 --jacobi-window 3 --print-step --retain-iter-history --prefix-size 1", "--task translation_jacobi --beam 1 --jacobi-window 3 --jacobi-draft hrt --jacobi-draft-path @hrt.pt --print-step",
     ],
     "hrt": [
-        "--beam 1 --print-step --retain-iter-history", "--beam 4 --nbest 2 --hrt-decode-chunk 3 --print-step --retain-iter-history",
-        "--beam 4 --hrt-decode-chunk auto --hrt-chunk-table 4:1,8:2,inf:3 --print-step", "--hrt-decode-chunk 1 --beam 4 --prefix-size 2",
-        "--beam 1 --prefix-size 2", "--score-reference", "--score-reference --hrt-decode-chunk 1", "--beam 2 --hrt-nat-beam 3",
+        "--beam 1 --print-step --retain-iter-history",
+        "--beam 4 --nbest 2 --hrt-decode-chunk 3 --print-step --retain-iter-history",
+        "--beam 4 --hrt-decode-chunk auto --hrt-chunk-table 4:1,8:2,inf:3 --print-step",
+        "--hrt-decode-chunk 1 --beam 4 --prefix-size 2", "--beam 1 --prefix-size 2",
+        "--score-reference", "--score-reference --hrt-decode-chunk 1", "--beam 2 --hrt-nat-beam 3",
     ],
     "bidirectional_2x1": [
-        "--beam 1 --print-step --retain-iter-history", "--beam 4 --nbest 2 --print-step --retain-iter-history", "--score-reference",
-        "--beam 1 --prefix-size 2", "--beam 4 --bidirectional-scoring paper --bidirectional-length-penalty gnmt --lenpen 0.6",
+        "--beam 1 --print-step --retain-iter-history",
+        "--beam 4 --nbest 2 --print-step --retain-iter-history", "--score-reference",
+        "--beam 1 --prefix-size 2",
+        "--beam 4 --bidirectional-scoring paper --bidirectional-length-penalty gnmt --lenpen 0.6",
     ],
     "dag": [
-        "--beam 1 --print-step --retain-iter-history", "--beam 4 --nbest 3 --dag-decode-strategy beam", "--score-reference",
+        "--beam 1 --print-step --retain-iter-history",
+        "--beam 4 --nbest 3 --dag-decode-strategy beam", "--score-reference",
         "--beam 1 --dag-decode-strategy joint-viterbi --dag-keep-repeats --dag-decode-length-beta 0.5", "--beam 1 --prefix-size 1",
     ],
     "bidirectional_2x2": ["--beam 4 --nbest 2 --print-step --retain-iter-history"],
@@ -161,10 +217,13 @@ OPEN = [GREEDY, {**GREEDY, "no_repeat_ngram_size": 2}]
 
 
 def steps_vary(options):
-    """Whether the width of a pass is chosen by the clock, so that the number of passes is not determined."""
+    """Whether the width of a pass is chosen by the clock, so that the number of passes is not
+    determined."""
     if "hrt_draft_chunk" in options:
         return not options.get("hrt_draft_width")
-    frontier = options.get("jacobi_mode", "frontier") == "frontier" and "jacobi_window" not in options
+    frontier = (
+        options.get("jacobi_mode", "frontier") == "frontier" and "jacobi_window" not in options
+    )
     return options.get("task") == "translation_jacobi" and frontier
 
 
@@ -175,26 +234,44 @@ def calls(folder, model, family, lines, pairs):
     """Yields (name of the call, a function that makes it) for a model.
 
     Args:
-        folder: of bundles ``MODEL_WEIGHTS`` and checkpoints ``MODEL.pt``; binarised data in ``data/bin``.
+        folder: of bundles ``MODEL_WEIGHTS`` and checkpoints ``MODEL.pt``; binarised data in
+            ``data/bin``.
         lines: raw sources.
         pairs: raw sources and targets.
     """
     translate, score, graphs = OF_MODEL[model]
     for engine, weights, instructions in ENGINES:
         with mock.patch.dict(os.environ, FAIRSEQ_HRT_RUNTIME_ISA=instructions):
-            translator = fairseq_hrt.from_pretrained(folder / f"{model}_{weights}", device="cpu", engine=engine)
+            translator = fairseq_hrt.from_pretrained(
+                folder / f"{model}_{weights}", device="cpu", engine=engine
+            )
         name = f"{engine} {weights}"
         for options in translate:
-            yield f"{name} translate {shown(options)}", asking(translations, translator, folder, options, lines)
+            yield (
+                f"{name} translate {shown(options)}",
+                asking(translations, translator, folder, options, lines),
+            )
         # What no score is asked of may be decoded in another way.
         for options in (GREEDY, BEAM, translate[-1]):
-            yield f"{name} texts {shown(options)}", asking(texts, translator, folder, options, lines)
+            yield (
+                f"{name} texts {shown(options)}",
+                asking(texts, translator, folder, options, lines),
+            )
         for options in score:
-            yield f"{name} score {shown(options)}", asking(scores, translator, folder, options, pairs)
+            yield (
+                f"{name} score {shown(options)}",
+                asking(scores, translator, folder, options, pairs),
+            )
         for options in graphs:
-            yield f"{name} graphs {shown(options)}", asking(drawings, translator, folder, options, lines[:4])
+            yield (
+                f"{name} graphs {shown(options)}",
+                asking(drawings, translator, folder, options, lines[:4]),
+            )
     for options in OPEN:
-        yield f"opened with {shown(options)}", asking(opened, folder / f"{model}_float32", folder, options, lines)
+        yield (
+            f"opened with {shown(options)}",
+            asking(opened, folder / f"{model}_float32", folder, options, lines),
+        )
     for options in GENERATE[model]:
         yield f"fairseq-generate {options}", asking(generated, model, folder, options, family)
 
@@ -208,7 +285,9 @@ def asking(function, subject, folder, options, *others):
     if isinstance(options, str):
         return lambda: function(subject, folder, options.replace(FILE, f"{folder}/"), *others)
     paths = {
-        name: str(folder / value[1:]) if isinstance(value, str) and value.startswith(FILE) else value
+        name: (
+            str(folder / value[1:]) if isinstance(value, str) and value.startswith(FILE) else value
+        )
         for name, value in options.items()
     }
     return lambda: function(subject, paths, *others)
@@ -220,11 +299,15 @@ def translations(translator, options, lines):
 
 
 def opened(bundle, options, lines):
-    return translations(fairseq_hrt.from_pretrained(bundle, device="cpu", threads=1, **options), {}, lines)
+    return translations(
+        fairseq_hrt.from_pretrained(bundle, device="cpu", threads=1, **options), {}, lines
+    )
 
 
 def texts(translator, options, lines):
-    return [[[None, text, None, [], 0, [], [], []]] for text in translator.translate(lines, **options)]
+    return [
+        [[None, text, None, [], 0, [], [], []]] for text in translator.translate(lines, **options)
+    ]
 
 
 def scores(translator, options, pairs):
@@ -238,11 +321,13 @@ def hypothesis(one, options):
 
 
 def drawings(translator, options, lines):
-    """Graphs as hypotheses: what they hold besides translation and score stands in the place of the history."""
+    """Graphs as hypotheses: what they hold besides translation and score stands in the place of the
+    history."""
     found = []
     for documents in translator.graphs(lines, **options):
         found.append([
-            [None, document["translation"], document["score"], numbers_of(document), 0, [], [], words_of(document)]
+            [None, document["translation"], document["score"], numbers_of(document), 0, [], [],
+             words_of(document)]
             for document in documents
         ])  # fmt: skip
     return found
@@ -251,7 +336,11 @@ def drawings(translator, options, lines):
 def numbers_of(document):
     vertices, links = document["vertices"], document["links"]
     words = [token["probability"] for vertex in vertices for token in vertex["tokens"][:1]]
-    return [*(vertex["passing"] for vertex in vertices), *words, *(link["probability"] for link in links)]
+    return [
+        *(vertex["passing"] for vertex in vertices),
+        *words,
+        *(link["probability"] for link in links),
+    ]
 
 
 def words_of(document):
@@ -265,8 +354,9 @@ def generated(model, folder, options, family):
     """The translations that ``fairseq-generate`` prints of the test set."""
     task = [] if "--task" in options else ["--task", f"translation_{family}"]
     output = run(
-        generate.cli_main, "fairseq-generate", folder / "data" / "bin", *task, "--path", folder / f"{model}.pt", "--cpu",
-        "--gen-subset", "test", "--post-process", "subword_nmt", "--max-len-b", "16", "--num-workers", 0, *options.split(),
+        generate.cli_main, "fairseq-generate", folder / "data" / "bin", *task, "--path",
+        folder / f"{model}.pt", "--cpu", "--gen-subset", "test", "--post-process", "subword_nmt",
+        "--max-len-b", "16", "--num-workers", 0, *options.split(),
     )  # fmt: skip
     found = {}
     for kind, number, text in re.findall(r"^([HDPIE])-(\d+)(?:_\d+)?\t(.*)$", output, re.M):
@@ -337,10 +427,16 @@ class Record:
 
     def get(self, model, call):
         found = self.answers[model][call]
-        return found if isinstance(found, str) else [[self.hypotheses[place] for place in best] for best in found]
+        return (
+            found
+            if isinstance(found, str)
+            else [[self.hypotheses[place] for place in best] for best in found]
+        )
 
     def write(self, path):
-        text = json.dumps({"answers": self.answers, "hypotheses": self.hypotheses}, separators=(",", ":"))
+        text = json.dumps(
+            {"answers": self.answers, "hypotheses": self.hypotheses}, separators=(",", ":")
+        )
         # The same record is the same file.
         path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
@@ -350,7 +446,11 @@ class Record:
 
 
 def rounded(value):
-    return [round(each, DIGITS) for each in value] if isinstance(value, list) else value and round(value, DIGITS)
+    return (
+        [round(each, DIGITS) for each in value]
+        if isinstance(value, list)
+        else value and round(value, DIGITS)
+    )
 
 
 def exact(one):
@@ -358,7 +458,8 @@ def exact(one):
 
 
 def difference(one, other):
-    """The largest one of the scores of two hypotheses; infinite where one has scores that the other has not."""
+    """The largest one of the scores of two hypotheses; infinite where one has scores that the other
+    has not."""
     mine, theirs = ([each[number] for number in SCORES] for each in (one, other))
     if (mine[0] is None, len(mine[1])) != (theirs[0] is None, len(theirs[1])):
         return math.inf
@@ -387,7 +488,9 @@ class Comparison:
                 self.differences.append(f"{call}: {brief(found)} instead of {brief(expected)}")
             return
         if [*map(len, expected)] != [*map(len, found)]:
-            self.differences.append(f"{call}: {[*map(len, found)]} hypotheses instead of {[*map(len, expected)]}")
+            self.differences.append(
+                f"{call}: {[*map(len, found)]} hypotheses instead of {[*map(len, expected)]}"
+            )
             return
         near = NEAR + (PRINTED if call.startswith("fairseq-generate") else 0.0)
         for line, (best, other) in enumerate(zip(expected, found)):
@@ -395,12 +498,17 @@ class Comparison:
                 self.hypotheses += 1
                 if exact(one) == exact(two) and difference(one, two) <= near:
                     continue
-                if one[0] != two[0] and None not in (one[2], two[2]) and abs(one[2] - two[2]) < NEAR:
+                if (
+                    one[0] != two[0]
+                    and None not in (one[2], two[2])
+                    and abs(one[2] - two[2]) < NEAR
+                ):
                     self.ties += 1
                     continue
                 fields = [name for name, a, b in zip(FIELDS, one, two) if a != b]
                 self.differences.append(
-                    f"{call}: line {line}, hypothesis {rank}: {two} instead of {one} ({', '.join(fields)})"
+                    f"{call}: line {line}, hypothesis {rank}: {two} instead of {one}"
+                    f" ({', '.join(fields)})"
                 )
 
     @property

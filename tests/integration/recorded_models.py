@@ -1,7 +1,8 @@
-"""Small models of every family whose weights do not depend on PyTorch's generator, for what is recorded of them.
+"""Small models of every family whose weights do not depend on PyTorch's generator, for what is
+recorded of them.
 
-The weights are drawn from NumPy's legacy generator, whose numbers never change, each parameter's from a seed of its own: one that is
-added or removed leaves the others alone.
+The weights are drawn from NumPy's legacy generator, whose numbers never change, each parameter's
+from a seed of its own: one that is added or removed leaves the others alone.
 """
 
 import zlib
@@ -21,7 +22,8 @@ SIZES = [
     *(
         f"--{side}-{name}={value}"
         for side in ("encoder", "decoder")
-        for name, value in (("layers", 2), ("embed-dim", 32), ("ffn-embed-dim", 64), ("attention-heads", 4))
+        for name, value in (("layers", 2), ("embed-dim", 32), ("ffn-embed-dim", 64),
+                            ("attention-heads", 4))
     ),
     # Lines of more words are translated in pieces.
     "--max-source-positions=24", "--max-target-positions=100",
@@ -33,17 +35,23 @@ MODELS = {
     "bidirectional_2x1": ("bidirectional", [], None),
     "bidirectional_2x2": ("bidirectional", ["--bidirectional-tokens-per-step=2"], None),
     "bidirectional_1x2": (
-        "bidirectional", ["--bidirectional-directions=1", "--bidirectional-tokens-per-step=2"], None,
+        "bidirectional", ["--bidirectional-directions=1", "--bidirectional-tokens-per-step=2"],
+        None,
     ),
-    "dag": ("dag", ["--dag-upsample-scale=4", "--decoder-learned-pos", "--dag-max-transition-length=6"], None),
+    "dag": ("dag",
+            ["--dag-upsample-scale=4", "--decoder-learned-pos", "--dag-max-transition-length=6"],
+            None),
     "dag_length": (
-        "dag", ["--dag-upsample-scale=4", "--decoder-learned-pos", "--dag-upsample-base=predict", "--dag-length-classes=16"], None,
+        "dag",
+        ["--dag-upsample-scale=4", "--decoder-learned-pos", "--dag-upsample-base=predict",
+         "--dag-length-classes=16"], None,
     ),
 }  # fmt: skip
-# How much larger than at a usual start weights are, by the ends of their names: attention that looks at few words, logits that differ,
-# and little of what is the same for every word.
+# How much larger than at a usual start weights are, by the ends of their names: attention that
+# looks at few words, logits that differ, and little of what is the same for every word.
 GAINS = {
-    "embed_tokens.weight": 3.0, "q_proj.weight": 2.0, "k_proj.weight": 2.0, "encoder_attn.out_proj.weight": 1.5, "self_attn.out_proj.weight": 0.7, "fc2.weight": 0.3,
+    "embed_tokens.weight": 3.0, "q_proj.weight": 2.0, "k_proj.weight": 2.0,
+    "encoder_attn.out_proj.weight": 1.5, "self_attn.out_proj.weight": 0.7, "fc2.weight": 0.3,
     "output_projection.weight": 4.0, "relative_keys": 4.0, "embed_positions.weight": 6.0,
 }  # fmt: skip
 # The same for the logits of single symbols: translations end, and some words are unknown.
@@ -83,27 +91,34 @@ def fill(model, seed=1):
 
 
 def make_data(folder):
-    """Dictionaries, subword codes and a binarised test set whose targets begin translations; returns the folder of fairseq-preprocess."""
+    """Dictionaries, subword codes and a binarised test set whose targets begin translations;
+    returns the folder of fairseq-preprocess."""
     folder.mkdir(parents=True)
     (folder / "codes").write_text("#version: 0.2\nz z</w>\n")
     (folder / "dict.txt").write_text("".join(f"{symbol} 9\n" for symbol in SYMBOLS))
     for language, seed in (("de", 3), ("en", 4)):
-        (folder / f"test.{language}").write_text("".join(" ".join(row) + "\n" for row in sources(8, 12, seed)))
+        (folder / f"test.{language}").write_text(
+            "".join(" ".join(row) + "\n" for row in sources(8, 12, seed))
+        )
     run(
-        preprocess.cli_main, "fairseq-preprocess", "-s", "de", "-t", "en", "--testpref", folder / "test", "--joined-dictionary",
-        "--srcdict", folder / "dict.txt", "--destdir", folder / "bin", "--workers", 1,
+        preprocess.cli_main, "fairseq-preprocess", "-s", "de", "-t", "en", "--testpref",
+        folder / "test", "--joined-dictionary", "--srcdict", folder / "dict.txt", "--destdir",
+        folder / "bin", "--workers", 1,
     )  # fmt: skip
     return folder / "bin"
 
 
 def make_models(folder):
-    """``MODEL.pt`` and the bundles ``MODEL_float32`` and ``MODEL_int8`` of each model, and the data in ``data/bin``."""
+    """``MODEL.pt`` and the bundles ``MODEL_float32`` and ``MODEL_int8`` of each model, and the data
+    in ``data/bin``."""
     data = make_data(folder / "data")
     for name, (family, sizes, task) in MODELS.items():
         write_checkpoint(folder / f"{name}.pt", data, family, sizes=[*SIZES, *sizes], fill=fill)
         for weights in ("float32", "int8"):
             run(
-                main, "fairseq-hrt", "bundle", folder / f"{name}.pt", "--data", data, "--tokenizer", "space",
-                "--subwords", "subword-nmt", "--codes", folder / "data" / "codes", "--set", "max_len_b=16",
-                "--runtime", weights, "--output", folder / f"{name}_{weights}", *([] if task is None else ["--task", task]),
+                main, "fairseq-hrt", "bundle", folder / f"{name}.pt", "--data", data,
+                "--tokenizer", "space", "--subwords", "subword-nmt", "--codes",
+                folder / "data" / "codes", "--set", "max_len_b=16", "--runtime", weights,
+                "--output", folder / f"{name}_{weights}",
+                *([] if task is None else ["--task", task]),
             )  # fmt: skip

@@ -1,4 +1,5 @@
-"""The bidirectional family through the real command line: train, resume, decode, score, validate, and what is refused."""
+"""The bidirectional family through the real command line: train, resume, decode, score, validate,
+and what is refused."""
 
 import pytest
 from command_line import (
@@ -24,12 +25,14 @@ DECODE = [*TASK, *"--cpu --batch-size 7 --max-len-b 20".split()]
 
 @pytest.fixture(scope="module")
 def student(command, toy_data, teacher, tmp_path_factory):
-    """IBDecoder + SA with two start symbols from the teacher on mixed targets, validated with bare --eval-bleu; (checkpoint, output)."""
+    """IBDecoder + SA with two start symbols from the teacher on mixed targets, validated with bare
+    --eval-bleu; (checkpoint, output)."""
     folder = tmp_path_factory.mktemp("student")
     output = command(
-        "fairseq-train", toy_data, *MODEL, *SIZES, *VALIDATED, "--max-update", "8", "--save-dir", folder,
-        "--bidirectional-tokens-per-step", "2", "--bidirectional-train-dead-slots", "--bidirectional-distinct-starts",
-        "--finetune-from-model", teacher, "--distilled-data", toy_data, "--raw-probability", "0.5", "--eval-bleu",
+        "fairseq-train", toy_data, *MODEL, *SIZES, *VALIDATED, "--max-update", "8", "--save-dir",
+        folder, "--bidirectional-tokens-per-step", "2", "--bidirectional-train-dead-slots",
+        "--bidirectional-distinct-starts", "--finetune-from-model", teacher, "--distilled-data",
+        toy_data, "--raw-probability", "0.5", "--eval-bleu",
     )  # fmt: skip
     return folder / "checkpoint_last.pt", output.stdout + output.stderr
 
@@ -50,7 +53,9 @@ def test_validation_reports_perplexity_and_bleu(student):
     ],
 )
 def test_generate(command, toy_data, student, options):
-    output = command("fairseq-generate", toy_data, *DECODE, "--path", student[0], *options.split()).stdout
+    output = command(
+        "fairseq-generate", toy_data, *DECODE, "--path", student[0], *options.split()
+    ).stdout
     found, scores = hypotheses(output), lines(output, "P")
     assert sorted(found) == list(range(20))
     assert all(len(texts) == (2 if "--nbest" in options else 1) for texts in found.values())
@@ -64,10 +69,13 @@ def test_generate(command, toy_data, student, options):
 
 
 def test_the_teacher_chooses(command, toy_data, student, teacher, tmp_path):
-    """The translations of the beam, in the order of what stock fairseq says the teacher thinks of them."""
+    """The translations of the beam, in the order of what stock fairseq says the teacher thinks of
+    them."""
     arguments = [toy_data, *DECODE, "--path", student[0], "--beam", "4", "--nbest", "4"]
     own = hypotheses(command("fairseq-generate", *arguments).stdout)
-    output = command("fairseq-generate", *arguments, "--rescore-path", teacher, "--rescore-lenpen", "0.5").stdout
+    output = command(
+        "fairseq-generate", *arguments, "--rescore-path", teacher, "--rescore-lenpen", "0.5"
+    ).stdout
     chosen, scores = hypotheses(output), lines(output, "P")
     assert {number: sorted(texts) for number, texts in own.items()} == {
         number: sorted(texts) for number, texts in chosen.items()
@@ -79,14 +87,27 @@ def test_the_teacher_chooses(command, toy_data, student, teacher, tmp_path):
         assert totals == sorted(totals, reverse=True)
     # The favourites, as references of a data set.
     sources = {number: texts[0] for number, texts in lines(output, "S").items()}
-    for side, texts in (("de", sources), ("en", {number: texts[0] for number, texts in chosen.items()})):
-        (tmp_path / f"test.{side}").write_text("".join(f"{texts[number]}\n" for number in range(20)))
+    for side, texts in (
+        ("de", sources),
+        ("en", {number: texts[0] for number, texts in chosen.items()}),
+    ):
+        (tmp_path / f"test.{side}").write_text(
+            "".join(f"{texts[number]}\n" for number in range(20))
+        )
     command(
-        "fairseq-preprocess", "--source-lang", "de", "--target-lang", "en", "--testpref", tmp_path / "test", "--destdir",
-        tmp_path / "bin", "--srcdict", toy_data / "dict.de.txt", "--tgtdict", toy_data / "dict.en.txt",
+        "fairseq-preprocess", "--source-lang", "de", "--target-lang", "en", "--testpref",
+        tmp_path / "test", "--destdir", tmp_path / "bin", "--srcdict", toy_data / "dict.de.txt",
+        "--tgtdict", toy_data / "dict.en.txt",
     )  # fmt: skip
     scored = command(
-        "fairseq-generate", tmp_path / "bin", "--task", "translation", "--cpu", "--path", teacher, "--score-reference"
+        "fairseq-generate",
+        tmp_path / "bin",
+        "--task",
+        "translation",
+        "--cpu",
+        "--path",
+        teacher,
+        "--score-reference",
     ).stdout
     for number, texts in lines(scored, "P").items():
         expected = list(map(float, texts[0].split()))
@@ -96,11 +117,26 @@ def test_the_teacher_chooses(command, toy_data, student, teacher, tmp_path):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ("--beam 1 --rescore-path {teacher}", "only one translation to choose from; give --beam 2 or more"),
-        ("--beam 2 --rescore-path {student}", "{student}: the checkpoint belongs to the task translation_bidirectional"),
-        ("--beam 2 --rescore-path {teacher}.gone", "--rescore-path: No such file or directory: '{teacher}.gone'"),
-        ("--beam 2 --rescore-path {teacher} --rescore-lenpen nan", "--rescore-lenpen nan: give a number from -20 to 20"),
-        ("--beam 2 --rescore-lenpen 2", "--rescore-lenpen 2.0 has an effect only with --rescore-path"),
+        (
+            "--beam 1 --rescore-path {teacher}",
+            "only one translation to choose from; give --beam 2 or more",
+        ),
+        (
+            "--beam 2 --rescore-path {student}",
+            "{student}: the checkpoint belongs to the task translation_bidirectional",
+        ),
+        (
+            "--beam 2 --rescore-path {teacher}.gone",
+            "--rescore-path: No such file or directory: '{teacher}.gone'",
+        ),
+        (
+            "--beam 2 --rescore-path {teacher} --rescore-lenpen nan",
+            "--rescore-lenpen nan: give a number from -20 to 20",
+        ),
+        (
+            "--beam 2 --rescore-lenpen 2",
+            "--rescore-lenpen 2.0 has an effect only with --rescore-path",
+        ),
         ("--beam 2 --rescore-path {teacher}:", "--rescore-path: a name of a checkpoint is empty"),
     ],
 )
@@ -114,13 +150,23 @@ def test_who_cannot_choose(command, toy_data, student, teacher, options, message
 
 def test_a_trained_model_writes_targets_in_natural_order(command, toy_data, tmp_path):
     """The toy task copies letters: a wrong order could not reach this BLEU."""
-    training = [option for option in OPTIMIZER if option not in ("--lr", "0.003", "--dropout", "0.1")]
+    training = [
+        option for option in OPTIMIZER if option not in ("--lr", "0.003", "--dropout", "0.1")
+    ]
     command(
-        "fairseq-train", toy_data, *MODEL, *[size.replace("=16", "=64") for size in SIZES], *training, "--lr", "0.01",
-        "--dropout", "0", "--max-update", "350", "--lr-scheduler", "inverse_sqrt", "--warmup-updates", "30",
-        "--save-dir", tmp_path,
+        "fairseq-train", toy_data, *MODEL, *[size.replace("=16", "=64") for size in SIZES],
+        *training, "--lr", "0.01", "--dropout", "0", "--max-update", "350", "--lr-scheduler",
+        "inverse_sqrt", "--warmup-updates", "30", "--save-dir", tmp_path,
     )  # fmt: skip
-    output = command("fairseq-generate", toy_data, *DECODE, "--path", tmp_path / "checkpoint_last.pt", "--beam", "1").stdout
+    output = command(
+        "fairseq-generate",
+        toy_data,
+        *DECODE,
+        "--path",
+        tmp_path / "checkpoint_last.pt",
+        "--beam",
+        "1",
+    ).stdout
     targets = {number: texts[0] for number, texts in lines(output, "T").items()}
     right = sum(texts[0] == targets[number] for number, texts in hypotheses(output).items())
     # Words left in the order of writing would be right in sentences of two words at most.
@@ -169,14 +215,34 @@ def test_a_killed_training_goes_on_bit_equal_with_other_workers(command, forks, 
 
 def test_two_processes_learn_what_one_learns(toy_data, command, forks, tmp_path):
     """Without dropout, two processes of one batch each are one process of two batches an update."""
-    shared = [toy_data, *MODEL, *SIZES, *RESUMABLE, "--max-update", "6", "--dropout", "0", "--batch-size", "8"]
+    shared = [
+        toy_data,
+        *MODEL,
+        *SIZES,
+        *RESUMABLE,
+        "--max-update",
+        "6",
+        "--dropout",
+        "0",
+        "--batch-size",
+        "8",
+    ]
     command("fairseq-train", *shared, "--update-freq", "2", "--save-dir", tmp_path / "one")
     train_in_two_processes(forks, tmp_path / "rendezvous", *shared, "--save-dir", tmp_path / "two")
     assert_same(parameters(tmp_path / "one"), parameters(tmp_path / "two"), rtol=1e-4, atol=1e-5)
 
 
 def test_long_targets_are_cut_at_their_end(command, toy_data, tmp_path):
-    arguments = [toy_data, *MODEL, *SIZES, *OPTIMIZER, "--max-update", "2", "--max-target-positions", "4"]
+    arguments = [
+        toy_data,
+        *MODEL,
+        *SIZES,
+        *OPTIMIZER,
+        "--max-update",
+        "2",
+        "--max-target-positions",
+        "4",
+    ]
     skipped = []
     for name, cut in (("left out", []), ("cut", ["--bidirectional-truncate-target"])):
         output = command("fairseq-train", *arguments, *cut, "--save-dir", tmp_path / name)
@@ -193,12 +259,17 @@ def test_long_targets_are_cut_at_their_end(command, toy_data, tmp_path):
     ],
 )
 def test_impossible_decoding(command, toy_data, student, options, message):
-    assert message in refused(command, "fairseq-generate", toy_data, *DECODE, "--path", student[0], *options.split())
+    assert message in refused(
+        command, "fairseq-generate", toy_data, *DECODE, "--path", student[0], *options.split()
+    )
 
 
 def test_a_foreign_checkpoint(command, toy_data, teacher):
     message = refused(command, "fairseq-generate", toy_data, *DECODE, "--path", teacher)
-    assert "TransformerModel, not a bidirectional_transformer" in message and "translation_autoregressive" in message
+    assert (
+        "TransformerModel, not a bidirectional_transformer" in message
+        and "translation_autoregressive" in message
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Weights that are no numbers, or so large that the model computes none: every command ends with one line, whatever decodes."""
+"""Weights that are no numbers, or so large that the model computes none: every command ends with
+one line, whatever decodes."""
 
 import io
 import math
@@ -15,7 +16,11 @@ from fairseq_hrt.__main__ import main
 
 pytestmark = pytest.mark.slow
 
-PLACES = ("encoder.layers.0.fc1.weight", "decoder.layers.0.fc1.weight", "decoder.output_projection.weight")
+PLACES = (
+    "encoder.layers.0.fc1.weight",
+    "decoder.layers.0.fc1.weight",
+    "decoder.output_projection.weight",
+)
 # The second is found where the model is loaded, the first where it decodes.
 VALUES = (math.inf, math.nan)
 OPTIONS = {
@@ -55,7 +60,11 @@ def bundles(tmp_path_factory):
 def break_weights(path, name, value):
     state = torch.load(path, weights_only=False)
     # With everything that shares them.
-    shared = [other for other in state["model"] if torch.equal(state["model"][other], state["model"][name])]
+    shared = [
+        other
+        for other in state["model"]
+        if torch.equal(state["model"][other], state["model"][name])
+    ]
     broken = state["model"][name].clone()
     broken[-1] = value
     state["model"].update(dict.fromkeys(shared, broken))
@@ -79,7 +88,9 @@ def test_bundles(bundles, run, tmp_path, family, place, value):
     break_weights(bundle / "model.pt", place, value)
     if family not in bundles:
         description = bundle / "bundle.json"
-        description.write_text(description.read_text().replace("translation_autoregressive", "translation"))
+        description.write_text(
+            description.read_text().replace("translation_autoregressive", "translation")
+        )
     status, said = run("translate", bundle, "--engine", "torch")
     assert_refused((status, said))
     assert len(said) == 1
@@ -100,14 +111,29 @@ def test_bundles(bundles, run, tmp_path, family, place, value):
 def test_checkpoints(toy_data, run, tmp_path, family, value, engine):
     path = break_weights(write_checkpoint(tmp_path / "x.pt", toy_data, family), PLACES[1], value)
     task = FAMILIES[family][2]
-    system = f"name=x,path={path},engine={engine},max_len_b=20,{OPTIONS[family]}" + (f",task={task}" if task else "")
+    system = f"name=x,path={path},engine={engine},max_len_b=20,{OPTIONS[family]}" + (
+        f",task={task}" if task else ""
+    )
     data = (toy_data, "-s", "de", "-t", "en", "--system", system)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert_refused(
-            run("benchmark", *data, "--speed-sentences", 2, "--repeats", 1, "--batch-sizes", 2, "--out", tmp_path / "b")
+            run(
+                "benchmark",
+                *data,
+                "--speed-sentences",
+                2,
+                "--repeats",
+                1,
+                "--batch-sizes",
+                2,
+                "--out",
+                tmp_path / "b",
+            )
         )
-        assert_refused(run("distill", *data, "--gen-subset", "valid", "--out", tmp_path / "distilled"))
+        assert_refused(
+            run("distill", *data, "--gen-subset", "valid", "--out", tmp_path / "distilled")
+        )
         assert_refused(run("tune", *data, "--grid", "lenpen=0.5,1"))
     if engine == "fairseq" and math.isnan(value):
         assert_refused(run("average", "--inputs", path, path, "--output", tmp_path / "averaged.pt"))

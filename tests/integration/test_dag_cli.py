@@ -1,4 +1,5 @@
-"""The DAG family through the real command line: train, fine-tune, resume, decode, score, validate, and what is refused."""
+"""The DAG family through the real command line: train, fine-tune, resume, decode, score, validate,
+and what is refused."""
 
 import pytest
 from command_line import (
@@ -26,19 +27,28 @@ DECODE = [*TASK, *"--cpu --batch-size 7 --max-len-b 20".split()]
 
 @pytest.fixture(scope="module")
 def student(command, toy_data, tmp_path_factory):
-    """Trained with glancing on graphs of drawn sizes, validated with bare --eval-bleu; (checkpoint, output)."""
+    """Trained with glancing on graphs of drawn sizes, validated with bare --eval-bleu; (checkpoint,
+    output)."""
     folder = tmp_path_factory.mktemp("student")
     output = command(
-        "fairseq-train", toy_data, *NLL, *SIZES, *VALIDATED, "--max-update", "8", "--save-dir", folder,
-        "--dag-upsample-scale", "2~4", "--dag-glance-schedule", "0.8", "--eval-bleu",
-        "--best-checkpoint-metric", "bleu", "--maximize-best-checkpoint-metric", "--keep-best-checkpoints", "2",
+        "fairseq-train", toy_data, *NLL, *SIZES, *VALIDATED, "--max-update", "8", "--save-dir",
+        folder, "--dag-upsample-scale", "2~4", "--dag-glance-schedule", "0.8", "--eval-bleu",
+        "--best-checkpoint-metric", "bleu", "--maximize-best-checkpoint-metric",
+        "--keep-best-checkpoints", "2",
     )  # fmt: skip
     return folder / "checkpoint_last.pt", output.stdout + output.stderr
 
 
 def test_training_logs_what_is_documented(student):
     inner = next(line for line in student[1].splitlines() if "train_inner" in line)
-    for name in ("nll_loss", "glance_accuracy", "glance_rate", "vertices_per_token", "skipped_share", "skipped_sentences"):
+    for name in (
+        "nll_loss",
+        "glance_accuracy",
+        "glance_rate",
+        "vertices_per_token",
+        "skipped_share",
+        "skipped_sentences",
+    ):
         assert f" {name}=" in inner
     valid = next(line for line in student[1].splitlines() if "valid on 'valid' subset" in line)
     assert all(f"| {name}" in valid for name in ("loss", "nll_loss", "ppl", "bleu"))
@@ -48,10 +58,12 @@ def test_training_logs_what_is_documented(student):
 def fuzzy(command, toy_data, student, tmp_path_factory):
     folder = tmp_path_factory.mktemp("fuzzy")
     output = command(
-        "fairseq-train", toy_data, *FUZZY, *SIZES, *VALIDATED, "--max-update", "3", "--save-dir", folder,
-        "--finetune-from-model", student[0],
+        "fairseq-train", toy_data, *FUZZY, *SIZES, *VALIDATED, "--max-update", "3", "--save-dir",
+        folder, "--finetune-from-model", student[0],
     )  # fmt: skip
-    inner = next(line for line in (output.stdout + output.stderr).splitlines() if "train_inner" in line)
+    inner = next(
+        line for line in (output.stdout + output.stderr).splitlines() if "train_inner" in line
+    )
     for name in ("precision", "recall", "brevity_penalty", "length_ratio", "glance_rate"):
         assert f" {name}=" in inner
     return folder / "checkpoint_last.pt"
@@ -86,11 +98,15 @@ def test_generate(command, toy_data, fuzzy, teacher, options):
 
 
 def test_an_ensemble(command, toy_data, student, fuzzy):
-    output = command("fairseq-generate", toy_data, *DECODE, "--path", f"{student[0]}:{fuzzy}").stdout
+    output = command(
+        "fairseq-generate", toy_data, *DECODE, "--path", f"{student[0]}:{fuzzy}"
+    ).stdout
     assert sorted(hypotheses(output)) == list(range(20))
 
 
-@pytest.mark.parametrize("options", ["--dag-decode-strategy beam --beam 4", "--dag-decode-strategy sample --beam 6"])
+@pytest.mark.parametrize(
+    "options", ["--dag-decode-strategy beam --beam 4", "--dag-decode-strategy sample --beam 6"]
+)
 def test_the_teacher_chooses_from_the_whole_beam(command, toy_data, fuzzy, teacher, options):
     """However many translations are asked for."""
     arguments = [toy_data, *DECODE, "--path", fuzzy, *options.split()]
@@ -128,13 +144,16 @@ def test_validate(command, toy_data, student):
 
 
 def test_scores_of_references(command, toy_data, student):
-    scored = command("fairseq-generate", toy_data, *DECODE, "--path", student[0], "--score-reference").stdout
+    scored = command(
+        "fairseq-generate", toy_data, *DECODE, "--path", student[0], "--score-reference"
+    ).stdout
     targets = {number: texts[0] for number, texts in lines(scored, "T").items()}
     assert {number: texts[0] for number, texts in hypotheses(scored).items()} == targets
 
 
 TRAINING = [*NLL, *SIZES, *RESUMABLE, "--max-update", "30", "--save-interval-updates", "5",
-            "--keep-interval-updates", "1", "--dag-glance-schedule", "0.5", "--dag-upsample-scale", "2~4"]  # fmt: skip
+            "--keep-interval-updates", "1", "--dag-glance-schedule", "0.5", "--dag-upsample-scale",
+            "2~4"]  # fmt: skip
 
 
 def test_a_killed_training_goes_on_bit_equal_with_other_workers(command, forks, toy_data, tmp_path):
@@ -150,27 +169,55 @@ def test_a_killed_training_goes_on_bit_equal_with_other_workers(command, forks, 
 def test_two_processes_learn_what_one_learns(toy_data, command, forks, tmp_path, loss):
     """Means over sentences: the micro-batches' sizes do not matter."""
     model = [*(NLL if loss == "nll" else FUZZY), "--dag-upsample-base", "predict"]
-    shared = [toy_data, *model, *SIZES, *RESUMABLE, "--max-update", "5", "--dropout", "0", "--batch-size", "8"]
+    shared = [
+        toy_data,
+        *model,
+        *SIZES,
+        *RESUMABLE,
+        "--max-update",
+        "5",
+        "--dropout",
+        "0",
+        "--batch-size",
+        "8",
+    ]
     command("fairseq-train", *shared, "--update-freq", "2", "--save-dir", tmp_path / "one")
     train_in_two_processes(forks, tmp_path / "rendezvous", *shared, "--save-dir", tmp_path / "two")
     assert_same(parameters(tmp_path / "one"), parameters(tmp_path / "two"), rtol=1e-4, atol=1e-5)
 
 
 def test_targets_longer_than_their_graph_are_counted_or_filtered(command, toy_data, tmp_path):
-    arguments = [toy_data, *NLL, *SIZES, *OPTIMIZER, "--max-update", "2", "--dag-upsample-scale", "0.9"]
+    arguments = [
+        toy_data,
+        *NLL,
+        *SIZES,
+        *OPTIMIZER,
+        "--max-update",
+        "2",
+        "--dag-upsample-scale",
+        "0.9",
+    ]
     output = command("fairseq-train", *arguments, "--save-dir", tmp_path / "counted")
-    inner = next(line for line in (output.stdout + output.stderr).splitlines() if "train_inner" in line)
+    inner = next(
+        line for line in (output.stdout + output.stderr).splitlines() if "train_inner" in line
+    )
     assert float(inner.split("skipped_share=")[1].split(",")[0]) > 0
     output = command(
-        "fairseq-train", *arguments, "--dag-filter-ratio", "1.1", "--save-dir", tmp_path / "filtered", check=False
+        "fairseq-train",
+        *arguments,
+        "--dag-filter-ratio",
+        "1.1",
+        "--save-dir",
+        tmp_path / "filtered",
+        check=False,
     )
     assert "--dag-filter-ratio 1.1 leaves" in output.stdout + output.stderr
 
 
 def test_fine_tuned_from_an_autoregressive_teacher(command, toy_data, teacher, tmp_path):
     command(
-        "fairseq-train", toy_data, *NLL, *SIZES, *OPTIMIZER, "--max-update", "2", "--save-dir", tmp_path,
-        "--finetune-from-model", teacher,
+        "fairseq-train", toy_data, *NLL, *SIZES, *OPTIMIZER, "--max-update", "2", "--save-dir",
+        tmp_path, "--finetune-from-model", teacher,
     )  # fmt: skip
 
 
@@ -178,16 +225,24 @@ def test_fine_tuned_from_an_autoregressive_teacher(command, toy_data, teacher, t
     "options, message",
     [
         ("--prefix-size 1", "--prefix-size"),
-        ("--nbest 2 --beam 2", "--nbest 2 has an effect only with --dag-decode-strategy beam or sample"),
+        (
+            "--nbest 2 --beam 2",
+            "--nbest 2 has an effect only with --dag-decode-strategy beam or sample",
+        ),
         ("--min-len 4", "--min-len 4 has an effect only with --dag-decode-strategy beam"),
-        ("--beam 4 --rescore-path at.pt", "only one translation to choose from; give --dag-decode-strategy beam"),
+        (
+            "--beam 4 --rescore-path at.pt",
+            "only one translation to choose from; give --dag-decode-strategy beam",
+        ),
         ("--dag-decode-upsample-scale 0", "--dag-decode-upsample-scale 0"),
         ("--dag-decode-strategy beam --dag-lm-path no.arpa", "kenlm"),
         ("--match-source-len", "--match-source-len: not supported"),
     ],
 )
 def test_impossible_decoding(command, toy_data, student, options, message):
-    assert message in refused(command, "fairseq-generate", toy_data, *DECODE, "--path", student[0], *options.split())
+    assert message in refused(
+        command, "fairseq-generate", toy_data, *DECODE, "--path", student[0], *options.split()
+    )
 
 
 def test_a_foreign_checkpoint(command, toy_data, teacher):
@@ -201,7 +256,10 @@ def test_a_foreign_checkpoint(command, toy_data, teacher):
         (["--dag-glance-schedule", "2"], "--dag-glance-schedule '2'"),
         (["--dag-upsample-scale", "8~4"], "--dag-upsample-scale '8~4'"),
         (["--dag-link-features", "position:x"], "--dag-link-features"),
-        (["--criterion", "cross_entropy"], "--criterion dag_nll_loss or dag_fuzzy_loss, not cross_entropy"),
+        (
+            ["--criterion", "cross_entropy"],
+            "--criterion dag_nll_loss or dag_fuzzy_loss, not cross_entropy",
+        ),
         (["--arch", "transformer"], "not a dag_transformer"),
     ],
 )

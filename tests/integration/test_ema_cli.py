@@ -40,8 +40,9 @@ def test_train_resume_and_decode(command, toy_data, tmp_path, family):
             assert value.equal(trained[name]), name
     torch.save(state, tmp_path / "averages.pt")
     output = command(
-        "fairseq-generate", toy_data, "--user-dir", "fairseq_hrt", "--task", f"translation_{family}", "--cpu", "--beam", "1",
-        "--path", tmp_path / "averages.pt", "--max-len-b", "10",
+        "fairseq-generate", toy_data, "--user-dir", "fairseq_hrt", "--task",
+        f"translation_{family}", "--cpu", "--beam", "1", "--path", tmp_path / "averages.pt",
+        "--max-len-b", "10",
     ).stdout  # fmt: skip
     assert len(hypotheses(output)) == 20
 

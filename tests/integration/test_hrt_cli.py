@@ -1,4 +1,5 @@
-"""The hybrid-regressive family through the real command line: train, resume, decode, validate, and everything refused."""
+"""The hybrid-regressive family through the real command line: train, resume, decode, validate, and
+everything refused."""
 
 import json
 import pickletools
@@ -24,19 +25,21 @@ from command_line import (
 pytestmark = pytest.mark.slow
 
 HRT = (
-    "--user-dir fairseq_hrt --task translation_hrt --arch hrt_transformer --criterion hrt_loss --hrt-chunk-sizes 2,3".split()
+    "--user-dir fairseq_hrt --task translation_hrt --arch hrt_transformer --criterion hrt_loss"
+    " --hrt-chunk-sizes 2,3".split()
 )
 DECODE = "--user-dir fairseq_hrt --task translation_hrt --cpu --batch-size 7 --max-len-b 20".split()
 
 
 @pytest.fixture(scope="module")
 def student(command, toy_data, teacher, tmp_path_factory):
-    """Fine-tuned from the teacher on mixed targets, validated with bare --eval-bleu; (folder, output of the training)."""
+    """Fine-tuned from the teacher on mixed targets, validated with bare --eval-bleu; (folder,
+    output of the training)."""
     folder = tmp_path_factory.mktemp("student")
     output = command(
-        "fairseq-train", toy_data, *HRT, *SIZES, *VALIDATED, "--max-update", "8", "--save-dir", folder,
-        "--finetune-from-model", teacher, "--distilled-data", toy_data, "--raw-probability", "0.5",
-        "--eval-bleu", "--hrt-eval-autoregressive",
+        "fairseq-train", toy_data, *HRT, *SIZES, *VALIDATED, "--max-update", "8", "--save-dir",
+        folder, "--finetune-from-model", teacher, "--distilled-data", toy_data,
+        "--raw-probability", "0.5", "--eval-bleu", "--hrt-eval-autoregressive",
     )  # fmt: skip
     return folder, output.stdout + output.stderr
 
@@ -56,7 +59,9 @@ def test_training_and_validation_report_all_tasks(student):
     ):
         assert f"| {name}" in valid
     shares = [float(share) for share in re.findall(r"train_inner.*?chunked=([\d.]+)", log)]
-    assert len(shares) == 8 and shares[0] == 0 and shares[-1] > 0.7, "update 0 without chunks, then ever more"
+    assert len(shares) == 8 and shares[0] == 0 and shares[-1] > 0.7, (
+        "update 0 without chunks, then ever more"
+    )
 
 
 def test_a_checkpoint_names_no_class_of_this_package(student):
@@ -64,7 +69,9 @@ def test_a_checkpoint_names_no_class_of_this_package(student):
     with zipfile.ZipFile(student[0] / "checkpoint_last.pt") as archive:
         (name,) = (name for name in archive.namelist() if name.endswith("/data.pkl"))
         named = [
-            value for operation, value, _ in pickletools.genops(archive.read(name)) if operation.name in ("GLOBAL", "INST")
+            value
+            for operation, value, _ in pickletools.genops(archive.read(name))
+            if operation.name in ("GLOBAL", "INST")
         ]
     assert "torch._utils _rebuild_tensor_v2" in named
     assert not [value for value in named if "fairseq_hrt" in value]
@@ -100,9 +107,9 @@ def test_generate(command, toy_data, student, options):
 def test_interactive_keeps_every_line(command, toy_data, student):
     text = "a b c\n\n" + "d " * 500 + "\nä ö 你好 \u200b x\na\n"
     output = command(
-        "fairseq-interactive", toy_data, *DECODE[:-4], "--path", student[0] / "checkpoint_last.pt", "--max-len-b", "20",
-        "--buffer-size", "3", "--batch-size", "2", "--beam", "2", "--hrt-decode-chunk", "2", "--truncate-source", "--max-source-positions", "200",
-        stdin=text,
+        "fairseq-interactive", toy_data, *DECODE[:-4], "--path", student[0] / "checkpoint_last.pt",
+        "--max-len-b", "20", "--buffer-size", "3", "--batch-size", "2", "--beam", "2",
+        "--hrt-decode-chunk", "2", "--truncate-source", "--max-source-positions", "200", stdin=text,
     )  # fmt: skip
     assert sorted(lines(output.stdout, "H")) == list(range(5))
     assert "Traceback" not in output.stderr
@@ -110,29 +117,51 @@ def test_interactive_keeps_every_line(command, toy_data, student):
 
 def test_references_are_scored_by_both_stages(command, toy_data, student):
     path = student[0] / "checkpoint_last.pt"
-    output = command("fairseq-generate", toy_data, *DECODE, "--path", path, "--score-reference", "--bf16").stdout
+    output = command(
+        "fairseq-generate", toy_data, *DECODE, "--path", path, "--score-reference", "--bf16"
+    ).stdout
     texts, scores = hypotheses(output), lines(output, "P")
     for number, target in lines(output, "T").items():
-        assert texts[number] == target and len(scores[number][0].split()) == len(target[0].split()) + 1
+        assert (
+            texts[number] == target and len(scores[number][0].split()) == len(target[0].split()) + 1
+        )
     assert len(texts) == 20
 
 
-def test_the_losses_of_both_stages_are_told_apart(command, toy_corpus, toy_data, student, teacher, tmp_path):
+def test_the_losses_of_both_stages_are_told_apart(
+    command, toy_corpus, toy_data, student, teacher, tmp_path
+):
     script = Path(__file__).resolve().parents[2] / "examples/study/stages.py"
     model = student[0] / "checkpoint_last.pt"
-    given = [toy_data, "-s", "de", "-t", "en", "--references", toy_corpus / "test.en", "--out", tmp_path]
+    given = [
+        toy_data,
+        "-s",
+        "de",
+        "-t",
+        "en",
+        "--references",
+        toy_corpus / "test.en",
+        "--out",
+        tmp_path,
+    ]
     command("python", script, *given, "--model", model)
     found = json.loads((tmp_path / "stages.json").read_text())
     assert set(found) == {"1", "2", "3"} and all(0 <= found[size]["kept"] <= 1 for size in "23")
-    assert "is no HRT model" in command("python", script, *given, "--model", teacher, check=False).stderr
-    swapped = command("python", script, *given, "--model", model, "-s", "en", "-t", "fr", check=False)
+    assert (
+        "is no HRT model"
+        in command("python", script, *given, "--model", teacher, check=False).stderr
+    )
+    swapped = command(
+        "python", script, *given, "--model", model, "-s", "en", "-t", "fr", check=False
+    )
     assert swapped.returncode == 2 and "dict.fr.txt" in swapped.stderr
 
 
 def test_validate(command, toy_data, student):
     output = command(
-        "fairseq-validate", toy_data, "--user-dir", "fairseq_hrt", "--task", "translation_hrt", "--cpu", "--max-tokens", "300",
-        "--path", student[0] / "checkpoint_last.pt", "--valid-subset", "valid", "--log-format", "simple",
+        "fairseq-validate", toy_data, "--user-dir", "fairseq_hrt", "--task", "translation_hrt",
+        "--cpu", "--max-tokens", "300", "--path", student[0] / "checkpoint_last.pt",
+        "--valid-subset", "valid", "--log-format", "simple",
     )  # fmt: skip
     assert "skip_cmlm_loss" in output.stdout + output.stderr
 
@@ -141,8 +170,8 @@ def test_autoregressive_engine_equals_fairseq(command, toy_data, teacher):
     for beam in ("1", "5"):
         both = [
             command(
-                "fairseq-generate", toy_data, "--user-dir", "fairseq_hrt", "--task", task, "--path", teacher, "--cpu",
-                "--beam", beam, "--nbest", beam, "--max-len-b", "12",
+                "fairseq-generate", toy_data, "--user-dir", "fairseq_hrt", "--task", task,
+                "--path", teacher, "--cpu", "--beam", beam, "--nbest", beam, "--max-len-b", "12",
             ).stdout
             for task in ("translation", "translation_autoregressive")
         ]  # fmt: skip
@@ -153,20 +182,46 @@ def test_autoregressive_engine_equals_fairseq(command, toy_data, teacher):
 # ---------------------------------------------------------------------- training is reproducible
 
 
-TRAINING = [*HRT, *SIZES, *RESUMABLE, "--max-update", "30", "--save-interval-updates", "5", "--keep-interval-updates", "1"]
+TRAINING = [
+    *HRT,
+    *SIZES,
+    *RESUMABLE,
+    "--max-update",
+    "30",
+    "--save-interval-updates",
+    "5",
+    "--keep-interval-updates",
+    "1",
+]
 
 
 @pytest.fixture(scope="module")
 def undisturbed(command, toy_data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
     command(
-        "fairseq-train", toy_data, *TRAINING, "--distilled-data", toy_data, "--raw-probability", "0.5", "--save-dir", folder
+        "fairseq-train",
+        toy_data,
+        *TRAINING,
+        "--distilled-data",
+        toy_data,
+        "--raw-probability",
+        "0.5",
+        "--save-dir",
+        folder,
     )
     return folder
 
 
 def test_killed_and_resumed_training_is_bit_equal(command, forks, toy_data, undisturbed, tmp_path):
-    arguments = [*TRAINING, "--distilled-data", toy_data, "--raw-probability", "0.5", "--save-dir", tmp_path]
+    arguments = [
+        *TRAINING,
+        "--distilled-data",
+        toy_data,
+        "--raw-probability",
+        "0.5",
+        "--save-dir",
+        tmp_path,
+    ]
     train_until_killed(forks, toy_data, *arguments)
     command("fairseq-train", toy_data, *arguments)
     assert_same(parameters(undisturbed), parameters(tmp_path))
@@ -174,8 +229,8 @@ def test_killed_and_resumed_training_is_bit_equal(command, forks, toy_data, undi
 
 def test_workers_change_nothing(command, toy_data, undisturbed, tmp_path):
     command(
-        "fairseq-train", toy_data, *TRAINING, "--distilled-data", toy_data, "--raw-probability", "0.5",
-        "--save-dir", tmp_path, "--num-workers", "2",
+        "fairseq-train", toy_data, *TRAINING, "--distilled-data", toy_data, "--raw-probability",
+        "0.5", "--save-dir", tmp_path, "--num-workers", "2",
     )  # fmt: skip
     assert_same(parameters(undisturbed), parameters(tmp_path))
 
@@ -183,8 +238,12 @@ def test_workers_change_nothing(command, toy_data, undisturbed, tmp_path):
 def test_two_processes_learn_what_one_learns(toy_data, command, forks, tmp_path):
     """Without dropout, two processes of one batch each are one process of two batches an update."""
     shared = [*HRT, *SIZES, *RESUMABLE, "--max-update", "6", "--dropout", "0", "--batch-size", "8"]
-    command("fairseq-train", toy_data, *shared, "--update-freq", "2", "--save-dir", tmp_path / "one")
-    train_in_two_processes(forks, tmp_path / "rendezvous", toy_data, *shared, "--save-dir", tmp_path / "two")
+    command(
+        "fairseq-train", toy_data, *shared, "--update-freq", "2", "--save-dir", tmp_path / "one"
+    )
+    train_in_two_processes(
+        forks, tmp_path / "rendezvous", toy_data, *shared, "--save-dir", tmp_path / "two"
+    )
     assert_same(parameters(tmp_path / "one"), parameters(tmp_path / "two"), rtol=1e-4, atol=1e-5)
 
 
@@ -195,11 +254,20 @@ def test_two_processes_learn_what_one_learns(toy_data, command, forks, tmp_path)
     "options, message",
     [
         ("--beam 1 --hrt-nat-beam 5", "--hrt-nat-beam 5 with --beam 1"),
-        ("--hrt-decode-chunk 4", "chunk size 4 was not trained: this model has 1 (autoregressive) and 2, 3"),
+        (
+            "--hrt-decode-chunk 4",
+            "chunk size 4 was not trained: this model has 1 (autoregressive) and 2, 3",
+        ),
         ("--hrt-decode-chunk two", "--hrt-decode-chunk 'two' is neither"),
         ("--hrt-decode-chunk auto --hrt-chunk-table 9:2", "--hrt-chunk-table '9:2'"),
-        ("--hrt-chunk-table 10:1,inf:2", "--hrt-chunk-table 10:1,inf:2 has an effect only with --hrt-decode-chunk auto"),
-        ("--match-source-len --retain-dropout", "--match-source-len, --retain-dropout: not supported"),
+        (
+            "--hrt-chunk-table 10:1,inf:2",
+            "--hrt-chunk-table 10:1,inf:2 has an effect only with --hrt-decode-chunk auto",
+        ),
+        (
+            "--match-source-len --retain-dropout",
+            "--match-source-len, --retain-dropout: not supported",
+        ),
         ("--prefix-size 1", "use --hrt-decode-chunk 1"),
         (
             "--beam 4 --hrt-nat-beam 1 --rescore-path at.pt",
@@ -209,12 +277,17 @@ def test_two_processes_learn_what_one_learns(toy_data, command, forks, tmp_path)
 )
 def test_impossible_decoding(command, toy_data, student, options, message):
     path = student[0] / "checkpoint_last.pt"
-    assert message in refused(command, "fairseq-generate", toy_data, *DECODE, "--path", path, *options.split())
+    assert message in refused(
+        command, "fairseq-generate", toy_data, *DECODE, "--path", path, *options.split()
+    )
 
 
 def test_a_foreign_checkpoint(command, toy_data, teacher):
     message = refused(command, "fairseq-generate", toy_data, *DECODE, "--path", teacher)
-    assert "TransformerModel, not a hrt_transformer" in message and "translation_autoregressive" in message
+    assert (
+        "TransformerModel, not a hrt_transformer" in message
+        and "translation_autoregressive" in message
+    )
 
 
 def test_a_truncated_checkpoint(command, toy_data, student, tmp_path):
@@ -232,7 +305,10 @@ def test_a_truncated_checkpoint(command, toy_data, student, tmp_path):
         (["--hrt-chunk-sizes", "2,2"], "each once"),
         (["--decoder-learned-pos"], "needs sinusoidal positions"),
         (["--distilled-data", "nowhere"], "nowhere"),
-        (["--raw-probability", "0.5"], "--raw-probability 0.5 has an effect only with --distilled-data"),
+        (
+            ["--raw-probability", "0.5"],
+            "--raw-probability 0.5 has an effect only with --distilled-data",
+        ),
         (["--criterion", "cross_entropy"], "--criterion hrt_loss, not cross_entropy"),
         (["--arch", "transformer"], "not a hrt_transformer"),
     ],
@@ -250,11 +326,12 @@ def test_misaligned_distilled_data(command, toy_corpus, toy_data, tmp_path):
         text = (toy_corpus / f"train.{language}").read_text().splitlines(keepends=True)
         (tmp_path / f"train.{language}").write_text("".join(text[1:] + text[:1]))
     command(
-        "fairseq-preprocess", "-s", "de", "-t", "en", "--trainpref", tmp_path / "train", "--destdir", tmp_path / "bin",
-        "--srcdict", toy_data / "dict.de.txt", "--tgtdict", toy_data / "dict.en.txt",
+        "fairseq-preprocess", "-s", "de", "-t", "en", "--trainpref", tmp_path / "train",
+        "--destdir", tmp_path / "bin", "--srcdict", toy_data / "dict.de.txt", "--tgtdict",
+        toy_data / "dict.en.txt",
     )  # fmt: skip
     message = refused(
-        command, "fairseq-train", toy_data, *HRT, *SIZES, *OPTIMIZER, "--max-update", "2", "--save-dir", tmp_path / "model",
-        "--distilled-data", tmp_path / "bin",
+        command, "fairseq-train", toy_data, *HRT, *SIZES, *OPTIMIZER, "--max-update", "2",
+        "--save-dir", tmp_path / "model", "--distilled-data", tmp_path / "bin",
     )  # fmt: skip
     assert "the source of sentence 0 differs" in message

@@ -1,4 +1,5 @@
-"""Bundles through the real command line and from Python: raw text in, raw text out, whatever is in it."""
+"""Bundles through the real command line and from Python: raw text in, raw text out, whatever is in
+it."""
 
 import json
 import random
@@ -35,14 +36,17 @@ def bundles(command, toy_data, teacher, tmp_path_factory):
         if options:
             checkpoint = folder / f"{family}_training" / "checkpoint_last.pt"
             command(
-                "fairseq-train", toy_data, "--user-dir", "fairseq_hrt", "--task", f"translation_{family}", *options.split(),
-                *SIZES, *OPTIMIZER, "--max-update", "4", "--save-dir", checkpoint.parent, "--finetune-from-model", teacher,
+                "fairseq-train", toy_data, "--user-dir", "fairseq_hrt", "--task",
+                f"translation_{family}", *options.split(),
+                *SIZES, *OPTIMIZER, "--max-update", "4", "--save-dir", checkpoint.parent,
+                "--finetune-from-model", teacher,
             )  # fmt: skip
         task = ["--task", "translation_autoregressive"] if family == "teacher" else []
         found[family] = folder / family
         verb(
-            command, "bundle", checkpoint, "--data", toy_data, "--tokenizer", "space", "--subwords", "none",
-            "--set", "beam=1", "--set", "max_len_b=20", *task, "--card", "BLEU=1.5", "--output", found[family],
+            command, "bundle", checkpoint, "--data", toy_data, "--tokenizer", "space",
+            "--subwords", "none", "--set", "beam=1", "--set", "max_len_b=20", *task, "--card",
+            "BLEU=1.5", "--output", found[family],
         )  # fmt: skip
     return found
 
@@ -53,15 +57,37 @@ def test_a_bundle_is_complete_and_small(bundles, teacher):
             "README.md", "bundle.json", "model.pt", "dict.de.txt", "dict.en.txt",
         }  # fmt: skip
         card = (folder / "README.md").read_text()
-        assert "| BLEU | 1.5 |" in card and "| updates |" in card and f"fairseq-hrt translate {family}" in card
+        assert (
+            "| BLEU | 1.5 |" in card
+            and "| updates |" in card
+            and f"fairseq-hrt translate {family}" in card
+        )
 
 
 @pytest.mark.parametrize("family", ["teacher", *FAMILIES])
 def test_translations_are_those_of_fairseq_generate(command, toy_data, bundles, family):
     task = "translation_autoregressive" if family == "teacher" else f"translation_{family}"
-    arguments = ["--user-dir", "fairseq_hrt", "--task", task, "--cpu", "--beam", "1", "--max-len-b", "20", "--unkpen", "inf"]
+    arguments = [
+        "--user-dir",
+        "fairseq_hrt",
+        "--task",
+        task,
+        "--cpu",
+        "--beam",
+        "1",
+        "--max-len-b",
+        "20",
+        "--unkpen",
+        "inf",
+    ]
     output = command(
-        "fairseq-generate", toy_data, *arguments, "--path", bundles[family] / "model.pt", "--batch-size", "7"
+        "fairseq-generate",
+        toy_data,
+        *arguments,
+        "--path",
+        bundles[family] / "model.pt",
+        "--batch-size",
+        "7",
     ).stdout
     expected = [texts[0] for _, texts in sorted(hypotheses(output).items())]
     lines = (Path(toy_data).parent / "test.de").read_text().splitlines()
@@ -71,7 +97,9 @@ def test_translations_are_those_of_fairseq_generate(command, toy_data, bundles, 
     details = model.translate(lines, details=True, batch_size=3)
     assert [found.text for found in details] == expected
     for found in details:
-        assert found.tokens[-1] == "</s>" and len(found.tokens) == len(found.positional_scores) == len(found.token_steps)
+        assert found.tokens[-1] == "</s>" and len(found.tokens) == len(
+            found.positional_scores
+        ) == len(found.token_steps)
         assert found.steps == max(found.token_steps)
 
 
@@ -102,7 +130,9 @@ def test_words_for_unknown_ones(bundles, tmp_path):
     copied = model.translate(lines, replace_unk=True, **eager)
     named = model.translate(lines, replace_unk=str(tmp_path / "lexicon"), **eager)
     assert set(copied[0].split()) == {"zebra"} and set(named[0].split()) == {"Zebra"}
-    assert set(copied[1].split()) <= {"a", "b", "zebra"} and named[1] == copied[1].replace("zebra", "Zebra")
+    assert set(copied[1].split()) <= {"a", "b", "zebra"} and named[1] == copied[1].replace(
+        "zebra", "Zebra"
+    )
     with pytest.raises(ValueError, match="--replace-unk .*cannot be read"):
         model.translate(lines, replace_unk=str(tmp_path / "missing"))
     with pytest.raises(ValueError, match="--replace-unk: .*DagTransformerModel"):
@@ -115,10 +145,15 @@ def test_options_of_a_call(bundles):
     assert len(found.alternatives) == 2 and found.score >= found.alternatives[0].score
     single = model.translate(["a b c d e"], details=True, hrt_decode_chunk=1)[0]
     assert single.steps == len(single.tokens)
-    jacobi = fairseq_hrt.from_pretrained(bundles["teacher"], device="cpu", task="translation_jacobi", jacobi_window=3)
+    jacobi = fairseq_hrt.from_pretrained(
+        bundles["teacher"], device="cpu", task="translation_jacobi", jacobi_window=3
+    )
     plain = fairseq_hrt.from_pretrained(bundles["teacher"], device="cpu")
     assert jacobi.translate(["a b c d", "e f"]) == plain.translate(["a b c d", "e f"])
-    for wrong, message in ((dict(no_such=1), "no-such"), (dict(match_source_len=True), "--match-source-len")):
+    for wrong, message in (
+        (dict(no_such=1), "no-such"),
+        (dict(match_source_len=True), "--match-source-len"),
+    ):
         with pytest.raises(ValueError, match=message):
             plain.translate(["a"], **wrong)
     with pytest.raises(ValueError, match="batch_size=0"):
@@ -131,7 +166,11 @@ def test_several_threads(bundles):
     expected = [model.translate(line) for line in lines]
     results = {}
     threads = [
-        threading.Thread(target=lambda n=n: results.__setitem__(n, [model.translate(line) for line in lines[n::4]]))
+        threading.Thread(
+            target=lambda n=n: results.__setitem__(
+                n, [model.translate(line) for line in lines[n::4]]
+            )
+        )
         for n in range(4)
     ]
     for thread in threads:
@@ -142,14 +181,21 @@ def test_several_threads(bundles):
 
 
 def test_a_bundle_shows_how_it_translates(command, bundles, tmp_path):
-    translation = verb(command, "translate", bundles["hrt"], "--quiet", stdin="a b c d\n").stdout.strip()
-    shown = verb(command, "trace", bundles["hrt"], "--text", "a\tb c  d", "--out", tmp_path / "trace").stdout
+    translation = verb(
+        command, "translate", bundles["hrt"], "--quiet", stdin="a b c d\n"
+    ).stdout.strip()
+    shown = verb(
+        command, "trace", bundles["hrt"], "--text", "a\tb c  d", "--out", tmp_path / "trace"
+    ).stdout
     assert shown.splitlines()[-1].replace("●", "").split()[1:] == [*translation.split(), "</s>"]
     assert "hrt:" in shown and "source  a b c d" in shown
     assert (tmp_path / "trace/trace.html").stat().st_size > 1000
     verb(command, "graph", bundles["dag"], "--text", "a b c d", "--out", tmp_path / "graph")
     graph = json.loads((tmp_path / "graph/graph.json").read_text())
-    assert graph["translation"] == verb(command, "translate", bundles["dag"], "--quiet", stdin="a b c d\n").stdout.strip()
+    assert (
+        graph["translation"]
+        == verb(command, "translate", bundles["dag"], "--quiet", stdin="a b c d\n").stdout.strip()
+    )
     for wrong, message in (
         (["trace", bundles["hrt"]], "holds no sentences"),
         (["graph", bundles["dag"], "--text", " "], "no words"),
@@ -162,8 +208,9 @@ def fuzzed_lines(count, seed):
     """Whatever a file may hold, as bytes without line feeds."""
     random.seed(seed)
     special = [
-        b"", b" ", b"\t\r", b"\xff\xfe\xfa", b"a" * 300, "😀 🎉 a".encode(), b"\x02\x01\x1b[31m", "\u2028\u0085b".encode(),
-        b"<s> </s> <pad> <unk>", b"--beam 3", b"a " * 700, "ü\u0301 \u200b".encode(), b"\xed\xa0\x80", b"$HOME `ls` \\n %s {}",
+        b"", b" ", b"\t\r", b"\xff\xfe\xfa", b"a" * 300, "😀 🎉 a".encode(), b"\x02\x01\x1b[31m",
+        "\u2028\u0085b".encode(), b"<s> </s> <pad> <unk>", b"--beam 3", b"a " * 700,
+        "ü\u0301 \u200b".encode(), b"\xed\xa0\x80", b"$HOME `ls` \\n %s {}",
     ]  # fmt: skip
     lines = []
     for _ in range(count):
@@ -173,7 +220,9 @@ def fuzzed_lines(count, seed):
         elif kind < 0.8:
             lines.append(" ".join(random.choices("abcdef", k=random.randint(1, 12))).encode())
         else:
-            lines.append(bytes(random.choices([n for n in range(256) if n != 10], k=random.randint(1, 40))))
+            lines.append(
+                bytes(random.choices([n for n in range(256) if n != 10], k=random.randint(1, 40)))
+            )
     return lines
 
 
@@ -195,7 +244,9 @@ def test_every_line_comes_back(command, bundles, tmp_path):
 def test_files_and_pipes(command, bundles, tmp_path):
     for number, text in enumerate(("a b\n\nc d", "e f\n")):
         (tmp_path / f"{number}.txt").write_text(text)
-    both = verb(command, "translate", bundles["teacher"], tmp_path / "0.txt", tmp_path / "1.txt", "--quiet").stdout
+    both = verb(
+        command, "translate", bundles["teacher"], tmp_path / "0.txt", tmp_path / "1.txt", "--quiet"
+    ).stdout
     assert both.count("\n") == 4 and both.split("\n")[1] == ""
     verb(
         command,
@@ -209,17 +260,35 @@ def test_files_and_pipes(command, bundles, tmp_path):
         "1",
     )
     assert (tmp_path / "out/0.txt").read_text() + (tmp_path / "out/1.txt").read_text() == both
-    assert verb(command, "translate", bundles["teacher"], stdin="a b\n\nc d").stdout + both.split("\n")[3] + "\n" == both
+    assert (
+        verb(command, "translate", bundles["teacher"], stdin="a b\n\nc d").stdout
+        + both.split("\n")[3]
+        + "\n"
+        == both
+    )
     assert verb(command, "translate", bundles["teacher"], stdin="").stdout == ""
     # Behind a pipe each line is answered before the next one is written.
-    program = [str(Path(sys.executable).with_name("fairseq-hrt")), "translate", str(bundles["teacher"]), "--line-buffered"]
+    program = [
+        str(Path(sys.executable).with_name("fairseq-hrt")),
+        "translate",
+        str(bundles["teacher"]),
+        "--line-buffered",
+    ]
     with subprocess.Popen(
-        program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=ENVIRONMENT
+        program,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=ENVIRONMENT,
     ) as process:
         for line in ("c d", "", "a b"):
             process.stdin.write(line + "\n")
             process.stdin.flush()
-            assert process.stdout.readline() == both.split("\n")[{"a b": 0, "": 1, "c d": 2}[line]] + "\n"
+            assert (
+                process.stdout.readline()
+                == both.split("\n")[{"a b": 0, "": 1, "c d": 2}[line]] + "\n"
+            )
         process.stdin.close()
     assert process.returncode == 0
 
@@ -237,7 +306,10 @@ def test_what_is_refused(command, bundles, toy_data, teacher, tmp_path):
         (["translate", broken], "dict.en.txt"),
         (["translate", foreign], "'../broken/model.pt', which the bundle does not hold"),
         (["translate", bundles["teacher"], "--set", "beam"], "--set beam: give OPTION=VALUE"),
-        (["translate", bundles["teacher"], "--set", "no_such=1"], "--set no_such=1: there is no such option"),
+        (
+            ["translate", bundles["teacher"], "--set", "no_such=1"],
+            "--set no_such=1: there is no such option",
+        ),
         (["translate", bundles["teacher"], tmp_path / "no.txt"], "no.txt is not a file"),
         (["translate", bundles["teacher"], "--batch-size", "0"], "--batch-size 0"),
         (
@@ -256,7 +328,16 @@ def test_what_is_refused(command, bundles, toy_data, teacher, tmp_path):
             "exists",
         ),
         (
-            ["bundle", teacher, "--data", tmp_path, "--output", tmp_path / "b", "--subwords", "none"],
+            [
+                "bundle",
+                teacher,
+                "--data",
+                tmp_path,
+                "--output",
+                tmp_path / "b",
+                "--subwords",
+                "none",
+            ],
             "do not tell the languages",
         ),
         (["bundle", teacher, "--data", toy_data, "--output", tmp_path / "b"], "need file of codes"),
@@ -264,7 +345,9 @@ def test_what_is_refused(command, bundles, toy_data, teacher, tmp_path):
         (["doctor", "--beam"], "unrecognized arguments: --beam"),
     ):
         result = verb(command, *arguments, check=False, stdin="")
-        assert result.returncode == 2 and message in result.stderr and "Traceback" not in result.stderr, result.stderr
+        assert (
+            result.returncode == 2 and message in result.stderr and "Traceback" not in result.stderr
+        ), result.stderr
     assert not (tmp_path / "b").exists()
 
 
@@ -282,7 +365,11 @@ def test_every_verb_explains_itself(command):
 
 
 def distilled(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def test_a_distillation_is_complete_and_trains_students(command, toy_data, teacher, tmp_path):
@@ -302,19 +389,37 @@ def test_a_distillation_is_complete_and_trains_students(command, toy_data, teach
     )
     statistics = json.loads((tmp_path / "distilled/statistics.json").read_text())
     assert statistics["sentences"] == statistics["pairs"] > 100
-    assert (tmp_path / "distilled/train.de").read_text() == (Path(toy_data).parent / "train.de").read_text()
+    assert (tmp_path / "distilled/train.de").read_text() == (
+        Path(toy_data).parent / "train.de"
+    ).read_text()
     command(
-        "fairseq-train", toy_data, "--user-dir", "fairseq_hrt", "--task", "translation_bidirectional",
-        *FAMILIES["bidirectional"].split(), *SIZES, *OPTIMIZER, "--max-update", "1", "--save-dir", tmp_path / "student",
-        "--distilled-data", tmp_path / "distilled/data-bin",
+        "fairseq-train", toy_data, "--user-dir", "fairseq_hrt", "--task",
+        "translation_bidirectional",
+        *FAMILIES["bidirectional"].split(), *SIZES, *OPTIMIZER, "--max-update", "1", "--save-dir",
+        tmp_path / "student", "--distilled-data", tmp_path / "distilled/data-bin",
     )  # fmt: skip
 
 
 def test_shards_and_several_translations(command, toy_data, teacher, tmp_path):
-    system = f"name=teacher,path={teacher},task=translation_autoregressive,beam=2,nbest=2,max_len_b=20"
-    arguments = ["distill", toy_data, "--system", system, "--gen-subset", "test", "--block", "5", "--out", tmp_path]
+    system = (
+        f"name=teacher,path={teacher},task=translation_autoregressive,beam=2,nbest=2,max_len_b=20"
+    )
+    arguments = [
+        "distill",
+        toy_data,
+        "--system",
+        system,
+        "--gen-subset",
+        "test",
+        "--block",
+        "5",
+        "--out",
+        tmp_path,
+    ]
     first = verb(command, *arguments, "--num-shards", "2", "--shard-id", "0")
-    assert not (tmp_path / "statistics.json").exists() and "2 blocks of other shards" in first.stderr
+    assert (
+        not (tmp_path / "statistics.json").exists() and "2 blocks of other shards" in first.stderr
+    )
     verb(command, *arguments, environment={"WORLD_SIZE": "2", "RANK": "1"})
     assert json.loads((tmp_path / "statistics.json").read_text())["pairs"] == 40
     for change, message in (
@@ -327,7 +432,9 @@ def test_shards_and_several_translations(command, toy_data, teacher, tmp_path):
 
 def test_the_python_of_the_manual(bundles):
     text = (Path(__file__).resolve().parents[2] / "docs" / "python.md").read_text()
-    block = next(part.split("```")[0] for part in text.split("```python\n")[1:] if "from_pretrained" in part)
+    block = next(
+        part.split("```")[0] for part in text.split("```python\n")[1:] if "from_pretrained" in part
+    )
     names = {}
     exec(block, names)
     model = fairseq_hrt.from_pretrained(bundles["dag"])

@@ -1,4 +1,5 @@
-"""Nothing that comes from a bundle or a checkpoint is run: every attempt is refused in one line that names the value."""
+"""Nothing that comes from a bundle or a checkpoint is run: every attempt is refused in one line
+that names the value."""
 
 import io
 import json
@@ -38,7 +39,8 @@ def hostile(harmless, tmp_path):
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """A verb in this process: (exit status, what it wrote to the standard error, to the standard output)."""
+    """A verb in this process: (exit status, what it wrote to the standard error, to the standard
+    output)."""
 
     def call(*arguments, stdin="a b c\n"):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
@@ -112,8 +114,15 @@ def old_arguments(**given):
 
     def change(hostile):
         def convert(state):
-            values = {**vars(state["cfg"]["model"]), "task": "translation", "data": "data", "criterion": "cross_entropy"}
-            values.update({name: value.replace("CODE", hostile.code) for name, value in given.items()})
+            values = {
+                **vars(state["cfg"]["model"]),
+                "task": "translation",
+                "data": "data",
+                "criterion": "cross_entropy",
+            }
+            values.update(
+                {name: value.replace("CODE", hostile.code) for name, value in given.items()}
+            )
             state.update(args=Namespace(**values), cfg=None)
 
         hostile.checkpoint(convert)
@@ -163,17 +172,28 @@ def referred_within(hostile):
 
     def change(state):
         model = vars(state["cfg"]["model"])
-        state["cfg"]["model"] = {**model, "adaptive_softmax_cutoff": "[${model.zzz}]", "zzz": hostile.code}
+        state["cfg"]["model"] = {
+            **model,
+            "adaptive_softmax_cutoff": "[${model.zzz}]",
+            "zzz": hostile.code,
+        }
 
     hostile.checkpoint(change)
 
 
 def hidden(hostile):
-    """A dictionary that shows an empty one to whoever asks for its items, and its keys to fairseq."""
+    """A dictionary that shows an empty one to whoever asks for its items, and its keys to
+    fairseq."""
 
     class Held:
         def __reduce__(self):
-            return OrderedDict, (), {"items": dict}, None, iter([("xformers_att_config", hostile.code)])
+            return (
+                OrderedDict,
+                (),
+                {"items": dict},
+                None,
+                iter([("xformers_att_config", hostile.code)]),
+            )
 
     def change(state):
         state["cfg"]["model"].decoder = Held()
@@ -184,13 +204,19 @@ def hidden(hostile):
 def dictionary_as_configuration(hostile):
     def change(state):
         state["cfg"]["model"] = Dictionary()
-        state["cfg"]["model"].__dict__.update(_name="fconv", arch="fconv", encoder_layers=hostile.code)
+        state["cfg"]["model"].__dict__.update(
+            _name="fconv", arch="fconv", encoder_layers=hostile.code
+        )
 
     hostile.checkpoint(change)
 
 
 def yaml_configuration(hostile):
-    hostile.checkpoint(lambda state: state.update(cfg=f"model:\n  adaptive_softmax_cutoff: {hostile.code}\ntask: {{}}"))
+    hostile.checkpoint(
+        lambda state: state.update(
+            cfg=f"model:\n  adaptive_softmax_cutoff: {hostile.code}\ntask: {{}}"
+        )
+    )
 
 
 def node_configuration(hostile):
@@ -213,7 +239,9 @@ def file_name_with_line_feed(hostile):
 
 def environment_in_history(hostile):
     """fairseq copies it into the state, which is written into averages and bundles."""
-    hostile.checkpoint(lambda state: state.update(extra_state=OmegaConf.create({"epoch": "${oc.env:HOME}"})))
+    hostile.checkpoint(
+        lambda state: state.update(extra_state=OmegaConf.create({"epoch": "${oc.env:HOME}"}))
+    )
 
 
 class Record:
@@ -256,7 +284,11 @@ def zip_tricks(trick):
 
 
 def torchscript(prefix, members, hostile):
-    return {**members, f"{prefix}/constants.pkl": b"\x80\x02).", f"{prefix}/code/__torch__.py": hostile.code.encode()}
+    return {
+        **members,
+        f"{prefix}/constants.pkl": b"\x80\x02).",
+        f"{prefix}/code/__torch__.py": hostile.code.encode(),
+    }
 
 
 def second_pickle(prefix, members, hostile):
@@ -271,7 +303,9 @@ def without_weights(prefix, members, hostile):
 
 def huge_pickle(hostile):
     """Bytes that promise more than there is."""
-    (hostile.folder / "model.pt").write_bytes(b"\x80\x04\x95" + struct.pack("<Q", 1 << 60) + b"(" * 9)
+    (hostile.folder / "model.pt").write_bytes(
+        b"\x80\x04\x95" + struct.pack("<Q", 1 << 60) + b"(" * 9
+    )
 
 
 DEEP = 100_000
@@ -281,15 +315,20 @@ BUNDLES = {
     "the same with dashes": (plugin("user-dir"), "'user-dir'"),
     "as an option of its own": (plugin("--user-dir"), "'--user-dir'"),
     "as a name with a value": (lambda h: h.describe(options={f"beam=1 --user-dir={h.plugin('p')}": "true"}), "--user-dir"),
-    "as a value": (lambda h: h.describe(options={"beam": f"--user-dir={h.plugin('p')}"}), "'--user-dir="),
-    "behind a value": (lambda h: h.describe(options={"lenpen": f"1\n--user-dir={h.plugin('p')}"}), "'1\\n--user-dir="),
+    "as a value": (lambda h: h.describe(options={"beam": f"--user-dir={h.plugin('p')}"}),
+                   "'--user-dir="),
+    "behind a value": (lambda h: h.describe(options={"lenpen": f"1\n--user-dir={h.plugin('p')}"}),
+                       "'1\\n--user-dir="),
     "a relative plugin": (options(user_dir="bundle/plugin"), "'bundle/plugin'"),
     "a task that evaluates": (multilingual, "'translation_multi_simple_epoch'"),
-    "another task among the options": (options(task="translation_multi_simple_epoch"), "'translation_multi_simple_epoch'"),
+    "another task among the options": (options(task="translation_multi_simple_epoch"),
+                                       "'translation_multi_simple_epoch'"),
     "a task that does not exist": (field(task="no such task"), "'no such task'"),
     "a task that is a path": (field(task="../../plugin"), "'../../plugin'"),
-    "a task that is a list": (field(task=["translation", "--user-dir", "plugin"]), "['translation', '--user-dir', 'plugin']"),
-    "a task with an option": (field(task="translation --user-dir plugin"), "'translation --user-dir plugin'"),
+    "a task that is a list": (field(task=["translation", "--user-dir", "plugin"]),
+                              "['translation', '--user-dir', 'plugin']"),
+    "a task with an option": (field(task="translation --user-dir plugin"),
+                              "'translation --user-dir plugin'"),
     # ------------------------------------------------ options
     "evaluated": (lambda h: h.describe(options={"extra_data": h.code}), "'extra_data'"),
     "another criterion": (options(criterion="ctc"), "'criterion'"),
@@ -302,11 +341,19 @@ BUNDLES = {
         lambda h: h.describe(task="translation_dag", options={"dag_lm_path": "/etc/passwd"}),
         "'dag_lm_path'",
     ),
-    "a draft": (lambda h: h.describe(task="translation_jacobi", options={"jacobi_draft_path": "../outside/model.pt"}), "'jacobi_draft_path'"),
-    "a model that chooses": (lambda h: h.describe(options={"rescore_path": "../outside/model.pt"}), "'rescore_path'"),
-    "a file of costs": (lambda h: h.describe(task="translation_jacobi", options={"jacobi_cost_file": "/tmp/x"}), "'jacobi_cost_file'"),
-    "options of a draft": (lambda h: h.describe(task="translation_jacobi", options={"jacobi_draft_options": "{}"}), "'jacobi_draft_options'"),
-    "subwords that load a file": (options(bpe="sentencepiece", sentencepiece_model="/etc/passwd"), "'bpe'"),
+    "a draft": (lambda h: h.describe(task="translation_jacobi",
+                                     options={"jacobi_draft_path": "../outside/model.pt"}),
+                                     "'jacobi_draft_path'"),
+    "a model that chooses": (lambda h: h.describe(options={"rescore_path": "../outside/model.pt"}),
+                             "'rescore_path'"),
+    "a file of costs": (lambda h: h.describe(task="translation_jacobi",
+                                        options={"jacobi_cost_file": "/tmp/x"}),
+                                        "'jacobi_cost_file'"),
+    "options of a draft": (lambda h: h.describe(task="translation_jacobi",
+                                        options={"jacobi_draft_options": "{}"}),
+                                        "'jacobi_draft_options'"),
+    "subwords that load a file": (options(bpe="sentencepiece", sentencepiece_model="/etc/passwd"),
+                                  "'bpe'"),
     "a tokenizer": (options(tokenizer="moses"), "'tokenizer'"),
     "a scorer": (options(scoring="wer"), "'scoring'"),
     "an optimizer": (options(optimizer="adam"), "'optimizer'"),
@@ -320,14 +367,19 @@ BUNDLES = {
     "not finite": (options(lenpen="nan"), "'nan'"),
     "the environment": (options(beam="${oc.env:HOME}"), "'${oc.env:HOME}'"),
     "the environment of a shell": (options(post_process="$HOME"), "'$HOME'"),
-    "a home folder": (lambda h: h.describe(task="translation_hrt", options={"hrt_chunk_table": "~/x"}), "'~/x'"),
-    "no choice": (lambda h: h.describe(task="translation_jacobi", options={"jacobi_mode": "../x"}), "'../x'"),
-    "options that are a list": (field(options=["--user-dir", "plugin"]), "['--user-dir', 'plugin']"),
+    "a home folder": (lambda h: h.describe(task="translation_hrt",
+                                           options={"hrt_chunk_table": "~/x"}), "'~/x'"),
+    "no choice": (lambda h: h.describe(task="translation_jacobi", options={"jacobi_mode": "../x"}),
+                  "'../x'"),
+    "options that are a list": (field(options=["--user-dir", "plugin"]),
+                                "['--user-dir', 'plugin']"),
     "NUL": (options(beam="1\0"), "'1\\x00'"),
     # ------------------------------------------------ files
     "a model outside, relative": (field(models=["../outside/model.pt"]), "'../outside/model.pt'"),
-    "a model outside, absolute": (lambda h: h.describe(models=[str(h.outside / "model.pt")]), "/outside/model.pt'"),
-    "two models in one name": (field(models=["model.pt:../outside/model.pt"]), "'model.pt:../outside/model.pt'"),
+    "a model outside, absolute": (lambda h: h.describe(models=[str(h.outside / "model.pt")]),
+                                  "/outside/model.pt'"),
+    "two models in one name": (field(models=["model.pt:../outside/model.pt"]),
+                               "'model.pt:../outside/model.pt'"),
     "an address": (field(models=["http://localhost/model.pt"]), "'http://localhost/model.pt'"),
     "a model that is an option": (field(models=["--user-dir"]), "'--user-dir'"),
     "a model with NUL": (field(models=["model.pt\0"]), "'model.pt\\x00'"),
@@ -335,7 +387,8 @@ BUNDLES = {
     "models that are numbers": (field(models=[1]), "names 1"),
     "no models": (field(models=[]), "[]"),
     "one model twice": (field(models=["model.pt", "model.pt"]), "['model.pt', 'model.pt']"),
-    "codes outside": (field(subwords="subword-nmt", codes="../outside/dict.de.txt"), "'../outside/dict.de.txt'"),
+    "codes outside": (field(subwords="subword-nmt", codes="../outside/dict.de.txt"),
+                      "'../outside/dict.de.txt'"),
     "codes that are a number": (field(subwords="subword-nmt", codes=7), "names 7"),
     "a language outside": (field(source_lang="../outside/dict.de"), "'../outside/dict.de'"),
     "a language that is an option": (field(source_lang="--user-dir"), "'--user-dir'"),
@@ -347,11 +400,17 @@ BUNDLES = {
     "a linked dictionary": (linked("dict.de.txt"), "'dict.de.txt', which is a link"),
     "a linked description": (linked("bundle.json"), "bundle.json is a link"),
     # ------------------------------------------------ the description itself
-    "nested deeply": (text(lambda own: own[:-1] + ', "card": ' + "[" * DEEP + "]" * DEEP + "}"), "bundle.json"),
-    "nested deeply in options": (text(lambda own: own.replace('"1"', '{"a":' * DEEP + "1" + "}" * DEEP)), "bundle.json"),
-    "huge": (text(lambda own: own[:-1] + ', "x": "' + "x" * 2_000_000 + '"}'), "more than 1000000 bytes"),
-    "a key twice": (text(lambda own: own.replace('"options"', '"options": {"beam": "1"}, "options"')), "'options' stands there twice"),
-    "an option twice": (text(lambda own: own.replace('"beam": "1"', '"beam": "1", "beam": "--x"')), "'beam' stands there twice"),
+    "nested deeply": (text(lambda own: own[:-1] + ', "card": ' + "[" * DEEP + "]" * DEEP + "}"),
+                      "bundle.json"),
+    "nested deeply in options": (text(lambda own: own.replace('"1"',
+                                        '{"a":' * DEEP + "1" + "}" * DEEP)), "bundle.json"),
+    "huge": (text(lambda own: own[:-1] + ', "x": "' + "x" * 2_000_000 + '"}'),
+             "more than 1000000 bytes"),
+    "a key twice": (text(lambda own: own.replace('"options"',
+                                        '"options": {"beam": "1"}, "options"')),
+                                        "'options' stands there twice"),
+    "an option twice": (text(lambda own: own.replace('"beam": "1"', '"beam": "1", "beam": "--x"')),
+                        "'beam' stands there twice"),
     "an unknown field": (field(user_dir="plugin"), "'user_dir'"),
     "a format of another kind": (field(format=True), "True"),
     "a description that is a list": (text(lambda own: "[1]"), "[1]"),
@@ -360,10 +419,13 @@ BUNDLES = {
     "a card that is a text": (field(card="x"), "'x'"),
     # ------------------------------------------------ dictionaries and codes
     "a dictionary that is none": (replaced("dict.de.txt", b"junk\n"), "junk"),
-    "a dictionary with a word twice": (replaced("dict.de.txt", b"a 1\na 1\n"), "has the word 'a' again"),
+    "a dictionary with a word twice": (replaced("dict.de.txt", b"a 1\na 1\n"),
+                                       "has the word 'a' again"),
     "a dictionary of bytes": (replaced("dict.de.txt", b"\xff\xff 1\n"), "dict.de.txt"),
     "another dictionary": (replaced("dict.de.txt", b"a 1\n"), "model.pt cannot be loaded"),
-    "codes that are empty": (lambda h: (replaced("codes", b"")(h), h.describe(subwords="subword-nmt", codes="codes")), "codes"),
+    "codes that are empty": (lambda h: (replaced("codes", b"")(h),
+                                        h.describe(subwords="subword-nmt", codes="codes")),
+                                        "codes"),
 }  # fmt: skip
 CHECKPOINTS = {
     # ------------------------------------------------ texts that fairseq evaluates
@@ -374,18 +436,22 @@ CHECKPOINTS = {
     "nested": (evaluated("encoder", encoder={"xformers_att_config": "exit()"}), "exit()"),
     "behind a reference": (referred, CALL),
     "behind a reference within a text": (referred_within, "'[${model.zzz}]'"),
-    "behind a text that becomes a reference": (lambda h: h.task(source_lang="$${model.zzz}"), "'$${model.zzz}'"),
+    "behind a text that becomes a reference": (lambda h: h.task(source_lang="$${model.zzz}"),
+                                               "'$${model.zzz}'"),
     "a file that only behaves like a dictionary": (lambda h: h.checkpoint(lambda state: OmegaConf.create({"cfg": {"model": {"encoder_layers": h.code}}, "args": None})), "no plain dictionary"),
     "a dictionary that hides what it holds": (hidden, CALL),
-    "an object with the attributes of a configuration": (dictionary_as_configuration, "no value of an option"),
+    "an object with the attributes of a configuration": (dictionary_as_configuration,
+                                                         "no value of an option"),
     "a node of two names": (shared_node, CALL),
     "shadowed": (shadowed, CALL),
     "in the arguments of another model": (nested_arguments, CALL),
     "bytes": (lambda h: h.fconv(encoder_layers=h.code.encode()), CALL),
     "a buffer": (buffer, "encoder_layers"),
-    "an optimizer": (lambda h: h.checkpoint(lambda s: s["cfg"].update(optimizer={"_name": "adam", "adam_betas": h.code})), CALL),
+    "an optimizer": (lambda h: h.checkpoint(lambda s: s["cfg"].update(optimizer={"_name": "adam",
+                                        "adam_betas": h.code})), CALL),
     "a comprehension": (lambda h: h.fconv(encoder_layers="[(8, 3) for x in [exit()]]"), "exit()"),
-    "an attribute": (lambda h: h.fconv(encoder_layers="[].__class__.__base__.__subclasses__()"), "__subclasses__"),
+    "an attribute": (lambda h: h.fconv(encoder_layers="[].__class__.__base__.__subclasses__()"),
+                     "__subclasses__"),
     "a formatted text": (lambda h: h.fconv(encoder_layers="[f'{exit()}']"), "exit()"),
     "something huge": (lambda h: h.fconv(encoder_layers="[0] * 10000000000"), "10000000000"),
     "something deep": (lambda h: h.fconv(encoder_layers="(" * 5000 + ")" * 5000), "model.pt"),
@@ -393,22 +459,28 @@ CHECKPOINTS = {
     "a configuration in a node": (node_configuration, "which is no configuration"),
     "a name with a line feed": (name_with_line_feed, "encoder_xformers_att_config\\nx"),
     "a file behind a name with a line feed": (file_name_with_line_feed, "encoder_embed_path\\nx"),
-    "the environment in the history": (environment_in_history, "which is a part of a configuration that stands outside of it"),
-    "a record": (lambda h: h.checkpoint(lambda state: Record()), "holds the NumPy type [('cfg', 'i4'), ('args', 'i4')], which is none"),
+    "the environment in the history": (environment_in_history,
+                                       "which is a part of a configuration that stands outside of it"),
+    "a record": (lambda h: h.checkpoint(lambda state: Record()),
+                 "holds the NumPy type [('cfg', 'i4'), ('args', 'i4')], which is none"),
     "old arguments": (old_arguments(adaptive_softmax_cutoff="CODE"), CALL),
     "old arguments, outside a text when hydra has read them": (old_arguments(adaptive_softmax_cutoff=r"'a\\\\',' + exit() #'"), "exit()"),
     "old arguments, evaluated twice": (old_arguments(adaptive_softmax_cutoff="'exit()'"), "exit()"),
-    "old arguments, a file of hydra": (old_arguments(bpe="../../outside/evil"), "'../../outside/evil'"),
+    "old arguments, a file of hydra": (old_arguments(bpe="../../outside/evil"),
+                                       "'../../outside/evil'"),
     "the environment": (lambda h: h.model(dropout="${oc.env:HOME}"), "'${oc.env:HOME}'"),
-    "the environment in the task": (lambda h: h.task(source_lang="${oc.env:HOME}"), "'${oc.env:HOME}'"),
+    "the environment in the task": (lambda h: h.task(source_lang="${oc.env:HOME}"),
+                                    "'${oc.env:HOME}'"),
     "the environment, nested": (lambda h: h.task(source_lang="${oc.env:${x}}"), "'${oc.env:${x}}'"),
     "a reference that decodes": (lambda h: h.task(eval_bleu_args="${oc.decode:'{}'}"), "oc.decode"),
     # ------------------------------------------------ architectures
     "an unknown architecture": (lambda h: h.model(_name="no_such", arch="no_such"), "'no_such'"),
-    "an architecture that loads a file": (lambda h: h.model(_name="fconv_self_att"), "'fconv_self_att'"),
+    "an architecture that loads a file": (lambda h: h.model(_name="fconv_self_att"),
+                                          "'fconv_self_att'"),
     "an architecture that loads a model": (lambda h: h.model(_name="transformer_from_pretrained_xlm"), "'transformer_from_pretrained_xlm'"),
     "another family's architecture": (lambda h: h.model(_name="wav2vec2"), "'wav2vec2'"),
-    "an architecture that is a list": (lambda h: h.model(_name=["transformer"], arch=None), "['transformer']"),
+    "an architecture that is a list": (lambda h: h.model(_name=["transformer"], arch=None),
+                                       "['transformer']"),
     # ------------------------------------------------ archives and pickles
     "code in a pickle": (pickled, "eval"),
     "code in the pickle of the archive": (zip_tricks(second_pickle), "eval"),
@@ -422,8 +494,10 @@ CHECKPOINTS = {
     "no parameters": (state(model=None), "model.pt"),
     "parameters that are a text": (state(model="x"), "model.pt"),
     "parameters that are missing": (lambda h: h.checkpoint(lambda s: s["model"].popitem() and None), "model.pt"),
-    "a deep configuration": (lambda h: h.checkpoint(lambda s: s["cfg"].update(x=deep(250))), "model.pt"),
-    "no history": (lambda h: h.checkpoint(lambda s: s.pop("optimizer_history") and None), "model.pt"),
+    "a deep configuration": (lambda h: h.checkpoint(lambda s: s["cfg"].update(x=deep(250))),
+                             "model.pt"),
+    "no history": (lambda h: h.checkpoint(lambda s: s.pop("optimizer_history") and None),
+                   "model.pt"),
     "a history of nothing": (state(optimizer_history=[]), "model.pt"),
 }  # fmt: skip
 
@@ -454,8 +528,9 @@ def test_checkpoint_is_refused(hostile, run, attack):
 @pytest.mark.parametrize(
     "attack",
     [
-        "a plugin in the bundle", "a task that evaluates", "nested deeply", "models that are numbers", "codes that are empty", "help",
-        "a dictionary of bytes", "fconv", "code in a pickle", "TorchScript", "no history",
+        "a plugin in the bundle", "a task that evaluates", "nested deeply",
+        "models that are numbers", "codes that are empty", "help", "a dictionary of bytes",
+        "fconv", "code in a pickle", "TorchScript", "no history",
     ],
 )  # fmt: skip
 def test_python_gets_a_value_error(hostile, attack):
@@ -467,7 +542,8 @@ def test_python_gets_a_value_error(hostile, attack):
     assert not hostile.sentinel.exists()
 
 
-# ---------------------------------------------------------------------- the other commands, and Python
+# ---------------------------------------------------------------------- the other commands, and
+# Python
 
 
 def test_harmless_bundle_translates(harmless, run):
@@ -477,7 +553,8 @@ def test_harmless_bundle_translates(harmless, run):
 
 @pytest.mark.parametrize("verb", ["trace", "graph", "export", "benchmark"])
 @pytest.mark.parametrize(
-    "attack", ["a plugin in the bundle", "a task that evaluates", "a linked model", "two models in one name"]
+    "attack",
+    ["a plugin in the bundle", "a task that evaluates", "a linked model", "two models in one name"],
 )
 def test_every_command_that_takes_a_bundle_refuses_it(hostile, run, verb, attack):
     if verb == "benchmark" and attack != "a plugin in the bundle":
@@ -491,7 +568,9 @@ def test_every_command_that_takes_a_bundle_refuses_it(hostile, run, verb, attack
         "trace": ["--text", "a"],
         "graph": ["--text", "a", "--out", hostile.folder.parent],
     }
-    status, error, said = run(verb, hostile.folder, *system, *more.get(verb, ["--out", hostile.folder.parent / "out"]))
+    status, error, said = run(
+        verb, hostile.folder, *system, *more.get(verb, ["--out", hostile.folder.parent / "out"])
+    )
     # What was logged before stands on lines of its own.
     assert_refused((status, error.splitlines()[-1], said), value)
     assert not hostile.sentinel.exists()
@@ -518,7 +597,17 @@ def test_every_command_that_takes_a_checkpoint_refuses_it(hostile, run, verb, at
         "export": [path, "--data", data, "-s", "de", "-t", "en", "--output", out],
         "benchmark": [data, *system, "-s", "de", "-t", "en", "--out", out],
         "distill": [data, *system, "-s", "de", "-t", "en", "--out", out],
-        "bundle": [path, "--data", data, "--tokenizer", "space", "--subwords", "none", "--output", out],
+        "bundle": [
+            path,
+            "--data",
+            data,
+            "--tokenizer",
+            "space",
+            "--subwords",
+            "none",
+            "--output",
+            out,
+        ],
         "average": ["--inputs", path, path, "--output", out],
     }[verb]
     if verb == "average" and attack == "an architecture that loads a file":
@@ -539,18 +628,26 @@ def test_draft_chooses_no_task(hostile, run):
         "--set",
         f"jacobi_draft_path={hostile.folder / 'model.pt'}",
     ]
-    assert_refused(run("translate", hostile.outside, "--quiet", *options), "'translation_multi_simple_epoch'")
+    assert_refused(
+        run("translate", hostile.outside, "--quiet", *options), "'translation_multi_simple_epoch'"
+    )
 
 
 @pytest.mark.parametrize(
     "names",
-    [{"task": "translation_jacobi", "_name": "translation_hrt"}, {"task": "translation_dag", "_name": "translation_hrt"}],
+    [
+        {"task": "translation_jacobi", "_name": "translation_hrt"},
+        {"task": "translation_dag", "_name": "translation_hrt"},
+    ],
 )
 def test_draft_opens_and_writes_no_file(hostile, run, names):
-    """Its configuration names one task by each of two keys, and files of the one that is not looked at."""
+    """Its configuration names one task by each of two keys, and files of the one that is not looked
+    at."""
     victim = hostile.folder.parent / "victim.txt"
     victim.write_text("one of a kind")
-    files = dict.fromkeys(("jacobi_cost_file", "jacobi_draft_path", "rescore_path", "dag_lm_path"), str(victim))
+    files = dict.fromkeys(
+        ("jacobi_cost_file", "jacobi_draft_path", "rescore_path", "dag_lm_path"), str(victim)
+    )
     hostile.task(**names, jacobi_draft="previous", jacobi_window=4, **files)
     options = (
         "task=translation_jacobi",
@@ -560,20 +657,28 @@ def test_draft_opens_and_writes_no_file(hostile, run, names):
     )
     chosen = [part for option in options for part in ("--set", option)]
     assert_refused(
-        run("translate", hostile.outside, "--quiet", "--engine", "torch", *chosen), f"belongs to the task {names['task']}"
+        run("translate", hostile.outside, "--quiet", "--engine", "torch", *chosen),
+        f"belongs to the task {names['task']}",
     )
     assert victim.read_text() == "one of a kind"
 
 
 @pytest.mark.parametrize(
     "names",
-    [{"task": "translation_jacobi"}, {"_name": "translation_jacobi"}, {"task": "translation", "_name": "translation_hrt"}],
+    [
+        {"task": "translation_jacobi"},
+        {"_name": "translation_jacobi"},
+        {"task": "translation", "_name": "translation_hrt"},
+    ],
 )
 def test_a_model_that_chooses_opens_and_writes_no_file(hostile, run, names):
     victim = hostile.folder.parent / "victim.txt"
     victim.write_text("one of a kind")
     hostile.task(
-        **names, **dict.fromkeys(("jacobi_cost_file", "jacobi_draft_path", "rescore_path", "eval_bleu_args"), str(victim))
+        **names,
+        **dict.fromkeys(
+            ("jacobi_cost_file", "jacobi_draft_path", "rescore_path", "eval_bleu_args"), str(victim)
+        ),
     )
     chosen = ["--set", "beam=3", "--set", f"rescore_path={hostile.folder / 'model.pt'}"]
     status, error, said = run("translate", hostile.outside, "--quiet", "--engine", "torch", *chosen)
@@ -582,10 +687,12 @@ def test_a_model_that_chooses_opens_and_writes_no_file(hostile, run, names):
 
 
 def test_options_of_the_training_are_chosen(hostile):
-    """Decoding takes what belongs to the model over from its training, and nothing that names a file."""
+    """Decoding takes what belongs to the model over from its training, and nothing that names a
+    file."""
     hostile.describe(task="translation_jacobi")
     hostile.task(
-        _name="translation_jacobi", jacobi_draft="hrt", jacobi_draft_path=str(hostile.outside / "model.pt"), max_source_positions=17,
+        _name="translation_jacobi", jacobi_draft="hrt",
+        jacobi_draft_path=str(hostile.outside / "model.pt"), max_source_positions=17,
         jacobi_cost_file="/etc/passwd", jacobi_mode="../x", distilled_data="/etc", data="/etc",
     )  # fmt: skip
     hostile.describe(options={"beam": 1, "max_len_b": 5, "jacobi_draft": "previous"})
@@ -598,10 +705,13 @@ def test_options_of_the_training_are_chosen(hostile):
 
 
 def test_no_file_of_the_training_is_opened(hostile, run):
-    """fairseq reads pre-trained embeddings again whenever such a model is loaded; a pipe would be waited for."""
+    """fairseq reads pre-trained embeddings again whenever such a model is loaded; a pipe would be
+    waited for."""
     pipe = hostile.folder / "pipe"
     os.mkfifo(pipe)
-    hostile.model(encoder_embed_path=str(pipe), decoder_embed_path="/etc/passwd", embed_path=str(pipe))
+    hostile.model(
+        encoder_embed_path=str(pipe), decoder_embed_path="/etc/passwd", embed_path=str(pipe)
+    )
     status, error, _ = run("translate", hostile.folder, "--quiet")
     assert not status, error
 
@@ -617,15 +727,24 @@ def test_what_the_user_says_is_free(hostile, run):
     """The same plugin and options, given by the user."""
     name = f"plugin_{id(hostile)}"
     plugin = hostile.plugin(name)
-    status, error, _ = run("translate", hostile.folder, "--quiet", "--set", f"user_dir={plugin}", "--set", "seed=3")
+    status, error, _ = run(
+        "translate", hostile.folder, "--quiet", "--set", f"user_dir={plugin}", "--set", "seed=3"
+    )
     assert not status and hostile.sentinel.exists(), error
     hostile.fconv()
     path = hostile.folder / "model.pt"
-    options = ["--set", f"model_overrides={{'encoder_layers': '[(8, 3)]', 'max_source_positions': {15}}}"]
-    assert "cannot be loaded" in run("translate", hostile.folder, "--quiet", "--set", "task=translation", *options)[1]
+    options = [
+        "--set",
+        f"model_overrides={{'encoder_layers': '[(8, 3)]', 'max_source_positions': {15}}}",
+    ]
+    assert (
+        "cannot be loaded"
+        in run("translate", hostile.folder, "--quiet", "--set", "task=translation", *options)[1]
+    )
     for wrong in ("[1]", "exit()", "{"):
         assert_refused(
-            run("translate", hostile.outside, "--quiet", "--set", f"model_overrides={wrong}"), f"--model-overrides {wrong!r}"
+            run("translate", hostile.outside, "--quiet", "--set", f"model_overrides={wrong}"),
+            f"--model-overrides {wrong!r}",
         )
     for wrong, message in (
         ("help=true", "help"),
@@ -672,7 +791,9 @@ def test_folder_is_no_option(hostile, run, monkeypatch):
 )
 def test_numbers_and_switches_are_options(hostile, options):
     hostile.describe(options=options)
-    assert isinstance(fairseq_hrt.from_pretrained(hostile.folder, device="cpu").translate("a b"), str)
+    assert isinstance(
+        fairseq_hrt.from_pretrained(hostile.folder, device="cpu").translate("a b"), str
+    )
 
 
 def test_convolutional_network_is_loaded(hostile, run):
@@ -681,8 +802,12 @@ def test_convolutional_network_is_loaded(hostile, run):
     from fairseq import tasks
     from fairseq.models.fconv import FConvModel
 
-    task = tasks.setup_task(Namespace(task="translation", data=str(hostile.folder), source_lang="de", target_lang="en"))
-    hostile.checkpoint(lambda state: state.update(model=FConvModel.build_model(config, task).state_dict()))
+    task = tasks.setup_task(
+        Namespace(task="translation", data=str(hostile.folder), source_lang="de", target_lang="en")
+    )
+    hostile.checkpoint(
+        lambda state: state.update(model=FConvModel.build_model(config, task).state_dict())
+    )
     hostile.describe(task="translation")
     status, error, said = run("translate", hostile.folder, "--quiet")
     assert not status and said.count("\n") == 1, error
@@ -690,7 +815,9 @@ def test_convolutional_network_is_loaded(hostile, run):
 
 def test_dictionary_in_the_state_of_a_task_is_loaded(hostile, run):
     hostile.checkpoint(
-        lambda state: state.update(task_state={"target_dictionary": Dictionary(), "dictionaries": [Dictionary()]})
+        lambda state: state.update(
+            task_state={"target_dictionary": Dictionary(), "dictionaries": [Dictionary()]}
+        )
     )
     status, error, _ = run("translate", hostile.folder, "--quiet")
     assert not status, error
@@ -699,31 +826,55 @@ def test_dictionary_in_the_state_of_a_task_is_loaded(hostile, run):
 def test_what_would_be_refused_is_not_packed(harmless, tmp_path):
     arguments = dict(tokenizer="space", subwords="none", codes=None)
     with pytest.raises(ValueError, match="'user_dir' to 'x'"):
-        make_bundle(tmp_path / "b", [harmless / "model.pt"], harmless, options={"user_dir": "x"}, **arguments)
+        make_bundle(
+            tmp_path / "b",
+            [harmless / "model.pt"],
+            harmless,
+            options={"user_dir": "x"},
+            **arguments,
+        )
     with pytest.raises(ValueError, match="'translation_multi_simple_epoch'"):
-        make_bundle(tmp_path / "b", [harmless / "model.pt"], harmless, task="translation_multi_simple_epoch", **arguments)
+        make_bundle(
+            tmp_path / "b",
+            [harmless / "model.pt"],
+            harmless,
+            task="translation_multi_simple_epoch",
+            **arguments,
+        )
     assert not list(tmp_path.iterdir())
 
 
 # ---------------------------------------------------------------------- cards and pages
 
 MARKS = [
-    "<script>alert(1)</script>", "![x](http://localhost/x.png)", "[x](javascript:alert(1))", "a | b", "a\n\n# heading", "`x`", "@somebody",
-    "<!-- x", "http://localhost", "$x$", "www.example.invalid", "\x1b[31mred", "*x* _x_ ~~x~~", "\u202ereversed",
+    "<script>alert(1)</script>", "![x](http://localhost/x.png)", "[x](javascript:alert(1))",
+    "a | b", "a\n\n# heading", "`x`", "@somebody", "<!-- x", "http://localhost", "$x$",
+    "www.example.invalid", "\x1b[31mred", "*x* _x_ ~~x~~", "\u202ereversed",
 ]  # fmt: skip
 
 
 def test_card_shows_and_does_nothing(harmless, tmp_path):
     card = {f"{number}{mark}": mark for number, mark in enumerate(MARKS)}
     folder = tmp_path / "b"
-    make_bundle(folder, [harmless / "model.pt"], harmless, tokenizer="space", subwords="none", codes=None, card=card)
+    make_bundle(
+        folder,
+        [harmless / "model.pt"],
+        harmless,
+        tokenizer="space",
+        subwords="none",
+        codes=None,
+        card=card,
+    )
     text = (folder / "README.md").read_text()
     table = text[text.index("|---|---|\n") :].splitlines()[1:]
-    assert all(line.startswith("| ") and line.endswith(" |") and line.count("|") == 3 for line in table)
+    assert all(
+        line.startswith("| ") and line.endswith(" |") and line.count("|") == 3 for line in table
+    )
     for sign in ("<", "](", "`", "@", "://", "$", "*", "~", "www.", "\x1b", "\u202e"):
         assert sign not in "".join(table), sign
     assert (
-        "&#60;script&#62;" in text and json.loads((folder / "bundle.json").read_text())["card"]["0" + MARKS[0]] == MARKS[0]
+        "&#60;script&#62;" in text
+        and json.loads((folder / "bundle.json").read_text())["card"]["0" + MARKS[0]] == MARKS[0]
     )
 
 
@@ -743,7 +894,9 @@ def test_trace_page_shows_any_name(harmless, run, tmp_path, name):
 
     # Short: an untrained model does not end a sentence by itself, and the picture grows with it.
     system = f"name={name},path={harmless / 'model.pt'},task=translation_autoregressive,beam=1,max_len_b=4"
-    status, error, said = run("trace", harmless, "--text", "a <!--<script>", "--system", system, "--out", tmp_path)
+    status, error, said = run(
+        "trace", harmless, "--text", "a <!--<script>", "--system", system, "--out", tmp_path
+    )
     assert not status, error
     assert "\x1b" not in said and "\x07" not in said
     page = (tmp_path / "trace.html").read_text()
@@ -768,7 +921,8 @@ def test_trace_page_shows_any_name(harmless, run, tmp_path, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "attack", ["a plugin in the bundle", "a task that evaluates", "nested deeply", "a dictionary of bytes"]
+    "attack",
+    ["a plugin in the bundle", "a task that evaluates", "nested deeply", "a dictionary of bytes"],
 )
 def test_command_refuses_bundles(hostile, command, attack):
     change, value = BUNDLES[attack]
@@ -779,7 +933,9 @@ def test_command_refuses_bundles(hostile, command, attack):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("attack", ["fconv", "code in a pickle", "TorchScript", "a pickle that promises too much"])
+@pytest.mark.parametrize(
+    "attack", ["fconv", "code in a pickle", "TorchScript", "a pickle that promises too much"]
+)
 def test_command_refuses_checkpoints(hostile, command, attack):
     change, value = CHECKPOINTS[attack]
     change(hostile)
@@ -794,7 +950,16 @@ def test_stock_command_is_protected_from_checkpoints(hostile, command, attack):
     """With the package installed, fairseq-generate evaluates nothing of a checkpoint either."""
     change, value = CHECKPOINTS[attack]
     change(hostile)
-    arguments = [hostile.folder, "--path", hostile.folder / "model.pt", "-s", "de", "-t", "en", "--cpu"]
+    arguments = [
+        hostile.folder,
+        "--path",
+        hostile.folder / "model.pt",
+        "-s",
+        "de",
+        "-t",
+        "en",
+        "--cpu",
+    ]
     result = command("fairseq-generate", *arguments, check=False)
     assert result.returncode and value in result.stderr.splitlines()[-1]
     assert not hostile.sentinel.exists()

@@ -1,4 +1,5 @@
-"""``fairseq-hydra-train`` with the example configurations builds, trains and saves what ``fairseq-train`` does with the same options."""
+"""``fairseq-hydra-train`` with the example configurations builds, trains and saves what
+``fairseq-train`` does with the same options."""
 
 from pathlib import Path
 
@@ -14,17 +15,27 @@ PLUGIN = Path(fairseq_hrt.__file__).parent
 SIZES = dict(embed_dim=16, ffn_embed_dim=32, attention_heads=2, layers=1)
 # What OPTIMIZER says, and separate dictionaries.
 SETTINGS = [
-    f"common.user_dir={PLUGIN}", "common.cpu=true", "common.seed=3", "model.share_all_embeddings=false", "model.dropout=0.1",
-    "task.eval_bleu=false", "dataset.max_tokens=300", "dataset.num_workers=0", "dataset.disable_validation=true",
+    f"common.user_dir={PLUGIN}", "common.cpu=true", "common.seed=3",
+    "model.share_all_embeddings=false", "model.dropout=0.1", "task.eval_bleu=false",
+    "dataset.max_tokens=300", "dataset.num_workers=0", "dataset.disable_validation=true",
     "optimization.lr=[0.003]", "optimization.max_update=2", "lr_scheduler.warmup_updates=2",
     "checkpoint.no_save_optimizer_state=true",
 ]  # fmt: skip
 # family: architecture, criterion and other options
 FAMILIES = {
-    "autoregressive": "transformer_iwslt_de_en --criterion autoregressive_loss --label-smoothing 0.1",
-    "hrt": "hrt_transformer_iwslt_de_en --criterion hrt_loss --label-smoothing 0.1 --hrt-chunk-sizes 2,3",
-    "bidirectional": "bidirectional_transformer_iwslt_de_en --criterion bidirectional_loss --label-smoothing 0.1",
-    "dag": "dag_transformer_iwslt_de_en --criterion dag_nll_loss --dag-glance-schedule 0.5:0.1@200k",
+    "autoregressive": (
+        "transformer_iwslt_de_en --criterion autoregressive_loss --label-smoothing 0.1"
+    ),
+    "hrt": (
+        "hrt_transformer_iwslt_de_en --criterion hrt_loss --label-smoothing 0.1"
+        " --hrt-chunk-sizes 2,3"
+    ),
+    "bidirectional": (
+        "bidirectional_transformer_iwslt_de_en --criterion bidirectional_loss --label-smoothing 0.1"
+    ),
+    "dag": (
+        "dag_transformer_iwslt_de_en --criterion dag_nll_loss --dag-glance-schedule 0.5:0.1@200k"
+    ),
 }
 
 
@@ -40,18 +51,22 @@ def nested(**sizes):
 def train_by_hydra(command, data, family, folder, *overrides, **options):
     return command(
         "fairseq-hydra-train", "--config-dir", CONFIGURATIONS, "--config-name", family, *SETTINGS,
-        f"task.data={data}", f"checkpoint.save_dir={folder}", *overrides, cwd=folder.parent, **options,
+        f"task.data={data}", f"checkpoint.save_dir={folder}", *overrides, cwd=folder.parent,
+        **options,
     )  # fmt: skip
 
 
 def train(command, data, family, folder, *arguments):
     flags = [
-        f"--{side}-{name.replace('_', '-')}={value}" for side in ("encoder", "decoder") for name, value in SIZES.items()
+        f"--{side}-{name.replace('_', '-')}={value}"
+        for side in ("encoder", "decoder")
+        for name, value in SIZES.items()
     ]
     command(
-        "fairseq-train", data, "--user-dir", PLUGIN, "--task", f"translation_{family}", "--arch", *FAMILIES[family].split(),
-        *flags, *OPTIMIZER, "--adam-betas", "(0.9, 0.98)", "--lr-scheduler", "inverse_sqrt", "--warmup-updates", "2",
-        "--max-update", "2", "--save-dir", folder, *arguments,
+        "fairseq-train", data, "--user-dir", PLUGIN, "--task", f"translation_{family}", "--arch",
+        *FAMILIES[family].split(),
+        *flags, *OPTIMIZER, "--adam-betas", "(0.9, 0.98)", "--lr-scheduler", "inverse_sqrt",
+        "--warmup-updates", "2", "--max-update", "2", "--save-dir", folder, *arguments,
     )  # fmt: skip
 
 
@@ -61,7 +76,11 @@ def by_hydra(command, toy_data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("hydra")
     folders = {family: folder / family for family in FAMILIES}
     for family, own in folders.items():
-        start = [] if family == "autoregressive" else [f"checkpoint.finetune_from_model={start_of(folders)}"]
+        start = (
+            []
+            if family == "autoregressive"
+            else [f"checkpoint.finetune_from_model={start_of(folders)}"]
+        )
         train_by_hydra(command, toy_data, family, own, *nested(), *start)
     return folders
 
@@ -75,7 +94,10 @@ def test_the_model_of_fairseq_train(command, toy_data, by_hydra, tmp_path, famil
     start = [] if family == "autoregressive" else ["--finetune-from-model", start_of(by_hydra)]
     train(command, toy_data, family, tmp_path, *start)
     found = parameters(by_hydra[family])
-    assert found["decoder.layers.0.fc1.weight"].shape == (32, 16) and "decoder.layers.1.fc1.weight" not in found
+    assert (
+        found["decoder.layers.0.fc1.weight"].shape == (32, 16)
+        and "decoder.layers.1.fc1.weight" not in found
+    )
     assert_same(found, parameters(tmp_path))
 
 
@@ -84,40 +106,76 @@ def test_the_model_of_fairseq_train(command, toy_data, by_hydra, tmp_path, famil
 def test_its_checkpoints_translate(command, toy_data, by_hydra, family):
     path = by_hydra[family] / "checkpoint_last.pt"
     output = command(
-        "fairseq-generate", toy_data, "--user-dir", PLUGIN, "--task", f"translation_{family}", "--path", path,
-        "--cpu", "--beam", "1", "--max-len-b", "10",
+        "fairseq-generate", toy_data, "--user-dir", PLUGIN, "--task", f"translation_{family}",
+        "--path", path, "--cpu", "--beam", "1", "--max-len-b", "10",
     ).stdout  # fmt: skip
     assert len(hypotheses(output)) == 20
 
 
 def test_its_checkpoints_teach_and_make_bundles(command, toy_data, by_hydra, tmp_path):
     averaged = tmp_path / "averaged.pt"
-    command("fairseq-hrt", "average", "--inputs", by_hydra["hrt"] / "checkpoint_last.pt", "--output", averaged)
     command(
-        "fairseq-hrt", "bundle", averaged, "--data", toy_data, "--output", tmp_path / "bundle", "--tokenizer", "space",
-        "--subwords", "none",
+        "fairseq-hrt",
+        "average",
+        "--inputs",
+        by_hydra["hrt"] / "checkpoint_last.pt",
+        "--output",
+        averaged,
+    )
+    command(
+        "fairseq-hrt", "bundle", averaged, "--data", toy_data, "--output", tmp_path / "bundle",
+        "--tokenizer", "space", "--subwords", "none",
     )  # fmt: skip
-    assert command("fairseq-hrt", "translate", tmp_path / "bundle", stdin="a b c\n").stdout.count("\n") == 1
+    assert (
+        command("fairseq-hrt", "translate", tmp_path / "bundle", stdin="a b c\n").stdout.count("\n")
+        == 1
+    )
     teacher = f"name=teacher,path={start_of(by_hydra)},task=translation_autoregressive,beam=1,max_len_b=10"
-    command("fairseq-hrt", "distill", toy_data, "--system", teacher, "--out", tmp_path / "distilled", "-s", "de", "-t", "en")
+    command(
+        "fairseq-hrt",
+        "distill",
+        toy_data,
+        "--system",
+        teacher,
+        "--out",
+        tmp_path / "distilled",
+        "-s",
+        "de",
+        "-t",
+        "en",
+    )
 
 
 def test_groups_on_the_command_line(command, toy_data, tmp_path):
-    """``task=…`` and the like are found although the plugin is named on the same command line; names of one level count as well."""
-    groups = ["task=translation_hrt", "model=hrt_transformer_tiny", "criterion=hrt_loss", "optimizer=adam"]
+    """``task=…`` and the like are found although the plugin is named on the same command line;
+    names of one level count as well."""
+    groups = [
+        "task=translation_hrt",
+        "model=hrt_transformer_tiny",
+        "criterion=hrt_loss",
+        "optimizer=adam",
+    ]
     command(
-        "fairseq-hydra-train", *groups, f"task.data={toy_data}", f"common.user_dir={PLUGIN}", "common.cpu=true",
-        "+model.decoder_layers=1", "dataset.max_tokens=300", "dataset.disable_validation=true", "dataset.num_workers=0",
-        "optimization.max_update=1", f"checkpoint.save_dir={tmp_path / 'model'}", cwd=tmp_path,
+        "fairseq-hydra-train", *groups, f"task.data={toy_data}", f"common.user_dir={PLUGIN}",
+        "common.cpu=true", "+model.decoder_layers=1", "dataset.max_tokens=300",
+        "dataset.disable_validation=true", "dataset.num_workers=0", "optimization.max_update=1",
+        f"checkpoint.save_dir={tmp_path / 'model'}", cwd=tmp_path,
     )  # fmt: skip
     found = parameters(tmp_path / "model")
-    assert found["encoder.layers.1.fc1.weight"].shape == (512, 128) and "decoder.layers.1.fc1.weight" not in found
+    assert (
+        found["encoder.layers.1.fc1.weight"].shape == (512, 128)
+        and "decoder.layers.1.fc1.weight" not in found
+    )
 
 
 @pytest.mark.parametrize(
     "family, change, message",
     [
-        ("hrt", ["+model.encoder.layrs=2"], "model.encoder_layrs: hrt_transformer_iwslt_de_en has no such option"),
+        (
+            "hrt",
+            ["+model.encoder.layrs=2"],
+            "model.encoder_layrs: hrt_transformer_iwslt_de_en has no such option",
+        ),
         (
             "autoregressive",
             ["+model.droput=0.2"],
@@ -127,7 +185,9 @@ def test_groups_on_the_command_line(command, toy_data, tmp_path):
 )
 def test_what_is_not_built_is_refused(command, toy_data, tmp_path, family, change, message):
     assert message in refused(
-        lambda *arguments, **options: train_by_hydra(command, toy_data, family, tmp_path / "model", *arguments, **options),
+        lambda *arguments, **options: train_by_hydra(
+            command, toy_data, family, tmp_path / "model", *arguments, **options
+        ),
         *change,
     )
     assert not list(tmp_path.rglob("*.pt"))

@@ -20,15 +20,24 @@ def test_a_student_is_trained_and_compared(forks, marian_folder, tmp_path):
     lines = [" ".join(generator.choice(WORDS, 5)) for _ in range(40)]
     (tmp_path / "text").write_text("\n".join(lines) + "\n")
     settings = {
-        "SOURCE": str(marian_folder().path), "TEXT": str(tmp_path / "text"), "OUT": str(tmp_path / "out"),
-        "TGT": "de", "TEST": "6", "VALID": "4", "HOURS": "0.0001", "MAX_TOKENS": "100",
+        "SOURCE": str(marian_folder().path), "TEXT": str(tmp_path / "text"),
+        "OUT": str(tmp_path / "out"), "TGT": "de", "TEST": "6", "VALID": "4", "HOURS": "0.0001",
+        "MAX_TOKENS": "100",
     }  # fmt: skip
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": programs, "OMP_NUM_THREADS": "1", **forks.of_a_shell(), **settings}
+    environment = {
+        **os.environ,
+        "PATH": programs,
+        "OMP_NUM_THREADS": "1",
+        **forks.of_a_shell(),
+        **settings,
+    }
 
     def start():
         command = ["bash", str(ROOT / "examples/import/student.sh")]
-        shown = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        shown = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
         assert shown.returncode == 0, shown.stdout[-2000:] + shown.stderr[-2000:]
         return shown.stdout
 

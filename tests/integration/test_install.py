@@ -44,7 +44,9 @@ def sources(tmp_path_factory) -> Path:
     ignore = shutil.ignore_patterns("__pycache__", LIBRARY, REPORT)
     shutil.copytree(ROOT / "fairseq_hrt", folder / "fairseq_hrt", ignore=ignore)
     light = Path("examples", "translate_only")
-    shutil.copytree(ROOT / light, folder / light, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    shutil.copytree(
+        ROOT / light, folder / light, ignore=shutil.ignore_patterns("build", "*.egg-info")
+    )
     for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
         if (ROOT / name).exists():
             shutil.copy(ROOT / name, folder)
@@ -74,13 +76,17 @@ def environment(tmp_path) -> Path:
 
 
 def site_packages(python: Path) -> Path:
-    output = subprocess.check_output([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True)
+    output = subprocess.check_output(
+        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True
+    )
     return Path(output.strip())
 
 
 def imports(python: Path, cwd: Path) -> str:
     """'' if `import fairseq` works in this interpreter, its last line of complaint if not."""
-    finished = subprocess.run([python, "-c", "import fairseq"], cwd=cwd, capture_output=True, text=True)
+    finished = subprocess.run(
+        [python, "-c", "import fairseq"], cwd=cwd, capture_output=True, text=True
+    )
     return "" if finished.returncode == 0 else finished.stderr.splitlines()[-1]
 
 
@@ -94,7 +100,9 @@ def test_install_and_uninstall(sources, environment, tmp_path, editable):
     pip(*install, *(["--editable"] if editable else []), sources)
     assert (site_packages(environment) / STARTUP).is_file()
     assert imports(environment, tmp_path) == ""
-    doctor = subprocess.run([environment, "-m", "fairseq_hrt"], cwd=tmp_path, capture_output=True, text=True)
+    doctor = subprocess.run(
+        [environment, "-m", "fairseq_hrt"], cwd=tmp_path, capture_output=True, text=True
+    )
     assert doctor.returncode == 0, doctor.stdout + doctor.stderr
     where = sources if editable else site_packages(environment)
     assert str(where / "fairseq_hrt") in doctor.stdout
@@ -111,19 +119,33 @@ def test_install_and_uninstall(sources, environment, tmp_path, editable):
 
 
 def test_without_a_compiler(sources, environment, tmp_path):
-    """Everything but the runtime is installed; what an earlier build with a compiler left behind is not."""
+    """Everything but the runtime is installed; what an earlier build with a compiler left behind is
+    not."""
     stale = sources / "fairseq_hrt" / "runtime" / LIBRARY
     stale.write_bytes(b"of an earlier build")
-    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, sources, CC="/no/such/compiler")
+    pip(
+        "wheel",
+        "--no-deps",
+        "--no-build-isolation",
+        "--wheel-dir",
+        tmp_path,
+        sources,
+        CC="/no/such/compiler",
+    )
     stale.unlink()
     (wheel,) = tmp_path.glob("*.whl")
     assert wheel.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as archive:
         assert not any(LIBRARY in name for name in archive.namelist())
     pip("--python", environment, "install", "--no-deps", wheel)
-    doctor = subprocess.run([environment, "-m", "fairseq_hrt"], cwd=tmp_path, capture_output=True, text=True)
+    doctor = subprocess.run(
+        [environment, "-m", "fairseq_hrt"], cwd=tmp_path, capture_output=True, text=True
+    )
     assert doctor.returncode == 0, doctor.stdout + doctor.stderr
-    assert "no C compiler was found when the package was installed; fix: install gcc or clang" in doctor.stdout
+    assert (
+        "no C compiler was found when the package was installed; fix: install gcc or clang"
+        in doctor.stdout
+    )
 
 
 @pytest.mark.skipif(compiler() is None, reason="no C compiler")
@@ -140,12 +162,20 @@ def test_sources_and_wheels_hold_the_kernel(sources, wheel, tmp_path):
         and (ROOT / "README.md").read_text().splitlines()[0] in metadata
     )
     # Raw text is translated without any extra.
-    assert {"Requires-Dist: subword-nmt==0.3.8", "Provides-Extra: all"} <= set(metadata.splitlines())
+    assert {"Requires-Dist: subword-nmt==0.3.8", "Provides-Extra: all"} <= set(
+        metadata.splitlines()
+    )
     assert not [name for name in names if name.endswith((".c", ".h"))]
-    subprocess.run([sys.executable, "setup.py", "-q", "sdist", "--dist-dir", str(tmp_path)], cwd=sources, check=True)
+    subprocess.run(
+        [sys.executable, "setup.py", "-q", "sdist", "--dist-dir", str(tmp_path)],
+        cwd=sources,
+        check=True,
+    )
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
         held = {Path(name).name for name in archive.getnames()}
-    assert {path.name for path in (sources / "fairseq_hrt" / "runtime" / "kernel").iterdir()} <= held
+    assert {
+        path.name for path in (sources / "fairseq_hrt" / "runtime" / "kernel").iterdir()
+    } <= held
 
 
 @pytest.mark.skipif(compiler() is None, reason="no C compiler")
@@ -154,34 +184,60 @@ def test_an_installation_that_only_translates(sources, tmp_path):
     folder = tmp_path / "environment"
     venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"
-    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, sources / "examples" / "translate_only")
+    pip(
+        "wheel",
+        "--no-deps",
+        "--no-build-isolation",
+        "--wheel-dir",
+        tmp_path,
+        sources / "examples" / "translate_only",
+    )
     pip("--python", python, "install", next(tmp_path.glob("*.whl")))
     packages = site_packages(python)
     installed = {path.name.partition("-")[0] for path in packages.glob("*.dist-info")}
     assert installed == {"fairseq_hrt_translate", "numpy", "safetensors"}
     assert not (packages / STARTUP).exists()
-    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink()) < 130e6
+    assert (
+        sum(
+            path.stat().st_size
+            for path in folder.rglob("*")
+            if path.is_file() and not path.is_symlink()
+        )
+        < 130e6
+    )
     with_runtime(tmp_path / "bundle", "hrt")
     lines = "".join(f"{line}\n" for line in ("a b", "", "b a"))
 
     def command(*arguments):
         return subprocess.run(
-            [folder / "bin" / "fairseq-hrt", *arguments], cwd=tmp_path, input=lines, capture_output=True, text=True
+            [folder / "bin" / "fairseq-hrt", *arguments],
+            cwd=tmp_path,
+            input=lines,
+            capture_output=True,
+            text=True,
         )
 
     translated = command("translate", "bundle")
     assert translated.returncode == 0 and translated.stdout.count("\n") == 3, translated.stderr
     assert "No problem found." in command("doctor").stdout
     refused = command("bundle", "model.pt", "--data", "data", "--output", "other")
-    assert refused.returncode == 2 and refused.stderr.count("\n") == 1 and "only translates" in refused.stderr
+    assert (
+        refused.returncode == 2
+        and refused.stderr.count("\n") == 1
+        and "only translates" in refused.stderr
+    )
 
 
 def test_startup_line_that_was_left_behind_is_silent(wheel, environment, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extract(STARTUP, site_packages(environment))
-        record = archive.read(next(name for name in archive.namelist() if name.endswith("/RECORD"))).decode()
+        record = archive.read(
+            next(name for name in archive.namelist() if name.endswith("/RECORD"))
+        ).decode()
     assert f"\n{STARTUP},sha256=" in "\n" + record
-    finished = subprocess.run([environment, "-c", "import this_is_missing"], cwd=tmp_path, capture_output=True, text=True)
+    finished = subprocess.run(
+        [environment, "-c", "import this_is_missing"], cwd=tmp_path, capture_output=True, text=True
+    )
     assert "No module named 'this_is_missing'" in finished.stderr
     assert "fairseq" not in finished.stderr
     (tmp_path / "fairseq.py").write_text("stock = True")

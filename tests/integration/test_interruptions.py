@@ -1,6 +1,8 @@
-"""Real processes that are killed, full disks, closed streams, and lines of any bytes; models are tiny and untrained.
+"""Real processes that are killed, full disks, closed streams, and lines of any bytes; models are
+tiny and untrained.
 
-FAIRSEQ_HRT_KILLS (3) and FAIRSEQ_HRT_FUZZED_LINES (120) ask for more: 30 kills of each verb, 10,000 lines for each family.
+FAIRSEQ_HRT_KILLS (3) and FAIRSEQ_HRT_FUZZED_LINES (120) ask for more: 30 kills of each verb, 10,000
+lines for each family.
 """
 
 import json
@@ -31,7 +33,8 @@ FAMILY_SEEDS = {family: number for number, family in enumerate(FAMILIES)}
 
 @pytest.fixture(scope="module")
 def start():
-    """Starts the verb in a process of its own that has its imports behind it: a second passes between two kills, not five."""
+    """Starts the verb in a process of its own that has its imports behind it: a second passes
+    between two kills, not five."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
         ["fairseq_hrt.cli.distill", "fairseq_hrt.cli.translate", "fairseq_hrt.bundles.translator"]
@@ -77,7 +80,10 @@ def test_translate_killed_at_any_moment(start, tmp_path):
     write_bundle(tmp_path / "bundle", "autoregressive")
     generator, count = random.Random(11), 150 if KILLS < 30 else 400
     for name in ("a.txt", "b.txt"):
-        lines = ("".join(generator.choices(LETTERS + " ", k=generator.randint(0, 30))) for _ in range(count))
+        lines = (
+            "".join(generator.choices(LETTERS + " ", k=generator.randint(0, 30)))
+            for _ in range(count)
+        )
         (tmp_path / name).write_text("\n".join(lines))
     arguments = [
         "translate",
@@ -97,7 +103,10 @@ def test_translate_killed_at_any_moment(start, tmp_path):
     ends = kill_at_random(start, resumed, generator, longest)
     assert KILLS < 30 or sum(end != 0 for end in ends) >= 3
     finish(start(*resumed))
-    found = {place: {path.name: path.read_bytes() for path in (tmp_path / place).iterdir()} for place in ("whole", "parts")}
+    found = {
+        place: {path.name: path.read_bytes() for path in (tmp_path / place).iterdir()}
+        for place in ("whole", "parts")
+    }
     assert found["whole"] == found["parts"] and set(found["whole"]) == {"a.txt", "b.txt"}
     assert all(data.count(b"\n") == count for data in found["whole"].values())
 
@@ -105,10 +114,26 @@ def test_translate_killed_at_any_moment(start, tmp_path):
 def test_distill_killed_at_any_moment(start, toy_data, tmp_path):
     checkpoint = write_checkpoint(tmp_path / "teacher.pt", toy_data, "autoregressive")
     system = f"name=t,path={checkpoint},task=translation_autoregressive,beam=2,max_len_b=60"
-    arguments = ["distill", toy_data, "--system", system, "--block", "8", "--max-tokens", "60", "--threads", "1"]
+    arguments = [
+        "distill",
+        toy_data,
+        "--system",
+        system,
+        "--block",
+        "8",
+        "--max-tokens",
+        "60",
+        "--threads",
+        "1",
+    ]
     begun = time.monotonic()
     finish(start(*arguments, "--out", tmp_path / "whole"))
-    kill_at_random(start, [*arguments, "--out", tmp_path / "parts"], random.Random(12), time.monotonic() - begun)
+    kill_at_random(
+        start,
+        [*arguments, "--out", tmp_path / "parts"],
+        random.Random(12),
+        time.monotonic() - begun,
+    )
     # Killed while another program works for it, which must not go on into what the next run makes.
     process = start(*arguments, "--out", tmp_path / "parts")
     deadline = time.monotonic() + 300
@@ -133,12 +158,26 @@ def test_no_line_is_lost(family, tmp_path, capfd):
     write_bundle(tmp_path / "bundle", family)
     lines = fuzzed_lines(FUZZED, seed=FAMILY_SEEDS[family])
     (tmp_path / "x").write_bytes(b"\n".join(lines) + b"\n")
-    assert main(["translate", str(tmp_path / "bundle"), str(tmp_path / "x"), "--json", "--output", str(tmp_path / "y")]) == 0
+    assert (
+        main(
+            [
+                "translate",
+                str(tmp_path / "bundle"),
+                str(tmp_path / "x"),
+                "--json",
+                "--output",
+                str(tmp_path / "y"),
+            ]
+        )
+        == 0
+    )
     found = [json.loads(line) for line in (tmp_path / "y").read_bytes().split(b"\n")[:-1]]
     assert len(found) == len(lines) and "Traceback" not in capfd.readouterr().err
     for line, translation in zip(lines, found):
         assert translation["source"] == line.decode("utf-8", "replace").rstrip("\r")
-        assert "\n" not in translation["text"] and (line.strip(b" \t\r\0") or translation["text"] == "")
+        assert "\n" not in translation["text"] and (
+            line.strip(b" \t\r\0") or translation["text"] == ""
+        )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
@@ -156,21 +195,36 @@ def test_what_the_shell_hands_over(tmp_path):
     script = {
         f"{translate} x > {full}": (2, "the standard output: No space left on device"),
         f"{translate} x >&-": (2, "the standard output is closed"),
-        f"{sys.executable} -m fairseq_hrt doctor > {full}": (2, "the standard output: No space left on device"),
-        f"{sys.executable} -m fairseq_hrt --options > {full}": (2, "the standard output: No space left on device"),
-        f"{sys.executable} -m fairseq_hrt --user-dir > {full}": (2, "the standard output: No space left on device"),
-        f"{translate} <(cat x) --output >(cat > y); s=$?; sleep 0.2; wc -l < y >&2; exit $s": (0, "2\n"),
+        f"{sys.executable} -m fairseq_hrt doctor > {full}": (
+            2,
+            "the standard output: No space left on device",
+        ),
+        f"{sys.executable} -m fairseq_hrt --options > {full}": (
+            2,
+            "the standard output: No space left on device",
+        ),
+        f"{sys.executable} -m fairseq_hrt --user-dir > {full}": (
+            2,
+            "the standard output: No space left on device",
+        ),
+        f"{translate} <(cat x) --output >(cat > y); s=$?; sleep 0.2; wc -l < y >&2; exit $s": (
+            0,
+            "2\n",
+        ),
     }
     root = str(Path(__file__).resolve().parents[2])
     started = [
         subprocess.Popen(
-            ["bash", "-c", line], cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env={**ENVIRONMENT, "PYTHONPATH": root},
+            ["bash", "-c", line], cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, env={**ENVIRONMENT, "PYTHONPATH": root},
         )
         for line in script
     ]  # fmt: skip
     for process, (line, (status, message)) in zip(started, script.items()):
         error = process.communicate(timeout=120)[1]
-        assert process.returncode == status and message in error and error.count("\n") == 1, (line, error)
+        assert process.returncode == status and message in error and error.count("\n") == 1, (
+            line,
+            error,
+        )
     if full.parent == tmp_path:
         assert full.is_char_device()

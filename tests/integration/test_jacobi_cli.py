@@ -1,4 +1,5 @@
-"""The Jacobi family through the real command line: the tokens of greedy decoding, from any checkpoint and with any draft."""
+"""The Jacobi family through the real command line: the tokens of greedy decoding, from any
+checkpoint and with any draft."""
 
 import re
 
@@ -35,11 +36,22 @@ def expected(command, toy_data, teacher):
 )
 def test_the_tokens_of_stock_greedy_decoding(command, toy_data, teacher, expected, options):
     """With either engine; PyTorch's reports what it took."""
-    decode = ["fairseq-generate", toy_data, *DECODE, "--path", teacher, "--batch-size", "7", *options.split()]
+    decode = [
+        "fairseq-generate",
+        toy_data,
+        *DECODE,
+        "--path",
+        teacher,
+        "--batch-size",
+        "7",
+        *options.split(),
+    ]
     assert texts(command(*decode)) == expected
     output = command(*decode, "--engine", "torch")
     assert texts(output) == expected
-    report = re.search(r"jacobi \w+: 20 sentences, (\d+) tokens in (\d+) passes", output.stdout + output.stderr)
+    report = re.search(
+        r"jacobi \w+: 20 sentences, (\d+) tokens in (\d+) passes", output.stdout + output.stderr
+    )
     assert report and int(report[2]) <= int(report[1])
     for field in ("tokens pushed", "GFLOP", "tokens proved by a pass"):
         assert field in output.stdout + output.stderr
@@ -55,7 +67,8 @@ def draft(request, command, toy_data, teacher, tmp_path_factory):
         "dag": "--arch dag_transformer --criterion dag_nll_loss --dag-upsample-scale 3",
     }[family].split()
     command(
-        "fairseq-train", toy_data, "--user-dir", "fairseq_hrt", "--task", f"translation_{family}", *options, *SIZES,
+        "fairseq-train", toy_data, "--user-dir", "fairseq_hrt", "--task", f"translation_{family}",
+        *options, *SIZES,
         *OPTIMIZER, "--max-update", "4", "--save-dir", folder, "--finetune-from-model", teacher,
     )  # fmt: skip
     return family, folder / "checkpoint_last.pt"
@@ -63,7 +76,17 @@ def draft(request, command, toy_data, teacher, tmp_path_factory):
 
 def test_drafts_of_another_model(command, toy_data, teacher, expected, draft):
     family, path = draft
-    arguments = [*DECODE, "--path", teacher, "--jacobi-draft", family, "--jacobi-draft-path", path, "--jacobi-window", "6"]
+    arguments = [
+        *DECODE,
+        "--path",
+        teacher,
+        "--jacobi-draft",
+        family,
+        "--jacobi-draft-path",
+        path,
+        "--jacobi-window",
+        "6",
+    ]
     output = command("fairseq-generate", toy_data, *arguments, "--batch-size", "7")
     assert texts(output) == expected and "for drafts" in output.stdout + output.stderr
     wrong = "dag" if family == "hrt" else "hrt"
@@ -74,12 +97,29 @@ def test_drafts_of_another_model(command, toy_data, teacher, expected, draft):
 
 def test_options_of_the_draft(command, toy_data, teacher, expected, draft):
     family, path = draft
-    options = {"hrt": "{'hrt_decode_chunk': '1'}", "dag": "{'dag_decode_strategy': 'greedy'}"}.get(family, "{}")
-    arguments = [*DECODE, "--path", teacher, "--jacobi-draft", family, "--jacobi-draft-path", path, "--jacobi-window", "3"]
+    options = {"hrt": "{'hrt_decode_chunk': '1'}", "dag": "{'dag_decode_strategy': 'greedy'}"}.get(
+        family, "{}"
+    )
+    arguments = [
+        *DECODE,
+        "--path",
+        teacher,
+        "--jacobi-draft",
+        family,
+        "--jacobi-draft-path",
+        path,
+        "--jacobi-window",
+        "3",
+    ]
     output = command("fairseq-generate", toy_data, *arguments, "--jacobi-draft-options", options)
     assert texts(output) == expected
-    for wrong, message in (("{", "is not a Python dictionary"), ("{'no_such': 1}", "has no option no_such")):
-        assert message in refused(command, "fairseq-generate", toy_data, *arguments, "--jacobi-draft-options", wrong)
+    for wrong, message in (
+        ("{", "is not a Python dictionary"),
+        ("{'no_such': 1}", "has no option no_such"),
+    ):
+        assert message in refused(
+            command, "fairseq-generate", toy_data, *arguments, "--jacobi-draft-options", wrong
+        )
 
 
 def test_checkpoints_of_other_families(command, toy_data, draft):
@@ -90,7 +130,10 @@ def test_checkpoints_of_other_families(command, toy_data, draft):
         message = refused(command, "fairseq-generate", toy_data, *arguments)
         assert f"decode it with --task translation_{family}" in message
         return
-    own = "--user-dir fairseq_hrt --task translation_hrt --hrt-decode-chunk 1 --cpu --beam 1 --max-len-b 20".split()
+    own = (
+        "--user-dir fairseq_hrt --task translation_hrt --hrt-decode-chunk 1 --cpu --beam 1"
+        " --max-len-b 20".split()
+    )
     expected = texts(command("fairseq-generate", toy_data, *own, "--path", path))
     assert texts(command("fairseq-generate", toy_data, *arguments)) == expected
 
@@ -98,8 +141,8 @@ def test_checkpoints_of_other_families(command, toy_data, draft):
 def test_interactive_keeps_every_line(command, toy_data, teacher):
     text = "a b c\n\n" + "d " * 500 + "\nä ö 你好 \u200b x\na\n"
     output = command(
-        "fairseq-interactive", toy_data, *DECODE, "--path", teacher, "--buffer-size", "3", "--batch-size", "2",
-        stdin=text,
+        "fairseq-interactive", toy_data, *DECODE, "--path", teacher, "--buffer-size", "3",
+        "--batch-size", "2", stdin=text,
     )  # fmt: skip
     assert sorted(lines(output.stdout, "H")) == list(range(5))
     assert "Traceback" not in output.stderr
@@ -113,19 +156,29 @@ def test_interactive_keeps_every_line(command, toy_data, teacher):
         ("--jacobi-draft hrt", "--jacobi-draft hrt needs --jacobi-draft-path"),
         (
             "--jacobi-draft-path x.pt",
-            "--jacobi-draft-path x.pt has an effect only with --jacobi-draft hrt or bidirectional or dag",
+            (
+                "--jacobi-draft-path x.pt has an effect only with --jacobi-draft hrt or"
+                " bidirectional or dag"
+            ),
         ),
         ("--jacobi-draft source", "one dictionary for both sides"),
-        ("--jacobi-mode pgj --jacobi-draft ngram", "has an effect only with --jacobi-mode frontier"),
+        (
+            "--jacobi-mode pgj --jacobi-draft ngram",
+            "has an effect only with --jacobi-mode frontier",
+        ),
         ("--jacobi-window 0", "--jacobi-window 0: give a number from 1"),
     ],
 )
 def test_what_is_refused(command, toy_data, teacher, options, message):
-    assert message in refused(command, "fairseq-generate", toy_data, *DECODE, "--path", teacher, *options.split())
+    assert message in refused(
+        command, "fairseq-generate", toy_data, *DECODE, "--path", teacher, *options.split()
+    )
 
 
 def test_beam_output_is_refused(command, toy_data, teacher):
     """The default beam of fairseq is 5: the message tells what to write."""
     arguments = [option for option in DECODE if option not in ("--beam", "1")]
-    assert "give --beam 1" in refused(command, "fairseq-generate", toy_data, *arguments, "--path", teacher)
+    assert "give --beam 1" in refused(
+        command, "fairseq-generate", toy_data, *arguments, "--path", teacher
+    )
     assert hypotheses("") == {}

@@ -1,4 +1,5 @@
-"""README and recipes: their commands are what the real parsers accept, their stages resume, they run."""
+"""README and recipes: their commands are what the real parsers accept, their stages resume, they
+run."""
 
 import fcntl
 import gzip
@@ -52,7 +53,8 @@ NEEDED = {"import/student.sh": {"SOURCE": "model", "TEXT": "lines.gz"}}
 
 
 def bash(script, *arguments, cwd=ROOT, check=True, limit=900, **environment):
-    """What a script says, run with these variables; ``limit``: seconds after which it counts as waiting for ever."""
+    """What a script says, run with these variables; ``limit``: seconds after which it counts as
+    waiting for ever."""
     # The caller's own settings must not change what a recipe does.
     names = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
     inherited = {name: os.environ[name] for name in names if name in os.environ}
@@ -80,7 +82,9 @@ def until(true, seconds=30):
 
 def commands(recipe, **environment):
     environment = {**NEEDED.get(recipe, {}), **environment}
-    shown = bash(EXAMPLES / recipe, *ARGUMENTS.get(recipe, []), DRY_RUN="1", OUT="runs/dry", **environment).stdout
+    shown = bash(
+        EXAMPLES / recipe, *ARGUMENTS.get(recipe, []), DRY_RUN="1", OUT="runs/dry", **environment
+    ).stdout
     return [shlex.split(line[2:]) for line in shown.splitlines() if line.startswith("+ ")]
 
 
@@ -106,11 +110,18 @@ def parse(command):
                 assert set(spec.options) <= set(OPTIONS), spec
                 continue
             if spec.engine == "runtime":
-                spec = replace(spec, options={name: value for name, value in spec.options.items() if name not in OWN})
+                spec = replace(
+                    spec,
+                    options={
+                        name: value for name, value in spec.options.items() if name not in OWN
+                    },
+                )
                 DecodingOptions.parse(spec.options)
             family = spec.path.split("/")[0].split("_")[0]
             default = f"translation_{family}" if family in ("hrt", "dag") else "translation"
-            parse(["fairseq-generate", *generate_arguments(spec, ["data-bin"], spec.task or default)])
+            parse(
+                ["fairseq-generate", *generate_arguments(spec, ["data-bin"], spec.task or default)]
+            )
     elif program == "python":
         assert (ROOT / arguments[0]).is_file(), command
     else:
@@ -167,7 +178,8 @@ def blocks(language, document):
 
 
 def documented(document, folder):
-    """The commands that a document's shell blocks run, one after the other in one shell, as lists of words."""
+    """The commands that a document's shell blocks run, one after the other in one shell, as lists
+    of words."""
     tools, record = folder / "tools", folder / "record"
     tools.mkdir()
     record.touch()
@@ -177,7 +189,13 @@ def documented(document, folder):
     script = folder / "script"
     script.write_text("".join(blocks("bash", document)))
     environment = {"PATH": f"{tools}:/usr/bin:/bin", "RECORD": str(record)}
-    shown = subprocess.run(["/bin/bash", "-eu", str(script)], cwd=folder, env=environment, capture_output=True, text=True)
+    shown = subprocess.run(
+        ["/bin/bash", "-eu", str(script)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
     assert shown.returncode == 0, shown.stderr
     return [command.split("\0")[:-1] for command in record.read_text().split("\n\0")[:-1]]
 
@@ -189,13 +207,23 @@ def test_every_command_of_a_document_is_accepted(document, tmp_path, monkeypatch
     for command in found:
         if command[0] == "bash":
             assert (ROOT / command[1]).is_file(), command
-        elif command[0] not in ("auditwheel", "curl", "pip", "ruff", "mypy") and command[:3] not in ELSEWHERE:
+        elif (
+            command[0] not in ("auditwheel", "curl", "pip", "ruff", "mypy")
+            and command[:3] not in ELSEWHERE
+        ):
             try:
                 parse(command)
             except SystemExit:
                 pytest.fail(f"not accepted: {shlex.join(command)}")
     if document == "docs/first_student.md":
-        programs = {"python", "subword-nmt", "fairseq-hrt", "fairseq-preprocess", "fairseq-train", "fairseq-generate"}
+        programs = {
+            "python",
+            "subword-nmt",
+            "fairseq-hrt",
+            "fairseq-preprocess",
+            "fairseq-train",
+            "fairseq-generate",
+        }
         assert {command[0] for command in found} == programs
 
 
@@ -211,9 +239,19 @@ def test_a_first_student_from_end_to_end(forks, tmp_path):
     python = {"BASH_FUNC_python%%": f'() {{ {small}; {sys.executable} "$@"\n}}'}
     script = "".join(blocks("bash", "docs/first_student.md"))
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": programs, "OMP_NUM_THREADS": "1", **forks.of_a_shell(tiny), **python}
+    environment = {
+        **os.environ,
+        "PATH": programs,
+        "OMP_NUM_THREADS": "1",
+        **forks.of_a_shell(tiny),
+        **python,
+    }
     shown = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert shown.returncode == 0, shown.stdout[-2000:] + shown.stderr[-2000:]
     assert len((tmp_path / "test.translated.de").read_text().splitlines()) == 5
@@ -222,7 +260,11 @@ def test_a_first_student_from_end_to_end(forks, tmp_path):
 
 def test_the_installation_is_what_setup_env_does(tmp_path):
     setup = (EXAMPLES / "setup_env.sh").read_text()
-    installed = [command for command in documented("docs/installation.md", tmp_path) if command[:2] == ["pip", "install"]]
+    installed = [
+        command
+        for command in documented("docs/installation.md", tmp_path)
+        if command[:2] == ["pip", "install"]
+    ]
     assert installed[0] == ["pip", "install", "torch>=2.6"]
     for command in installed[1:3]:
         assert " ".join(command[1:]).replace(".[examples,test]", "'.[examples,test]'") in setup
@@ -246,8 +288,12 @@ def test_the_python_of_the_manual_runs():
         dictionary.add_symbol(letter)
     args = Namespace(encoder_embed_dim=8, decoder_embed_dim=8, encoder_layers=1, decoder_layers=1)
     ARCH_CONFIG_REGISTRY["transformer"](args)
-    model = TransformerModel.build_model(args, Namespace(source_dictionary=dictionary, target_dictionary=dictionary))
-    generator = names["FirstWordsGenerator"]([model], dictionary, DecodingOptions(beam=2, min_len=5, max_len_b=8))
+    model = TransformerModel.build_model(
+        args, Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    )
+    generator = names["FirstWordsGenerator"](
+        [model], dictionary, DecodingOptions(beam=2, min_len=5, max_len_b=8)
+    )
     seen = []
     generator.step_hooks.append(seen.append)
     source = {"src_tokens": torch.tensor([[4, 5, 2]]), "src_lengths": torch.tensor([3])}
@@ -258,18 +304,21 @@ def test_the_python_of_the_manual_runs():
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_of_a_document_lead_somewhere(document):
-    for target, section in re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", (ROOT / document).read_text()):
+    for target, section in re.findall(
+        r"\]\((?!http)([^)#]*)#?([^)]*)\)", (ROOT / document).read_text()
+    ):
         path = (ROOT / document).parent / target if target else ROOT / document
         assert path.exists(), target
         if section:
             titles = re.findall(r"^#+ (.+)$", path.read_text(), re.M)
-            assert section in [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles], (
-                f"{target}#{section}"
-            )
+            assert section in [
+                re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles
+            ], f"{target}#{section}"
 
 
 @pytest.mark.parametrize(
-    "command", ["fairseq-train data --arch transformer --no-such 1", "fairseq-generate data --path a --bem 5"]
+    "command",
+    ["fairseq-train data --arch transformer --no-such 1", "fairseq-generate data --path a --bem 5"],
 )
 def test_a_wrong_option_is_found(command):
     with pytest.raises(SystemExit):
@@ -277,9 +326,14 @@ def test_a_wrong_option_is_found(command):
 
 
 def test_teacher_and_student_have_the_same_shapes(monkeypatch):
-    """Fine-tuning needs every tensor of the teacher; a changed dimension in one recipe would only show after hours."""
+    """Fine-tuning needs every tensor of the teacher; a changed dimension in one recipe would only
+    show after hours."""
     monkeypatch.chdir(ROOT)
-    students = ["multi30k/hrt/train_hrt.sh", "multi30k/bidirectional/train.sh", "multi30k/dag/train.sh"]
+    students = [
+        "multi30k/hrt/train_hrt.sh",
+        "multi30k/bidirectional/train.sh",
+        "multi30k/dag/train.sh",
+    ]
     for recipes in (["quickstart.sh"], ["multi30k/hrt/train_at.sh", *students]):
         shapes = []
         for command in (command for recipe in recipes for command in commands(recipe)):
@@ -293,7 +347,11 @@ def test_teacher_and_student_have_the_same_shapes(monkeypatch):
 
 
 def trained(shown):
-    return [command[command.index("--save-dir") + 1].split("/")[-1] for command in shown if "--save-dir" in command]
+    return [
+        command[command.index("--save-dir") + 1].split("/")[-1]
+        for command in shown
+        if "--save-dir" in command
+    ]
 
 
 def systems_of(shown):
@@ -309,7 +367,15 @@ def systems_of(shown):
 
 def test_one_row_for_each_family_or_all_of_them():
     short, whole = commands("quickstart.sh"), commands("quickstart.sh", ROWS="all")
-    assert trained(short) == ["at", "hrt_first", "hrt", "bidirectional_2x1", "bidirectional_2x2", "dag", "dag_fuzzy"]
+    assert trained(short) == [
+        "at",
+        "hrt_first",
+        "hrt",
+        "bidirectional_2x1",
+        "bidirectional_2x2",
+        "dag",
+        "dag_fuzzy",
+    ]
     assert trained(whole) == [*trained(short), "nat"]
     assert [name for name in systems_of(short) if not name.startswith(("AT", "CTranslate2"))] == [
         "HRT",
@@ -333,11 +399,15 @@ def test_one_row_for_each_family_or_all_of_them():
 def test_only_the_chosen_families_are_trained(families, models):
     shown = commands("quickstart.sh", FAMILIES=families)
     assert trained(shown) == models
-    assert sum("distill" in command[:2] for command in shown) == (any(name[0] in "hb" for name in models))
+    assert sum("distill" in command[:2] for command in shown) == (
+        any(name[0] in "hb" for name in models)
+    )
     assert ("AT + Jacobi" in systems_of(shown)) == ("jacobi" in families)
 
 
-@pytest.mark.parametrize("recipe", ["quickstart.sh", *(r for r in RECIPES if re.match("multi30k/.*/train", r))])
+@pytest.mark.parametrize(
+    "recipe", ["quickstart.sh", *(r for r in RECIPES if re.match("multi30k/.*/train", r))]
+)
 def test_precision_decides_one_option_of_each_training(recipe):
     trainings = [
         [command for command in commands(recipe, PRECISION=precision) if "--max-update" in command]
@@ -352,7 +422,9 @@ def test_an_unknown_precision_is_refused():
     assert shown.returncode == 1 and "error: PRECISION=int8 is neither" in shown.stderr
 
 
-FULL_SIZE = [recipe for recipe in RECIPES if recipe.startswith("wmt") and recipe.endswith("/train.sh")]
+FULL_SIZE = [
+    recipe for recipe in RECIPES if recipe.startswith("wmt") and recipe.endswith("/train.sh")
+]
 
 
 @pytest.mark.parametrize("recipe", FULL_SIZE)
@@ -360,9 +432,14 @@ def test_an_update_has_as_many_tokens_whatever_the_number_of_gpus(recipe, monkey
     monkeypatch.chdir(ROOT)
     found = []
     for gpus in ("1", "4", "8"):
-        trainings = [command for command in commands(recipe, GPUS=gpus) if command[0] == "fairseq-train"]
+        trainings = [
+            command for command in commands(recipe, GPUS=gpus) if command[0] == "fairseq-train"
+        ]
         assert trainings
-        parsed = [options.parse_args_and_arch(options.get_training_parser(), command[1:]) for command in trainings]
+        parsed = [
+            options.parse_args_and_arch(options.get_training_parser(), command[1:])
+            for command in trainings
+        ]
         assert all(own.distributed_world_size == int(gpus) for own in parsed)
         found.append([own.max_tokens * own.update_freq[0] * int(gpus) for own in parsed])
     assert found[0] == found[1] == found[2]
@@ -379,7 +456,10 @@ def test_both_directions_are_trained_and_translated(recipe):
             found = [command for command in commands(own, **chosen) if "--source-lang" in command]
             assert found
             pairs = {
-                (command[command.index("--source-lang") + 1], command[command.index("--target-lang") + 1])
+                (
+                    command[command.index("--source-lang") + 1],
+                    command[command.index("--target-lang") + 1],
+                )
                 for command in found
             }
             assert pairs == {(source, target)}
@@ -392,23 +472,44 @@ def test_both_directions_are_trained_and_translated(recipe):
 
 
 @pytest.mark.parametrize("recipe, teacher, student, layers", [
-    ("wmt14_en_de/hrt/train.sh", 0.1, "hrt_transformer_wmt_en_de", None), ("wmt16_en_ro/hrt/train.sh", 0.3, "hrt_transformer_wmt_en_de", None),
-    ("wmt17_zh_en/hrt/train.sh", 0.1, "hrt_transformer_wmt_en_de", None), ("wmt14_en_de/hrt/train.sh", 0.1, "hrt_transformer_wmt_en_de", 20),
-    ("wmt22_en_de/hrt/train.sh", 0.1, "hrt_transformer_e12d1", None), ("wmt22_en_de/hrt/train.sh", 0.1, "hrt_transformer_e20d1", 20),
+    ("wmt14_en_de/hrt/train.sh", 0.1, "hrt_transformer_wmt_en_de", None),
+    ("wmt16_en_ro/hrt/train.sh", 0.3, "hrt_transformer_wmt_en_de", None),
+    ("wmt17_zh_en/hrt/train.sh", 0.1, "hrt_transformer_wmt_en_de", None),
+    ("wmt14_en_de/hrt/train.sh", 0.1, "hrt_transformer_wmt_en_de", 20),
+    ("wmt22_en_de/hrt/train.sh", 0.1, "hrt_transformer_e12d1", None),
+    ("wmt22_en_de/hrt/train.sh", 0.1, "hrt_transformer_e20d1", 20),
 ])  # fmt: skip
-def test_hrt_at_full_size_is_fine_tuned_from_a_teacher_of_its_shape(recipe, teacher, student, layers, monkeypatch):
+def test_hrt_at_full_size_is_fine_tuned_from_a_teacher_of_its_shape(
+    recipe, teacher, student, layers, monkeypatch
+):
     monkeypatch.chdir(ROOT)
     settings = {} if layers is None else {"ENCODER_LAYERS": str(layers)}
-    trainings = [command for command in commands(recipe, **settings) if command[0] == "fairseq-train"]
-    at, hrt = (options.parse_args_and_arch(options.get_training_parser(), command[1:]) for command in trainings)
-    names = [f"{side}_{name}" for side in ("encoder", "decoder") for name in (*DIMENSIONS, "normalize_before")]
+    trainings = [
+        command for command in commands(recipe, **settings) if command[0] == "fairseq-train"
+    ]
+    at, hrt = (
+        options.parse_args_and_arch(options.get_training_parser(), command[1:])
+        for command in trainings
+    )
+    names = [
+        f"{side}_{name}"
+        for side in ("encoder", "decoder")
+        for name in (*DIMENSIONS, "normalize_before")
+    ]
     # What a preset does not say is off.
-    assert [getattr(at, name, False) for name in names] == [getattr(hrt, name, False) for name in names]
+    assert [getattr(at, name, False) for name in names] == [
+        getattr(hrt, name, False) for name in names
+    ]
     assert (at.dropout, hrt.arch, at.max_update) == (teacher, student, hrt.max_update)
     assert layers is None or (hrt.encoder_layers, hrt.encoder_normalize_before) == (layers, True)
     assert hrt.finetune_from_model == f"{at.save_dir}/averaged.pt"
-    averages = [command for command in commands(recipe) if command[:2] == ["fairseq-hrt", "average"]]
-    assert [command[-1] for command in averages] == [f"{at.save_dir}/averaged.pt", f"{hrt.save_dir}/averaged.pt"]
+    averages = [
+        command for command in commands(recipe) if command[:2] == ["fairseq-hrt", "average"]
+    ]
+    assert [command[-1] for command in averages] == [
+        f"{at.save_dir}/averaged.pt",
+        f"{hrt.save_dir}/averaged.pt",
+    ]
 
 
 SENTENCES = {
@@ -421,7 +522,8 @@ SENTENCES = {
 
 @pytest.fixture
 def raw_text(tmp_path):
-    """A function that writes raw text of two languages; it returns the settings of a recipe for it."""
+    """A function that writes raw text of two languages; it returns the settings of a recipe for
+    it."""
 
     def write(*languages):
         for split, lines in (("train", 60), ("valid", 9), ("test", 9)):
@@ -449,8 +551,8 @@ def test_each_language_has_words_subwords_and_a_dictionary_of_its_own(raw_text, 
     settings = {**raw_text("zh", "en"), "MERGES": "20"}
     # Two signs a word, where the real one is not installed.
     (tmp_path / "jieba.py").write_text(
-        "class Tokenizer:\n    initialize = str\n    def cut(self, line):\n        return [line[i : i + 2] for i in range(0, len(line), 2)]\n"
-        "setLogLevel = str\n"
+        "class Tokenizer:\n    initialize = str\n    def cut(self, line):\n        return [line[i :"
+        " i + 2] for i in range(0, len(line), 2)]\nsetLogLevel = str\n"
     )
     bash(EXAMPLES / "wmt17_zh_en/prepare.sh", **settings, PYTHONPATH=str(tmp_path))
     out = tmp_path / "out"
@@ -459,11 +561,15 @@ def test_each_language_has_words_subwords_and_a_dictionary_of_its_own(raw_text, 
         {line.split()[0] for line in (out / f"data-bin/dict.{language}.txt").open(encoding="utf-8")}
         for language in ("zh", "en")
     ]
-    assert "一个" in dictionaries[0] and not any(word.isascii() and word.isalpha() for word in dictionaries[0])
+    assert "一个" in dictionaries[0] and not any(
+        word.isascii() and word.isalpha() for word in dictionaries[0]
+    )
     assert dictionaries[1] and not any("一" in word for word in dictionaries[1])
     assert (out / "data-bin/test.zh-en.en.bin").exists()
     # Merges of one language are not those of the other.
-    assert (out / "bpe/codes.zh").read_text(encoding="utf-8") != (out / "bpe/codes.en").read_text(encoding="utf-8")
+    assert (out / "bpe/codes.zh").read_text(encoding="utf-8") != (out / "bpe/codes.en").read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.slow
@@ -472,14 +578,26 @@ def test_pieces_of_raw_text(raw_text, tmp_path):
     bash(EXAMPLES / "wmt22_en_de/prepare.sh", **settings, SENTENCEPIECE="learn")
     out = tmp_path / "out"
     pieces = (out / "pieces/train.de").read_text(encoding="utf-8").splitlines()
-    assert len(pieces) == 7 and pieces[3].replace(" ", "").replace("▁", " ").strip() == f"{SENTENCES['de']} 3"
+    assert (
+        len(pieces) == 7
+        and pieces[3].replace(" ", "").replace("▁", " ").strip() == f"{SENTENCES['de']} 3"
+    )
     # Another text with the model of this one, as with the model of the task.
-    again = {**settings, "OUT": str(tmp_path / "again"), "SENTENCEPIECE": str(out / "pieces/sentencepiece.model")}
+    again = {
+        **settings,
+        "OUT": str(tmp_path / "again"),
+        "SENTENCEPIECE": str(out / "pieces/sentencepiece.model"),
+    }
     bash(EXAMPLES / "wmt22_en_de/prepare.sh", **again)
     for file in ("pieces/test.en", "data-bin/dict.en.txt", "data-bin/test.en-de.de.bin"):
         assert (tmp_path / "again" / file).read_bytes() == (out / file).read_bytes()
-    for wrong, message in ((str(tmp_path / "none"), "there is no such model"), ("", "names the model of the task")):
-        refused = bash(EXAMPLES / "wmt22_en_de/prepare.sh", **{**again, "SENTENCEPIECE": wrong}, check=False)
+    for wrong, message in (
+        (str(tmp_path / "none"), "there is no such model"),
+        ("", "names the model of the task"),
+    ):
+        refused = bash(
+            EXAMPLES / "wmt22_en_de/prepare.sh", **{**again, "SENTENCEPIECE": wrong}, check=False
+        )
         assert refused.returncode == 1 and message in refused.stderr
 
 
@@ -487,7 +605,8 @@ PREPARE, COLLECT = EXAMPLES / "common/prepare_text.sh", EXAMPLES / "common/colle
 
 
 @pytest.mark.parametrize("recipe, changes, message", [
-    (COLLECT, {"OUT": "."}, "the text is in .*/raw, where the collected one is written: give another OUT"),
+    (COLLECT, {"OUT": "."},
+     "the text is in .*/raw, where the collected one is written: give another OUT"),
     (COLLECT, {"both": "train.en.gz"}, "has both train.en and train.en.gz"),
     (PREPARE, {"both": "train.en.gz"}, "has both train.en and train.en.gz"),
     (PREPARE, {"SEPARATE": "yes"}, "SEPARATE=yes: give 1"),
@@ -496,7 +615,8 @@ PREPARE, COLLECT = EXAMPLES / "common/prepare_text.sh", EXAMPLES / "common/colle
     (PREPARE, {"LIKE": "out"}, "LIKE=.*out is OUT itself"),
     (PREPARE, {"LIKE": "other", "SENTENCEPIECE": "m"}, "LIKE=.*other has a model of its own"),
     (PREPARE, {"LIKE": "other"}, "LIKE=.*other has no bpe/codes: it was prepared in another way"),
-    (PREPARE, {"SENTENCEPIECE": "out/pieces/sentencepiece.model"}, "lies where the pieces are written"),
+    (PREPARE, {"SENTENCEPIECE": "out/pieces/sentencepiece.model"},
+     "lies where the pieces are written"),
     (PREPARE, {"TGT": "ro"}, "has neither train.ro nor train.ro.gz"),
 ])  # fmt: skip
 def test_text_that_would_be_lost_or_mixed_is_refused(tmp_path, recipe, changes, message):
@@ -508,13 +628,21 @@ def test_text_that_would_be_lost_or_mixed_is_refused(tmp_path, recipe, changes, 
     if "both" in changes:
         (raw / changes["both"]).touch()
     before = {path: path.read_bytes() for path in raw.iterdir()}
-    settings = {"OUT": "out", "MERGES": "5", **{name: value for name, value in changes.items() if name != "both"}}
+    settings = {
+        "OUT": "out",
+        "MERGES": "5",
+        **{name: value for name, value in changes.items() if name != "both"},
+    }
     # What the user names is relative to where the user is; OUT stays what it is for that.
     settings["OUT"] = str(tmp_path / settings["OUT"])
     refused = bash(recipe, "raw", cwd=tmp_path, check=False, **settings)
-    assert refused.returncode == 1 and re.search(f"error: .*{message}", refused.stderr), refused.stderr
+    assert refused.returncode == 1 and re.search(f"error: .*{message}", refused.stderr), (
+        refused.stderr
+    )
     assert "Traceback" not in refused.stderr
-    assert {path: path.read_bytes() for path in raw.iterdir()} == before and not (tmp_path / "out/data-bin").exists()
+    assert {path: path.read_bytes() for path in raw.iterdir()} == before and not (
+        tmp_path / "out/data-bin"
+    ).exists()
 
 
 @pytest.mark.slow
@@ -527,14 +655,18 @@ def test_one_folder_prepared_in_several_ways(raw_text, tmp_path):
 
     def prepared(**changes):
         bash(PREPARE, ".", cwd=tmp_path, OUT=str(out), **{"MERGES": "30", **changes})
-        return (out / "data-bin/dict.en.txt").read_text(encoding="utf-8"), (out / "data-bin/train.en-de.en.idx").read_bytes()
+        return (out / "data-bin/dict.en.txt").read_text(encoding="utf-8"), (
+            out / "data-bin/train.en-de.en.idx"
+        ).read_bytes()
 
     joint = prepared()
     pieces = prepared(SENTENCEPIECE="learn", MERGES="36")
     assert "▁" in pieces[0] and "@@" in joint[0]
     assert prepared(SEPARATE="0") == joint
     separate = prepared(SEPARATE="1", TOKENISED="1")
-    assert separate != joint and not {"ein", "Mann"} & {line.split()[0] for line in separate[0].splitlines()}
+    assert separate != joint and not {"ein", "Mann"} & {
+        line.split()[0] for line in separate[0].splitlines()
+    }
     assert prepared() == joint
     for own in (joint, pieces, separate):
         # The number of sentences stands after magic, version and type.
@@ -560,30 +692,40 @@ def test_training_of_days_is_not_removed(tmp_path):
     (tmp_path / "nll/checkpoint_last.pt").touch()
     refused = bash(recipe, check=False, OUT=str(tmp_path), DATA=str(data))
     assert (
-        refused.returncode == 1 and "begun with other settings (nll: of other settings): give another OUT" in refused.stderr
+        refused.returncode == 1
+        and "begun with other settings (nll: of other settings): give another OUT" in refused.stderr
     )
     assert (tmp_path / "nll/checkpoint_last.pt").exists()
     (data / "valid.en-de.de.idx").unlink()
     refused = bash(recipe, check=False, OUT=str(tmp_path), DATA=str(data))
-    assert refused.returncode == 1 and "data-bin has no valid.en-de.en.idx and .de.idx" in refused.stderr
+    assert (
+        refused.returncode == 1
+        and "data-bin has no valid.en-de.en.idx and .de.idx" in refused.stderr
+    )
     for own in ("wmt14_en_de/hrt/train.sh", "wmt22_en_de/hrt/train.sh"):
-        refused = bash(EXAMPLES / own, check=False, OUT=str(tmp_path / "other"), UPDATES="20000", DRY_RUN="1")
+        refused = bash(
+            EXAMPLES / own, check=False, OUT=str(tmp_path / "other"), UPDATES="20000", DRY_RUN="1"
+        )
         assert refused.returncode == 1 and "UPDATES=20000: give 25000 or more" in refused.stderr
 
 
 @pytest.fixture
 def untrained(tmp_path):
-    """A function that starts a recipe whose trainings and decodings fail at once, on binarised data."""
+    """A function that starts a recipe whose trainings and decodings fail at once, on binarised
+    data."""
     for folder in ("data-bin", "distilled"):
         binarised(tmp_path / folder)
     stubs = tmp_path / "stubs.sh"
     stubs.write_text("fairseq-train() { echo trains; exit 3; }\nfairseq-generate() { exit 3; }\n")
     settings = {
-        "OUT": str(tmp_path / "out"), "DATA": str(tmp_path / "data-bin"), "DISTILLED": str(tmp_path / "distilled"), "BASH_ENV": str(stubs),
+        "OUT": str(tmp_path / "out"), "DATA": str(tmp_path / "data-bin"),
+        "DISTILLED": str(tmp_path / "distilled"), "BASH_ENV": str(stubs),
     }  # fmt: skip
 
     def start(recipe, *arguments, status=3, **changes):
-        started = bash(EXAMPLES / recipe, *arguments, check=False, limit=60, **{**settings, **changes})
+        started = bash(
+            EXAMPLES / recipe, *arguments, check=False, limit=60, **{**settings, **changes}
+        )
         assert started.returncode == status, started.stdout + started.stderr
         return started
 
@@ -616,7 +758,10 @@ def test_data_of_the_other_direction_and_shards(tmp_path, untrained):
     shards = {"DATA": f"{tmp_path}/data-bin:{tmp_path}/shard", "OUT": str(tmp_path / "other")}
     assert untrained("wmt14_en_de/dag/train.sh", **shards).stdout.endswith("trains\n")
     (tmp_path / "shard/train.en-de.en.bin").write_text("else")
-    assert "was begun with other settings" in untrained("wmt14_en_de/dag/train.sh", **shards, status=1).stderr
+    assert (
+        "was begun with other settings"
+        in untrained("wmt14_en_de/dag/train.sh", **shards, status=1).stderr
+    )
 
 
 def test_the_processes_of_several_gpus_do_not_wait_for_each_other(tmp_path, untrained):
@@ -647,7 +792,9 @@ def test_a_recipe_does_not_wait_for_the_one_that_called_it(tmp_path):
     script.write_text(NESTED.format(recipe=EXAMPLES / "common/recipe.sh"))
     folders = [tmp_path / "link", tmp_path / "other", tmp_path / "real", tmp_path / "link"]
     names = ["first", "second", "third", "fourth"]
-    shown = bash(script, *(str(word) for pair in zip(folders, names) for word in pair), limit=60).stdout
+    shown = bash(
+        script, *(str(word) for pair in zip(folders, names) for word in pair), limit=60
+    ).stdout
     assert [line.split("] ")[1] for line in shown.splitlines()] == names
 
 
@@ -677,7 +824,9 @@ def test_other_text_under_the_same_name_is_noticed(raw_text, tmp_path):
     folder = settings.pop("DATA")
     bash(COLLECT, folder, **settings)
     words = tmp_path / "out/text/valid.de"
-    assert "fährt" in words.read_text() and not (tmp_path / "out/data-bin/test.en-de.de.bin").exists()
+    assert (
+        "fährt" in words.read_text() and not (tmp_path / "out/data-bin/test.en-de.de.bin").exists()
+    )
     assert "\n+ " not in bash(COLLECT, folder, **settings).stdout
     (tmp_path / "valid.de").write_text("ein Hund .\n" * 9)
     bash(COLLECT, folder, **settings)
@@ -698,7 +847,10 @@ def test_another_teacher_under_the_same_name_translates_anew(tmp_path, untrained
     assert ["settings changed" in own for own in shown] == [False, False, True, False]
     (tmp_path / "second.pt").write_text("c")
     ensemble = f"{tmp_path / 'second.pt'}:{teacher}"
-    assert f"there is no checkpoint {teacher}" in untrained("common/distill.sh", ensemble, status=1).stderr
+    assert (
+        f"there is no checkpoint {teacher}"
+        in untrained("common/distill.sh", ensemble, status=1).stderr
+    )
     teacher.write_text("b")
     assert "settings changed" in untrained("common/distill.sh", ensemble).stdout
 
@@ -714,10 +866,15 @@ def test_several_languages_become_one_task(tmp_path):
             with gzip.open(tmp_path / f"{split}.{language}.gz", "wt") as file:
                 file.write("".join(f"{words} {number}\n" for number in range(lines)))
     settings = {"DATA": str(tmp_path), "OUT": str(tmp_path / "out"), "MERGES": "60", "TGT": "de fr"}
-    for command in commands("multi30k/prepare.sh", **{name: settings[name] for name in ("DATA", "TGT")}):
+    for command in commands(
+        "multi30k/prepare.sh", **{name: settings[name] for name in ("DATA", "TGT")}
+    ):
         parse(command)
     bash(EXAMPLES / "multi30k/prepare.sh", **settings)
-    words = [(tmp_path / f"out/text/train.{language}").read_text().split("\n")[:4] for language in ("en", "xx")]
+    words = [
+        (tmp_path / f"out/text/train.{language}").read_text().split("\n")[:4]
+        for language in ("en", "xx")
+    ]
     assert words[0] == [
         "__de__ a man rides a bike . 0",
         "__fr__ a man rides a bike . 0",
@@ -731,7 +888,9 @@ def test_several_languages_become_one_task(tmp_path):
         "l' homme fait du vélo . 1",
     ]
     # A language stays one word, whatever else is split.
-    assert {line.split()[0] for line in (tmp_path / "out/bpe/train.en").read_text().splitlines()} == {"__de__", "__fr__"}
+    assert {
+        line.split()[0] for line in (tmp_path / "out/bpe/train.en").read_text().splitlines()
+    } == {"__de__", "__fr__"}
     assert (tmp_path / "out/data-bin/test.en-xx.xx.bin").exists()
     assert "\n+ " not in bash(EXAMPLES / "multi30k/prepare.sh", **settings).stdout
     # Other languages are another text.
@@ -740,7 +899,9 @@ def test_several_languages_become_one_task(tmp_path):
     assert (tmp_path / "out/text/train.en").read_text().startswith("__fr__")
     prepare, mixed = EXAMPLES / "common/prepare_text.sh", tmp_path / "out/mixed"
     (mixed / "test.xx").write_text("eins\n")
-    refused = bash(prepare, str(mixed), check=False, OUT=str(tmp_path / "other"), TGT="xx", TOKENISED="1")
+    refused = bash(
+        prepare, str(mixed), check=False, OUT=str(tmp_path / "other"), TGT="xx", TOKENISED="1"
+    )
     assert refused.returncode == 1 and "have different numbers of lines" in refused.stderr
 
 
@@ -756,7 +917,9 @@ def test_own_data_are_used(tmp_path):
 
 
 def test_missing_data_are_named(tmp_path):
-    result = bash(EXAMPLES / "multi30k/prepare.sh", DATA=str(tmp_path), OUT=str(tmp_path / "out"), check=False)
+    result = bash(
+        EXAMPLES / "multi30k/prepare.sh", DATA=str(tmp_path), OUT=str(tmp_path / "out"), check=False
+    )
     assert result.returncode == 1
     assert "has no train.en.gz" in result.stderr
 
@@ -790,17 +953,25 @@ def stages(tmp_path):
 @pytest.mark.parametrize(
     "recipe, grids",
     [
-        ("multi30k/dag/benchmark.sh", ["lenpen"] + 2 * ["dag_decode_beta", "dag_decode_length_beta"]),
+        (
+            "multi30k/dag/benchmark.sh",
+            ["lenpen"] + 2 * ["dag_decode_beta", "dag_decode_length_beta"],
+        ),
         ("multi30k/hrt/benchmark.sh", 3 * ["lenpen"]),
         ("multi30k/bidirectional/benchmark.sh", None),
     ],
 )
 def test_options_are_chosen_on_the_validation_set_where_that_is_wanted(recipe, grids):
     assert not any("tune" in command for command in commands(recipe))
-    chosen = [command for command in commands(recipe, TUNE="1") if command[:2] == ["fairseq-hrt", "tune"]]
+    chosen = [
+        command for command in commands(recipe, TUNE="1") if command[:2] == ["fairseq-hrt", "tune"]
+    ]
     for command in chosen:
         parse(command)
-        assert "--gen-subset" not in command and command[command.index("--detokenize") + 1] == "moses:de"
+        assert (
+            "--gen-subset" not in command
+            and command[command.index("--detokenize") + 1] == "moses:de"
+        )
     names = [command[command.index("--grid") + 1].split("=")[0] for command in chosen]
     assert names == grids if grids else set(names) == {"lenpen"}
 
@@ -813,8 +984,9 @@ def test_chosen_options_reach_the_comparison(tmp_path):
     )
     (tools / "fairseq-hrt").chmod(0o755)
     script = (
-        f"source {EXAMPLES}/common/recipe.sh; PATH={tools}:$PATH; SRC=en TGT=de; source $COMMON/systems.sh; "
-        'dag_systems X model.pt; printf "%s\\n" "${SYSTEMS[@]}"; cat $OUT/tuned/X_lookahead/best'
+        f"source {EXAMPLES}/common/recipe.sh; PATH={tools}:$PATH; SRC=en TGT=de; source"
+        ' $COMMON/systems.sh; dag_systems X model.pt; printf "%s\\n" "${SYSTEMS[@]}"; cat'
+        " $OUT/tuned/X_lookahead/best"
     )
     shown = subprocess.run(
         ["bash", "-ec", script],
@@ -850,24 +1022,35 @@ def test_a_changed_setting_starts_again_with_an_empty_folder(stages):
 
 def test_a_second_start_waits_for_the_first(stages, tmp_path):
     out, script = tmp_path / "out", tmp_path / "recipe_under_test.sh"
-    script.write_text(script.read_text().replace("first() {", "first() { until [ -f $OUT/go ]; do sleep 0.05; done;"))
+    script.write_text(
+        script.read_text().replace(
+            "first() {", "first() { until [ -f $OUT/go ]; do sleep 0.05; done;"
+        )
+    )
     (out / "log").touch()
     starts = []
     for _ in range(2):
-        starts.append(subprocess.Popen(["bash", str(script), str(out)], stdout=subprocess.PIPE, text=True))
+        starts.append(
+            subprocess.Popen(["bash", str(script), str(out)], stdout=subprocess.PIPE, text=True)
+        )
         until((out / ".stages/first.started").exists)
     assert f"another start (process {starts[0].pid}) works in" in starts[1].stdout.readline()
     (out / "go").touch()
     shown = [start.communicate(timeout=30)[0] for start in starts]
     assert [start.returncode for start in starts] == [0, 0]
-    assert shown[1].count("finished before") == 2 and (out / "log").read_text().split() == ["first", "second"]
+    assert shown[1].count("finished before") == 2 and (out / "log").read_text().split() == [
+        "first",
+        "second",
+    ]
 
 
 def test_what_outlives_a_killed_start_is_waited_for(stages, tmp_path):
     out, script = tmp_path / "out", tmp_path / "recipe_under_test.sh"
     (out / "log").touch()
     whole = script.read_text()
-    script.write_text(whole.replace("first() {", "first() { touch $OUT/started; sleep 1.5; }; unused() {"))
+    script.write_text(
+        whole.replace("first() {", "first() { touch $OUT/started; sleep 1.5; }; unused() {")
+    )
     killed = subprocess.Popen(["bash", str(script), str(out)], stdout=subprocess.DEVNULL)
     until((out / "started").exists)
     killed.kill()
@@ -904,7 +1087,9 @@ def test_what_misses_the_first_signal_is_stopped_by_another(lanes):
     script, out = lanes
     deaf = """train() { touch "$OUT/$1/begun"; bash -c 'trap "trap - TERM" TERM; touch "$0"; while :; do sleep 0.1; done' "$OUT/$1/deaf"; }\nleft() {"""
     script.write_text(script.read_text().replace("left() {", deaf))
-    process = subprocess.Popen(["bash", str(script), str(out)], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        ["bash", str(script), str(out)], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
     for name in ("one", "three"):
         until((out / name / "deaf").exists)
     process.terminate()
@@ -924,7 +1109,11 @@ def test_side_by_side(lanes):
 def test_one_that_fails_stops_the_other_and_shows_its_end(lanes):
     script, out = lanes
     result = bash(script, str(out), FAILS="three", check=False)
-    assert result.returncode == 1 and "error: the end of" in result.stderr and "begins three" in result.stderr
+    assert (
+        result.returncode == 1
+        and "error: the end of" in result.stderr
+        and "begins three" in result.stderr
+    )
     assert not (out / ".stages/three.done").exists() and not (out / "four").exists()
     shown = bash(script, str(out)).stdout
     assert "three\n" in shown and (out / "four/begun").exists()
@@ -941,12 +1130,14 @@ def test_ctrl_c_stops_both_and_the_next_start_goes_on_with_both(lanes, number):
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # Where the tests themselves run in the background, this signal is ignored, and a shell cannot change that.
+        # Where the tests themselves run in the background, this signal is ignored, and a shell
+        # cannot change that.
         preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     )
     for name in ("one", "three"):
         until((out / name / "begun").exists)
-    # A terminal signals the group of the recipe, in which the two are not; others signal the recipe alone.
+    # A terminal signals the group of the recipe, in which the two are not; others signal the recipe
+    # alone.
     (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
     # Only when all of them have ended is the pipe closed.
     process.communicate(timeout=30)
@@ -959,26 +1150,41 @@ def test_progress_tells_what_is_done_and_how_long_it_takes(load_example, tmp_pat
     progress = load_example("common/progress.py")
     logs = [tmp_path / name for name in ("a.log", "b.log", "c.log")]
     lanes = [
-        progress.Lane([progress.Step(f"A|{logs[0]}|100|1000"), progress.Step(f"B|{logs[1]}|200|500")]),
+        progress.Lane(
+            [progress.Step(f"A|{logs[0]}|100|1000"), progress.Step(f"B|{logs[1]}|200|500")]
+        ),
         progress.Lane([progress.Step(f"C|{logs[2]}|0|30000")]),
     ]
     assert progress.line(lanes, 1000, 990, 20) == "[ 10 s] starting; about 4 min to go"
     logs[0].touch()
-    # A program that starts, or waits for another one, says nothing about its speed: 200 s of work, and 20 that follow.
+    # A program that starts, or waits for another one, says nothing about its speed: 200 s of work,
+    # and 20 that follow.
     assert progress.line(lanes, 1060, 990, 20) == "[ 70 s] A 0 of 100 updates; about 4 min to go"
-    logs[0].write_text("train_inner | num_updates=5, lr=1\ntrain_inner | epoch 002: num_updates=25, lr=1\n")
+    logs[0].write_text(
+        "train_inner | num_updates=5, lr=1\ntrain_inner | epoch 002: num_updates=25, lr=1\n"
+    )
     logs[2].touch()
-    assert progress.line(lanes, 1100, 990, 20) == "[110 s] A 25 of 100 updates, C; about 3 min to go"
+    assert (
+        progress.line(lanes, 1100, 990, 20) == "[110 s] A 25 of 100 updates, C; about 3 min to go"
+    )
     logs[0].write_text("num_updates=50, lr=1\n")
     # 25 s of work in 50 s: 150 s take twice as long, however long ago the last line is.
-    assert progress.line(lanes, 1150, 990, 20) == "[160 s] A 50 of 100 updates, C; about 5 min to go"
-    assert progress.line(lanes, 1160, 990, 20) == "[170 s] A 50 of 100 updates, C; about 5 min to go"
+    assert (
+        progress.line(lanes, 1150, 990, 20) == "[160 s] A 50 of 100 updates, C; about 5 min to go"
+    )
+    assert (
+        progress.line(lanes, 1160, 990, 20) == "[170 s] A 50 of 100 updates, C; about 5 min to go"
+    )
     logs[0].write_text("... num_updates=98, lr=1\ndone training in 99.0 seconds")
     logs[1].write_text("num_updates=100\n")
-    assert progress.line(lanes, 1200, 990, 20) == "[210 s] B 100 of 200 updates, C; about 2 min to go"
+    assert (
+        progress.line(lanes, 1200, 990, 20) == "[210 s] B 100 of 200 updates, C; about 2 min to go"
+    )
     logs[1].write_text("num_updates=150\n")
     # 25 + 25 s in 50 + 45 s: another 25 s take 47.5.
-    assert progress.line(lanes, 1245, 990, 20) == "[255 s] B 150 of 200 updates, C; about 70 s to go"
+    assert (
+        progress.line(lanes, 1245, 990, 20) == "[255 s] B 150 of 200 updates, C; about 70 s to go"
+    )
     with pytest.raises(ValueError, match="--lane 'A|b' is not TITLE"):
         progress.Step("A|b")
 
@@ -987,19 +1193,30 @@ def test_progress_ends_with_the_first_process(load_example, capsys):
     progress = load_example("common/progress.py")
     child = subprocess.Popen(["sleep", "0"])
     child.wait()
-    progress.main(["--started", "0", "--lane", "A|none|0|1", "--", str(os.getpid()), str(child.pid)])
+    progress.main(
+        ["--started", "0", "--lane", "A|none|0|1", "--", str(os.getpid()), str(child.pid)]
+    )
     assert capsys.readouterr().out == ""
 
 
 def test_the_short_table(load_example):
     table = load_example("common/short_table.py")
     system = {
-        "name": "HRT", "quality": {"bleu": 93.04}, "timings": {"1": {"decoder_calls": 90, "sentences_per_second": {"median": 500.0}}},
+        "name": "HRT", "quality": {"bleu": 93.04},
+        "timings": {"1": {"decoder_calls": 90, "sentences_per_second": {"median": 500.0}}},
         "ratios": {"AT": {"1": {"median": 12.34}}},
     }  # fmt: skip
-    unknown = {"name": "other", "quality": {"bleu": None}, "timings": {"1": {"decoder_calls": None}}, "ratios": {}}
+    unknown = {
+        "name": "other",
+        "quality": {"bleu": None},
+        "timings": {"1": {"decoder_calls": None}},
+        "ratios": {},
+    }
     results = {"settings": {"speed_sentences": 10}, "systems": [system, unknown]}
-    assert list(table.rows(results, "AT"))[1:] == [("HRT", "93.0", "9.0", "2.0", "12.3"), ("other", "–", "–", "–", "–")]
+    assert list(table.rows(results, "AT"))[1:] == [
+        ("HRT", "93.0", "9.0", "2.0", "12.3"),
+        ("other", "–", "–", "–", "–"),
+    ]
 
 
 def test_hypotheses_are_put_in_order(load_example):
@@ -1020,13 +1237,24 @@ def test_tokenisation_keeps_lines_and_can_be_undone(load_example, tmp_path, caps
     load_example("common/tokenize_text.py").main([str(tmp_path / "text.de"), "--language", "de"])
     first, _ = capsys.readouterr().out.rstrip("\n").split("\n")
     assert first == 'Der Hund , der bellt & läuft , ist " groß " .'
-    assert MosesDetokenizer(lang="de").detokenize(first.split()) == 'Der Hund, der bellt & läuft, ist "groß".'
+    assert (
+        MosesDetokenizer(lang="de").detokenize(first.split())
+        == 'Der Hund, der bellt & läuft, ist "groß".'
+    )
 
 
 @pytest.mark.parametrize("kept, finished", [(True, False), (True, True), (False, True)])
 def test_graphs_wait_for_half_a_teacher_of_these_settings(tmp_path, kept, finished):
-    function = re.search(r"^half_a_teacher\(\) .*?^}$", (EXAMPLES / "quickstart.sh").read_text(), re.M | re.S).group()
-    variables = {"OUT": str(tmp_path), "BEFORE_TEACHER": "text\n", "TEACHER_SETTINGS": "new", "HALF": "3", "TEACHER": "best"}
+    function = re.search(
+        r"^half_a_teacher\(\) .*?^}$", (EXAMPLES / "quickstart.sh").read_text(), re.M | re.S
+    ).group()
+    variables = {
+        "OUT": str(tmp_path),
+        "BEFORE_TEACHER": "text\n",
+        "TEACHER_SETTINGS": "new",
+        "HALF": "3",
+        "TEACHER": "best",
+    }
     stamps, checkpoint = tmp_path / ".stages", tmp_path / "at" / "checkpoint_2_3.pt"
     for folder in (stamps, checkpoint.parent):
         folder.mkdir()
@@ -1034,7 +1262,8 @@ def test_graphs_wait_for_half_a_teacher_of_these_settings(tmp_path, kept, finish
     (stamps / "teacher.done").write_text("text\nteacher: old\n")
     checkpoint.touch()
     process = subprocess.Popen(
-        ["bash", "-euc", f"sleep() {{ echo waiting; read; }}\nDRY_RUN=\n{function}\nhalf_a_teacher"],
+        ["bash", "-euc",
+         f"sleep() {{ echo waiting; read; }}\nDRY_RUN=\n{function}\nhalf_a_teacher"],
         env={**os.environ, **variables}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout.readline() == "waiting\n", "another teacher is still there"
@@ -1057,9 +1286,9 @@ def test_quickstart_from_end_to_end(forks, tmp_path):
     settings = {
         **forks.of_a_shell(),
         "OUT": str(tmp_path / "out"), "TRAIN": "300", "VALID": "20", "TEST": "20", "MERGES": "200",
-        "AT_UPDATES": "6", "HRT_UPDATES": "6", "HRT_MORE_UPDATES": "6", "IB_UPDATES": "6", "IB2_UPDATES": "6",
-        "NAT_UPDATES": "6", "DAG_UPDATES": "6", "FUZZY_UPDATES": "6", "SPEED_SENTENCES": "3", "REPEATS": "1",
-        "ROWS": "all", "TEACHER_THREADS": "1",
+        "AT_UPDATES": "6", "HRT_UPDATES": "6", "HRT_MORE_UPDATES": "6", "IB_UPDATES": "6",
+        "IB2_UPDATES": "6", "NAT_UPDATES": "6", "DAG_UPDATES": "6", "FUZZY_UPDATES": "6",
+        "SPEED_SENTENCES": "3", "REPEATS": "1", "ROWS": "all", "TEACHER_THREADS": "1",
     }  # fmt: skip
     shown = bash(EXAMPLES / "quickstart.sh", **settings).stdout
     # What happens and the two tables with translations; what the programs say goes to the logs.
@@ -1073,15 +1302,29 @@ def test_quickstart_from_end_to_end(forks, tmp_path):
     ]
     document = json.loads((tmp_path / "out/results.json").read_text())
     names = [system["name"] for system in document["systems"]]
-    assert {"AT greedy", "HRT k=2 (1,1)", "HRT k=3 (1,1)", "IBDecoder greedy", "IB+SA(2) greedy"} <= set(names)
-    assert {"NAT (fairseq)", "DAG lookahead", "FA-DAT greedy", "AT + Jacobi", "AT + hrt drafts"} <= set(names)
+    assert {
+        "AT greedy",
+        "HRT k=2 (1,1)",
+        "HRT k=3 (1,1)",
+        "IBDecoder greedy",
+        "IB+SA(2) greedy",
+    } <= set(names)
+    assert {
+        "NAT (fairseq)",
+        "DAG lookahead",
+        "FA-DAT greedy",
+        "AT + Jacobi",
+        "AT + hrt drafts",
+    } <= set(names)
     for system in document["systems"]:
         if system["name"].startswith("AT +"):
             assert system["identical"] == 20
     for system in document["systems"]:
         assert 0 <= system["quality"]["valid_share"] <= 1
         # CTranslate2 does not tell.
-        assert system["name"].startswith("CTranslate2") or system["timings"]["1"]["decoder_calls"] > 0
+        assert (
+            system["name"].startswith("CTranslate2") or system["timings"]["1"]["decoder_calls"] > 0
+        )
     assert (tmp_path / "out/quality_speed.png").stat().st_size > 0
     assert "× AT greedy" in (tmp_path / "out/table.md").read_text()
     again = bash(EXAMPLES / "quickstart.sh", **settings).stdout

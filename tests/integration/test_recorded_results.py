@@ -1,6 +1,8 @@
-"""Every way of decoding finds what it found when it was recorded: texts, tokens, steps and scores of both engines.
+"""Every way of decoding finds what it found when it was recorded: texts, tokens, steps and scores
+of both engines.
 
-What is meant to find something else is recorded anew, and the reason belongs into the message of the commit::
+What is meant to find something else is recorded anew, and the reason belongs into the message of
+the commit::
 
     python tests/integration/test_recorded_results.py --record
 """
@@ -15,11 +17,18 @@ from recorded_models import MODELS, joined, make_models, sources
 
 pytestmark = pytest.mark.slow
 RECORD = Path(__file__).with_name("recorded_results.json.gz")
-# Without three whose last places in the beam hang on the last bit of a sum: on another processor they are others.
+# Without three whose last places in the beam hang on the last bit of a sum: on another processor
+# they are others.
 WORDS = [row for number, row in enumerate(sources(13, 14, 5)) if number not in (1, 9, 11)]
-# And a line without words, one with letters that no dictionary has, and one that is translated in pieces.
+# And a line without words, one with letters that no dictionary has, and one that is translated in
+# pieces.
 LINES = [*map(joined, WORDS), "", "zab qz", joined(sources(1, 1, 6)[0] + sources(40, 1, 7)[0] * 30)]
-PAIRS = [*zip(map(joined, sources(6, 12, 8)), map(joined, sources(6, 12, 9))), ("", "ab"), ("ab", ""), ("za b", "ezra")]
+PAIRS = [
+    *zip(map(joined, sources(6, 12, 8)), map(joined, sources(6, 12, 9))),
+    ("", "ab"),
+    ("ab", ""),
+    ("za b", "ezra"),
+]
 
 
 def recorded_as(call):
@@ -60,8 +69,12 @@ def test_what_was_found_is_found(folder, record, model):
         names.append(name)
         comparison.compare(name, record.get(model, recorded_as(name)), found)
     assert names == [*record.answers[model]]
-    assert not comparison.differences, f"{len(comparison.differences)} differences, e.g. {comparison.differences[:5]}"
-    assert not comparison.too_many_ties, f"{comparison.ties} of {comparison.hypotheses} hypotheses differ"
+    assert not comparison.differences, (
+        f"{len(comparison.differences)} differences, e.g. {comparison.differences[:5]}"
+    )
+    assert not comparison.too_many_ties, (
+        f"{comparison.ties} of {comparison.hypotheses} hypotheses differ"
+    )
     assert comparison.hypotheses > 300
 
 

@@ -1,4 +1,5 @@
-"""``fairseq-hrt serve`` as a process: every route, the clients that others have written, signals under load, workers that are killed."""
+"""``fairseq-hrt serve`` as a process: every route, the clients that others have written, signals
+under load, workers that are killed."""
 
 import html
 import json
@@ -41,7 +42,9 @@ def bundles(tmp_path_factory):
         add_runtime(bundle, "float32", data=folder / f"{family}_data")
 
     for family in ("autoregressive", "hrt", "dag"):
-        write_bundle(folder / family, family, complete=lambda bundle, family=family: complete(bundle, family))
+        write_bundle(
+            folder / family, family, complete=lambda bundle, family=family: complete(bundle, family)
+        )
     return folder
 
 
@@ -54,7 +57,9 @@ def environment():
 def serving(*arguments, program=PROGRAM):
     """A running server: (process, address)."""
     program = [*map(str, program), *map(str, arguments), "--port", "0"]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()) as process:
+    with subprocess.Popen(
+        program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    ) as process:
         # Or its pipe fills up.
         log = []
         reader = threading.Thread(target=lambda: log.extend(process.stderr), daemon=True)
@@ -95,13 +100,20 @@ def test_one_process(bundles, tmp_path):
         "--key-file",
         tmp_path / "keys",
     ]
-    with serving(*arguments) as (process, address), httpx.Client(base_url=address, timeout=SECONDS) as client:
+    with (
+        serving(*arguments) as (process, address),
+        httpx.Client(base_url=address, timeout=SECONDS) as client,
+    ):
         fields = {**ASKED, "q": "a b c", "api_key": "key"}
         for how in ("json", "data", "params"):
             assert client.post("/translate", **{how: fields}).json() == {"translatedText": expected}
         assert client.post("/translate", json={**fields, "api_key": "no"}).status_code == 403
         assert client.post("/detect", json=fields).json()[0]["language"] == "de"
-        assert client.get("/languages").json()[0] == {"code": "de", "name": "German", "targets": ["en"]}
+        assert client.get("/languages").json()[0] == {
+            "code": "de",
+            "name": "German",
+            "targets": ["en"],
+        }
         assert client.get("/frontend/settings").json()["keyRequired"] is True
         assert client.get("/health").json() == {"status": "ok"}
         assert [system["name"] for system in client.get("/v1/systems").json()] == ["AT", "hrt"]
@@ -112,18 +124,28 @@ def test_one_process(bundles, tmp_path):
         assert client.get("/", headers={"Host": "evil.example"}).status_code == 421
         for system in ("AT", "hrt"):
             answer = client.post(
-                "/v1/translate", json={**fields, "system": system, "alternatives": 2, "options": {"beam": 4}}
+                "/v1/translate",
+                json={**fields, "system": system, "alternatives": 2, "options": {"beam": 4}},
             ).json()
             (sentence,) = answer["translations"][0]["sentences"]
-            own = fairseq_hrt.from_pretrained(bundles / ("autoregressive" if system == "AT" else "hrt"), device="cpu")
+            own = fairseq_hrt.from_pretrained(
+                bundles / ("autoregressive" if system == "AT" else "hrt"), device="cpu"
+            )
             options = {} if system == "AT" else {"hrt_nat_beam": 3}
             found = own.translate("a b c", details=True, **{"beam": 4, "nbest": 3, **options})
             assert sentence["text"] == found.text and sentence["token_steps"] == found.token_steps
-            assert [other["text"] for other in sentence["alternatives"]] == [other.text for other in found.alternatives]
+            assert [other["text"] for other in sentence["alternatives"]] == [
+                other.text for other in found.alternatives
+            ]
         marked = {**fields, "q": '<i id="1">a</i> {x} <b>b <u>c</u></b>', "format": "html"}
         found = client.post("/translate", json=marked).json()["translatedText"]
-        assert sorted(re.findall(r"<[^<>]+>|\{x\}", found)) == sorted(re.findall(r"<[^<>]+>|\{x\}", marked["q"]))
-        assert re.sub(r"<[^<>]+>| ?\{x\}|^\{x\} ", "", found).split() == html.escape(expected, quote=False).split()
+        assert sorted(re.findall(r"<[^<>]+>|\{x\}", found)) == sorted(
+            re.findall(r"<[^<>]+>|\{x\}", marked["q"])
+        )
+        assert (
+            re.sub(r"<[^<>]+>| ?\{x\}|^\{x\} ", "", found).split()
+            == html.escape(expected, quote=False).split()
+        )
         foreign_clients(address, expected)
         status, texts = ended_under_load(process, client, fields)
     assert status == 0
@@ -134,29 +156,45 @@ def test_one_process(bundles, tmp_path):
 
 def foreign_clients(address, expected):
     """The clients that others have written for LibreTranslate, as their documentation uses them."""
-    libretranslatepy = pytest.importorskip("libretranslatepy", reason="a client of LibreTranslate that is not installed")
-    deep_translator = pytest.importorskip("deep_translator", reason="a client of LibreTranslate that is not installed")
+    libretranslatepy = pytest.importorskip(
+        "libretranslatepy", reason="a client of LibreTranslate that is not installed"
+    )
+    deep_translator = pytest.importorskip(
+        "deep_translator", reason="a client of LibreTranslate that is not installed"
+    )
     own = libretranslatepy.LibreTranslateAPI(address, api_key="key")
     assert own.translate("a b c", "de", "en") == expected
     assert own.detect("a b c")[0]["language"] == "de"
     assert {language["code"] for language in own.languages()} == {"de", "en"}
-    other = deep_translator.LibreTranslator(source="de", target="en", custom_url=address + "/", api_key="key")
+    other = deep_translator.LibreTranslator(
+        source="de", target="en", custom_url=address + "/", api_key="key"
+    )
     assert other.translate("a b c") == expected
     assert other.translate_batch(["a b c", "a b c"]) == [expected, expected]
 
 
 def ended_under_load(process, client, fields):
-    """SIGTERM while eight requests of a thousand sentences each are being translated: (exit status, their translations)."""
+    """SIGTERM while eight requests of a thousand sentences each are being translated: (exit status,
+    their translations)."""
     before = counted(client, "fairseq_hrt_sentences_total")
 
     def ask(number):
-        return httpx.post(f"{client.base_url}/translate", json={**fields, "q": "\n".join(["a b c"] * 1000)}, timeout=SECONDS)
+        return httpx.post(
+            f"{client.base_url}/translate",
+            json={**fields, "q": "\n".join(["a b c"] * 1000)},
+            timeout=SECONDS,
+        )
 
     with ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(ask, number) for number in range(8)]
         # All have been accepted: waiting or done, but for one batch that is neither.
         deadline = time.monotonic() + SECONDS
-        while counted(client, "fairseq_hrt_waiting") + counted(client, "fairseq_hrt_sentences_total") - before < 8000 - 32:
+        while (
+            counted(client, "fairseq_hrt_waiting")
+            + counted(client, "fairseq_hrt_sentences_total")
+            - before
+            < 8000 - 32
+        ):
             assert time.monotonic() < deadline
         process.send_signal(signal.SIGTERM)
         texts = [one.result().json()["translatedText"] for one in asked]
@@ -175,7 +213,9 @@ def workers_of(process):
     return set(found)
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for the worker processes in /proc")
+@pytest.mark.skipif(
+    not Path("/proc/self/task").is_dir(), reason="looks for the worker processes in /proc"
+)
 def test_a_worker_that_is_killed_is_replaced(bundles):
     expected = fairseq_hrt.from_pretrained(bundles / "hrt", device="cpu").translate("a b c")
     results, stop = [], threading.Event()
@@ -183,7 +223,9 @@ def test_a_worker_that_is_killed_is_replaced(bundles):
     def ask():
         while not stop.is_set():
             try:
-                response = httpx.post(f"{address}/translate", json={**ASKED, "q": "a b c"}, timeout=SECONDS)
+                response = httpx.post(
+                    f"{address}/translate", json={**ASKED, "q": "a b c"}, timeout=SECONDS
+                )
                 results.append((response.status_code, response.json()["translatedText"]))
             except httpx.TimeoutException:
                 results.append("hung")
@@ -218,10 +260,13 @@ def test_a_worker_that_is_killed_is_replaced(bundles):
     assert results.count("failed") <= 4 and len(results) > 20
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for the worker processes in /proc")
+@pytest.mark.skipif(
+    not Path("/proc/self/task").is_dir(), reason="looks for the worker processes in /proc"
+)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_unread_log_and_a_killed_server(bundles, workers):
-    """Nobody is kept waiting by a full pipe; whatever ends the server, its workers go with it and the port is free."""
+    """Nobody is kept waiting by a full pipe; whatever ends the server, its workers go with it and
+    the port is free."""
     program = [*PROGRAM, bundles / "hrt", "--workers", workers, "--port", "0"]
     with subprocess.Popen(
         list(map(str, program)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
@@ -251,8 +296,14 @@ class Browser:
     ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 
     def __init__(self, driver):
-        options = {"args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]}
-        wanted = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        options = {
+            "args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        }
+        wanted = {
+            "browserName": "chrome",
+            "goog:chromeOptions": options,
+            "goog:loggingPrefs": {"browser": "ALL"},
+        }
         self._client = httpx.Client(base_url=driver, timeout=SECONDS)
         session = self.send("POST", "/session", capabilities={"alwaysMatch": wanted})["sessionId"]
         self._session = self._client.base_url = f"{driver}/session/{session}"
@@ -269,7 +320,10 @@ class Browser:
         """The value of an expression when it is true at last."""
         deadline = time.monotonic() + SECONDS
         while not (value := self.run(f"return {condition}")):
-            assert time.monotonic() < deadline, (condition, self.run("return document.body.innerText"))
+            assert time.monotonic() < deadline, (
+                condition,
+                self.run("return document.body.innerText"),
+            )
             time.sleep(0.05)
         return value
 
@@ -280,16 +334,34 @@ class Browser:
 
     def resize(self, width):
         metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
-        self.send("POST", "/goog/cdp/execute", cmd="Emulation.setDeviceMetricsOverride", params=metrics)
+        self.send(
+            "POST", "/goog/cdp/execute", cmd="Emulation.setDeviceMetricsOverride", params=metrics
+        )
 
     def nameless(self):
-        """What a screen reader would find without a name: (role, value) of everything that can be used or looked at."""
-        nodes = self.send("POST", "/goog/cdp/execute", cmd="Accessibility.getFullAXTree", params={})["nodes"]
-        used = ("button", "textbox", "combobox", "checkbox", "slider", "image", "link", "group", "region", "article")
+        """What a screen reader would find without a name: (role, value) of everything that can be
+        used or looked at."""
+        nodes = self.send(
+            "POST", "/goog/cdp/execute", cmd="Accessibility.getFullAXTree", params={}
+        )["nodes"]
+        used = (
+            "button",
+            "textbox",
+            "combobox",
+            "checkbox",
+            "slider",
+            "image",
+            "link",
+            "group",
+            "region",
+            "article",
+        )
         found = [node for node in nodes if not node["ignored"] and node["role"]["value"] in used]
         assert len(found) > 5
         return [
-            (node["role"]["value"], node.get("value")) for node in found if not node.get("name", {}).get("value", "").strip()
+            (node["role"]["value"], node.get("value"))
+            for node in found
+            if not node.get("name", {}).get("value", "").strip()
         ]
 
     def close(self):
@@ -301,9 +373,15 @@ def browser():
     program = shutil.which("chromedriver")
     if program is None:
         pytest.skip("the page is looked at with Chromium and chromedriver, which are not installed")
-    with subprocess.Popen([program, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(
+        [program, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
         try:
-            port = next(line for line in process.stdout if "successfully on port" in line).rstrip(".\n").rpartition(" ")[2]
+            port = (
+                next(line for line in process.stdout if "successfully on port" in line)
+                .rstrip(".\n")
+                .rpartition(" ")[2]
+            )
             found = Browser(f"http://127.0.0.1:{port}")
             yield found
             found.close()
@@ -315,17 +393,25 @@ def test_the_page_in_a_browser(bundles, browser):
     articles = "[...document.querySelectorAll('article')]"
     model = fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu")
     # A name is a text, whatever is in it.
-    systems = [f"<b>AT</b>={bundles / 'autoregressive'}", f"HRT={bundles / 'hrt'}", f"DAG={bundles / 'dag'}"]
+    systems = [
+        f"<b>AT</b>={bundles / 'autoregressive'}",
+        f"HRT={bundles / 'hrt'}",
+        f"DAG={bundles / 'dag'}",
+    ]
     with serving(*systems) as (process, address):
         browser.resize(1280)
         browser.send("POST", "/url", url=address)
         # These bundles have no examples.
-        browser.until("document.getElementById('suggestions').textContent === 'Translations appear here.'")
+        browser.until(
+            "document.getElementById('suggestions').textContent === 'Translations appear here.'"
+        )
         browser.write("a b c")
         found = model.translate("a b c", details=True)
         shown = f"{articles}.map((one) => one.querySelector('.translation').textContent)"
         browser.until(f"{shown}[0] === {json.dumps(found.text)}")
-        assert browser.run(f"return {articles}.map((one) => one.querySelector('h2').textContent)") == ["<b>AT</b>", "HRT"]
+        assert browser.run(
+            f"return {articles}.map((one) => one.querySelector('h2').textContent)"
+        ) == ["<b>AT</b>", "HRT"]
         steps = f"return {articles}[0].querySelector('.facts').textContent"
         assert browser.run(steps) == f"{len(found.tokens)} tokens in {found.steps} steps"
         assert browser.run("return [...document.querySelectorAll('.languages option')].map((one) => one.text)") == [
@@ -334,14 +420,21 @@ def test_the_page_in_a_browser(bundles, browser):
         # Nothing that cannot be used: there is no way back, and nothing to be detected.
         assert browser.run("return document.getElementById('swap').hidden")
         # Side by side, beside the text.
-        places = f"return {articles}.map((one) => one.getBoundingClientRect()).map((place) => [place.left, place.top])"
+        places = (
+            f"return {articles}.map((one) => one.getBoundingClientRect()).map((place) =>"
+            " [place.left, place.top])"
+        )
         (left, top), (right, same) = browser.run(places)
         assert (
             left < right
             and top == same
-            and left > browser.run("return document.getElementById('text').getBoundingClientRect().right")
+            and left
+            > browser.run("return document.getElementById('text').getBoundingClientRect().right")
         )
-        slide = f"const slider = {articles}[0].querySelector('input'); slider.value = arguments[0]; slider.dispatchEvent(new Event('input'))"
+        slide = (
+            f"const slider = {articles}[0].querySelector('input'); slider.value = arguments[0];"
+            " slider.dispatchEvent(new Event('input'))"
+        )
         hidden = f"return {articles}[0].querySelectorAll('li.open').length"
         for step in (1, 3, found.steps):
             browser.run(slide, step)
@@ -352,8 +445,15 @@ def test_the_page_in_a_browser(bundles, browser):
         browser.until(f"{articles}[0].querySelectorAll('li.open').length")
         browser.resize(375)
         (left, top), (same, below) = browser.run(places)
-        assert left == same and below > top and browser.run("return document.documentElement.scrollWidth") <= 375
-        choose = "[...document.querySelectorAll('#systems input')].forEach((box) => { if (box.checked !== arguments[0].includes(box.value)) box.click(); })"
+        assert (
+            left == same
+            and below > top
+            and browser.run("return document.documentElement.scrollWidth") <= 375
+        )
+        choose = (
+            "[...document.querySelectorAll('#systems input')].forEach((box) => { if (box.checked"
+            " !== arguments[0].includes(box.value)) box.click(); })"
+        )
         browser.run(choose, [])
         browser.until("document.getElementById('status').textContent === 'Choose a system.'")
         browser.run(choose, ["<b>AT</b>", "HRT"])
@@ -363,13 +463,25 @@ def test_the_page_in_a_browser(bundles, browser):
         browser.until(f"{articles}.length === 1 && document.querySelector('.graph svg')")
         path = [
             token
-            for token in fairseq_hrt.from_pretrained(bundles / "dag", device="cpu").graphs(["a b c"])[0][0]["vertices"]
+            for token in fairseq_hrt.from_pretrained(bundles / "dag", device="cpu").graphs(
+                ["a b c"]
+            )[0][0]["vertices"]
             if token["chosen"]
         ]
-        assert browser.run("return document.querySelectorAll('.graph g.chosen').length") == len(path)
-        assert browser.run("return document.querySelectorAll('.graph path.chosen').length") == len(path) - 1
-        assert browser.run(f"return {articles}[0].querySelector('label').hidden && document.getElementById('watch').hidden")
-        assert "Chosen path: ▶ → " in browser.run("return document.querySelector('.graph svg').getAttribute('aria-label')")
+        assert browser.run("return document.querySelectorAll('.graph g.chosen').length") == len(
+            path
+        )
+        assert (
+            browser.run("return document.querySelectorAll('.graph path.chosen').length")
+            == len(path) - 1
+        )
+        assert browser.run(
+            f"return {articles}[0].querySelector('label').hidden &&"
+            " document.getElementById('watch').hidden"
+        )
+        assert "Chosen path: ▶ → " in browser.run(
+            "return document.querySelector('.graph svg').getAttribute('aria-label')"
+        )
         assert browser.run("return document.documentElement.scrollWidth") <= 375
         assert browser.nameless() == []
         # Nothing was blocked by the policy for contents, nothing failed.
@@ -378,7 +490,8 @@ def test_the_page_in_a_browser(bundles, browser):
         assert ended(process) == 0
         browser.write("b c d")
         browser.until(
-            "document.querySelector('#status.error') && document.getElementById('status').textContent === 'The server does not answer.'"
+            "document.querySelector('#status.error') &&"
+            " document.getElementById('status').textContent === 'The server does not answer.'"
         )
 
 
@@ -394,16 +507,27 @@ def test_the_page_at_first_sight(bundles, browser, tmp_path):
         (tmp_path / name / "bundle.json").write_text(json.dumps({**description, **changed}))
     text = "document.getElementById('text').value"
     translation = "document.querySelector('.translation')"
-    write = "const text = document.getElementById('text'); text.value = arguments[0]; text.dispatchEvent(new Event('input'))"
+    write = (
+        "const text = document.getElementById('text'); text.value = arguments[0];"
+        " text.dispatchEvent(new Event('input'))"
+    )
     choose = (
-        "const one = document.getElementById('source'); one.value = arguments[0]; one.dispatchEvent(new Event('change'))"
+        "const one = document.getElementById('source'); one.value = arguments[0];"
+        " one.dispatchEvent(new Event('change'))"
     )
     with serving(tmp_path / "forth", tmp_path / "back") as (process, address):
         for touch in (True, False):
             metrics = {"width": 375, "height": 812, "deviceScaleFactor": 1, "mobile": touch}
-            browser.send("POST", "/goog/cdp/execute", cmd="Emulation.setDeviceMetricsOverride", params=metrics)
+            browser.send(
+                "POST",
+                "/goog/cdp/execute",
+                cmd="Emulation.setDeviceMetricsOverride",
+                params=metrics,
+            )
             params = {"enabled": touch, "maxTouchPoints": 1}
-            browser.send("POST", "/goog/cdp/execute", cmd="Emulation.setTouchEmulationEnabled", params=params)
+            browser.send(
+                "POST", "/goog/cdp/execute", cmd="Emulation.setTouchEmulationEnabled", params=params
+            )
             browser.send("POST", "/url", url=address)
             browser.until(translation)
             if touch:
@@ -416,22 +540,33 @@ def test_the_page_at_first_sight(bundles, browser, tmp_path):
         shown = "[document.getElementById('source').value, document.getElementById('target').value]"
         browser.until(f"{shown}.join() === 'en,de'")
         browser.run(write, "")
-        offered = "[...document.querySelectorAll('#suggestions button')].map((one) => one.textContent)"
+        offered = (
+            "[...document.querySelectorAll('#suggestions button')].map((one) => one.textContent)"
+        )
         browser.until(f"!document.querySelector('article') && {offered}.length === 2")
         assert browser.run(f"return {offered}") == ["A B", "ZEBRA A"]
         browser.run("document.querySelector('#suggestions button').click()")
-        browser.until(f"{translation} && document.getElementById('suggestions').hidden && {text} === 'A B'")
+        browser.until(
+            f"{translation} && document.getElementById('suggestions').hidden && {text} === 'A B'"
+        )
         browser.run(write, "ZEBRA YAK")
         browser.until("document.querySelector('.unknown')")
-        assert browser.run("return document.querySelector('.unknown').textContent").endswith("these words: ZEBRA, YAK")
+        assert browser.run("return document.querySelector('.unknown').textContent").endswith(
+            "these words: ZEBRA, YAK"
+        )
         browser.run(choose, "auto")
         browser.run(write, "Dieser Satz ist ganz sicher auf Deutsch geschrieben.")
-        browser.until("document.getElementById('source').selectedOptions[0].text === 'German (detected)'")
-        browser.until(f"document.getElementById('target').value === 'en' && {translation}.lang === 'en'")
+        browser.until(
+            "document.getElementById('source').selectedOptions[0].text === 'German (detected)'"
+        )
+        browser.until(
+            f"document.getElementById('target').value === 'en' && {translation}.lang === 'en'"
+        )
         browser.run("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
         browser.run("document.querySelector('article button').click()")
         browser.until(
-            f"window.copied === {translation}.textContent && document.querySelector('article button').textContent === 'Copied'"
+            f"window.copied === {translation}.textContent && document.querySelector('article"
+            " button').textContent === 'Copied'"
         )
         assert browser.nameless() == [] and browser.send("POST", "/se/log", type="browser") == []
         process.send_signal(signal.SIGTERM)
@@ -442,19 +577,34 @@ def test_accessibility(bundles, browser):
     """No violation that axe-core finds, on a wide and on a narrow page, light and dark."""
     path = os.environ.get("AXE_CORE")
     if not path:
-        pytest.skip("looks with axe-core: npm install axe-core, and AXE_CORE=node_modules/axe-core/axe.min.js")
-    with serving(f"AT={bundles / 'autoregressive'}", f"DAG={bundles / 'dag'}") as (process, address):
+        pytest.skip(
+            "looks with axe-core: npm install axe-core, and"
+            " AXE_CORE=node_modules/axe-core/axe.min.js"
+        )
+    with serving(f"AT={bundles / 'autoregressive'}", f"DAG={bundles / 'dag'}") as (
+        process,
+        address,
+    ):
         for width, scheme in ((1280, "light"), (375, "dark")):
             browser.resize(width)
             features = [{"name": "prefers-color-scheme", "value": scheme}]
-            browser.send("POST", "/goog/cdp/execute", cmd="Emulation.setEmulatedMedia", params={"features": features})
+            browser.send(
+                "POST",
+                "/goog/cdp/execute",
+                cmd="Emulation.setEmulatedMedia",
+                params={"features": features},
+            )
             browser.send("POST", "/url", url=address)
             browser.until("document.querySelector('#systems input')")
             browser.write("a b c")
-            browser.until("document.querySelectorAll('article').length === 2 && document.querySelector('.graph svg')")
+            browser.until(
+                "document.querySelectorAll('article').length === 2 &&"
+                " document.querySelector('.graph svg')"
+            )
             browser.run(Path(path).read_text(encoding="utf-8"))
             browser.run(
-                "window.found = null; axe.run().then((found) => { window.found = found.violations.map((one) => one.id); })"
+                "window.found = null; axe.run().then((found) => { window.found ="
+                " found.violations.map((one) => one.id); })"
             )
             assert browser.until("window.found !== null && JSON.stringify(window.found)") == "[]"
         process.send_signal(signal.SIGTERM)
@@ -462,7 +612,8 @@ def test_accessibility(bundles, browser):
 
 
 def test_requests_made_from_the_description(bundles, tmp_path):
-    """What schemathesis makes of /spec, right and wrong: no answer is a failure of the server, and all are as described."""
+    """What schemathesis makes of /spec, right and wrong: no answer is a failure of the server, and
+    all are as described."""
     program = shutil.which("schemathesis")
     if program is None:
         pytest.skip("asks with schemathesis, which is not installed")
@@ -481,7 +632,9 @@ def test_requests_made_from_the_description(bundles, tmp_path):
             "--phases",
             "examples,fuzzing",
         ]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=4 * SECONDS, cwd=tmp_path)
+        result = subprocess.run(
+            command, capture_output=True, text=True, timeout=4 * SECONDS, cwd=tmp_path
+        )
         assert result.returncode == 0, result.stdout[-4000:]
         process.send_signal(signal.SIGTERM)
         assert ended(process) == 0
@@ -489,20 +642,36 @@ def test_requests_made_from_the_description(bundles, tmp_path):
 
 def example(name, *arguments):
     """A program of examples/serve, run to its end."""
-    program = [sys.executable, Path(fairseq_hrt.__file__).parents[1] / "examples" / "serve" / name, *arguments]
-    return subprocess.run(list(map(str, program)), capture_output=True, text=True, timeout=SECONDS, env=environment())
+    program = [
+        sys.executable,
+        Path(fairseq_hrt.__file__).parents[1] / "examples" / "serve" / name,
+        *arguments,
+    ]
+    return subprocess.run(
+        list(map(str, program)), capture_output=True, text=True, timeout=SECONDS, env=environment()
+    )
 
 
 def test_the_same_load_on_several_servers(bundles, tmp_path):
-    """Our engine and CTranslate2 behind the same server code: both translate, are measured, and end well."""
+    """Our engine and CTranslate2 behind the same server code: both translate, are measured, and end
+    well."""
     pytest.importorskip("ctranslate2", reason="is compared with")
     from fairseq_hrt.cli import export
 
-    export.main([str(bundles / "autoregressive"), "--quantization", "int8", "--output", str(tmp_path / "converted")])
+    export.main(
+        [
+            str(bundles / "autoregressive"),
+            "--quantization",
+            "int8",
+            "--output",
+            str(tmp_path / "converted"),
+        ]
+    )
     (tmp_path / "lines").write_text("a b c\n\nd e. f\n")
     examples = Path(fairseq_hrt.__file__).parents[1] / "examples" / "serve"
     other = (
-        f"CTranslate2=python '{examples}/ctranslate2_server.py' '{bundles}/autoregressive' --model '{tmp_path}/converted'"
+        f"CTranslate2=python '{examples}/ctranslate2_server.py' '{bundles}/autoregressive' --model"
+        f" '{tmp_path}/converted'"
     )
     own = f"native=fairseq-hrt serve '{bundles}/autoregressive'"
     arguments = [
@@ -527,7 +696,9 @@ def test_the_same_load_on_several_servers(bundles, tmp_path):
         ("CTranslate2", 1),
         ("CTranslate2", 3),
     ]
-    assert all(row["failures"] == 0 and row["requests/s"] > 0 and row["memory MB"] > 10 for row in rows)
+    assert all(
+        row["failures"] == 0 and row["requests/s"] > 0 and row["memory MB"] > 10 for row in rows
+    )
     assert result.stdout.count("| native |") == 2
     for wrong, message in (
         ("no command", "write NAME=COMMAND"),
@@ -535,7 +706,9 @@ def test_the_same_load_on_several_servers(bundles, tmp_path):
         ("x=python -c pass", "does not start"),
     ):
         result = example("compare.py", "--server", wrong, *arguments)
-        assert result.returncode == 1 and message in result.stderr and "Traceback" not in result.stderr
+        assert (
+            result.returncode == 1 and message in result.stderr and "Traceback" not in result.stderr
+        )
 
 
 def test_another_engine_translates_what_it_would_without_the_server(bundles, tmp_path):
@@ -544,9 +717,9 @@ def test_another_engine_translates_what_it_would_without_the_server(bundles, tmp
     from fairseq_hrt.server.systems import Settings, load_translator
 
     export.main([str(bundles / "autoregressive"), "--output", str(tmp_path / "converted")])
-    expected = load_translator(bundles / "autoregressive", Settings(systems=(("x", bundles),))).translate(
-        "a b c", details=True
-    )
+    expected = load_translator(
+        bundles / "autoregressive", Settings(systems=(("x", bundles),))
+    ).translate("a b c", details=True)
     program = [
         sys.executable,
         Path(fairseq_hrt.__file__).parents[1] / "examples/serve/ctranslate2_server.py",
@@ -554,7 +727,9 @@ def test_another_engine_translates_what_it_would_without_the_server(bundles, tmp
     ]
     program += ["--model", tmp_path / "converted", "--compute-type", "float32"]
     with serving(*program[2:], program=program[:2]) as (process, address):
-        answer = httpx.post(f"{address}/v1/translate", json={**ASKED, "q": "a b c"}, timeout=SECONDS).json()
+        answer = httpx.post(
+            f"{address}/v1/translate", json={**ASKED, "q": "a b c"}, timeout=SECONDS
+        ).json()
         (sentence,) = answer["translations"][0]["sentences"]
         assert (sentence["text"], sentence["tokens"], sentence["token_steps"]) == (
             expected.text,
@@ -570,18 +745,25 @@ def test_replicas_on_a_ray_cluster(bundles):
     """A cluster of this machine alone: the program says where, it answers, and ends at SIGTERM."""
     pytest.importorskip("ray.serve", reason="deploys with Ray Serve, which is not installed")
     expected = fairseq_hrt.from_pretrained(bundles / "hrt", device="cpu").translate("a b c")
-    program = [sys.executable, Path(fairseq_hrt.__file__).parents[1] / "examples" / "scale" / "serve_deployment.py"]
+    program = [
+        sys.executable,
+        Path(fairseq_hrt.__file__).parents[1] / "examples" / "scale" / "serve_deployment.py",
+    ]
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     with subprocess.Popen(
-        [*program, bundles / "hrt", "--port", port], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()
+        [*program, bundles / "hrt", "--port", port],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment(),
     ) as process:
         address = process.stdout.readline().decode().strip()
         assert address == f"http://127.0.0.1:{port}"
         with httpx.Client(base_url=address, timeout=SECONDS) as client:
-            assert {client.post("/translate", json={**ASKED, "q": "a b c"}).json()["translatedText"] for _ in range(20)} == {
-                expected
-            }
+            assert {
+                client.post("/translate", json={**ASKED, "q": "a b c"}).json()["translatedText"]
+                for _ in range(20)
+            } == {expected}
             assert client.post("/translate", json={**ASKED, "target": "zz", "q": "a"}).json() == {
                 "error": "zz is not supported"
             }
@@ -590,12 +772,15 @@ def test_replicas_on_a_ray_cluster(bundles):
 
 
 def test_hostile_requests(bundles):
-    """A few of each kind; the program counts what the server made of them, and whether it goes on."""
+    """A few of each kind; the program counts what the server made of them, and whether it goes
+    on."""
     with serving(bundles / "hrt", "--time-limit", "2") as (process, address):
         arguments = ["--source", "de", "--target", "en", "--requests", "150", "--patience", "40"]
         result = example("hostile.py", address, *arguments)
         assert (
-            result.returncode == 0 and "150 requests, 0 failures of the server; a right one afterwards: 200" in result.stdout
+            result.returncode == 0
+            and "150 requests, 0 failures of the server; a right one afterwards: 200"
+            in result.stdout
         ), result.stdout + result.stderr
         process.send_signal(signal.SIGTERM)
         assert ended(process) == 0
@@ -604,20 +789,43 @@ def test_hostile_requests(bundles):
 
 
 def test_attacks(bundles):
-    """The program repeats small ones: a server that it starts itself, one that runs, and none of another machine."""
-    small = ["--size", "1", "--seconds", "1", "--word", "50", "--line", "60", "--clients", "3", "--patience", "30"]
+    """The program repeats small ones: a server that it starts itself, one that runs, and none of
+    another machine."""
+    small = [
+        "--size",
+        "1",
+        "--seconds",
+        "1",
+        "--word",
+        "50",
+        "--line",
+        "60",
+        "--clients",
+        "3",
+        "--patience",
+        "30",
+    ]
     result = example("attack.py", bundles / "hrt", *small)
     assert result.returncode == 0, result.stderr
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in result.stdout.splitlines()]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in result.stdout.splitlines()
+    ]
     found = {row[0]: row[1:] for row in rows}
-    assert found["an endless head"][2] == "closed" and float(found["requests, answers read"][3]) < 20
-    assert found["five words"][0] == "200" and found["five words after 3 such words whose clients have left"][0] == "200"
+    assert (
+        found["an endless head"][2] == "closed" and float(found["requests, answers read"][3]) < 20
+    )
+    assert (
+        found["five words"][0] == "200"
+        and found["five words after 3 such words whose clients have left"][0] == "200"
+    )
     for arguments, message in (
         (["http://10.0.0.1:8080", "--process", "1"], "only servers of this machine"),
         (["http://127.0.0.1:8080"], "--process is missing"),
     ):
         result = example("attack.py", *arguments)
-        assert result.returncode == 1 and message in result.stderr and "Traceback" not in result.stderr
+        assert (
+            result.returncode == 1 and message in result.stderr and "Traceback" not in result.stderr
+        )
 
 
 def test_memory_is_watched(bundles, tmp_path):
@@ -670,8 +878,22 @@ def test_workers_that_cannot_start_end_the_server(bundles, tmp_path):
     shutil.copytree(bundles / "hrt", tmp_path / "broken")
     (tmp_path / "broken" / "runtime.safetensors").write_bytes(b"nothing")
     # Without PyTorch that is known at once.
-    program = [*PROGRAM, str(tmp_path / "broken"), "--workers", "2", "--port", "0", "--engine", "runtime"]
-    result = subprocess.run(program, capture_output=True, text=True, timeout=SECONDS, env=environment())
+    program = [
+        *PROGRAM,
+        str(tmp_path / "broken"),
+        "--workers",
+        "2",
+        "--port",
+        "0",
+        "--engine",
+        "runtime",
+    ]
+    result = subprocess.run(
+        program, capture_output=True, text=True, timeout=SECONDS, env=environment()
+    )
     assert result.returncode == 2 and result.stdout == ""
-    assert "runtime" in result.stderr and "a worker cannot start; the log above says why" in result.stderr
+    assert (
+        "runtime" in result.stderr
+        and "a worker cannot start; the log above says why" in result.stderr
+    )
     assert "Traceback" not in result.stderr

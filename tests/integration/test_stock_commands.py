@@ -64,7 +64,9 @@ def test_training_shows_no_warning_and_counts_parameters_once(trained):
 def test_training_resumes(trained, toy_data, command, tmp_path):
     folder, _ = trained
     (tmp_path / "checkpoint_last.pt").write_bytes((folder / "checkpoint_last.pt").read_bytes())
-    finished = command("fairseq-train", toy_data, *TRAINING, *MODEL, "--max-update=3", "--save-dir", tmp_path)
+    finished = command(
+        "fairseq-train", toy_data, *TRAINING, *MODEL, "--max-update=3", "--save-dir", tmp_path
+    )
     log = finished.stdout + finished.stderr
     assert re.search(r"Loaded checkpoint .*@ 2 updates", log)
     assert "num_updates 3" in log
@@ -72,12 +74,18 @@ def test_training_resumes(trained, toy_data, command, tmp_path):
 
 def test_generate_and_score_agree(trained, toy_data, command, tmp_path):
     checkpoint = trained[0] / "checkpoint_last.pt"
-    output = command("fairseq-generate", toy_data, "--path", checkpoint, "--beam=2", "--max-len-b=10", "--cpu").stdout
+    output = command(
+        "fairseq-generate", toy_data, "--path", checkpoint, "--beam=2", "--max-len-b=10", "--cpu"
+    ).stdout
     assert output.count("\nH-") == 20
     for letter, column, name in (("H", 2, "system"), ("T", 1, "reference")):
-        lines = [line.split("\t")[column] for line in output.splitlines() if line[:2] == f"{letter}-"]
+        lines = [
+            line.split("\t")[column] for line in output.splitlines() if line[:2] == f"{letter}-"
+        ]
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
-    scored = command("fairseq-score", "-s", tmp_path / "system", "-r", tmp_path / "reference").stdout
+    scored = command(
+        "fairseq-score", "-s", tmp_path / "system", "-r", tmp_path / "reference"
+    ).stdout
     generated = re.search(r"BLEU4 = .*", output)[0]
     assert re.search(r"BLEU4 = .*", scored)[0] == generated
 
@@ -112,7 +120,16 @@ def test_unsafe_checkpoint_stops_the_command_with_the_reason(toy_data, command, 
 def in_bfloat16(toy_data, command, tmp_path_factory):
     """Folder with the checkpoint of a training in bfloat16, and its log."""
     folder = tmp_path_factory.mktemp("bfloat16")
-    finished = command("fairseq-train", toy_data, *TRAINING, *MODEL, "--bf16", "--max-update=2", "--save-dir", folder)
+    finished = command(
+        "fairseq-train",
+        toy_data,
+        *TRAINING,
+        *MODEL,
+        "--bf16",
+        "--max-update=2",
+        "--save-dir",
+        folder,
+    )
     return folder, finished.stdout + finished.stderr
 
 
@@ -122,14 +139,25 @@ def test_a_checkpoint_of_bfloat16_is_one_of_float32(in_bfloat16, toy_data, comma
     state = load_checkpoint_to_cpu(str(folder / "checkpoint_last.pt"))
     assert {value.dtype for value in state["model"].values()} == {torch.float32}
     assert not state["cfg"].common.bf16 and not state["cfg"].common.tpu
-    output = command("fairseq-generate", toy_data, "--path", folder / "checkpoint_last.pt", "--max-len-b=5", "--cpu").stdout
+    output = command(
+        "fairseq-generate",
+        toy_data,
+        "--path",
+        folder / "checkpoint_last.pt",
+        "--max-len-b=5",
+        "--cpu",
+    ).stdout
     assert output.count("\nH-") == 20
     (tmp_path / "checkpoint_last.pt").write_bytes((folder / "checkpoint_last.pt").read_bytes())
-    finished = command("fairseq-train", toy_data, *TRAINING, *MODEL, "--max-update=3", "--save-dir", tmp_path)
+    finished = command(
+        "fairseq-train", toy_data, *TRAINING, *MODEL, "--max-update=3", "--save-dir", tmp_path
+    )
     assert re.search(r"Loaded checkpoint .*@ 2 updates", finished.stdout + finished.stderr)
 
 
-def test_products_in_bfloat16_change_what_is_learnt_a_little(in_bfloat16, toy_data, command, tmp_path):
+def test_products_in_bfloat16_change_what_is_learnt_a_little(
+    in_bfloat16, toy_data, command, tmp_path
+):
     command("fairseq-train", toy_data, *TRAINING, *MODEL, "--max-update=2", "--save-dir", tmp_path)
     half, single = (parameters_of(folder) for folder in (in_bfloat16[0], tmp_path))
     assert any(not torch.equal(half[name], single[name]) for name in half)
@@ -138,23 +166,39 @@ def test_products_in_bfloat16_change_what_is_learnt_a_little(in_bfloat16, toy_da
 
 
 def test_fp16_is_refused_on_a_cpu(toy_data, command, tmp_path):
-    finished = command("fairseq-train", toy_data, *TRAINING, *MODEL, "--fp16", "--save-dir", tmp_path, check=False)
+    finished = command(
+        "fairseq-train", toy_data, *TRAINING, *MODEL, "--fp16", "--save-dir", tmp_path, check=False
+    )
     assert finished.returncode == 2
-    assert finished.stderr.splitlines()[-1].startswith("error: --fp16 needs a GPU") and "Traceback" not in finished.stderr
+    assert (
+        finished.stderr.splitlines()[-1].startswith("error: --fp16 needs a GPU")
+        and "Traceback" not in finished.stderr
+    )
 
 
 def test_training_in_buckets_of_lengths(toy_data, command, tmp_path):
-    command("fairseq-train", toy_data, *TRAINING, *MODEL, "--num-batch-buckets=3", "--max-update=2", "--no-save")
+    command(
+        "fairseq-train",
+        toy_data,
+        *TRAINING,
+        *MODEL,
+        "--num-batch-buckets=3",
+        "--max-update=2",
+        "--no-save",
+    )
 
 
 @pytest.mark.parametrize("task", ["translation", "translation_autoregressive"])
 def test_shards_make_up_the_whole_set(trained, toy_data, command, task):
     generate = (
-        "fairseq-generate", toy_data, "--user-dir=fairseq_hrt", "--task", task, "--path", trained[0] / "checkpoint_last.pt", "--cpu",
-        "--max-len-b=5", "--beam=1", "--batch-size=6",
+        "fairseq-generate", toy_data, "--user-dir=fairseq_hrt", "--task", task, "--path",
+        trained[0] / "checkpoint_last.pt", "--cpu", "--max-len-b=5", "--beam=1", "--batch-size=6",
     )  # fmt: skip
     # Four batches: the last shard gets one less.
-    shards = [hypotheses(command(*generate, "--num-shards=3", f"--shard-id={shard}").stdout) for shard in range(3)]
+    shards = [
+        hypotheses(command(*generate, "--num-shards=3", f"--shard-id={shard}").stdout)
+        for shard in range(3)
+    ]
     assert sum(map(len, shards)) == 20 and all(shards)
     assert {**shards[0], **shards[1], **shards[2]} == hypotheses(command(*generate).stdout)
 
@@ -167,23 +211,39 @@ def texts(tmp_path):
     for name, lines in (("system", hypotheses), ("reference", references)):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
     return SimpleNamespace(
-        files=("-s", tmp_path / "system", "-r", tmp_path / "reference"), hypotheses=hypotheses, references=references
+        files=("-s", tmp_path / "system", "-r", tmp_path / "reference"),
+        hypotheses=hypotheses,
+        references=references,
     )
 
 
 def test_scores_of_sacrebleu(texts, command):
     expected = sacrebleu.corpus_bleu(texts.hypotheses, [texts.references]).format()
-    # As a user's own process: repaired although the command's module is looked up before fairseq is imported.
-    assert command("fairseq-score", *texts.files, "--sacrebleu", fresh=True).stdout.splitlines()[-1] == expected
+    # As a user's own process: repaired although the command's module is looked up before fairseq is
+    # imported.
+    assert (
+        command("fairseq-score", *texts.files, "--sacrebleu", fresh=True).stdout.splitlines()[-1]
+        == expected
+    )
     stdin = "".join(f"{line}\n" for line in texts.hypotheses)
-    assert command("fairseq-score", *texts.files[2:], "--sacrebleu", stdin=stdin).stdout.splitlines()[-1] == expected
+    assert (
+        command("fairseq-score", *texts.files[2:], "--sacrebleu", stdin=stdin).stdout.splitlines()[
+            -1
+        ]
+        == expected
+    )
 
 
 def test_scores_of_sentences(texts, command):
     shown = command("fairseq-score", *texts.files, "--sentence-bleu").stdout
     expected = [
         sacrebleu.sentence_bleu(
-            hypothesis, [reference], smooth_method="add-k", smooth_value=1, tokenize="none", use_effective_order=False
+            hypothesis,
+            [reference],
+            smooth_method="add-k",
+            smooth_value=1,
+            tokenize="none",
+            use_effective_order=False,
         ).score
         for hypothesis, reference in zip(texts.hypotheses, texts.references)
     ]
@@ -193,7 +253,8 @@ def test_scores_of_sentences(texts, command):
 
 
 def test_torchrun_trains_and_resumes_on_two_workers(toy_data, command, tmp_path):
-    """Without a word of backends; the optimizer's state travels to the second worker through `torch.load`."""
+    """Without a word of backends; the optimizer's state travels to the second worker through
+    `torch.load`."""
     for updates in (2, 3):
         finished = command(
             "torchrun", "--standalone", "--nproc-per-node=2", SCRIPTS / "fairseq-train", toy_data,

@@ -1,4 +1,5 @@
-"""The tools beside fairseq's commands, on tiny models: comparisons, the analyses of the study, graphs, averages, training speed."""
+"""The tools beside fairseq's commands, on tiny models: comparisons, the analyses of the study,
+graphs, averages, training speed."""
 
 import json
 import shutil
@@ -28,9 +29,10 @@ def models(command, toy_data, tmp_path_factory):
     for name, options in (("interleaved", ["--bidirectional-block", "1"]), ("parallel", [])):
         found[name] = tmp_path_factory.mktemp(name) / "checkpoint_last.pt"
         command(
-            "fairseq-train", toy_data, "--user-dir", "fairseq_hrt", "--task", "translation_bidirectional",
-            "--arch", "bidirectional_transformer", "--criterion", "bidirectional_loss", *SIZES, *OPTIMIZER,
-            "--max-update", "8", "--save-interval-updates", "4", "--save-dir", found[name].parent, *options,
+            "fairseq-train", toy_data, "--user-dir", "fairseq_hrt", "--task",
+            "translation_bidirectional", "--arch", "bidirectional_transformer", "--criterion",
+            "bidirectional_loss", *SIZES, *OPTIMIZER, "--max-update", "8",
+            "--save-interval-updates", "4", "--save-dir", found[name].parent, *options,
         )  # fmt: skip
     return found
 
@@ -40,21 +42,25 @@ def graphs(command, toy_data, tmp_path_factory):
     """A dag_transformer."""
     folder = tmp_path_factory.mktemp("dag")
     command(
-        "fairseq-train", toy_data, "--user-dir", "fairseq_hrt", "--task", "translation_dag", "--arch", "dag_transformer",
-        "--criterion", "dag_nll_loss", *SIZES, *OPTIMIZER, "--dag-upsample-scale", "3", "--max-update", "6",
-        "--save-dir", folder,
+        "fairseq-train", toy_data, "--user-dir", "fairseq_hrt", "--task", "translation_dag",
+        "--arch", "dag_transformer", "--criterion", "dag_nll_loss", *SIZES, *OPTIMIZER,
+        "--dag-upsample-scale", "3", "--max-update", "6", "--save-dir", folder,
     )  # fmt: skip
     return folder / "checkpoint_last.pt"
 
 
 def test_the_graph_of_a_sentence(command, toy_data, graphs, teacher, tmp_path):
     system = ["--system", f"name=DAG,path={graphs},dag_keep_repeats=true"]
-    shown = tool(command, "graph", toy_data, *system, "--sentence", "3", "--out", tmp_path / "a").stdout
+    shown = tool(
+        command, "graph", toy_data, *system, "--sentence", "3", "--out", tmp_path / "a"
+    ).stdout
     document = json.loads((tmp_path / "a/graph.json").read_text())
     assert shown.strip() == document["translation"]
     vertices, links = document["vertices"], document["links"]
     assert [vertices[end]["passing"] for end in (0, -1)] == pytest.approx([1, 1], abs=1e-5)
-    assert vertices[0]["tokens"][0]["token"] == "<s>" and vertices[-1]["tokens"][0]["token"] == "</s>"
+    assert (
+        vertices[0]["tokens"][0]["token"] == "<s>" and vertices[-1]["tokens"][0]["token"] == "</s>"
+    )
     path = [(link["from"], link["to"]) for link in links if link["chosen"]]
     assert sorted(path)[0][0] == 0 and sorted(path)[-1][1] == len(vertices) - 1
     words = [v["tokens"][0]["token"] for v in vertices[1:-1] if v["chosen"]]
@@ -63,12 +69,26 @@ def test_the_graph_of_a_sentence(command, toy_data, graphs, teacher, tmp_path):
     assert dot.startswith("digraph") and f"-> v{len(vertices) - 1} " in dot
     assert all((tmp_path / f"a/graph.{kind}").stat().st_size > 0 for kind in ("png", "svg"))
     typed = command(
-        "python", "-m", "fairseq_hrt.cli.graph", toy_data, *system, "--text", "-", "--out", tmp_path / "b", stdin="a b c\n"
+        "python",
+        "-m",
+        "fairseq_hrt.cli.graph",
+        toy_data,
+        *system,
+        "--text",
+        "-",
+        "--out",
+        tmp_path / "b",
+        stdin="a b c\n",
     )
-    assert typed.stdout.strip() == json.loads((tmp_path / "b/graph.json").read_text())["translation"]
+    assert (
+        typed.stdout.strip() == json.loads((tmp_path / "b/graph.json").read_text())["translation"]
+    )
     for arguments, message in (
         ([*system, "--sentence", "99"], "--sentence 99: test has the sentences 0 to 19"),
-        (["--system", f"name=AT,path={teacher},task=translation_autoregressive"], "writes no graph"),
+        (
+            ["--system", f"name=AT,path={teacher},task=translation_autoregressive"],
+            "writes no graph",
+        ),
     ):
         failed = tool(command, "graph", toy_data, *arguments, "--out", tmp_path / "c", check=False)
         assert failed.returncode == 2 and message in failed.stderr
@@ -81,23 +101,43 @@ def test_options_are_chosen_for_every_family(toy_data, graphs, models, teacher, 
         fairseq_hrt.__main__.main(["tune", str(toy_data), *map(str, arguments)])
         return capsys.readouterr()
 
-    system = ["--system", f"name=DAG,path={graphs},dag_decode_strategy=joint-viterbi", "--out", tmp_path / "dag"]
-    first = tune(*system, "--grid", "dag_decode_length_beta=0.5,3", "--grid", "dag_decode_upsample_scale=2").out
+    system = [
+        "--system",
+        f"name=DAG,path={graphs},dag_decode_strategy=joint-viterbi",
+        "--out",
+        tmp_path / "dag",
+    ]
+    first = tune(
+        *system, "--grid", "dag_decode_length_beta=0.5,3", "--grid", "dag_decode_upsample_scale=2"
+    ).out
     document = json.loads((tmp_path / "dag/tuned.json").read_text())
-    assert [trial["options"]["dag_decode_length_beta"] for trial in document["settings"]] == ["0.5", "3"]
+    assert [trial["options"]["dag_decode_length_beta"] for trial in document["settings"]] == [
+        "0.5",
+        "3",
+    ]
     # A larger beta, longer translations.
     ratios = [trial["length_ratio"] for trial in document["settings"]]
     assert ratios[0] < ratios[1] and all(f"| {ratio:.3f} |" in first for ratio in ratios)
     again = tune(
-        *system, "--grid", "dag_decode_length_beta=0.5,3,1", "--grid", "dag_decode_upsample_scale=2", "--print-best"
+        *system,
+        "--grid",
+        "dag_decode_length_beta=0.5,3,1",
+        "--grid",
+        "dag_decode_upsample_scale=2",
+        "--print-best",
     )
-    assert again.err.count("measured before") == 2 and again.out.startswith("dag_decode_length_beta=")
+    assert again.err.count("measured before") == 2 and again.out.startswith(
+        "dag_decode_length_beta="
+    )
     for path, options, grid in (
-        (models["parallel"], ",beam=2", "lenpen=0.2,2"), (teacher, ",task=translation_autoregressive", "beam=1,2"),
+        (models["parallel"], ",beam=2", "lenpen=0.2,2"),
+        (teacher, ",task=translation_autoregressive", "beam=1,2"),
     ):  # fmt: skip
         assert (
             "best by chrF: " + grid.split("=")[0]
-            in tune("--system", f"name=x,path={path}{options}", "--grid", grid, "--metric", "chrf").out
+            in tune(
+                "--system", f"name=x,path={path}{options}", "--grid", grid, "--metric", "chrf"
+            ).out
         )
     for grid, named in (
         ("no_such_option=1", "unrecognized arguments: --no-such-option"),
@@ -110,7 +150,9 @@ def test_options_are_chosen_for_every_family(toy_data, graphs, models, teacher, 
 
 def test_graph_statistics(command, toy_data, graphs, teacher, tmp_path):
     system = f"name=DAG,path={graphs}"
-    table = study(command, "graph_statistics", toy_data, "--system", system, "--out", tmp_path).stdout
+    table = study(
+        command, "graph_statistics", toy_data, "--system", system, "--out", tmp_path
+    ).stdout
     (result,) = json.loads((tmp_path / "graph_statistics.json").read_text())["results"]
     assert f"| DAG | {result['path_nll']:.2f} |" in table
     # The sum over all paths is more probable than the best path alone.
@@ -118,32 +160,57 @@ def test_graph_statistics(command, toy_data, graphs, teacher, tmp_path):
     assert 0 < result["own_nll"] <= result["own_path_nll"] + result["own_token_nll"] + 1e-6
     assert len(result["passing"]) == len(result["token"]) and max(result["token"]) <= 1
     assert (tmp_path / "graph_statistics.svg").stat().st_size > 0
-    failed = study(command, "graph_statistics", toy_data, "--system", f"name=AT,path={teacher}", check=False)
+    failed = study(
+        command, "graph_statistics", toy_data, "--system", f"name=AT,path={teacher}", check=False
+    )
     assert failed.returncode == 2 and "writes no graph" in failed.stderr
-    short = study(command, "graph_statistics", toy_data, "--system", f"{system},dag_decode_upsample_scale=0.3", check=False)
+    short = study(
+        command,
+        "graph_statistics",
+        toy_data,
+        "--system",
+        f"{system},dag_decode_upsample_scale=0.3",
+        check=False,
+    )
     assert short.returncode == 2 and "--dag-decode-upsample-scale" in short.stderr
 
 
 def test_identical_translations_are_counted(command, toy_data, teacher, graphs):
     shared = f"path={teacher},beam=1,max_len_b=20"
     result = tool(
-        command, "benchmark", toy_data, "--system", f"name=AT,{shared},task=translation_autoregressive",
-        "--system", f"name=Jacobi,{shared},task=translation_jacobi,jacobi_window=3",
-        "--system", f"name=DAG,path={graphs}", "--identical-to", "AT", "--repeats", "1", "--speed-sentences", "4", "--batch-sizes", "2",
+        command, "benchmark", toy_data, "--system",
+        f"name=AT,{shared},task=translation_autoregressive", "--system",
+        f"name=Jacobi,{shared},task=translation_jacobi,jacobi_window=3", "--system",
+        f"name=DAG,path={graphs}", "--identical-to", "AT", "--repeats", "1", "--speed-sentences",
+        "4", "--batch-sizes", "2",
     )  # fmt: skip
-    table = [[cell.strip() for cell in row.split("|")] for row in result.stdout.splitlines() if row.startswith("| ")]
+    table = [
+        [cell.strip() for cell in row.split("|")]
+        for row in result.stdout.splitlines()
+        if row.startswith("| ")
+    ]
     column = table[0].index("identical to AT")
     rows = {row[1]: row[column] for row in table if len(row) > column}
     assert rows["AT"] == rows["Jacobi"] == "20/20" and rows["DAG"] != "20/20"
-    failed = tool(command, "benchmark", toy_data, "--system", f"name=AT,{shared}", "--identical-to", "BT", check=False)
+    failed = tool(
+        command,
+        "benchmark",
+        toy_data,
+        "--system",
+        f"name=AT,{shared}",
+        "--identical-to",
+        "BT",
+        check=False,
+    )
     assert failed.returncode == 2 and "'BT'" in failed.stderr
 
 
 def test_mutual_information(command, toy_data, models, tmp_path):
     result = study(
-        command, "mutual_information", toy_data, "--baseline", f"name=one,path={models['interleaved']}",
-        "--system", f"name=two,path={models['parallel']}", "--system", f"name=again,path={models['interleaved']}",
-        "--out", tmp_path,
+        command, "mutual_information", toy_data, "--baseline",
+        f"name=one,path={models['interleaved']}", "--system",
+        f"name=two,path={models['parallel']}", "--system",
+        f"name=again,path={models['interleaved']}", "--out", tmp_path,
     )  # fmt: skip
     assert "| two |" in result.stdout
     two, again = json.loads((tmp_path / "mutual_information.json").read_text())["results"]
@@ -151,8 +218,9 @@ def test_mutual_information(command, toy_data, models, tmp_path):
     assert two["low"] < two["nats"] < two["high"] and two["words"] == again["words"]
     assert (tmp_path / "mutual_information.png").stat().st_size > 0
     twice = study(
-        command, "mutual_information", toy_data, "--baseline", f"name=one,path={models['interleaved']}",
-        "--system", f"name=one,path={models['parallel']}", check=False,
+        command, "mutual_information", toy_data, "--baseline",
+        f"name=one,path={models['interleaved']}", "--system",
+        f"name=one,path={models['parallel']}", check=False,
     )  # fmt: skip
     assert twice.returncode == 2 and "two models are called 'one'" in twice.stderr
 
@@ -160,54 +228,78 @@ def test_mutual_information(command, toy_data, models, tmp_path):
 def test_comparison_by_length_and_with_rouge(command, toy_data, models, teacher, tmp_path):
     pytest.importorskip("rouge_score")
     result = tool(
-        command, "benchmark", toy_data, "--system", f"name=AT,path={teacher},task=translation_autoregressive,beam=1",
-        "--system", f"name=IB,path={models['parallel']},beam=1", "--ratio-to", "AT", "--repeats", "1",
-        "--speed-sentences", "6", "--batch-sizes", "1", "--rouge", "--length-bins", "4,6", "--out", tmp_path,
+        command, "benchmark", toy_data, "--system",
+        f"name=AT,path={teacher},task=translation_autoregressive,beam=1", "--system",
+        f"name=IB,path={models['parallel']},beam=1", "--ratio-to", "AT", "--repeats", "1",
+        "--speed-sentences", "6", "--batch-sizes", "1", "--rouge", "--length-bins", "4,6", "--out",
+        tmp_path,
     )  # fmt: skip
     assert "ROUGE-L" in result.stdout and "| System | 1–4 (" in result.stdout
     assert (tmp_path / "by_length.svg").exists()
-    wrong = tool(command, "benchmark", toy_data, "--system", f"name=AT,path={teacher}", "--length-bins", "6,4", check=False)
+    wrong = tool(
+        command,
+        "benchmark",
+        toy_data,
+        "--system",
+        f"name=AT,path={teacher}",
+        "--length-bins",
+        "6,4",
+        check=False,
+    )
     assert wrong.returncode == 2 and "--length-bins '6,4'" in wrong.stderr
 
 
 def test_an_average_can_be_decoded(command, toy_data, models, tmp_path):
     output = tmp_path / "averaged.pt"
-    tool(command, "average", "--folder", models["parallel"].parent, "--last", "2", "--output", output)
+    tool(
+        command, "average", "--folder", models["parallel"].parent, "--last", "2", "--output", output
+    )
     found = command(
-        "fairseq-generate", toy_data, "--user-dir", "fairseq_hrt", "--task", "translation_bidirectional", "--cpu",
-        "--path", output, "--max-len-b", "10",
+        "fairseq-generate", toy_data, "--user-dir", "fairseq_hrt", "--task",
+        "translation_bidirectional", "--cpu", "--path", output, "--max-len-b", "10",
     )  # fmt: skip
     assert "BLEU4" in found.stdout
 
 
 def test_training_speed(command, toy_corpus, tmp_path):
     command(
-        "fairseq-preprocess", "-s", "de", "-t", "en", "--joined-dictionary", "--trainpref", toy_corpus / "train",
-        "--validpref", toy_corpus / "valid", "--destdir", tmp_path / "bin",
+        "fairseq-preprocess", "-s", "de", "-t", "en", "--joined-dictionary", "--trainpref",
+        toy_corpus / "train", "--validpref", toy_corpus / "valid", "--destdir", tmp_path / "bin",
     )  # fmt: skip
     script = Path(__file__).resolve().parents[2] / "examples/common/training_speed.py"
     result = command(
-        "python", script, tmp_path / "bin", "--layers", "1", "--width", "16", "--heads", "2", "--updates", "2",
-        "--repeats", "2", "--max-tokens", "200", cwd=tmp_path,
+        "python", script, tmp_path / "bin", "--layers", "1", "--width", "16", "--heads", "2",
+        "--updates", "2", "--repeats", "2", "--max-tokens", "200", cwd=tmp_path,
     )  # fmt: skip
-    assert "| Transformer |" in result.stdout and "1.00 (1.00–1.00)" in result.stdout and "| HRT k=2 |" in result.stdout
+    assert (
+        "| Transformer |" in result.stdout
+        and "1.00 (1.00–1.00)" in result.stdout
+        and "| HRT k=2 |" in result.stdout
+    )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin"], "nothing is saved"
 
 
 def tables_of(shown):
-    """Of each table that decoding_speed.py prints: what stands before it, and {system: decoder calls}."""
+    """Of each table that decoding_speed.py prints: what stands before it, and {system: decoder
+    calls}."""
     found = {}
     for table in shown.split("\n\n| System")[1:]:
         rows = [line.split("|") for line in table.splitlines() if line.startswith("| ")]
         found[len(found)] = {row[1].strip(): row[2].strip() for row in rows}
-    titles = [line.split(":")[0] for line in shown.splitlines() if line.endswith(":") or ", native runtime on" in line]
+    titles = [
+        line.split(":")[0]
+        for line in shown.splitlines()
+        if line.endswith(":") or ", native runtime on" in line
+    ]
     return dict(zip(titles, found.values()))
 
 
 def test_decoding_speed(command, tmp_path):
     script = Path(__file__).resolve().parents[2] / "examples/common/decoding_speed.py"
     arguments = ["--arch", "tiny", "--vocabulary", "50", "--sentences", "1", "--repeats", "1"]
-    tables = tables_of(command("python", script, *arguments, "--lengths", "5,8", "--out", tmp_path / "all").stdout)
+    tables = tables_of(
+        command("python", script, *arguments, "--lengths", "5,8", "--out", tmp_path / "all").stdout
+    )
     assert [title.split(", 50 words")[0] for title in tables] == [
         f"tiny, {length} tokens, batch size 1" for length in (5, 8)
     ]
@@ -217,20 +309,30 @@ def test_decoding_speed(command, tmp_path):
         assert found["HRT k=2 (1,1)"] == f"{(length + 1) // 2 + 1}.0"
         if "native AT" in found:
             for name in ("AT greedy", "HRT k=2 (1,1)", "HRT k=3 (1,1)"):
-                assert found["native " + name.replace(" greedy", "").replace(" (1,1)", "")] == found[name]
+                assert (
+                    found["native " + name.replace(" greedy", "").replace(" (1,1)", "")]
+                    == found[name]
+                )
             assert (
-                found["native AT beam 5"] == found["AT greedy"] and found["native HRT k=2 beam 5"] == found["HRT k=2 (1,1)"]
+                found["native AT beam 5"] == found["AT greedy"]
+                and found["native HRT k=2 beam 5"] == found["HRT k=2 (1,1)"]
             )
-            assert found["native IBDecoder"] == f"{-(-(length + 1) // 2)}.0" and found["native DAG"] == "1.0"
+            assert (
+                found["native IBDecoder"] == f"{-(-(length + 1) // 2)}.0"
+                and found["native DAG"] == "1.0"
+            )
     systems = next(iter(tables.values()))
     speed = json.loads((tmp_path / "all/speed.json").read_text())
     assert list(speed) == [f"tiny, {length} tokens, batch size 1" for length in (5, 8)]
     for own in speed.values():
         assert set(own) == set(systems)
         assert all(
-            figures["low"] <= figures["ratio"] <= figures["high"] and figures["milliseconds"] > 0 for figures in own.values()
+            figures["low"] <= figures["ratio"] <= figures["high"] and figures["milliseconds"] > 0
+            for figures in own.values()
         )
-    counted = "CTranslate2 int8 greedy" if "CTranslate2 int8 greedy" in systems else "fairseq greedy"
+    counted = (
+        "CTranslate2 int8 greedy" if "CTranslate2 int8 greedy" in systems else "fairseq greedy"
+    )
     assert speed["tiny, 5 tokens, batch size 1"][counted]["ratio"] == 1
 
 
@@ -269,12 +371,22 @@ def test_decoding_speed_of_several_settings(command, tmp_path):
     ]
     assert [title.split(", 50 words")[0] for title in tables] == settings
     systems = set(tables[next(iter(tables))])
-    # The whole name of one system names no other: not fairseq's greedy search, not the beam of five.
-    assert {"AT greedy"} <= systems <= {"AT greedy", "native AT", "CTranslate2 int8 greedy", "CTranslate2 int8 beam 5"}
+    # The whole name of one system names no other: not fairseq's greedy search, not the beam of
+    # five.
+    assert (
+        {"AT greedy"}
+        <= systems
+        <= {"AT greedy", "native AT", "CTranslate2 int8 greedy", "CTranslate2 int8 beam 5"}
+    )
     header, _, *rows = (tmp_path / "speed.md").read_text().splitlines()
-    assert header.startswith("| Setting | AT greedy, ms a sentence |") and header.count("|") == len(systems) + 2
+    assert (
+        header.startswith("| Setting | AT greedy, ms a sentence |")
+        and header.count("|") == len(systems) + 2
+    )
     assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == settings
-    assert "AT greedy, × as fast" not in header and all(row.count("–") == len(systems) - 1 for row in rows)
+    assert "AT greedy, × as fast" not in header and all(
+        row.count("–") == len(systems) - 1 for row in rows
+    )
 
 
 @pytest.mark.parametrize(
@@ -312,16 +424,37 @@ def test_decoding_memory(command):
         "1",
     ]
     shown = command("python", script, *arguments).stdout
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in shown.splitlines() if line.startswith("| ")]
-    assert rows[0] == ["System", "file MB", "loading s", "settled MB, batches of 1", "settled MB, batches of 3", "peak MB"]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in shown.splitlines()
+        if line.startswith("| ")
+    ]
+    assert rows[0] == [
+        "System",
+        "file MB",
+        "loading s",
+        "settled MB, batches of 1",
+        "settled MB, batches of 3",
+        "peak MB",
+    ]
     for name, *figures in rows[1:]:
         size, seconds, *settled, peak = map(float, figures)
-        assert 0 <= size < 10 and 0 <= seconds < 60 and 10 < min(settled) <= max(settled) <= peak + 1, name
+        assert (
+            0 <= size < 10 and 0 <= seconds < 60 and 10 < min(settled) <= max(settled) <= peak + 1
+        ), name
         # Without PyTorch, which alone takes more than 150 MB.
         assert not name.startswith("native") or peak < 150
     names = {name for name, *_ in rows[1:]}
     assert (
-        names <= {"native AT", "native HRT", "native IBDecoder", "native DAG", "CTranslate2 int8", "CTranslate2 float32"}
+        names
+        <= {
+            "native AT",
+            "native HRT",
+            "native IBDecoder",
+            "native DAG",
+            "CTranslate2 int8",
+            "CTranslate2 float32",
+        }
         and names
     )
     assert "Before anything is loaded: " in shown
@@ -332,7 +465,8 @@ def test_decoding_memory(command):
 
 @pytest.fixture
 def refusal(capsys):
-    """What a verb says that must refuse its arguments; in this process, which saves the start of another."""
+    """What a verb says that must refuse its arguments; in this process, which saves the start of
+    another."""
 
     def run(verb, *arguments):
         with pytest.raises(SystemExit) as stopped:
@@ -353,7 +487,9 @@ def exported(command, toy_data, teacher, tmp_path_factory):
     return folder
 
 
-def test_export_of_bundles_and_what_is_refused(command, refusal, toy_data, teacher, models, exported, tmp_path):
+def test_export_of_bundles_and_what_is_refused(
+    command, refusal, toy_data, teacher, models, exported, tmp_path
+):
     bundle = tmp_path / "bundle"
     command(
         "fairseq-hrt",
@@ -368,8 +504,13 @@ def test_export_of_bundles_and_what_is_refused(command, refusal, toy_data, teach
         "--output",
         bundle,
     )
-    said = command("fairseq-hrt", "export", bundle, "--quantization", "int8", "--output", tmp_path / "small").stdout
-    assert "weights int8" in said and (tmp_path / "small/model.bin").stat().st_size < (exported / "model.bin").stat().st_size
+    said = command(
+        "fairseq-hrt", "export", bundle, "--quantization", "int8", "--output", tmp_path / "small"
+    ).stdout
+    assert (
+        "weights int8" in said
+        and (tmp_path / "small/model.bin").stat().st_size < (exported / "model.bin").stat().st_size
+    )
     for message, arguments in {
         "give --data": [teacher],
         "exists already": [bundle, "--output", exported],
@@ -383,7 +524,9 @@ def test_export_of_bundles_and_what_is_refused(command, refusal, toy_data, teach
         assert not (tmp_path / "refused").exists()
 
 
-def test_benchmark_with_every_measure(command, refusal, toy_corpus, toy_data, teacher, exported, tmp_path):
+def test_benchmark_with_every_measure(
+    command, refusal, toy_corpus, toy_data, teacher, exported, tmp_path
+):
     comet = tmp_path / "comet-score"
     comet.write_text(
         '#!/bin/sh\nwhile [ "$1" != --translations ]; do shift; done; shift\n'
@@ -405,12 +548,24 @@ def test_benchmark_with_every_measure(command, refusal, toy_corpus, toy_data, te
         "ours",
     ]
     arguments = [
-        toy_data, "--system", f"name=ours,{at},task=translation_autoregressive", "--system", f"name=ct2,{at},engine=ctranslate2",
-        "--system", f"name=int8,path={exported},beam=3,max_len_b=20,engine=ctranslate2,compute_type=int8", *common,
+        toy_data, "--system", f"name=ours,{at},task=translation_autoregressive", "--system",
+        f"name=ct2,{at},engine=ctranslate2", "--system",
+        f"name=int8,path={exported},beam=3,max_len_b=20,engine=ctranslate2,compute_type=int8",
+        *common,
     ]  # fmt: skip
     raw = ["--sources", toy_corpus / "test.de", "--tokenizer", "space", "--subwords", "none"]
     scored = ["--comet", tmp_path / "model.ckpt", "--comet-program", comet]
-    done = command("fairseq-hrt", "benchmark", *arguments, *raw, *scored, "--pin", "--memory", "--out", tmp_path / "out")
+    done = command(
+        "fairseq-hrt",
+        "benchmark",
+        *arguments,
+        *raw,
+        *scored,
+        "--pin",
+        "--memory",
+        "--out",
+        tmp_path / "out",
+    )
     assert "are prepared otherwise" not in done.stderr
     results = json.loads((tmp_path / "out/results.json").read_text())
     ours, ct2, int8 = results["systems"]
@@ -419,16 +574,29 @@ def test_benchmark_with_every_measure(command, refusal, toy_corpus, toy_data, te
     for system in (ours, ct2, int8):
         assert len(system["raw"]["seconds"][0]) == 6
         footprint = system["footprint"]
-        assert footprint["peak_bytes"] > footprint["base_bytes"] > 0 and footprint["load_seconds"] > 0
+        assert (
+            footprint["peak_bytes"] > footprint["base_bytes"] > 0 and footprint["load_seconds"] > 0
+        )
     assert int8["footprint"]["model_bytes"] < 2 * ct2["footprint"]["model_bytes"]
-    assert ours["timings"]["1"]["decoder_calls"] > 0 and ct2["timings"]["1"]["decoder_calls"] is None
+    assert (
+        ours["timings"]["1"]["decoder_calls"] > 0 and ct2["timings"]["1"]["decoder_calls"] is None
+    )
     assert ct2["signature"]["dtype"] == "float32" and int8["signature"]["dtype"].startswith("int8")
     assert (tmp_path / "out/throughput.png").stat().st_size > 10_000
     for message, wrong in {
-        "CTranslate2 does not know sampling": ["--system", f"name=x,path={exported},engine=ctranslate2,sampling=true"],
+        "CTranslate2 does not know sampling": [
+            "--system",
+            f"name=x,path={exported},engine=ctranslate2,sampling=true",
+        ],
         "engine=onnx is unknown": ["--system", f"name=x,path={exported},engine=onnx"],
-        "takes no task": ["--system", f"name=x,path={exported},engine=ctranslate2,task=translation"],
-        "holds no model of fairseq-hrt export": ["--system", f"name=x,path={toy_corpus},engine=ctranslate2"],
+        "takes no task": [
+            "--system",
+            f"name=x,path={exported},engine=ctranslate2,task=translation",
+        ],
+        "holds no model of fairseq-hrt export": [
+            "--system",
+            f"name=x,path={toy_corpus},engine=ctranslate2",
+        ],
         "200 raw source lines but 20 sentences": ["--sources", toy_corpus / "train.de", *raw[2:]],
         "give --sources": ["--codes", toy_corpus / "train.de"],
         "no such file": ["--comet", tmp_path / "none.ckpt"],
@@ -437,24 +605,35 @@ def test_benchmark_with_every_measure(command, refusal, toy_corpus, toy_data, te
         assert message in refusal("benchmark", *arguments, *wrong)
 
 
-def test_distillation_by_either_engine_is_the_same(command, refusal, toy_data, teacher, exported, tmp_path):
+def test_distillation_by_either_engine_is_the_same(
+    command, refusal, toy_data, teacher, exported, tmp_path
+):
     texts = []
     for name, system in {
         "ours": f"path={teacher},task=translation_autoregressive",
         "ct2": f"path={exported},engine=ctranslate2",
     }.items():
-        arguments = ["--system", f"name=teacher,{system},beam=1,max_len_b=20", "--gen-subset", "test", "--block", "7"]
+        arguments = [
+            "--system",
+            f"name=teacher,{system},beam=1,max_len_b=20",
+            "--gen-subset",
+            "test",
+            "--block",
+            "7",
+        ]
         command("fairseq-hrt", "distill", toy_data, *arguments, "--out", tmp_path / name)
         texts.append((tmp_path / name / "train.en").read_text())
     assert texts[0] == texts[1] and len(texts[0].splitlines()) == 20
-    assert "cannot be watched" in refusal("trace", toy_data, "--system", f"name=x,path={exported},engine=ctranslate2")
+    assert "cannot be watched" in refusal(
+        "trace", toy_data, "--system", f"name=x,path={exported},engine=ctranslate2"
+    )
     long = tmp_path / "long"
     long.mkdir()
     for side in ("de", "en"):
         (long / f"test.{side}").write_text(" ".join(["a"] * 2000) + "\n")
     command(
-        "fairseq-preprocess", "-s", "de", "-t", "en", "--testpref", long / "test", "--destdir", long / "bin",
-        "--srcdict", toy_data / "dict.de.txt", "--tgtdict", toy_data / "dict.en.txt",
+        "fairseq-preprocess", "-s", "de", "-t", "en", "--testpref", long / "test", "--destdir",
+        long / "bin", "--srcdict", toy_data / "dict.de.txt", "--tgtdict", toy_data / "dict.en.txt",
     )  # fmt: skip
     arguments = [
         "--system",
@@ -467,13 +646,15 @@ def test_distillation_by_either_engine_is_the_same(command, refusal, toy_data, t
     assert "a sentence of 2000 tokens" in refusal("distill", long / "bin", *arguments)
 
 
-def test_a_converted_model_of_other_words_is_refused(command, refusal, toy_data, exported, tmp_path):
+def test_a_converted_model_of_other_words_is_refused(
+    command, refusal, toy_data, exported, tmp_path
+):
     for side in ("de", "en"):
         (tmp_path / f"test.{side}").write_text("x y\ny z\n")
     data = tmp_path / "bin"
     command(
-        "fairseq-preprocess", "-s", "de", "-t", "en", "--trainpref", tmp_path / "test", "--testpref", tmp_path / "test",
-        "--destdir", data,
+        "fairseq-preprocess", "-s", "de", "-t", "en", "--trainpref", tmp_path / "test",
+        "--testpref", tmp_path / "test", "--destdir", data,
     )  # fmt: skip
     message = refusal("benchmark", data, "--system", f"name=x,path={exported},engine=ctranslate2")
     assert "other words than the data's source dictionary" in message
@@ -487,13 +668,33 @@ def test_an_enlarged_model_is_compared_like_any_other(command, models, toy_data,
     enlarged = command("python", script, toy_data, *sides, "--model", f"ib={small}", *growth)
     assert "3+2 layers" in enlarged.stdout and "500 words" in enlarged.stdout
     assert len((large / "data-bin" / "dict.en.txt").read_text().splitlines()) == 496
-    common = ("--repeats", "1", "--speed-sentences", "2", "--gen-subset", "test", "--batch-sizes", "2")
+    common = (
+        "--repeats",
+        "1",
+        "--speed-sentences",
+        "2",
+        "--gen-subset",
+        "test",
+        "--batch-sizes",
+        "2",
+    )
     texts = []
     for number, (data, system) in enumerate((
         (toy_data, f"name=IB,path={small},engine=runtime,beam=1,max_len_b=9"),
-        (large / "data-bin", f"name=IB,path={large}/ib.safetensors,engine=runtime,beam=1,max_len_b=9"),
+        (large / "data-bin",
+         f"name=IB,path={large}/ib.safetensors,engine=runtime,beam=1,max_len_b=9"),
     )):  # fmt: skip
-        tool(command, "benchmark", data, *sides, *common, "--system", system, "--out", tmp_path / str(number))
+        tool(
+            command,
+            "benchmark",
+            data,
+            *sides,
+            *common,
+            "--system",
+            system,
+            "--out",
+            tmp_path / str(number),
+        )
         texts.append((tmp_path / str(number) / "translations_1_IB.txt").read_text())
     same = sum(one == other for one, other in zip(*(text.splitlines() for text in texts)))
     # int8 rounds the larger model otherwise.
@@ -503,10 +704,24 @@ def test_an_enlarged_model_is_compared_like_any_other(command, models, toy_data,
         (("--words", "5"), "5 words"),
         (("--width", "0"), "0 times"),
     ):
-        refused = command("python", script, toy_data, *sides, "--model", f"ib={small}", *growth, *wrong, check=False)
-        assert refused.returncode and message in refused.stderr and "Traceback" not in refused.stderr
+        refused = command(
+            "python",
+            script,
+            toy_data,
+            *sides,
+            "--model",
+            f"ib={small}",
+            *growth,
+            *wrong,
+            check=False,
+        )
+        assert (
+            refused.returncode and message in refused.stderr and "Traceback" not in refused.stderr
+        )
     for wrong in (("../x=y",), ("..=y",), ("a=y", "--model", "a=z"), ("a",)):
-        refused = command("python", script, toy_data, *sides, "--model", *wrong, "--out", large, check=False)
+        refused = command(
+            "python", script, toy_data, *sides, "--model", *wrong, "--out", large, check=False
+        )
         assert refused.returncode == 2 and f"--model {wrong[0]}" in refused.stderr
 
 
@@ -523,6 +738,10 @@ def test_enlarging_leaves_the_data_alone(command, models, toy_data, tmp_path):
     ):
         given = ("--model", f"a={models['parallel']}", "--words", "90", "--out", out)
         refused = command("python", script, data, "-s", "de", "-t", "en", *given, check=False)
-        assert refused.returncode == 1 and message in refused.stderr and "Traceback" not in refused.stderr
+        assert (
+            refused.returncode == 1
+            and message in refused.stderr
+            and "Traceback" not in refused.stderr
+        )
         assert len(refused.stderr.strip().splitlines()) == 1
     assert {path: path.read_bytes() for path in data.rglob("*") if path.is_file()} == before

@@ -1,4 +1,5 @@
-"""One sentence through every family: in the terminal, as data and pictures, and as a page whose slider is moved in a browser."""
+"""One sentence through every family: in the terminal, as data and pictures, and as a page whose
+slider is moved in a browser."""
 
 import json
 import shutil
@@ -15,12 +16,14 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def traced(command, toy_data, teacher, tmp_path_factory):
-    """(folder, terminal output) of the teacher, its parallel decoding, and a bidirectional model."""
+    """(folder, terminal output) of the teacher, its parallel decoding, and a bidirectional
+    model."""
     folder = tmp_path_factory.mktemp("traced")
     command(
-        "fairseq-train", toy_data, "--user-dir", "fairseq_hrt", "--task", "translation_bidirectional",
-        "--arch", "bidirectional_transformer", "--criterion", "bidirectional_loss", *SIZES, *OPTIMIZER, "--max-update", "4",
-        "--save-dir", folder / "ib", "--finetune-from-model", teacher,
+        "fairseq-train", toy_data, "--user-dir", "fairseq_hrt", "--task",
+        "translation_bidirectional", "--arch", "bidirectional_transformer", "--criterion",
+        "bidirectional_loss", *SIZES, *OPTIMIZER, "--max-update", "4", "--save-dir", folder / "ib",
+        "--finetune-from-model", teacher,
     )  # fmt: skip
     shared = f"path={teacher},beam=1,max_len_b=9"
     output = command(
@@ -35,7 +38,9 @@ def traced(command, toy_data, teacher, tmp_path_factory):
 def test_data_and_pictures(traced):
     folder, _ = traced
     plain, jacobi, bidirectional = json.loads((folder / "trace.json").read_text())
-    assert plain["tokens"] == jacobi["tokens"] and plain["fixed"] == list(range(1, len(plain["tokens"]) + 1))
+    assert plain["tokens"] == jacobi["tokens"] and plain["fixed"] == list(
+        range(1, len(plain["tokens"]) + 1)
+    )
     assert len(plain["passes"]) == len(plain["tokens"]) and not plain["arcs"]
     assert jacobi["decoder_calls"] == len(jacobi["passes"]) <= len(plain["passes"])
     for document in (plain, jacobi, bidirectional):
@@ -43,7 +48,9 @@ def test_data_and_pictures(traced):
         for number, row in enumerate(document["passes"], start=1):
             for cell, token, fixed in zip(row, document["tokens"], document["fixed"]):
                 state = document["states"][cell["state"]]
-                assert (state == "fixed now") == (fixed == number) and (state == "settled") == (fixed < number)
+                assert (state == "fixed now") == (fixed == number) and (state == "settled") == (
+                    fixed < number
+                )
                 if state in ("fixed now", "settled", "right, not confirmed"):
                     assert cell["token"] == token
                 elif state == "wrong":
@@ -54,17 +61,25 @@ def test_data_and_pictures(traced):
 
 
 def test_steps_of_the_runtime(toy_data, teacher, tmp_path, capsys):
-    """The passes that the native runtime tells of are those of the eager engine; CTranslate2 does not tell."""
+    """The passes that the native runtime tells of are those of the eager engine; CTranslate2 does
+    not tell."""
     from fairseq_hrt.cli import trace as verb
 
     shared = f"path={teacher},beam=1,max_len_b=9,task=translation_autoregressive"
-    systems = ["--system", f"name=eager,{shared}", "--system", f"name=native,{shared},engine=runtime,weights=float32"]
+    systems = [
+        "--system",
+        f"name=eager,{shared}",
+        "--system",
+        f"name=native,{shared},engine=runtime,weights=float32",
+    ]
     verb.main([str(toy_data), "--sentence", "2", "--out", str(tmp_path), *systems])
     eager, native = json.loads((tmp_path / "trace.json").read_text())
     for name in ("tokens", "fixed", "arcs", "source", "decoder_calls"):
         assert native[name] == eager[name], name
     for row, other in zip(native["passes"], eager["passes"]):
-        assert [(cell["state"], cell["token"]) for cell in row] == [(cell["state"], cell["token"]) for cell in other]
+        assert [(cell["state"], cell["token"]) for cell in row] == [
+            (cell["state"], cell["token"]) for cell in other
+        ]
         assert [cell["probability"] or 0 for cell in row] == pytest.approx(
             [cell["probability"] or 0 for cell in other], abs=1e-3
         )
@@ -90,7 +105,10 @@ def test_the_terminal(traced, command, toy_data, teacher):
         environment={"FORCE_COLOR": "1"},
     ).stdout
     assert "source  a b c" in typed and "\x1b[32m" in typed
-    for change, message in ((["--sentence", "50"], "the sentences 0 to 19"), (["--system", system], "distinct names")):
+    for change, message in (
+        (["--sentence", "50"], "the sentences 0 to 19"),
+        (["--system", system], "distinct names"),
+    ):
         failed = command("fairseq-hrt", "trace", toy_data, "--system", system, *change, check=False)
         assert failed.returncode == 2 and message in failed.stderr
 
@@ -108,18 +126,30 @@ def browser():
     program = shutil.which("chromedriver")
     if program is None or not (shutil.which("chromium") or shutil.which("google-chrome")):
         pytest.skip("no Chromium with its driver on this machine")
-    driver = subprocess.Popen([program, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    driver = subprocess.Popen(
+        [program, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     try:
-        port = next(line.rsplit(" ", 1)[1].strip(" .\n") for line in driver.stdout if "started successfully on port" in line)
+        port = next(
+            line.rsplit(" ", 1)[1].strip(" .\n")
+            for line in driver.stdout
+            if "started successfully on port" in line
+        )
 
         def call(path, body):
             request = urllib.request.Request(
-                f"http://127.0.0.1:{port}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
+                f"http://127.0.0.1:{port}{path}",
+                json.dumps(body).encode(),
+                {"Content-Type": "application/json"},
             )
             return json.loads(urllib.request.urlopen(request, timeout=60).read())["value"]
 
-        options = {"args": ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]}
-        session = call("/session", {"capabilities": {"alwaysMatch": {"goog:chromeOptions": options}}})["sessionId"]
+        options = {
+            "args": ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        }
+        session = call(
+            "/session", {"capabilities": {"alwaysMatch": {"goog:chromeOptions": options}}}
+        )["sessionId"]
         yield lambda path, body: call(f"/session/{session}{path}", body)
     finally:
         driver.terminate()
@@ -146,5 +176,8 @@ def test_the_slider_moves(traced):
     assert [found[1] for found in seen] == ["1", "3", str(last)]
     for found, step in zip(seen, (1, 3, last)):
         assert found[2] == f"AT: pass {step} of {last}"
-        expected = [[plain["states"][cell["state"]], cell["token"] or "·"] for cell in plain["passes"][step - 1]]
+        expected = [
+            [plain["states"][cell["state"]], cell["token"] or "·"]
+            for cell in plain["passes"][step - 1]
+        ]
         assert found[3] == expected

@@ -1,4 +1,5 @@
-"""Bundles of tiny models with random weights, made within the process: for tests that ask what becomes of lines, not how good they are."""
+"""Bundles of tiny models with random weights, made within the process: for tests that ask what
+becomes of lines, not how good they are."""
 
 import torch
 from fairseq import options, tasks
@@ -11,7 +12,12 @@ LETTERS = "abcdefghij"
 SIZES = [
     f"--{side}-{name}={value}"
     for side in ("encoder", "decoder")
-    for name, value in (("layers", 1), ("embed-dim", 16), ("ffn-embed-dim", 32), ("attention-heads", 2))
+    for name, value in (
+        ("layers", 1),
+        ("embed-dim", 16),
+        ("ffn-embed-dim", 32),
+        ("attention-heads", 2),
+    )
 ]
 # family: task and model of the training, task and options of decoding
 FAMILIES = {
@@ -31,12 +37,24 @@ def write_dictionaries(folder):
 
 
 def write_checkpoint(path, data, family, seed=1, sizes=SIZES, fill=lambda model: None):
-    """A checkpoint as fairseq-train writes it, of a model that has not been trained; ``fill`` may give it other weights."""
+    """A checkpoint as fairseq-train writes it, of a model that has not been trained; ``fill`` may
+    give it other weights."""
     task_name, arch, *_ = FAMILIES[family]
     parser = options.get_training_parser(default_task=task_name)
     # Graphs of lines of hundreds of words would take long.
     arguments = ["--dag-upsample-scale", "2"] if family == "dag" else []
-    arguments += [str(data), "--task", task_name, "--arch", arch, "--source-lang", "de", "--target-lang", "en", *sizes]
+    arguments += [
+        str(data),
+        "--task",
+        task_name,
+        "--arch",
+        arch,
+        "--source-lang",
+        "de",
+        "--target-lang",
+        "en",
+        *sizes,
+    ]
     config = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, arguments))
     task = tasks.setup_task(config.task)
     torch.manual_seed(seed)
@@ -50,7 +68,13 @@ def write_checkpoint(path, data, family, seed=1, sizes=SIZES, fill=lambda model:
             "num_updates": 1,
         }
     ]
-    state = {"args": None, "cfg": config, "model": model.state_dict(), "criterion": None, "optimizer_history": history}
+    state = {
+        "args": None,
+        "cfg": config,
+        "model": model.state_dict(),
+        "criterion": None,
+        "optimizer_history": history,
+    }
     torch.save({**state, "task_state": {}, "extra_state": {}, "last_optimizer_state": None}, path)
     return path
 
@@ -59,9 +83,15 @@ def write_bundle(folder, family, **changes):
     """A bundle at ``folder``; what it is made of lies beside it."""
     data = folder.with_name(folder.name + "_data")
     write_dictionaries(data)
-    checkpoint = write_checkpoint(data / "checkpoint.pt", data, family, changes.pop("seed", 1), changes.pop("sizes", SIZES))
+    checkpoint = write_checkpoint(
+        data / "checkpoint.pt", data, family, changes.pop("seed", 1), changes.pop("sizes", SIZES)
+    )
     *_, task, decoding = FAMILIES[family]
     values = dict(
-        tokenizer="space", subwords="none", codes=None, task=task, options={"beam": "1", "max_len_b": "20", **decoding}
+        tokenizer="space",
+        subwords="none",
+        codes=None,
+        task=task,
+        options={"beam": "1", "max_len_b": "20", **decoding},
     )
     return make_bundle(folder, [checkpoint], data, **{**values, **changes})

@@ -1,15 +1,19 @@
-"""Mutation testing: small faults are put into the package one at a time; tests that still pass have not looked there.
+"""Mutation testing: small faults are put into the package one at a time; tests that still pass have
+not looked there.
 
-    python tests/mutation/run.py --out runs/mutation                    300 mutants of seed 1, two at a time
-    python tests/mutation/run.py --out runs/mutation --only dag/beam    only the drawn ones of a module
-    python tests/mutation/run.py --out runs/mutation --report           only the report of what has been run
+    python tests/mutation/run.py --out runs/mutation                    300 mutants of seed 1, two
+    at a time python tests/mutation/run.py --out runs/mutation --only dag/beam    only the drawn
+    ones of a module python tests/mutation/run.py --out runs/mutation --report           only the
+    report of what has been run
 
-The faults are cosmic-ray's operators (``pip install -e ".[mutation]"``). First a place in the source is drawn, every package in
-proportion to its places, then one of the operators that apply there: drawing operators alone would mean comparisons, for which
-there are the most. The draw goes by hashes of the lines, so that an edit only changes what is drawn of the lines it touches.
-Each mutant lives in a copy of the repository and meets the tests that name its module, then all others of its package.
-Results are kept in OUT/mutants.jsonl; started again, it goes on where it stopped. OUT/report.md is the share killed and
-the survivors, with the reasons of ``harmless.json`` where somebody has looked at one.
+The faults are cosmic-ray's operators (``pip install -e ".[mutation]"``). First a place in the
+source is drawn, every package in proportion to its places, then one of the operators that apply
+there: drawing operators alone would mean comparisons, for which there are the most. The draw goes
+    by hashes of the lines, so that an edit only changes what is drawn of the lines it touches.
+Each mutant lives in a copy of the repository and meets the tests that name its module, then all
+others of its package. Results are kept in OUT/mutants.jsonl; started again, it goes on where it
+stopped. OUT/report.md is the share killed and the survivors, with the reasons of ``harmless.json``
+where somebody has looked at one.
 """
 
 import argparse
@@ -32,7 +36,8 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Sequence
 ROOT = Path(__file__).resolve().parents[2]
 HARMLESS = Path(__file__).with_name("harmless.json")
 
-# The tests that each package or single module has to rely on. What all families share is also theirs to notice.
+# The tests that each package or single module has to rely on. What all families share is also
+# theirs to notice.
 TESTS = {
     "engine": ["engine", "decoding", "hrt", "bidirectional"],
     "decoding": ["decoding", "hrt", "bidirectional"],
@@ -49,13 +54,16 @@ TESTS = {
     "text": ["text", "bundles"],
     "bundles": ["bundles", "cli/test_translate.py"],
 }
-# Processor time of one test, in multiples of what the slowest of its package takes without a mutant: a loop that never ends is
-# noticed, too. The time of the clock counts only where a mutant waits for ever, and in larger multiples: machines are busy.
+# Processor time of one test, in multiples of what the slowest of its package takes without a
+# mutant: a loop that never ends is noticed, too. The time of the clock counts only where a mutant
+# waits for ever, and in larger multiples: machines are busy.
 PATIENCE, WAITING = 3, 10
-# Processes that begin with the libraries loaded, which takes longer than many a package's tests. Nothing of fairseq: with it comes this
-# package, from a copy that is not chosen yet.
+# Processes that begin with the libraries loaded, which takes longer than many a package's tests.
+# Nothing of fairseq: with it comes this package, from a copy that is not chosen yet.
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["torch", "numpy", "hypothesis", "pytest", "omegaconf", "hydra", "sacrebleu"])
+_FORKS.set_forkserver_preload(
+    ["torch", "numpy", "hypothesis", "pytest", "omegaconf", "hydra", "sacrebleu"]
+)
 
 
 class Mutant(NamedTuple):
@@ -84,7 +92,8 @@ def hash_of(*values: Any) -> str:
 
 
 def draw(count: int, seed: int, kept: Path) -> List[Mutant]:
-    """``count`` mutants: places of the source without replacement, then an operator for each; kept in a file, for it takes a while."""
+    """``count`` mutants: places of the source without replacement, then an operator for each; kept
+    in a file, for it takes a while."""
     state = hash_of(count, seed, TESTS, source_texts())
     if kept.exists() and (known := json.loads(kept.read_text(encoding="utf-8")))["state"] == state:
         return [Mutant(**mutant) for mutant in known["mutants"]]
@@ -94,18 +103,27 @@ def draw(count: int, seed: int, kept: Path) -> List[Mutant]:
         for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
             for where, mutant in mutants_of(path, package):
                 places[hash_of(seed, where)].append(mutant)
-    drawn = [min(places[place], key=lambda mutant: hash_of(seed, mutant.name)) for place in sorted(places)[:count]]
-    kept.write_text(json.dumps({"state": state, "mutants": [mutant._asdict() for mutant in drawn]}), encoding="utf-8")
+    drawn = [
+        min(places[place], key=lambda mutant: hash_of(seed, mutant.name))
+        for place in sorted(places)[:count]
+    ]
+    kept.write_text(
+        json.dumps({"state": state, "mutants": [mutant._asdict() for mutant in drawn]}),
+        encoding="utf-8",
+    )
     return drawn
 
 
 def source_texts() -> List[str]:
     """The package's modules."""
-    return [path.read_text(encoding="utf-8") for path in sorted((ROOT / "fairseq_hrt").rglob("*.py"))]
+    return [
+        path.read_text(encoding="utf-8") for path in sorted((ROOT / "fairseq_hrt").rglob("*.py"))
+    ]
 
 
 def mutants_of(path: Path, package: str) -> Iterator[tuple]:
-    """Every fault that cosmic-ray knows for a module, each with its place: operators of one kind at one line are one place."""
+    """Every fault that cosmic-ray knows for a module, each with its place: operators of one kind at
+    one line are one place."""
     from cosmic_ray.commands.init import _all_work_items
 
     module, text = str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
@@ -122,19 +140,34 @@ def mutants_of(path: Path, package: str) -> Iterator[tuple]:
         name = hash_of(fault, counts[fault])
         yield (
             where,
-            Mutant(name, package, module, operator, mutation.operator_args, mutation.occurrence, number, hash_of(text)),
+            Mutant(
+                name,
+                package,
+                module,
+                operator,
+                mutation.operator_args,
+                mutation.occurrence,
+                number,
+                hash_of(text),
+            ),
         )
 
 
 class Copies:
-    """Copies of the repository, one a worker, in which mutants live. What was compiled there is kept."""
+    """Copies of the repository, one a worker, in which mutants live. What was compiled there is
+    kept."""
 
     def __init__(self, folder: Path, count: int) -> None:
         self._lock = threading.Lock()
         self._free = [folder / f"copy{number}" for number in range(count)]
         for copy in self._free:
             for name in ("fairseq_hrt", "tests", "examples"):
-                shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+                shutil.copytree(
+                    ROOT / name,
+                    copy / name,
+                    ignore=shutil.ignore_patterns("__pycache__"),
+                    dirs_exist_ok=True,
+                )
             for name in ("pyproject.toml", "setup.py", "README.md"):
                 shutil.copy(ROOT / name, copy / name)
             for path in copy.rglob("*.py"):
@@ -151,10 +184,14 @@ class Copies:
 
 
 def stages(copy: Path, package: str, module: str) -> List[List[str]]:
-    """The files of a package's tests in a copy: first those that are named after the module or import it, then the others."""
+    """The files of a package's tests in a copy: first those that are named after the module or
+    import it, then the others."""
     roots = [copy / "tests" / "unit" / name for name in TESTS[package]]
     files = [
-        path for root in roots for path in (sorted(root.rglob("test_*.py")) if root.is_dir() else [root]) if path.exists()
+        path
+        for root in roots
+        for path in (sorted(root.rglob("test_*.py")) if root.is_dir() else [root])
+        if path.exists()
     ]
     path = Path(module)
     own = copy / "tests" / "unit" / path.relative_to("fairseq_hrt").with_name(f"test_{path.name}")
@@ -165,13 +202,17 @@ def stages(copy: Path, package: str, module: str) -> List[List[str]]:
     return [[str(file.relative_to(copy)) for file in part] for part in parts if part]
 
 
-def run_tests(copy: Path, files: List[List[str]], limit: int, *, keep: bool = False) -> Dict[str, Any]:
-    """The ``outcome`` of tests in a copy (``passed``, ``failed`` or ``timeout``), and the ``seconds`` of processor time of the slowest.
+def run_tests(
+    copy: Path, files: List[List[str]], limit: int, *, keep: bool = False
+) -> Dict[str, Any]:
+    """The ``outcome`` of tests in a copy (``passed``, ``failed`` or ``timeout``), and the
+    ``seconds`` of processor time of the slowest.
 
     Args:
         files: one list after the other, until a test fails.
         limit: in seconds of processor time, for each test.
-        keep: whether compiled modules and tests are kept for the runs that follow; never those of a mutant.
+        keep: whether compiled modules and tests are kept for the runs that follow; never those of a
+            mutant.
     """
     receiver, sender = _FORKS.Pipe(duplex=False)
     child = _FORKS.Process(target=_tests, args=(str(copy), files, limit, keep, sender))
@@ -188,7 +229,9 @@ def run_tests(copy: Path, files: List[List[str]], limit: int, *, keep: bool = Fa
             break
     child.join()
     if child.exitcode == 255:
-        raise RuntimeError("the process that starts the tests is gone: this says nothing about a mutant")
+        raise RuntimeError(
+            "the process that starts the tests is gone: this says nothing about a mutant"
+        )
     ends = {0: "passed", -signal.SIGXCPU: "timeout", -signal.SIGKILL: "timeout"}
     return {"outcome": ends.get(child.exitcode, "failed"), "seconds": seconds}
 
@@ -203,7 +246,9 @@ class _Clock:
 
     def _begin(self) -> None:
         self._start = time.process_time()
-        resource.setrlimit(resource.RLIMIT_CPU, (int(self._start) + self._limit, resource.RLIM_INFINITY))
+        resource.setrlimit(
+            resource.RLIMIT_CPU, (int(self._start) + self._limit, resource.RLIM_INFINITY)
+        )
 
     def pytest_collection_finish(self) -> None:
         self._begin()
@@ -225,10 +270,25 @@ def _tests(copy: str, files: List[List[str]], limit: int, keep: bool, sender: An
     import pytest
 
     # A mutant is judged by examples that are the same for all of them.
-    options = ["-x", "-q", "-m", "not slow or mutants", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0"]
+    options = [
+        "-x",
+        "-q",
+        "-m",
+        "not slow or mutants",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "--hypothesis-seed=0",
+    ]
     codes = (int(pytest.main([*options, *part], plugins=[_Clock(limit, sender)])) for part in files)
-    # Files whose tests are all slow have none. At once: libraries that take their time to clean up have nothing to clean up here.
-    os._exit(next((code for code in codes if code not in (0, int(pytest.ExitCode.NO_TESTS_COLLECTED))), 0))
+    # Files whose tests are all slow have none. At once: libraries that take their time to clean up
+    # have nothing to clean up here.
+    os._exit(
+        next(
+            (code for code in codes if code not in (0, int(pytest.ExitCode.NO_TESTS_COLLECTED))), 0
+        )
+    )
 
 
 def judge(mutant: Mutant, copies: Copies, limits: Dict[str, int]) -> Dict[str, Any]:
@@ -243,7 +303,9 @@ def judge(mutant: Mutant, copies: Copies, limits: Dict[str, int]) -> Dict[str, A
         operator = cosmic_ray.plugins.get_operator(mutant.operator)(**mutant.arguments)
         mutated = mutate_code(original, operator, mutant.occurrence)
         path.write_text(mutated, encoding="utf-8")
-        outcome = run_tests(copy, stages(copy, mutant.package, mutant.module), limits[mutant.package])["outcome"]
+        outcome = run_tests(
+            copy, stages(copy, mutant.package, mutant.module), limits[mutant.package]
+        )["outcome"]
     finally:
         path.write_text(original, encoding="utf-8")
         # Its compiled form is still that of the file.
@@ -261,7 +323,11 @@ def judge(mutant: Mutant, copies: Copies, limits: Dict[str, int]) -> Dict[str, A
 def change(original: str, mutated: str) -> List[str]:
     """The lines that a mutant takes away and puts in their place, without their indentation."""
     lines = difflib.unified_diff(original.splitlines(), mutated.splitlines(), lineterm="", n=0)
-    return [f"{line[0]} {line[1:].strip()}" for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
+    return [
+        f"{line[0]} {line[1:].strip()}"
+        for line in lines
+        if line[:1] in "+-" and line[:3] not in ("+++", "---")
+    ]
 
 
 def report(records: Sequence[Dict[str, Any]], seed: int) -> str:
@@ -280,31 +346,44 @@ def report(records: Sequence[Dict[str, Any]], seed: int) -> str:
         if own:
             lines.append(f"| {package} | {len(own)} | {killed} | {100 * killed / len(own):.1f} |")
     lines += ["", "## Survivors", ""]
-    for record in sorted((r for r in records if r["outcome"] == "survived"), key=lambda r: (r["module"], r["line"])):
+    for record in sorted(
+        (r for r in records if r["outcome"] == "survived"), key=lambda r: (r["module"], r["line"])
+    ):
         reason = reasons.get(hash_of(record["module"], record["change"]), "not looked at yet")
         lines.append(f"- `{record['module']}:{record['line']}` ({record['name']}): {reason}")
         lines += ["  ```diff", *(f"  {line}" for line in record["change"]), "  ```"]
     for entry in entries:
         path, before = ROOT / entry["module"], entry["change"][0][2:]
-        if not path.exists() or before not in map(str.strip, path.read_text(encoding="utf-8").splitlines()):
-            lines.append(f"- the reason for `{entry['module']}`, `{before}`, can go: there is no such line any more")
+        if not path.exists() or before not in map(
+            str.strip, path.read_text(encoding="utf-8").splitlines()
+        ):
+            lines.append(
+                f"- the reason for `{entry['module']}`, `{before}`, can go: there is no such line"
+                " any more"
+            )
     return "\n".join(lines) + "\n"
 
 
 def measure_limits(path: Path, copies: Copies, packages: Sequence[str]) -> Dict[str, int]:
-    """Seconds that one test of each package may take, kept in a file; also makes sure that the tests pass without a mutant."""
-    tests = [test.read_text(encoding="utf-8") for test in sorted((ROOT / "tests" / "unit").rglob("*.py"))]
+    """Seconds that one test of each package may take, kept in a file; also makes sure that the
+    tests pass without a mutant."""
+    tests = [
+        test.read_text(encoding="utf-8") for test in sorted((ROOT / "tests" / "unit").rglob("*.py"))
+    ]
     state = hash_of(source_texts(), tests)
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     limits = kept.get(state, {})
     for package in packages:
         if package not in limits:
             copy = copies.take()
-            result = run_tests(copy, stages(copy, package, "fairseq_hrt/__init__.py"), 600, keep=True)
+            result = run_tests(
+                copy, stages(copy, package, "fairseq_hrt/__init__.py"), 600, keep=True
+            )
             copies.give(copy)
             if result["outcome"] != "passed":
                 raise SystemExit(f"the tests of {package} fail without any mutant: fix them first")
-            # Whatever a test's first call has to import is measured once, but may be needed by any test.
+            # Whatever a test's first call has to import is measured once, but may be needed by any
+            # test.
             limits[package] = 10 + PATIENCE * int(result["seconds"])
             print(f"slowest test of {package}: {result['seconds']:.1f} s", flush=True)
             path.write_text(json.dumps({state: limits}), encoding="utf-8")
@@ -312,19 +391,31 @@ def measure_limits(path: Path, copies: Copies, packages: Sequence[str]) -> Dict[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
-    parser.add_argument("--count", type=int, default=300, help="mutants to draw (default: %(default)s)")
+    parser.add_argument(
+        "--count", type=int, default=300, help="mutants to draw (default: %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the draw (default: %(default)s)")
-    parser.add_argument("--workers", type=int, default=2, help="mutants at a time (default: %(default)s)")
+    parser.add_argument(
+        "--workers", type=int, default=2, help="mutants at a time (default: %(default)s)"
+    )
     parser.add_argument(
         "--only",
         nargs="+",
         metavar="NAME",
         help="only these of the drawn: parts of modules' paths, and names, which are run again",
     )
-    parser.add_argument("--again", action="store_true", help="run those that survived once more, after tests were added")
-    parser.add_argument("--report", action="store_true", help="only write the report of what has been run")
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="run those that survived once more, after tests were added",
+    )
+    parser.add_argument(
+        "--report", action="store_true", help="only write the report of what has been run"
+    )
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     results = options.out / "mutants.jsonl"
@@ -332,22 +423,42 @@ def main() -> None:
     drawn = draw(options.count, options.seed, options.out / "drawn.json")
     # Of a module that was edited since, nothing is known.
     current = {mutant.name: mutant.source for mutant in drawn}
-    done = {record["name"]: record for record in map(json.loads, lines) if record["source"] == current.get(record["name"])}
+    done = {
+        record["name"]: record
+        for record in map(json.loads, lines)
+        if record["source"] == current.get(record["name"])
+    }
     if not options.report:
-        finished = {name for name, record in done.items() if not (options.again and record["outcome"] == "survived")}
+        finished = {
+            name
+            for name, record in done.items()
+            if not (options.again and record["outcome"] == "survived")
+        }
         only = options.only or [""]
-        new = [mutant for mutant in drawn if mutant.name not in finished and any(part in mutant.module for part in only)]
+        new = [
+            mutant
+            for mutant in drawn
+            if mutant.name not in finished and any(part in mutant.module for part in only)
+        ]
         todo = [*new, *(mutant for mutant in drawn if mutant.name in only)]
         copies = Copies(options.out, options.workers)
-        limits = measure_limits(options.out / "limits.json", copies, sorted({mutant.package for mutant in todo}))
-        with concurrent.futures.ThreadPoolExecutor(options.workers) as pool, results.open("a", encoding="utf-8") as file:
+        limits = measure_limits(
+            options.out / "limits.json", copies, sorted({mutant.package for mutant in todo})
+        )
+        with (
+            concurrent.futures.ThreadPoolExecutor(options.workers) as pool,
+            results.open("a", encoding="utf-8") as file,
+        ):
             running = [pool.submit(judge, mutant, copies, limits) for mutant in todo]
-            for number, finished_one in enumerate(concurrent.futures.as_completed(running), start=1):
+            for number, finished_one in enumerate(
+                concurrent.futures.as_completed(running), start=1
+            ):
                 record = finished_one.result()
                 done[record["name"]] = record
                 print(json.dumps(record), file=file, flush=True)
                 print(
-                    f"{number}/{len(todo)} {record['outcome']:8} {record['seconds']} s {record['module']}:{record['line']}",
+                    f"{number}/{len(todo)} {record['outcome']:8} {record['seconds']} s"
+                    f" {record['module']}:{record['line']}",
                     flush=True,
                 )
     (options.out / "report.md").write_text(

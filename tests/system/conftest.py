@@ -1,4 +1,5 @@
-"""What the small tasks have in common: a corpus written and binarised, and a training of a minute at most."""
+"""What the small tasks have in common: a corpus written and binarised, and a training of a minute
+at most."""
 
 import random
 
@@ -7,18 +8,25 @@ import pytest
 
 @pytest.fixture(scope="session")
 def train(command):
-    """A function that trains a tiny model on ``data``, with its checkpoints in ``folder``; it returns the last of them."""
+    """A function that trains a tiny model on ``data``, with its checkpoints in ``folder``; it
+    returns the last of them."""
     sides = [
         argument
         for side in ("encoder", "decoder")
-        for argument in (f"--{side}-layers=1", f"--{side}-embed-dim=64", f"--{side}-ffn-embed-dim=128")
+        for argument in (
+            f"--{side}-layers=1",
+            f"--{side}-embed-dim=64",
+            f"--{side}-ffn-embed-dim=128",
+        )
     ]
 
     def run(data, folder, *options):
         command(
-            "fairseq-train", data, "--user-dir", "fairseq_hrt", "--dropout=0.0", *sides, "--optimizer", "adam", "--lr", "0.005",
-            "--lr-scheduler", "inverse_sqrt", "--seed", "1", "--cpu", "--num-workers", "0", "--no-epoch-checkpoints",
-            "--save-dir", folder, "--log-format", "simple", "--share-decoder-input-output-embed", "--disable-validation", *options,
+            "fairseq-train", data, "--user-dir", "fairseq_hrt", "--dropout=0.0", *sides,
+            "--optimizer", "adam", "--lr", "0.005", "--lr-scheduler", "inverse_sqrt", "--seed",
+            "1", "--cpu", "--num-workers", "0", "--no-epoch-checkpoints", "--save-dir", folder,
+            "--log-format", "simple", "--share-decoder-input-output-embed", "--disable-validation",
+            *options,
         )  # fmt: skip
         return folder / "checkpoint_last.pt"
 
@@ -27,7 +35,8 @@ def train(command):
 
 @pytest.fixture(scope="session")
 def learn(command, train, tmp_path_factory):
-    """A function that trains a tiny model on ``sizes`` sentences of ``draw(generator, size)``; it returns (data, checkpoint).
+    """A function that trains a tiny model on ``sizes`` sentences of ``draw(generator, size)``; it
+    returns (data, checkpoint).
 
     ``draw`` gives the sources and targets of a split.
     """
@@ -52,7 +61,10 @@ def learn_capitals(learn):
 
     def train(letters, longest, sizes, *options):
         def draw(generator, size):
-            lines = [" ".join(generator.choices(letters, k=generator.randint(1, longest))) for _ in range(size)]
+            lines = [
+                " ".join(generator.choices(letters, k=generator.randint(1, longest)))
+                for _ in range(size)
+            ]
             return lines, [line.upper() for line in lines]
 
         return learn(draw, sizes, *options)

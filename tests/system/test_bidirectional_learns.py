@@ -1,4 +1,5 @@
-"""Four words a step, two from each end, learn a small task through the real command line, in all their decoding modes."""
+"""Four words a step, two from each end, learn a small task through the real command line, in all
+their decoding modes."""
 
 import pytest
 
@@ -11,9 +12,10 @@ LETTERS = "abcdefgh"
 def trained(learn_capitals):
     """A model that turns letters into capital letters; returns (data, checkpoint)."""
     return learn_capitals(
-        LETTERS, 6, {"train": 3000, "valid": 10, "test": 100}, "--task", "translation_bidirectional", "--criterion", "bidirectional_loss",
-        "--arch", "bidirectional_transformer_tiny", "--bidirectional-tokens-per-step", "2", "--warmup-updates", "60",
-        "--max-tokens", "800", "--max-update", "600",
+        LETTERS, 6, {"train": 3000, "valid": 10, "test": 100}, "--task",
+        "translation_bidirectional", "--criterion", "bidirectional_loss", "--arch",
+        "bidirectional_transformer_tiny", "--bidirectional-tokens-per-step", "2",
+        "--warmup-updates", "60", "--max-tokens", "800", "--max-update", "600",
     )  # fmt: skip
 
 
@@ -23,7 +25,12 @@ def trained(learn_capitals):
         dict(beam="1"),
         dict(beam="4"),
         dict(beam="4", bidirectional_scoring="paper"),
-        dict(beam="4", bidirectional_scoring="paper", bidirectional_length_penalty="gnmt", lenpen="0.6"),
+        dict(
+            beam="4",
+            bidirectional_scoring="paper",
+            bidirectional_length_penalty="gnmt",
+            lenpen="0.6",
+        ),
         dict(beam="4", bidirectional_length_penalty="gnmt", lenpen="0.6"),
     ],
     ids=str,
@@ -33,12 +40,19 @@ def test_capital_letters_are_learnt(trained, options):
     from fairseq_hrt.systems import FairseqSystem, SystemSpec
 
     data, checkpoint = trained
-    spec = SystemSpec("model", str(checkpoint), "translation_bidirectional", {"max_len_b": "15", **options})
+    spec = SystemSpec(
+        "model", str(checkpoint), "translation_bidirectional", {"max_len_b": "15", **options}
+    )
     system = FairseqSystem(spec, [str(data), "--source-lang", "de", "--target-lang", "en", "--cpu"])
     sample = system.collate(range(100))
     found = [best[0]["tokens"].tolist() for best in system.decode(sample)]
     pad = system.task.target_dictionary.pad()
-    right = sum(words == [t for t in target.tolist() if t != pad] for words, target in zip(found, sample["target"]))
+    right = sum(
+        words == [t for t in target.tolist() if t != pad]
+        for words, target in zip(found, sample["target"])
+    )
     assert right >= 90
     # Six words and </s>, four a step; the released search goes on until nothing better can come.
-    assert system.generator.counters.decoder_calls <= (4 if "bidirectional_scoring" in options else 3)
+    assert system.generator.counters.decoder_calls <= (
+        4 if "bidirectional_scoring" in options else 3
+    )

@@ -1,4 +1,5 @@
-"""Hybrid-regressive translation learns a small task through the real command line, in all its decoding modes."""
+"""Hybrid-regressive translation learns a small task through the real command line, in all its
+decoding modes."""
 
 import re
 
@@ -11,10 +12,12 @@ LETTERS = "abcdefghijklmnop"
 
 @pytest.fixture(scope="module")
 def trained(learn_capitals):
-    """A model that turns letters into capital letters, trained for chunk sizes 2 and 3; returns (data, checkpoint)."""
+    """A model that turns letters into capital letters, trained for chunk sizes 2 and 3; returns
+    (data, checkpoint)."""
     return learn_capitals(
-        LETTERS, 10, {"train": 3000, "valid": 50, "test": 100}, "--task", "translation_hrt", "--criterion", "hrt_loss",
-        "--arch", "hrt_transformer_tiny", "--hrt-chunk-sizes", "2,3", "--warmup-updates", "100", "--max-tokens", "800", "--max-update", "500",
+        LETTERS, 10, {"train": 3000, "valid": 50, "test": 100}, "--task", "translation_hrt",
+        "--criterion", "hrt_loss", "--arch", "hrt_transformer_tiny", "--hrt-chunk-sizes", "2,3",
+        "--warmup-updates", "100", "--max-tokens", "800", "--max-update", "500",
     )  # fmt: skip
 
 
@@ -22,8 +25,8 @@ def exact_share(command, trained, *options):
     """The share of test sentences that are translated without a mistake."""
     data, checkpoint = trained
     output = command(
-        "fairseq-generate", data, "--user-dir", "fairseq_hrt", "--task", "translation_hrt", "--path", checkpoint,
-        "--cpu", "--batch-size", "25", *options,
+        "fairseq-generate", data, "--user-dir", "fairseq_hrt", "--task", "translation_hrt",
+        "--path", checkpoint, "--cpu", "--batch-size", "25", *options,
     ).stdout  # fmt: skip
     targets = dict(re.findall(r"^T-(\d+)\t(.*)$", output, re.M))
     hypotheses = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", output, re.M))

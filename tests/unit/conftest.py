@@ -33,19 +33,24 @@ def make_arguments(arch: str, **overrides: Any) -> Namespace:
     return args
 
 
-def make_model(arch: str = "transformer", *, symbols: int = 12, seed: int = 1, **overrides: Any) -> Any:
-    """A model in evaluation mode whose weights are large enough for peaked, different distributions."""
+def make_model(
+    arch: str = "transformer", *, symbols: int = 12, seed: int = 1, **overrides: Any
+) -> Any:
+    """A model in evaluation mode whose weights are large enough for peaked, different
+    distributions."""
     torch.manual_seed(seed)
     args = make_arguments(arch, **overrides)
-    task = Namespace(source_dictionary=make_dictionary(symbols), target_dictionary=make_dictionary(symbols))
+    task = Namespace(
+        source_dictionary=make_dictionary(symbols), target_dictionary=make_dictionary(symbols)
+    )
     model = ARCH_MODEL_REGISTRY[arch].build_model(args, task).double().eval()
     sharpen(model)
     return model
 
 
 def make_lively(*args: Any, **options: Any) -> Any:
-    """A :func:`make_model` whose greedy translations are no endless repetitions: the last word, the words before it and the source
-    all have a say in the next one."""
+    """A :func:`make_model` whose greedy translations are no endless repetitions: the last word, the
+    words before it and the source all have a say in the next one."""
     model = make_model(*args, **options)
     decoder = model.decoder
     with torch.no_grad():
@@ -61,12 +66,18 @@ def make_lively(*args: Any, **options: Any) -> Any:
             for block, share in blocks:
                 block.weight.mul_(share)
                 block.bias.zero_()
-            for norm in (layer.final_layer_norm, layer.self_attn_layer_norm, layer.encoder_attn_layer_norm):
+            for norm in (
+                layer.final_layer_norm,
+                layer.self_attn_layer_norm,
+                layer.encoder_attn_layer_norm,
+            ):
                 norm.bias.zero_()
     return model
 
 
-def make_sample(lengths: Sequence[int], *, symbols: int = 12, seed: int = 0, left_pad: bool = True) -> Dict[str, Any]:
+def make_sample(
+    lengths: Sequence[int], *, symbols: int = 12, seed: int = 0, left_pad: bool = True
+) -> Dict[str, Any]:
     """A batch of random sources of these lengths, ``</s>`` included."""
     generator = torch.Generator().manual_seed(seed)
     tokens = torch.full((len(lengths), max(lengths)), PAD)
@@ -96,8 +107,11 @@ def tiny() -> SimpleNamespace:
     )
 
 
-def make_links(batch, vertices, vertex_lengths, *, seed=0, spread=1.0, dtype=torch.float64, holes=0.0):
-    """Log-links ``[B, L, L]`` whose rows sum to 1 over later valid vertices; some links impossible."""
+def make_links(
+    batch, vertices, vertex_lengths, *, seed=0, spread=1.0, dtype=torch.float64, holes=0.0
+):
+    """Log-links ``[B, L, L]`` whose rows sum to 1 over later valid vertices; some links
+    impossible."""
     generator = torch.Generator().manual_seed(seed)
     links = torch.full((batch, vertices, vertices), -math.inf, dtype=torch.float64)
     for row, length in enumerate(vertex_lengths):
@@ -113,7 +127,9 @@ def make_links(batch, vertices, vertex_lengths, *, seed=0, spread=1.0, dtype=tor
 
 def make_match(batch, tokens, vertices, *, seed=0, spread=1.0, dtype=torch.float64):
     generator = torch.Generator().manual_seed(seed + 1000)
-    logits = torch.randn(batch, tokens + 3, vertices, generator=generator, dtype=torch.float64) * spread
+    logits = (
+        torch.randn(batch, tokens + 3, vertices, generator=generator, dtype=torch.float64) * spread
+    )
     return logits.log_softmax(1)[:, :tokens].to(dtype)
 
 
@@ -129,13 +145,16 @@ def path_score(links, path):
 
 
 class Enumeration:
-    """Likelihood, posteriors and best path of one sentence, by all its paths with as many vertices as tokens."""
+    """Likelihood, posteriors and best path of one sentence, by all its paths with as many vertices
+    as tokens."""
 
     def __init__(self, match, links, tokens, vertices):
         self.terms = []
         for path in paths(vertices):
             if len(path) == tokens:
-                score = path_score(links, path) + sum(float(match[i, v]) for i, v in enumerate(path))
+                score = path_score(links, path) + sum(
+                    float(match[i, v]) for i, v in enumerate(path)
+                )
                 self.terms.append((score, path))
         masses = [math.exp(score) for score, _ in self.terms]
         self.total = math.fsum(masses)
@@ -157,11 +176,14 @@ class Enumeration:
 @pytest.fixture(scope="session")
 def graphs():
     """Random graphs, and every quantity by writing out all paths."""
-    return SimpleNamespace(links=make_links, match=make_match, paths=paths, score=path_score, Enumeration=Enumeration)
+    return SimpleNamespace(
+        links=make_links, match=make_match, paths=paths, score=path_score, Enumeration=Enumeration
+    )
 
 
 class HostReads(TorchDispatchMode):
-    """Counts what makes a program wait for its device: ``with HostReads() as reads: ...``, then ``reads.counts`` by name."""
+    """Counts what makes a program wait for its device: ``with HostReads() as reads: ...``, then
+    ``reads.counts`` by name."""
 
     # Their results, or the shapes of them, depend on values.
     NAMES = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "equal", "is_nonzero")
@@ -174,7 +196,9 @@ class HostReads(TorchDispatchMode):
         name = function.__name__.partition(".")[0]
         indices = args[1] if name.startswith("index") and isinstance(args[1], (list, tuple)) else ()
         # An index by conditions is a nonzero inside.
-        if name.startswith(self.NAMES) or any(index is not None and index.dtype == torch.bool for index in indices):
+        if name.startswith(self.NAMES) or any(
+            index is not None and index.dtype == torch.bool for index in indices
+        ):
             self.counts[name] += 1
         return function(*args, **(kwargs or {}))
 

@@ -14,7 +14,8 @@ from fairseq_hrt.__main__ import VERBS, main, module_of, no_such_verb
 
 @pytest.fixture
 def verbs(monkeypatch):
-    """What is imported and called instead of a verb: (module, arguments) of each call; ``result`` is what it returns or raises."""
+    """What is imported and called instead of a verb: (module, arguments) of each call; ``result``
+    is what it returns or raises."""
     found = SimpleNamespace(calls=[], result=None)
 
     def load(name, package):
@@ -41,7 +42,8 @@ def test_what_follows_a_verb_is_its_own(verbs):
     assert main(["benchmark", "data", "--version", "-h", "--", "translate"]) == 0
     assert main(["translate"]) == 0 and main([]) == 0
     assert verbs.calls == [
-        (".cli.benchmark", ["data", "--version", "-h", "--", "translate"]), (".cli.translate", []), (".cli.doctor", []),
+        (".cli.benchmark", ["data", "--version", "-h", "--", "translate"]), (".cli.translate", []),
+        (".cli.doctor", []),
     ]  # fmt: skip
 
 
@@ -54,19 +56,28 @@ def test_the_exit_status_is_the_verbs(verbs, capsys):
 
 def test_what_is_said_without_a_verb(verbs, capsys):
     assert main(["--user-dir"]) == 0
-    assert os.path.samefile(capsys.readouterr().out.rstrip("\n"), os.path.dirname(fairseq_hrt.__file__))
+    assert os.path.samefile(
+        capsys.readouterr().out.rstrip("\n"), os.path.dirname(fairseq_hrt.__file__)
+    )
     assert main(["--options"]) == 0 and "--hrt-chunk-sizes" in capsys.readouterr().out
     with pytest.raises(SystemExit) as end:
         main(["--help"])
     shown = capsys.readouterr().out
-    assert end.value.code == 0 and all(re.search(rf"^    {verb}\s", shown, re.M) for verb in VERBS) and verbs.calls == []
+    assert (
+        end.value.code == 0
+        and all(re.search(rf"^    {verb}\s", shown, re.M) for verb in VERBS)
+        and verbs.calls == []
+    )
 
 
 @pytest.mark.parametrize("given", ["--version", "-V", "version", "version translate"])
 def test_the_version(given, capsys):
     with pytest.raises(SystemExit) as end:
         main(given.split())
-    assert end.value.code == 0 and capsys.readouterr().out == f"fairseq_hrt {fairseq_hrt.__version__}\n"
+    assert (
+        end.value.code == 0
+        and capsys.readouterr().out == f"fairseq_hrt {fairseq_hrt.__version__}\n"
+    )
 
 
 def test_help_as_a_verb(verbs, capsys):
@@ -85,7 +96,10 @@ def test_help_as_a_verb(verbs, capsys):
 @pytest.mark.parametrize("columns", [80, 100, 200])
 def test_help_fits_the_terminal_and_is_not_too_wide(columns, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", str(columns))
-    texts = [importlib.import_module(f"fairseq_hrt.cli.{module_of(verb)}").build_parser().format_help() for verb in VERBS]
+    texts = [
+        importlib.import_module(f"fairseq_hrt.cli.{module_of(verb)}").build_parser().format_help()
+        for verb in VERBS
+    ]
     main(["--options"])
     lines = [
         line
@@ -95,8 +109,12 @@ def test_help_fits_the_terminal_and_is_not_too_wide(columns, monkeypatch, capsys
     assert max(map(len, lines)) > min(columns, 100) - 10
     for line in lines:
         # Commands stay whole, and so do names.
-        command = line.startswith(("    ", "usage: ")) and ("fairseq-" in line or "--" in line or "=" in line)
-        assert len(line) <= min(columns, 100) or (columns < 100 and (command or " " not in line.strip())), line
+        command = line.startswith(("    ", "usage: ")) and (
+            "fairseq-" in line or "--" in line or "=" in line
+        )
+        assert len(line) <= min(columns, 100) or (
+            columns < 100 and (command or " " not in line.strip())
+        ), line
 
 
 def test_misspelt_verbs(capsys):
@@ -106,4 +124,6 @@ def test_misspelt_verbs(capsys):
     assert "did you mean" not in no_such_verb("xyz") and "translate" in no_such_verb("xyz")
     with pytest.raises(SystemExit) as end:
         main(["--no-such", "Bundel"])
-    assert end.value.code == 2 and "no verb 'Bundel'; did you mean bundle?" in capsys.readouterr().err
+    assert (
+        end.value.code == 2 and "no verb 'Bundel'; did you mean bundle?" in capsys.readouterr().err
+    )

@@ -36,10 +36,15 @@ def module(tmp_path, monkeypatch):
 
 def test_arguments_output_and_status(module):
     name = module(
-        "import sys\nif __name__ == '__main__':\n    print(sys.argv[1:]), print('wrong', file=sys.stderr), sys.exit(3)\n"
+        "import sys\nif __name__ == '__main__':\n    print(sys.argv[1:]), print('wrong',"
+        " file=sys.stderr), sys.exit(3)\n"
     )
     result = run_module(name, ["--a b", "", "-c", "é"])
-    assert (result.returncode, result.stdout, result.stderr) == (3, "['--a b', '', '-c', 'é']\n", "wrong\n")
+    assert (result.returncode, result.stdout, result.stderr) == (
+        3,
+        "['--a b', '', '-c', 'é']\n",
+        "wrong\n",
+    )
     assert run_module(module("b = 1\n"), []).returncode == 0
 
 
@@ -80,8 +85,8 @@ def running(number):
 )
 def test_a_process_that_ends_leaves_nothing_running(module, tmp_path, closed, number):
     program = (
-        f"import sys; sys.path.append({str(tmp_path)!r}); from fairseq_hrt.child_process import run_module; "
-        f"run_module({module(SLEEPS)!r}, ['pids'])"
+        f"import sys; sys.path.append({str(tmp_path)!r}); from fairseq_hrt.child_process import"
+        f" run_module; run_module({module(SLEEPS)!r}, ['pids'])"
     )
     parent = subprocess.Popen(
         ["bash", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, program],

@@ -1,4 +1,5 @@
-"""constraints.txt names one release of everything that is installed besides PyTorch, on every Python, and what needs it agrees."""
+"""constraints.txt names one release of everything that is installed besides PyTorch, on every
+Python, and what needs it agrees."""
 
 import re
 import runpy
@@ -22,24 +23,37 @@ EXTRAS = ("examples", "test")
 
 def markers(python, extra=""):
     # The first release of each Python is the one most easily left without a line.
-    return {"python_version": python, "python_full_version": f"{python}.0", "sys_platform": "linux", "extra": extra}
+    return {
+        "python_version": python,
+        "python_full_version": f"{python}.0",
+        "sys_platform": "linux",
+        "extra": extra,
+    }
 
 
 def applies(requirement, python, extras=("",)):
-    return requirement.marker is None or any(requirement.marker.evaluate(markers(python, extra)) for extra in extras)
+    return requirement.marker is None or any(
+        requirement.marker.evaluate(markers(python, extra)) for extra in extras
+    )
 
 
 def releases(python):
     """{name: release} for a Python."""
     chosen = [line for line in LINES if applies(line, python)]
-    found = {canonicalize_name(line.name): re.fullmatch(r"==([\w.]+)", str(line.specifier))[1] for line in chosen}
+    found = {
+        canonicalize_name(line.name): re.fullmatch(r"==([\w.]+)", str(line.specifier))[1]
+        for line in chosen
+    }
     assert len(found) == len(chosen), "a name twice"
     return found
 
 
 def wanted():
     arguments = runpy.run_path(str(ROOT / "setup.py"), run_name="requirements")["setup_arguments"]()
-    lines = [*arguments["install_requires"], *(line for extra in EXTRAS for line in arguments["extras_require"][extra])]
+    lines = [
+        *arguments["install_requires"],
+        *(line for extra in EXTRAS for line in arguments["extras_require"][extra]),
+    ]
     return [requirement for requirement in map(Requirement, lines) if requirement.name != "torch"]
 
 
@@ -53,7 +67,8 @@ def test_what_setup_py_names_is_there_and_allowed(python):
 
 
 def test_what_these_need_is_there_too():
-    """Everything reached from them in this environment, by what each says that it needs, on this Python."""
+    """Everything reached from them in this environment, by what each says that it needs, on this
+    Python."""
     python = ".".join(map(str, sys.version_info[:2]))
     found, seen, open_ = releases(python), set(), wanted()
     while open_:
@@ -71,9 +86,20 @@ def test_what_these_need_is_there_too():
 
 
 def test_any_pytorch_may_be_chosen():
-    """Neither it nor what only it needs: releases of PyTorch fix the release of SymPy, for example."""
+    """Neither it nor what only it needs: releases of PyTorch fix the release of SymPy, for
+    example."""
     names = {canonicalize_name(line.name) for line in LINES}
-    assert not names & {"torch", "triton", "sympy", "networkx", "filelock", "fsspec", "jinja2", "mpmath", "markupsafe"}
+    assert not names & {
+        "torch",
+        "triton",
+        "sympy",
+        "networkx",
+        "filelock",
+        "fsspec",
+        "jinja2",
+        "mpmath",
+        "markupsafe",
+    }
     assert not [name for name in names if name.startswith("nvidia")]
 
 
@@ -82,4 +108,6 @@ def test_setup_env_installs_these():
     assert f"install -e '.[{','.join(EXTRAS)}]' --constraint constraints.txt" in script
     # Another set of releases is another environment.
     assert "pyproject.toml constraints.txt" in script
-    assert (ROOT / "constraints.txt").read_text(encoding="utf-8").count(f"--extra {' --extra '.join(EXTRAS)}") == 1
+    assert (ROOT / "constraints.txt").read_text(encoding="utf-8").count(
+        f"--extra {' --extra '.join(EXTRAS)}"
+    ) == 1

@@ -1,4 +1,5 @@
-"""What every task does to decode: lines are cut as data sets are, another model chooses, the engine is the one asked for."""
+"""What every task does to decode: lines are cut as data sets are, another model chooses, the engine
+is the one asked for."""
 
 import logging
 from argparse import Namespace
@@ -6,13 +7,18 @@ from argparse import Namespace
 import pytest
 from fairseq.dataclass.configs import GenerationConfig
 
-from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig, AutoregressiveTranslationTask
+from fairseq_hrt.autoregressive.task import (
+    AutoregressiveTranslationConfig,
+    AutoregressiveTranslationTask,
+)
 from fairseq_hrt.engine import AutoregressiveGenerator, PackedGenerator, TaskDictionary
 from fairseq_hrt.runtime import LibraryUnavailable
 
 
 def make_task(tiny, **options):
-    return AutoregressiveTranslationTask(AutoregressiveTranslationConfig(**options), tiny.dictionary(), tiny.dictionary())
+    return AutoregressiveTranslationTask(
+        AutoregressiveTranslationConfig(**options), tiny.dictionary(), tiny.dictionary()
+    )
 
 
 @pytest.mark.parametrize("task_limit, model_limit, kept", [(10, 64, 10), (200, 16, 16), (1, 64, 1)])
@@ -29,7 +35,9 @@ def test_long_lines_are_cut_to_what_task_and_model_can_read(tiny, task_limit, mo
 
 def test_without_the_option_lines_stay_as_they_are(tiny):
     task = AutoregressiveTranslationTask(
-        AutoregressiveTranslationConfig(max_source_positions=5), tiny.dictionary(), tiny.dictionary()
+        AutoregressiveTranslationConfig(max_source_positions=5),
+        tiny.dictionary(),
+        tiny.dictionary(),
     )
     task.build_generator([tiny.model()], GenerationConfig())
     assert task.get_interactive_tokens_and_lengths(["w1 " * 30], str.strip)[1] == [31]
@@ -37,24 +45,39 @@ def test_without_the_option_lines_stay_as_they_are(tiny):
 
 def test_a_model_that_chooses_limits_what_is_read(tiny, monkeypatch):
     """Where it reads less than the task and the model that is decoded."""
-    config = AutoregressiveTranslationConfig(rescore_path="a.pt:b.pt", truncate_source=True, max_source_positions=40)
+    config = AutoregressiveTranslationConfig(
+        rescore_path="a.pt:b.pt", truncate_source=True, max_source_positions=40
+    )
     task = AutoregressiveTranslationTask(config, tiny.dictionary(), tiny.dictionary())
-    others = {"a.pt": tiny.model(seed=2, max_source_positions=30), "b.pt": tiny.model(seed=3, max_source_positions=20)}
-    monkeypatch.setattr("fairseq_hrt.decoding_task.load_other_model", lambda option, path, **more: (None, [others[path]]))
+    others = {
+        "a.pt": tiny.model(seed=2, max_source_positions=30),
+        "b.pt": tiny.model(seed=3, max_source_positions=20),
+    }
+    monkeypatch.setattr(
+        "fairseq_hrt.decoding_task.load_other_model",
+        lambda option, path, **more: (None, [others[path]]),
+    )
     assert task.max_positions()[0] == 40
     generator = task.build_generator([tiny.model()], GenerationConfig(beam=2))
-    assert generator.rescorer.judge.models == list(others.values()) and task.max_positions()[0] == 20
+    assert (
+        generator.rescorer.judge.models == list(others.values()) and task.max_positions()[0] == 20
+    )
     assert task.get_interactive_tokens_and_lengths(["w1 " * 30], str.strip)[1] == [20]
 
 
 @pytest.mark.parametrize("engine", ["torch", "native"])
 def test_an_option_without_effect_is_refused(tiny, engine):
-    with pytest.raises(ValueError, match="--rescore-lenpen 2.0 has an effect only with --rescore-path"):
-        make_task(tiny, engine=engine, rescore_lenpen=2.0).build_generator([tiny.model().float()], GenerationConfig(beam=2))
+    with pytest.raises(
+        ValueError, match="--rescore-lenpen 2.0 has an effect only with --rescore-path"
+    ):
+        make_task(tiny, engine=engine, rescore_lenpen=2.0).build_generator(
+            [tiny.model().float()], GenerationConfig(beam=2)
+        )
 
 
 @pytest.mark.parametrize(
-    "engine, kind", [("auto", PackedGenerator), ("native", PackedGenerator), ("torch", AutoregressiveGenerator)]
+    "engine, kind",
+    [("auto", PackedGenerator), ("native", PackedGenerator), ("torch", AutoregressiveGenerator)],
 )
 def test_the_engine_is_the_one_asked_for(tiny, caplog, engine, kind):
     """And one line says which it is, but for validation during training."""
@@ -66,7 +89,11 @@ def test_the_engine_is_the_one_asked_for(tiny, caplog, engine, kind):
         with caplog.at_level(logging.INFO):
             generator = task.build_generator([model], GenerationConfig())
         assert type(generator) is kind and generator.options.static_weights is not building
-        native = [message for message in caplog.messages if message.startswith("decoding with the native engine: float32")]
+        native = [
+            message
+            for message in caplog.messages
+            if message.startswith("decoding with the native engine: float32")
+        ]
         assert len(native) == (kind is PackedGenerator and not building)
 
 
@@ -77,7 +104,10 @@ def test_without_a_kernel_pytorch_decodes(tiny, monkeypatch, caplog):
     monkeypatch.setattr("fairseq_hrt.engine.native_generator.load_library", missing)
     model = tiny.model().float()
     with caplog.at_level(logging.INFO):
-        assert type(make_task(tiny).build_generator([model], GenerationConfig())) is AutoregressiveGenerator
+        assert (
+            type(make_task(tiny).build_generator([model], GenerationConfig()))
+            is AutoregressiveGenerator
+        )
     assert "decoding with PyTorch: there is no compiled kernel" in caplog.messages
     with pytest.raises(ValueError, match="there is no compiled kernel"):
         make_task(tiny, engine="native").build_generator([model], GenerationConfig())
@@ -89,24 +119,39 @@ def test_without_a_kernel_pytorch_decodes(tiny, monkeypatch, caplog):
 
 def test_references_are_rated_with_pytorch(tiny, caplog):
     with caplog.at_level(logging.INFO):
-        scorer = make_task(tiny, engine="native").build_generator([tiny.model()], GenerationConfig(score_reference=True))
-        with pytest.raises(ValueError, match="--forced-start w1 with --score-reference: references begin as they do"):
-            make_task(tiny, forced_start="w1").build_generator([tiny.model()], GenerationConfig(score_reference=True))
+        scorer = make_task(tiny, engine="native").build_generator(
+            [tiny.model()], GenerationConfig(score_reference=True)
+        )
+        with pytest.raises(
+            ValueError,
+            match="--forced-start w1 with --score-reference: references begin as they do",
+        ):
+            make_task(tiny, forced_start="w1").build_generator(
+                [tiny.model()], GenerationConfig(score_reference=True)
+            )
     assert type(scorer).__name__ == "SequenceScorer"
     assert "rating the references with PyTorch (--score-reference)" in caplog.messages
 
 
 @pytest.mark.parametrize("engine", ["torch", "native"])
 def test_nothing_is_loaded_where_nothing_can_be_chosen(tiny, monkeypatch, engine):
-    monkeypatch.setattr("fairseq_hrt.decoding_task.load_other_model", lambda *_, **__: pytest.fail("loaded"))
-    with pytest.raises(ValueError, match="--rescore-path: there is only one translation to choose from"):
-        make_task(tiny, rescore_path="judge.pt", engine=engine).build_generator([tiny.model().float()], Namespace(beam=1))
+    monkeypatch.setattr(
+        "fairseq_hrt.decoding_task.load_other_model", lambda *_, **__: pytest.fail("loaded")
+    )
+    with pytest.raises(
+        ValueError, match="--rescore-path: there is only one translation to choose from"
+    ):
+        make_task(tiny, rescore_path="judge.pt", engine=engine).build_generator(
+            [tiny.model().float()], Namespace(beam=1)
+        )
 
 
 def test_a_judge_that_the_engine_does_not_know_is_named(tiny, monkeypatch):
     judge = tiny.model(seed=2)
     judge.decoder.layers[0].self_attn.add_zero_attn = True
-    monkeypatch.setattr("fairseq_hrt.decoding_task.load_other_model", lambda *_, **__: (None, [judge]))
+    monkeypatch.setattr(
+        "fairseq_hrt.decoding_task.load_other_model", lambda *_, **__: (None, [judge])
+    )
     with pytest.raises(ValueError, match="--rescore-path judge.pt: .*add_zero_attn"):
         make_task(tiny, rescore_path="judge.pt").build_generator([tiny.model()], Namespace(beam=2))
 
@@ -116,7 +161,10 @@ def test_a_model_of_another_family_is_decoded_as_the_task_says(tiny, caplog):
     model = tiny.model("hrt_transformer", hrt_chunk_sizes=[2]).float()
     reason = "the native engine decodes a model of the family hrt with --task translation_hrt alone"
     with caplog.at_level(logging.INFO):
-        assert type(make_task(tiny).build_generator([model], GenerationConfig())) is AutoregressiveGenerator
+        assert (
+            type(make_task(tiny).build_generator([model], GenerationConfig()))
+            is AutoregressiveGenerator
+        )
     assert f"decoding with PyTorch: {reason}" in caplog.messages
     with pytest.raises(ValueError, match=reason):
         make_task(tiny, engine="native").build_generator([model], GenerationConfig())

@@ -32,7 +32,12 @@ def test_which_installation_this_is(installed):
 
 def test_what_an_extra_needs_is_named_itself(installed):
     assert distribution.install_command("serve") == "install the extra serve of fairseq_hrt"
-    needs = ["numpy>=1.22", 'b<2,>=1; extra == "serve"', 'c==3; extra == "serve"', 'd; extra == "other"']
+    needs = [
+        "numpy>=1.22",
+        'b<2,>=1; extra == "serve"',
+        'c==3; extra == "serve"',
+        'd; extra == "other"',
+    ]
     installed[distribution.TRANSLATION_ONLY] = needs
     assert distribution.install_command("serve") == "pip install 'b<2,>=1' c==3"
     installed[distribution.PLUGIN] = ['e; extra == "serve"']
@@ -42,11 +47,15 @@ def test_what_an_extra_needs_is_named_itself(installed):
 
 
 def test_the_extras_of_this_installation():
-    assert "uvicorn" in distribution.install_command("serve") and "shtab" in distribution.install_command("completion")
+    assert "uvicorn" in distribution.install_command(
+        "serve"
+    ) and "shtab" in distribution.install_command("completion")
 
 
 def test_a_module_that_is_missing(installed):
-    assert "needs torch, which is not installed: fairseq-hrt doctor" in distribution.not_installed("torch.nn", "it")
+    assert "needs torch, which is not installed: fairseq-hrt doctor" in distribution.not_installed(
+        "torch.nn", "it"
+    )
     installed[distribution.TRANSLATION_ONLY] = []
     assert "only translates" in distribution.not_installed("torch", "it")
     assert "a module" in distribution.not_installed(None, "it")

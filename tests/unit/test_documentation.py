@@ -22,7 +22,8 @@ def commands(page, program):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_trainings_do_not_fill_the_disk(page):
-    """Without a limit, fairseq keeps a checkpoint of every epoch: hundreds of them in the first example."""
+    """Without a limit, fairseq keeps a checkpoint of every epoch: hundreds of them in the first
+    example."""
     parser = options.get_training_parser()
     shown = list(commands(page, "fairseq-train"))
     assert shown or page.parent.name in ("jacobi", "conversion")

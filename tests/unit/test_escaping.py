@@ -14,7 +14,11 @@ from fairseq_hrt.escaping import code_in_markdown, in_markdown, json_in_script, 
 
 # Half of the signs are those that mean something somewhere.
 TEXTS = st.text(
-    st.one_of(st.sampled_from("\\`*|<>&~$@_[](){}#!:/.-w \x1b\x07\r\n\u2028\u202e\u2066\x9b"), st.characters()), max_size=30
+    st.one_of(
+        st.sampled_from("\\`*|<>&~$@_[](){}#!:/.-w \x1b\x07\r\n\u2028\u202e\u2066\x9b"),
+        st.characters(),
+    ),
+    max_size=30,
 )
 
 
@@ -23,15 +27,26 @@ def test_usual_text_stays_as_it_is(text):
     assert printable(text) == text or not text.isprintable()
 
 
-# Of the signs of format only those that turn the direction of writing: others join letters of real scripts.
-UNSEEN = [sign for sign in map(chr, range(0x10000)) if unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp")]
+# Of the signs of format only those that turn the direction of writing: others join letters of real
+# scripts.
+UNSEEN = [
+    sign
+    for sign in map(chr, range(0x10000))
+    if unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp")
+]
 TURNING = [
-    sign for sign in map(chr, range(0x10000)) if re.fullmatch("(LR|RL)[EOI]|FSI|PD[FI]", unicodedata.bidirectional(sign))
+    sign
+    for sign in map(chr, range(0x10000))
+    if re.fullmatch("(LR|RL)[EOI]|FSI|PD[FI]", unicodedata.bidirectional(sign))
 ]
 
 
 def test_every_sign_that_changes_what_follows_is_written_out():
-    assert {"\x1b", "\x9b", "\u2028", "\ud800"} <= set(UNSEEN) and {"\u202e", "\u2066", "\u2069"} <= set(TURNING)
+    assert {"\x1b", "\x9b", "\u2028", "\ud800"} <= set(UNSEEN) and {
+        "\u202e",
+        "\u2066",
+        "\u2069",
+    } <= set(TURNING)
     for sign in UNSEEN + TURNING:
         assert printable(sign) == ascii(sign)[1:-1]
     assert printable("\u200d\u200c\xa0\xad") == "\u200d\u200c\xa0\xad"
@@ -57,7 +72,9 @@ class Script(HTMLParser):
 
 @given(
     st.recursive(
-        TEXTS, lambda values: st.lists(values, max_size=3) | st.dictionaries(TEXTS, values, max_size=3), max_leaves=4
+        TEXTS,
+        lambda values: st.lists(values, max_size=3) | st.dictionaries(TEXTS, values, max_size=3),
+        max_leaves=4,
     )
 )
 @example("\u2028\u2029<!--<script>&</script>")
@@ -72,7 +89,8 @@ def test_a_script_holds_its_data_and_nothing_else(document):
 
 @pytest.mark.parametrize(
     "mark",
-    ["<b>x</b>", "![x](y)", "[x](y)", "[x][y]", "[x]: y", "a | b", "`x`", "@somebody", "http://x", "www.x.y", "$x$", "*x*", "_x_", "~~x~~", "\\|", "&lt;"],
+    ["<b>x</b>", "![x](y)", "[x](y)", "[x][y]", "[x]: y", "a | b", "`x`", "@somebody", "http://x",
+     "www.x.y", "$x$", "*x*", "_x_", "~~x~~", "\\|", "&lt;"],
 )  # fmt: skip
 def test_markdown_shows_what_would_be_markup(mark):
     shown = in_markdown(mark)
@@ -101,7 +119,10 @@ def test_code_is_not_ended_by_what_it_holds(text):
         assert shown == ""
         return
     inside = shown[len(fence) : -len(fence)]
-    # CommonMark, 6.1: a span ends at a run of backticks as long as the one that began it; one space on either side is taken away.
+    # CommonMark, 6.1: a span ends at a run of backticks as long as the one that began it; one space
+    # on either side is taken away.
     assert shown.endswith(fence) and not inside.startswith("`") and not inside.endswith("`")
-    assert len(fence) not in [len(run) for run in inside.replace("`", " `").split() if set(run) == {"`"}]
+    assert len(fence) not in [
+        len(run) for run in inside.replace("`", " `").split() if set(run) == {"`"}
+    ]
     assert inside in (words, f" {words} ")

@@ -25,11 +25,25 @@ def test_what_a_family_names_is_registered(family):
 def test_the_kernel_counts_families_in_this_order():
     header = (Path(fairseq_hrt.__file__).parent / "runtime" / "kernel" / "runtime.h").read_text()
     named = re.search(r"typedef enum \{([^}]*)\} fh_family;", header)[1]
-    assert re.findall(r"FH_(\w+) = (\d)", named) == [(name.upper(), str(n)) for n, name in enumerate(MODEL_FAMILIES)]
+    assert re.findall(r"FH_(\w+) = (\d)", named) == [
+        (name.upper(), str(n)) for n, name in enumerate(MODEL_FAMILIES)
+    ]
 
 
 def test_tasks_of_a_familys_models():
-    assert tasks_for("autoregressive") == ("translation_autoregressive", "translation", "translation_jacobi")
+    assert tasks_for("autoregressive") == (
+        "translation_autoregressive",
+        "translation",
+        "translation_jacobi",
+    )
     assert tasks_for("hrt") == ("translation_hrt",)
-    assert family_of_task("translation").name == "autoregressive" and family_of_task("translation_lev") is None
-    assert set(LEFT_TO_RIGHT) == {"translation", "translation_autoregressive", "translation_jacobi", "translation_hrt"}
+    assert (
+        family_of_task("translation").name == "autoregressive"
+        and family_of_task("translation_lev") is None
+    )
+    assert set(LEFT_TO_RIGHT) == {
+        "translation",
+        "translation_autoregressive",
+        "translation_jacobi",
+        "translation_hrt",
+    }

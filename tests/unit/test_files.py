@@ -58,7 +58,9 @@ def _umask():
     return mask
 
 
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, OSError(errno.ENOSPC, "No space left on device")])
+@pytest.mark.parametrize(
+    "error", [ValueError, KeyboardInterrupt, OSError(errno.ENOSPC, "No space left on device")]
+)
 def test_an_error_leaves_what_was_there(tmp_path, error):
     path = tmp_path / "x"
     path.write_bytes(b"old")
@@ -76,7 +78,11 @@ def test_mode_and_links_stay(tmp_path):
     dangling.symlink_to(tmp_path / "later")
     put(link, b"new")
     put(dangling, b"later")
-    assert link.is_symlink() and real.read_bytes() == b"new" and stat.S_IMODE(real.stat().st_mode) == 0o640
+    assert (
+        link.is_symlink()
+        and real.read_bytes() == b"new"
+        and stat.S_IMODE(real.stat().st_mode) == 0o640
+    )
     assert dangling.is_symlink() and (tmp_path / "later").read_bytes() == b"later"
     assert names(tmp_path) == ["dangling", "later", "link", "real"]
 
@@ -85,7 +91,10 @@ def test_a_file_takes_the_place_of_files_alone(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")
     for name in ("pipe", "link"):
-        with pytest.raises(OSError, match="a device or pipe") as error, replacing(tmp_path / name) as file:
+        with (
+            pytest.raises(OSError, match="a device or pipe") as error,
+            replacing(tmp_path / name) as file,
+        ):
             file.write(b"x")
         assert error.value.filename == str(tmp_path / name)
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode) and names(tmp_path) == ["link", "pipe"]
@@ -165,12 +174,19 @@ def test_what_stands_in_place_of_the_standard_output_stays_open(monkeypatch):
 
 
 def test_standard_output_of_a_process(tmp_path):
-    program = "import sys; from fairseq_hrt.files import *\nwith writing(None) as f: f.write(b'one\\n')\nprint('two')"
+    program = (
+        "import sys; from fairseq_hrt.files import *\nwith writing(None) as f:"
+        " f.write(b'one\\n')\nprint('two')"
+    )
     code = f"import sys; sys.modules['fairseq'] = None\n{program}"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(files.__file__).parents[2]), *sys.path])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(Path(files.__file__).parents[2]), *sys.path]),
+    }
     # Loaded by its path: the package brings PyTorch.
     code = code.replace(
-        "from fairseq_hrt.files import *", f"exec(compile(open({files.__file__!r}).read(), 'files', 'exec'), globals())"
+        "from fairseq_hrt.files import *",
+        f"exec(compile(open({files.__file__!r}).read(), 'files', 'exec'), globals())",
     )
     run = lambda text, **more: subprocess.run([sys.executable, "-c", text], env=environment, **more)  # noqa: E731
     assert run(code, capture_output=True).stdout == b"one\ntwo\n"
@@ -226,7 +242,10 @@ def test_lines_of_a_pipe_come_at_once():
 @pytest.mark.parametrize("cut", [5, 15, -4])
 def test_damaged_gzip_is_named(tmp_path, cut):
     (tmp_path / "x.gz").write_bytes(gzip.compress(os.urandom(1000))[:cut])
-    with pytest.raises(ValueError, match="x.gz: damaged gzip"), reading(tmp_path / "x.gz") as source:
+    with (
+        pytest.raises(ValueError, match="x.gz: damaged gzip"),
+        reading(tmp_path / "x.gz") as source,
+    ):
         list(raw_lines(source, "x.gz"))
 
 
@@ -297,8 +316,16 @@ def test_a_process_that_begins_just_then_leaves_a_new_file_alone(tmp_path, monke
 
     linked = os.link
     monkeypatch.setattr(files.os, "link", just_before)
-    assert write_new(tmp_path / "x", "text") and (tmp_path / "x").read_text() == "text" and names(tmp_path) == ["x"]
-    assert not write_new(tmp_path / "x", "other") and (tmp_path / "x").read_text() == "text" and names(tmp_path) == ["x"]
+    assert (
+        write_new(tmp_path / "x", "text")
+        and (tmp_path / "x").read_text() == "text"
+        and names(tmp_path) == ["x"]
+    )
+    assert (
+        not write_new(tmp_path / "x", "other")
+        and (tmp_path / "x").read_text() == "text"
+        and names(tmp_path) == ["x"]
+    )
 
 
 def test_a_full_disk_is_named_when_a_new_file_is_written(tmp_path, monkeypatch):

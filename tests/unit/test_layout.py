@@ -1,4 +1,5 @@
-"""The package keeps its order: who may import whom, what code may contain, and that every option can be asked for."""
+"""The package keeps its order: who may import whom, what code may contain, and that every option
+can be asked for."""
 
 import ast
 import importlib
@@ -21,7 +22,13 @@ from fairseq_hrt.bidirectional.config import (
     BidirectionalTaskConfig,
 )
 from fairseq_hrt.cli.option_help import option_help
-from fairseq_hrt.dag.config import DagFuzzyLossConfig, DagLossConfig, DagModelConfig, DagNllLossConfig, DagTaskConfig
+from fairseq_hrt.dag.config import (
+    DagFuzzyLossConfig,
+    DagLossConfig,
+    DagModelConfig,
+    DagNllLossConfig,
+    DagTaskConfig,
+)
 from fairseq_hrt.hrt.config import HRTLossConfig, HRTModelConfig, HRTTaskConfig
 from fairseq_hrt.jacobi.config import JacobiTaskConfig
 from fairseq_hrt.options import SCHEMA
@@ -33,9 +40,21 @@ ROOT = PACKAGE.parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 FAMILIES = {"hrt", "bidirectional", "dag", "jacobi", "autoregressive"}
 # What all of them stand on; none of these imports a family.
-SHARED = {"task", "task_options", "decoding", "engine", "training", "loading", "ops", "files", "options", "option_effects"}
+SHARED = {
+    "task",
+    "task_options",
+    "decoding",
+    "engine",
+    "training",
+    "loading",
+    "ops",
+    "files",
+    "options",
+    "option_effects",
+}
 SHARED |= {"option", "schema"}
-# What each package, or module beside the packages, may import of fairseq_hrt besides itself: only what stands above it here.
+# What each package, or module beside the packages, may import of fairseq_hrt besides itself: only
+# what stands above it here.
 ALLOWED = {
     # what both engines read: the standard library, and in decoding NumPy
     "conditions": set(),
@@ -58,30 +77,34 @@ ALLOWED = {
     "ops": set(),
     "training": {"ops"},
     "task_options": {"options", "schema"},
-    "decoding_task": {"engine", "runtime", "decoding", "loading", "options", "option_effects", "families"},
+    "decoding_task": {"engine", "runtime", "decoding", "loading", "options", "option_effects",
+                      "families"},
     "task": {"decoding_task", "engine", "training", "loading", "option_effects"},
     **dict.fromkeys(FAMILIES, SHARED),
     "registration": {"compat", "families"},
     # text on both sides of a model, and what is built on that
     "text": {"escaping"},
     "bundles": {
-        "text", "loading", "engine", "runtime", "decoding", "options", "schema", "families", "files", "escaping",
+        "text", "loading", "engine", "runtime", "decoding", "options", "schema", "families",
+        "files", "escaping",
     },
     "conversion": {"bundles", "text", "loading", "escaping", "compat"},
     "systems": {
-        "bundles", "text", "loading", "engine", "runtime", "decoding", "options", "schema", "families",
-        "option_effects", "files", "resuming",
+        "bundles", "text", "loading", "engine", "runtime", "decoding", "options", "schema",
+        "families", "option_effects", "files", "resuming",
     },
     "evaluation": {
         "systems", "text", "engine", "ops", "files", "resuming", "escaping", "fairseq_hrt",
     },
     "server": {
-        "bundles", "runtime", "decoding", "options", "schema", "families", "option_effects", "escaping", "fairseq_hrt",
+        "bundles", "runtime", "decoding", "options", "schema", "families", "option_effects",
+        "escaping", "fairseq_hrt",
     },
     # __main__: completion needs the whole command line
     "cli": {
-        "evaluation", "systems", "conversion", "bundles", "text", "server", "engine", "loading", "runtime", "options", "schema",
-        "conditions", "files", "resuming", "escaping", "child_process", "distribution", "compat", "__main__",
+        "evaluation", "systems", "conversion", "bundles", "text", "server", "engine", "loading",
+        "runtime", "options", "schema", "conditions", "files", "resuming", "escaping",
+        "child_process", "distribution", "compat", "__main__",
     },
     "__main__": {"cli", "compat", "distribution", "fairseq_hrt"},
     "__init__": {"compat", "registration", "families", "bundles"},
@@ -89,7 +112,8 @@ ALLOWED = {
 
 
 def module_name(path):
-    """``fairseq_hrt/text/pipeline.py`` → ``text.pipeline``; a package has the name of its folder, the whole package none."""
+    """``fairseq_hrt/text/pipeline.py`` → ``text.pipeline``; a package has the name of its folder,
+    the whole package none."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -98,9 +122,11 @@ MODULES = {module_name(path): path for path in FILES}
 
 
 def imports(path):
-    """(package or module beside them, module, name) of every import of this package in a file, wherever it stands.
+    """(package or module beside them, module, name) of every import of this package in a file,
+    wherever it stands.
 
-    The module is None where a name is imported from the package itself, the name where the module is imported.
+    The module is None where a name is imported from the package itself, the name where the module
+    is imported.
     """
     here = ("fairseq_hrt", *path.relative_to(PACKAGE).with_suffix("").parts)
     for node in ast.walk(ast.parse(path.read_text())):
@@ -135,7 +161,8 @@ def test_arrows(path):
 
 
 def test_the_arrows_point_upwards_in_the_table():
-    """What others stand on does not know them; completion alone looks at the command line that it is part of."""
+    """What others stand on does not know them; completion alone looks at the command line that it
+    is part of."""
     above = {"fairseq_hrt"}
     for part, allowed in ALLOWED.items():
         assert allowed - above == ({"__main__"} if part == "cli" else set()) - above, part
@@ -143,13 +170,20 @@ def test_the_arrows_point_upwards_in_the_table():
     for part in ("conditions", "option", "schema", "families", "options", "option_effects"):
         tree = ast.parse((PACKAGE / f"{part}.py").read_text())
         outside = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
-        outside += [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level]
-        names = {(node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name for node in outside}
+        outside += [
+            node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level
+        ]
+        names = {
+            (node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name
+            for node in outside
+        }
         assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names, part
 
 
 def test_the_arrows_are_seen():
-    assert {("engine", "search"), ("hrt.chunking", "ChunkChooser")} <= set(imports(PACKAGE / "hrt" / "generator.py"))
+    assert {("engine", "search"), ("hrt.chunking", "ChunkChooser")} <= set(
+        imports(PACKAGE / "hrt" / "generator.py")
+    )
     assert ("evaluation.comet", None) in set(imports(PACKAGE / "cli" / "benchmark.py"))
 
 
@@ -158,10 +192,13 @@ def test_there_is_a_rule_for_every_part():
 
 
 def face_of(part):
-    """What the ``__all__`` of a package names, or what a module beside the packages defines without an underscore."""
+    """What the ``__all__`` of a package names, or what a module beside the packages defines without
+    an underscore."""
     module = importlib.import_module(f"fairseq_hrt.{part}")
     return (
-        set(module.__all__) if hasattr(module, "__path__") else {name for name in vars(module) if not name.startswith("_")}
+        set(module.__all__)
+        if hasattr(module, "__path__")
+        else {name for name in vars(module) if not name.startswith("_")}
     )
 
 
@@ -169,21 +206,29 @@ def face_of(part):
 def test_other_packages_are_met_by_their_faces(path):
     for module, name in imports(path):
         part = part_of(module)
-        if part in (part_of_file(path), "fairseq_hrt", "registration") or part_of_file(path) == "registration":
+        if (
+            part in (part_of_file(path), "fairseq_hrt", "registration")
+            or part_of_file(path) == "registration"
+        ):
             continue
         assert not (name or "").startswith("_"), f"{module}.{name} is private"
         # A module that the face names, a name of the package itself, or the package.
         _, _, inner = module.partition(".")
-        offered = inner.split(".")[0] in face_of(part) if inner else name is None or name in face_of(part)
+        offered = (
+            inner.split(".")[0] in face_of(part) if inner else name is None or name in face_of(part)
+        )
         assert offered, f"{part} does not offer {'.'.join(filter(None, (module, name)))}"
 
 
-@pytest.mark.parametrize("part", sorted({module.split(".")[0] for module in MODULES if "." in module} - FAMILIES))
+@pytest.mark.parametrize(
+    "part", sorted({module.split(".")[0] for module in MODULES if "." in module} - FAMILIES)
+)
 def test_faces_name_what_there_is(part):
     package = importlib.import_module(f"fairseq_hrt.{part}")
     assert len(set(package.__all__)) == len(package.__all__)
     for name in package.__all__:
-        # A module need not be loaded with its package: whoever wants one of them must not load the others.
+        # A module need not be loaded with its package: whoever wants one of them must not load the
+        # others.
         assert f"{part}.{name}" in MODULES or hasattr(package, name)
 
 
@@ -217,7 +262,9 @@ def test_habits(path):
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             assert all(alias.name != "*" for alias in node.names)
-            assert node.module != "fairseq_hrt" and not (node.module or "").startswith("fairseq_hrt."), "relative imports"
+            assert node.module != "fairseq_hrt" and not (node.module or "").startswith(
+                "fairseq_hrt."
+            ), "relative imports"
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print":
             assert part in ("cli", "__main__.py"), f"print in line {node.lineno}"
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -230,14 +277,20 @@ def resolve(base, parts):
     found, name = importlib.import_module(base), base
     for part in parts:
         name = f"{name}.{part}"
-        found = importlib.import_module(name) if name.partition(".")[2] in MODULES else getattr(found, part)
+        found = (
+            importlib.import_module(name)
+            if name.partition(".")[2] in MODULES
+            else getattr(found, part)
+        )
     return found
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_references_lead_somewhere(path):
     package = ("fairseq_hrt", *path.relative_to(PACKAGE).parts[:-1])
-    for dots, name in re.findall(r":(?:mod|func|class|data|meth|attr):`~?(\.+)([\w.]+)`", path.read_text()):
+    for dots, name in re.findall(
+        r":(?:mod|func|class|data|meth|attr):`~?(\.+)([\w.]+)`", path.read_text()
+    ):
         resolve(".".join(package[: len(package) + 1 - len(dots)]), name.split("."))
 
 
@@ -247,7 +300,8 @@ def test_examples_and_tests_are_no_packages():
         assert not list((ROOT / folder).rglob("__init__.py"))
 
 
-# Tests of what several modules do together, by the name of that; all others are named after the module that they test.
+# Tests of what several modules do together, by the name of that; all others are named after the
+# module that they test.
 TOGETHER = {
     "batch_independence": "no sentence depends on its batch",
     "criterion_and_task": "which sentence is trained how, and the loss of it",
@@ -278,7 +332,9 @@ ELSEWHERE = {"corpus", "helpers", "recipes", "study"}
 
 
 @pytest.mark.parametrize(
-    "path", sorted((ROOT / "tests" / "unit").rglob("test_*.py")), ids=lambda path: f"{path.parent.name}/{path.stem}"
+    "path",
+    sorted((ROOT / "tests" / "unit").rglob("test_*.py")),
+    ids=lambda path: f"{path.parent.name}/{path.stem}",
 )
 def test_tests_mirror_modules(path):
     folder = path.parent.relative_to(ROOT / "tests" / "unit")
@@ -289,9 +345,12 @@ def test_tests_mirror_modules(path):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_every_module_has_a_file_of_tests(path):
-    """A package's own file names what others may use; what it defines is tested with the modules that it comes from."""
+    """A package's own file names what others may use; what it defines is tested with the modules
+    that it comes from."""
     if path.name != "__init__.py":
-        assert (ROOT / "tests" / "unit" / path.relative_to(PACKAGE).with_name(f"test_{path.name}")).is_file()
+        assert (
+            ROOT / "tests" / "unit" / path.relative_to(PACKAGE).with_name(f"test_{path.name}")
+        ).is_file()
 
 
 def test_the_exceptions_of_the_mirror_exist():
@@ -306,7 +365,9 @@ CONFIGS = {
     BidirectionalModelConfig: "bidirectional_",
     BidirectionalTaskConfig: "bidirectional_",
     BidirectionalLossConfig: "",
-    **dict.fromkeys((DagModelConfig, DagTaskConfig, DagLossConfig, DagNllLossConfig, DagFuzzyLossConfig), "dag_"),
+    **dict.fromkeys(
+        (DagModelConfig, DagTaskConfig, DagLossConfig, DagNllLossConfig, DagFuzzyLossConfig), "dag_"
+    ),
     JacobiTaskConfig: "jacobi_",
     AutoregressiveTranslationConfig: "autoregressive_",
     DistillationConfig: "",
@@ -322,14 +383,21 @@ EVERYWHERE = [option for option in SCHEMA.values() if option.origin == EVERY_TAS
 
 @pytest.mark.parametrize("config", CONFIGS)
 def test_every_field_of_ours_explains_itself(config):
-    inherited = {f.name for base in config.__mro__[1:] if hasattr(base, "__dataclass_fields__") for f in fields(base)}
+    inherited = {
+        f.name
+        for base in config.__mro__[1:]
+        if hasattr(base, "__dataclass_fields__")
+        for f in fields(base)
+    }
     for field in fields(config):
         if field.name in inherited or str(field.default).startswith("${"):
             continue
         assert len(field.metadata.get("help", "")) > 20, field.name
         assert "%" not in field.metadata["help"], "argparse would choke on it"
         if SCHEMA.get(field.name) not in EVERYWHERE:
-            assert field.name.startswith(CONFIGS[config]), "two families must not share a flag by accident"
+            assert field.name.startswith(CONFIGS[config]), (
+                "two families must not share a flag by accident"
+            )
 
 
 def test_fields_are_fairseq_configs():
@@ -350,11 +418,14 @@ ARCHITECTURES = sorted(name for name in ARCH_MODEL_REGISTRY if name.startswith("
 def test_generation_options(task):
     parser = options.get_generation_parser(default_task=task)
     arguments = ["data", "--task", task, "--path", "model.pt", "--beam", "3"]
-    assert hasattr(options.parse_args_and_arch(parser, arguments), "hrt_decode_chunk") == (task == "translation_hrt")
+    assert hasattr(options.parse_args_and_arch(parser, arguments), "hrt_decode_chunk") == (
+        task == "translation_hrt"
+    )
 
 
 UNPREFIXED = (
-    "label_smoothing", "distilled_data", "raw_probability", "rescore_path", "rescore_lenpen", "engine", "weights", "forced_start",
+    "label_smoothing", "distilled_data", "raw_probability", "rescore_path", "rescore_lenpen",
+    "engine", "weights", "forced_start",
 )  # fmt: skip
 
 
@@ -362,7 +433,10 @@ def test_every_option_of_ours_is_explained():
     text = re.sub(r"\s+", " ", option_help())
     for config in CONFIGS:
         for field in fields(config):
-            if field.name.startswith(("hrt_", "bidirectional_", "dag_", "jacobi_", "marian_")) or field.name in UNPREFIXED:
+            if (
+                field.name.startswith(("hrt_", "bidirectional_", "dag_", "jacobi_", "marian_"))
+                or field.name in UNPREFIXED
+            ):
                 assert f"--{field.name.replace('_', '-')}" in text
     assert "--encoder-layers" not in text and "--max-update MAX" not in text
     assert "--task translation_jacobi" in text
@@ -382,19 +456,37 @@ def test_every_option_of_ours_is_explained():
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_training_options(architecture):
     parser = options.get_training_parser(default_task="translation_hrt")
-    arguments = ["data", "--task", "translation_hrt", "--arch", architecture, "--criterion", "hrt_loss"]
+    arguments = [
+        "data",
+        "--task",
+        "translation_hrt",
+        "--arch",
+        architecture,
+        "--criterion",
+        "hrt_loss",
+    ]
     plain = options.parse_args_and_arch(parser, arguments)
     assert HRTModelConfig.from_namespace(plain).hrt_chunk_sizes == [2]
     parser = options.get_training_parser(default_task="translation_hrt")
     mine = options.parse_args_and_arch(
-        parser, [*arguments, "--encoder-layers", "5", "--decoder-embed-dim", "96", "--hrt-chunk-sizes", "2,4"]
+        parser,
+        [
+            *arguments,
+            "--encoder-layers",
+            "5",
+            "--decoder-embed-dim",
+            "96",
+            "--hrt-chunk-sizes",
+            "2,4",
+        ],
     )
     assert mine.encoder_layers == 5 and mine.hrt_chunk_sizes == [2, 4]
     assert mine.decoder_embed_dim == mine.decoder_input_dim == mine.decoder_output_dim == 96
 
 
 def test_the_presets_of_the_paper_have_its_sizes(monkeypatch):
-    """RoyalFlush, Table 4: 39.5M, 58.4M and 83.6M parameters with one shared vocabulary of 32,000."""
+    """RoyalFlush, Table 4: 39.5M, 58.4M and 83.6M parameters with one shared vocabulary of
+    32,000."""
     from argparse import Namespace
 
     import torch

@@ -29,7 +29,12 @@ from fairseq_hrt.schema import CALLER, EVERY_TASK, FAIRSEQ
 @pytest.mark.parametrize("name", SCHEMA)
 def test_an_option_is_described(name):
     option, (kind, optional) = SCHEMA[name], KINDS[name]
-    assert option.origin in (FAIRSEQ, CALLER, EVERY_TASK, *NAMES) and kind in (int, float, bool, str)
+    assert option.origin in (FAIRSEQ, CALLER, EVERY_TASK, *NAMES) and kind in (
+        int,
+        float,
+        bool,
+        str,
+    )
     if option.origin in NAMES:
         assert name.startswith(option.origin + "_")
     if option.origin not in (FAIRSEQ, CALLER):
@@ -42,26 +47,46 @@ def test_an_option_is_described(name):
         assert option.native in (True, False) or set(option.native) <= set(option.choices)
     if option.request is not None and kind in (int, float):
         low, high = option.request
-        assert (option.least is None or low >= option.least) and (option.most is None or high <= option.most)
+        assert (option.least is None or low >= option.least) and (
+            option.most is None or high <= option.most
+        )
 
 
 @pytest.mark.parametrize(
     "values, message",
     [
-        (dict(beam=0), "--beam 0: at least one hypothesis"), (dict(beam=2, nbest=3), "--nbest 3 with --beam 2"), (dict(nbest=0), "--nbest 0"),
-        (dict(temperature=0.0), "--temperature 0.0"), (dict(temperature=math.nan), "--temperature nan"), (dict(temperature=math.inf), "--temperature inf"),
-        (dict(unkpen=math.nan), "--unkpen nan"), (dict(unkpen=-math.inf), "--unkpen -inf"), (dict(unkpen=-1e308), "--unkpen -1e"),
-        (dict(lenpen=math.inf), "--lenpen inf"), (dict(lenpen=-1e308), "--lenpen -1e"), (dict(max_len_b=-1), "--max-len-b -1"),
-        (dict(max_len_a=-1.0), "--max-len-a -1.0: give a number from 0"), (dict(max_len_b=1 << 30), "--max-len-b 1073741824"),
-        (dict(no_repeat_ngram_size=-1), "--no-repeat-ngram-size -1"), (dict(min_len=9, max_len_b=8), "--min-len 9 is greater than the maximum length 8"),
-        (dict(beam="3"), "--beam '3' is not an integer"), (dict(beam=2.5), "--beam 2.5 is not an integer"), (dict(lenpen="1"), "--lenpen '1' is not a number"),
-        (dict(jacobi_block_size=None), "--jacobi-block-size None is not an integer"), (dict(jacobi_window=0), "--jacobi-window 0: give a number from 1"),
-        (dict(jacobi_prefix_length=-1), "--jacobi-prefix-length -1: give a number from 0"), (dict(jacobi_mode="x"), "--jacobi-mode x: choose one of frontier"),
-        (dict(hrt_draft_width=5000), "--hrt-draft-width 5000: give a number from 0 to 4096"), (dict(batch_size=0), "--batch-size 0"),
-        (dict(dag_decode_beta=math.inf), "--dag-decode-beta inf"), (dict(dag_decode_beta=-0.5), "--dag-decode-beta -0.5"), (dict(dag_candidates=0), "--dag-candidates 0"),
-        (dict(dag_sample_topp=0.0), "--dag-sample-topp 0.0"), (dict(dag_sample_topp=1.1), "--dag-sample-topp 1.1"), (dict(rescore_lenpen=20.5), "--rescore-lenpen 20.5"),
-        (dict(dag_decode_upsample_scale=0.0), "--dag-decode-upsample-scale 0.0 must be greater than 0"), (dict(dag_decode_strategy="x"), "--dag-decode-strategy x: choose"),
-        (dict(bidirectional_length_penalty="x"), "--bidirectional-length-penalty x: choose one of power, gnmt"),
+        (dict(beam=0), "--beam 0: at least one hypothesis"),
+        (dict(beam=2, nbest=3), "--nbest 3 with --beam 2"), (dict(nbest=0), "--nbest 0"),
+        (dict(temperature=0.0), "--temperature 0.0"),
+        (dict(temperature=math.nan), "--temperature nan"),
+        (dict(temperature=math.inf), "--temperature inf"), (dict(unkpen=math.nan), "--unkpen nan"),
+        (dict(unkpen=-math.inf), "--unkpen -inf"), (dict(unkpen=-1e308), "--unkpen -1e"),
+        (dict(lenpen=math.inf), "--lenpen inf"), (dict(lenpen=-1e308), "--lenpen -1e"),
+        (dict(max_len_b=-1), "--max-len-b -1"),
+        (dict(max_len_a=-1.0), "--max-len-a -1.0: give a number from 0"),
+        (dict(max_len_b=1 << 30), "--max-len-b 1073741824"),
+        (dict(no_repeat_ngram_size=-1), "--no-repeat-ngram-size -1"),
+        (dict(min_len=9, max_len_b=8), "--min-len 9 is greater than the maximum length 8"),
+        (dict(beam="3"), "--beam '3' is not an integer"),
+        (dict(beam=2.5), "--beam 2.5 is not an integer"),
+        (dict(lenpen="1"), "--lenpen '1' is not a number"),
+        (dict(jacobi_block_size=None), "--jacobi-block-size None is not an integer"),
+        (dict(jacobi_window=0), "--jacobi-window 0: give a number from 1"),
+        (dict(jacobi_prefix_length=-1), "--jacobi-prefix-length -1: give a number from 0"),
+        (dict(jacobi_mode="x"), "--jacobi-mode x: choose one of frontier"),
+        (dict(hrt_draft_width=5000), "--hrt-draft-width 5000: give a number from 0 to 4096"),
+        (dict(batch_size=0), "--batch-size 0"),
+        (dict(dag_decode_beta=math.inf), "--dag-decode-beta inf"),
+        (dict(dag_decode_beta=-0.5), "--dag-decode-beta -0.5"),
+        (dict(dag_candidates=0), "--dag-candidates 0"),
+        (dict(dag_sample_topp=0.0), "--dag-sample-topp 0.0"),
+        (dict(dag_sample_topp=1.1), "--dag-sample-topp 1.1"),
+        (dict(rescore_lenpen=20.5), "--rescore-lenpen 20.5"),
+        (dict(dag_decode_upsample_scale=0.0),
+         "--dag-decode-upsample-scale 0.0 must be greater than 0"),
+         (dict(dag_decode_strategy="x"), "--dag-decode-strategy x: choose"),
+         (dict(bidirectional_length_penalty="x"),
+          "--bidirectional-length-penalty x: choose one of power, gnmt"),
     ],
 )  # fmt: skip
 def test_bad_values_are_named(values, message):
@@ -76,12 +101,13 @@ def test_forbidding_the_unknown_word_is_a_value():
 def test_every_option_is_read_from_its_text():
     texts = {name: str(getattr(DecodingOptions(), name)) for name in SCHEMA}
     assert DecodingOptions.parse(texts) == DecodingOptions()
-    assert DecodingOptions.parse({"beam": "9", "scores": "true"}, beam=7, scores=False) == DecodingOptions(
-        beam=7, scores=False
-    )
+    assert DecodingOptions.parse(
+        {"beam": "9", "scores": "true"}, beam=7, scores=False
+    ) == DecodingOptions(beam=7, scores=False)
     assert read_value("unkpen", "inf") == math.inf and read_value("hrt_nat_beam", "None") is None
     for name, value, kind in (
-        ("scores", "maybe", "neither"), ("unnormalized", "2", "neither"), ("beam", "2.5", "not an integer"), ("lenpen", "x", "not a number"),
+        ("scores", "maybe", "neither"), ("unnormalized", "2", "neither"),
+        ("beam", "2.5", "not an integer"), ("lenpen", "x", "not a number"),
         ("hrt_draft_chunk", "x", "not an integer"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=f"--{name.replace('_', '-')} '{value}' is {kind}"):
@@ -104,7 +130,10 @@ def test_which_engine_honours_what():
         dict(bidirectional_scoring="paper"),
         dict(dag_decode_strategy="beam"),
     ):
-        with pytest.raises(UnsupportedOption, match=f"--{next(iter(values)).replace('_', '-')} .*use --engine torch"):
+        with pytest.raises(
+            UnsupportedOption,
+            match=f"--{next(iter(values)).replace('_', '-')} .*use --engine torch",
+        ):
             require_native(DecodingOptions(**values))
         require_torch(DecodingOptions(**values))
     with pytest.raises(UnsupportedOption, match="--hrt-draft-chunk 2: only the native engine"):
@@ -115,10 +144,16 @@ def test_chunk_sizes():
     def table(choice, text="10:1,30:2,inf:1", trained=(3, 2)):
         return chunk_table(DecodingOptions(hrt_decode_chunk=choice, hrt_chunk_table=text), trained)
 
-    assert table(None) == [(math.inf, 2)] and table("3") == [(math.inf, 3)] and table("1") == [(math.inf, 1)]
+    assert (
+        table(None) == [(math.inf, 2)]
+        and table("3") == [(math.inf, 3)]
+        and table("1") == [(math.inf, 1)]
+    )
     assert table("auto") == [(10, 1), (30, 2), (math.inf, 1)]
     for choice in ("0", "-1", "2.0", "two", ""):
-        with pytest.raises(ValueError, match=r"--hrt-decode-chunk .* is neither a chunk size \(1, 2, …\) nor auto"):
+        with pytest.raises(
+            ValueError, match=r"--hrt-decode-chunk .* is neither a chunk size \(1, 2, …\) nor auto"
+        ):
             table(choice)
     for text in (
         "",
@@ -134,15 +169,20 @@ def test_chunk_sizes():
         with pytest.raises(ValueError, match="--hrt-chunk-table .*10:1,30:2,inf:1"):
             table("auto", text)
     for choice, text in (("7", ""), ("auto", "9:1,inf:4")):
-        with pytest.raises(ValueError, match="chunk size [47] was not trained: this model has 1 .autoregressive. and 3, 2"):
+        with pytest.raises(
+            ValueError,
+            match="chunk size [47] was not trained: this model has 1 .autoregressive. and 3, 2",
+        ):
             table(choice, text)
 
 
 @pytest.mark.parametrize(
     "values, chunk, message",
     [
-        (dict(beam=2, hrt_nat_beam=3), 2, "--hrt-nat-beam 3 with --beam 2"), (dict(beam=3, nbest=2, hrt_nat_beam=1), 2, "--nbest 2 with --hrt-nat-beam 1"),
-        (dict(no_repeat_ngram_size=2), 2, "--no-repeat-ngram-size"), (dict(hrt_draft_chunk=2, beam=1), 2, "--hrt-draft-chunk"),
+        (dict(beam=2, hrt_nat_beam=3), 2, "--hrt-nat-beam 3 with --beam 2"),
+        (dict(beam=3, nbest=2, hrt_nat_beam=1), 2, "--nbest 2 with --hrt-nat-beam 1"),
+        (dict(no_repeat_ngram_size=2), 2, "--no-repeat-ngram-size"),
+        (dict(hrt_draft_chunk=2, beam=1), 2, "--hrt-draft-chunk"),
         (dict(hrt_draft_chunk=2, beam=2), 1, "--hrt-draft-chunk"),
     ],
 )  # fmt: skip
@@ -153,8 +193,14 @@ def test_options_of_hrt_that_do_not_go_together(values, chunk, message):
 
 def test_how_many_hypotheses_the_second_stage_completes():
     assert settled_hrt(DecodingOptions(beam=4), [(math.inf, 2)]).hrt_nat_beam == 4
-    assert settled_hrt(DecodingOptions(beam=4, hrt_nat_beam=2), [(9, 1), (math.inf, 2)]).hrt_nat_beam == 2
-    assert settled_hrt(DecodingOptions(beam=2, nbest=2, hrt_nat_beam=7), [(math.inf, 1)]).hrt_nat_beam == 2, "there is none"
+    assert (
+        settled_hrt(DecodingOptions(beam=4, hrt_nat_beam=2), [(9, 1), (math.inf, 2)]).hrt_nat_beam
+        == 2
+    )
+    assert (
+        settled_hrt(DecodingOptions(beam=2, nbest=2, hrt_nat_beam=7), [(math.inf, 1)]).hrt_nat_beam
+        == 2
+    ), "there is none"
 
 
 ALL = ("greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample")
@@ -163,9 +209,12 @@ ALL = ("greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample")
 @pytest.mark.parametrize(
     "name, value, allowed",
     [
-        ("nbest", 2, {"beam", "sample"}), ("temperature", 0.5, {"sample"}), ("no_repeat_ngram_size", 1, {"lookahead", "sample"}), ("min_len", 2, {"beam"}),
-        ("dag_no_repeat_consecutive", 1, {"lookahead", "sample"}), ("dag_lm_path", "lm.arpa", {"beam"}), ("min_len", 1, set(ALL)), ("unkpen", -1.0, set()),
-        ("dag_decode_beta", 0.0, {"lookahead", "sample"}), ("dag_decode_beta", 0.5, {"lookahead", "beam", "sample"}), ("unkpen", math.inf, set(ALL)),
+        ("nbest", 2, {"beam", "sample"}), ("temperature", 0.5, {"sample"}),
+        ("no_repeat_ngram_size", 1, {"lookahead", "sample"}), ("min_len", 2, {"beam"}),
+        ("dag_no_repeat_consecutive", 1, {"lookahead", "sample"}),
+        ("dag_lm_path", "lm.arpa", {"beam"}), ("min_len", 1, set(ALL)), ("unkpen", -1.0, set()),
+        ("dag_decode_beta", 0.0, {"lookahead", "sample"}),
+        ("dag_decode_beta", 0.5, {"lookahead", "beam", "sample"}), ("unkpen", math.inf, set(ALL)),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("strategy", ALL)
@@ -189,13 +238,18 @@ def test_the_unknown_word_may_be_favoured_where_it_is_allowed():
 
 def test_parallel_decoding_is_greedy():
     check_jacobi(DecodingOptions(beam=1, jacobi_mode="frontier", jacobi_draft="ngram"))
-    with pytest.raises(ValueError, match="--beam 5: parallel decoding is exact for greedy search only"):
+    with pytest.raises(
+        ValueError, match="--beam 5: parallel decoding is exact for greedy search only"
+    ):
         check_jacobi(DecodingOptions())
 
 
 def test_what_was_changed():
     assert DecodingOptions().changed() == {}
-    assert replace(DecodingOptions(), beam=1, unnormalized=True).changed() == {"beam": 1, "unnormalized": True}
+    assert replace(DecodingOptions(), beam=1, unnormalized=True).changed() == {
+        "beam": 1,
+        "unnormalized": True,
+    }
     assert DecodingOptions(unnormalized=True).normalize is False
 
 
@@ -220,5 +274,7 @@ def test_a_forced_start_is_read():
     ):
         with pytest.raises(ValueError, match=message):
             ids(text)
-    with pytest.raises(ValueError, match="--forced-start ein with --prefix-size 2: both say how translations begin"):
+    with pytest.raises(
+        ValueError, match="--forced-start ein with --prefix-size 2: both say how translations begin"
+    ):
         forced_ids(DecodingOptions(forced_start="ein", prefix_size=2), symbols, never)

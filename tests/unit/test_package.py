@@ -36,7 +36,9 @@ print(json.dumps(loaded))
 
 def test_nothing_heavy_is_loaded_before_it_is_needed(tmp_path):
     script = EVERY_HELP.replace("HEAVY", repr(HEAVY))
-    found = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     loaded = json.loads(found.stdout)
     assert len(loaded) == len(VERBS) + 5
     assert {name: modules for name, modules in loaded.items() if modules} == {}
@@ -75,7 +77,8 @@ def test_callbacks_follow_the_module(finder):
 def test_a_callback_asked_for_within_the_module_waits_for_its_end(finder, tmp_path):
     sys.finder = finder
     (tmp_path / "awaited_module.py").write_text(
-        "import sys\nsys.finder.after('awaited_module', lambda: sys.awaited.append('after'))\nsys.awaited.append('module')\n"
+        "import sys\nsys.finder.after('awaited_module', lambda:"
+        " sys.awaited.append('after'))\nsys.awaited.append('module')\n"
     )
     finder.modules.add("awaited_module")
     import awaited_module  # noqa: F401

@@ -16,7 +16,8 @@ from fairseq_hrt.registration import FairseqFirst, needs_fairseq
 
 @pytest.fixture
 def without_fairseq(monkeypatch):
-    """``sys.modules`` without fairseq; the import of it is noted in the list, and registers a module ``fairseq_hrt.hrt.late``."""
+    """``sys.modules`` without fairseq; the import of it is noted in the list, and registers a
+    module ``fairseq_hrt.hrt.late``."""
     imported, late = [], ModuleType("fairseq_hrt.hrt.late")
 
     def pretend(name, package=None):
@@ -32,7 +33,9 @@ def without_fairseq(monkeypatch):
 def test_every_family_is_registered():
     for name in NAMES:
         assert f"fairseq_hrt.{name}" in sys.modules and f"translation_{name}" in TASK_REGISTRY
-    assert {"hrt_transformer", "bidirectional_transformer", "dag_transformer"} <= set(MODEL_REGISTRY)
+    assert {"hrt_transformer", "bidirectional_transformer", "dag_transformer"} <= set(
+        MODEL_REGISTRY
+    )
 
 
 def test_what_needs_fairseq():
@@ -61,13 +64,17 @@ def test_fairseq_comes_before_a_module_that_needs_it(without_fairseq):
     finder = FairseqFirst()
     assert finder.find_spec("fairseq_hrt.files", None) is None and without_fairseq == []
     # Not among what fairseq's import has brought: left to the other finders.
-    assert finder.find_spec("fairseq_hrt.dag.later", None) is None and without_fairseq == ["fairseq"]
+    assert finder.find_spec("fairseq_hrt.dag.later", None) is None and without_fairseq == [
+        "fairseq"
+    ]
     spec = finder.find_spec("fairseq_hrt.hrt.late", None)
     assert importlib.util.module_from_spec(spec) is sys.modules["fairseq_hrt.hrt.late"]
 
 
 def test_with_fairseq_there_is_nothing_to_do(monkeypatch):
-    monkeypatch.setattr(registration.importlib, "import_module", lambda name: pytest.fail(f"{name} was imported"))
+    monkeypatch.setattr(
+        registration.importlib, "import_module", lambda name: pytest.fail(f"{name} was imported")
+    )
     assert FairseqFirst().find_spec("fairseq_hrt.engine", None) is None
 
 

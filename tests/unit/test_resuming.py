@@ -1,4 +1,5 @@
-"""Outputs that are gone on with: nothing is written twice, nothing is lost, and two runs are never mixed."""
+"""Outputs that are gone on with: nothing is written twice, nothing is lost, and two runs are never
+mixed."""
 
 import json
 import os
@@ -57,7 +58,9 @@ def test_interrupted_again_and_again(tmp_path, seed):
 def test_what_is_done_is_not_read_again(tmp_path):
     interrupted(tmp_path / "out")
     notes = json.loads((tmp_path / "out.partial.json").read_text())
-    assert notes["lines"] == 9 and notes["bytes"] == sum(map(len, LINES[:9])) and not notes["complete"]
+    assert (
+        notes["lines"] == 9 and notes["bytes"] == sum(map(len, LINES[:9])) and not notes["complete"]
+    )
     output = ResumableOutput(tmp_path / "out", SETTINGS)
     with output:
         assert output.lines == 9 and not output.finished
@@ -88,7 +91,9 @@ def test_killed_between_the_notes_and_the_name(tmp_path, monkeypatch):
             run(tmp_path / "out")
     assert not (tmp_path / "out").exists()
     run(tmp_path / "out")
-    assert (tmp_path / "out").read_bytes() == b"".join(LINES).upper() and os.listdir(tmp_path) == ["out"]
+    assert (tmp_path / "out").read_bytes() == b"".join(LINES).upper() and os.listdir(tmp_path) == [
+        "out"
+    ]
 
 
 def spoil(path, name, value):
@@ -97,18 +102,26 @@ def spoil(path, name, value):
 
 
 @pytest.mark.parametrize("change, message", [
-    (lambda folder: dict(settings={**SETTINGS, "beam": "1"}), r"other settings \(beam: '5' then, '1' now\); give the same again, or remove out.partial"),
+    (lambda folder: dict(settings={**SETTINGS, "beam": "1"}),
+     r"other settings \(beam: '5' then, '1' now\); give the same again, or remove out.partial"),
     (lambda folder: dict(settings={"beam": "5"}), r"names: \['a', 'b'\] then, None now"),
     (lambda folder: dict(lines=LINES[1:]), "the input is not the one"),
     (lambda folder: dict(lines=LINES[:4]), "the input is not the one"),
-    (lambda folder: (folder / "out.partial.json").write_text('{"lines": 1}') and {}, "out.partial.json is damaged"),
-    (lambda folder: (folder / "out.partial.json").write_text("[]") and {}, "out.partial.json is damaged"),
-    (lambda folder: (folder / "out.partial.json").write_text("[" * 100_000) and {}, "out.partial.json is damaged"),
+    (lambda folder: (folder / "out.partial.json").write_text('{"lines": 1}') and {},
+     "out.partial.json is damaged"),
+    (lambda folder: (folder / "out.partial.json").write_text("[]") and {},
+     "out.partial.json is damaged"),
+    (lambda folder: (folder / "out.partial.json").write_text("[" * 100_000) and {},
+     "out.partial.json is damaged"),
     # More lines than there are: told at the end of the input.
-    (lambda folder: spoil(folder / "out.partial.json", "lines", 10**15), "the input is not the one"),
-    *((lambda folder, name=name, value=value: spoil(folder / "out.partial.json", name, value), "out.partial.json is damaged")
-      for name, value in (("settings", []), ("lines", "x"), ("lines", -1), ("bytes", 1.5), ("bytes", True), ("input", None), ("output", 7), ("complete", 1))),
-    (lambda folder: (folder / "out.partial.json").unlink() or {}, "out.partial is there but not from --resume"),
+    (lambda folder: spoil(folder / "out.partial.json", "lines", 10**15),
+     "the input is not the one"),
+    *((lambda folder, name=name, value=value: spoil(folder / "out.partial.json", name, value),
+       "out.partial.json is damaged")
+      for name, value in (("settings", []), ("lines", "x"), ("lines", -1), ("bytes", 1.5),
+                          ("bytes", True), ("input", None), ("output", 7), ("complete", 1))),
+    (lambda folder: (folder / "out.partial.json").unlink() or {},
+     "out.partial is there but not from --resume"),
 ])  # fmt: skip
 def test_another_run_is_not_mixed_in(tmp_path, change, message):
     interrupted(tmp_path / "out")
@@ -119,7 +132,10 @@ def test_another_run_is_not_mixed_in(tmp_path, change, message):
 
 
 def test_one_process_at_a_time(tmp_path):
-    with ResumableOutput(tmp_path / "out", SETTINGS), pytest.raises(ValueError, match="another process is writing it"):
+    with (
+        ResumableOutput(tmp_path / "out", SETTINGS),
+        pytest.raises(ValueError, match="another process is writing it"),
+    ):
         run(tmp_path / "out")
 
 
@@ -160,7 +176,11 @@ def test_settings_in_words():
 
 
 def test_files_among_the_options_are_their_contents(tmp_path, monkeypatch):
-    (tmp_path / "one.pt").write_text("1"), (tmp_path / "two.pt").write_text("2"), (tmp_path / "copy.pt").write_text("1")
+    (
+        (tmp_path / "one.pt").write_text("1"),
+        (tmp_path / "two.pt").write_text("2"),
+        (tmp_path / "copy.pt").write_text("1"),
+    )
     one, two, copy = (str(tmp_path / f"{name}.pt") for name in ("one", "two", "copy"))
     found = {
         value: identified_options({"lm_path": value})["lm_path"]
@@ -174,4 +194,7 @@ def test_files_among_the_options_are_their_contents(tmp_path, monkeypatch):
         assert identified_options({name: "one.pt"})[name] == found[one]
     assert identified_options({"shortlist": "true"}) == {"shortlist": "true"}
     # What only sounds like a file is none.
-    assert identified_options({"beam": "one.pt", "a": f"{one}.missing"}) == {"a": f"{one}.missing", "beam": "one.pt"}
+    assert identified_options({"beam": "one.pt", "a": f"{one}.missing"}) == {
+        "a": f"{one}.missing",
+        "beam": "one.pt",
+    }

@@ -24,7 +24,9 @@ def test_a_field_is_an_option(own):
 
 
 def test_the_kernels_names_are_distinct():
-    names = [own.metadata["option"].kernel for own in fields(Schema) if own.metadata["option"].kernel]
+    names = [
+        own.metadata["option"].kernel for own in fields(Schema) if own.metadata["option"].kernel
+    ]
     assert len(set(names)) == len(names) and "nat_beam" in names
 
 

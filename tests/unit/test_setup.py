@@ -19,7 +19,9 @@ def test_a_wheel_is_tagged_as_its_kernel(monkeypatch, tmp_path, machine):
     loaded = commands["kernel_build"]()
 
     def built(folder, objects):
-        return loaded.Built(folder / loaded.LIBRARY, compiler="cc", machine=machine, instruction_sets=["plain"])
+        return loaded.Built(
+            folder / loaded.LIBRARY, compiler="cc", machine=machine, instruction_sets=["plain"]
+        )
 
     monkeypatch.setattr(loaded, "build", built)
     monkeypatch.setitem(commands["Build"].run.__globals__, "kernel_build", lambda: loaded)

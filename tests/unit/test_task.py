@@ -1,4 +1,5 @@
-"""What tasks share in training: empty translations have a BLEU, options without effect are refused before anything begins."""
+"""What tasks share in training: empty translations have a BLEU, options without effect are refused
+before anything begins."""
 
 import pytest
 import torch
@@ -8,7 +9,10 @@ from fairseq.logging import metrics
 from fairseq.tasks.translation import EVAL_BLEU_ORDER
 from omegaconf import OmegaConf
 
-from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig, AutoregressiveTranslationTask
+from fairseq_hrt.autoregressive.task import (
+    AutoregressiveTranslationConfig,
+    AutoregressiveTranslationTask,
+)
 from fairseq_hrt.dag.config import DagNllLossConfig, DagTaskConfig
 from fairseq_hrt.dag.task import DagTranslationTask
 from fairseq_hrt.engine.models import build_generator
@@ -45,7 +49,8 @@ def bleu_log(correct, total, references):
 )
 @pytest.mark.parametrize("eval_bleu", [True, False])
 def test_empty_translations_have_a_bleu(tiny, batches, bleu, eval_bleu):
-    """Otherwise ``--best-checkpoint-metric bleu`` ends a young training; training updates, which count none, log none."""
+    """Otherwise ``--best-checkpoint-metric bleu`` ends a young training; training updates, which
+    count none, log none."""
     task = AutoregressiveTranslationTask(
         AutoregressiveTranslationConfig(eval_bleu=eval_bleu), tiny.dictionary(), tiny.dictionary()
     )
@@ -53,16 +58,28 @@ def test_empty_translations_have_a_bleu(tiny, batches, bleu, eval_bleu):
         for batch in batches:
             task.reduce_metrics(batch, Silent())
             log_bleu(
-                [{name.replace("_bleu", "_other"): value for name, value in log.items()} for log in batch], "_other", "other"
+                [
+                    {name.replace("_bleu", "_other"): value for name, value in log.items()}
+                    for log in batch
+                ],
+                "_other",
+                "other",
             )
     found = values.get_smoothed_values()
     assert found.get("bleu") == found.get("other") == bleu
 
 
 def test_options_of_an_ordinary_transformer_from_yaml(tiny):
-    """Groups do not replace what the preset says of others, and unknown names are not ignored; a trained model keeps its options."""
-    task = AutoregressiveTranslationTask(AutoregressiveTranslationConfig(), tiny.dictionary(), tiny.dictionary())
-    given = {"_name": "transformer_iwslt_de_en", "encoder": {"layers": 1, "embed_dim": 16}, "decoder_layers": 2}
+    """Groups do not replace what the preset says of others, and unknown names are not ignored; a
+    trained model keeps its options."""
+    task = AutoregressiveTranslationTask(
+        AutoregressiveTranslationConfig(), tiny.dictionary(), tiny.dictionary()
+    )
+    given = {
+        "_name": "transformer_iwslt_de_en",
+        "encoder": {"layers": 1, "embed_dim": 16},
+        "decoder_layers": 2,
+    }
     given["decoder"] = {"embed_dim": 16}
     model = task.build_model(OmegaConf.create(given))
     sides = [
@@ -71,11 +88,14 @@ def test_options_of_an_ordinary_transformer_from_yaml(tiny):
     ]
     assert sides == [(1, 16, 1024), (2, 16, 1024)]
     with pytest.raises(
-        ValueError, match=r"model\.droput: transformer_iwslt_de_en has no such option; did you mean dropout\?"
+        ValueError,
+        match=r"model\.droput: transformer_iwslt_de_en has no such option; did you mean dropout\?",
     ):
         task.build_model(OmegaConf.create({**given, "droput": 0.5}))
     assert task.build_model(OmegaConf.create({**given, "droput": 0.5}), from_checkpoint=True)
-    with pytest.raises(ValueError, match=r"model: transformer is a name alone; write model: \{_name: transformer\}"):
+    with pytest.raises(
+        ValueError, match=r"model: transformer is a name alone; write model: \{_name: transformer\}"
+    ):
         task.build_model("transformer")
 
 
@@ -87,12 +107,15 @@ def hrt_task(tiny, **options):
 
 @pytest.mark.parametrize("options, message", [
     (dict(raw_probability=0.5), "--raw-probability 0.5 has an effect only with --distilled-data"),
-    (dict(hrt_eval_autoregressive=True), "--hrt-eval-autoregressive has an effect only with --eval-bleu"),
+    (dict(hrt_eval_autoregressive=True),
+     "--hrt-eval-autoregressive has an effect only with --eval-bleu"),
     (dict(hrt_curriculum_power=-1.0), "--hrt-curriculum-power -1.0 must be at least 0"),
-    (dict(hrt_chunk_table="9:1,inf:2"), "--hrt-chunk-table 9:1,inf:2 has an effect only with --hrt-decode-chunk auto"),
+    (dict(hrt_chunk_table="9:1,inf:2"),
+     "--hrt-chunk-table 9:1,inf:2 has an effect only with --hrt-decode-chunk auto"),
 ])  # fmt: skip
 def test_a_training_does_not_begin_with_an_option_without_effect(tiny, options, message):
-    """One that is loaded is over, and so is what its options did; only what decodes is looked at then."""
+    """One that is loaded is over, and so is what its options did; only what decodes is looked at
+    then."""
     task, arguments = hrt_task(tiny, **options), tiny.arguments("hrt_transformer")
     with pytest.raises(ValueError, match=message):
         task.build_model(arguments)
@@ -108,8 +131,17 @@ def test_a_training_does_not_begin_with_an_option_without_effect(tiny, options, 
 
 
 def test_options_that_come_with_a_checkpoint_are_nobodys_mistake(tiny):
-    """fairseq's own ``from_pretrained`` decodes with what the training held; a command names a checkpoint beside the task."""
-    whole = OmegaConf.create({"task": {**vars(hrt_task(tiny, hrt_chunk_table="9:1,inf:2").cfg), "seed": 1, "max_update": 9}})
+    """fairseq's own ``from_pretrained`` decodes with what the training held; a command names a
+    checkpoint beside the task."""
+    whole = OmegaConf.create(
+        {
+            "task": {
+                **vars(hrt_task(tiny, hrt_chunk_table="9:1,inf:2").cfg),
+                "seed": 1,
+                "max_update": 9,
+            }
+        }
+    )
     for path, allowed in (("model.pt", False), (None, True)):
         whole.common_eval = {"path": path}
         task = HRTTranslationTask(whole.task, tiny.dictionary(), tiny.dictionary())
@@ -131,14 +163,18 @@ def test_the_options_of_a_criterion_are_seen_with_those_of_the_model(tiny):
     arguments = tiny.arguments("dag_transformer", dag_upsample_base="source")
     task.build_model(arguments)
     loss = DagNllLossConfig(_name="dag_nll_loss", dag_length_loss_factor=0.3)
-    with pytest.raises(ValueError, match="--dag-length-loss-factor 0.3 has an effect only with --dag-upsample-base predict"):
+    with pytest.raises(
+        ValueError,
+        match="--dag-length-loss-factor 0.3 has an effect only with --dag-upsample-base predict",
+    ):
         task.build_criterion(loss)
     task.build_model(tiny.arguments("dag_transformer", dag_upsample_base="predict"))
     task.build_criterion(loss)
 
 
 def test_options_that_nobody_gives_now_are_set_aside(tiny):
-    """A bundle's table of chunk sizes does not stand in the way of whoever asks for one chunk size."""
+    """A bundle's table of chunk sizes does not stand in the way of whoever asks for one chunk
+    size."""
     task = hrt_task(tiny, hrt_chunk_table="9:1,inf:2", hrt_decode_chunk="2")
     task.cfg = OmegaConf.create({**vars(task.cfg), "seed": 1, "max_update": 9})
     config = OmegaConf.create({"generation": {"beam": 2, "unnormalized": False}})
@@ -159,5 +195,7 @@ def test_sentences_to_decode_come_from_this_process(tiny, asked):
     data = LanguagePairDataset(sentences, sentences.sizes, task.source_dictionary)
     for trained, workers in ((False, 0 if asked == 1 else asked), (True, asked)):
         task.build_model(arguments, from_checkpoint=not trained)
-        batches = task.get_batch_iterator(data, max_sentences=1, num_workers=asked, disable_iterator_cache=True)
+        batches = task.get_batch_iterator(
+            data, max_sentences=1, num_workers=asked, disable_iterator_cache=True
+        )
         assert batches.num_workers == workers

@@ -17,7 +17,9 @@ from fairseq_hrt.task_options import with_decoding_options
 def test_a_task_has_its_familys_options_and_no_others(family):
     config = TASK_DATACLASS_REGISTRY[family.task]
     own = {field.name: field for field in fields(config) if field.name in SCHEMA}
-    assert set(own) == {item.name for origin in (family.name, EVERY_TASK) for item in options_of(origin)}
+    assert set(own) == {
+        item.name for origin in (family.name, EVERY_TASK) for item in options_of(origin)
+    }
     for name, field in own.items():
         option = SCHEMA[name]
         assert field.metadata["help"] == option.help
@@ -32,7 +34,18 @@ def test_the_class_stays_what_it_was():
 
         one: int = 3
 
-    assert (Config.__name__, Config.__doc__, Config.__module__) == ("Config", "Says this.", __name__)
+    assert (Config.__name__, Config.__doc__, Config.__module__) == (
+        "Config",
+        "Says this.",
+        __name__,
+    )
     made = Config()
-    assert (made.one, made.hrt_decode_chunk, made.engine, made.rescore_lenpen) == (3, None, "auto", 1.0)
-    assert not hasattr(made, "dag_decode_beta") and not hasattr(made, "beam"), "fairseq has its own flags"
+    assert (made.one, made.hrt_decode_chunk, made.engine, made.rescore_lenpen) == (
+        3,
+        None,
+        "auto",
+        1.0,
+    )
+    assert not hasattr(made, "dag_decode_beta") and not hasattr(made, "beam"), (
+        "fairseq has its own flags"
+    )

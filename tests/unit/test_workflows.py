@@ -1,4 +1,5 @@
-"""The workflows run what is in the repository, with pinned actions and no more permissions than reading takes."""
+"""The workflows run what is in the repository, with pinned actions and no more permissions than
+reading takes."""
 
 import re
 import shlex
@@ -19,7 +20,8 @@ else:
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 every_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-# What a step may run besides scripts of the repository: programs of this environment or of the machine.
+# What a step may run besides scripts of the repository: programs of this environment or of the
+# machine.
 PROGRAMS = {"python", "source", "ruff", "mypy", "actionlint"}
 
 
@@ -37,7 +39,9 @@ def steps(workflow):
 
 def commands(workflow):
     """The words of every command line."""
-    return [shlex.split(line) for step in steps(workflow) for line in step.get("run", "").splitlines()]
+    return [
+        shlex.split(line) for step in steps(workflow) for line in step.get("run", "").splitlines()
+    ]
 
 
 def test_there_are_workflows_for_tests_and_wheels():
@@ -88,7 +92,9 @@ def test_the_tests_are_those_of_the_instructions_on_every_python():
 
 
 def test_wheels_of_both_distributions_for_both_processors():
-    matrix = read(ROOT / ".github" / "workflows" / "wheels.yml")["jobs"]["wheels"]["strategy"]["matrix"]
+    matrix = read(ROOT / ".github" / "workflows" / "wheels.yml")["jobs"]["wheels"]["strategy"][
+        "matrix"
+    ]
     assert {machine["name"] for machine in matrix["machine"]} <= set(build.FAMILIES.values())
     # Native runners: nothing is emulated.
     assert [("arm" in machine["runner"]) for machine in matrix["machine"]] == [False, True]
@@ -99,18 +105,28 @@ def test_wheels_of_both_distributions_for_both_processors():
 
 
 def test_wheels_are_tested_on_every_python_without_pytorch(tmp_path):
-    """The command that cibuildwheel is given passes where neither conftest.py nor PyTorch can be imported."""
+    """The command that cibuildwheel is given passes where neither conftest.py nor PyTorch can be
+    imported."""
     settings = project("examples/translate_only")
     wheels = settings["tool"]["cibuildwheel"]
-    minor = [line.rsplit(".", 1)[-1] for line in project(".")["project"]["classifiers"] if re.search(r":: 3\.\d+$", line)]
+    minor = [
+        line.rsplit(".", 1)[-1]
+        for line in project(".")["project"]["classifiers"]
+        if re.search(r":: 3\.\d+$", line)
+    ]
     assert wheels["build"].split() == [f"cp3{number}-manylinux_*" for number in minor]
     program, *arguments = shlex.split(wheels["test-command"].format(project=ROOT))
     assert program == "pytest" and Path(arguments[-1]).is_file()
-    start = "import sys; sys.modules['torch'] = None; import pytest; sys.exit(pytest.main(sys.argv[1:]))"
+    start = (
+        "import sys; sys.modules['torch'] = None; import pytest;"
+        " sys.exit(pytest.main(sys.argv[1:]))"
+    )
     finished = subprocess.run(
         [sys.executable, "-c", start, *arguments, "-k", "halves", "-p", "no:cacheprovider"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
     )
-    assert finished.returncode == 0 and " passed" in finished.stdout, finished.stdout + finished.stderr
+    assert finished.returncode == 0 and " passed" in finished.stdout, (
+        finished.stdout + finished.stderr
+    )

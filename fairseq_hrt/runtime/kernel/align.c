@@ -11,8 +11,10 @@ typedef struct {
     fh_hypothesis *hypothesis;
 } aligned;
 
-/* The source token with most attention [length]; </s> only where there is nothing else, the first among equals. */
-static int32_t best_place(const fh_work *w, const int32_t *source, int32_t length, const float *attention) {
+/* The source token with most attention [length]; </s> only where there is nothing else, the first
+ * among equals. */
+static int32_t best_place(const fh_work *w, const int32_t *source, int32_t length,
+                          const float *attention) {
     int32_t best = -1, eos = w->model->shape.eos;
     for (int32_t i = 0; i < length; i++)
         if (source[i] != eos && (best < 0 || attention[i] > attention[best])) best = i;
@@ -24,17 +26,21 @@ static int32_t best_place(const fh_work *w, const int32_t *source, int32_t lengt
 }
 
 /* Reads some finished hypotheses from left to right in one pass. */
-static int align_some(fh_work *w, const int32_t *const *sources, const aligned *some, int32_t count) {
+static int align_some(fh_work *w, const int32_t *const *sources, const aligned *some,
+                      int32_t count) {
     fh_arena memory = {.error = &w->error};
     int32_t tokens = 0, longest = 1, at = 0;
     for (int32_t r = 0; r < count; r++) {
         tokens += some[r].hypothesis->length;
-        if (w->source_lengths[some[r].sentence] > longest) longest = w->source_lengths[some[r].sentence];
+        if (w->source_lengths[some[r].sentence] > longest)
+            longest = w->source_lengths[some[r].sentence];
     }
     size_t n = (size_t)count, all = (size_t)tokens;
     float *attention = fh_take(&memory, all * (size_t)longest, sizeof *attention), *features;
-    int32_t *input = fh_take(&memory, all, sizeof *input), *positions = fh_take(&memory, all, sizeof *positions);
-    int32_t *rows = fh_take(&memory, n, sizeof *rows), *counts = fh_take(&memory, n, sizeof *counts);
+    int32_t *input = fh_take(&memory, all, sizeof *input),
+            *positions = fh_take(&memory, all, sizeof *positions);
+    int32_t *rows = fh_take(&memory, n, sizeof *rows),
+            *counts = fh_take(&memory, n, sizeof *counts);
     if (w->error.code || fh_rows(w, count)) goto end;
     for (int32_t r = 0; r < count; r++) {
         const fh_hypothesis *h = some[r].hypothesis;
@@ -46,14 +52,22 @@ static int align_some(fh_work *w, const int32_t *const *sources, const aligned *
             positions[at] = i;
         }
     }
-    fh_step step = {.rows = count, .row = rows, .count = counts, .tokens = input, .positions = positions, .causal = 1, .stride = 1,
-                    .attention = attention, .attention_stride = longest};
+    fh_step step = {.rows = count,
+                    .row = rows,
+                    .count = counts,
+                    .tokens = input,
+                    .positions = positions,
+                    .causal = 1,
+                    .stride = 1,
+                    .attention = attention,
+                    .attention_stride = longest};
     if (fh_decode_step(w, &step, &features)) goto end;
     at = 0;
     for (int32_t r = 0; r < count; r++)
         for (int32_t i = 0; i < counts[r]; i++, at++)
             some[r].hypothesis->places[i] =
-                best_place(w, sources[some[r].sentence], w->source_lengths[some[r].sentence], attention + (size_t)at * longest);
+                best_place(w, sources[some[r].sentence], w->source_lengths[some[r].sentence],
+                           attention + (size_t)at * longest);
 end:
     fh_arena_free(&memory);
     return w->error.code;

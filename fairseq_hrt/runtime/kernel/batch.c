@@ -1,4 +1,5 @@
-/* Many sentences: checked, sorted, cut into batches and spread over threads; results in the order of the sentences. */
+/* Many sentences: checked, sorted, cut into batches and spread over threads; results in the order
+ * of the sentences. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,10 +36,10 @@ typedef struct {
     const int64_t *offsets;
     const fh_given *given; /* [sentences], by number: translations to score; NULL: decode */
     const fh_beginning *beginnings; /* [sentences], by number; NULL: no first words are given */
-    entry *entries;  /* sorted */
-    int32_t *starts; /* batch b holds entries starts[b] to starts[b + 1] - 1 */
+    entry *entries;                 /* sorted */
+    int32_t *starts;                /* batch b holds entries starts[b] to starts[b + 1] - 1 */
     int32_t batches;
-    fh_found *found; /* [sentences], by number */
+    fh_found *found;  /* [sentences], by number */
     fh_error *errors; /* [batches] */
     fh_team *team;    /* of threads that have no batch; NULL: none */
     fh_watch watch;
@@ -49,7 +50,8 @@ static int report(const fh_error *error, char *message, size_t size) {
     return error->code;
 }
 
-int fh_engine_new(fh_engine **engine, const fh_model *model, int32_t threads, char *message, size_t size) {
+int fh_engine_new(fh_engine **engine, const fh_model *model, int32_t threads, char *message,
+                  size_t size) {
     fh_error error = {0};
     *engine = NULL;
     fh_engine *e = NULL;
@@ -79,11 +81,14 @@ void fh_engine_free(fh_engine *e) {
     free(e);
 }
 
-int fh_engine_shortlist(fh_engine *e, const int64_t *offsets, const int32_t *candidates, int64_t count, const int32_t *always, int64_t always_count,
-                        char *message, size_t size) {
+int fh_engine_shortlist(fh_engine *e, const int64_t *offsets, const int32_t *candidates,
+                        int64_t count, const int32_t *always, int64_t always_count, char *message,
+                        size_t size) {
     fh_error error = {0};
     fh_shortlists *lists = NULL;
-    if (offsets) lists = fh_shortlists_new(e->model, offsets, candidates, count, always, always_count, &error);
+    if (offsets)
+        lists =
+            fh_shortlists_new(e->model, offsets, candidates, count, always, always_count, &error);
     if (!error.code) {
         fh_shortlists_free(e->shortlists);
         e->shortlists = lists;
@@ -123,14 +128,19 @@ static int make_entries(job *j, int32_t sentences, fh_error *error) {
         if (fh_check_sentence(m, j->tokens + j->offsets[i], length, i, error)) return error->code;
         int32_t limit = fh_length_limit(j->options, (int32_t)length, m->decoder.shape.longest);
         /* A sentence whose own limit is lower is held to that limit. */
-        int never = j->options->max_len_a == 0 || j->options->min_len > m->decoder.shape.longest - 1;
+        int never =
+            j->options->max_len_a == 0 || j->options->min_len > m->decoder.shape.longest - 1;
         if (m->shape.family != FH_DAG && never && j->options->min_len > limit)
             return fh_fail(error, FH_INVALID,
-                           "--min-len %d is greater than the maximum length %d of a sentence; lower --min-len or raise --max-len-a/--max-len-b",
+                           "--min-len %d is greater than the maximum length %d of a sentence; "
+                           "lower --min-len or raise --max-len-a/--max-len-b",
                            (int)j->options->min_len, (int)limit);
         int32_t chunk = chunk_of(m, j->options, (int32_t)length);
         if (j->beginnings && j->beginnings[i].count && !takes_first_words(m, j->options, chunk))
-            return fh_fail(error, FH_REFUSED, "sentence %d has given first words; they need a model that writes its words from left to right", (int)i);
+            return fh_fail(error, FH_REFUSED,
+                           "sentence %d has given first words; they need a model that writes its "
+                           "words from left to right",
+                           (int)i);
         j->entries[i] = (entry){i, (int32_t)length, limit, chunk};
     }
     qsort(j->entries, (size_t)sentences, sizeof *j->entries, earlier);
@@ -140,7 +150,8 @@ static int make_entries(job *j, int32_t sentences, fh_error *error) {
     int64_t tokens = 0;
     for (int32_t i = 0; i < sentences; i++) {
         const entry *one = &j->entries[i];
-        int full = i == 0 || i - j->starts[j->batches - 1] >= most || tokens + one->length > MOST_TOKENS || one->chunk != one[-1].chunk;
+        int full = i == 0 || i - j->starts[j->batches - 1] >= most ||
+                   tokens + one->length > MOST_TOKENS || one->chunk != one[-1].chunk;
         if (full) {
             j->starts[j->batches++] = i;
             tokens = 0;
@@ -158,15 +169,19 @@ static double tokens_of(const fh_found *found, int32_t sentences) {
     return tokens;
 }
 
-static int decode_with_guesses(fh_work *w, int32_t chunk, const int32_t *const *sources, const int32_t *limits, fh_found *found) {
-    return chunk ? fh_decode_drafts(w, chunk, limits, found) : fh_decode_jacobi(w, sources, limits, found);
+static int decode_with_guesses(fh_work *w, int32_t chunk, const int32_t *const *sources,
+                               const int32_t *limits, fh_found *found) {
+    return chunk ? fh_decode_drafts(w, chunk, limits, found)
+                 : fh_decode_jacobi(w, sources, limits, found);
 }
 
-/* Drafts with that chunk size, or Jacobi decoding (0), or neither where it does not pay: the words and scores are the same. Sizes that are asked
- * for ask for guesses. */
-static int decode_lossless(fh_work *w, int32_t chunk, const int32_t *const *sources, const int32_t *limits, fh_found *found) {
+/* Drafts with that chunk size, or Jacobi decoding (0), or neither where it does not pay: the words
+ * and scores are the same. Sizes that are asked for ask for guesses. */
+static int decode_lossless(fh_work *w, int32_t chunk, const int32_t *const *sources,
+                           const int32_t *limits, fh_found *found) {
     const fh_options *o = w->options;
-    if (chunk ? o->draft_width : o->jacobi_window || o->jacobi_mode != FH_FRONTIER) return decode_with_guesses(w, chunk, sources, limits, found);
+    if (chunk ? o->draft_width : o->jacobi_window || o->jacobi_mode != FH_FRONTIER)
+        return decode_with_guesses(w, chunk, sources, limits, found);
     fh_trial *trial = &w->guessing[w->team != NULL][fh_batch_size(w->sentences)];
     int guesses = fh_trial_choice(trial, 2 * (chunk ? chunk : -1 - o->jacobi_draft) + o->scores);
     double start = fh_seconds();
@@ -174,17 +189,21 @@ static int decode_lossless(fh_work *w, int32_t chunk, const int32_t *const *sour
         decode_with_guesses(w, chunk, sources, limits, found);
     else
         fh_decode_plain(w, limits, found);
-    if (!w->error.code) fh_trial_note(trial, guesses, fh_seconds() - start, tokens_of(found, w->sentences));
+    if (!w->error.code)
+        fh_trial_note(trial, guesses, fh_seconds() - start, tokens_of(found, w->sentences));
     return w->error.code;
 }
 
-static int decode_batch(fh_work *w, int32_t chunk, const int32_t *const *sources, const int32_t *limits, fh_found *found) {
+static int decode_batch(fh_work *w, int32_t chunk, const int32_t *const *sources,
+                        const int32_t *limits, fh_found *found) {
     switch (w->model->shape.family) {
         case FH_HRT:
             if (w->options->draft_chunk) return decode_lossless(w, chunk, sources, limits, found);
-            return chunk == 1 ? fh_decode_plain(w, limits, found) : fh_decode_hrt(w, chunk, limits, found);
+            return chunk == 1 ? fh_decode_plain(w, limits, found)
+                              : fh_decode_hrt(w, chunk, limits, found);
         case FH_BIDIRECTIONAL:
-            if (fh_writes_in_order(w->model) && w->options->block_scoring == FH_CANONICAL) return fh_decode_plain(w, limits, found);
+            if (fh_writes_in_order(w->model) && w->options->block_scoring == FH_CANONICAL)
+                return fh_decode_plain(w, limits, found);
             return fh_decode_blocks(w, limits, found);
         case FH_DAG:
             return fh_decode_dag(w, found);
@@ -212,7 +231,8 @@ static void decode_entries(job *j, int32_t batch, int32_t thread) {
     fh_given *given = fh_take(&memory, n, sizeof *given);
     fh_beginning *beginnings = fh_take(&memory, n, sizeof *beginnings);
     const int32_t **sources = fh_take(&memory, n, sizeof *sources);
-    int32_t *lengths = fh_take(&memory, n, sizeof *lengths), *limits = fh_take(&memory, n, sizeof *limits);
+    int32_t *lengths = fh_take(&memory, n, sizeof *lengths),
+            *limits = fh_take(&memory, n, sizeof *limits);
     if (memory.error->code) {
         fh_arena_free(&memory);
         return;
@@ -234,7 +254,9 @@ static void decode_entries(job *j, int32_t batch, int32_t thread) {
     }
     for (int32_t i = 0; i < count && !j->given; i++) {
         if (!w->error.code && !found[i].count)
-            fh_fail(&w->error, FH_NUMBER, "no translation of a sentence has a probability above 0: the model's weights are broken; convert another checkpoint");
+            fh_fail(&w->error, FH_NUMBER,
+                    "no translation of a sentence has a probability above 0: the model's weights "
+                    "are broken; convert another checkpoint");
         fh_found_cut(&found[i], j->options->nbest);
     }
     if (j->options->alignments && !w->error.code) fh_align(w, sources, found);
@@ -276,7 +298,8 @@ static int run_job(job *j, int32_t sentences, fh_results **results, fh_error *er
     j->starts = calloc(n + 1, sizeof *j->starts);
     j->found = calloc(n + 1, sizeof *j->found);
     j->errors = calloc(n + 1, sizeof *j->errors);
-    if (!j->entries || !j->starts || !j->found || !j->errors) fh_out_of_memory(error, n * sizeof *j->errors);
+    if (!j->entries || !j->starts || !j->found || !j->errors)
+        fh_out_of_memory(error, n * sizeof *j->errors);
     if (!error->code && !make_entries(j, sentences, error)) {
         int32_t more = helpers(j);
         double start = more ? fh_seconds() : 0;
@@ -286,7 +309,8 @@ static int run_job(job *j, int32_t sentences, fh_results **results, fh_error *er
         fh_pool_run(e->pool, j->batches + (j->team ? more : 0), run_task, look, j);
         double seconds = more ? fh_seconds() - start : 0;
         for (int32_t b = 0; b < j->batches && !error->code; b++) *error = j->errors[b];
-        if (more && !error->code) fh_trial_note(trial, j->team != NULL, seconds, tokens_of(j->found, sentences));
+        if (more && !error->code)
+            fh_trial_note(trial, j->team != NULL, seconds, tokens_of(j->found, sentences));
         if (!error->code) *results = fh_results_new(j->found, sentences, error);
     }
     for (size_t i = 0; j->found && i < n; i++) fh_found_clear(&j->found[i]);
@@ -298,31 +322,39 @@ static int run_job(job *j, int32_t sentences, fh_results **results, fh_error *er
     return error->code;
 }
 
-int fh_decode(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32_t sentences, const fh_first_words *first_words,
-              const fh_options *options, fh_ask_caller ask, fh_results **results, char *message, size_t size) {
+int fh_decode(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32_t sentences,
+              const fh_first_words *first_words, const fh_options *options, fh_ask_caller ask,
+              fh_results **results, char *message, size_t size) {
     fh_error error = {0};
     fh_beginning *beginnings = NULL;
     *results = NULL;
     job j = {.engine = e, .options = options, .tokens = tokens, .offsets = offsets};
     fh_watch_start(&j.watch, ask);
-    if (!fh_check_offsets(offsets, sentences, "sentence", &error) && !fh_check_options(e->model, options, &error)) {
-        if (first_words) j.beginnings = beginnings = fh_take_first_words(e->model, first_words, sentences, &error);
+    if (!fh_check_offsets(offsets, sentences, "sentence", &error) &&
+        !fh_check_options(e->model, options, &error)) {
+        if (first_words)
+            j.beginnings = beginnings =
+                fh_take_first_words(e->model, first_words, sentences, &error);
         if (!error.code) run_job(&j, sentences, results, &error);
     }
     free(beginnings);
     return report(&error, message, size);
 }
 
-int fh_score(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32_t sentences, const fh_targets *targets, const fh_options *options,
-             fh_ask_caller ask, fh_results **results, char *message, size_t size) {
+int fh_score(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32_t sentences,
+             const fh_targets *targets, const fh_options *options, fh_ask_caller ask,
+             fh_results **results, char *message, size_t size) {
     fh_error error = {0};
     fh_given *given = NULL;
     *results = NULL;
     job j = {.engine = e, .options = options, .tokens = tokens, .offsets = offsets};
     fh_watch_start(&j.watch, ask);
     if (!fh_writes_in_order(e->model))
-        fh_fail(&error, FH_REFUSED, "given translations are scored by models that write one word after the other; this one does not");
-    else if (!fh_check_offsets(offsets, sentences, "sentence", &error) && !fh_check_options(e->model, options, &error)) {
+        fh_fail(&error, FH_REFUSED,
+                "given translations are scored by models that write one word after the other; this "
+                "one does not");
+    else if (!fh_check_offsets(offsets, sentences, "sentence", &error) &&
+             !fh_check_options(e->model, options, &error)) {
         size_t bytes = ((size_t)sentences + 1) * sizeof *given;
         j.given = given = malloc(bytes);
         if (!given)

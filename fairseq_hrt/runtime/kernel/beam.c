@@ -23,7 +23,7 @@ typedef struct {
 
 typedef struct {
     const fh_search *search;
-    int32_t beams, width; /* width: candidates of a row, 2 * beams at most */
+    int32_t beams, width;  /* width: candidates of a row, 2 * beams at most */
     open_hypothesis *open; /* [sentences][beams] */
     int32_t *counts;       /* [sentences], open hypotheses; 0: done */
     fh_buffer nodes;
@@ -47,7 +47,9 @@ static int start(fh_work *w, const fh_search *search, beam_state *b) {
     b->width = (int32_t)(width < words ? width : words);
     size_t wide = all * (size_t)b->width;
     if (all > (1 << 22) || wide > (1 << 27))
-        return fh_fail(&w->error, FH_INVALID, "--beam %d is too many for %d sentences of a batch; lower it", (int)search->beam, (int)n);
+        return fh_fail(&w->error, FH_INVALID,
+                       "--beam %d is too many for %d sentences of a batch; lower it",
+                       (int)search->beam, (int)n);
     fh_arena *memory = &b->memory;
     b->candidates = fh_take(memory, beams * (size_t)b->width, sizeof *b->candidates);
     b->open = fh_take(memory, all, sizeof *b->open);
@@ -87,7 +89,8 @@ static int finish(fh_work *w, beam_state *b, int32_t last, int32_t length, fh_fo
     h->passes = length;
     for (int32_t i = length - 1, at = last; i >= 0; at = nodes[at].parent, i--) {
         h->tokens[i] = nodes[at].token;
-        h->scores[i] = (float)(nodes[at].total - (nodes[at].parent < 0 ? 0.0 : nodes[nodes[at].parent].total));
+        h->scores[i] =
+            (float)(nodes[at].total - (nodes[at].parent < 0 ? 0.0 : nodes[nodes[at].parent].total));
         h->steps[i] = i + 1;
     }
     return fh_found_add(w, found, h);
@@ -100,7 +103,8 @@ static int better(const void *one, const void *other) {
     return a->token < b->token ? -1 : a->token > b->token;
 }
 
-/* The rows of the hypotheses that go on: the first child of a row keeps it, others get copies in rows that nobody needs any more. */
+/* The rows of the hypotheses that go on: the first child of a row keeps it, others get copies in
+ * rows that nobody needs any more. */
 static int move_rows(fh_work *w, beam_state *b, int32_t sentence, int32_t count) {
     open_hypothesis *next = b->next;
     int32_t base = sentence * b->beams;
@@ -122,7 +126,8 @@ static int move_rows(fh_work *w, beam_state *b, int32_t sentence, int32_t count)
 }
 
 /* One sentence's step: `first` is its first row of this step. */
-static int advance(fh_work *w, beam_state *b, int32_t sentence, int32_t first, int32_t place, fh_found *found) {
+static int advance(fh_work *w, beam_state *b, int32_t sentence, int32_t first, int32_t place,
+                   fh_found *found) {
     open_hypothesis *open = b->open + (size_t)sentence * b->beams;
     int32_t count = 0, eos = w->model->shape.eos, going = 0;
     if (fh_go_on(w)) return w->error.code;
@@ -130,7 +135,8 @@ static int advance(fh_work *w, beam_state *b, int32_t sentence, int32_t first, i
         for (int32_t k = 0; k < b->found_counts[first + i]; k++) {
             size_t at = (size_t)(first + i) * b->width + k;
             double total = open[i].total + (double)b->found_scores[at];
-            if (total > -INFINITY) b->candidates[count++] = (candidate){i, b->found_tokens[at], total};
+            if (total > -INFINITY)
+                b->candidates[count++] = (candidate){i, b->found_tokens[at], total};
         }
     qsort(b->candidates, (size_t)count, sizeof *b->candidates, better);
     /* Up to N of the 2N candidates may be </s>, so 2N guarantee that N stay open. */
@@ -147,7 +153,8 @@ static int advance(fh_work *w, beam_state *b, int32_t sentence, int32_t first, i
             b->next[going++] = (open_hypothesis){at, open[c->beam].row, c->total};
         }
     }
-    b->counts[sentence] = found->count < b->beams && place < b->search->max_len[sentence] ? going : 0;
+    b->counts[sentence] =
+        found->count < b->beams && place < b->search->max_len[sentence] ? going : 0;
     return b->counts[sentence] ? move_rows(w, b, sentence, going) : FH_OK;
 }
 
@@ -161,14 +168,21 @@ static int step(fh_work *w, beam_state *b, int32_t place, int32_t *rows) {
             b->rows[at] = one->row;
             b->tokens[at] = one->node < 0 ? search->start : nodes[one->node].token;
             b->positions[at] = place * search->stride;
-            b->asks[at] = (search->stride == 1 ? fh_ask_word : fh_ask_at)(w, s, place, search->min_len[s], search->max_len[s]);
+            b->asks[at] = (search->stride == 1 ? fh_ask_word : fh_ask_at)(
+                w, s, place, search->min_len[s], search->max_len[s]);
         }
     *rows = at;
     if (!at) return FH_OK;
-    fh_step plan = {.rows = at, .row = b->rows, .tokens = b->tokens, .positions = b->positions, .causal = 1, .stride = search->stride};
+    fh_step plan = {.rows = at,
+                    .row = b->rows,
+                    .tokens = b->tokens,
+                    .positions = b->positions,
+                    .causal = 1,
+                    .stride = search->stride};
     float *features;
     if (fh_decode_step(w, &plan, &features)) return w->error.code;
-    return fh_best_lists(w, features, b->asks, at, b->width, b->found_tokens, b->found_scores, b->found_counts, NULL);
+    return fh_best_lists(w, features, b->asks, at, b->width, b->found_tokens, b->found_scores,
+                         b->found_counts, NULL);
 }
 
 int fh_beam(fh_work *w, const fh_search *search, fh_found *found) {

@@ -1,4 +1,5 @@
-/* Several words a step, in slots: greedy search, and the natural order of what was written. See bidirectional/search.py and sample.py. */
+/* Several words a step, in slots: greedy search, and the natural order of what was written. See
+ * bidirectional/search.py and sample.py. */
 #include <string.h>
 
 #include "blocks.h"
@@ -10,13 +11,15 @@ int32_t fh_natural_index(const fh_shape *s, int32_t slot, int32_t words) {
         int32_t half = (words + 1) / 2;
         return slot % 2 == 0 ? half - 1 - slot / 2 : half + slot / 2;
     }
-    int32_t segments = h / 2, segment = slot % segments, place = slot / segments, base = words / segments, longer = words % segments;
-    int32_t size = base + (segment < longer), first = segment * base + (segment < longer ? segment : longer);
+    int32_t segments = h / 2, segment = slot % segments, place = slot / segments,
+            base = words / segments, longer = words % segments;
+    int32_t size = base + (segment < longer),
+            first = segment * base + (segment < longer ? segment : longer);
     return first + (place % 2 == 0 ? place / 2 : size - 1 - place / 2);
 }
 
-int fh_finish_blocks(fh_work *w, const int32_t *words, const float *scores, int32_t length, int32_t counted, double total, int32_t passes,
-                     fh_found *found) {
+int fh_finish_blocks(fh_work *w, const int32_t *words, const float *scores, int32_t length,
+                     int32_t counted, double total, int32_t passes, fh_found *found) {
     const fh_shape *s = &w->model->shape;
     fh_hypothesis *h = fh_hypothesis_new(w, length);
     if (!h) return w->error.code;
@@ -58,7 +61,8 @@ static int start(fh_work *w, const int32_t *limits, fh_arena *memory, blocks *b)
 }
 
 /* The sentences whose block has a </s> leave; returns how many stay. */
-static int32_t take_block(fh_work *w, blocks *b, int32_t open, int32_t step, int32_t scored, fh_found *found) {
+static int32_t take_block(fh_work *w, blocks *b, int32_t open, int32_t step, int32_t scored,
+                          fh_found *found) {
     int32_t z = w->model->shape.block, kept = 0, eos = w->model->shape.eos;
     for (int32_t r = 0; r < open; r++) {
         int32_t s = b->rows[r], end = 0;
@@ -78,7 +82,9 @@ static int32_t take_block(fh_work *w, blocks *b, int32_t open, int32_t step, int
         int32_t counted = w->options->block_scoring == FH_CANONICAL ? end : (step + 1) * z;
         double total = 0;
         for (int32_t i = 0; scored && i < counted; i++) total += scores[i];
-        if (fh_finish_blocks(w, words, scored ? scores : NULL, end, counted, total, step + 1, &found[s])) break;
+        if (fh_finish_blocks(w, words, scored ? scores : NULL, end, counted, total, step + 1,
+                             &found[s]))
+            break;
     }
     return kept;
 }
@@ -98,13 +104,22 @@ static int greedy_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
             b.counts[r] = z;
             for (int32_t i = 0; i < z; i++) {
                 b.positions[r * z + i] = step * z + i;
-                b.asks[r * z + i] = fh_ask_word(w, b.rows[r], step * z + i, w->options->min_len, limits[b.rows[r]]);
+                b.asks[r * z + i] =
+                    fh_ask_word(w, b.rows[r], step * z + i, w->options->min_len, limits[b.rows[r]]);
             }
         }
-        fh_step plan = {.rows = open, .row = b.rows, .count = b.counts, .tokens = b.current, .positions = b.positions, .causal = shape->causal,
-                        .stride = 1, .directions = shape->independent ? shape->directions : 1};
+        fh_step plan = {.rows = open,
+                        .row = b.rows,
+                        .count = b.counts,
+                        .tokens = b.current,
+                        .positions = b.positions,
+                        .causal = shape->causal,
+                        .stride = 1,
+                        .directions = shape->independent ? shape->directions : 1};
         float *features;
-        if (fh_decode_step(w, &plan, &features) || fh_best_words(w, features, b.asks, open * z, b.tokens, scored ? b.values : NULL)) break;
+        if (fh_decode_step(w, &plan, &features) ||
+            fh_best_words(w, features, b.asks, open * z, b.tokens, scored ? b.values : NULL))
+            break;
         open = take_block(w, &b, open, step, scored, found);
     }
     fh_arena_free(&memory);
@@ -112,5 +127,6 @@ static int greedy_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
 }
 
 int fh_decode_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
-    return fh_beam_width(w) == 1 ? greedy_blocks(w, limits, found) : fh_beam_blocks(w, limits, found);
+    return fh_beam_width(w) == 1 ? greedy_blocks(w, limits, found)
+                                 : fh_beam_blocks(w, limits, found);
 }

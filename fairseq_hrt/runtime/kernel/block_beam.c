@@ -1,7 +1,8 @@
 /* Beam search with several words a step. See bidirectional/search.py.
  *
- * Canonical scoring, where nothing counts behind </s>: the best blocks of a hypothesis are found slot by slot, open and finished beginnings in
- * lists of their own; then the hypotheses' blocks are merged. By Algorithm 1 </s> is a word like any other until blocks are whole. */
+ * Canonical scoring, where nothing counts behind </s>: the best blocks of a hypothesis are found
+ * slot by slot, open and finished beginnings in lists of their own; then the hypotheses' blocks are
+ * merged. By Algorithm 1 </s> is a word like any other until blocks are whole. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,7 @@ typedef struct {
 
 typedef struct {
     int32_t beams, z, whole; /* whole: blocks count as such, with what stands behind </s> */
-    open_hypothesis *open; /* [sentences][beams] */
+    open_hypothesis *open;   /* [sentences][beams] */
     int32_t *counts;
     fh_buffer nodes, begun, line;
     fh_arena memory;
@@ -42,16 +43,20 @@ typedef struct {
     int32_t *rows, *row_counts, *tokens, *positions, *found_tokens, *found_counts;
     float *found_scores, *ends;
     fh_ask *asks;
-    block_end *opened, *ended;         /* [beams * beams] */
-    block_end *now, *later, *finished; /* of one hypothesis: [beams], [beams * beams], [2 * beams] */
-    open_hypothesis *next;             /* [beams] */
+    block_end *opened, *ended; /* [beams * beams] */
+    block_end *now, *later,
+        *finished;         /* of one hypothesis: [beams], [beams * beams], [2 * beams] */
+    open_hypothesis *next; /* [beams] */
     uint8_t *taken;
 } state;
 
 static int start(fh_work *w, state *b) {
-    size_t n = (size_t)w->sentences, beams = (size_t)b->beams, all = n * beams, z = (size_t)b->z, wide = all * z;
+    size_t n = (size_t)w->sentences, beams = (size_t)b->beams, all = n * beams, z = (size_t)b->z,
+           wide = all * z;
     if (all > (1 << 20) || wide * beams > (1 << 27) || beams > (1 << 12))
-        return fh_fail(&w->error, FH_INVALID, "--beam %d is too many for %d sentences of a batch; lower it", (int)b->beams, (int)n);
+        return fh_fail(&w->error, FH_INVALID,
+                       "--beam %d is too many for %d sentences of a batch; lower it", (int)b->beams,
+                       (int)n);
     fh_arena *memory = &b->memory;
     b->opened = fh_take(memory, beams * beams, sizeof *b->opened);
     b->ended = fh_take(memory, beams * beams, sizeof *b->ended);
@@ -93,10 +98,12 @@ static int32_t keep_best(block_end *list, int32_t count, int32_t most) {
 }
 
 /* Adds a beginning one word longer to a list, unless it is impossible. */
-static int lengthen(fh_work *w, state *b, block_end *list, int32_t *count, block_end from, int32_t token, float score) {
+static int lengthen(fh_work *w, state *b, block_end *list, int32_t *count, block_end from,
+                    int32_t token, float score) {
     double total = from.total + (double)score;
     if (!(total > -INFINITY)) return FH_OK;
-    if (fh_extend(&b->begun, (size_t)b->begun_count + 1, sizeof(beginning), &w->error)) return w->error.code;
+    if (fh_extend(&b->begun, (size_t)b->begun_count + 1, sizeof(beginning), &w->error))
+        return w->error.code;
     ((beginning *)b->begun.data)[b->begun_count] = (beginning){from.last, token, score, total};
     list[(*count)++] = (block_end){from.beam, b->begun_count++, total};
     return FH_OK;
@@ -108,9 +115,10 @@ static int has_end(const state *b, int32_t last, int32_t eos) {
     return last >= 0;
 }
 
-/* The best open and the best finished blocks of one hypothesis, whose first slot is number `row` of this step; appended to the lists of its
- * sentence. */
-static int fold(fh_work *w, state *b, int32_t beam, int32_t row, double total, int32_t *opened_count, int32_t *ended_count) {
+/* The best open and the best finished blocks of one hypothesis, whose first slot is number `row` of
+ * this step; appended to the lists of its sentence. */
+static int fold(fh_work *w, state *b, int32_t beam, int32_t row, double total,
+                int32_t *opened_count, int32_t *ended_count) {
     int32_t most = b->beams, eos = w->model->shape.eos, open = 1, done = 0;
     block_end *now = b->now, *later = b->later, *finished = b->finished;
     now[0] = (block_end){beam, -1, total};
@@ -123,7 +131,9 @@ static int fold(fh_work *w, state *b, int32_t beam, int32_t row, double total, i
         done = keep_best(finished, done, most);
         for (int32_t i = 0; i < open; i++)
             for (int32_t k = 0; k < b->found_counts[at]; k++)
-                if (lengthen(w, b, later, &count, now[i], b->found_tokens[at * most + k], b->found_scores[at * most + k])) return w->error.code;
+                if (lengthen(w, b, later, &count, now[i], b->found_tokens[at * most + k],
+                             b->found_scores[at * most + k]))
+                    return w->error.code;
         open = keep_best(later, count, most);
         memcpy(now, later, (size_t)open * sizeof *now);
     }
@@ -143,16 +153,19 @@ static int32_t write_block(fh_work *w, state *b, int32_t last, int32_t node) {
     const beginning *begun = b->begun.data;
     int32_t chain = 0;
     for (int32_t at = last; at >= 0; at = begun[at].parent) chain++;
-    if (fh_extend(&b->nodes, (size_t)b->node_count + chain, sizeof(slot_node), &w->error)) return -2;
+    if (fh_extend(&b->nodes, (size_t)b->node_count + chain, sizeof(slot_node), &w->error))
+        return -2;
     slot_node *nodes = b->nodes.data;
     int32_t end = b->node_count + chain;
     for (int32_t at = last, place = end - 1; at >= 0; at = begun[at].parent, place--)
-        nodes[place] = (slot_node){place == b->node_count ? node : place - 1, begun[at].token, begun[at].score};
+        nodes[place] = (slot_node){place == b->node_count ? node : place - 1, begun[at].token,
+                                   begun[at].score};
     b->node_count = end;
     return end - 1;
 }
 
-static int finish(fh_work *w, state *b, int32_t node, double total, int32_t passes, fh_found *found) {
+static int finish(fh_work *w, state *b, int32_t node, double total, int32_t passes,
+                  fh_found *found) {
     const slot_node *nodes = b->nodes.data;
     int32_t length = 0, end = 0;
     for (int32_t at = node; at >= 0; at = nodes[at].parent) length++;
@@ -189,7 +202,8 @@ static int go_on(fh_work *w, state *b, int32_t sentence, int32_t count) {
     return w->error.code;
 }
 
-static int advance(fh_work *w, state *b, int32_t sentence, int32_t first, int32_t step, fh_found *found) {
+static int advance(fh_work *w, state *b, int32_t sentence, int32_t first, int32_t step,
+                   fh_found *found) {
     int32_t opened = 0, ended = 0, beams = b->beams;
     const open_hypothesis *open = b->open + (size_t)sentence * beams;
     b->begun_count = 0;
@@ -197,12 +211,14 @@ static int advance(fh_work *w, state *b, int32_t sentence, int32_t first, int32_
         if (fold(w, b, i, first + i * b->z, open[i].total, &opened, &ended)) return w->error.code;
     opened = keep_best(b->opened, opened, beams);
     ended = keep_best(b->ended, ended, b->whole ? ended : beams);
-    /* As in one-word search: what has ended is finished if it is among the N best of all; by Algorithm 1 wherever it ranks. */
+    /* As in one-word search: what has ended is finished if it is among the N best of all; by
+     * Algorithm 1 wherever it ranks. */
     for (int32_t i = 0, ahead = 0; i < ended && (b->whole || found->count < beams); i++) {
         while (ahead < opened && b->opened[ahead].total > b->ended[i].total) ahead++;
         if (!b->whole && i + ahead >= beams) break;
         int32_t node = write_block(w, b, b->ended[i].last, open[b->ended[i].beam].node);
-        if (node == -2 || finish(w, b, node, b->ended[i].total, step + 1, found)) return w->error.code;
+        if (node == -2 || finish(w, b, node, b->ended[i].total, step + 1, found))
+            return w->error.code;
     }
     b->counts[sentence] = found->count < beams ? opened : 0;
     return b->counts[sentence] ? go_on(w, b, sentence, opened) : FH_OK;
@@ -228,20 +244,29 @@ static int predict(fh_work *w, state *b, const int32_t *limits, int32_t step, in
             last_words(w, b, one->node, b->tokens + at * z);
             for (int32_t k = 0; k < z; k++) {
                 b->positions[at * z + k] = step * z + k;
-                b->asks[at * z + k] = fh_ask_word(w, s, step * z + k, w->options->min_len, limits[s]);
+                b->asks[at * z + k] =
+                    fh_ask_word(w, s, step * z + k, w->options->min_len, limits[s]);
             }
         }
     *rows = at;
     if (!at) return FH_OK;
-    fh_step plan = {.rows = at, .row = b->rows, .count = b->row_counts, .tokens = b->tokens, .positions = b->positions, .causal = shape->causal,
-                    .stride = 1, .directions = shape->independent ? shape->directions : 1};
+    fh_step plan = {.rows = at,
+                    .row = b->rows,
+                    .count = b->row_counts,
+                    .tokens = b->tokens,
+                    .positions = b->positions,
+                    .causal = shape->causal,
+                    .stride = 1,
+                    .directions = shape->independent ? shape->directions : 1};
     float *features;
     if (fh_decode_step(w, &plan, &features)) return w->error.code;
     /* </s> is kept apart from the other words, so that it is offered wherever it is allowed. */
     for (int32_t i = 0; i < at * z && !b->whole; i++) {
         if (b->asks[i].only < 0) fh_ban(&b->asks[i], shape->eos);
     }
-    if (fh_best_lists(w, features, b->asks, at * z, b->beams, b->found_tokens, b->found_scores, b->found_counts, b->ends)) return w->error.code;
+    if (fh_best_lists(w, features, b->asks, at * z, b->beams, b->found_tokens, b->found_scores,
+                      b->found_counts, b->ends))
+        return w->error.code;
     for (int32_t s = 0, i = 0; s < w->sentences && !b->whole; s++)
         for (int32_t n = 0; n < b->counts[s]; n++)
             for (int32_t k = 0; k < z; k++, i++) {
@@ -254,7 +279,9 @@ static int predict(fh_work *w, state *b, const int32_t *limits, int32_t step, in
 }
 
 int fh_beam_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
-    state b = {.beams = fh_beam_width(w), .z = w->model->shape.block, .whole = w->options->block_scoring == FH_ALGORITHM1,
+    state b = {.beams = fh_beam_width(w),
+               .z = w->model->shape.block,
+               .whole = w->options->block_scoring == FH_ALGORITHM1,
                .memory = {.error = &w->error}};
     int32_t rows = 1;
     start(w, &b);

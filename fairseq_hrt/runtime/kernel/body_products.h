@@ -1,8 +1,10 @@
-/* Products of packed matrices and what is chosen from them. Included by each operations_*.c after its vectors (see operations_avx512_vnni.c
- * for what an instruction set has to define); not a header of its own.
+/* Products of packed matrices and what is chosen from them. Included by each operations_*.c after
+ * its vectors (see operations_avx512_vnni.c for what an instruction set has to define); not a
+ * header of its own.
  *
- * A tile is R rows by COLUMNS vectors of W outputs. Every accumulator is a variable of its own, since compilers spill arrays, and KEEP stops
- * them from loading the weights once a row. The sum of one output is always one chain over the inputs, whatever R is. */
+ * A tile is R rows by COLUMNS vectors of W outputs. Every accumulator is a variable of its own,
+ * since compilers spill arrays, and KEEP stops them from loading the weights once a row. The sum of
+ * one output is always one chain over the inputs, whatever R is. */
 
 #define TILE (COLUMNS * W) /* outputs of a tile; divides FH_PANEL */
 
@@ -15,7 +17,8 @@
 
 #if COLUMNS == 4
 #define EACH(X, r) X(r, 0) X(r, 1) X(r, 2) X(r, 3)
-#define WEIGHTS(load, at, step) w0 = load(at), w1 = load(at + (step)), w2 = load(at + 2 * (step)), w3 = load(at + 3 * (step))
+#define WEIGHTS(load, at, step)                                                                    \
+    w0 = load(at), w1 = load(at + (step)), w2 = load(at + 2 * (step)), w3 = load(at + 3 * (step))
 #define KEEP_WEIGHTS KEEP(w0) KEEP(w1) KEEP(w2) KEEP(w3)
 #else
 #define EACH(X, r) X(r, 0) X(r, 1)
@@ -28,25 +31,26 @@
 #define INT8_START(r, b) vi s##r##b = start[b];
 #define INT8_ROW_START(r) EACH(INT8_START, r)
 #define INT8_DOT(r, b) s##r##b = dot(s##r##b, v, m, w##b);
-#define INT8_STEP(r)                                     \
-    {                                                    \
-        vi v = i_four(a + (ptrdiff_t)(r) * lda + i), m = magnitude(v); \
-        EACH(INT8_DOT, r)                                \
+#define INT8_STEP(r)                                                                               \
+    {                                                                                              \
+        vi v = i_four(a + (ptrdiff_t)(r) * lda + i), m = magnitude(v);                             \
+        EACH(INT8_DOT, r)                                                                          \
     }
 #define INT8_STORE(r, b) sums[r][b] = s##r##b;
 #define INT8_ROW_STORE(r) EACH(INT8_STORE, r)
 
-/* a: quantised rows, lda bytes apart; w: the tile's part of its panel; k: multiple of 8; start: what the sums begin with. */
-#define INT8_TILE(R)                                                                                                                   \
-    static INLINE void int8_tile_##R(const uint8_t *a, ptrdiff_t lda, const int8_t *w, int32_t k, const vi start[COLUMNS], vi sums[R][COLUMNS]) { \
-        ROWS_##R(INT8_ROW_START)                                                                                                       \
-        (void)lda;                                                                                                                     \
-        for (int32_t i = 0; i < k; i += 4, w += 4 * FH_PANEL) {                                                                        \
-            vi WEIGHTS(i_load, w, 4 * W);                                                                                              \
-            KEEP_WEIGHTS                                                                                                               \
-            ROWS_##R(INT8_STEP)                                                                                                        \
-        }                                                                                                                              \
-        ROWS_##R(INT8_ROW_STORE)                                                                                                       \
+/* a: quantised rows, lda bytes apart; w: the tile's part of its panel; k: multiple of 8; start:
+ * what the sums begin with. */
+#define INT8_TILE(R)                                                                               \
+    static INLINE void int8_tile_##R(const uint8_t *a, ptrdiff_t lda, const int8_t *w, int32_t k,  \
+                                     const vi start[COLUMNS], vi sums[R][COLUMNS]) {               \
+        ROWS_##R(INT8_ROW_START)(void) lda;                                                        \
+        for (int32_t i = 0; i < k; i += 4, w += 4 * FH_PANEL) {                                    \
+            vi WEIGHTS(i_load, w, 4 * W);                                                          \
+            KEEP_WEIGHTS                                                                           \
+            ROWS_##R(INT8_STEP)                                                                    \
+        }                                                                                          \
+        ROWS_##R(INT8_ROW_STORE)                                                                   \
     }
 INT8_TILE(2)
 INT8_TILE(3)
@@ -56,41 +60,57 @@ INT8_TILE(5)
 INT8_TILE(6)
 #endif
 
-/* One row, a whole panel: as many chains as hide the latency; two for each vector where a panel has only four. */
+/* One row, a whole panel: as many chains as hide the latency; two for each vector where a panel has
+ * only four. */
 #define VECTORS (FH_PANEL / W)
 #if VECTORS == 4
-static INLINE void int8_panel(const uint8_t *a, const int8_t *w, int32_t k, const vi start[4], vi sums[4]) {
-    vi s0 = start[0], s1 = start[1], s2 = start[2], s3 = start[3], t0 = i_zero(), t1 = t0, t2 = t0, t3 = t0;
+static INLINE void int8_panel(const uint8_t *a, const int8_t *w, int32_t k, const vi start[4],
+                              vi sums[4]) {
+    vi s0 = start[0], s1 = start[1], s2 = start[2], s3 = start[3], t0 = i_zero(), t1 = t0, t2 = t0,
+       t3 = t0;
     for (int32_t i = 0; i < k; i += 8, w += 8 * FH_PANEL) {
         vi v = i_four(a + i), m = magnitude(v), u = i_four(a + i + 4), n = magnitude(u);
-        s0 = dot(s0, v, m, i_load(w)), s1 = dot(s1, v, m, i_load(w + 4 * W)), s2 = dot(s2, v, m, i_load(w + 8 * W)), s3 = dot(s3, v, m, i_load(w + 12 * W));
-        t0 = dot(t0, u, n, i_load(w + 16 * W)), t1 = dot(t1, u, n, i_load(w + 20 * W)), t2 = dot(t2, u, n, i_load(w + 24 * W)), t3 = dot(t3, u, n, i_load(w + 28 * W));
+        s0 = dot(s0, v, m, i_load(w)), s1 = dot(s1, v, m, i_load(w + 4 * W)),
+        s2 = dot(s2, v, m, i_load(w + 8 * W)), s3 = dot(s3, v, m, i_load(w + 12 * W));
+        t0 = dot(t0, u, n, i_load(w + 16 * W)), t1 = dot(t1, u, n, i_load(w + 20 * W)),
+        t2 = dot(t2, u, n, i_load(w + 24 * W)), t3 = dot(t3, u, n, i_load(w + 28 * W));
     }
-    sums[0] = i_add(s0, t0), sums[1] = i_add(s1, t1), sums[2] = i_add(s2, t2), sums[3] = i_add(s3, t3);
+    sums[0] = i_add(s0, t0), sums[1] = i_add(s1, t1), sums[2] = i_add(s2, t2),
+    sums[3] = i_add(s3, t3);
 }
 #else
-static INLINE void int8_eight(const uint8_t *a, const int8_t *w, int32_t k, const vi start[8], vi sums[8]) {
-    vi s0 = start[0], s1 = start[1], s2 = start[2], s3 = start[3], s4 = start[4], s5 = start[5], s6 = start[6], s7 = start[7];
+static INLINE void int8_eight(const uint8_t *a, const int8_t *w, int32_t k, const vi start[8],
+                              vi sums[8]) {
+    vi s0 = start[0], s1 = start[1], s2 = start[2], s3 = start[3], s4 = start[4], s5 = start[5],
+       s6 = start[6], s7 = start[7];
     for (int32_t i = 0; i < k; i += 4, w += 4 * FH_PANEL) {
         vi v = i_four(a + i), m = magnitude(v);
-        s0 = dot(s0, v, m, i_load(w)), s1 = dot(s1, v, m, i_load(w + 4 * W)), s2 = dot(s2, v, m, i_load(w + 8 * W)), s3 = dot(s3, v, m, i_load(w + 12 * W));
-        s4 = dot(s4, v, m, i_load(w + 16 * W)), s5 = dot(s5, v, m, i_load(w + 20 * W)), s6 = dot(s6, v, m, i_load(w + 24 * W)), s7 = dot(s7, v, m, i_load(w + 28 * W));
+        s0 = dot(s0, v, m, i_load(w)), s1 = dot(s1, v, m, i_load(w + 4 * W)),
+        s2 = dot(s2, v, m, i_load(w + 8 * W)), s3 = dot(s3, v, m, i_load(w + 12 * W));
+        s4 = dot(s4, v, m, i_load(w + 16 * W)), s5 = dot(s5, v, m, i_load(w + 20 * W)),
+        s6 = dot(s6, v, m, i_load(w + 24 * W)), s7 = dot(s7, v, m, i_load(w + 28 * W));
     }
-    sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3, sums[4] = s4, sums[5] = s5, sums[6] = s6, sums[7] = s7;
+    sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3, sums[4] = s4, sums[5] = s5,
+    sums[6] = s6, sums[7] = s7;
 }
-static NOINLINE void int8_panel(const uint8_t *a, const int8_t *w, int32_t k, const vi start[VECTORS], vi sums[VECTORS]) {
+static NOINLINE void int8_panel(const uint8_t *a, const int8_t *w, int32_t k,
+                                const vi start[VECTORS], vi sums[VECTORS]) {
     for (int b = 0; b < VECTORS; b += 8) int8_eight(a, w + 4 * W * b, k, start + b, sums + b);
 }
 #endif
 
-/* What the sums of `vectors` vectors of outputs begin with, so that the offset of the stored integers drops out. */
+/* What the sums of `vectors` vectors of outputs begin with, so that the offset of the stored
+ * integers drops out. */
 static INLINE void int8_start(const fh_input *input, const int32_t *sums, vi *start, int vectors) {
     for (int b = 0; b < vectors; b++)
-        start[b] = !input->offset ? i_zero() : input->offset > 0 ? i_sub(i_zero(), i_times_128(i_load(sums + b * W))) : i_times_128(i_load(sums + b * W));
+        start[b] = !input->offset      ? i_zero()
+                   : input->offset > 0 ? i_sub(i_zero(), i_times_128(i_load(sums + b * W)))
+                                       : i_times_128(i_load(sums + b * W));
 }
 
 static INLINE vf int8_value(vi sum, float scale, const fh_matrix *matrix, int32_t output) {
-    return f_add(f_mul(f_of(sum), f_mul(f_all(scale), f_load(matrix->scales + output))), f_load(matrix->bias + output));
+    return f_add(f_mul(f_of(sum), f_mul(f_all(scale), f_load(matrix->scales + output))),
+                 f_load(matrix->bias + output));
 }
 
 /* ------------------------------------------------------------------ float32 */
@@ -98,23 +118,23 @@ static INLINE vf int8_value(vi sum, float scale, const fh_matrix *matrix, int32_
 #define FLOAT_START(r, b) vf s##r##b = f_zero();
 #define FLOAT_ROW_START(r) EACH(FLOAT_START, r)
 #define FLOAT_DOT(r, b) s##r##b = f_fma(v, w##b, s##r##b);
-#define FLOAT_STEP(r)                                 \
-    {                                                 \
-        vf v = f_all(a[(ptrdiff_t)(r) * lda + i]);    \
-        EACH(FLOAT_DOT, r)                            \
+#define FLOAT_STEP(r)                                                                              \
+    {                                                                                              \
+        vf v = f_all(a[(ptrdiff_t)(r) * lda + i]);                                                 \
+        EACH(FLOAT_DOT, r)                                                                         \
     }
 #define FLOAT_STORE(r, b) sums[r][b] = s##r##b;
 #define FLOAT_ROW_STORE(r) EACH(FLOAT_STORE, r)
-#define FLOAT_TILE(R)                                                                                                           \
-    static INLINE void float_tile_##R(const float *a, ptrdiff_t lda, const float *w, int32_t k, vf sums[R][COLUMNS]) {           \
-        ROWS_##R(FLOAT_ROW_START)                                                                                               \
-        (void)lda;                                                                                                              \
-        for (int32_t i = 0; i < k; i++, w += FH_PANEL) {                                                                        \
-            vf WEIGHTS(f_load, w, W);                                                                                           \
-            KEEP_WEIGHTS                                                                                                        \
-            ROWS_##R(FLOAT_STEP)                                                                                                \
-        }                                                                                                                       \
-        ROWS_##R(FLOAT_ROW_STORE)                                                                                               \
+#define FLOAT_TILE(R)                                                                              \
+    static INLINE void float_tile_##R(const float *a, ptrdiff_t lda, const float *w, int32_t k,    \
+                                      vf sums[R][COLUMNS]) {                                       \
+        ROWS_##R(FLOAT_ROW_START)(void) lda;                                                       \
+        for (int32_t i = 0; i < k; i++, w += FH_PANEL) {                                           \
+            vf WEIGHTS(f_load, w, W);                                                              \
+            KEEP_WEIGHTS                                                                           \
+            ROWS_##R(FLOAT_STEP)                                                                   \
+        }                                                                                          \
+        ROWS_##R(FLOAT_ROW_STORE)                                                                  \
     }
 FLOAT_TILE(1)
 FLOAT_TILE(2)
@@ -128,10 +148,13 @@ static INLINE void float_panel(const float *a, const float *w, int32_t k, vf sum
     vf s0 = f_zero(), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
     for (int32_t i = 0; i < k; i++, w += FH_PANEL) {
         vf v = f_all(a[i]);
-        s0 = f_fma(v, f_load(w), s0), s1 = f_fma(v, f_load(w + W), s1), s2 = f_fma(v, f_load(w + 2 * W), s2), s3 = f_fma(v, f_load(w + 3 * W), s3);
-        s4 = f_fma(v, f_load(w + 4 * W), s4), s5 = f_fma(v, f_load(w + 5 * W), s5), s6 = f_fma(v, f_load(w + 6 * W), s6), s7 = f_fma(v, f_load(w + 7 * W), s7);
+        s0 = f_fma(v, f_load(w), s0), s1 = f_fma(v, f_load(w + W), s1),
+        s2 = f_fma(v, f_load(w + 2 * W), s2), s3 = f_fma(v, f_load(w + 3 * W), s3);
+        s4 = f_fma(v, f_load(w + 4 * W), s4), s5 = f_fma(v, f_load(w + 5 * W), s5),
+        s6 = f_fma(v, f_load(w + 6 * W), s6), s7 = f_fma(v, f_load(w + 7 * W), s7);
     }
-    sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3, sums[4] = s4, sums[5] = s5, sums[6] = s6, sums[7] = s7;
+    sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3, sums[4] = s4, sums[5] = s5,
+    sums[6] = s6, sums[7] = s7;
 #else
     for (int b = 0; b < VECTORS; b += COLUMNS) {
         vf tile[1][COLUMNS];
@@ -152,7 +175,8 @@ typedef struct {
     ptrdiff_t ldr;
 } target;
 
-static INLINE void store(const target *u, const fh_matrix *matrix, int32_t row, int32_t first, const vf *values, int vectors) {
+static INLINE void store(const target *u, const fh_matrix *matrix, int32_t row, int32_t first,
+                         const vf *values, int vectors) {
     float *out = u->out + row * u->ldo + first;
     const float *residual = u->residual ? u->residual + row * u->ldr + first : NULL;
     int32_t left = matrix->outputs - first;
@@ -167,7 +191,9 @@ static INLINE void store(const target *u, const fh_matrix *matrix, int32_t row, 
     for (int b = 0; b < vectors && b * W < left; b++) {
         vf value = values[b];
         int whole = left - b * W >= W;
-        if (residual) value = f_add(value, whole ? f_load(residual + b * W) : f_load_part(residual + b * W, left - b * W, 0.f));
+        if (residual)
+            value = f_add(value, whole ? f_load(residual + b * W)
+                                       : f_load_part(residual + b * W, left - b * W, 0.f));
         if (u->relu) value = f_relu(value);
         if (whole)
             f_store(out + b * W, value);
@@ -178,8 +204,8 @@ static INLINE void store(const target *u, const fh_matrix *matrix, int32_t row, 
 
 /* ------------------------------------------------------------------ choosing */
 
-/* Of one row, lane by lane: the best value and the first output of its vector, the running maximum and sum of exponentials; and whether
- * there was NaN or infinity. */
+/* Of one row, lane by lane: the best value and the first output of its vector, the running maximum
+ * and sum of exponentials; and whether there was NaN or infinity. */
 typedef struct {
     vf value;
     vi output;
@@ -187,18 +213,21 @@ typedef struct {
     int invalid;
 } choice;
 
-/* rule: NULL or what is banned in this row; v: values of the outputs of one tile from `first` on. Always a tile, so that sums are the same for
- * any number of rows. */
-static INLINE void choose(choice *c, const fh_rule *rule, int with_sum, const fh_matrix *matrix, int32_t first, vf v[COLUMNS]) {
+/* rule: NULL or what is banned in this row; v: values of the outputs of one tile from `first` on.
+ * Always a tile, so that sums are the same for any number of rows. */
+static INLINE void choose(choice *c, const fh_rule *rule, int with_sum, const fh_matrix *matrix,
+                          int32_t first, vf v[COLUMNS]) {
     const int vectors = COLUMNS;
     int32_t count = TILE;
     if (first + count > matrix->outputs) {
         ALIGNED float padded[FH_PANEL];
         for (int b = 0; b < vectors; b++) f_store(padded + b * W, v[b]);
-        for (int32_t i = matrix->outputs - first > 0 ? matrix->outputs - first : 0; i < count; i++) padded[i] = -INFINITY;
+        for (int32_t i = matrix->outputs - first > 0 ? matrix->outputs - first : 0; i < count; i++)
+            padded[i] = -INFINITY;
         for (int b = 0; b < vectors; b++) v[b] = f_load(padded + b * W);
     }
-    /* The sum shows every value that is not finite; an overflow of finite ones is told apart by looking closer. */
+    /* The sum shows every value that is not finite; an overflow of finite ones is told apart by
+     * looking closer. */
     vf together = v[0];
     for (int b = 1; b < vectors; b++) together = f_add(together, v[b]);
     if (f_any_invalid(together))
@@ -216,13 +245,16 @@ static INLINE void choose(choice *c, const fh_rule *rule, int with_sum, const fh
     }
     if (rule) {
         int hits = (uint32_t)(rule->unk - first) < (uint32_t)count;
-        for (int32_t i = 0; i < rule->bans; i++) hits |= (uint32_t)(rule->banned[i] - first) < (uint32_t)count;
+        for (int32_t i = 0; i < rule->bans; i++)
+            hits |= (uint32_t)(rule->banned[i] - first) < (uint32_t)count;
         if (hits) {
             ALIGNED float ruled[FH_PANEL];
             for (int b = 0; b < vectors; b++) f_store(ruled + b * W, v[b]);
-            if ((uint32_t)(rule->unk - first) < (uint32_t)count) ruled[rule->unk - first] -= rule->unk_penalty;
+            if ((uint32_t)(rule->unk - first) < (uint32_t)count)
+                ruled[rule->unk - first] -= rule->unk_penalty;
             for (int32_t i = 0; i < rule->bans; i++)
-                if ((uint32_t)(rule->banned[i] - first) < (uint32_t)count) ruled[rule->banned[i] - first] = -INFINITY;
+                if ((uint32_t)(rule->banned[i] - first) < (uint32_t)count)
+                    ruled[rule->banned[i] - first] = -INFINITY;
             for (int b = 0; b < vectors; b++) v[b] = f_load(ruled + b * W);
         }
     }
@@ -243,7 +275,8 @@ static int32_t first_allowed(const fh_rule *rule, int32_t outputs) {
     return FH_NONE;
 }
 
-static void decide(const choice *c, const fh_rule *rule, int32_t outputs, int32_t *token, float *value, float *logsumexp) {
+static void decide(const choice *c, const fh_rule *rule, int32_t outputs, int32_t *token,
+                   float *value, float *logsumexp) {
     ALIGNED float values[W];
     ALIGNED int32_t ids[W];
     f_store(values, c->value);
@@ -251,7 +284,9 @@ static void decide(const choice *c, const fh_rule *rule, int32_t outputs, int32_
     int32_t best = 0, bad = c->invalid;
     for (int32_t i = 0; i < W; i++) {
         if (ids[i] != FH_NONE) ids[i] += i;
-        if (values[i] > values[best] || (values[i] == values[best] && (uint32_t)ids[i] < (uint32_t)ids[best])) best = i;
+        if (values[i] > values[best] ||
+            (values[i] == values[best] && (uint32_t)ids[i] < (uint32_t)ids[best]))
+            best = i;
     }
     *token = bad ? FH_NAN : ids[best] == FH_NONE ? first_allowed(rule, outputs) : ids[best];
     if (value) *value = bad ? NAN : values[best];
@@ -269,32 +304,41 @@ typedef struct {
 } chooser;
 
 /* rows x vectors sums (int8) from row `row` and output `first` on. */
-static INLINE void choose_int8(const chooser *to, const fh_matrix *matrix, const fh_input *input, int32_t row, int32_t rows, int32_t first, const vi *sums,
+static INLINE void choose_int8(const chooser *to, const fh_matrix *matrix, const fh_input *input,
+                               int32_t row, int32_t rows, int32_t first, const vi *sums,
                                int vectors) {
     for (int32_t r = row; r < row + rows; r++, sums += vectors) {
         vf values[VECTORS];
         float scale = input->scales[r];
-        for (int b = 0; b < vectors; b++) values[b] = int8_value(sums[b], scale, matrix, first + b * W);
+        for (int b = 0; b < vectors; b++)
+            values[b] = int8_value(sums[b], scale, matrix, first + b * W);
         for (int b = 0; b < vectors; b += COLUMNS)
-            choose(to->choices + r, to->rules ? to->rules + r : NULL, to->with_sum, matrix, first + b * W, values + b);
+            choose(to->choices + r, to->rules ? to->rules + r : NULL, to->with_sum, matrix,
+                   first + b * W, values + b);
     }
 }
-static NOINLINE void choose_float(const chooser *to, const fh_matrix *matrix, int32_t row, int32_t rows, int32_t first, const vf *sums, int vectors) {
+static NOINLINE void choose_float(const chooser *to, const fh_matrix *matrix, int32_t row,
+                                  int32_t rows, int32_t first, const vf *sums, int vectors) {
     for (int32_t r = row; r < row + rows; r++, sums += vectors) {
         vf values[VECTORS];
-        for (int b = 0; b < vectors; b++) values[b] = f_add(sums[b], f_load(matrix->bias + first + b * W));
+        for (int b = 0; b < vectors; b++)
+            values[b] = f_add(sums[b], f_load(matrix->bias + first + b * W));
         for (int b = 0; b < vectors; b += COLUMNS)
-            choose(to->choices + r, to->rules ? to->rules + r : NULL, to->with_sum, matrix, first + b * W, values + b);
+            choose(to->choices + r, to->rules ? to->rules + r : NULL, to->with_sum, matrix,
+                   first + b * W, values + b);
     }
 }
 
 /* ------------------------------------------------------------------ every tile of a product */
 
 /* Rows of the next tile: never one left over, which would have a tile of its own. */
-static INLINE int32_t next_rows(int32_t left, int32_t most) { return left <= most ? left : left == most + 1 ? (most + 1) / 2 : most; }
+static INLINE int32_t next_rows(int32_t left, int32_t most) {
+    return left <= most ? left : left == most + 1 ? (most + 1) / 2 : most;
+}
 
-static INLINE void take_int8(const target *store_to, const chooser *choose_for, const fh_matrix *matrix, const fh_input *input, int32_t row, int32_t rows,
-                             int32_t first, const vi *sums, int vectors) {
+static INLINE void take_int8(const target *store_to, const chooser *choose_for,
+                             const fh_matrix *matrix, const fh_input *input, int32_t row,
+                             int32_t rows, int32_t first, const vi *sums, int vectors) {
     if (choose_for) {
         choose_int8(choose_for, matrix, input, row, rows, first, sums, vectors);
         return;
@@ -302,11 +346,13 @@ static INLINE void take_int8(const target *store_to, const chooser *choose_for, 
     for (int32_t r = row; r < row + rows; r++, sums += vectors) {
         vf values[VECTORS];
         float scale = input->scales[r];
-        for (int b = 0; b < vectors; b++) values[b] = int8_value(sums[b], scale, matrix, first + b * W);
+        for (int b = 0; b < vectors; b++)
+            values[b] = int8_value(sums[b], scale, matrix, first + b * W);
         store(store_to, matrix, r, first, values, vectors);
     }
 }
-static INLINE void take_float(const target *store_to, const chooser *choose_for, const fh_matrix *matrix, int32_t row, int32_t rows, int32_t first,
+static INLINE void take_float(const target *store_to, const chooser *choose_for,
+                              const fh_matrix *matrix, int32_t row, int32_t rows, int32_t first,
                               const vf *sums, int vectors) {
     if (choose_for) {
         choose_float(choose_for, matrix, row, rows, first, sums, vectors);
@@ -314,49 +360,58 @@ static INLINE void take_float(const target *store_to, const chooser *choose_for,
     }
     for (int32_t r = row; r < row + rows; r++, sums += vectors) {
         vf values[VECTORS];
-        for (int b = 0; b < vectors; b++) values[b] = f_add(sums[b], f_load(matrix->bias + first + b * W));
+        for (int b = 0; b < vectors; b++)
+            values[b] = f_add(sums[b], f_load(matrix->bias + first + b * W));
         store(store_to, matrix, r, first, values, vectors);
     }
 }
 
-#define INT8_CASE(R)                                                                                        \
-    case R: {                                                                                               \
-        vi sums[R][COLUMNS];                                                                                \
-        int8_tile_##R(a + (size_t)r * (size_t)lda, lda, w, k, start, sums);                                 \
-        take_int8(store_to, choose_for, matrix, input, r, R, first, sums[0], COLUMNS);                      \
-        break;                                                                                              \
+#define INT8_CASE(R)                                                                               \
+    case R: {                                                                                      \
+        vi sums[R][COLUMNS];                                                                       \
+        int8_tile_##R(a + (size_t)r * (size_t)lda, lda, w, k, start, sums);                        \
+        take_int8(store_to, choose_for, matrix, input, r, R, first, sums[0], COLUMNS);             \
+        break;                                                                                     \
     }
-/* Two rows have too few chains in a narrow tile: two tiles at once hide the latency and share what is done for a row. INT8_WIDE_PAIR is 1 where
- * that is best for two rows only, 2 where every even number of rows is multiplied in pairs. */
+/* Two rows have too few chains in a narrow tile: two tiles at once hide the latency and share what
+ * is done for a row. INT8_WIDE_PAIR is 1 where that is best for two rows only, 2 where every even
+ * number of rows is multiplied in pairs. */
 #if COLUMNS == 2 && defined(INT8_WIDE_PAIR)
-static INLINE void int8_pair(const uint8_t *a, ptrdiff_t lda, const int8_t *w, int32_t k, const vi start[4], vi sums[2][4]) {
-    vi s0 = start[0], s1 = start[1], s2 = start[2], s3 = start[3], t0 = s0, t1 = s1, t2 = s2, t3 = s3;
+static INLINE void int8_pair(const uint8_t *a, ptrdiff_t lda, const int8_t *w, int32_t k,
+                             const vi start[4], vi sums[2][4]) {
+    vi s0 = start[0], s1 = start[1], s2 = start[2], s3 = start[3], t0 = s0, t1 = s1, t2 = s2,
+       t3 = s3;
     for (int32_t i = 0; i < k; i += 4, w += 4 * FH_PANEL) {
-        vi w0 = i_load(w), w1 = i_load(w + 4 * W), w2 = i_load(w + 8 * W), w3 = i_load(w + 12 * W), v = i_four(a + i), m = magnitude(v);
-        KEEP(w0) KEEP(w1) KEEP(w2) KEEP(w3)
-        s0 = dot(s0, v, m, w0), s1 = dot(s1, v, m, w1), s2 = dot(s2, v, m, w2), s3 = dot(s3, v, m, w3);
+        vi w0 = i_load(w), w1 = i_load(w + 4 * W), w2 = i_load(w + 8 * W), w3 = i_load(w + 12 * W),
+           v = i_four(a + i), m = magnitude(v);
+        KEEP(w0)
+        KEEP(w1)
+        KEEP(w2) KEEP(w3) s0 = dot(s0, v, m, w0),
+                          s1 = dot(s1, v, m, w1), s2 = dot(s2, v, m, w2), s3 = dot(s3, v, m, w3);
         v = i_four(a + lda + i), m = magnitude(v);
-        t0 = dot(t0, v, m, w0), t1 = dot(t1, v, m, w1), t2 = dot(t2, v, m, w2), t3 = dot(t3, v, m, w3);
+        t0 = dot(t0, v, m, w0), t1 = dot(t1, v, m, w1), t2 = dot(t2, v, m, w2),
+        t3 = dot(t3, v, m, w3);
     }
     sums[0][0] = s0, sums[0][1] = s1, sums[0][2] = s2, sums[0][3] = s3;
     sums[1][0] = t0, sums[1][1] = t1, sums[1][2] = t2, sums[1][3] = t3;
 }
-#define INT8_PAIR                                                                            \
-    if (rows == 2 || (INT8_WIDE_PAIR == 2 && rows % 2 == 0)) {                               \
-        vi both[2][4], wide[4];                                                              \
-        int8_start(input, matrix->sums + first, wide, 4);                                    \
-        for (int32_t r = 0; r < rows; r += 2) {                                              \
-            int8_pair(a + (size_t)r * (size_t)lda, lda, w, k, wide, both);                   \
-            take_int8(store_to, choose_for, matrix, input, r, 2, first, both[0], 4);         \
-        }                                                                                    \
-        first += TILE;                                                                       \
-        continue;                                                                            \
+#define INT8_PAIR                                                                                  \
+    if (rows == 2 || (INT8_WIDE_PAIR == 2 && rows % 2 == 0)) {                                     \
+        vi both[2][4], wide[4];                                                                    \
+        int8_start(input, matrix->sums + first, wide, 4);                                          \
+        for (int32_t r = 0; r < rows; r += 2) {                                                    \
+            int8_pair(a + (size_t)r * (size_t)lda, lda, w, k, wide, both);                         \
+            take_int8(store_to, choose_for, matrix, input, r, 2, first, both[0], 4);               \
+        }                                                                                          \
+        first += TILE;                                                                             \
+        continue;                                                                                  \
     }
 #else
 #define INT8_PAIR
 #endif
 /* Exactly one of store_to and choose_for is not NULL; inlined twice. */
-static INLINE void multiply_int8(const target *store_to, const chooser *choose_for, const fh_matrix *matrix, const fh_input *input) {
+static INLINE void multiply_int8(const target *store_to, const chooser *choose_for,
+                                 const fh_matrix *matrix, const fh_input *input) {
     int32_t k = matrix->stride, rows = input->rows;
     ptrdiff_t lda = input->stride;
     const uint8_t *a = input->integers;
@@ -369,7 +424,8 @@ static INLINE void multiply_int8(const target *store_to, const chooser *choose_f
             take_int8(store_to, choose_for, matrix, input, 0, 1, panel, sums, VECTORS);
             continue;
         }
-        for (int32_t first = panel; first < panel + FH_PANEL && first < matrix->outputs; first += TILE) {
+        for (int32_t first = panel; first < panel + FH_PANEL && first < matrix->outputs;
+             first += TILE) {
             const int8_t *w = at + 4 * (first - panel);
             vi start[COLUMNS];
             int8_start(input, matrix->sums + first, start, COLUMNS);
@@ -390,14 +446,15 @@ static INLINE void multiply_int8(const target *store_to, const chooser *choose_f
     }
 }
 
-#define FLOAT_CASE(R)                                                                                       \
-    case R: {                                                                                               \
-        vf sums[R][COLUMNS];                                                                                \
-        float_tile_##R(a + r * lda, lda, w, k, sums);                                                       \
-        take_float(store_to, choose_for, matrix, r, R, first, sums[0], COLUMNS);                            \
-        break;                                                                                              \
+#define FLOAT_CASE(R)                                                                              \
+    case R: {                                                                                      \
+        vf sums[R][COLUMNS];                                                                       \
+        float_tile_##R(a + r * lda, lda, w, k, sums);                                              \
+        take_float(store_to, choose_for, matrix, r, R, first, sums[0], COLUMNS);                   \
+        break;                                                                                     \
     }
-static INLINE void multiply_float(const target *store_to, const chooser *choose_for, const fh_matrix *matrix, const fh_input *input) {
+static INLINE void multiply_float(const target *store_to, const chooser *choose_for,
+                                  const fh_matrix *matrix, const fh_input *input) {
     int32_t k = matrix->inputs, rows = input->rows;
     ptrdiff_t lda = input->ldx;
     const float *a = input->x;
@@ -409,7 +466,8 @@ static INLINE void multiply_float(const target *store_to, const chooser *choose_
             take_float(store_to, choose_for, matrix, 0, 1, panel, sums, VECTORS);
             continue;
         }
-        for (int32_t first = panel; first < panel + FH_PANEL && first < matrix->outputs; first += TILE) {
+        for (int32_t first = panel; first < panel + FH_PANEL && first < matrix->outputs;
+             first += TILE) {
             const float *w = at + (first - panel);
             for (int32_t r = 0, n; r < rows; r += n) {
                 n = next_rows(rows - r, 6);
@@ -425,19 +483,30 @@ static INLINE void multiply_float(const target *store_to, const chooser *choose_
     }
 }
 
-static NOINLINE void product_int8(const target *to, const fh_matrix *matrix, const fh_input *input) { multiply_int8(to, NULL, matrix, input); }
-static NOINLINE void product_float(const target *to, const fh_matrix *matrix, const fh_input *input) { multiply_float(to, NULL, matrix, input); }
-static NOINLINE void best_int8(const chooser *from, const fh_matrix *matrix, const fh_input *input) {
+static NOINLINE void product_int8(const target *to, const fh_matrix *matrix,
+                                  const fh_input *input) {
+    multiply_int8(to, NULL, matrix, input);
+}
+static NOINLINE void product_float(const target *to, const fh_matrix *matrix,
+                                   const fh_input *input) {
+    multiply_float(to, NULL, matrix, input);
+}
+static NOINLINE void best_int8(const chooser *from, const fh_matrix *matrix,
+                               const fh_input *input) {
     const chooser to = {from->choices, from->rules, 0};
     multiply_int8(NULL, &to, matrix, input);
 }
-static NOINLINE void best_int8_with_sum(const chooser *from, const fh_matrix *matrix, const fh_input *input) {
+static NOINLINE void best_int8_with_sum(const chooser *from, const fh_matrix *matrix,
+                                        const fh_input *input) {
     const chooser to = {from->choices, from->rules, 1};
     multiply_int8(NULL, &to, matrix, input);
 }
-static NOINLINE void best_float(const chooser *to, const fh_matrix *matrix, const fh_input *input) { multiply_float(NULL, to, matrix, input); }
+static NOINLINE void best_float(const chooser *to, const fh_matrix *matrix, const fh_input *input) {
+    multiply_float(NULL, to, matrix, input);
+}
 
-static void product(const fh_matrix *matrix, const fh_input *input, float *out, ptrdiff_t ldo, int relu, const float *residual, ptrdiff_t ldr) {
+static void product(const fh_matrix *matrix, const fh_input *input, float *out, ptrdiff_t ldo,
+                    int relu, const float *residual, ptrdiff_t ldr) {
     const target to = {out, ldo, relu, residual, ldr};
     if (matrix->kind == FH_INT8)
         product_int8(&to, matrix, input);
@@ -445,13 +514,17 @@ static void product(const fh_matrix *matrix, const fh_input *input, float *out, 
         product_float(&to, matrix, input);
 }
 
-enum { CHOICES = 96 }; /* rows whose choices are kept on the stack; more rows read the weights again */
+enum {
+    CHOICES = 96
+}; /* rows whose choices are kept on the stack; more rows read the weights again */
 
-static void best(const fh_matrix *matrix, const fh_input *input, const fh_rule *rules, int32_t *tokens, float *values, float *logsumexp) {
+static void best(const fh_matrix *matrix, const fh_input *input, const fh_rule *rules,
+                 int32_t *tokens, float *values, float *logsumexp) {
     choice choices[CHOICES];
     for (int32_t from = 0; from < input->rows; from += CHOICES) {
         int32_t rows = input->rows - from < CHOICES ? input->rows - from : CHOICES;
-        for (int32_t r = 0; r < rows; r++) choices[r] = (choice){f_all(-INFINITY), i_all(FH_NONE), f_all(-FLT_MAX), f_zero(), 0};
+        for (int32_t r = 0; r < rows; r++)
+            choices[r] = (choice){f_all(-INFINITY), i_all(FH_NONE), f_all(-FLT_MAX), f_zero(), 0};
         fh_input part = fh_input_rows(input, from, rows);
         const chooser to = {choices, rules ? rules + from : NULL, logsumexp != NULL};
         if (matrix->kind == FH_INT8 && to.with_sum)
@@ -461,7 +534,7 @@ static void best(const fh_matrix *matrix, const fh_input *input, const fh_rule *
         else
             best_float(&to, matrix, &part);
         for (int32_t r = 0; r < rows; r++)
-            decide(choices + r, rules ? rules + from + r : NULL, matrix->outputs, tokens + from + r, values ? values + from + r : NULL,
-                   logsumexp ? logsumexp + from + r : NULL);
+            decide(choices + r, rules ? rules + from + r : NULL, matrix->outputs, tokens + from + r,
+                   values ? values + from + r : NULL, logsumexp ? logsumexp + from + r : NULL);
     }
 }

@@ -1,6 +1,8 @@
-/* What works on one row at a time: exp, quantising, softmax, layer normalisation, the best of a row. Included by each operations_*.c. */
+/* What works on one row at a time: exp, quantising, softmax, layer normalisation, the best of a
+ * row. Included by each operations_*.c. */
 
-/* exp(x) to 2 ulp: 2^n p(f), f = x - n ln 2 in two steps (Cody and Waite, 1980), p of degree 6. Infinities and NaN keep their meaning. */
+/* exp(x) to 2 ulp: 2^n p(f), f = x - n ln 2 in two steps (Cody and Waite, 1980), p of degree 6.
+ * Infinities and NaN keep their meaning. */
 static INLINE vf f_exp_of(vf y) { /* y from -105 to 89, or NaN */
     vf n = f_round(f_mul(y, f_all(1.44269504f)));
     vf f = f_fma(n, f_all(-0.693359375f), y);
@@ -13,7 +15,9 @@ static INLINE vf f_exp_of(vf y) { /* y from -105 to 89, or NaN */
     p = f_fma(f_mul(f, f), p, f_add(f, f_all(1.f)));
     return f_times_power(p, n);
 }
-static INLINE vf f_exp_below(vf x) { return f_exp_of(f_max(f_all(-105.f), x)); } /* x up to 89. NaN comes through: it is the second operand */
+static INLINE vf f_exp_below(vf x) {
+    return f_exp_of(f_max(f_all(-105.f), x));
+} /* x up to 89. NaN comes through: it is the second operand */
 static INLINE vf f_exp(vf x) { return f_exp_below(f_min(f_all(89.f), x)); }
 
 static void exponential(float *x, int32_t count) {
@@ -24,12 +28,14 @@ static void exponential(float *x, int32_t count) {
 
 /* ------------------------------------------------------------------ quantising */
 
-static void prepare(fh_input *input, void *buffer, fh_kind kind, const float *x, ptrdiff_t ldx, int32_t rows, int32_t inputs, int positive) {
+static void prepare(fh_input *input, void *buffer, fh_kind kind, const float *x, ptrdiff_t ldx,
+                    int32_t rows, int32_t inputs, int positive) {
     *input = (fh_input){.kind = kind, .rows = rows, .inputs = inputs, .x = x, .ldx = ldx};
     if (kind == FH_FLOAT32) return;
     int32_t stride = (inputs + 63) / 64 * 64, whole = inputs / W * W, rest = inputs - whole;
     uint8_t *integers = buffer;
-    float *scales = (float *)(void *)(integers + (size_t)rows * (size_t)stride), steps = positive ? 255.f : 127.f;
+    float *scales = (float *)(void *)(integers + (size_t)rows * (size_t)stride),
+          steps = positive ? 255.f : 127.f;
     int32_t offset = UNSIGNED_INTEGERS ? positive ? 0 : 128 : positive ? -128 : 0;
     for (int32_t r = 0; r < rows; r++) {
         const float *row = x + r * ldx;
@@ -48,10 +54,16 @@ static void prepare(fh_input *input, void *buffer, fh_kind kind, const float *x,
         }
         vf factor = f_all(steps / largest);
         vi shift = i_all(offset), lowest = i_all(positive ? 0 : -127);
-        for (int32_t i = 0; i < whole; i += W) i_store_bytes(to + i, i_add(i_max(i_of(f_mul(f_load(row + i), factor)), lowest), shift));
+        for (int32_t i = 0; i < whole; i += W)
+            i_store_bytes(to + i,
+                          i_add(i_max(i_of(f_mul(f_load(row + i), factor)), lowest), shift));
         if (rest) {
-            /* Behind the last input lie zero weights: any integer will do there, but it should not depend on what was there before. */
-            i_store_bytes(to + whole, i_add(i_max(i_of(f_mul(f_load_part(row + whole, rest, 0.f), factor)), lowest), shift));
+            /* Behind the last input lie zero weights: any integer will do there, but it should not
+             * depend on what was there before. */
+            i_store_bytes(
+                to + whole,
+                i_add(i_max(i_of(f_mul(f_load_part(row + whole, rest, 0.f), factor)), lowest),
+                      shift));
             whole += W;
         }
         if (whole < stride) memset(to + whole, (uint8_t)offset, (size_t)(stride - whole));
@@ -83,7 +95,8 @@ static INLINE float row_exponentials(const float *row, int32_t count, float top,
     vf a = f_zero(), b = a, shift = f_all(top);
     int32_t i = 0;
     for (; i + 2 * W <= count; i += 2 * W) {
-        vf x = f_exp_below(f_sub(f_load(row + i), shift)), y = f_exp_below(f_sub(f_load(row + i + W), shift));
+        vf x = f_exp_below(f_sub(f_load(row + i), shift)),
+           y = f_exp_below(f_sub(f_load(row + i + W), shift));
         if (to) f_store(to + i, x), f_store(to + i + W, y);
         a = f_add(a, x);
         b = f_add(b, y);
@@ -104,7 +117,8 @@ static INLINE float row_exponentials(const float *row, int32_t count, float top,
 
 static float logsumexp(const float *row, int32_t count) {
     float top = row_largest(row, count);
-    if (top == INFINITY || top == -INFINITY) { /* the difference of infinities is no number: only look for NaN */
+    if (top == INFINITY ||
+        top == -INFINITY) { /* the difference of infinities is no number: only look for NaN */
         for (int32_t i = 0; i < count; i++)
             if (isnan(row[i])) return NAN;
         return top;
@@ -116,7 +130,8 @@ static INLINE void softmax_row(float *row, int32_t count) {
     vf factor = f_all(1.f / row_exponentials(row, count, row_largest(row, count), row));
     int32_t i = 0;
     for (; i + W <= count; i += W) f_store(row + i, f_mul(f_load(row + i), factor));
-    if (i < count) f_store_part(row + i, count - i, f_mul(f_load_part(row + i, count - i, 0.f), factor));
+    if (i < count)
+        f_store_part(row + i, count - i, f_mul(f_load_part(row + i, count - i, 0.f), factor));
 }
 static void softmax(float *row, int32_t count) { softmax_row(row, count); }
 
@@ -125,12 +140,15 @@ static void log_softmax(float *row, int32_t count) {
     vf shift = f_all(top), log_sum = f_all(logf(row_exponentials(row, count, top, NULL)));
     int32_t i = 0;
     for (; i + W <= count; i += W) f_store(row + i, f_sub(f_sub(f_load(row + i), shift), log_sum));
-    if (i < count) f_store_part(row + i, count - i, f_sub(f_sub(f_load_part(row + i, count - i, 0.f), shift), log_sum));
+    if (i < count)
+        f_store_part(row + i, count - i,
+                     f_sub(f_sub(f_load_part(row + i, count - i, 0.f), shift), log_sum));
 }
 
 /* ------------------------------------------------------------------ layer normalisation */
 
-static void norm(const float *x, ptrdiff_t ldx, int32_t rows, int32_t width, const float *gain, const float *bias, float eps, float *out, ptrdiff_t ldo) {
+static void norm(const float *x, ptrdiff_t ldx, int32_t rows, int32_t width, const float *gain,
+                 const float *bias, float eps, float *out, ptrdiff_t ldo) {
     int32_t whole = width / W * W, rest = width - whole, even = width / (2 * W) * (2 * W);
     for (int32_t r = 0; r < rows; r++) {
         const float *row = x + r * ldx;
@@ -159,10 +177,14 @@ static void norm(const float *x, ptrdiff_t ldx, int32_t rows, int32_t width, con
             b = f_fma(s, s, b);
         }
         vf factor = f_all(1.f / sqrtf(f_total(f_add(a, b)) / (float)width + eps));
-        for (int32_t i = 0; i < whole; i += W) f_store(to + i, f_fma(f_mul(f_sub(f_load(row + i), mean), factor), f_load(gain + i), f_load(bias + i)));
+        for (int32_t i = 0; i < whole; i += W)
+            f_store(to + i, f_fma(f_mul(f_sub(f_load(row + i), mean), factor), f_load(gain + i),
+                                  f_load(bias + i)));
         if (rest) {
             vf s = f_mul(f_sub(f_load_part(row + whole, rest, 0.f), mean), factor);
-            f_store_part(to + whole, rest, f_fma(s, f_load_part(gain + whole, rest, 0.f), f_load_part(bias + whole, rest, 0.f)));
+            f_store_part(to + whole, rest,
+                         f_fma(s, f_load_part(gain + whole, rest, 0.f),
+                               f_load_part(bias + whole, rest, 0.f)));
         }
     }
 }
@@ -170,14 +192,17 @@ static void norm(const float *x, ptrdiff_t ldx, int32_t rows, int32_t width, con
 /* ------------------------------------------------------------------ the best of a row */
 
 /* Puts a value into the sorted list if it belongs there. */
-static void insert(float value, int32_t id, int32_t n, int32_t *found, int32_t *tokens, float *values) {
+static void insert(float value, int32_t id, int32_t n, int32_t *found, int32_t *tokens,
+                   float *values) {
     if (*found == n) {
         if (value < values[n - 1] || (value == values[n - 1] && id > tokens[n - 1])) return;
     } else {
         ++*found;
     }
     int32_t place = *found - 1;
-    for (; place > 0 && (values[place - 1] < value || (values[place - 1] == value && tokens[place - 1] > id)); place--) {
+    for (; place > 0 &&
+           (values[place - 1] < value || (values[place - 1] == value && tokens[place - 1] > id));
+         place--) {
         values[place] = values[place - 1];
         tokens[place] = tokens[place - 1];
     }
@@ -191,7 +216,8 @@ static int is_banned(const fh_rule *rule, int32_t id) {
     return 0;
 }
 
-static int32_t top(const float *row, int32_t count, const fh_rule *rule, int32_t n, int32_t *tokens, float *values) {
+static int32_t top(const float *row, int32_t count, const fh_rule *rule, int32_t n, int32_t *tokens,
+                   float *values) {
     int32_t found = 0, unk = rule && rule->unk >= 0 && rule->unk < count ? rule->unk : -1;
     int invalid = 0;
     for (int32_t i = 0; i < count; i += W) {
@@ -200,9 +226,11 @@ static int32_t top(const float *row, int32_t count, const fh_rule *rule, int32_t
         invalid |= f_any_invalid(v);
         if (n < 1 || (found == n && !f_any_above(v, values[n - 1]))) continue;
         for (int32_t j = i; j < i + part; j++)
-            if (j != unk && (found < n || row[j] > values[n - 1]) && !is_banned(rule, j)) insert(row[j], j, n, &found, tokens, values);
+            if (j != unk && (found < n || row[j] > values[n - 1]) && !is_banned(rule, j))
+                insert(row[j], j, n, &found, tokens, values);
     }
     if (invalid) return FH_NAN;
-    if (unk >= 0 && n >= 1 && !is_banned(rule, unk)) insert(row[unk] - rule->unk_penalty, unk, n, &found, tokens, values);
+    if (unk >= 0 && n >= 1 && !is_banned(rule, unk))
+        insert(row[unk] - rule->unk_penalty, unk, n, &found, tokens, values);
     return found;
 }

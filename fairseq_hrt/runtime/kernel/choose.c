@@ -7,7 +7,8 @@
 
 /* Rows whose values over the whole vocabulary are held at once. */
 #define HELD 64
-/* Rows whose best words are sought at once: a call that is to end ends between two of these products. */
+/* Rows whose best words are sought at once: a call that is to end ends between two of these
+ * products. */
 #define SOUGHT 256
 
 fh_ask fh_plain_ask(const fh_work *w, int32_t sentence) {
@@ -21,7 +22,8 @@ void fh_ban(fh_ask *ask, int32_t token) {
     if (ask->bans < FH_MOST_BANS) ask->banned[ask->bans++] = token;
 }
 
-fh_ask fh_ask_at(const fh_work *w, int32_t sentence, int32_t place, int32_t min_len, int32_t max_len) {
+fh_ask fh_ask_at(const fh_work *w, int32_t sentence, int32_t place, int32_t min_len,
+                 int32_t max_len) {
     fh_ask ask = fh_plain_ask(w, sentence);
     if (place >= max_len)
         ask.only = w->model->shape.eos;
@@ -30,26 +32,32 @@ fh_ask fh_ask_at(const fh_work *w, int32_t sentence, int32_t place, int32_t min_
     return ask;
 }
 
-fh_ask fh_ask_word(const fh_work *w, int32_t sentence, int32_t place, int32_t min_len, int32_t max_len) {
+fh_ask fh_ask_word(const fh_work *w, int32_t sentence, int32_t place, int32_t min_len,
+                   int32_t max_len) {
     fh_ask ask = fh_ask_at(w, sentence, place, min_len, max_len);
     const fh_beginning *given = w->beginnings ? &w->beginnings[sentence] : NULL;
-    if (given && place < max_len && place < given->count && given->words[place] != w->model->shape.pad) ask.only = given->words[place];
+    if (given && place < max_len && place < given->count &&
+        given->words[place] != w->model->shape.pad)
+        ask.only = given->words[place];
     return ask;
 }
 
 /* Of values that are all minus infinity the log-probabilities are NaN too. */
 static int not_a_number(fh_work *w) {
     return fh_fail(&w->error, FH_NUMBER,
-                   "the model computed NaN probabilities: its weights are broken (a diverged or truncated training?); convert another checkpoint");
+                   "the model computed NaN probabilities: its weights are broken (a diverged or "
+                   "truncated training?); convert another checkpoint");
 }
 
 int fh_no_word(fh_work *w, int32_t token) {
     if (token != FH_NONE) return not_a_number(w);
-    return fh_fail(&w->error, FH_INVALID, "every word is forbidden; lower --unkpen or give a larger shortlist");
+    return fh_fail(&w->error, FH_INVALID,
+                   "every word is forbidden; lower --unkpen or give a larger shortlist");
 }
 
 /* The output layer of the rows from `first` on that share one, and how many they are. */
-static int32_t same_matrix(const fh_work *w, const fh_ask *asks, int32_t first, int32_t rows, const fh_matrix **matrix, const fh_choice_list **list) {
+static int32_t same_matrix(const fh_work *w, const fh_ask *asks, int32_t first, int32_t rows,
+                           const fh_matrix **matrix, const fh_choice_list **list) {
     *list = w->shortlists ? &w->lists[asks[first].sentence] : NULL;
     *matrix = *list ? &(*list)->matrix : w->model->output;
     if (!*list) return rows - first;
@@ -58,24 +66,35 @@ static int32_t same_matrix(const fh_work *w, const fh_ask *asks, int32_t first, 
     return next - first;
 }
 
-static int32_t inside(const fh_choice_list *list, int32_t token) { return list ? fh_shortlist_place(list, token) : token; }
-static int32_t outside(const fh_choice_list *list, int32_t place) { return list && place >= 0 ? ((const int32_t *)list->ids.data)[place] : place; }
+static int32_t inside(const fh_choice_list *list, int32_t token) {
+    return list ? fh_shortlist_place(list, token) : token;
+}
+static int32_t outside(const fh_choice_list *list, int32_t place) {
+    return list && place >= 0 ? ((const int32_t *)list->ids.data)[place] : place;
+}
 
-/* The rules of `rows` asks, with the ids of their output layer. The ids lie behind the rules in the same buffer. */
-static int make_rules(fh_work *w, const fh_ask *asks, int32_t rows, const fh_choice_list *list, fh_rule **rules) {
-    if (fh_reserve(&w->choice, (size_t)rows, sizeof(fh_rule) + FH_MOST_BANS * sizeof(int32_t), &w->error)) return w->error.code;
+/* The rules of `rows` asks, with the ids of their output layer. The ids lie behind the rules in the
+ * same buffer. */
+static int make_rules(fh_work *w, const fh_ask *asks, int32_t rows, const fh_choice_list *list,
+                      fh_rule **rules) {
+    if (fh_reserve(&w->choice, (size_t)rows, sizeof(fh_rule) + FH_MOST_BANS * sizeof(int32_t),
+                   &w->error))
+        return w->error.code;
     double penalty = w->options->unkpen;
     *rules = w->choice.data;
     int32_t *ids = (int32_t *)(*rules + rows), unk = inside(list, w->model->shape.unk);
     for (int32_t r = 0; r < rows; r++, ids += FH_MOST_BANS) {
         for (int32_t i = 0; i < asks[r].bans; i++) ids[i] = inside(list, asks[r].banned[i]);
-        (*rules)[r] = (fh_rule){.banned = ids, .bans = asks[r].bans, .unk = penalty != 0 && !isinf(penalty) ? unk : -1, .unk_penalty = (float)penalty};
+        (*rules)[r] = (fh_rule){.banned = ids,
+                                .bans = asks[r].bans,
+                                .unk = penalty != 0 && !isinf(penalty) ? unk : -1,
+                                .unk_penalty = (float)penalty};
     }
     return FH_OK;
 }
 
-/* A large output layer in parts of so many words. Fixed, as the sum of probabilities is one of the parts' sums: it must not depend on the
- * number of threads. */
+/* A large output layer in parts of so many words. Fixed, as the sum of probabilities is one of the
+ * parts' sums: it must not depend on the number of threads. */
 #define PART 2048
 
 typedef struct {
@@ -105,15 +124,20 @@ static void best_of_part(void *context, int32_t part) {
         int32_t unk = p->rules[r].unk - first;
         own[r].unk = p->rules[r].unk >= 0 && unk >= 0 && unk < slice.outputs ? unk : -1;
     }
-    p->operations->best(&slice, p->input, own, p->tokens + at, p->values + at, p->summing ? p->sums + at : NULL);
+    p->operations->best(&slice, p->input, own, p->tokens + at, p->values + at,
+                        p->summing ? p->sums + at : NULL);
 }
 
 /* operations->best, part by part: the best of the parts' best ones, the lowest id among equals. */
-static int best_in_parts(fh_work *w, const fh_matrix *matrix, const fh_input *input, const fh_rule *rules, int32_t *tokens, float *values, float *sums) {
+static int best_in_parts(fh_work *w, const fh_matrix *matrix, const fh_input *input,
+                         const fh_rule *rules, int32_t *tokens, float *values, float *sums) {
     int32_t rows = input->rows, parts = (matrix->outputs + PART - 1) / PART;
     size_t all = (size_t)parts * (size_t)rows;
-    if (fh_reserve(&w->parts, all, sizeof(fh_rule) + (FH_MOST_BANS + 3) * sizeof(int32_t), &w->error)) return w->error.code;
-    divided p = {w->model->operations, matrix, input, rules, rows, parts, w->parts.data, NULL, NULL, NULL, NULL, sums != NULL};
+    if (fh_reserve(&w->parts, all, sizeof(fh_rule) + (FH_MOST_BANS + 3) * sizeof(int32_t),
+                   &w->error))
+        return w->error.code;
+    divided p = {w->model->operations, matrix, input, rules, rows, parts,
+                 w->parts.data,        NULL,   NULL,  NULL,  NULL, sums != NULL};
     p.banned = (int32_t *)(p.own + all);
     p.tokens = p.banned + all * FH_MOST_BANS;
     p.values = (float *)(p.tokens + all);
@@ -132,7 +156,8 @@ static int best_in_parts(fh_work *w, const fh_matrix *matrix, const fh_input *in
             }
             if (sums && p.sums[at] > highest) highest = p.sums[at];
         }
-        for (int32_t part = 0; part < parts && sums && highest > -INFINITY; part++) sum += exp((double)p.sums[(size_t)part * rows + r] - highest);
+        for (int32_t part = 0; part < parts && sums && highest > -INFINITY; part++)
+            sum += exp((double)p.sums[(size_t)part * rows + r] - highest);
         tokens[r] = token;
         if (values) values[r] = token == FH_NAN ? NAN : best;
         if (sums) sums[r] = highest > -INFINITY ? highest + (float)log(sum) : highest;
@@ -140,12 +165,15 @@ static int best_in_parts(fh_work *w, const fh_matrix *matrix, const fh_input *in
     return FH_OK;
 }
 
-static int best_of(fh_work *w, const float *features, const fh_ask *asks, int32_t rows, const fh_matrix *matrix, const fh_choice_list *list,
-                   int32_t *tokens, float *scores) {
+static int best_of(fh_work *w, const float *features, const fh_ask *asks, int32_t rows,
+                   const fh_matrix *matrix, const fh_choice_list *list, int32_t *tokens,
+                   float *scores) {
     int32_t d = w->model->decoder.shape.width;
     fh_rule *rules;
     fh_input input;
-    if (make_rules(w, asks, rows, list, &rules) || fh_prepare(w, &input, matrix->kind, features, d, rows, d, 0)) return w->error.code;
+    if (make_rules(w, asks, rows, list, &rules) ||
+        fh_prepare(w, &input, matrix->kind, features, d, rows, d, 0))
+        return w->error.code;
     if (fh_reserve(&w->logits, 2 * (size_t)rows, sizeof(float), &w->error)) return w->error.code;
     float *values = w->logits.data, *sums = scores ? values + rows : NULL;
     int large = (int64_t)matrix->outputs * matrix->inputs >= FH_WORTH_SHARING;
@@ -167,25 +195,30 @@ static int best_of(fh_work *w, const float *features, const fh_ask *asks, int32_
     return FH_OK;
 }
 
-int fh_best_words(fh_work *w, const float *features, const fh_ask *asks, int32_t rows, int32_t *tokens, float *scores) {
+int fh_best_words(fh_work *w, const float *features, const fh_ask *asks, int32_t rows,
+                  int32_t *tokens, float *scores) {
     size_t d = (size_t)w->model->decoder.shape.width;
     for (int32_t first = 0, count; first < rows; first += count) {
         const fh_matrix *matrix;
         const fh_choice_list *list;
         count = same_matrix(w, asks, first, rows, &matrix, &list);
         if (count > SOUGHT) count = SOUGHT;
-        if (best_of(w, features + first * d, asks + first, count, matrix, list, tokens + first, scores ? scores + first : NULL)) return w->error.code;
+        if (best_of(w, features + first * d, asks + first, count, matrix, list, tokens + first,
+                    scores ? scores + first : NULL))
+            return w->error.code;
     }
     for (int32_t r = 0; r < rows; r++)
         if (asks[r].only >= 0) {
             tokens[r] = asks[r].only;
-            if (scores && fh_word_scores(w, features + r * d, asks + r, 1, tokens + r, scores + r)) return w->error.code;
+            if (scores && fh_word_scores(w, features + r * d, asks + r, 1, tokens + r, scores + r))
+                return w->error.code;
         }
     return FH_OK;
 }
 
 /* Values of some rows over their output layer: *values [rows][outputs]. */
-static int values_of(fh_work *w, const float *features, int32_t rows, const fh_matrix *matrix, float **values) {
+static int values_of(fh_work *w, const float *features, int32_t rows, const fh_matrix *matrix,
+                     float **values) {
     fh_input input;
     int32_t d = w->model->decoder.shape.width;
     if (fh_reserve(&w->logits, (size_t)rows * matrix->outputs, sizeof(float), &w->error) ||
@@ -197,16 +230,20 @@ static int values_of(fh_work *w, const float *features, int32_t rows, const fh_m
 
 /* An infinite penalty forbids to choose <unk>; one that is given stands. */
 static float penalty_of(const fh_work *w, int32_t token) {
-    return token == w->model->shape.unk && !isinf(w->options->unkpen) ? (float)w->options->unkpen : 0.0f;
+    return token == w->model->shape.unk && !isinf(w->options->unkpen) ? (float)w->options->unkpen
+                                                                      : 0.0f;
 }
 
-/* Score of a word whose values over the vocabulary are known; a word outside the shortlist has none. */
-static float one_score(const fh_work *w, const float *row, float sum, const fh_choice_list *list, int32_t token) {
+/* Score of a word whose values over the vocabulary are known; a word outside the shortlist has
+ * none. */
+static float one_score(const fh_work *w, const float *row, float sum, const fh_choice_list *list,
+                       int32_t token) {
     int32_t place = inside(list, token);
     return place < 0 ? -INFINITY : row[place] - penalty_of(w, token) - sum;
 }
 
-int fh_word_scores(fh_work *w, const float *features, const fh_ask *asks, int32_t rows, const int32_t *words, float *scores) {
+int fh_word_scores(fh_work *w, const float *features, const fh_ask *asks, int32_t rows,
+                   const int32_t *words, float *scores) {
     size_t d = (size_t)w->model->decoder.shape.width;
     for (int32_t first = 0, count; first < rows; first += count) {
         const fh_matrix *matrix;
@@ -225,8 +262,8 @@ int fh_word_scores(fh_work *w, const float *features, const fh_ask *asks, int32_
     return FH_OK;
 }
 
-int fh_best_lists(fh_work *w, const float *features, const fh_ask *asks, int32_t rows, int32_t n, int32_t *tokens, float *scores, int32_t *counts,
-                  float *ends) {
+int fh_best_lists(fh_work *w, const float *features, const fh_ask *asks, int32_t rows, int32_t n,
+                  int32_t *tokens, float *scores, int32_t *counts, float *ends) {
     const fh_model *m = w->model;
     size_t d = (size_t)m->decoder.shape.width;
     for (int32_t first = 0, count; first < rows; first += count) {
@@ -236,7 +273,9 @@ int fh_best_lists(fh_work *w, const float *features, const fh_ask *asks, int32_t
         float *values = NULL;
         count = same_matrix(w, asks, first, rows, &matrix, &list);
         if (count > HELD) count = HELD;
-        if (values_of(w, features + first * d, count, matrix, &values) || make_rules(w, asks + first, count, list, &rules)) return w->error.code;
+        if (values_of(w, features + first * d, count, matrix, &values) ||
+            make_rules(w, asks + first, count, list, &rules))
+            return w->error.code;
         for (int32_t r = 0; r < count; r++) {
             const float *row = values + (size_t)r * matrix->outputs;
             size_t at = (size_t)(first + r) * n;
@@ -249,7 +288,8 @@ int fh_best_lists(fh_work *w, const float *features, const fh_ask *asks, int32_t
                 scores[at] = one_score(w, row, sum, list, tokens[at]);
                 continue;
             }
-            int32_t found = m->operations->top(row, matrix->outputs, &rules[r], n, tokens + at, scores + at);
+            int32_t found =
+                m->operations->top(row, matrix->outputs, &rules[r], n, tokens + at, scores + at);
             if (found == FH_NAN) return not_a_number(w);
             counts[first + r] = found;
             for (int32_t i = 0; i < found; i++) {

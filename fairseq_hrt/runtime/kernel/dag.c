@@ -13,7 +13,9 @@ static int words_at(fh_work *w, fh_graph *g, const int32_t *vertices, int32_t co
     const fh_shape *s = &w->model->shape;
     size_t d = (size_t)w->model->decoder.shape.width, n = (size_t)count;
     if (count < 1) return FH_OK;
-    if (fh_reserve(&w->gathered, n * (d * sizeof(float) + sizeof(fh_ask) + 2 * sizeof(int32_t)), 1, &w->error)) return w->error.code;
+    if (fh_reserve(&w->gathered, n * (d * sizeof(float) + sizeof(fh_ask) + 2 * sizeof(int32_t)), 1,
+                   &w->error))
+        return w->error.code;
     float *rows = w->gathered.data;
     fh_ask *asks = (fh_ask *)(rows + n * d);
     int32_t *tokens = (int32_t *)(asks + n);
@@ -40,13 +42,16 @@ static int ends(fh_work *w, fh_graph *g, int scores) {
     g->tokens[0] = w->model->shape.bos;
     g->tokens[last] = w->model->shape.eos;
     if (scores && !fh_word_scores(w, g->features, &ask, 1, &g->tokens[0], &g->scores[0]))
-        fh_word_scores(w, g->features + (size_t)last * d, &ask, 1, &g->tokens[last], &g->scores[last]);
+        fh_word_scores(w, g->features + (size_t)last * d, &ask, 1, &g->tokens[last],
+                       &g->scores[last]);
     return w->error.code;
 }
 
 /* The whole graph, for those who want to see it. */
 static fh_kept_graph *keep_graph(fh_work *w, const fh_graph *g) {
-    size_t n = (size_t)g->size, bytes = sizeof(fh_kept_graph) + n * (sizeof(int32_t) + sizeof(float)) + n * n * sizeof(float);
+    size_t n = (size_t)g->size, bytes = sizeof(fh_kept_graph) +
+                                        n * (sizeof(int32_t) + sizeof(float)) +
+                                        n * n * sizeof(float);
     fh_kept_graph *kept = malloc(bytes);
     if (!kept) {
         fh_out_of_memory(&w->error, bytes);
@@ -62,8 +67,10 @@ static fh_kept_graph *keep_graph(fh_work *w, const fh_graph *g) {
     return kept;
 }
 
-/* The path as a translation: repetitions of the word before are dropped, what they cost stays in the word that is kept. */
-static int finish(fh_work *w, const fh_graph *g, const fh_edges *edges, int scores, fh_found *found) {
+/* The path as a translation: repetitions of the word before are dropped, what they cost stays in
+ * the word that is kept. */
+static int finish(fh_work *w, const fh_graph *g, const fh_edges *edges, int scores,
+                  fh_found *found) {
     fh_hypothesis *h = fh_hypothesis_new(w, g->length);
     if (!h) return w->error.code;
     int32_t kept = 0;
@@ -87,13 +94,17 @@ static int finish(fh_work *w, const fh_graph *g, const fh_edges *edges, int scor
     h->passes = 1;
     if (w->options->graphs) h->graph = keep_graph(w, g);
     h->score = fh_rank(w->options, total, kept);
-    if (isnan(h->score)) fh_fail(&w->error, FH_NUMBER, "the model computed NaN probabilities: its weights are broken; convert another checkpoint");
+    if (isnan(h->score))
+        fh_fail(&w->error, FH_NUMBER,
+                "the model computed NaN probabilities: its weights are broken; convert another "
+                "checkpoint");
     return fh_found_add(w, found, h);
 }
 
-/* Edges without repeats where the text is to have none, under the weight that the search gives to words; counted: with their whole
- * probability, of which scores are made. */
-static int printed_edges(fh_work *w, const fh_graph *g, double weight, fh_edges *searched, fh_edges *counted) {
+/* Edges without repeats where the text is to have none, under the weight that the search gives to
+ * words; counted: with their whole probability, of which scores are made. */
+static int printed_edges(fh_work *w, const fh_graph *g, double weight, fh_edges *searched,
+                         fh_edges *counted) {
     size_t each = fh_edges_size(g->size);
     if (fh_reserve(&w->links, 2 * each, sizeof(double), &w->error)) return w->error.code;
     double *memory = w->links.data;
@@ -106,7 +117,8 @@ static int lookahead(fh_work *w, fh_graph *g, const fh_edges *edges) {
     double *weights;
     if (fh_reserve(&w->path, (size_t)g->size, sizeof(double), &w->error)) return w->error.code;
     weights = w->path.data;
-    /* Relative to the best vertex, so that nothing underflows; the best vertex behind u is the same. */
+    /* Relative to the best vertex, so that nothing underflows; the best vertex behind u is the
+     * same. */
     double top = -INFINITY;
     for (int32_t v = 1; v < g->size; v++)
         if (w->options->beta * g->scores[v] > top) top = w->options->beta * g->scores[v];
@@ -156,10 +168,14 @@ static int decode_some(fh_work *w, const fh_graph *graphs, int32_t count, fh_fou
         if ((size_t)graphs[i].size > largest) largest = (size_t)graphs[i].size;
     }
     double *links = fh_take(&memory, largest * largest, sizeof *links);
-    int32_t *rows = fh_take(&memory, n, sizeof *rows), *counts = fh_take(&memory, n, sizeof *counts);
-    int32_t *tokens = fh_take(&memory, vertices, sizeof *tokens), *positions = fh_take(&memory, vertices, sizeof *positions);
-    int32_t *words = fh_take(&memory, largest, sizeof *words), *path = fh_take(&memory, largest, sizeof *path), at = 0;
-    float *scores = fh_take(&memory, largest, sizeof *scores), *kept = fh_take(&memory, vertices * d, sizeof *kept), *features;
+    int32_t *rows = fh_take(&memory, n, sizeof *rows),
+            *counts = fh_take(&memory, n, sizeof *counts);
+    int32_t *tokens = fh_take(&memory, vertices, sizeof *tokens),
+            *positions = fh_take(&memory, vertices, sizeof *positions);
+    int32_t *words = fh_take(&memory, largest, sizeof *words),
+            *path = fh_take(&memory, largest, sizeof *path), at = 0;
+    float *scores = fh_take(&memory, largest, sizeof *scores),
+          *kept = fh_take(&memory, vertices * d, sizeof *kept), *features;
     if (w->error.code || fh_rows(w, count)) goto end;
     for (int32_t i = 0; i < count; i++) {
         rows[i] = i;
@@ -170,7 +186,12 @@ static int decode_some(fh_work *w, const fh_graph *graphs, int32_t count, fh_fou
             positions[at] = v;
         }
     }
-    fh_step step = {.rows = count, .row = rows, .count = counts, .tokens = tokens, .positions = positions, .stride = 1};
+    fh_step step = {.rows = count,
+                    .row = rows,
+                    .count = counts,
+                    .tokens = tokens,
+                    .positions = positions,
+                    .stride = 1};
     if (fh_decode_step(w, &step, &features)) goto end;
     memcpy(kept, features, vertices * d * sizeof(float));
     at = 0;
@@ -191,7 +212,8 @@ end:
 
 int fh_decode_dag(fh_work *w, fh_found *found) {
     fh_buffer memory = {0};
-    if (fh_reserve(&memory, (size_t)w->sentences, sizeof(fh_graph), &w->error)) return w->error.code;
+    if (fh_reserve(&memory, (size_t)w->sentences, sizeof(fh_graph), &w->error))
+        return w->error.code;
     fh_graph *graphs = memory.data;
     const float *encoded = w->encoded.data;
     int32_t count = 0, vertices = 0;
@@ -204,7 +226,10 @@ int fh_decode_dag(fh_work *w, fh_found *found) {
             count = vertices = 0;
         }
         /* No path has more words than the graph has vertices. */
-        graphs[count++] = (fh_graph){.sentence = s, .size = size, .limit = fh_length_limit(w->options, w->source_lengths[s], size + 1)};
+        graphs[count++] =
+            (fh_graph){.sentence = s,
+                       .size = size,
+                       .limit = fh_length_limit(w->options, w->source_lengths[s], size + 1)};
         vertices += size;
     }
     if (count && !w->error.code) decode_some(w, graphs, count, found);

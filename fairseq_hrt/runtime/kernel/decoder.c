@@ -1,7 +1,9 @@
-/* A step of the decoder: any number of new tokens of any number of rows, each row with a cache of its own.
+/* A step of the decoder: any number of new tokens of any number of rows, each row with a cache of
+ * its own.
  *
- * A cache holds what a layer remembers of each token: its key and value, or the state of the recurrent cell behind it. So rows are rolled back by
- * their length alone, whatever the layers are. */
+ * A cache holds what a layer remembers of each token: its key and value, or the state of the
+ * recurrent cell behind it. So rows are rolled back by their length alone, whatever the layers are.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +13,8 @@
 #define FIRST_CAPACITY 32
 
 static size_t layer_floats(const fh_work *w, int32_t capacity) {
-    if (w->model->shape.cell == FH_SSRU) return (size_t)capacity * (size_t)w->model->decoder.shape.width;
+    if (w->model->shape.cell == FH_SSRU)
+        return (size_t)capacity * (size_t)w->model->decoder.shape.width;
     return fh_cache_size(w->model->decoder.shape.heads, w->model->decoder.head_width, capacity);
 }
 
@@ -33,14 +36,17 @@ int fh_rows(fh_work *w, int32_t count) {
 /* Makes the cache of a row large enough, what is in it kept. */
 static int reserve_row(fh_work *w, fh_row *row, int32_t tokens) {
     if (tokens <= row->capacity) return FH_OK;
-    int32_t capacity = row->capacity ? row->capacity : FIRST_CAPACITY, layers = w->model->decoder.shape.layers;
+    int32_t capacity = row->capacity ? row->capacity : FIRST_CAPACITY,
+            layers = w->model->decoder.shape.layers;
     while (capacity < tokens) capacity *= 2;
-    size_t old = layer_floats(w, row->capacity), more = layer_floats(w, capacity), kept = layer_floats(w, row->length);
+    size_t old = layer_floats(w, row->capacity), more = layer_floats(w, capacity),
+           kept = layer_floats(w, row->length);
     fh_buffer grown = {0};
     if (fh_reserve(&grown, more * (size_t)layers, sizeof(float), &w->error)) return w->error.code;
     if (row->length)
         for (int32_t l = 0; l < layers; l++)
-            memcpy((float *)grown.data + l * more, (float *)row->cache.data + l * old, kept * sizeof(float));
+            memcpy((float *)grown.data + l * more, (float *)row->cache.data + l * old,
+                   kept * sizeof(float));
     fh_release(&row->cache);
     row->cache = grown;
     row->capacity = capacity;
@@ -52,9 +58,11 @@ int fh_row_copy(fh_work *w, int32_t to, int32_t from) {
     const fh_row *b = &w->rows[from];
     a->length = 0;
     if (fh_go_on(w) || reserve_row(w, a, b->length)) return w->error.code;
-    size_t mine = layer_floats(w, a->capacity), theirs = layer_floats(w, b->capacity), used = layer_floats(w, b->length);
+    size_t mine = layer_floats(w, a->capacity), theirs = layer_floats(w, b->capacity),
+           used = layer_floats(w, b->length);
     for (int32_t l = 0; l < w->model->decoder.shape.layers && used; l++)
-        memcpy((float *)a->cache.data + l * mine, (float *)b->cache.data + l * theirs, used * sizeof(float));
+        memcpy((float *)a->cache.data + l * mine, (float *)b->cache.data + l * theirs,
+               used * sizeof(float));
     a->length = b->length;
     a->source = b->source;
     return FH_OK;
@@ -81,7 +89,8 @@ static int make_plan(fh_work *w, const fh_step *step, plan *p) {
     p->step = step;
     p->tokens = 0;
     for (int32_t r = 0; r < step->rows; r++) {
-        int32_t count = step->count ? step->count[r] : 1, total = w->rows[step->row[r]].length + count;
+        int32_t count = step->count ? step->count[r] : 1,
+                total = w->rows[step->row[r]].length + count;
         if (reserve_row(w, &w->rows[step->row[r]], total)) return w->error.code;
         p->tokens += count;
         if (total > longest) longest = total;
@@ -91,7 +100,8 @@ static int make_plan(fh_work *w, const fh_step *step, plan *p) {
     size_t masked = step->directions > 1 ? (size_t)most * longest : 1;
     if (fh_reserve(&w->slots, (size_t)step->rows, sizeof(piece), &w->error) ||
         fh_reserve(&w->ahead, (size_t)p->tokens * 2, sizeof(int32_t), &w->error) ||
-        fh_reserve(&w->key_positions, (size_t)longest, sizeof(int32_t), &w->error) || fh_reserve(&w->mask, masked, 1, &w->error) ||
+        fh_reserve(&w->key_positions, (size_t)longest, sizeof(int32_t), &w->error) ||
+        fh_reserve(&w->mask, masked, 1, &w->error) ||
         fh_reserve(&w->scratch, fh_attention_scratch(longest, window), sizeof(float), &w->error))
         return w->error.code;
     for (int32_t r = 0; r < step->rows; r++) {
@@ -99,7 +109,8 @@ static int make_plan(fh_work *w, const fh_step *step, plan *p) {
         if (fh_reserve(&w->scratch, other, sizeof(float), &w->error)) return w->error.code;
     }
     size_t width = (size_t)t->shape.width;
-    if (fh_reserve(&w->x, (size_t)p->tokens * width, sizeof(float), &w->error) || fh_reserve(&w->y, (size_t)p->tokens * width, sizeof(float), &w->error) ||
+    if (fh_reserve(&w->x, (size_t)p->tokens * width, sizeof(float), &w->error) ||
+        fh_reserve(&w->y, (size_t)p->tokens * width, sizeof(float), &w->error) ||
         fh_reserve(&w->mixed, (size_t)p->tokens * width, sizeof(float), &w->error) ||
         fh_reserve(&w->projected, (size_t)p->tokens * 3 * width, sizeof(float), &w->error))
         return w->error.code;
@@ -113,7 +124,8 @@ static int make_plan(fh_work *w, const fh_step *step, plan *p) {
     for (int32_t r = 0; r < step->rows; r++) {
         int32_t count = step->count ? step->count[r] : 1, length = w->rows[step->row[r]].length;
         piece *one = &p->pieces[r];
-        *one = (piece){step->row[r], at, count, step->chosen ? wanted : at, step->chosen ? 0 : count};
+        *one =
+            (piece){step->row[r], at, count, step->chosen ? wanted : at, step->chosen ? 0 : count};
         for (int32_t i = 0; i < count; i++, at++) {
             p->ahead[at] = step->causal ? length + i + 1 : length + count;
             p->query[at] = (length + i) * step->stride;
@@ -123,24 +135,37 @@ static int make_plan(fh_work *w, const fh_step *step, plan *p) {
             one->wants++;
         }
     }
-    if (step->chosen && w->model->shape.cell == FH_SSRU) return fh_fail(&w->error, FH_INVALID, "a recurrent cell computes all tokens of a step");
-    if (step->attention && step->chosen) return fh_fail(&w->error, FH_INVALID, "attention is given for all tokens of a step");
-    if (wanted != (step->chosen ? step->chosen_count : 0)) return fh_fail(&w->error, FH_INVALID, "a token outside the step was asked for");
+    if (step->chosen && w->model->shape.cell == FH_SSRU)
+        return fh_fail(&w->error, FH_INVALID, "a recurrent cell computes all tokens of a step");
+    if (step->attention && step->chosen)
+        return fh_fail(&w->error, FH_INVALID, "attention is given for all tokens of a step");
+    if (wanted != (step->chosen ? step->chosen_count : 0))
+        return fh_fail(&w->error, FH_INVALID, "a token outside the step was asked for");
     return FH_OK;
 }
 
 /* Self-attention of the queries [wants or tokens][ldq] of every row; last: only the wanted ones. */
-static void attend_rows(fh_work *w, const plan *p, const fh_layer *layer, int32_t number, const float *queries, ptrdiff_t ldq, int last) {
+static void attend_rows(fh_work *w, const plan *p, const fh_layer *layer, int32_t number,
+                        const float *queries, ptrdiff_t ldq, int last) {
     const fh_side *t = &w->model->decoder;
     int32_t directions = p->step->directions;
     for (int32_t r = 0; r < p->step->rows; r++) {
         const piece *one = &p->pieces[r];
         fh_row *row = &w->rows[one->row];
-        int32_t total = row->length + one->count, from = last ? one->wanted : one->first, rows = last ? one->wants : one->count;
+        int32_t total = row->length + one->count, from = last ? one->wanted : one->first,
+                rows = last ? one->wants : one->count;
         if (!rows) continue;
-        fh_cache cache = {(float *)row->cache.data + (size_t)number * layer_floats(w, row->capacity), t->shape.heads, t->head_width};
-        fh_attention a = {.cache = &cache, .tokens = total, .rows = rows, .queries = queries + (size_t)from * ldq, .ldq = ldq,
-                          .out = (float *)w->mixed.data + (size_t)from * t->shape.width, .ldo = t->shape.width, .scratch = w->scratch.data,
+        fh_cache cache = {(float *)row->cache.data +
+                              (size_t)number * layer_floats(w, row->capacity),
+                          t->shape.heads, t->head_width};
+        fh_attention a = {.cache = &cache,
+                          .tokens = total,
+                          .rows = rows,
+                          .queries = queries + (size_t)from * ldq,
+                          .ldq = ldq,
+                          .out = (float *)w->mixed.data + (size_t)from * t->shape.width,
+                          .ldo = t->shape.width,
+                          .scratch = w->scratch.data,
                           .visible = p->ahead + from};
         if (layer->relative.data) {
             a.relative = &layer->relative;
@@ -149,8 +174,11 @@ static void attend_rows(fh_work *w, const plan *p, const fh_layer *layer, int32_
         }
         if (directions > 1) {
             for (int32_t q = 0; q < rows; q++) {
-                int32_t slot = row->length + (last && p->step->chosen ? p->step->chosen[from + q] - one->first : q);
-                for (int32_t k = 0; k < total; k++) p->mask[(size_t)q * total + k] = k % directions == slot % directions;
+                int32_t slot =
+                    row->length +
+                    (last && p->step->chosen ? p->step->chosen[from + q] - one->first : q);
+                for (int32_t k = 0; k < total; k++)
+                    p->mask[(size_t)q * total + k] = k % directions == slot % directions;
             }
             a.mask = p->mask;
             a.ldm = total;
@@ -160,17 +188,26 @@ static void attend_rows(fh_work *w, const plan *p, const fh_layer *layer, int32_
 }
 
 /* Attention to the source: neighbouring rows of one sentence ask together. */
-static void attend_source(fh_work *w, const plan *p, int32_t number, const float *queries, int last) {
+static void attend_source(fh_work *w, const plan *p, int32_t number, const float *queries,
+                          int last) {
     const fh_side *t = &w->model->decoder;
     int32_t d = t->shape.width;
     for (int32_t r = 0, next; r < p->step->rows; r = next) {
-        int32_t source = w->rows[p->pieces[r].row].source, rows = 0, from = last ? p->pieces[r].wanted : p->pieces[r].first;
-        for (next = r; next < p->step->rows && w->rows[p->pieces[next].row].source == source; next++)
+        int32_t source = w->rows[p->pieces[r].row].source, rows = 0,
+                from = last ? p->pieces[r].wanted : p->pieces[r].first;
+        for (next = r; next < p->step->rows && w->rows[p->pieces[next].row].source == source;
+             next++)
             rows += last ? p->pieces[next].wants : p->pieces[next].count;
         if (!rows) continue;
         fh_cache cache = fh_memory(w, source, number);
-        fh_attention a = {.cache = &cache, .tokens = w->source_lengths[source], .rows = rows, .queries = queries + (size_t)from * d, .ldq = d,
-                          .out = (float *)w->mixed.data + (size_t)from * d, .ldo = d, .scratch = w->scratch.data};
+        fh_attention a = {.cache = &cache,
+                          .tokens = w->source_lengths[source],
+                          .rows = rows,
+                          .queries = queries + (size_t)from * d,
+                          .ldq = d,
+                          .out = (float *)w->mixed.data + (size_t)from * d,
+                          .ldo = d,
+                          .scratch = w->scratch.data};
         if (p->step->attention && number + 1 == t->shape.layers) {
             a.weights = p->step->attention + (size_t)from * p->step->attention_stride;
             a.ldw = p->step->attention_stride;
@@ -180,22 +217,27 @@ static void attend_source(fh_work *w, const plan *p, int32_t number, const float
 }
 
 /* The wanted rows of [tokens][ld] move to the front. */
-static void keep_chosen(float *x, ptrdiff_t ld, int32_t width, const int32_t *chosen, int32_t count) {
+static void keep_chosen(float *x, ptrdiff_t ld, int32_t width, const int32_t *chosen,
+                        int32_t count) {
     for (int32_t i = 0; i < count; i++)
-        if (chosen[i] != i) memmove(x + (size_t)i * ld, x + (size_t)chosen[i] * ld, (size_t)width * sizeof *x);
+        if (chosen[i] != i)
+            memmove(x + (size_t)i * ld, x + (size_t)chosen[i] * ld, (size_t)width * sizeof *x);
 }
 
-/* The simpler simple recurrent unit (Kim et al., 2019): c = f * c + (1 - f) * candidate with f = sigmoid(forget), from the state behind the token
- * before, or zeros; x += relu(c). gates: [tokens][2 width], forget and candidate, of all new tokens. */
+/* The simpler simple recurrent unit (Kim et al., 2019): c = f * c + (1 - f) * candidate with f =
+ * sigmoid(forget), from the state behind the token before, or zeros; x += relu(c). gates:
+ * [tokens][2 width], forget and candidate, of all new tokens. */
 static void run_cell(fh_work *w, const plan *p, int32_t number, float *gates, float *x) {
     int32_t d = w->model->decoder.shape.width;
     for (int32_t r = 0; r < p->step->rows; r++) {
         const piece *one = &p->pieces[r];
         const fh_row *row = &w->rows[one->row];
-        float *state = (float *)row->cache.data + (size_t)number * layer_floats(w, row->capacity) + (size_t)row->length * d;
+        float *state = (float *)row->cache.data + (size_t)number * layer_floats(w, row->capacity) +
+                       (size_t)row->length * d;
         for (int32_t t = one->first; t < one->first + one->count; t++, state += d) {
             const float *before = t > one->first || row->length ? state - d : NULL;
-            float *forget = gates + (size_t)t * 2 * d, *candidate = forget + d, *to = x + (size_t)t * d;
+            float *forget = gates + (size_t)t * 2 * d, *candidate = forget + d,
+                  *to = x + (size_t)t * d;
             for (int32_t c = 0; c < d; c++) forget[c] = -forget[c];
             w->model->operations->exponential(forget, d);
             for (int32_t c = 0; c < d; c++) {
@@ -207,23 +249,29 @@ static void run_cell(fh_work *w, const plan *p, int32_t number, float *gates, fl
     }
 }
 
-/* A layer's first part, x += what the earlier tokens say; its input is `in`, x or its norm. *rows: of x, fewer behind the last layer. */
-static int remember_before(fh_work *w, const plan *p, int32_t number, const float *in, float *x, int32_t *rows) {
+/* A layer's first part, x += what the earlier tokens say; its input is `in`, x or its norm. *rows:
+ * of x, fewer behind the last layer. */
+static int remember_before(fh_work *w, const plan *p, int32_t number, const float *in, float *x,
+                           int32_t *rows) {
     const fh_model *m = w->model;
     const fh_side *t = &m->decoder;
     const fh_layer *layer = &t->layers[number];
     int32_t d = t->shape.width, last = number + 1 == t->shape.layers && p->step->chosen;
     float *qkv = w->projected.data;
     if (m->shape.cell == FH_SSRU) {
-        if (fh_linear(w, &layer->cell, in, d, *rows, 0, qkv, 2 * d, 0, NULL, 0)) return w->error.code;
+        if (fh_linear(w, &layer->cell, in, d, *rows, 0, qkv, 2 * d, 0, NULL, 0))
+            return w->error.code;
         run_cell(w, p, number, qkv, x);
         return FH_OK;
     }
-    if (fh_linear(w, &layer->self_input, in, d, *rows, 0, qkv, 3 * d, 0, NULL, 0)) return w->error.code;
+    if (fh_linear(w, &layer->self_input, in, d, *rows, 0, qkv, 3 * d, 0, NULL, 0))
+        return w->error.code;
     for (int32_t r = 0; r < p->step->rows; r++) {
         const piece *one = &p->pieces[r];
         const fh_row *row = &w->rows[one->row];
-        fh_cache cache = {(float *)row->cache.data + (size_t)number * layer_floats(w, row->capacity), t->shape.heads, t->head_width};
+        fh_cache cache = {(float *)row->cache.data +
+                              (size_t)number * layer_floats(w, row->capacity),
+                          t->shape.heads, t->head_width};
         const float *new = qkv + (size_t)one->first * 3 * d;
         fh_cache_put(&cache, row->length, one->count, new + d, 3 * d, new + 2 * d, 3 * d);
     }
@@ -245,17 +293,28 @@ static int layer_step(fh_work *w, const plan *p, int32_t number, float *x, int32
     const fh_model *m = w->model;
     const fh_side *t = &m->decoder;
     const fh_layer *layer = &t->layers[number];
-    int32_t d = t->shape.width, pre = t->shape.pre_norm, last = number + 1 == t->shape.layers && p->step->chosen;
-    float eps = (float)m->shape.epsilon, *in = x, *queries = w->projected.data, *mixed = w->mixed.data;
-    if (pre) m->operations->norm(x, d, *rows, d, layer->self_norm.gain, layer->self_norm.bias, eps, in = w->y.data, d);
+    int32_t d = t->shape.width, pre = t->shape.pre_norm,
+            last = number + 1 == t->shape.layers && p->step->chosen;
+    float eps = (float)m->shape.epsilon, *in = x, *queries = w->projected.data,
+          *mixed = w->mixed.data;
+    if (pre)
+        m->operations->norm(x, d, *rows, d, layer->self_norm.gain, layer->self_norm.bias, eps,
+                            in = w->y.data, d);
     if (remember_before(w, p, number, in, x, rows)) return w->error.code;
-    if (!pre) m->operations->norm(x, d, *rows, d, layer->self_norm.gain, layer->self_norm.bias, eps, x, d);
+    if (!pre)
+        m->operations->norm(x, d, *rows, d, layer->self_norm.gain, layer->self_norm.bias, eps, x,
+                            d);
     in = x;
-    if (pre) m->operations->norm(x, d, *rows, d, layer->cross_norm.gain, layer->cross_norm.bias, eps, in = w->y.data, d);
-    if (fh_linear(w, &layer->cross_query, in, d, *rows, 0, queries, d, 0, NULL, 0)) return w->error.code;
+    if (pre)
+        m->operations->norm(x, d, *rows, d, layer->cross_norm.gain, layer->cross_norm.bias, eps,
+                            in = w->y.data, d);
+    if (fh_linear(w, &layer->cross_query, in, d, *rows, 0, queries, d, 0, NULL, 0))
+        return w->error.code;
     attend_source(w, p, number, queries, last);
     if (fh_linear(w, &layer->cross_output, mixed, d, *rows, 0, x, d, 0, x, d)) return w->error.code;
-    if (!pre) m->operations->norm(x, d, *rows, d, layer->cross_norm.gain, layer->cross_norm.bias, eps, x, d);
+    if (!pre)
+        m->operations->norm(x, d, *rows, d, layer->cross_norm.gain, layer->cross_norm.bias, eps, x,
+                            d);
     return fh_feed_forward(w, t, layer, x, *rows);
 }
 
@@ -269,7 +328,9 @@ int fh_decode_step(fh_work *w, const fh_step *step, float **features) {
     int32_t rows = p.tokens, d = t->shape.width;
     for (int32_t l = 0; l < t->shape.layers; l++)
         if (layer_step(w, &p, l, x, &rows)) return w->error.code;
-    if (t->final_norm.gain && rows) m->operations->norm(x, d, rows, d, t->final_norm.gain, t->final_norm.bias, (float)m->shape.epsilon, x, d);
+    if (t->final_norm.gain && rows)
+        m->operations->norm(x, d, rows, d, t->final_norm.gain, t->final_norm.bias,
+                            (float)m->shape.epsilon, x, d);
     for (int32_t r = 0; r < step->rows; r++) w->rows[step->row[r]].length += p.pieces[r].count;
     w->passes++;
     *features = x;

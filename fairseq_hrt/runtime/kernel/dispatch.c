@@ -1,4 +1,5 @@
-/* See dispatch.h. The build defines FH_HAVE_<NAME> for every instruction set that its compiler knows. */
+/* See dispatch.h. The build defines FH_HAVE_<NAME> for every instruction set that its compiler
+ * knows. */
 #include "dispatch.h"
 
 #include <stdio.h>
@@ -46,7 +47,9 @@ extern const fh_operations fh_operations_neon_dotprod;
 /* ------------------------------------------------------------------ what is there */
 
 #ifdef X86
-typedef struct { uint32_t eax, ebx, ecx, edx; } registers;
+typedef struct {
+    uint32_t eax, ebx, ecx, edx;
+} registers;
 
 static registers cpuid(uint32_t leaf, uint32_t subleaf) {
     registers r = {0, 0, 0, 0};
@@ -55,10 +58,12 @@ static registers cpuid(uint32_t leaf, uint32_t subleaf) {
     __cpuid(values, 0);
     if ((uint32_t)values[0] >= leaf) {
         __cpuidex(values, (int)leaf, (int)subleaf);
-        r = (registers){(uint32_t)values[0], (uint32_t)values[1], (uint32_t)values[2], (uint32_t)values[3]};
+        r = (registers){(uint32_t)values[0], (uint32_t)values[1], (uint32_t)values[2],
+                        (uint32_t)values[3]};
     }
 #else
-    if (!__get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx)) r = (registers){0, 0, 0, 0};
+    if (!__get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx))
+        r = (registers){0, 0, 0, 0};
 #endif
     return r;
 }
@@ -70,7 +75,9 @@ static uint64_t saved_state(void) {
     return _xgetbv(0);
 #else
     uint32_t low, high;
-    __asm__ volatile(".byte 0x0f, 0x01, 0xd0" : "=a"(low), "=d"(high) : "c"(0)); /* xgetbv, without flags of its own */
+    __asm__ volatile(".byte 0x0f, 0x01, 0xd0"
+                     : "=a"(low), "=d"(high)
+                     : "c"(0)); /* xgetbv, without flags of its own */
     return (uint64_t)high << 32 | low;
 #endif
 }
@@ -86,7 +93,9 @@ static const char *missing_avx2(void) {
 
 static const char *missing_avx_vnni(void) {
     const char *missing = missing_avx2();
-    return missing ? missing : cpuid(7, 0).eax >= 1 && cpuid(7, 1).eax >> 4 & 1 ? NULL : "the processor has no AVX-VNNI";
+    return missing                                            ? missing
+           : cpuid(7, 0).eax >= 1 && cpuid(7, 1).eax >> 4 & 1 ? NULL
+                                                              : "the processor has no AVX-VNNI";
 }
 
 static const char *missing_avx512_vnni(void) {
@@ -96,7 +105,8 @@ static const char *missing_avx512_vnni(void) {
     uint32_t needed = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31; /* F, DQ, BW, VL */
     if ((seven.ebx & needed) != needed) return "the processor has no AVX-512 (F, DQ, BW, VL)";
     if (!(seven.ecx >> 11 & 1)) return "the processor has no AVX-512 VNNI";
-    if ((saved_state() & 0xe6) != 0xe6) return "the operating system does not save the AVX-512 registers";
+    if ((saved_state() & 0xe6) != 0xe6)
+        return "the operating system does not save the AVX-512 registers";
     return NULL;
 }
 #endif
@@ -106,7 +116,9 @@ static const char *missing_dotprod(void) {
 #if defined(__ARM_FEATURE_DOTPROD)
     return NULL; /* the whole library was compiled for it */
 #elif defined(__linux__)
-    return getauxval(AT_HWCAP) & HWCAP_ASIMDDP ? NULL : "the processor has no dot product instructions (asimddp)";
+    return getauxval(AT_HWCAP) & HWCAP_ASIMDDP
+               ? NULL
+               : "the processor has no dot product instructions (asimddp)";
 #elif defined(__APPLE__)
     return NULL; /* every Mac with an ARM processor */
 #else
@@ -120,7 +132,8 @@ static const char *missing_dotprod(void) {
 #ifndef FH_FINGERPRINT
 #define FH_FINGERPRINT ""
 #endif
-/* Found in the file before it is loaded: what a process has loaded once it keeps, whatever the file becomes. */
+/* Found in the file before it is loaded: what a process has loaded once it keeps, whatever the file
+ * becomes. */
 static const char STAMP[] = "fh_fingerprint=" FH_FINGERPRINT;
 const char *fh_fingerprint(void) { return STAMP + sizeof "fh_fingerprint=" - 1; }
 
@@ -149,7 +162,9 @@ static const instruction_set *named(const char *name) {
     return NULL;
 }
 
-const char *fh_instruction_set(int place) { return place >= 0 && place < COUNT ? INSTRUCTION_SETS[place].name : NULL; }
+const char *fh_instruction_set(int place) {
+    return place >= 0 && place < COUNT ? INSTRUCTION_SETS[place].name : NULL;
+}
 
 int fh_compiled(const char *name) {
     const instruction_set *set = named(name);
@@ -159,12 +174,16 @@ int fh_compiled(const char *name) {
 /* Why it cannot be chosen, or NULL. */
 static const char *obstacle(const instruction_set *set) {
     const char *missing = set->missing ? set->missing() : NULL;
-    return missing ? missing : set->table ? NULL : "the compiler that built this library does not know it";
+    return missing      ? missing
+           : set->table ? NULL
+                        : "the compiler that built this library does not know it";
 }
 
 int fh_usable(const char *name, char *why, size_t size) {
     const instruction_set *set = named(name);
-    const char *missing = !set ? "not an instruction set of this architecture" : set->missing ? set->missing() : NULL;
+    const char *missing = !set           ? "not an instruction set of this architecture"
+                          : set->missing ? set->missing()
+                                         : NULL;
     if (why && size) snprintf(why, size, "%s", missing ? missing : "");
     return !missing;
 }
@@ -173,13 +192,15 @@ const fh_operations *fh_choose(const char *forced, char *why, size_t size) {
     if (why && size) *why = 0;
     if (forced && *forced) {
         const instruction_set *set = named(forced);
-        const char *reason = set ? obstacle(set) : "there is no such instruction set on this architecture";
+        const char *reason =
+            set ? obstacle(set) : "there is no such instruction set on this architecture";
         if (!reason) return set->table;
         if (why && size) {
             int used = snprintf(why, size, "%s: %s; give one of:", forced, reason);
             for (int i = 0; i < COUNT; i++)
                 if (!obstacle(INSTRUCTION_SETS + i) && used >= 0 && (size_t)used < size)
-                    used += snprintf(why + used, size - (size_t)used, " %s", INSTRUCTION_SETS[i].name);
+                    used +=
+                        snprintf(why + used, size - (size_t)used, " %s", INSTRUCTION_SETS[i].name);
         }
         return NULL;
     }

@@ -1,4 +1,5 @@
-/* The encoder over a batch without padding: rows of all sentences share the products, attention stays within a sentence. */
+/* The encoder over a batch without padding: rows of all sentences share the products, attention
+ * stays within a sentence. */
 #include <string.h>
 
 #include "work.h"
@@ -8,19 +9,30 @@ static int attend_itself(fh_work *w, const fh_layer *layer, float *x, int32_t to
     const fh_side *e = &m->encoder;
     int32_t d = e->shape.width, heads = e->shape.heads, pre = e->shape.pre_norm;
     float eps = (float)m->shape.epsilon, *in = x, *qkv = w->projected.data, *mixed = w->mixed.data;
-    if (pre) m->operations->norm(x, d, tokens, d, layer->self_norm.gain, layer->self_norm.bias, eps, in = w->y.data, d);
-    if (fh_linear(w, &layer->self_input, in, d, tokens, 0, qkv, 3 * d, 0, NULL, 0)) return w->error.code;
+    if (pre)
+        m->operations->norm(x, d, tokens, d, layer->self_norm.gain, layer->self_norm.bias, eps,
+                            in = w->y.data, d);
+    if (fh_linear(w, &layer->self_input, in, d, tokens, 0, qkv, 3 * d, 0, NULL, 0))
+        return w->error.code;
     fh_cache cache = {w->own_cache.data, heads, e->head_width};
     for (int32_t s = 0, first = 0; s < w->sentences; first += w->source_lengths[s++]) {
         int32_t length = w->source_lengths[s];
         const float *rows = qkv + (size_t)first * 3 * d;
         fh_cache_put(&cache, 0, length, rows + d, 3 * d, rows + 2 * d, 3 * d);
-        fh_attention a = {.cache = &cache, .tokens = length, .rows = length, .queries = rows, .ldq = 3 * d,
-                          .out = mixed + (size_t)first * d, .ldo = d, .scratch = w->scratch.data};
+        fh_attention a = {.cache = &cache,
+                          .tokens = length,
+                          .rows = length,
+                          .queries = rows,
+                          .ldq = 3 * d,
+                          .out = mixed + (size_t)first * d,
+                          .ldo = d,
+                          .scratch = w->scratch.data};
         m->operations->attend(&a);
     }
     if (fh_linear(w, &layer->self_output, mixed, d, tokens, 0, x, d, 0, x, d)) return w->error.code;
-    if (!pre) m->operations->norm(x, d, tokens, d, layer->self_norm.gain, layer->self_norm.bias, eps, x, d);
+    if (!pre)
+        m->operations->norm(x, d, tokens, d, layer->self_norm.gain, layer->self_norm.bias, eps, x,
+                            d);
     return FH_OK;
 }
 
@@ -42,7 +54,8 @@ static int remember(fh_work *w, const float *x, int32_t tokens) {
     fh_input input = {0};
     for (int32_t l = 0; l < layers; l++) {
         const fh_matrix *matrix = &t->layers[l].cross_memory;
-        if ((int32_t)input.kind != matrix->kind && fh_prepare(w, &input, matrix->kind, x, matrix->inputs, tokens, matrix->inputs, 0))
+        if ((int32_t)input.kind != matrix->kind &&
+            fh_prepare(w, &input, matrix->kind, x, matrix->inputs, tokens, matrix->inputs, 0))
             return w->error.code;
         fh_product(w, matrix, &input, both, 2 * d, 0, NULL, 0);
         for (int32_t s = 0, first = 0; s < w->sentences; first += w->source_lengths[s++]) {
@@ -58,11 +71,13 @@ fh_cache fh_memory(const fh_work *w, int32_t sentence, int32_t layer) {
     const fh_side *t = &w->model->decoder;
     size_t one = fh_cache_size(t->shape.heads, t->head_width, w->source_lengths[sentence]);
     const size_t *starts = w->memory_starts.data;
-    fh_cache cache = {(float *)w->memory.data + starts[sentence] + (size_t)layer * one, t->shape.heads, t->head_width};
+    fh_cache cache = {(float *)w->memory.data + starts[sentence] + (size_t)layer * one,
+                      t->shape.heads, t->head_width};
     return cache;
 }
 
-int fh_encode(fh_work *w, const int32_t *const *sources, const int32_t *lengths, int32_t sentences) {
+int fh_encode(fh_work *w, const int32_t *const *sources, const int32_t *lengths,
+              int32_t sentences) {
     const fh_model *m = w->model;
     const fh_side *e = &m->encoder;
     int32_t d = e->shape.width, tokens = 0, longest = 0;
@@ -73,9 +88,12 @@ int fh_encode(fh_work *w, const int32_t *const *sources, const int32_t *lengths,
         if (lengths[s] > longest) longest = lengths[s];
     }
     size_t wide = (size_t)tokens * 3 * d;
-    if (fh_go_on(w) || fh_reserve(&w->encoded, (size_t)tokens * d, sizeof(float), &w->error) || fh_reserve(&w->projected, wide, sizeof(float), &w->error) ||
-        fh_reserve(&w->y, (size_t)tokens * d, sizeof(float), &w->error) || fh_reserve(&w->mixed, (size_t)tokens * d, sizeof(float), &w->error) ||
-        fh_reserve(&w->own_cache, fh_cache_size(e->shape.heads, e->head_width, longest), sizeof(float), &w->error) ||
+    if (fh_go_on(w) || fh_reserve(&w->encoded, (size_t)tokens * d, sizeof(float), &w->error) ||
+        fh_reserve(&w->projected, wide, sizeof(float), &w->error) ||
+        fh_reserve(&w->y, (size_t)tokens * d, sizeof(float), &w->error) ||
+        fh_reserve(&w->mixed, (size_t)tokens * d, sizeof(float), &w->error) ||
+        fh_reserve(&w->own_cache, fh_cache_size(e->shape.heads, e->head_width, longest),
+                   sizeof(float), &w->error) ||
         fh_reserve(&w->scratch, fh_attention_scratch(longest, 0), sizeof(float), &w->error) ||
         fh_reserve(&w->slots, (size_t)tokens * 2, sizeof(int32_t), &w->error))
         return w->error.code;
@@ -88,7 +106,11 @@ int fh_encode(fh_work *w, const int32_t *const *sources, const int32_t *lengths,
     float *x = w->encoded.data;
     if (fh_embed(w, e, flat, positions, tokens, x)) return w->error.code;
     for (int32_t l = 0; l < e->shape.layers; l++)
-        if (attend_itself(w, &e->layers[l], x, tokens) || fh_feed_forward(w, e, &e->layers[l], x, tokens)) return w->error.code;
-    if (e->final_norm.gain) m->operations->norm(x, d, tokens, d, e->final_norm.gain, e->final_norm.bias, (float)m->shape.epsilon, x, d);
+        if (attend_itself(w, &e->layers[l], x, tokens) ||
+            fh_feed_forward(w, e, &e->layers[l], x, tokens))
+            return w->error.code;
+    if (e->final_norm.gain)
+        m->operations->norm(x, d, tokens, d, e->final_norm.gain, e->final_norm.bias,
+                            (float)m->shape.epsilon, x, d);
     return remember(w, x, tokens);
 }

@@ -1,7 +1,8 @@
 /* Given translations, each read at once by a model that writes one word after the other. */
 #include "search.h"
 
-/* Tokens of a pass, by which the buffers grow; one translation may have more. The cache of a row has room for some at least. */
+/* Tokens of a pass, by which the buffers grow; one translation may have more. The cache of a row
+ * has room for some at least. */
 #define MOST_TOKENS 4096
 #define LEAST_ROOM 32
 
@@ -29,8 +30,10 @@ static int score_rows(fh_work *w, const given_row *rows, int32_t count, fh_found
     size_t tokens = 0, n = (size_t)count;
     for (size_t r = 0; r < n; r++) tokens += (size_t)rows[r].length;
     fh_ask *asks = fh_take(&memory, tokens, sizeof *asks);
-    int32_t *input = fh_take(&memory, tokens, sizeof *input), *positions = fh_take(&memory, tokens, sizeof *positions);
-    int32_t *words = fh_take(&memory, tokens, sizeof *words), *row = fh_take(&memory, n, sizeof *row), *counts = fh_take(&memory, n, sizeof *counts);
+    int32_t *input = fh_take(&memory, tokens, sizeof *input),
+            *positions = fh_take(&memory, tokens, sizeof *positions);
+    int32_t *words = fh_take(&memory, tokens, sizeof *words),
+            *row = fh_take(&memory, n, sizeof *row), *counts = fh_take(&memory, n, sizeof *counts);
     float *values = fh_take(&memory, tokens, sizeof *values), *features;
     int32_t at = 0;
     if (w->error.code) goto end;
@@ -46,8 +49,15 @@ static int score_rows(fh_work *w, const given_row *rows, int32_t count, fh_found
     }
     if (!fh_rows(w, count)) {
         for (int32_t r = 0; r < count; r++) w->rows[r].source = rows[r].sentence;
-        fh_step step = {.rows = count, .row = row, .count = counts, .tokens = input, .positions = positions, .causal = 1, .stride = 1};
-        if (!fh_decode_step(w, &step, &features)) fh_word_scores(w, features, asks, at, words, values);
+        fh_step step = {.rows = count,
+                        .row = row,
+                        .count = counts,
+                        .tokens = input,
+                        .positions = positions,
+                        .causal = 1,
+                        .stride = 1};
+        if (!fh_decode_step(w, &step, &features))
+            fh_word_scores(w, features, asks, at, words, values);
     }
     at = 0;
     for (int32_t r = 0; r < count && !w->error.code; r++) {

@@ -22,7 +22,8 @@ static int32_t best_class(const fh_model *m, const double *means) {
 int fh_graph_size(fh_work *w, int32_t sentence, const float *encoded, int32_t *vertices) {
     const fh_model *m = w->model;
     const fh_shape *s = &m->shape;
-    int32_t length = w->source_lengths[sentence], d = m->encoder.shape.width, most = m->decoder.shape.longest;
+    int32_t length = w->source_lengths[sentence], d = m->encoder.shape.width,
+            most = m->decoder.shape.longest;
     double size;
     if (s->length_classes) {
         if (fh_reserve(&w->gathered, (size_t)d, sizeof(double), &w->error)) return w->error.code;
@@ -51,15 +52,19 @@ static int32_t reach_of(const fh_shape *s, int32_t u, int32_t size) {
 int fh_graph_links(fh_work *w, fh_graph *g) {
     const fh_model *m = w->model;
     const fh_operations *o = m->operations;
-    int32_t size = g->size, d = m->decoder.shape.width, heads = m->shape.link_heads, wide = m->links.outputs;
+    int32_t size = g->size, d = m->decoder.shape.width, heads = m->shape.link_heads,
+            wide = m->links.outputs;
     size_t room = ((size_t)size + FH_BLOCK) / FH_BLOCK * FH_BLOCK;
     if (fh_reserve(&w->projected, (size_t)size * wide + room, sizeof(float), &w->error) ||
         fh_reserve(&w->own_cache, fh_cache_size(heads, d / heads, size), sizeof(float), &w->error))
         return w->error.code;
     float *all = w->projected.data, *row = all + (size_t)size * wide;
     ptrdiff_t per_row = m->shape.link_rows == 1 ? 0 : wide;
-    if (size > m->shape.link_rows && per_row) return fh_fail(&w->error, FH_INVALID, "a graph of %d vertices is larger than the model", (int)size);
-    if (fh_linear(w, &m->links, g->features, d, size, 0, all, wide, 0, m->link_table, per_row)) return w->error.code;
+    if (size > m->shape.link_rows && per_row)
+        return fh_fail(&w->error, FH_INVALID, "a graph of %d vertices is larger than the model",
+                       (int)size);
+    if (fh_linear(w, &m->links, g->features, d, size, 0, all, wide, 0, m->link_table, per_row))
+        return w->error.code;
     fh_cache cache = {w->own_cache.data, heads, d / heads};
     fh_cache_put(&cache, 0, size, all + d, wide, all + d, wide);
     memset(g->links, 0, (size_t)size * size * sizeof *g->links);
@@ -80,8 +85,8 @@ int fh_graph_links(fh_work *w, fh_graph *g) {
 
 size_t fh_edges_size(int32_t size) { return 5 * (size_t)size; }
 
-/* Where no link of u leads to another word: log of all that its chains of repeats lead on, relative to which its row is kept; long chains
- * would underflow. */
+/* Where no link of u leads to another word: log of all that its chains of repeats lead on, relative
+ * to which its row is kept; long chains would underflow. */
 static double unit_of(const fh_edges *e, int32_t u) {
     const fh_graph *g = e->graph;
     const double *from = g->links + (size_t)u * g->size;
@@ -102,7 +107,8 @@ static double unit_of(const fh_edges *e, int32_t u) {
 
 fh_edges fh_without_repeats(const fh_graph *g, double weight, double *memory) {
     size_t n = (size_t)g->size;
-    fh_edges e = {g, weight, (int32_t *)(memory + 4 * n), memory, memory + n, memory + 2 * n, memory + 3 * n};
+    fh_edges e = {
+        g, weight, (int32_t *)(memory + 4 * n), memory, memory + n, memory + 2 * n, memory + 3 * n};
     for (int32_t u = g->size - 1; u >= 0; u--) {
         int32_t v = u + 1;
         while (v < g->size && g->tokens[v] != g->tokens[u]) v++;
@@ -120,14 +126,16 @@ static double share(const fh_edges *e, const double *from, int32_t a, int32_t v)
     return from[v] * exp(e->weight * e->graph->scores[v] + e->units[v] - e->units[a]);
 }
 
-/* chain[v] of the repeats v of u before `end`: by how much of row u one comes there, over all repeats between them. */
+/* chain[v] of the repeats v of u before `end`: by how much of row u one comes there, over all
+ * repeats between them. */
 static void reach_repeats(const fh_edges *e, int32_t u, int32_t end) {
     int32_t a = u;
     for (int32_t v = e->next[u]; v && v < end; v = e->next[v]) e->chain[v] = 0.0;
     e->chain[u] = 1.0;
     do {
         const double *from = e->graph->links + (size_t)a * e->graph->size;
-        for (int32_t v = e->next[a]; v && v < end && e->chain[a] > 0; v = e->next[v]) e->chain[v] += e->chain[a] * share(e, from, a, v);
+        for (int32_t v = e->next[a]; v && v < end && e->chain[a] > 0; v = e->next[v])
+            e->chain[v] += e->chain[a] * share(e, from, a, v);
     } while ((a = e->next[a]) && a < end);
 }
 
@@ -140,7 +148,8 @@ static const double *row_of(const fh_edges *e, int32_t u) {
     do {
         const double *from = e->graph->links + (size_t)a * size;
         double part = e->chain[a], *row = e->row;
-        for (int32_t v = a + 1; v < size && part > 0 && e->units[a] == 0; v++) row[v] += part * from[v];
+        for (int32_t v = a + 1; v < size && part > 0 && e->units[a] == 0; v++)
+            row[v] += part * from[v];
     } while ((a = e->next[a]));
     for (int32_t v = e->next[u]; v; v = e->next[v]) e->row[v] = 0.0;
     return e->row;
@@ -160,9 +169,11 @@ double fh_edge(const fh_edges *e, int32_t u, int32_t v) {
 /* Columns of rows_of_word() that are computed together: those of all its vertices fit the cache. */
 #define TILE 64
 
-/* The rows of all vertices that write the word of u, the first of them, each from those of its repeats. A word is never followed by itself:
- * only the other vertices' columns are computed. scratch: [size][TILE], columns: [size]. */
-static int rows_of_word(fh_work *w, const fh_edges *e, int32_t u, double *values, double *scratch, int32_t *columns) {
+/* The rows of all vertices that write the word of u, the first of them, each from those of its
+ * repeats. A word is never followed by itself: only the other vertices' columns are computed.
+ * scratch: [size][TILE], columns: [size]. */
+static int rows_of_word(fh_work *w, const fh_edges *e, int32_t u, double *values, double *scratch,
+                        int32_t *columns) {
     const fh_graph *g = e->graph;
     int32_t size = g->size, others = 0, *members = columns + size, count = 0;
     for (int32_t v = u + 1; v < size; v++)
@@ -195,7 +206,8 @@ static int all_rows(fh_work *w, const fh_edges *e, double *values) {
     size_t n = (size_t)e->graph->size;
     fh_arena memory = {.error = &w->error};
     double *tile = fh_take(&memory, n * TILE, sizeof *tile);
-    int32_t *columns = fh_take(&memory, 2 * n, sizeof *columns), *known = fh_take(&memory, n, sizeof *known);
+    int32_t *columns = fh_take(&memory, 2 * n, sizeof *columns),
+            *known = fh_take(&memory, n, sizeof *known);
     if (w->error.code) goto end;
     memset(known, 0, n * sizeof *known);
     memset(values, 0, n * n * sizeof *values);
@@ -210,7 +222,8 @@ end:
 
 static int broken(fh_work *w) {
     return fh_fail(&w->error, FH_NUMBER,
-                   "a link of the graph leads nowhere: the model computed NaN; its weights are broken (a diverged or truncated training?); "
+                   "a link of the graph leads nowhere: the model computed NaN; its weights are "
+                   "broken (a diverged or truncated training?); "
                    "convert another checkpoint");
 }
 
@@ -245,12 +258,14 @@ typedef struct {
     double rank;         /* of the best path that is known */
 } ranking;
 
-/* What a path can have at best behind each vertex where every further one earns `earns`. If a path of k vertices passes one as its n-th, its
- * score is at most (score up to there) + rest + (n - k) * earns. */
+/* What a path can have at best behind each vertex where every further one earns `earns`. If a path
+ * of k vertices passes one as its n-th, its score is at most (score up to there) + rest + (n - k) *
+ * earns. */
 typedef struct {
     double earns, *rest; /* rest: [size], -inf where nothing leads to the end */
-    double *least;       /* [most + 1], what (score up to the n-th) + rest + n * earns must reach for a better rank */
-    int32_t count;       /* vertices on the best path; 0: not known */
+    double *least; /* [most + 1], what (score up to the n-th) + rest + n * earns must reach for a
+                      better rank */
+    int32_t count; /* vertices on the best path; 0: not known */
 } bound;
 
 static void find_bound(const ranking *r, bound *b, double earns, double *value, int32_t *next) {
@@ -277,9 +292,10 @@ static void find_bound(const ranking *r, bound *b, double earns, double *value, 
 /* Passes over all links that find_bounds() takes at most. */
 #define ROUNDS 16
 
-/* Bounds by paths of no more vertices than there may be (found[0]) and of more (found[1]); found[2] is scratch. With the exponent 1 this is
- * Dinkelbach's algorithm (1967): the best ratio of score and number is what each vertex must earn for the best path to come to nothing. Where
- * that path is too long, the bounds close in on those that are just short enough. */
+/* Bounds by paths of no more vertices than there may be (found[0]) and of more (found[1]); found[2]
+ * is scratch. With the exponent 1 this is Dinkelbach's algorithm (1967): the best ratio of score
+ * and number is what each vertex must earn for the best path to come to nothing. Where that path is
+ * too long, the bounds close in on those that are just short enough. */
 static void find_bounds(ranking *r, bound found[3], double *value, int32_t *next) {
     double earns = 0, step = 1;
     int converged = 0;
@@ -287,7 +303,8 @@ static void find_bounds(ranking *r, bound found[3], double *value, int32_t *next
         bound *one = &found[2];
         find_bound(r, one, earns, value, next);
         if (one->rest[0] == -INFINITY) return;
-        double score = one->rest[0] + r->first - earns * one->count, count = one->count, rank = score / pow(count, r->beta);
+        double score = one->rest[0] + r->first - earns * one->count, count = one->count,
+               rank = score / pow(count, r->beta);
         double tangent = -rank * r->beta * pow(count, r->beta - 1);
         int long_one = one->count > r->most;
         if (!long_one && rank > r->rank) r->rank = rank;
@@ -316,10 +333,11 @@ static void set_least(const ranking *r, bound *b) {
     }
 }
 
-/* Whether a path of a better rank than is known may have this vertex as its n-th, with that score up to it. What is near is taken: sums are
- * rounded. */
+/* Whether a path of a better rank than is known may have this vertex as its n-th, with that score
+ * up to it. What is near is taken: sums are rounded. */
 static int promising(const bound *b, double score, int32_t n, int32_t vertex) {
-    double earnt = b->earns * n, rest = b->rest[vertex], near = 1e-7 * (1 + fabs(score) + fabs(earnt) + fabs(rest));
+    double earnt = b->earns * n, rest = b->rest[vertex],
+           near = 1e-7 * (1 + fabs(score) + fabs(earnt) + fabs(rest));
     return !b->count || (rest > -INFINITY && !(score + earnt + rest + near < b->least[n]));
 }
 
@@ -329,10 +347,13 @@ int fh_best_path(fh_work *w, fh_graph *g, const fh_edges *edges, int32_t most, i
     if (most < 1) most = 1;
     size_t n = (size_t)size;
     size_t doubles = n * n + 6 * n + 3 * ((size_t)most + 1);
-    if (fh_reserve(&w->path, doubles * sizeof(double) + ((size_t)most + 1) * n * sizeof(int32_t), 1, &w->error)) return w->error.code;
+    if (fh_reserve(&w->path, doubles * sizeof(double) + ((size_t)most + 1) * n * sizeof(int32_t), 1,
+                   &w->error))
+        return w->error.code;
     double *now = w->path.data, *next = now + n, *value = next + n, *at_best = value + n;
     double *logs = at_best + 3 * (n + (size_t)most + 1);
-    int32_t *parents = (int32_t *)(logs + n * n), *follower = parents + (size_t)most * n, chosen = 0, end = -1;
+    int32_t *parents = (int32_t *)(logs + n * n), *follower = parents + (size_t)most * n,
+            chosen = 0, end = -1;
     if (edges->next && all_rows(w, edges, logs)) return w->error.code;
     for (int32_t u = 0; u < size; u++) {
         double *row = logs + (size_t)u * n;
@@ -345,9 +366,11 @@ int fh_best_path(fh_work *w, fh_graph *g, const fh_edges *edges, int32_t most, i
         }
     }
     double first = tokens ? g->scores[0] : 0.0, highest = -INFINITY;
-    ranking ranks = {size, most, w->options->length_beta, first, logs, tokens ? g->scores : NULL, -INFINITY};
+    ranking ranks = {
+        size, most, w->options->length_beta, first, logs, tokens ? g->scores : NULL, -INFINITY};
     bound bounds[3];
-    for (int i = 0; i < 3; i++, at_best += n + (size_t)most + 1) bounds[i] = (bound){0, at_best, at_best + n, 0};
+    for (int i = 0; i < 3; i++, at_best += n + (size_t)most + 1)
+        bounds[i] = (bound){0, at_best, at_best + n, 0};
     find_bounds(&ranks, bounds, value, follower);
     for (int i = 0; i < 2; i++) set_least(&ranks, &bounds[i]);
     for (int32_t v = 0; v < size; v++)
@@ -362,7 +385,9 @@ int fh_best_path(fh_work *w, fh_graph *g, const fh_edges *edges, int32_t most, i
             }
             int promise = 0;
             for (int32_t u = 1; u < last; u++) {
-                if (now[u] == -INFINITY || !promising(&bounds[0], now[u], k - 1, u) || !promising(&bounds[1], now[u], k - 1, u)) continue;
+                if (now[u] == -INFINITY || !promising(&bounds[0], now[u], k - 1, u) ||
+                    !promising(&bounds[1], now[u], k - 1, u))
+                    continue;
                 promise = 1;
                 const double *row = logs + (size_t)u * n;
                 for (int32_t v = u + 1; v < last; v++)
@@ -391,7 +416,8 @@ int fh_best_path(fh_work *w, fh_graph *g, const fh_edges *edges, int32_t most, i
             end = at;
         }
     }
-    /* Without inner vertices there is only the link from the first vertex to the last; where that is too far the best links lead on. */
+    /* Without inner vertices there is only the link from the first vertex to the last; where that
+     * is too far the best links lead on. */
     if (end < 0 && logs[last] == -INFINITY) return fh_follow(w, g, edges, NULL);
     g->length = chosen + 2;
     g->path[0] = 0;

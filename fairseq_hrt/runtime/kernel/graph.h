@@ -13,14 +13,16 @@ typedef struct {
     int32_t *path, length;         /* vertices from the first to the last one */
 } fh_graph;
 
-/* What a search follows: the links themselves, or those from the first vertex of a word to the first vertex of the next, over all repeats of
- * the word between them. See ops/repeats.py. */
+/* What a search follows: the links themselves, or those from the first vertex of a word to the
+ * first vertex of the next, over all repeats of the word between them. See ops/repeats.py. */
 typedef struct {
     const fh_graph *graph;
-    double weight;   /* of the repeats' log-probabilities */
-    int32_t *next;   /* [size], the next vertex that writes the same word, 0 behind the last one; NULL: the links themselves */
-    double *costs;   /* [size], exp(weight * score) */
-    double *units;   /* [size]: row u is kept relative to exp(units[u]); 0 where a link leads to another word */
+    double weight; /* of the repeats' log-probabilities */
+    int32_t *next; /* [size], the next vertex that writes the same word, 0 behind the last one;
+                      NULL: the links themselves */
+    double *costs; /* [size], exp(weight * score) */
+    double *units; /* [size]: row u is kept relative to exp(units[u]); 0 where a link leads to
+                      another word */
     double *chain, *row; /* scratch */
 } fh_edges;
 
@@ -35,8 +37,8 @@ fh_edges fh_without_repeats(const fh_graph *graph, double weight, double *memory
 double fh_edge(const fh_edges *edges, int32_t u, int32_t v);
 /* Follows argmax_v edge(u, v) * exp(weight * score(v)); weights NULL: the edges alone. */
 int fh_follow(fh_work *work, fh_graph *graph, const fh_edges *edges, const double *weights);
-/* The best path of each number of inner vertices up to `most`, the best of them by score / number ** length_beta. tokens: the words' scores
- * count. See ops/viterbi.py. */
+/* The best path of each number of inner vertices up to `most`, the best of them by score / number
+ * ** length_beta. tokens: the words' scores count. See ops/viterbi.py. */
 int fh_best_path(fh_work *work, fh_graph *graph, const fh_edges *edges, int32_t most, int tokens);
 
 #endif

@@ -1,4 +1,5 @@
-/* Hybrid-regressive decoding: every k-th token from left to right, then all the others in one pass. See hrt/generator.py. */
+/* Hybrid-regressive decoding: every k-th token from left to right, then all the others in one pass.
+ * See hrt/generator.py. */
 #include <math.h>
 #include <string.h>
 
@@ -8,20 +9,28 @@
 #define MOST_TOKENS 4096
 
 /* Stage I: found holds z_1 ... z_m of each sentence, </s> last. */
-static int skip_at(fh_work *w, int32_t chunk, const int32_t *limits, int32_t beam, int32_t scores, fh_found *found) {
+static int skip_at(fh_work *w, int32_t chunk, const int32_t *limits, int32_t beam, int32_t scores,
+                   fh_found *found) {
     fh_arena memory = {.error = &w->error};
     size_t n = (size_t)w->sentences;
-    int32_t *shortest = fh_take(&memory, n, sizeof *shortest), *longest = fh_take(&memory, n, sizeof *longest), place = 0;
+    int32_t *shortest = fh_take(&memory, n, sizeof *shortest),
+            *longest = fh_take(&memory, n, sizeof *longest), place = 0;
     if (w->error.code) goto end;
     for (int32_t s = 0; s < w->sentences; s++) {
-        /* A translation of at most that many words and </s> fills this many chunks; the last token is </s>. */
+        /* A translation of at most that many words and </s> fills this many chunks; the last token
+         * is </s>. */
         int32_t chunks = (limits[s] + 1) / chunk;
         longest[s] = (chunks > 1 ? chunks : 1) - 1;
-        shortest[s] = w->options->min_len / chunk < longest[s] ? w->options->min_len / chunk : longest[s];
+        shortest[s] =
+            w->options->min_len / chunk < longest[s] ? w->options->min_len / chunk : longest[s];
     }
     while (w->model->chunk_sizes[place] != chunk) place++;
-    fh_search search = {.start = w->model->decoder.shape.vocabulary + 1 + place, .stride = chunk, .min_len = shortest, .max_len = longest,
-                        .beam = beam, .scores = scores};
+    fh_search search = {.start = w->model->decoder.shape.vocabulary + 1 + place,
+                        .stride = chunk,
+                        .min_len = shortest,
+                        .max_len = longest,
+                        .beam = beam,
+                        .scores = scores};
     (beam == 1 ? fh_left_to_right : fh_beam)(w, &search, found);
 end:
     fh_arena_free(&memory);
@@ -29,14 +38,17 @@ end:
 }
 
 /* What the mask at a position (from 1) of a row with m chunks may say. */
-static fh_ask ask_mask(const fh_work *w, int32_t sentence, int32_t position, int32_t chunk, int32_t m, int32_t limit) {
+static fh_ask ask_mask(const fh_work *w, int32_t sentence, int32_t position, int32_t chunk,
+                       int32_t m, int32_t limit) {
     int32_t earliest = w->options->min_len;
     if (w->options->eos_last_chunk && chunk * (m - 1) > earliest) earliest = chunk * (m - 1);
     return fh_ask_at(w, sentence, position - 1, earliest, limit);
 }
 
-/* The translation of one row: cut at the first </s>, scored by Eq. 2, which --hrt-scoring may divide by the length. words, values: of its masks. */
-static fh_hypothesis *complete(fh_work *w, const fh_hypothesis *z, int32_t chunk, const int32_t *words, const float *values) {
+/* The translation of one row: cut at the first </s>, scored by Eq. 2, which --hrt-scoring may
+ * divide by the length. words, values: of its masks. */
+static fh_hypothesis *complete(fh_work *w, const fh_hypothesis *z, int32_t chunk,
+                               const int32_t *words, const float *values) {
     int32_t length = chunk * z->length, end = 0, eos = w->model->shape.eos, mask = 0;
     for (int32_t i = 0; i < length && !end; i++) {
         int32_t token = (i + 1) % chunk ? words[mask++] : z->tokens[i / chunk];
@@ -71,7 +83,8 @@ typedef struct {
 } masked_row;
 
 /* Stage II of some rows, their translations added to found. */
-static int skip_cmlm(fh_work *w, int32_t chunk, const int32_t *limits, const masked_row *rows, int32_t count, int32_t scores, fh_found *found) {
+static int skip_cmlm(fh_work *w, int32_t chunk, const int32_t *limits, const masked_row *rows,
+                     int32_t count, int32_t scores, fh_found *found) {
     fh_arena memory = {.error = &w->error};
     size_t tokens = 0, masks = 0, n = (size_t)count;
     for (size_t r = 0; r < n; r++) {
@@ -79,9 +92,11 @@ static int skip_cmlm(fh_work *w, int32_t chunk, const int32_t *limits, const mas
         masks += (size_t)rows[r].z->length * (chunk - 1);
     }
     fh_ask *asks = fh_take(&memory, masks, sizeof *asks);
-    int32_t *input = fh_take(&memory, tokens, sizeof *input), *positions = fh_take(&memory, tokens, sizeof *positions);
+    int32_t *input = fh_take(&memory, tokens, sizeof *input),
+            *positions = fh_take(&memory, tokens, sizeof *positions);
     int32_t *row = fh_take(&memory, n, sizeof *row), *counts = fh_take(&memory, n, sizeof *counts);
-    int32_t *chosen = fh_take(&memory, masks, sizeof *chosen), *words = fh_take(&memory, masks, sizeof *words);
+    int32_t *chosen = fh_take(&memory, masks, sizeof *chosen),
+            *words = fh_take(&memory, masks, sizeof *words);
     float *values = scores ? fh_take(&memory, masks, sizeof *values) : NULL, *features;
     int32_t at = 0, mask = 0;
     if (w->error.code) goto end;
@@ -95,18 +110,27 @@ static int skip_cmlm(fh_work *w, int32_t chunk, const int32_t *limits, const mas
             if (i % chunk == 0) continue;
             input[at] = w->model->decoder.shape.vocabulary;
             chosen[mask] = at;
-            asks[mask++] = ask_mask(w, rows[r].sentence, i, chunk, z->length, limits[rows[r].sentence]);
+            asks[mask++] =
+                ask_mask(w, rows[r].sentence, i, chunk, z->length, limits[rows[r].sentence]);
         }
     }
     if (!fh_rows(w, count)) {
         for (int32_t r = 0; r < count; r++) w->rows[r].source = rows[r].sentence;
-        fh_step step = {.rows = count, .row = row, .count = counts, .tokens = input, .positions = positions, .stride = 1, .chosen = chosen,
+        fh_step step = {.rows = count,
+                        .row = row,
+                        .count = counts,
+                        .tokens = input,
+                        .positions = positions,
+                        .stride = 1,
+                        .chosen = chosen,
                         .chosen_count = mask};
-        if (!fh_decode_step(w, &step, &features)) fh_best_words(w, features, asks, mask, words, values);
+        if (!fh_decode_step(w, &step, &features))
+            fh_best_words(w, features, asks, mask, words, values);
     }
     mask = 0;
     for (int32_t r = 0; r < count && !w->error.code; r++) {
-        fh_found_add(w, &found[rows[r].sentence], complete(w, rows[r].z, chunk, words + mask, values ? values + mask : NULL));
+        fh_found_add(w, &found[rows[r].sentence],
+                     complete(w, rows[r].z, chunk, words + mask, values ? values + mask : NULL));
         mask += rows[r].z->length * (chunk - 1);
     }
 end:
@@ -115,7 +139,8 @@ end:
 }
 
 /* Stage II of all kept hypotheses, in pieces. */
-static int complete_all(fh_work *w, int32_t chunk, const int32_t *limits, const fh_found *kept, int32_t scores, fh_found *found) {
+static int complete_all(fh_work *w, int32_t chunk, const int32_t *limits, const fh_found *kept,
+                        int32_t scores, fh_found *found) {
     fh_buffer memory = {0};
     size_t n = 0;
     for (int32_t s = 0; s < w->sentences; s++) n += (size_t)kept[s].count;
@@ -137,7 +162,8 @@ static int complete_all(fh_work *w, int32_t chunk, const int32_t *limits, const 
     return w->error.code;
 }
 
-int fh_two_stages(fh_work *w, int32_t chunk, const int32_t *limits, int32_t beam, int32_t completed, int32_t scores, fh_found *found) {
+int fh_two_stages(fh_work *w, int32_t chunk, const int32_t *limits, int32_t beam, int32_t completed,
+                  int32_t scores, fh_found *found) {
     fh_buffer memory = {0};
     size_t n = (size_t)w->sentences;
     if (fh_reserve(&memory, n, sizeof(fh_found), &w->error)) return w->error.code;
@@ -154,7 +180,8 @@ int fh_two_stages(fh_work *w, int32_t chunk, const int32_t *limits, int32_t beam
 }
 
 int fh_decode_hrt(fh_work *w, int32_t chunk, const int32_t *limits, fh_found *found) {
-    /* Several completed hypotheses are compared by their scores, whether these are wanted or not. */
+    /* Several completed hypotheses are compared by their scores, whether these are wanted or not.
+     */
     int32_t scores = w->options->scores || w->options->nat_beam > 1;
     return fh_two_stages(w, chunk, limits, fh_beam_width(w), w->options->nat_beam, scores, found);
 }

@@ -11,9 +11,10 @@
 
 #include "operations.h"
 
-/* For all that is large; made for the weights, which are read from end to end for every word. In pages of 4 KB that is a walk through the page tables every 64 cache lines, in a virtual
- * machine a twofold one, and the processor's prefetching stops at each page's end: products of 16 MB ran at 32 to 91 GB/s from one start to the next,
- * with pages of 2 MB at 69 to 97. */
+/* For all that is large; made for the weights, which are read from end to end for every word. In
+ * pages of 4 KB that is a walk through the page tables every 64 cache lines, in a virtual machine a
+ * twofold one, and the processor's prefetching stops at each page's end: products of 16 MB ran at
+ * 32 to 91 GB/s from one start to the next, with pages of 2 MB at 69 to 97. */
 #if defined(MADV_HUGEPAGE)
 enum { FH_HUGE_PAGE = 2 << 20 };
 #endif
@@ -30,7 +31,10 @@ int fh_fail(fh_error *error, int code, const char *format, ...) {
 }
 
 int fh_out_of_memory(fh_error *error, size_t bytes) {
-    return fh_fail(error, FH_MEMORY, "out of memory: %zu bytes were not to be had; decode smaller batches or shorter sentences", bytes);
+    return fh_fail(
+        error, FH_MEMORY,
+        "out of memory: %zu bytes were not to be had; decode smaller batches or shorter sentences",
+        bytes);
 }
 
 void *fh_aligned(size_t bytes) {
@@ -76,8 +80,12 @@ static int grow(fh_buffer *buffer, size_t count, size_t width, int keep, fh_erro
     return FH_OK;
 }
 
-int fh_reserve(fh_buffer *buffer, size_t count, size_t width, fh_error *error) { return grow(buffer, count, width, 0, error); }
-int fh_extend(fh_buffer *buffer, size_t count, size_t width, fh_error *error) { return grow(buffer, count, width, 1, error); }
+int fh_reserve(fh_buffer *buffer, size_t count, size_t width, fh_error *error) {
+    return grow(buffer, count, width, 0, error);
+}
+int fh_extend(fh_buffer *buffer, size_t count, size_t width, fh_error *error) {
+    return grow(buffer, count, width, 1, error);
+}
 
 void fh_release(fh_buffer *buffer) {
     fh_aligned_free(buffer->data);
@@ -94,7 +102,9 @@ struct fh_arena_block {
 };
 
 /* The head's share of a block: what follows is aligned. */
-enum { BLOCK_HEAD = (sizeof(struct fh_arena_block) + FH_ALIGNMENT - 1) / FH_ALIGNMENT * FH_ALIGNMENT };
+enum {
+    BLOCK_HEAD = (sizeof(struct fh_arena_block) + FH_ALIGNMENT - 1) / FH_ALIGNMENT * FH_ALIGNMENT
+};
 
 void *fh_take(fh_arena *arena, size_t count, size_t size) {
     if (size && count > SIZE_MAX / 4 / size) {

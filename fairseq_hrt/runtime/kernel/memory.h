@@ -37,15 +37,17 @@ int fh_reserve(fh_buffer *buffer, size_t count, size_t width, fh_error *error);
 int fh_extend(fh_buffer *buffer, size_t count, size_t width, fh_error *error);
 void fh_release(fh_buffer *buffer);
 
-/* Arrays of different sizes that are needed together and freed together. Start with {.error = &error}. */
+/* Arrays of different sizes that are needed together and freed together. Start with {.error =
+ * &error}. */
 typedef struct {
     fh_error *error;
     struct fh_arena_block *last;
     size_t left; /* bytes behind what was taken of the last block */
 } fh_arena;
 
-/* `count` items of `size` bytes, aligned to FH_ALIGNMENT and not set to anything; they stay where they are. NULL and an error when there is no
- * memory, so that a caller asks for all that it needs and then looks at the error once. */
+/* `count` items of `size` bytes, aligned to FH_ALIGNMENT and not set to anything; they stay where
+ * they are. NULL and an error when there is no memory, so that a caller asks for all that it needs
+ * and then looks at the error once. */
 void *fh_take(fh_arena *arena, size_t count, size_t size);
 void fh_arena_free(fh_arena *arena);
 

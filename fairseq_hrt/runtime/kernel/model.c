@@ -11,7 +11,8 @@
 typedef struct {
     fh_model *model;
     const fh_tensor *tensors;
-    int64_t count, last; /* last: the tensor found before; its neighbour is usually the next one that is wanted */
+    int64_t count, last; /* last: the tensor found before; its neighbour is usually the next one
+                            that is wanted */
     fh_error *error;
 } builder;
 
@@ -56,12 +57,16 @@ static const fh_tensor *find(builder *b, const char *name) {
 }
 
 /* A tensor of this size, or NULL and an error. type 0: either. */
-static const fh_tensor *take(builder *b, const char *name, int64_t rows, int64_t columns, int type) {
+static const fh_tensor *take(builder *b, const char *name, int64_t rows, int64_t columns,
+                             int type) {
     const fh_tensor *t = find(b, name);
     if (!t) return NULL;
-    if (t->rows != rows || t->columns != columns || !t->data || (t->type != 1 && t->type != 2) || (type && t->type != type)) {
-        fh_fail(b->error, FH_INVALID, "the tensor %.120s has %lld x %lld values of type %d, not %lld x %lld", name, (long long)t->rows,
-                (long long)t->columns, (int)t->type, (long long)rows, (long long)columns);
+    if (t->rows != rows || t->columns != columns || !t->data || (t->type != 1 && t->type != 2) ||
+        (type && t->type != type)) {
+        fh_fail(b->error, FH_INVALID,
+                "the tensor %.120s has %lld x %lld values of type %d, not %lld x %lld", name,
+                (long long)t->rows, (long long)t->columns, (int)t->type, (long long)rows,
+                (long long)columns);
         return NULL;
     }
     return t;
@@ -77,16 +82,20 @@ static const float *floats(builder *b, const char *name, int64_t rows, int64_t c
     memcpy(copy, t->data, count * sizeof *copy);
     for (size_t i = 0; i < count; i++)
         if (!isfinite(copy[i])) {
-            fh_fail(b->error, FH_INVALID, "the tensor %.120s holds a number that is not finite", name);
+            fh_fail(b->error, FH_INVALID, "the tensor %.120s holds a number that is not finite",
+                    name);
             return NULL;
         }
     return copy;
 }
 
-static void named(char *text, size_t size, const char *prefix, const char *name) { snprintf(text, size, "%s%s", prefix, name); }
+static void named(char *text, size_t size, const char *prefix, const char *name) {
+    snprintf(text, size, "%s%s", prefix, name);
+}
 
 /* Packs the matrix `name`, with its scales and, where biased, its bias. Returns 0 or an error. */
-static int matrix(builder *b, fh_matrix *to, const char *name, int32_t outputs, int32_t inputs, const char *bias_name) {
+static int matrix(builder *b, fh_matrix *to, const char *name, int32_t outputs, int32_t inputs,
+                  const char *bias_name) {
     char text[160];
     const fh_tensor *t = take(b, name, outputs, inputs, 0);
     if (!t) return b->error->code;
@@ -98,27 +107,37 @@ static int matrix(builder *b, fh_matrix *to, const char *name, int32_t outputs, 
         if (!s) return b->error->code;
         scales = s->data;
         for (int32_t i = 0; i < outputs; i++)
-            if (!isfinite(scales[i]) || scales[i] < 0) return fh_fail(b->error, FH_INVALID, "the tensor %s holds no scale", text);
+            if (!isfinite(scales[i]) || scales[i] < 0)
+                return fh_fail(b->error, FH_INVALID, "the tensor %s holds no scale", text);
     } else {
         const float *values = t->data;
         size_t count = (size_t)outputs * (size_t)inputs;
         float sum = 0;
-        for (size_t i = 0; i < count; i++) sum += values[i] * 0.0f; /* zero unless a value is not finite */
-        if (!(sum == 0)) return fh_fail(b->error, FH_INVALID, "the tensor %.120s holds a number that is not finite", name);
+        for (size_t i = 0; i < count; i++)
+            sum += values[i] * 0.0f; /* zero unless a value is not finite */
+        if (!(sum == 0))
+            return fh_fail(b->error, FH_INVALID,
+                           "the tensor %.120s holds a number that is not finite", name);
     }
     if (bias_name) {
         const fh_tensor *s = take(b, bias_name, 1, outputs, 2);
         if (!s) return b->error->code;
         bias = s->data;
         for (int32_t i = 0; i < outputs; i++)
-            if (!isfinite(bias[i])) return fh_fail(b->error, FH_INVALID, "the tensor %.120s holds a number that is not finite", bias_name);
+            if (!isfinite(bias[i]))
+                return fh_fail(b->error, FH_INVALID,
+                               "the tensor %.120s holds a number that is not finite", bias_name);
     }
     size_t bytes = fh_matrix_size(kind, outputs, inputs);
-    if (!bytes) return fh_fail(b->error, FH_INVALID, "the matrix %.120s has %d x %d values, more than fit", name, (int)outputs, (int)inputs);
+    if (!bytes)
+        return fh_fail(b->error, FH_INVALID, "the matrix %.120s has %d x %d values, more than fit",
+                       name, (int)outputs, (int)inputs);
     void *buffer = part(b, bytes);
     if (!buffer) return b->error->code;
     int wrong = fh_matrix_pack(to, buffer, kind, outputs, inputs, t->data, inputs, scales, bias);
-    if (wrong) return fh_fail(b->error, FH_INVALID, "the tensor %.120s holds %s", name, wrong == -2 ? "-128" : "sizes out of range");
+    if (wrong)
+        return fh_fail(b->error, FH_INVALID, "the tensor %.120s holds %s", name,
+                       wrong == -2 ? "-128" : "sizes out of range");
     return FH_OK;
 }
 
@@ -133,7 +152,8 @@ static const int8_t *rest(builder *b, const char *name, const fh_matrix *embeddi
     return copy;
 }
 
-static int linear(builder *b, fh_matrix *to, const char *prefix, const char *name, int32_t outputs, int32_t inputs) {
+static int linear(builder *b, fh_matrix *to, const char *prefix, const char *name, int32_t outputs,
+                  int32_t inputs) {
     char text[160], bias[176];
     named(text, sizeof text, prefix, name);
     named(bias, sizeof bias, text, ".bias");
@@ -149,7 +169,8 @@ static int norm(builder *b, fh_norm *to, const char *prefix, const char *name, i
     return b->error->code;
 }
 
-static int relative(builder *b, fh_relative *to, const char *prefix, int32_t window, int32_t width) {
+static int relative(builder *b, fh_relative *to, const char *prefix, int32_t window,
+                    int32_t width) {
     char text[160];
     named(text, sizeof text, prefix, "self.relative");
     const float *table = floats(b, text, 2 * window + 1, width);
@@ -159,7 +180,8 @@ static int relative(builder *b, fh_relative *to, const char *prefix, int32_t win
     return b->error->code;
 }
 
-static int layer(builder *b, fh_layer *to, const char *side, int number, const fh_side_shape *s, int32_t source_width) {
+static int layer(builder *b, fh_layer *to, const char *side, int number, const fh_side_shape *s,
+                 int32_t source_width) {
     char prefix[64];
     snprintf(prefix, sizeof prefix, "%s.layers.%d.", side, number);
     int32_t d = s->width;
@@ -185,7 +207,8 @@ static int layer(builder *b, fh_layer *to, const char *side, int number, const f
 }
 
 /* source_width: of the encoder, for the decoder; else 0. */
-static int side(builder *b, fh_side *to, const char *name, const fh_side_shape *s, int32_t source_width) {
+static int side(builder *b, fh_side *to, const char *name, const fh_side_shape *s,
+                int32_t source_width) {
     char text[64];
     to->shape = *s;
     to->head_width = s->width / s->heads;
@@ -199,43 +222,61 @@ static int side(builder *b, fh_side *to, const char *name, const fh_side_shape *
     to->layers = part(b, (size_t)s->layers * sizeof *to->layers);
     if (!to->layers) return b->error->code;
     memset(to->layers, 0, (size_t)s->layers * sizeof *to->layers);
-    for (int i = 0; i < s->layers && !b->error->code; i++) layer(b, &to->layers[i], name, i, s, source_width);
+    for (int i = 0; i < s->layers && !b->error->code; i++)
+        layer(b, &to->layers[i], name, i, s, source_width);
     return b->error->code;
 }
 
-static int in_range(int64_t value, int64_t low, int64_t high) { return value >= low && value <= high; }
+static int in_range(int64_t value, int64_t low, int64_t high) {
+    return value >= low && value <= high;
+}
 
 static int check_side(const fh_side_shape *s) {
-    return in_range(s->vocabulary, 5, 1 << 24) && in_range(s->width, 1, FH_MAX_INPUTS) && in_range(s->inner, 1, FH_MAX_INPUTS) &&
-           in_range(s->layers, 0, 512) && in_range(s->heads, 1, s->width) && s->width % s->heads == 0 && in_range(s->positions, 0, 1 << 20) &&
-           in_range(s->longest, 1, 1 << 20) && isfinite(s->scale);
+    return in_range(s->vocabulary, 5, 1 << 24) && in_range(s->width, 1, FH_MAX_INPUTS) &&
+           in_range(s->inner, 1, FH_MAX_INPUTS) && in_range(s->layers, 0, 512) &&
+           in_range(s->heads, 1, s->width) && s->width % s->heads == 0 &&
+           in_range(s->positions, 0, 1 << 20) && in_range(s->longest, 1, 1 << 20) &&
+           isfinite(s->scale);
 }
 
 /* The same checks as in format.py, for what an index or a size is computed from. */
 static int check_shape(const fh_shape *s, fh_error *error) {
-    int fits = in_range(s->family, FH_AUTOREGRESSIVE, FH_DAG) && in_range(s->activation, FH_RELU, FH_SWISH) && check_side(&s->encoder) &&
+    int fits = in_range(s->family, FH_AUTOREGRESSIVE, FH_DAG) &&
+               in_range(s->activation, FH_RELU, FH_SWISH) && check_side(&s->encoder) &&
                check_side(&s->decoder) && s->decoder.layers > 0 && s->epsilon > 0 && s->epsilon < 1;
-    int32_t least = s->encoder.vocabulary < s->decoder.vocabulary ? s->encoder.vocabulary : s->decoder.vocabulary;
-    fits = fits && in_range(s->bos, 0, least - 1) && in_range(s->pad, 0, least - 1) && in_range(s->eos, 0, least - 1) && in_range(s->unk, 0, least - 1);
-    fits = fits && (!s->shared_embedding || (s->encoder.vocabulary == s->decoder.vocabulary && s->encoder.width == s->decoder.width));
-    fits = fits && in_range(s->chunk_count, 0, 256) && in_range(s->special_symbols, 0, 257) && in_range(s->relative_window, 0, 65536);
+    int32_t least = s->encoder.vocabulary < s->decoder.vocabulary ? s->encoder.vocabulary
+                                                                  : s->decoder.vocabulary;
+    fits = fits && in_range(s->bos, 0, least - 1) && in_range(s->pad, 0, least - 1) &&
+           in_range(s->eos, 0, least - 1) && in_range(s->unk, 0, least - 1);
+    fits = fits && (!s->shared_embedding || (s->encoder.vocabulary == s->decoder.vocabulary &&
+                                             s->encoder.width == s->decoder.width));
+    fits = fits && in_range(s->chunk_count, 0, 256) && in_range(s->special_symbols, 0, 257) &&
+           in_range(s->relative_window, 0, 65536);
     if (fits && s->family == FH_HRT) {
-        fits = s->chunk_count > 0 && s->special_symbols == s->chunk_count + 1 && s->chunk_sizes != NULL;
-        for (int i = 0; fits && i < s->chunk_count; i++) fits = in_range(s->chunk_sizes[i], 2, 4096);
+        fits = s->chunk_count > 0 && s->special_symbols == s->chunk_count + 1 &&
+               s->chunk_sizes != NULL;
+        for (int i = 0; fits && i < s->chunk_count; i++)
+            fits = in_range(s->chunk_sizes[i], 2, 4096);
     } else {
         fits = fits && s->chunk_count == 0 && s->special_symbols == 0 && s->relative_window == 0;
     }
     if (fits && s->family == FH_BIDIRECTIONAL)
-        fits = in_range(s->directions, 1, 4096) && (s->directions == 1 || s->directions % 2 == 0) && in_range(s->block, 1, 4096) &&
-               (s->block == 1 || s->block % s->directions == 0) && (!s->middle_to_side || s->directions == 2);
+        fits = in_range(s->directions, 1, 4096) && (s->directions == 1 || s->directions % 2 == 0) &&
+               in_range(s->block, 1, 4096) && (s->block == 1 || s->block % s->directions == 0) &&
+               (!s->middle_to_side || s->directions == 2);
     else
         fits = fits && s->directions == 1 && s->block == 1;
-    fits = fits && in_range(s->cell, FH_SELF_ATTENTION, FH_SSRU) && (s->family == FH_AUTOREGRESSIVE || (!s->cell && !s->zero_start));
+    fits = fits && in_range(s->cell, FH_SELF_ATTENTION, FH_SSRU) &&
+           (s->family == FH_AUTOREGRESSIVE || (!s->cell && !s->zero_start));
     if (fits && s->family == FH_DAG)
-        fits = s->decoder.longest >= 2 && in_range(s->link_heads, 1, s->decoder.width) && s->decoder.width % s->link_heads == 0 && in_range(s->link_rows, 1, 1 << 20) &&
-               (s->link_rows == 1 || s->link_rows >= s->decoder.longest) && in_range(s->reach, 0, 1 << 20) && s->scale > 0 && s->scale <= 1e6 &&
+        fits = s->decoder.longest >= 2 && in_range(s->link_heads, 1, s->decoder.width) &&
+               s->decoder.width % s->link_heads == 0 && in_range(s->link_rows, 1, 1 << 20) &&
+               (s->link_rows == 1 || s->link_rows >= s->decoder.longest) &&
+               in_range(s->reach, 0, 1 << 20) && s->scale > 0 && s->scale <= 1e6 &&
                in_range(s->length_classes, 0, 1 << 20);
-    return fits ? FH_OK : fh_fail(error, FH_INVALID, "the sizes of the model do not fit together; convert it again");
+    return fits ? FH_OK
+                : fh_fail(error, FH_INVALID,
+                          "the sizes of the model do not fit together; convert it again");
 }
 
 static int build(builder *b) {
@@ -245,7 +286,8 @@ static int build(builder *b) {
     side(b, &m->decoder, "decoder", &s->decoder, s->encoder.width);
     int32_t width = s->decoder.width, words = s->decoder.vocabulary;
     const char *bias = s->output_bias ? "output.bias" : NULL;
-    matrix(b, &m->target_embedding, "decoder.embedding", words, width, s->tied_output ? bias : NULL);
+    matrix(b, &m->target_embedding, "decoder.embedding", words, width,
+           s->tied_output ? bias : NULL);
     m->decoder.embedding = m->encoder.embedding = m->output = &m->target_embedding;
     m->decoder.rest = m->encoder.rest = rest(b, "decoder.embedding.rest", &m->target_embedding);
     if (!s->tied_output) {
@@ -253,7 +295,8 @@ static int build(builder *b) {
         m->output = &m->own_output;
     }
     if (!s->shared_embedding) {
-        matrix(b, &m->source_embedding, "encoder.embedding", s->encoder.vocabulary, s->encoder.width, NULL);
+        matrix(b, &m->source_embedding, "encoder.embedding", s->encoder.vocabulary,
+               s->encoder.width, NULL);
         m->encoder.embedding = &m->source_embedding;
         m->encoder.rest = rest(b, "encoder.embedding.rest", &m->source_embedding);
     }
@@ -275,7 +318,8 @@ static int finish(const fh_error *error, char *message, size_t size) {
     return error->code;
 }
 
-int fh_model_new(fh_model **model, const fh_shape *shape, const fh_tensor *tensors, int64_t count, const char *isa, char *message, size_t size) {
+int fh_model_new(fh_model **model, const fh_shape *shape, const fh_tensor *tensors, int64_t count,
+                 const char *isa, char *message, size_t size) {
     fh_error error = {0};
     char why[256] = "";
     *model = NULL;
@@ -292,10 +336,12 @@ int fh_model_new(fh_model **model, const fh_shape *shape, const fh_tensor *tenso
         builder b = {m, tensors, count, -1, &error};
         m->shape = *shape;
         m->operations = fh_choose(isa, why, sizeof why);
-        if (!m->operations) fh_fail(&error, FH_REFUSED, "%s", why[0] ? why : "no instruction set fits");
+        if (!m->operations)
+            fh_fail(&error, FH_REFUSED, "%s", why[0] ? why : "no instruction set fits");
         m->chunk_sizes = part(&b, (size_t)(shape->chunk_count + 1) * sizeof *m->chunk_sizes);
         if (m->chunk_sizes && shape->chunk_count)
-            memcpy(m->chunk_sizes, shape->chunk_sizes, (size_t)shape->chunk_count * sizeof *m->chunk_sizes);
+            memcpy(m->chunk_sizes, shape->chunk_sizes,
+                   (size_t)shape->chunk_count * sizeof *m->chunk_sizes);
         m->shape.chunk_sizes = m->chunk_sizes;
         if (!error.code) build(&b);
     }

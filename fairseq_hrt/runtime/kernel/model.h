@@ -1,4 +1,5 @@
-/* A model in memory: packed weights, norms and tables. Read only once it is built, so that threads share it. */
+/* A model in memory: packed weights, norms and tables. Read only once it is built, so that threads
+ * share it. */
 #ifndef FH_MODEL_H
 #define FH_MODEL_H
 
@@ -11,7 +12,7 @@ typedef struct {
 
 typedef struct {
     fh_matrix self_input, self_output; /* of self-attention */
-    fh_matrix cell;                    /* or of FH_SSRU: [2 width][width], the forget gate on top of the candidate */
+    fh_matrix cell; /* or of FH_SSRU: [2 width][width], the forget gate on top of the candidate */
     fh_matrix cross_query, cross_memory, cross_output, inner, outer;
     fh_norm self_norm, cross_norm, final_norm;
     fh_relative relative; /* data NULL: none */
@@ -21,8 +22,9 @@ typedef struct {
     fh_side_shape shape;
     int32_t head_width;
     const fh_matrix *embedding; /* a row is the vector of a word */
-    const int8_t *rest;         /* [vocabulary][width]: what int8 left of it, in 254ths of the row's scale; NULL: none */
-    const float *positions;     /* [positions][width]; NULL: none */
+    const int8_t *rest; /* [vocabulary][width]: what int8 left of it, in 254ths of the row's scale;
+                           NULL: none */
+    const float *positions; /* [positions][width]; NULL: none */
     fh_norm embedding_norm, final_norm;
     fh_layer *layers;
 } fh_side;

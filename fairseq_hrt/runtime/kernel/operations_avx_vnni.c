@@ -1,4 +1,5 @@
-/* AVX2 with AVX-VNNI (processors with VNNI but without AVX-512): vpdpbusd on 256 bits, no saturation in between. */
+/* AVX2 with AVX-VNNI (processors with VNNI but without AVX-512): vpdpbusd on 256 bits, no
+ * saturation in between. */
 #include "operations.h"
 
 #include "vectors_avx2.h"
@@ -17,5 +18,6 @@ static INLINE vi dot(vi sum, vi four, vi unused, vi weights) {
 #include "body_products.h"
 #include "body_attention.h"
 
-const fh_operations fh_operations_avx_vnni = {"avx_vnni", prepare,     product,     best, top,    logsumexp,
-                                              softmax,    log_softmax, exponential, norm, attend, scores};
+const fh_operations fh_operations_avx_vnni = {"avx_vnni",  prepare,   product, best,
+                                              top,         logsumexp, softmax, log_softmax,
+                                              exponential, norm,      attend,  scores};

@@ -1,4 +1,5 @@
-/* 64-bit ARM with dot product instructions (sdot): signed integers times signed weights. Positive rows are stored less 128. */
+/* 64-bit ARM with dot product instructions (sdot): signed integers times signed weights. Positive
+ * rows are stored less 128. */
 #include "operations.h"
 
 #include <arm_neon.h>
@@ -10,7 +11,7 @@
 
 #define W 4
 #define COLUMNS 4
-#define QUERIES 4          /* queries that share the loads of attention */
+#define QUERIES 4 /* queries that share the loads of attention */
 #define INT8_ROWS 6
 #define UNSIGNED_INTEGERS 0
 #define KEEP(x) __asm__("" : "+w"(x));
@@ -38,12 +39,17 @@ static INLINE vf f_mul(vf x, vf y) { return vmulq_f32(x, y); }
 static INLINE vf f_fma(vf x, vf y, vf z) { return vfmaq_f32(z, x, y); }
 static INLINE vf f_max(vf x, vf y) { return vmaxq_f32(x, y); } /* NaN if either is */
 static INLINE vf f_min(vf x, vf y) { return vminq_f32(x, y); }
-static INLINE vf f_relu(vf x) { return vbslq_f32(vcltq_f32(x, vdupq_n_f32(0.f)), vdupq_n_f32(0.f), x); }
+static INLINE vf f_relu(vf x) {
+    return vbslq_f32(vcltq_f32(x, vdupq_n_f32(0.f)), vdupq_n_f32(0.f), x);
+}
 static INLINE vf f_round(vf x) { return vrndnq_f32(x); }
 static INLINE vf f_of(vi x) { return vcvtq_f32_s32(x); }
-static INLINE vf f_times_power(vf x, vf n) { /* x 2^n for n from -160 to 160: in two steps, so that neither power overflows */
-    vi power = vcvtnq_s32_f32(n), half = vshrq_n_s32(power, 1), rest = vsubq_s32(power, half), bias = vdupq_n_s32(127);
-    vf first = vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(half, bias), 23)), second = vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(rest, bias), 23));
+static INLINE vf f_times_power(
+    vf x, vf n) { /* x 2^n for n from -160 to 160: in two steps, so that neither power overflows */
+    vi power = vcvtnq_s32_f32(n), half = vshrq_n_s32(power, 1), rest = vsubq_s32(power, half),
+       bias = vdupq_n_s32(127);
+    vf first = vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(half, bias), 23)),
+       second = vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(rest, bias), 23));
     return vmulq_f32(vmulq_f32(x, first), second);
 }
 static INLINE float f_total(vf x) { return vaddvq_f32(x); }
@@ -53,7 +59,9 @@ static INLINE int f_any_above(vf x, float y) { return vmaxvq_u32(vcgtq_f32(x, f_
 
 static INLINE vi i_zero(void) { return vdupq_n_s32(0); }
 static INLINE vi i_all(int32_t x) { return vdupq_n_s32(x); }
-static INLINE vi i_load(const void *x) { return vreinterpretq_s32_u8(vld1q_u8((const uint8_t *)x)); }
+static INLINE vi i_load(const void *x) {
+    return vreinterpretq_s32_u8(vld1q_u8((const uint8_t *)x));
+}
 static INLINE void i_store(void *x, vi v) { vst1q_u8((uint8_t *)x, vreinterpretq_u8_s32(v)); }
 static INLINE vi i_add(vi x, vi y) { return vaddq_s32(x, y); }
 static INLINE vi i_sub(vi x, vi y) { return vsubq_s32(x, y); }
@@ -72,7 +80,9 @@ static INLINE vi i_four(const uint8_t *a) { /* the same four bytes in every lane
     return vdupq_n_s32(four);
 }
 static INLINE vi f_magnitude_bits(vf x) { return vreinterpretq_s32_f32(vabsq_f32(x)); }
-static INLINE int f_any_invalid(vf x) { return vminvq_u32(vcltq_f32(x, f_all(INFINITY))) == 0; } /* NaN or +infinity */
+static INLINE int f_any_invalid(vf x) {
+    return vminvq_u32(vcltq_f32(x, f_all(INFINITY))) == 0;
+} /* NaN or +infinity */
 
 /* Values larger than the best so far take its place, with the first output of their vector. */
 static INLINE void f_better(vf *value, vi *output, vf x, vi first) {
@@ -91,5 +101,6 @@ static INLINE vi dot(vi sum, vi four, vi unused, vi weights) {
 #include "body_products.h"
 #include "body_attention.h"
 
-const fh_operations fh_operations_neon_dotprod = {"neon_dotprod", prepare,     product,     best, top,    logsumexp,
-                                                  softmax,        log_softmax, exponential, norm, attend, scores};
+const fh_operations fh_operations_neon_dotprod = {
+    "neon_dotprod", prepare,     product,     best, top,    logsumexp,
+    softmax,        log_softmax, exponential, norm, attend, scores};

@@ -1,4 +1,5 @@
-/* The operations in portable C: for processors without a table of their own, and the reference that the others are tested against. */
+/* The operations in portable C: for processors without a table of their own, and the reference that
+ * the others are tested against. */
 #include "operations.h"
 
 #include <math.h>
@@ -6,7 +7,8 @@
 
 static const float INVALID = NAN;
 
-static void prepare(fh_input *input, void *buffer, fh_kind kind, const float *x, ptrdiff_t ldx, int32_t rows, int32_t inputs, int positive) {
+static void prepare(fh_input *input, void *buffer, fh_kind kind, const float *x, ptrdiff_t ldx,
+                    int32_t rows, int32_t inputs, int positive) {
     *input = (fh_input){.kind = kind, .rows = rows, .inputs = inputs, .x = x, .ldx = ldx};
     if (kind == FH_FLOAT32) return;
     int32_t stride = (inputs + 63) / 64 * 64;
@@ -42,17 +44,21 @@ static void prepare(fh_input *input, void *buffer, fh_kind kind, const float *x,
 }
 
 /* FH_PANEL outputs of one row, bias included; those behind the last output are meaningless. */
-static void panel(const fh_matrix *matrix, const fh_input *input, int32_t row, int32_t first, float out[FH_PANEL]) {
+static void panel(const fh_matrix *matrix, const fh_input *input, int32_t row, int32_t first,
+                  float out[FH_PANEL]) {
     size_t at = (size_t)first * (size_t)matrix->stride;
     if (matrix->kind == FH_INT8) {
-        const int8_t *a = (const int8_t *)input->integers + (size_t)row * (size_t)input->stride, *w = (const int8_t *)matrix->weights + at;
+        const int8_t *a = (const int8_t *)input->integers + (size_t)row * (size_t)input->stride,
+                     *w = (const int8_t *)matrix->weights + at;
         int32_t sums[FH_PANEL] = {0};
         for (int32_t i = 0; i < matrix->stride; i += 4, w += 4 * FH_PANEL)
             for (int32_t n = 0; n < FH_PANEL; n++)
-                sums[n] += a[i] * w[4 * n] + a[i + 1] * w[4 * n + 1] + a[i + 2] * w[4 * n + 2] + a[i + 3] * w[4 * n + 3];
+                sums[n] += a[i] * w[4 * n] + a[i + 1] * w[4 * n + 1] + a[i + 2] * w[4 * n + 2] +
+                           a[i + 3] * w[4 * n + 3];
         for (int32_t n = 0; n < FH_PANEL; n++) {
             float scale = input->scales[row] * matrix->scales[first + n];
-            out[n] = (float)(sums[n] - input->offset * matrix->sums[first + n]) * scale + matrix->bias[first + n];
+            out[n] = (float)(sums[n] - input->offset * matrix->sums[first + n]) * scale +
+                     matrix->bias[first + n];
         }
     } else {
         const float *a = input->x + row * input->ldx, *w = (const float *)matrix->weights + at;
@@ -63,7 +69,8 @@ static void panel(const fh_matrix *matrix, const fh_input *input, int32_t row, i
     }
 }
 
-static void product(const fh_matrix *matrix, const fh_input *input, float *out, ptrdiff_t ldo, int relu, const float *residual, ptrdiff_t ldr) {
+static void product(const fh_matrix *matrix, const fh_input *input, float *out, ptrdiff_t ldo,
+                    int relu, const float *residual, ptrdiff_t ldr) {
     float values[FH_PANEL];
     for (int32_t first = 0; first < matrix->outputs; first += FH_PANEL) {
         int32_t count = matrix->outputs - first < FH_PANEL ? matrix->outputs - first : FH_PANEL;
@@ -84,9 +91,12 @@ static int banned(const fh_rule *rule, int32_t id) {
     return 0;
 }
 
-static float after_penalty(const fh_rule *rule, int32_t id, float value) { return rule && rule->unk == id ? value - rule->unk_penalty : value; }
+static float after_penalty(const fh_rule *rule, int32_t id, float value) {
+    return rule && rule->unk == id ? value - rule->unk_penalty : value;
+}
 
-static void best(const fh_matrix *matrix, const fh_input *input, const fh_rule *rules, int32_t *tokens, float *values, float *logsumexp) {
+static void best(const fh_matrix *matrix, const fh_input *input, const fh_rule *rules,
+                 int32_t *tokens, float *values, float *logsumexp) {
     float out[FH_PANEL];
     for (int32_t r = 0; r < input->rows; r++) {
         const fh_rule *rule = rules ? rules + r : NULL;
@@ -117,7 +127,8 @@ static void best(const fh_matrix *matrix, const fh_input *input, const fh_rule *
     }
 }
 
-static int32_t top(const float *row, int32_t count, const fh_rule *rule, int32_t n, int32_t *tokens, float *values) {
+static int32_t top(const float *row, int32_t count, const fh_rule *rule, int32_t n, int32_t *tokens,
+                   float *values) {
     int32_t found = 0;
     for (int32_t i = 0; i < count; i++) {
         if (isnan(row[i]) || row[i] == INFINITY) return FH_NAN;
@@ -167,7 +178,8 @@ static void exponential(float *x, int32_t count) {
     for (int32_t i = 0; i < count; i++) x[i] = expf(x[i]);
 }
 
-static void norm(const float *x, ptrdiff_t ldx, int32_t rows, int32_t width, const float *gain, const float *bias, float eps, float *out, ptrdiff_t ldo) {
+static void norm(const float *x, ptrdiff_t ldx, int32_t rows, int32_t width, const float *gain,
+                 const float *bias, float eps, float *out, ptrdiff_t ldo) {
     for (int32_t r = 0; r < rows; r++) {
         const float *row = x + r * ldx;
         float *to = out + r * ldo, mean = 0.f, variance = 0.f;
@@ -179,7 +191,8 @@ static void norm(const float *x, ptrdiff_t ldx, int32_t rows, int32_t width, con
     }
 }
 
-static void scores(const fh_cache *cache, int32_t head, const float *query, int32_t tokens, float *out) {
+static void scores(const fh_cache *cache, int32_t head, const float *query, int32_t tokens,
+                   float *out) {
     int32_t width = cache->width, wide = (width + 15) / 16 * 16;
     size_t block = (size_t)cache->heads * FH_BLOCK * (size_t)(width + wide);
     const float *keys = cache->data + (size_t)head * (size_t)width * FH_BLOCK;
@@ -199,7 +212,8 @@ static void attend(const fh_attention *a) {
     float *score = a->scratch, scale = 1.f / sqrtf((float)width);
     for (int32_t r = 0; r < a->rows; r++) {
         int32_t tokens = a->tokens;
-        if (a->visible) tokens = a->visible[r] < 0 ? 0 : a->visible[r] < tokens ? a->visible[r] : tokens;
+        if (a->visible)
+            tokens = a->visible[r] < 0 ? 0 : a->visible[r] < tokens ? a->visible[r] : tokens;
         const uint8_t *mask = a->mask ? a->mask + r * a->ldm : NULL;
         int32_t seen = 0;
         for (int32_t t = 0; t < tokens; t++) seen += !mask || mask[t];
@@ -214,9 +228,12 @@ static void attend(const fh_attention *a) {
             scores(cache, h, query, tokens, score);
             for (int32_t t = 0; t < tokens; t++) {
                 if (a->relative) {
-                    int32_t w = a->relative->window, distance = a->key_positions[t] - a->query_positions[r];
+                    int32_t w = a->relative->window,
+                            distance = a->key_positions[t] - a->query_positions[r];
                     distance = (distance < -w ? -w : distance > w ? w : distance) + w;
-                    const float *vector = a->relative->data + (size_t)(distance / FH_BLOCK) * (size_t)width * FH_BLOCK + distance % FH_BLOCK;
+                    const float *vector = a->relative->data +
+                                          (size_t)(distance / FH_BLOCK) * (size_t)width * FH_BLOCK +
+                                          distance % FH_BLOCK;
                     float sum = 0.f;
                     for (int32_t c = 0; c < width; c++) sum += query[c] * vector[c * FH_BLOCK];
                     score[t] += sum * scale;
@@ -227,7 +244,8 @@ static void attend(const fh_attention *a) {
             for (int32_t c = 0; c < width; c++) out[c] = 0.f;
             for (int32_t t = 0; t < tokens; t++) {
                 if (mask && !mask[t]) continue; /* what is hidden may hold anything */
-                const float *value = cache->data + (size_t)(t / FH_BLOCK) * block + (size_t)cache->heads * FH_BLOCK * (size_t)width +
+                const float *value = cache->data + (size_t)(t / FH_BLOCK) * block +
+                                     (size_t)cache->heads * FH_BLOCK * (size_t)width +
                                      ((size_t)h * FH_BLOCK + (size_t)(t % FH_BLOCK)) * (size_t)wide;
                 for (int32_t c = 0; c < width; c++) out[c] += score[t] * value[c];
                 if (a->weights) a->weights[r * a->ldw + t] += score[t] / (float)cache->heads;
@@ -236,5 +254,6 @@ static void attend(const fh_attention *a) {
     }
 }
 
-const fh_operations fh_operations_plain = {"plain",   prepare,     product, best,   top,   logsumexp, softmax, log_softmax,
-                                           exponential, norm, attend,  scores};
+const fh_operations fh_operations_plain = {"plain",     prepare,   product, best,
+                                           top,         logsumexp, softmax, log_softmax,
+                                           exponential, norm,      attend,  scores};

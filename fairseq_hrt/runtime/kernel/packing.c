@@ -1,4 +1,5 @@
-/* Layout of weights, inputs, caches and relative vectors: what is the same on every instruction set. See operations.h. */
+/* Layout of weights, inputs, caches and relative vectors: what is the same on every instruction
+ * set. See operations.h. */
 #include "operations.h"
 
 #include <string.h>
@@ -8,22 +9,26 @@ static size_t padded(size_t n, size_t to) { return (n + to - 1) / to * to; }
 /* ------------------------------------------------------------------ weights */
 
 static int valid(fh_kind kind, int32_t outputs, int32_t inputs) {
-    return (kind == FH_INT8 || kind == FH_FLOAT32) && outputs >= 1 && outputs <= FH_MAX_OUTPUTS && inputs >= 1 && inputs <= FH_MAX_INPUTS;
+    return (kind == FH_INT8 || kind == FH_FLOAT32) && outputs >= 1 && outputs <= FH_MAX_OUTPUTS &&
+           inputs >= 1 && inputs <= FH_MAX_INPUTS;
 }
 
 size_t fh_matrix_size(fh_kind kind, int32_t outputs, int32_t inputs) {
     if (!valid(kind, outputs, inputs)) return 0;
     size_t rows = padded((size_t)outputs, FH_PANEL), stride = padded((size_t)inputs, 8);
-    return rows * stride * (kind == FH_INT8 ? 1 : sizeof(float)) + rows * (kind == FH_INT8 ? 3 : 1) * sizeof(float);
+    return rows * stride * (kind == FH_INT8 ? 1 : sizeof(float)) +
+           rows * (kind == FH_INT8 ? 3 : 1) * sizeof(float);
 }
 
-int fh_matrix_start(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs, int32_t inputs) {
+int fh_matrix_start(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs,
+                    int32_t inputs) {
     size_t size = fh_matrix_size(kind, outputs, inputs);
     if (!size) return -1;
     memset(buffer, 0, size);
     size_t rows = padded((size_t)outputs, FH_PANEL), stride = padded((size_t)inputs, 8);
     char *behind = (char *)buffer + rows * stride * (kind == FH_INT8 ? 1 : sizeof(float));
-    *matrix = (fh_matrix){kind, outputs, inputs, (int32_t)stride, buffer, NULL, (float *)(void *)behind, NULL};
+    *matrix = (fh_matrix){
+        kind, outputs, inputs, (int32_t)stride, buffer, NULL, (float *)(void *)behind, NULL};
     if (kind == FH_INT8) {
         matrix->scales = matrix->bias + rows;
         matrix->sums = (int32_t *)(void *)(matrix->scales + rows);
@@ -31,14 +36,18 @@ int fh_matrix_start(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outpu
     return 0;
 }
 
-/* Where the first four (int8) or the first (float32) weights of an output lie; the next ones lie FH_PANEL groups behind. */
+/* Where the first four (int8) or the first (float32) weights of an output lie; the next ones lie
+ * FH_PANEL groups behind. */
 static size_t place(const fh_matrix *matrix, int32_t output) {
     size_t group = matrix->kind == FH_INT8 ? 4 : 1;
-    return (size_t)(output / FH_PANEL) * FH_PANEL * (size_t)matrix->stride + (size_t)(output % FH_PANEL) * group;
+    return (size_t)(output / FH_PANEL) * FH_PANEL * (size_t)matrix->stride +
+           (size_t)(output % FH_PANEL) * group;
 }
 
-int fh_matrix_put(fh_matrix *matrix, int32_t first, int32_t count, const void *rows, ptrdiff_t ld, const float *scales, const float *bias) {
-    if (first < 0 || count < 0 || first > matrix->outputs || count > matrix->outputs - first) return -1;
+int fh_matrix_put(fh_matrix *matrix, int32_t first, int32_t count, const void *rows, ptrdiff_t ld,
+                  const float *scales, const float *bias) {
+    if (first < 0 || count < 0 || first > matrix->outputs || count > matrix->outputs - first)
+        return -1;
     int32_t inputs = matrix->inputs;
     for (int32_t r = 0; r < count; r++) {
         int32_t output = first + r;
@@ -65,13 +74,14 @@ int fh_matrix_put(fh_matrix *matrix, int32_t first, int32_t count, const void *r
     return 0;
 }
 
-int fh_matrix_pack(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs, int32_t inputs, const void *rows, ptrdiff_t ld,
-                   const float *scales, const float *bias) {
+int fh_matrix_pack(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs, int32_t inputs,
+                   const void *rows, ptrdiff_t ld, const float *scales, const float *bias) {
     if (fh_matrix_start(matrix, buffer, kind, outputs, inputs)) return -1;
     return fh_matrix_put(matrix, 0, outputs, rows, ld, scales, bias);
 }
 
-int fh_matrix_select(fh_matrix *matrix, void *buffer, const fh_matrix *from, const int32_t *ids, int32_t count) {
+int fh_matrix_select(fh_matrix *matrix, void *buffer, const fh_matrix *from, const int32_t *ids,
+                     int32_t count) {
     for (int32_t i = 0; i < count; i++)
         if (ids[i] < 0 || ids[i] >= from->outputs) return -1;
     if (fh_matrix_start(matrix, buffer, (fh_kind)from->kind, count, from->inputs)) return -1;
@@ -81,7 +91,8 @@ int fh_matrix_select(fh_matrix *matrix, void *buffer, const fh_matrix *from, con
     for (int32_t i = 0; i < count; i++) {
         const char *source = (const char *)from->weights + place(from, ids[i]) * group;
         char *target = (char *)matrix->weights + place(matrix, i) * group;
-        for (int32_t j = 0; j < groups; j++) memcpy(target + (size_t)j * 4 * FH_PANEL, source + (size_t)j * 4 * FH_PANEL, 4);
+        for (int32_t j = 0; j < groups; j++)
+            memcpy(target + (size_t)j * 4 * FH_PANEL, source + (size_t)j * 4 * FH_PANEL, 4);
         matrix->bias[i] = from->bias[ids[i]];
         if (from->kind == FH_INT8) {
             matrix->scales[i] = from->scales[ids[i]];
@@ -96,7 +107,8 @@ void fh_matrix_row(const fh_matrix *matrix, int32_t output, float *row) {
     if (matrix->kind == FH_INT8) {
         const int8_t *from = (const int8_t *)matrix->weights + at;
         float scale = matrix->scales[output];
-        for (int32_t i = 0; i < matrix->inputs; i++) row[i] = (float)from[(size_t)(i / 4) * 4 * FH_PANEL + (size_t)(i % 4)] * scale;
+        for (int32_t i = 0; i < matrix->inputs; i++)
+            row[i] = (float)from[(size_t)(i / 4) * 4 * FH_PANEL + (size_t)(i % 4)] * scale;
     } else {
         const float *from = (const float *)matrix->weights + at;
         for (int32_t i = 0; i < matrix->inputs; i++) row[i] = from[(size_t)i * FH_PANEL];
@@ -106,7 +118,8 @@ void fh_matrix_row(const fh_matrix *matrix, int32_t output, float *row) {
 fh_matrix fh_matrix_slice(const fh_matrix *matrix, int32_t first, int32_t outputs) {
     fh_matrix slice = *matrix;
     slice.outputs = outputs;
-    slice.weights = (char *)matrix->weights + place(matrix, first) * (matrix->kind == FH_INT8 ? 1 : sizeof(float));
+    slice.weights = (char *)matrix->weights +
+                    place(matrix, first) * (matrix->kind == FH_INT8 ? 1 : sizeof(float));
     slice.bias += first;
     if (matrix->kind == FH_INT8) {
         slice.scales += first;
@@ -119,7 +132,8 @@ fh_matrix fh_matrix_slice(const fh_matrix *matrix, int32_t first, int32_t output
 
 size_t fh_input_size(fh_kind kind, int32_t rows, int32_t inputs) {
     if (kind != FH_INT8 || rows < 1 || inputs < 1) return 0;
-    return (size_t)rows * padded((size_t)inputs, 64) + padded((size_t)rows * sizeof(float), FH_ALIGNMENT);
+    return (size_t)rows * padded((size_t)inputs, 64) +
+           padded((size_t)rows * sizeof(float), FH_ALIGNMENT);
 }
 
 fh_input fh_input_rows(const fh_input *input, int32_t first, int32_t rows) {
@@ -138,11 +152,14 @@ fh_input fh_input_rows(const fh_input *input, int32_t first, int32_t rows) {
 
 size_t fh_cache_size(int32_t heads, int32_t width, int32_t tokens) {
     if (heads < 1 || width < 1 || tokens < 1) return 0;
-    return (size_t)heads * FH_BLOCK * ((size_t)width + padded((size_t)width, 16)) * padded((size_t)tokens, FH_BLOCK) / FH_BLOCK;
+    return (size_t)heads * FH_BLOCK * ((size_t)width + padded((size_t)width, 16)) *
+           padded((size_t)tokens, FH_BLOCK) / FH_BLOCK;
 }
 
-void fh_cache_put(const fh_cache *cache, int32_t at, int32_t rows, const float *keys, ptrdiff_t ldk, const float *values, ptrdiff_t ldv) {
-    size_t width = (size_t)cache->width, wide = padded(width, 16), dimension = (size_t)cache->heads * width;
+void fh_cache_put(const fh_cache *cache, int32_t at, int32_t rows, const float *keys, ptrdiff_t ldk,
+                  const float *values, ptrdiff_t ldv) {
+    size_t width = (size_t)cache->width, wide = padded(width, 16),
+           dimension = (size_t)cache->heads * width;
     size_t block = (size_t)cache->heads * FH_BLOCK * (width + wide);
     for (int32_t r = 0; r < rows; r++) {
         size_t token = (size_t)at + (size_t)r;
@@ -162,16 +179,19 @@ size_t fh_relative_size(int32_t window, int32_t width) {
     return padded(2 * (size_t)window + 1, FH_BLOCK) * (size_t)width;
 }
 
-void fh_relative_pack(fh_relative *relative, float *data, const float *table, int32_t window, int32_t width) {
+void fh_relative_pack(fh_relative *relative, float *data, const float *table, int32_t window,
+                      int32_t width) {
     *relative = (fh_relative){data, window, width};
     memset(data, 0, fh_relative_size(window, width) * sizeof(float));
     for (int32_t i = 0; i <= 2 * window; i++)
         for (int32_t c = 0; c < width; c++)
-            data[((size_t)(i / FH_BLOCK) * (size_t)width + (size_t)c) * FH_BLOCK + (size_t)(i % FH_BLOCK)] = table[(size_t)i * (size_t)width + (size_t)c];
+            data[((size_t)(i / FH_BLOCK) * (size_t)width + (size_t)c) * FH_BLOCK +
+                 (size_t)(i % FH_BLOCK)] = table[(size_t)i * (size_t)width + (size_t)c];
 }
 
 size_t fh_attention_scratch(int32_t tokens, int32_t window) {
-    /* scores and distances of four queries at once, in rows of an odd number of blocks; products with the relative vectors of one */
+    /* scores and distances of four queries at once, in rows of an odd number of blocks; products
+     * with the relative vectors of one */
     size_t row = padded((size_t)(tokens > 0 ? tokens : 1), FH_BLOCK) + FH_BLOCK;
     return 8 * row + (window > 0 ? padded(2 * (size_t)window + 1, FH_BLOCK) : 0);
 }

@@ -17,8 +17,10 @@ fh_results *fh_results_new(const fh_found *found, int32_t sentences, fh_error *e
         }
     }
     size_t n = (size_t)sentences;
-    size_t bytes = sizeof(fh_results) + hypotheses * (3 * sizeof(int64_t) + sizeof(double) + 3 * sizeof(int32_t)) + n * sizeof(int32_t) +
-                   tokens * (3 * sizeof(int32_t) + sizeof(float)) + vertices * (sizeof(int32_t) + sizeof(float)) + links * sizeof(float);
+    size_t bytes = sizeof(fh_results) +
+                   hypotheses * (3 * sizeof(int64_t) + sizeof(double) + 3 * sizeof(int32_t)) +
+                   n * sizeof(int32_t) + tokens * (3 * sizeof(int32_t) + sizeof(float)) +
+                   vertices * (sizeof(int32_t) + sizeof(float)) + links * sizeof(float);
     fh_results *r = malloc(bytes);
     if (!r) {
         fh_out_of_memory(error, bytes);

@@ -45,7 +45,8 @@ void fh_found_sort(fh_found *found) {
     for (int32_t i = 1; i < found->count; i++) {
         fh_hypothesis *one = found->items[i];
         int32_t j = i;
-        for (; j > 0 && found->items[j - 1]->score < one->score; j--) found->items[j] = found->items[j - 1];
+        for (; j > 0 && found->items[j - 1]->score < one->score; j--)
+            found->items[j] = found->items[j - 1];
         found->items[j] = one;
     }
 }
@@ -76,7 +77,8 @@ int32_t fh_beam_width(const fh_work *w) {
 }
 
 int fh_writes_in_order(const fh_model *m) {
-    return m->shape.family != FH_DAG && (m->shape.family != FH_BIDIRECTIONAL || (m->shape.block == 1 && m->shape.directions == 1));
+    return m->shape.family != FH_DAG && (m->shape.family != FH_BIDIRECTIONAL ||
+                                         (m->shape.block == 1 && m->shape.directions == 1));
 }
 
 int fh_decode_plain(fh_work *w, const int32_t *limits, fh_found *found) {
@@ -84,7 +86,11 @@ int fh_decode_plain(fh_work *w, const int32_t *limits, fh_found *found) {
     int32_t *shortest = fh_take(&memory, (size_t)w->sentences, sizeof *shortest);
     if (!shortest) return w->error.code;
     for (int32_t s = 0; s < w->sentences; s++) shortest[s] = w->options->min_len;
-    fh_search search = {.start = w->model->shape.eos, .stride = 1, .min_len = shortest, .max_len = limits, .beam = fh_beam_width(w),
+    fh_search search = {.start = w->model->shape.eos,
+                        .stride = 1,
+                        .min_len = shortest,
+                        .max_len = limits,
+                        .beam = fh_beam_width(w),
                         .scores = w->options->scores};
     (search.beam == 1 ? fh_left_to_right : fh_beam)(w, &search, found);
     fh_arena_free(&memory);
@@ -135,8 +141,10 @@ static int finish(fh_work *w, const fh_search *search, const greedy *g, fh_found
     return FH_OK;
 }
 
-/* Without scores a sentence that has reached its maximum length needs no more passes: </s> follows. */
-static int32_t drop_full(fh_work *w, const fh_search *search, greedy *g, int32_t open, int32_t place) {
+/* Without scores a sentence that has reached its maximum length needs no more passes: </s> follows.
+ */
+static int32_t drop_full(fh_work *w, const fh_search *search, greedy *g, int32_t open,
+                         int32_t place) {
     int32_t kept = 0;
     for (int32_t r = 0; r < open; r++) {
         int32_t s = g->rows[r];
@@ -167,11 +175,19 @@ int fh_left_to_right(fh_work *w, const fh_search *search, fh_found *found) {
         if (!open) break;
         for (int32_t r = 0; r < open; r++) {
             g.positions[r] = place * search->stride;
-            g.asks[r] = (search->stride == 1 ? fh_ask_word : fh_ask_at)(w, g.rows[r], place, search->min_len[g.rows[r]], search->max_len[g.rows[r]]);
+            g.asks[r] = (search->stride == 1 ? fh_ask_word : fh_ask_at)(
+                w, g.rows[r], place, search->min_len[g.rows[r]], search->max_len[g.rows[r]]);
         }
-        fh_step step = {.rows = open, .row = g.rows, .tokens = g.current, .positions = g.positions, .causal = 1, .stride = search->stride};
+        fh_step step = {.rows = open,
+                        .row = g.rows,
+                        .tokens = g.current,
+                        .positions = g.positions,
+                        .causal = 1,
+                        .stride = search->stride};
         float *features;
-        if (fh_decode_step(w, &step, &features) || fh_best_words(w, features, g.asks, open, g.tokens, search->scores ? g.values : NULL)) break;
+        if (fh_decode_step(w, &step, &features) ||
+            fh_best_words(w, features, g.asks, open, g.tokens, search->scores ? g.values : NULL))
+            break;
         int32_t kept = 0;
         for (int32_t r = 0; r < open; r++) {
             int32_t s = g.rows[r];

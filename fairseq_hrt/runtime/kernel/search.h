@@ -7,8 +7,8 @@
 
 /* One finished translation; the arrays lie in the same allocation. */
 typedef struct {
-    int32_t length, passes; /* tokens with </s>; decoder passes that the sentence needed */
-    double score;           /* what hypotheses are ranked by */
+    int32_t length, passes;  /* tokens with </s>; decoder passes that the sentence needed */
+    double score;            /* what hypotheses are ranked by */
     int32_t *tokens, *steps; /* steps: the pass that fixed each token, from 1 */
     int32_t *places;         /* see fh_results */
     float *scores;
@@ -42,7 +42,8 @@ double fh_rank(const fh_options *options, double total, int32_t length);
 /* All hypotheses of all sentences, copied. */
 fh_results *fh_results_new(const fh_found *found, int32_t sentences, fh_error *error);
 
-/* A left-to-right search: token i stands at position stride * (i + 1). With a stride of 1 the tokens are the translation. */
+/* A left-to-right search: token i stands at position stride * (i + 1). With a stride of 1 the
+ * tokens are the translation. */
 typedef struct {
     int32_t start, stride;
     const int32_t *min_len, *max_len; /* [sentences] */
@@ -54,13 +55,16 @@ typedef struct {
 int fh_left_to_right(fh_work *work, const fh_search *search, fh_found *found);
 int fh_beam(fh_work *work, const fh_search *search, fh_found *found);
 
-/* One batch that is encoded already, by the ways of each family. limits: [sentences], fairseq's maximum lengths. */
+/* One batch that is encoded already, by the ways of each family. limits: [sentences], fairseq's
+ * maximum lengths. */
 int fh_decode_plain(fh_work *work, const int32_t *limits, fh_found *found);
 int fh_decode_hrt(fh_work *work, int32_t chunk, const int32_t *limits, fh_found *found);
 /* Both stages of hrt for every sentence; scores: of the tokens, needed to rank several. */
-int fh_two_stages(fh_work *work, int32_t chunk, const int32_t *limits, int32_t beam, int32_t completed, int32_t scores, fh_found *found);
+int fh_two_stages(fh_work *work, int32_t chunk, const int32_t *limits, int32_t beam,
+                  int32_t completed, int32_t scores, fh_found *found);
 int fh_decode_drafts(fh_work *work, int32_t chunk, const int32_t *limits, fh_found *found);
-int fh_decode_jacobi(fh_work *work, const int32_t *const *sources, const int32_t *limits, fh_found *found);
+int fh_decode_jacobi(fh_work *work, const int32_t *const *sources, const int32_t *limits,
+                     fh_found *found);
 int fh_decode_blocks(fh_work *work, const int32_t *limits, fh_found *found);
 int fh_decode_dag(fh_work *work, fh_found *found);
 /* Whether the model can write one word after the other: plainly, or as hrt with C_d = 1. */
@@ -73,7 +77,8 @@ typedef struct {
     int32_t count;
 } fh_given;
 
-/* What a model that writes in order says of them, without bans and shortlists. given, found: [sentences of the batch]; hypotheses keep the order of the given ones. */
+/* What a model that writes in order says of them, without bans and shortlists. given, found:
+ * [sentences of the batch]; hypotheses keep the order of the given ones. */
 int fh_score_given(fh_work *work, const fh_given *given, fh_found *found);
 /* Fills in the places of all hypotheses of a batch that is encoded still. */
 int fh_align(fh_work *work, const int32_t *const *sources, fh_found *found);

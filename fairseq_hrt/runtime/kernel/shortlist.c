@@ -18,13 +18,16 @@ static int all_words(const int32_t *words, int64_t count, int32_t vocabulary) {
     return 1;
 }
 
-fh_shortlists *fh_shortlists_new(const fh_model *model, const int64_t *offsets, const int32_t *candidates, int64_t count, const int32_t *always,
+fh_shortlists *fh_shortlists_new(const fh_model *model, const int64_t *offsets,
+                                 const int32_t *candidates, int64_t count, const int32_t *always,
                                  int64_t always_count, fh_error *error) {
     int32_t sources = model->encoder.shape.vocabulary, words = model->decoder.shape.vocabulary;
     int fits = count >= 0 && always_count >= 0 && offsets[0] == 0 && offsets[sources] == count;
     for (int32_t i = 0; fits && i < sources; i++) fits = offsets[i] <= offsets[i + 1];
     if (!fits || !all_words(candidates, count, words) || !all_words(always, always_count, words)) {
-        fh_fail(error, FH_INVALID, "the shortlist does not fit the model: it has other dictionaries or is damaged; make it again");
+        fh_fail(error, FH_INVALID,
+                "the shortlist does not fit the model: it has other dictionaries or is damaged; "
+                "make it again");
         return NULL;
     }
     fh_shortlists *lists = calloc(1, sizeof *lists);
@@ -58,9 +61,11 @@ static int build(fh_work *w, int32_t sentence, const int32_t *source, int32_t le
     uint8_t *marks = w->marks.data;
     marks[m->shape.bos] = marks[m->shape.pad] = marks[m->shape.eos] = marks[m->shape.unk] = 1;
     for (int64_t i = 0; i < all->always_count; i++) marks[all->always[i]] = 1;
-    for (int32_t i = 0; w->beginnings && i < w->beginnings[sentence].count; i++) marks[w->beginnings[sentence].words[i]] = 1;
+    for (int32_t i = 0; w->beginnings && i < w->beginnings[sentence].count; i++)
+        marks[w->beginnings[sentence].words[i]] = 1;
     for (int32_t s = 0; s < length; s++)
-        for (int64_t i = all->offsets[source[s]]; i < all->offsets[source[s] + 1]; i++) marks[all->candidates[i]] = 1;
+        for (int64_t i = all->offsets[source[s]]; i < all->offsets[source[s] + 1]; i++)
+            marks[all->candidates[i]] = 1;
     for (int pass = 0; pass < 2; pass++) {
         int32_t *ids = list->ids.data;
         count = 0;
@@ -75,15 +80,21 @@ static int build(fh_work *w, int32_t sentence, const int32_t *source, int32_t le
                 }
             if (pass) memset(marks + 8 * block, 0, 8);
         }
-        if (!pass && fh_reserve(&list->ids, (size_t)count, sizeof(int32_t), &w->error)) return w->error.code;
+        if (!pass && fh_reserve(&list->ids, (size_t)count, sizeof(int32_t), &w->error))
+            return w->error.code;
     }
-    if (fh_reserve(&list->buffer, fh_matrix_size(m->output->kind, count, m->output->inputs), 1, &w->error)) return w->error.code;
+    if (fh_reserve(&list->buffer, fh_matrix_size(m->output->kind, count, m->output->inputs), 1,
+                   &w->error))
+        return w->error.code;
     if (fh_matrix_select(&list->matrix, list->buffer.data, m->output, list->ids.data, count))
-        return fh_fail(&w->error, FH_INVALID, "the shortlist of a sentence has %d words, which do not fit the model", (int)count);
+        return fh_fail(&w->error, FH_INVALID,
+                       "the shortlist of a sentence has %d words, which do not fit the model",
+                       (int)count);
     return FH_OK;
 }
 
-int fh_shortlist_batch(fh_work *w, const int32_t *const *sources, const int32_t *lengths, int32_t sentences) {
+int fh_shortlist_batch(fh_work *w, const int32_t *const *sources, const int32_t *lengths,
+                       int32_t sentences) {
     if (!w->shortlists) return FH_OK;
     if (sentences > w->list_room) {
         fh_choice_list *lists = realloc(w->lists, (size_t)sentences * sizeof *lists);

@@ -12,11 +12,13 @@ typedef struct fh_shortlists {
 } fh_shortlists;
 
 /* Copies and checks; NULL with an error. */
-fh_shortlists *fh_shortlists_new(const fh_model *model, const int64_t *offsets, const int32_t *candidates, int64_t count, const int32_t *always,
+fh_shortlists *fh_shortlists_new(const fh_model *model, const int64_t *offsets,
+                                 const int32_t *candidates, int64_t count, const int32_t *always,
                                  int64_t always_count, fh_error *error);
 void fh_shortlists_free(fh_shortlists *lists);
 /* Builds the output layers of a batch. */
-int fh_shortlist_batch(fh_work *work, const int32_t *const *sources, const int32_t *lengths, int32_t sentences);
+int fh_shortlist_batch(fh_work *work, const int32_t *const *sources, const int32_t *lengths,
+                       int32_t sentences);
 /* Where a word stands in a list; -1: it does not. */
 int32_t fh_shortlist_place(const fh_choice_list *list, int32_t token);
 

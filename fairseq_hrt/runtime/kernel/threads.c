@@ -65,7 +65,9 @@ fh_pool *fh_pool_new(int32_t threads, fh_error *error) {
     for (int32_t i = 1; i < threads && !error->code; i++) {
         p->members[i] = (member){p, i};
         if (pthread_create(&p->handles[i], NULL, loop, &p->members[i]))
-            fh_fail(error, FH_MEMORY, "the system gives no more threads: %d of %d were started; give fewer threads", (int)i, (int)threads);
+            fh_fail(error, FH_MEMORY,
+                    "the system gives no more threads: %d of %d were started; give fewer threads",
+                    (int)i, (int)threads);
         else
             p->started = i;
     }
@@ -99,7 +101,9 @@ static void wait_a_moment(fh_pool *p) {
     pthread_cond_timedwait(&p->done, &p->lock, &until);
 }
 
-void fh_pool_run(fh_pool *p, int32_t count, void (*run)(void *context, int32_t task, int32_t thread), void (*wait)(void *context), void *context) {
+void fh_pool_run(fh_pool *p, int32_t count,
+                 void (*run)(void *context, int32_t task, int32_t thread),
+                 void (*wait)(void *context), void *context) {
     pthread_mutex_lock(&p->lock);
     p->run = run;
     p->context = context;

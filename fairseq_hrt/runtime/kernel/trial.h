@@ -1,5 +1,5 @@
-/* Two ways to the same result: which one is quicker is measured as one goes, as it depends on the model, the text, and who else needs the
- * processors. */
+/* Two ways to the same result: which one is quicker is measured as one goes, as it depends on the
+ * model, the text, and who else needs the processors. */
 #ifndef FH_TRIAL_H
 #define FH_TRIAL_H
 
@@ -9,13 +9,14 @@
 /* Of so many times the way that seems slower is taken once. */
 #define FH_TRIALS 16
 
-/* Batches up to the same power of two cost about the same for each token: 1, 2, 3 to 4, ..., and all larger ones. */
+/* Batches up to the same power of two cost about the same for each token: 1, 2, 3 to 4, ..., and
+ * all larger ones. */
 #define FH_BATCH_SIZES 8
 
 typedef struct {
     double costs[2]; /* seconds a token, of the plain way and of the other; 0: not measured yet */
     uint32_t times;
-    int32_t key;     /* what was measured; something else is measured anew */
+    int32_t key; /* what was measured; something else is measured anew */
 } fh_trial;
 
 static inline double fh_seconds(void) {

@@ -8,7 +8,7 @@
 
 #define W 8
 #define COLUMNS 2
-#define QUERIES 2          /* queries that share the loads of attention */
+#define QUERIES 2 /* queries that share the loads of attention */
 #ifdef _MSC_VER
 #define KEEP(x)
 #else
@@ -18,7 +18,9 @@
 typedef __m256 vf;
 typedef __m256i vi;
 
-static INLINE vi first_lanes(int32_t n) { return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)); }
+static INLINE vi first_lanes(int32_t n) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
 
 static INLINE vf f_zero(void) { return _mm256_setzero_ps(); }
 static INLINE vf f_all(float x) { return _mm256_set1_ps(x); }
@@ -28,7 +30,9 @@ static INLINE vf f_load_part(const float *x, int32_t n, float rest) {
     vi lanes = first_lanes(n);
     return _mm256_blendv_ps(f_all(rest), _mm256_maskload_ps(x, lanes), _mm256_castsi256_ps(lanes));
 }
-static INLINE void f_store_part(float *x, int32_t n, vf v) { _mm256_maskstore_ps(x, first_lanes(n), v); }
+static INLINE void f_store_part(float *x, int32_t n, vf v) {
+    _mm256_maskstore_ps(x, first_lanes(n), v);
+}
 static INLINE vf f_add(vf x, vf y) { return _mm256_add_ps(x, y); }
 static INLINE vf f_sub(vf x, vf y) { return _mm256_sub_ps(x, y); }
 static INLINE vf f_mul(vf x, vf y) { return _mm256_mul_ps(x, y); }
@@ -36,10 +40,14 @@ static INLINE vf f_fma(vf x, vf y, vf z) { return _mm256_fmadd_ps(x, y, z); }
 static INLINE vf f_max(vf x, vf y) { return _mm256_max_ps(x, y); } /* y if either is NaN */
 static INLINE vf f_min(vf x, vf y) { return _mm256_min_ps(x, y); }
 static INLINE vf f_relu(vf x) { return _mm256_max_ps(_mm256_setzero_ps(), x); }
-static INLINE vf f_round(vf x) { return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+static INLINE vf f_round(vf x) {
+    return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 static INLINE vf f_of(vi x) { return _mm256_cvtepi32_ps(x); }
-static INLINE vf f_times_power(vf x, vf n) { /* x 2^n for n from -160 to 160: in two steps, so that neither power overflows */
-    vi power = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(power, 1), rest = _mm256_sub_epi32(power, half), bias = _mm256_set1_epi32(127);
+static INLINE vf f_times_power(
+    vf x, vf n) { /* x 2^n for n from -160 to 160: in two steps, so that neither power overflows */
+    vi power = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(power, 1),
+       rest = _mm256_sub_epi32(power, half), bias = _mm256_set1_epi32(127);
     vf first = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23));
     vf second = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23));
     return _mm256_mul_ps(_mm256_mul_ps(x, first), second);
@@ -54,8 +62,12 @@ static INLINE float f_largest(vf x) {
     s = _mm_max_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
 }
-static INLINE int f_any_larger(vf x, vf y) { return _mm256_movemask_ps(_mm256_cmp_ps(x, y, _CMP_GT_OQ)) != 0; }
-static INLINE int f_any_above(vf x, float y) { return _mm256_movemask_ps(_mm256_cmp_ps(x, f_all(y), _CMP_GT_OQ)) != 0; }
+static INLINE int f_any_larger(vf x, vf y) {
+    return _mm256_movemask_ps(_mm256_cmp_ps(x, y, _CMP_GT_OQ)) != 0;
+}
+static INLINE int f_any_above(vf x, float y) {
+    return _mm256_movemask_ps(_mm256_cmp_ps(x, f_all(y), _CMP_GT_OQ)) != 0;
+}
 
 static INLINE vi i_zero(void) { return _mm256_setzero_si256(); }
 static INLINE vi i_all(int32_t x) { return _mm256_set1_epi32(x); }
@@ -71,10 +83,13 @@ static INLINE int32_t i_largest(vi x) {
     return _mm_cvtsi128_si32(_mm_max_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
 }
 static INLINE vi i_of(vf x) { return _mm256_cvtps_epi32(x); } /* to nearest, halves to even */
-static INLINE void i_store_bytes(uint8_t *to, vi x) {         /* the lowest byte of each lane, signed or unsigned */
-    const vi lowest = _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
+static INLINE void i_store_bytes(uint8_t *to,
+                                 vi x) { /* the lowest byte of each lane, signed or unsigned */
+    const vi lowest = _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
+                                       0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
     vi packed = _mm256_shuffle_epi8(x, lowest);
-    int32_t low = _mm_cvtsi128_si32(_mm256_castsi256_si128(packed)), high = _mm_cvtsi128_si32(_mm256_extracti128_si256(packed, 1));
+    int32_t low = _mm_cvtsi128_si32(_mm256_castsi256_si128(packed)),
+            high = _mm_cvtsi128_si32(_mm256_extracti128_si256(packed, 1));
     memcpy(to, &low, 4);
     memcpy(to + 4, &high, 4);
 }
@@ -83,8 +98,12 @@ static INLINE vi i_four(const uint8_t *a) { /* the same four bytes in every lane
     memcpy(&four, a, 4);
     return _mm256_set1_epi32(four);
 }
-static INLINE vi f_magnitude_bits(vf x) { return _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff)); }
-static INLINE int f_any_invalid(vf x) { return _mm256_movemask_ps(_mm256_cmp_ps(x, f_all(INFINITY), _CMP_NLT_UQ)) != 0; } /* NaN or +infinity */
+static INLINE vi f_magnitude_bits(vf x) {
+    return _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff));
+}
+static INLINE int f_any_invalid(vf x) {
+    return _mm256_movemask_ps(_mm256_cmp_ps(x, f_all(INFINITY), _CMP_NLT_UQ)) != 0;
+} /* NaN or +infinity */
 
 /* Values larger than the best so far take its place, with the first output of their vector. */
 static INLINE void f_better(vf *value, vi *output, vf x, vi first) {

@@ -44,11 +44,13 @@ static int start(fh_work *w, const int32_t *limits, const fh_guesser *guesser, s
     v->positions = fh_take(memory, wide, sizeof *v->positions);
     v->answers = fh_take(memory, wide, sizeof *v->answers);
     v->values = fh_take(memory, wide, sizeof *v->values);
-    int32_t *words = fh_take(memory, all, sizeof *words), *steps = fh_take(memory, all, sizeof *steps);
+    int32_t *words = fh_take(memory, all, sizeof *words),
+            *steps = fh_take(memory, all, sizeof *steps);
     float *scores = fh_take(memory, all, sizeof *scores);
     if (w->error.code) return w->error.code;
     for (size_t s = 0, at = 0; s < n; at += (size_t)limits[s++] + 1)
-        v->known[s] = (fh_settled){.limit = limits[s], .words = words + at, .steps = steps + at, .scores = scores + at};
+        v->known[s] = (fh_settled){
+            .limit = limits[s], .words = words + at, .steps = steps + at, .scores = scores + at};
     return fh_rows(w, w->sentences);
 }
 
@@ -57,11 +59,13 @@ static int32_t add_inputs(fh_work *w, const fh_guesser *guesser, state *v, part 
     const fh_settled *known = &v->known[one->sentence];
     int32_t place = known->length, left = known->limit - place;
     one->first = at;
-    one->count = 1 + guesser->guess(guesser->context, one->sentence, known, smaller(guesser->most, left), v->tokens + at + 1);
+    one->count = 1 + guesser->guess(guesser->context, one->sentence, known,
+                                    smaller(guesser->most, left), v->tokens + at + 1);
     v->tokens[at] = place ? known->words[place - 1] : w->model->shape.eos;
     for (int32_t i = 0; i < one->count; i++) {
         v->positions[at + i] = place + i;
-        v->asks[at + i] = fh_ask_word(w, one->sentence, place + i, w->options->min_len, known->limit);
+        v->asks[at + i] =
+            fh_ask_word(w, one->sentence, place + i, w->options->min_len, known->limit);
         v->asks[at + i].guessed = 1; /* settle() complains of what is settled */
     }
     return one->count;
@@ -74,7 +78,8 @@ static int settle(fh_work *w, const fh_guesser *guesser, state *v, const part *o
     int32_t settled = 0, word;
     do {
         word = answers[settled];
-        if (word < 0 || (w->options->scores && isnan(v->values[one->first + settled]))) return fh_no_word(w, word);
+        if (word < 0 || (w->options->scores && isnan(v->values[one->first + settled])))
+            return fh_no_word(w, word);
         known->words[known->length] = word;
         known->steps[known->length] = pass;
         if (w->options->scores) known->scores[known->length] = v->values[one->first + settled];
@@ -88,9 +93,11 @@ static int settle(fh_work *w, const fh_guesser *guesser, state *v, const part *o
     return 0;
 }
 
-/* Without scores a sentence that has reached its maximum length needs no more passes, unless they are to be counted: </s> follows. */
+/* Without scores a sentence that has reached its maximum length needs no more passes, unless they
+ * are to be counted: </s> follows. */
 static int ends_here(const fh_work *w, fh_settled *known, int32_t pass) {
-    if (w->options->scores || w->options->jacobi_known_length || known->length < known->limit) return 0;
+    if (w->options->scores || w->options->jacobi_known_length || known->length < known->limit)
+        return 0;
     known->words[known->length] = w->model->shape.eos;
     known->steps[known->length++] = pass;
     return 1;
@@ -102,10 +109,17 @@ static int run_pass(fh_work *w, state *v, int32_t count, int32_t tokens) {
         v->rows[r] = v->parts[r].sentence;
         v->counts[r] = v->parts[r].count;
     }
-    fh_step step = {.rows = count, .row = v->rows, .count = v->counts, .tokens = v->tokens, .positions = v->positions, .causal = 1, .stride = 1};
+    fh_step step = {.rows = count,
+                    .row = v->rows,
+                    .count = v->counts,
+                    .tokens = v->tokens,
+                    .positions = v->positions,
+                    .causal = 1,
+                    .stride = 1};
     float *features;
     if (fh_decode_step(w, &step, &features)) return w->error.code;
-    return fh_best_words(w, features, v->asks, tokens, v->answers, w->options->scores ? v->values : NULL);
+    return fh_best_words(w, features, v->asks, tokens, v->answers,
+                         w->options->scores ? v->values : NULL);
 }
 
 static int finish(fh_work *w, const fh_settled *known, int32_t passes, fh_found *found) {
@@ -123,9 +137,12 @@ static int finish(fh_work *w, const fh_settled *known, int32_t passes, fh_found 
 }
 
 /* The number of a sentence's pass, those of its guesses counted. */
-static int32_t number(const int32_t *before, int32_t sentence, int32_t pass) { return pass + (before ? before[sentence] : 0); }
+static int32_t number(const int32_t *before, int32_t sentence, int32_t pass) {
+    return pass + (before ? before[sentence] : 0);
+}
 
-int fh_verify(fh_work *w, const int32_t *limits, const fh_guesser *guesser, const int32_t *before, fh_found *found) {
+int fh_verify(fh_work *w, const int32_t *limits, const fh_guesser *guesser, const int32_t *before,
+              fh_found *found) {
     state v = {.memory = {.error = &w->error}};
     int32_t open = w->sentences, *sentences = fh_take(&v.memory, (size_t)open, sizeof *sentences);
     if (sentences) start(w, limits, guesser, &v);
@@ -141,7 +158,9 @@ int fh_verify(fh_work *w, const int32_t *limits, const fh_guesser *guesser, cons
                     if (finish(w, known, number(before, s, pass), &found[s])) break;
                     continue;
                 }
-                if (count && tokens + 1 + smaller(guesser->most, known->limit - known->length) > v.room) break;
+                if (count &&
+                    tokens + 1 + smaller(guesser->most, known->limit - known->length) > v.room)
+                    break;
                 v.parts[count].sentence = s;
                 tokens += add_inputs(w, guesser, &v, &v.parts[count], tokens);
                 count++;

@@ -2,7 +2,8 @@
 
 #include <time.h>
 
-/* Read at every product: the clock that the system keeps anyway costs a few nanoseconds, and is exact enough. */
+/* Read at every product: the clock that the system keeps anyway costs a few nanoseconds, and is
+ * exact enough. */
 static double about_now(void) {
     struct timespec time;
 #if defined(CLOCK_MONOTONIC_COARSE)

@@ -1,4 +1,5 @@
-/* Whether a call is to end before it is done. The thread that made the call asks from time to time; the others see what it was told. */
+/* Whether a call is to end before it is done. The thread that made the call asks from time to time;
+ * the others see what it was told. */
 #ifndef FH_WATCH_H
 #define FH_WATCH_H
 
@@ -6,7 +7,8 @@
 
 #include "runtime.h"
 
-/* Seconds between two questions: nobody notices that a call takes so long to end, or what a question costs. */
+/* Seconds between two questions: nobody notices that a call takes so long to end, or what a
+ * question costs. */
 #define FH_PATIENCE 0.05
 
 typedef struct {

@@ -13,10 +13,11 @@ int fh_work_start(fh_work *work, const fh_model *model) {
 }
 
 void fh_work_free(fh_work *w) {
-    fh_buffer *buffers[] = {&w->memory, &w->memory_starts, &w->encoded, &w->marks,     &w->x,     &w->y,     &w->projected,
-                            &w->mixed,  &w->inner,         &w->prepared, &w->scratch,  &w->own_cache, &w->ahead, &w->key_positions,
-                            &w->mask,   &w->slots,         &w->logits,  &w->choice,    &w->gathered,  &w->links, &w->path,
-                            &w->parts};
+    fh_buffer *buffers[] = {
+        &w->memory,    &w->memory_starts, &w->encoded, &w->marks,    &w->x,       &w->y,
+        &w->projected, &w->mixed,         &w->inner,   &w->prepared, &w->scratch, &w->own_cache,
+        &w->ahead,     &w->key_positions, &w->mask,    &w->slots,    &w->logits,  &w->choice,
+        &w->gathered,  &w->links,         &w->path,    &w->parts};
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) fh_release(buffers[i]);
     for (int32_t i = 0; i < w->row_room; i++) fh_release(&w->rows[i].cache);
     for (int32_t i = 0; i < w->list_room; i++) {
@@ -33,8 +34,10 @@ int fh_go_on(fh_work *w) {
     return fh_fail(&w->error, FH_ENDED, "the call was ended before it was done");
 }
 
-int fh_prepare(fh_work *w, fh_input *input, fh_kind kind, const float *x, ptrdiff_t ldx, int32_t rows, int32_t inputs, int positive) {
-    if (fh_go_on(w) || fh_reserve(&w->prepared, fh_input_size(kind, rows, inputs), 1, &w->error)) return w->error.code;
+int fh_prepare(fh_work *w, fh_input *input, fh_kind kind, const float *x, ptrdiff_t ldx,
+               int32_t rows, int32_t inputs, int positive) {
+    if (fh_go_on(w) || fh_reserve(&w->prepared, fh_input_size(kind, rows, inputs), 1, &w->error))
+        return w->error.code;
     w->model->operations->prepare(input, w->prepared.data, kind, x, ldx, rows, inputs, positive);
     return FH_OK;
 }
@@ -54,26 +57,32 @@ static void one_part(void *context, int32_t part) {
     const shared_product *p = context;
     int32_t first = part * p->outputs, left = p->matrix->outputs - first;
     fh_matrix slice = fh_matrix_slice(p->matrix, first, left < p->outputs ? left : p->outputs);
-    p->operations->product(&slice, p->input, p->out + first, p->ldo, p->relu, p->residual ? p->residual + first : NULL, p->ldr);
+    p->operations->product(&slice, p->input, p->out + first, p->ldo, p->relu,
+                           p->residual ? p->residual + first : NULL, p->ldr);
 }
 
-void fh_product(const fh_work *w, const fh_matrix *matrix, const fh_input *input, float *out, ptrdiff_t ldo, int relu, const float *residual,
-                ptrdiff_t ldr) {
+void fh_product(const fh_work *w, const fh_matrix *matrix, const fh_input *input, float *out,
+                ptrdiff_t ldo, int relu, const float *residual, ptrdiff_t ldr) {
     int32_t members = fh_team_members(w->team);
     if (members < 2 || (int64_t)matrix->outputs * matrix->inputs * input->rows < FH_WORTH_SHARING) {
         w->model->operations->product(matrix, input, out, ldo, relu, residual, ldr);
         return;
     }
-    /* Twice as many parts as there are members, in whole panels: nobody waits long for the slowest. */
-    int32_t panels = (matrix->outputs + FH_PANEL - 1) / FH_PANEL, each = (panels + 2 * members - 1) / (2 * members);
-    shared_product p = {w->model->operations, matrix, input, out, residual, ldo, ldr, relu, each * FH_PANEL};
+    /* Twice as many parts as there are members, in whole panels: nobody waits long for the slowest.
+     */
+    int32_t panels = (matrix->outputs + FH_PANEL - 1) / FH_PANEL,
+            each = (panels + 2 * members - 1) / (2 * members);
+    shared_product p = {w->model->operations, matrix, input, out, residual, ldo, ldr, relu,
+                        each * FH_PANEL};
     fh_team_run(w->team, (panels + each - 1) / each, one_part, &p);
 }
 
-int fh_linear(fh_work *w, const fh_matrix *matrix, const float *x, ptrdiff_t ldx, int32_t rows, int positive, float *out, ptrdiff_t ldo,
-              int relu, const float *residual, ptrdiff_t ldr) {
+int fh_linear(fh_work *w, const fh_matrix *matrix, const float *x, ptrdiff_t ldx, int32_t rows,
+              int positive, float *out, ptrdiff_t ldo, int relu, const float *residual,
+              ptrdiff_t ldr) {
     fh_input input;
-    if (fh_prepare(w, &input, matrix->kind, x, ldx, rows, matrix->inputs, positive)) return w->error.code;
+    if (fh_prepare(w, &input, matrix->kind, x, ldx, rows, matrix->inputs, positive))
+        return w->error.code;
     fh_product(w, matrix, &input, out, ldo, relu, residual, ldr);
     return FH_OK;
 }
@@ -94,21 +103,25 @@ static void activate(float *x, size_t count, int32_t activation) {
     for (size_t i = 0; i < count; i++) {
         float v = x[i];
         if (activation == FH_GELU) x[i] = 0.5f * v * (1.0f + erff(v * 0.70710678f));
-        if (activation == FH_GELU_TANH) x[i] = 0.5f * v * (1.0f + tanhf(0.79788456f * (v + 0.044715f * v * v * v)));
+        if (activation == FH_GELU_TANH)
+            x[i] = 0.5f * v * (1.0f + tanhf(0.79788456f * (v + 0.044715f * v * v * v)));
         if (activation == FH_TANH) x[i] = tanhf(v);
     }
 }
 
-int fh_feed_forward(fh_work *w, const fh_side *side, const fh_layer *layer, float *x, int32_t rows) {
+int fh_feed_forward(fh_work *w, const fh_side *side, const fh_layer *layer, float *x,
+                    int32_t rows) {
     const fh_model *m = w->model;
     int32_t d = side->shape.width, inner = side->shape.inner, relu = m->shape.activation == FH_RELU;
     float eps = (float)m->shape.epsilon;
-    if (fh_reserve(&w->y, (size_t)rows * d, sizeof(float), &w->error) || fh_reserve(&w->inner, (size_t)rows * inner, sizeof(float), &w->error))
+    if (fh_reserve(&w->y, (size_t)rows * d, sizeof(float), &w->error) ||
+        fh_reserve(&w->inner, (size_t)rows * inner, sizeof(float), &w->error))
         return w->error.code;
     float *h = w->inner.data, *in = x;
     if (side->shape.pre_norm) {
         in = w->y.data;
-        m->operations->norm(x, d, rows, d, layer->final_norm.gain, layer->final_norm.bias, eps, in, d);
+        m->operations->norm(x, d, rows, d, layer->final_norm.gain, layer->final_norm.bias, eps, in,
+                            d);
     }
     if (fh_linear(w, &layer->inner, in, d, rows, 0, h, inner, relu, NULL, 0)) return w->error.code;
     if (m->shape.activation == FH_SWISH)
@@ -116,19 +129,24 @@ int fh_feed_forward(fh_work *w, const fh_side *side, const fh_layer *layer, floa
     else if (!relu)
         activate(h, (size_t)rows * inner, m->shape.activation);
     if (fh_linear(w, &layer->outer, h, inner, rows, relu, x, d, 0, x, d)) return w->error.code;
-    if (!side->shape.pre_norm) m->operations->norm(x, d, rows, d, layer->final_norm.gain, layer->final_norm.bias, eps, x, d);
+    if (!side->shape.pre_norm)
+        m->operations->norm(x, d, rows, d, layer->final_norm.gain, layer->final_norm.bias, eps, x,
+                            d);
     return FH_OK;
 }
 
-int fh_embed(fh_work *w, const fh_side *side, const int32_t *tokens, const int32_t *positions, int32_t rows, float *x) {
+int fh_embed(fh_work *w, const fh_side *side, const int32_t *tokens, const int32_t *positions,
+             int32_t rows, float *x) {
     const fh_model *m = w->model;
     int32_t d = side->shape.width, words = side->shape.vocabulary;
-    int32_t special = side == &m->decoder ? m->shape.special_symbols : 0, blank = side == &m->decoder && m->shape.zero_start ? m->shape.eos : -1;
+    int32_t special = side == &m->decoder ? m->shape.special_symbols : 0,
+            blank = side == &m->decoder && m->shape.zero_start ? m->shape.eos : -1;
     float scale = (float)side->shape.scale;
     for (int32_t r = 0; r < rows; r++, x += d) {
         int32_t token = tokens[r], position = positions[r];
         if (token < 0 || token >= words + special)
-            return fh_fail(&w->error, FH_INVALID, "token %d is not in the dictionary of %d words", (int)token, (int)words);
+            return fh_fail(&w->error, FH_INVALID, "token %d is not in the dictionary of %d words",
+                           (int)token, (int)words);
         if (token == blank) {
             memset(x, 0, (size_t)d * sizeof *x);
         } else if (token < words) {
@@ -142,7 +160,9 @@ int fh_embed(fh_work *w, const fh_side *side, const int32_t *tokens, const int32
             memcpy(x, m->special + (size_t)(token - words) * d, (size_t)d * sizeof *x);
         if (side->positions) {
             if (position < 0 || position >= side->shape.positions)
-                return fh_fail(&w->error, FH_INVALID, "position %d is needed but the model has %d; lower --max-len-b or split the sentence",
+                return fh_fail(&w->error, FH_INVALID,
+                               "position %d is needed but the model has %d; lower --max-len-b or "
+                               "split the sentence",
                                (int)position, (int)side->shape.positions);
             const float *p = side->positions + (size_t)position * d;
             for (int32_t c = 0; c < d; c++) x[c] = p[c] + scale * x[c];
@@ -152,6 +172,7 @@ int fh_embed(fh_work *w, const fh_side *side, const int32_t *tokens, const int32
     }
     x -= (ptrdiff_t)rows * d;
     if (side->embedding_norm.gain)
-        m->operations->norm(x, d, rows, d, side->embedding_norm.gain, side->embedding_norm.bias, (float)m->shape.epsilon, x, d);
+        m->operations->norm(x, d, rows, d, side->embedding_norm.gain, side->embedding_norm.bias,
+                            (float)m->shape.epsilon, x, d);
     return FH_OK;
 }

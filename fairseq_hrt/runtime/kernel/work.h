@@ -10,7 +10,8 @@
 struct fh_shortlists;
 struct fh_team;
 
-/* One target that is being written: the keys and values of its tokens so far, layer behind layer. */
+/* One target that is being written: the keys and values of its tokens so far, layer behind layer.
+ */
 typedef struct {
     fh_buffer cache;
     int32_t capacity, length; /* tokens */
@@ -39,46 +40,58 @@ typedef struct fh_work {
     fh_error error;
     /* The encoded batch. */
     int32_t sentences;
-    const int32_t *source_lengths; /* [sentences] */
+    const int32_t *source_lengths;  /* [sentences] */
     const fh_beginning *beginnings; /* [sentences]; NULL: no first words are given */
-    fh_buffer memory;              /* cross-attention caches */
-    fh_buffer memory_starts;       /* size_t [sentences] */
-    fh_buffer encoded;             /* [tokens][encoder width] */
-    fh_choice_list *lists;         /* [list_room], with shortlists */
+    fh_buffer memory;               /* cross-attention caches */
+    fh_buffer memory_starts;        /* size_t [sentences] */
+    fh_buffer encoded;              /* [tokens][encoder width] */
+    fh_choice_list *lists;          /* [list_room], with shortlists */
     int32_t list_room;
     fh_buffer marks;
     /* Rows of the decoder. */
     fh_row *rows;
     int32_t row_room;
     /* Scratch of encoder and decoder. */
-    fh_buffer x, y, projected, mixed, inner, prepared, scratch, own_cache, ahead, key_positions, mask, slots;
+    fh_buffer x, y, projected, mixed, inner, prepared, scratch, own_cache, ahead, key_positions,
+        mask, slots;
     /* Scratch of choosing and searching. */
     fh_buffer logits, choice, gathered, links, path, parts;
     int64_t passes; /* decoder calls */
-    fh_trial guessing[2][FH_BATCH_SIZES]; /* lossless parallel decoding against plain greedy decoding: with a team or without, by the size of the batch */
+    fh_trial guessing[2]
+                     [FH_BATCH_SIZES]; /* lossless parallel decoding against plain greedy decoding:
+                                          with a team or without, by the size of the batch */
 } fh_work;
 
 int fh_work_start(fh_work *work, const fh_model *model);
 void fh_work_free(fh_work *work);
 
-/* Fails where the call is to end. Every product asks; searches that compute long without one ask themselves. */
+/* Fails where the call is to end. Every product asks; searches that compute long without one ask
+ * themselves. */
 int fh_go_on(fh_work *work);
 
-/* The product of prepared rows, see operations.h; shared with the team where it is large. The values do not depend on who computes them. */
-void fh_product(const fh_work *work, const fh_matrix *matrix, const fh_input *input, float *out, ptrdiff_t ldo, int relu, const float *residual,
-                ptrdiff_t ldr);
+/* The product of prepared rows, see operations.h; shared with the team where it is large. The
+ * values do not depend on who computes them. */
+void fh_product(const fh_work *work, const fh_matrix *matrix, const fh_input *input, float *out,
+                ptrdiff_t ldo, int relu, const float *residual, ptrdiff_t ldr);
 /* out = x W^T + b (+ residual), with relu if asked for; positive: x is the output of a relu. */
-int fh_linear(fh_work *work, const fh_matrix *matrix, const float *x, ptrdiff_t ldx, int32_t rows, int positive, float *out, ptrdiff_t ldo,
-              int relu, const float *residual, ptrdiff_t ldr);
+int fh_linear(fh_work *work, const fh_matrix *matrix, const float *x, ptrdiff_t ldx, int32_t rows,
+              int positive, float *out, ptrdiff_t ldo, int relu, const float *residual,
+              ptrdiff_t ldr);
 /* Rows ready for several products with weights of one kind. */
-int fh_prepare(fh_work *work, fh_input *input, fh_kind kind, const float *x, ptrdiff_t ldx, int32_t rows, int32_t inputs, int positive);
+int fh_prepare(fh_work *work, fh_input *input, fh_kind kind, const float *x, ptrdiff_t ldx,
+               int32_t rows, int32_t inputs, int positive);
 /* x = x + outer(activation(inner(x))) with its norm. */
-int fh_feed_forward(fh_work *work, const fh_side *side, const fh_layer *layer, float *x, int32_t rows);
-/* x [rows][width] <- embedding, positions and norm. positions NULL: 0, 1, 2, ... from the start of each piece. */
-int fh_embed(fh_work *work, const fh_side *side, const int32_t *tokens, const int32_t *positions, int32_t rows, float *x);
+int fh_feed_forward(fh_work *work, const fh_side *side, const fh_layer *layer, float *x,
+                    int32_t rows);
+/* x [rows][width] <- embedding, positions and norm. positions NULL: 0, 1, 2, ... from the start of
+ * each piece. */
+int fh_embed(fh_work *work, const fh_side *side, const int32_t *tokens, const int32_t *positions,
+             int32_t rows, float *x);
 
-/* Encodes a batch: tokens of all sentences one behind the other. lengths must stay. Leaves no row open. */
-int fh_encode(fh_work *work, const int32_t *const *sources, const int32_t *lengths, int32_t sentences);
+/* Encodes a batch: tokens of all sentences one behind the other. lengths must stay. Leaves no row
+ * open. */
+int fh_encode(fh_work *work, const int32_t *const *sources, const int32_t *lengths,
+              int32_t sentences);
 /* The cross-attention cache of a layer of a sentence. */
 fh_cache fh_memory(const fh_work *work, int32_t sentence, int32_t layer);
 
@@ -90,21 +103,24 @@ int fh_row_copy(fh_work *work, int32_t to, int32_t from);
 /* New tokens of some rows. */
 typedef struct {
     int32_t rows;
-    const int32_t *row;       /* [rows], which ones */
-    const int32_t *count;     /* [rows], new tokens of each; NULL: one each */
-    const int32_t *tokens;    /* those of all rows one behind the other; ids behind the dictionary are special symbols */
+    const int32_t *row;    /* [rows], which ones */
+    const int32_t *count;  /* [rows], new tokens of each; NULL: one each */
+    const int32_t *tokens; /* those of all rows one behind the other; ids behind the dictionary are
+                              special symbols */
     const int32_t *positions; /* likewise, rows of the position table */
     int32_t causal;           /* a new token does not see later new ones */
     int32_t stride;           /* distance of neighbouring tokens, for relative positions */
-    int32_t directions;       /* above 1: a token sees only the slots of its own direction, slot mod directions */
+    int32_t directions;       /* above 1: a token sees only the slots of its own direction, slot mod
+                                 directions */
     const int32_t *chosen;    /* the new tokens whose features are wanted, ascending; NULL: all */
     int32_t chosen_count;
-    float *attention;         /* [tokens][attention_stride]: of the last layer to the source, mean over its heads; NULL: not wanted */
+    float *attention; /* [tokens][attention_stride]: of the last layer to the source, mean over its
+                         heads; NULL: not wanted */
     ptrdiff_t attention_stride;
 } fh_step;
 
-/* Decodes the tokens and appends them to the rows' caches (rollback: lower row.length). *features: [tokens or chosen][decoder width], valid
- * until the next call. */
+/* Decodes the tokens and appends them to the rows' caches (rollback: lower row.length). *features:
+ * [tokens or chosen][decoder width], valid until the next call. */
 int fh_decode_step(fh_work *work, const fh_step *step, float **features);
 
 #endif

@@ -26,7 +26,11 @@ def one_by_one(cell, x):
 
 
 @settings(max_examples=25, deadline=None)
-@given(rows=st.integers(1, 3), cuts=st.lists(st.integers(1, 4), min_size=1, max_size=5), seed=st.integers(0, 9))
+@given(
+    rows=st.integers(1, 3),
+    cuts=st.lists(st.integers(1, 4), min_size=1, max_size=5),
+    seed=st.integers(0, 9),
+)
 def test_in_any_pieces(rows, cuts, seed):
     cell, x = make_cell(seed=seed), torch.randn(sum(cuts), rows, 6).double()
     expected = one_by_one(cell, x)
@@ -83,7 +87,9 @@ def test_a_layer_has_a_cell_in_the_place_of_self_attention(tiny, pre_norm):
     with torch.no_grad():
         expected = block(x, norms[0], lambda y: one_by_one(layer.cell, y).relu())
         expected = block(expected, norms[1], lambda y: layer.encoder_attn(y, source, source)[0])
-        expected = block(expected, norms[2], lambda y: layer.fc2(torch.nn.functional.silu(layer.fc1(y))))
+        expected = block(
+            expected, norms[2], lambda y: layer.fc2(torch.nn.functional.silu(layer.fc1(y)))
+        )
         found, attention, nothing = layer(x, source, need_attn=True)
         # fairseq's softmax is in single precision.
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)

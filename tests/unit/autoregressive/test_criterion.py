@@ -21,7 +21,9 @@ class Logits(nn.Module):
 
     def __init__(self, adaptive_softmax=None):
         super().__init__()
-        self.logits = nn.Parameter(torch.randn(3, 4, SYMBOLS, generator=torch.Generator().manual_seed(1)))
+        self.logits = nn.Parameter(
+            torch.randn(3, 4, SYMBOLS, generator=torch.Generator().manual_seed(1))
+        )
         self.decoder = Namespace(adaptive_softmax=adaptive_softmax)
 
     def forward(self):
@@ -46,7 +48,9 @@ def test_it_is_the_loss_of_fairseq(reduce, prefix, sentence_avg):
     results = []
     for criterion in (AutoregressiveLoss, LabelSmoothedCrossEntropyCriterion):
         model = Logits()
-        loss, size, log = criterion(TASK, sentence_avg, 0.1, prefix, True)(model, sample(), reduce=reduce)
+        loss, size, log = criterion(TASK, sentence_avg, 0.1, prefix, True)(
+            model, sample(), reduce=reduce
+        )
         loss.sum().backward()
         results.append((loss, size, log, model.logits.grad))
     torch.testing.assert_close(*results)
@@ -64,7 +68,12 @@ def test_fairseq_builds_it_from_its_options():
         label_smoothing=0.2, ignore_prefix_size=1, report_accuracy=True, sentence_avg=True
     )
     built = AutoregressiveLoss.build_criterion(config, TASK)
-    assert (built.eps, built.ignore_prefix_size, built.report_accuracy, built.sentence_avg) == (0.2, 1, True, True)
+    assert (built.eps, built.ignore_prefix_size, built.report_accuracy, built.sentence_avg) == (
+        0.2,
+        1,
+        True,
+        True,
+    )
 
 
 def test_label_smoothing_is_checked():

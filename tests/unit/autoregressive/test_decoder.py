@@ -20,11 +20,16 @@ def test_one_word_is_zeros_and_the_parameter_is_shared():
 
 @pytest.mark.parametrize("start", ["yes", "no"])
 def test_the_start(tiny, start):
-    """The output row of ``</s>`` stays what it is, where all embeddings are one; the source's end is read."""
+    """The output row of ``</s>`` stays what it is, where all embeddings are one; the source's end
+    is read."""
     model = tiny.model("marian_transformer", share_all_embeddings=True, marian_zero_start=start)
     decoder = model.decoder
     assert decoder.zero_start == (start == "yes")
-    assert decoder.output_projection.weight is model.encoder.embed_tokens.weight is decoder.embed_tokens.weight
+    assert (
+        decoder.output_projection.weight
+        is model.encoder.embed_tokens.weight
+        is decoder.embed_tokens.weight
+    )
     sample = tiny.sample([4])
     with torch.no_grad():
         first = decoder(torch.tensor([[2]]), encoder_out=model.encoder(**sample["net_input"]))[0]
@@ -40,7 +45,10 @@ def test_the_start(tiny, start):
     [
         (dict(adaptive_softmax_cutoff=[5]), "neither --adaptive-softmax-cutoff"),
         (dict(cross_self_attention=True), "nor --cross-self-attention"),
-        (dict(marian_cell="ssru", checkpoint_activations=True), "--marian-cell ssru has neither --checkpoint-activations"),
+        (
+            dict(marian_cell="ssru", checkpoint_activations=True),
+            "--marian-cell ssru has neither --checkpoint-activations",
+        ),
     ],
 )
 def test_what_it_does_not_have(tiny, options, message):

@@ -1,4 +1,5 @@
-"""``marian_transformer`` computes what Marian's formulas say, in fairseq's modules, in its search and in the engine."""
+"""``marian_transformer`` computes what Marian's formulas say, in fairseq's modules, in its search
+and in the engine."""
 
 from argparse import Namespace
 
@@ -35,7 +36,9 @@ def test_the_formulas(tiny, cell, activation):
     for left_pad in (True, False):
         sample = tiny.sample([5, 1, 7], left_pad=left_pad)
         tokens = torch.tensor([[2, *words]] * 3)
-        found = model.decoder(tokens, encoder_out=model.encoder(**sample["net_input"]))[0].log_softmax(-1)
+        found = model.decoder(tokens, encoder_out=model.encoder(**sample["net_input"]))[
+            0
+        ].log_softmax(-1)
         for row, source in enumerate(sample["net_input"]["src_tokens"].tolist()):
             memory = oracle.encode([token for token in source if token != tiny.PAD])
             expected = torch.from_numpy(oracle.log_probabilities(memory, words))
@@ -43,23 +46,33 @@ def test_the_formulas(tiny, cell, activation):
 
 
 @settings(max_examples=15, deadline=None)
-@given(cell=st.sampled_from(CELLS), lengths=st.lists(st.integers(1, 8), min_size=1, max_size=4), seed=st.integers(1, 5))
+@given(
+    cell=st.sampled_from(CELLS),
+    lengths=st.lists(st.integers(1, 8), min_size=1, max_size=4),
+    seed=st.integers(1, 5),
+)
 def test_greedy_translations(tiny, cell, lengths, seed):
     model, sample = marian(tiny, cell, seed=seed), tiny.sample(lengths, seed=seed)
     oracle = MarianOracle(model, cell=cell, heads=(2, 4))
-    found = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(beam=1, max_len_b=9)).generate(None, sample)
-    stock = SequenceGenerator([model], tiny.dictionary(), beam_size=1, max_len_b=9).generate([model], sample)
+    found = AutoregressiveGenerator(
+        [model], tiny.dictionary(), DecodingOptions(beam=1, max_len_b=9)
+    ).generate(None, sample)
+    stock = SequenceGenerator([model], tiny.dictionary(), beam_size=1, max_len_b=9).generate(
+        [model], sample
+    )
     for row, source in enumerate(sample["net_input"]["src_tokens"].tolist()):
         words, scores = oracle.greedy([token for token in source if token != tiny.PAD], 9)
         for one in (found[row][0], stock[row][0]):
             assert one["tokens"].tolist() == words
-            torch.testing.assert_close(one["positional_scores"].double(), torch.tensor(scores).double(), **TOLERANCE)
+            torch.testing.assert_close(
+                one["positional_scores"].double(), torch.tensor(scores).double(), **TOLERANCE
+            )
 
 
 @settings(max_examples=15, deadline=None)
 @given(
-    cell=st.sampled_from(CELLS), beam=st.integers(2, 6), lenpen=st.sampled_from([0.0, 0.6, 1.0]), seed=st.integers(1, 5),
-    ensemble=st.booleans(),
+    cell=st.sampled_from(CELLS), beam=st.integers(2, 6), lenpen=st.sampled_from([0.0, 0.6, 1.0]),
+    seed=st.integers(1, 5), ensemble=st.booleans(),
 )  # fmt: skip
 def test_beams_are_fairseqs(tiny, cell, beam, lenpen, seed, ensemble):
     """Its search reorders the cells' states with the beams; so does the engine."""
@@ -69,11 +82,17 @@ def test_beams_are_fairseqs(tiny, cell, beam, lenpen, seed, ensemble):
     sample = tiny.sample([5, 3, 6, 1], seed=seed)
     options = DecodingOptions(beam=beam, nbest=beam, lenpen=lenpen, max_len_b=9)
     found = AutoregressiveGenerator(models, tiny.dictionary(), options).generate(None, sample)
-    stock = SequenceGenerator(models, tiny.dictionary(), beam_size=beam, len_penalty=lenpen, max_len_b=9)
+    stock = SequenceGenerator(
+        models, tiny.dictionary(), beam_size=beam, len_penalty=lenpen, max_len_b=9
+    )
     for mine, theirs in zip(found, stock.generate(models, sample)):
-        assert [one["tokens"].tolist() for one in mine] == [one["tokens"].tolist() for one in theirs]
+        assert [one["tokens"].tolist() for one in mine] == [
+            one["tokens"].tolist() for one in theirs
+        ]
         for one, other in zip(mine, theirs):
-            torch.testing.assert_close(one["positional_scores"], other["positional_scores"], rtol=0, atol=2e-5)
+            torch.testing.assert_close(
+                one["positional_scores"], other["positional_scores"], rtol=0, atol=2e-5
+            )
 
 
 def test_lively_models_have_something_to_say(tiny):
@@ -104,16 +123,31 @@ def test_presets(tiny, name):
         model = ARCH_MODEL_REGISTRY[name].build_model(args, task)
     assert isinstance(model, MarianTransformerModel)
     decoder = model.decoder
-    assert (decoder.cell, decoder.zero_start, str(model.cfg.activation_fn)) == (cell, True, activation)
-    assert (decoder.embed_dim, decoder.layers[0].fc1.out_features, len(decoder.layers)) == (width, inner, layers)
-    assert decoder.layers[0].encoder_attn.num_heads == heads and model.encoder.layers[0].self_attn_layer_norm.eps == 1e-6
+    assert (decoder.cell, decoder.zero_start, str(model.cfg.activation_fn)) == (
+        cell,
+        True,
+        activation,
+    )
+    assert (decoder.embed_dim, decoder.layers[0].fc1.out_features, len(decoder.layers)) == (
+        width,
+        inner,
+        layers,
+    )
+    assert (
+        decoder.layers[0].encoder_attn.num_heads == heads
+        and model.encoder.layers[0].self_attn_layer_norm.eps == 1e-6
+    )
     assert decoder.output_projection.bias is not None
 
 
 def test_what_fairseq_has_can_be_chosen(tiny):
     """With fairseq's conventions the model is fairseq's own, parameter by parameter."""
     fairseqs = dict(
-        activation_fn="relu", marian_first_position=2, marian_epsilon=1e-5, marian_output_bias="no", marian_zero_start="no"
+        activation_fn="relu",
+        marian_first_position=2,
+        marian_epsilon=1e-5,
+        marian_output_bias="no",
+        marian_zero_start="no",
     )
     stock, own = tiny.model(), tiny.model("marian_transformer", seed=2, **fairseqs)
     assert own.state_dict().keys() == stock.state_dict().keys()
@@ -122,7 +156,9 @@ def test_what_fairseq_has_can_be_chosen(tiny):
     with torch.no_grad():
         for side in (True, False):
             found, expected = (
-                model.decoder(tokens, encoder_out=model.encoder(**sample["net_input"]), features_only=side)[0]
+                model.decoder(
+                    tokens, encoder_out=model.encoder(**sample["net_input"]), features_only=side
+                )[0]
                 for model in (own, stock)
             )
             torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)

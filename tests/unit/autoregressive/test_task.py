@@ -8,13 +8,18 @@ import torch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationConfig
 
-from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig, AutoregressiveTranslationTask
+from fairseq_hrt.autoregressive.task import (
+    AutoregressiveTranslationConfig,
+    AutoregressiveTranslationTask,
+)
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
 
 
 @pytest.fixture
 def task(tiny):
-    return AutoregressiveTranslationTask(AutoregressiveTranslationConfig(), tiny.dictionary(), tiny.dictionary())
+    return AutoregressiveTranslationTask(
+        AutoregressiveTranslationConfig(), tiny.dictionary(), tiny.dictionary()
+    )
 
 
 class Writer(torch.nn.Module):
@@ -31,18 +36,27 @@ class Writer(torch.nn.Module):
 def test_models_with_a_search_of_their_own_are_refused(tiny, task):
     """One of an ensemble is enough; the message names the model and the task that decodes it."""
     for only_task in ("translation_dag", "translation_bidirectional"):
-        with pytest.raises(ValueError, match=f"a Writer does not write .* left to right: decode it with --task {only_task}"):
+        with pytest.raises(
+            ValueError,
+            match=f"a Writer does not write .* left to right: decode it with --task {only_task}",
+        ):
             task.build_generator([tiny.model(), Writer(only_task)], SimpleNamespace())
 
 
-@pytest.mark.parametrize("arch, options", [("transformer", {}), ("hrt_transformer", dict(hrt_chunk_sizes=[2]))])
+@pytest.mark.parametrize(
+    "arch, options", [("transformer", {}), ("hrt_transformer", dict(hrt_chunk_sizes=[2]))]
+)
 @pytest.mark.parametrize("beam, lenpen", [(1, 1.0), (3, 0.6)])
 def test_the_search_of_the_task_is_that_of_fairseq(tiny, task, arch, options, beam, lenpen):
     """For any family whose decoder can go from left to right; the options reach the search."""
     model, sample = tiny.lively(arch, seed=3, **options), tiny.sample([5, 3, 6])
-    generator = task.build_generator([model], SimpleNamespace(beam=beam, lenpen=lenpen, max_len_b=9))
+    generator = task.build_generator(
+        [model], SimpleNamespace(beam=beam, lenpen=lenpen, max_len_b=9)
+    )
     assert isinstance(generator, AutoregressiveGenerator)
-    stock = SequenceGenerator([model], tiny.dictionary(), beam_size=beam, len_penalty=lenpen, max_len_b=9)
+    stock = SequenceGenerator(
+        [model], tiny.dictionary(), beam_size=beam, len_penalty=lenpen, max_len_b=9
+    )
     for mine, theirs in zip(generator.generate(None, sample), stock.generate([model], sample)):
         assert mine[0]["tokens"].tolist() == theirs[0]["tokens"].tolist()
         assert float(mine[0]["score"]) == pytest.approx(float(theirs[0]["score"]), abs=2e-5)

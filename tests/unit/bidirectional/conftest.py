@@ -1,4 +1,5 @@
-"""Tiny models of the family, and an oracle of the block search that knows nothing of folding, caches or batches."""
+"""Tiny models of the family, and an oracle of the block search that knows nothing of folding,
+caches or batches."""
 
 import itertools
 import math
@@ -21,15 +22,21 @@ PAD, EOS, UNK = 1, 2, 3
 
 
 def make_model(tiny, *, symbols=12, seed=1, **overrides):
-    """A bidirectional model in float64 with peaked, different distributions; flags without their prefix."""
+    """A bidirectional model in float64 with peaked, different distributions; flags without their
+    prefix."""
     torch.manual_seed(seed)
-    names = ("directions", "tokens_per_step", "block", "vanilla_mask", "vanilla_positions", "middle_to_side",
+    names = ("directions", "tokens_per_step", "block", "vanilla_mask", "vanilla_positions",
+             "middle_to_side",
              "independent_directions", "distinct_starts")  # fmt: skip
     settings = dict(TINY)
-    settings.update({f"bidirectional_{name}" if name in names else name: v for name, v in overrides.items()})
+    settings.update(
+        {f"bidirectional_{name}" if name in names else name: v for name, v in overrides.items()}
+    )
     args = Namespace(**settings)
     ARCH_CONFIG_REGISTRY["bidirectional_transformer"](args)
-    task = Namespace(source_dictionary=tiny.dictionary(symbols), target_dictionary=tiny.dictionary(symbols))
+    task = Namespace(
+        source_dictionary=tiny.dictionary(symbols), target_dictionary=tiny.dictionary(symbols)
+    )
     model = BidirectionalTransformerModel.build_model(args, task).double().eval()
     sharpen(model)
     return model
@@ -66,7 +73,9 @@ def two_targets(count):
     }
 
 
-def make_generator(tiny, model, symbols=12, *, scoring="canonical", collapse=False, penalty="power", **options):
+def make_generator(
+    tiny, model, symbols=12, *, scoring="canonical", collapse=False, penalty="power", **options
+):
     """The generator of one model; options of decoding by their names."""
     chosen = DecodingOptions(
         bidirectional_scoring=scoring,
@@ -81,7 +90,10 @@ def one(sample, row):
     """The source of one row without padding, as ``net_input``."""
     length = int(sample["net_input"]["src_lengths"][row])
     tokens = sample["net_input"]["src_tokens"][row : row + 1]
-    return {"src_tokens": tokens[:, tokens.size(1) - length :], "src_lengths": torch.tensor([length])}
+    return {
+        "src_tokens": tokens[:, tokens.size(1) - length :],
+        "src_lengths": torch.tensor([length]),
+    }
 
 
 def natural(words, directions, middle=False):
@@ -117,7 +129,9 @@ class BlockOracle:
         self.model, self.block = model, model.decoder.block
         self.start = start
         self.net_input = net_input
-        self.encoder_out = model.encoder(net_input["src_tokens"], src_lengths=net_input["src_lengths"])
+        self.encoder_out = model.encoder(
+            net_input["src_tokens"], src_lengths=net_input["src_lengths"]
+        )
         self.limit, self.min_length, self.lenpen, self.gnmt = limit, min_length, lenpen, gnmt
         self.normalize, self.unkpen, self.temperature = normalize, unkpen, temperature
 
@@ -162,7 +176,8 @@ class BlockOracle:
         return words[: words.index(EOS) + 1]
 
     def released(self, size, *, nbest=1):
-        """[(words up to the first ``</s>``, score)] of the search in the code released with the paper, best first."""
+        """[(words up to the first ``</s>``, score)] of the search in the code released with the
+        paper, best first."""
 
         def best(pairs, count):
             return sorted(pairs, key=lambda pair: -pair[1])[:count]
@@ -170,41 +185,62 @@ class BlockOracle:
         alive, finished, time = [((), 0.0)], [], 0
         longest = -(-(self.limit + 1) // self.block) * self.block
         while alive:
-            # The bound holds for every later step, the sentence is settled once the worst finished score exceeds it.
-            if len(finished) >= nbest and min(score for _, score in finished) > self.score(alive[0][1], longest):
+            # The bound holds for every later step, the sentence is settled once the worst finished
+            # score exceeds it.
+            if len(finished) >= nbest and min(score for _, score in finished) > self.score(
+                alive[0][1], longest
+            ):
                 break
             candidates = []
             for words, total in alive:
                 partial = [((), total)]
                 for row in self.log_probs(words):
                     likely = best(enumerate(row), size if self.block > 1 else 2 * size)
-                    partial = [(block + (word,), s + more) for block, s in best(partial, size) for word, more in likely]
+                    partial = [
+                        (block + (word,), s + more)
+                        for block, s in best(partial, size)
+                        for word, more in likely
+                    ]
                 candidates += [(words + block, score) for block, score in partial]
             time += self.block
             candidates = [pair for pair in best(candidates, 2 * size) if pair[1] > -math.inf]
             alive = [pair for pair in candidates if EOS not in pair[0]][:size]
-            finished += [(words, self.score(total, time)) for words, total in candidates if EOS in words]
+            finished += [
+                (words, self.score(total, time)) for words, total in candidates if EOS in words
+            ]
             finished = best(finished, size)
         return [(words[: words.index(EOS) + 1], score) for words, score in finished]
 
     def expected(self, scoring, size, *, nbest=1):
         """[(words up to the first ``</s>``, score)] of each scoring, best first."""
-        return self.released(size, nbest=nbest) if scoring == "paper" else self.beam(size, paper=scoring == "algorithm1")
+        return (
+            self.released(size, nbest=nbest)
+            if scoring == "paper"
+            else self.beam(size, paper=scoring == "algorithm1")
+        )
 
     def beam(self, size, *, paper=False):
-        """[(words up to the first ``</s>``, score)], best first; ``paper``: the printed algorithm."""
+        """[(words up to the first ``</s>``, score)], best first; ``paper``: the printed
+        algorithm."""
         opened, done = [((), 0.0)], []
         while opened and len(done) < size:
             candidates = []
             for words, score in opened:
-                mine = [(words + block, score + more) for block, more in self.blocks(words, canonical=not paper)]
+                mine = [
+                    (words + block, score + more)
+                    for block, more in self.blocks(words, canonical=not paper)
+                ]
                 mine.sort(key=lambda pair: -pair[1])
                 candidates += mine[:size] if paper else mine
             candidates.sort(key=lambda pair: -pair[1])
-            ended = [pair for pair in (candidates if paper else candidates[:size]) if EOS in pair[0]]
+            ended = [
+                pair for pair in (candidates if paper else candidates[:size]) if EOS in pair[0]
+            ]
             done += ended if paper else ended[: size - len(done)]
             opened = [pair for pair in candidates if EOS not in pair[0]][:size]
-        ranked = [(words[: words.index(EOS) + 1], self.score(score, len(words))) for words, score in done]
+        ranked = [
+            (words[: words.index(EOS) + 1], self.score(score, len(words))) for words, score in done
+        ]
         return sorted(ranked, key=lambda pair: -pair[1])[:size]
 
 

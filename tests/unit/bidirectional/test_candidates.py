@@ -7,7 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.bidirectional.candidates import algorithm1_candidates, canonical_candidates, paper_candidates
+from fairseq_hrt.bidirectional.candidates import (
+    algorithm1_candidates,
+    canonical_candidates,
+    paper_candidates,
+)
 
 EOS, PAD = 2, 1
 
@@ -32,13 +36,21 @@ def test_folding_equals_writing_out_all_blocks(data):
         for parent in range(beams):
             mine = [(float(scores[row, parent]), parent, ())]
             for costs in log_probs[row, parent].tolist():
-                likely = sorted(enumerate(costs), key=lambda pair: -pair[1])[: beams if block > 1 else 2 * beams]
-                mine = [(s + more, parent, words + (word,)) for s, parent, words in mine[:beams] for word, more in likely]
+                likely = sorted(enumerate(costs), key=lambda pair: -pair[1])[
+                    : beams if block > 1 else 2 * beams
+                ]
+                mine = [
+                    (s + more, parent, words + (word,))
+                    for s, parent, words in mine[:beams]
+                    for word, more in likely
+                ]
                 mine.sort(reverse=True)
             whole += mine
             all_blocks = []
             for words in itertools.product(range(vocabulary), repeat=block):
-                costs = [float(log_probs[row, parent, place, word]) for place, word in enumerate(words)]
+                costs = [
+                    float(log_probs[row, parent, place, word]) for place, word in enumerate(words)
+                ]
                 end = words.index(EOS) + 1 if EOS in words else block
                 score = float(scores[row, parent])
                 all_blocks.append((score + sum(costs), parent, words))
@@ -46,7 +58,9 @@ def test_folding_equals_writing_out_all_blocks(data):
             blocks += sorted(all_blocks, reverse=True)[:beams]
         blocks.sort(reverse=True)
         whole = sorted(whole, reverse=True)[: 2 * beams]
-        outcomes = sorted(((score, key[0], key[1:]) for key, score in outcomes.items()), reverse=True)
+        outcomes = sorted(
+            ((score, key[0], key[1:]) for key, score in outcomes.items()), reverse=True
+        )
         expected = [
             [c for c in outcomes if EOS not in c[2]][:beams],
             [c for c in outcomes[:beams] if EOS in c[2]],

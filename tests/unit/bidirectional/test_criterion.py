@@ -12,7 +12,8 @@ PAD, EOS = 1, 2
 
 
 def slot_by_slot(family, model, sample, row):
-    """Log-probability of each written word and ``</s>`` of one sentence, each predicted from the words before its block."""
+    """Log-probability of each written word and ``</s>`` of one sentence, each predicted from the
+    words before its block."""
     from fairseq_hrt.bidirectional.slots import slot_order
 
     target = sample["target"][row]
@@ -21,12 +22,17 @@ def slot_by_slot(family, model, sample, row):
     tokens = sample["net_input"]["src_tokens"][row]
     tokens = tokens[tokens.ne(PAD)].unsqueeze(0)
     oracle = family.oracle(
-        model, {"src_tokens": tokens, "src_lengths": torch.tensor([tokens.size(1)])}, limit=10**6, min_length=0
+        model,
+        {"src_tokens": tokens, "src_lengths": torch.tensor([tokens.size(1)])},
+        limit=10**6,
+        min_length=0,
     )
     scores = []
     for first in range(0, len(written), oracle.block):
         rows = oracle.log_probs(written[:first])
-        scores += [rows[place][word] for place, word in enumerate(written[first : first + oracle.block])]
+        scores += [
+            rows[place][word] for place, word in enumerate(written[first : first + oracle.block])
+        ]
     return scores
 
 
@@ -49,7 +55,10 @@ def test_label_smoothing_is_that_of_fairseq(family):
     net_input = sample["net_input"]
     logits = model(**net_input, prev_output_tokens=sample["slots"].input)[0]
     expected, nll = label_smoothed_nll_loss(
-        logits.log_softmax(-1).flatten(0, 1), sample["slots"].target.flatten().unsqueeze(1), 0.1, ignore_index=PAD
+        logits.log_softmax(-1).flatten(0, 1),
+        sample["slots"].target.flatten().unsqueeze(1),
+        0.1,
+        ignore_index=PAD,
     )
     assert float(loss) == pytest.approx(float(expected), rel=1e-4)
     assert float(log["nll_loss"]) == pytest.approx(float(nll), rel=1e-4)
@@ -62,7 +71,9 @@ def test_half_precision_stays_finite(family):
     model = model.bfloat16()
     loss, _, _ = BidirectionalLoss(task, 0.1)(model, task.add_slots(family.batch([5, 3]), 1))
     loss.backward()
-    assert torch.isfinite(loss) and all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
+    assert torch.isfinite(loss) and all(
+        torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None
+    )
 
 
 def test_the_loss_needs_its_task(family):
@@ -73,10 +84,14 @@ def test_the_loss_needs_its_task(family):
 def test_figures_of_several_batches_are_bits_per_slot():
     """Summed over workers and updates before they are divided."""
     logs = [{"loss": 6.0, "nll_loss": 3.0, "ntokens": 4, "sample_size": 4, "nsentences": 1},
-            {"loss": 2.0, "nll_loss": 1.0, "ntokens": 1, "sample_size": 1, "nsentences": 1}]  # fmt: skip
+            {"loss": 2.0, "nll_loss": 1.0, "ntokens": 1, "sample_size": 1,
+             "nsentences": 1}]  # fmt: skip
     with metrics.aggregate() as found:
         BidirectionalLoss.reduce_metrics(logs)
     values = found.get_smoothed_values()
-    assert (values["loss"], values["nll_loss"]) == (round(8 / 5 / math.log(2), 3), round(4 / 5 / math.log(2), 3))
+    assert (values["loss"], values["nll_loss"]) == (
+        round(8 / 5 / math.log(2), 3),
+        round(4 / 5 / math.log(2), 3),
+    )
     assert values["ppl"] == pytest.approx(2 ** (4 / 5 / math.log(2)), abs=0.01)
     assert BidirectionalLoss.logging_outputs_can_be_summed()

@@ -1,17 +1,26 @@
-"""The decoder: equal to the stock Transformer for one word a step, cached steps equal to the full pass."""
+"""The decoder: equal to the stock Transformer for one word a step, cached steps equal to the full
+pass."""
 
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig, AutoregressiveTranslationTask
+from fairseq_hrt.autoregressive.task import (
+    AutoregressiveTranslationConfig,
+    AutoregressiveTranslationTask,
+)
 from fairseq_hrt.bidirectional.sample import slot_sample
 from fairseq_hrt.bidirectional.slots import natural_index, slot_mask
 from fairseq_hrt.engine.transformer import TransformerEngine
 
 SHAPES = [(1, 1), (1, 3), (2, 1), (2, 2), (2, 4), (4, 1), (6, 1)]
-ABLATIONS = ["vanilla_mask", "vanilla_positions", "middle_to_side", "independent_directions"]  # distinct starts: test_search
+ABLATIONS = [
+    "vanilla_mask",
+    "vanilla_positions",
+    "middle_to_side",
+    "independent_directions",
+]  # distinct starts: test_search
 
 
 def assert_close(found, expected):
@@ -48,15 +57,23 @@ def test_one_word_a_step_is_the_stock_transformer(family, learned):
 
 @pytest.mark.parametrize("count, positions", [(3, 8), (3, 6), (2, 9), (4, 4), (1, 7)])
 def test_learned_positions_end_with_a_whole_step(family, count, positions):
-    """The longest targets that a model takes are trained and decoded, whatever the number of its positions."""
-    options = dict(directions=1, tokens_per_step=count, decoder_learned_pos=True, max_target_positions=positions)
+    """The longest targets that a model takes are trained and decoded, whatever the number of its
+    positions."""
+    options = dict(
+        directions=1,
+        tokens_per_step=count,
+        decoder_learned_pos=True,
+        max_target_positions=positions,
+    )
     task, model = family.task(model=options)
     longest = model.max_decoder_positions()
     assert positions - count < longest <= positions and longest % count == 0
     batch = task.add_slots(family.batch([longest - 1, 1]), 1)
     assert model(**batch["net_input"], slots=batch["slots"]).isfinite().all()
     for beam in (1, 3):
-        found = family.generator(model, beam=beam, min_len=longest - 1, max_len_b=positions).generate([model], batch)
+        found = family.generator(
+            model, beam=beam, min_len=longest - 1, max_len_b=positions
+        ).generate([model], batch)
         assert [len(best[0]["tokens"]) for best in found] == [longest, longest]
 
 
@@ -65,7 +82,9 @@ def test_learned_positions_end_with_a_whole_step(family, count, positions):
 @torch.no_grad()
 def test_cached_steps_equal_the_full_pass(family, shape, ablation):
     directions, count = shape
-    if (ablation == "middle_to_side" and directions != 2) or (ablation == "independent_directions" and directions == 1):
+    if (ablation == "middle_to_side" and directions != 2) or (
+        ablation == "independent_directions" and directions == 1
+    ):
         pytest.skip("refused for this shape")
     options = {ablation: True} if ablation else {}
     model = family.bidirectional(directions=directions, tokens_per_step=count, **options)
@@ -78,7 +97,9 @@ def test_cached_steps_equal_the_full_pass(family, shape, ablation):
     for first in range(0, inputs.size(1), decoder.block):
         slots = torch.arange(first, first + decoder.block)
         visible = decoder.visible_keys(first)
-        parts.append(engine.step(state, inputs[:, slots], slots, causal=decoder.causal, visible=visible))
+        parts.append(
+            engine.step(state, inputs[:, slots], slots, causal=decoder.causal, visible=visible)
+        )
     assert_close(engine.logits(torch.cat(parts, 1)), expected)
 
 
@@ -108,7 +129,9 @@ def test_independent_directions_do_not_see_each_other(family):
     inputs = slot_inputs(model, 1, 3)
     before = model.decoder(inputs, encoder_out=encoder_out)[0][0]
     inputs[0, 2] = 19 - inputs[0, 2]
-    difference = (model.decoder(inputs, encoder_out=encoder_out)[0][0] - before).abs().amax(1) > 1e-9
+    difference = (model.decoder(inputs, encoder_out=encoder_out)[0][0] - before).abs().amax(
+        1
+    ) > 1e-9
     assert difference.tolist() == [False, False, True, False, True, False]
 
 
@@ -126,7 +149,9 @@ def test_the_engine_follows_learned_directions(family):
 def test_fine_tuning_starts_from_an_autoregressive_checkpoint(family, directions):
     """Only direction vectors may be missing."""
     stock = family.model(share_all_embeddings=True)
-    model = family.bidirectional(directions=directions, tokens_per_step=2, share_all_embeddings=True, seed=3)
+    model = family.bidirectional(
+        directions=directions, tokens_per_step=2, share_all_embeddings=True, seed=3
+    )
     directions_before = [p.clone() for n, p in model.named_parameters() if n.endswith("directions")]
     model.load_state_dict(stock.state_dict(), strict=True)
     assert torch.equal(model.decoder.layers[0].fc1.weight, stock.decoder.layers[0].fc1.weight)
@@ -135,15 +160,24 @@ def test_fine_tuning_starts_from_an_autoregressive_checkpoint(family, directions
 
 
 def test_learned_positions_of_a_checkpoint_are_named(family):
-    with pytest.raises(ValueError, match="learned decoder positions.*--bidirectional-directions 1 --decoder-learned-pos"):
-        family.bidirectional(directions=2).load_state_dict(family.model(decoder_learned_pos=True).state_dict())
+    with pytest.raises(
+        ValueError,
+        match="learned decoder positions.*--bidirectional-directions 1 --decoder-learned-pos",
+    ):
+        family.bidirectional(directions=2).load_state_dict(
+            family.model(decoder_learned_pos=True).state_dict()
+        )
 
 
 def test_other_numbers_of_directions_are_refused(family):
     with pytest.raises(ValueError, match="vectors for 6 directions.*--bidirectional-directions 4"):
-        family.bidirectional(directions=4).load_state_dict(family.bidirectional(directions=6).state_dict())
+        family.bidirectional(directions=4).load_state_dict(
+            family.bidirectional(directions=6).state_dict()
+        )
     with pytest.raises(ValueError, match="vectors for 6 directions"):
-        family.bidirectional(directions=2).load_state_dict(family.bidirectional(directions=6).state_dict())
+        family.bidirectional(directions=2).load_state_dict(
+            family.bidirectional(directions=6).state_dict()
+        )
 
 
 @pytest.mark.parametrize(
@@ -151,11 +185,20 @@ def test_other_numbers_of_directions_are_refused(family):
     [
         (dict(directions=3), "3 directions"),
         (dict(tokens_per_step=0), "--bidirectional-tokens-per-step 0"),
-        (dict(directions=2, decoder_learned_pos=True), "--decoder-learned-pos with --bidirectional-directions 2"),
+        (
+            dict(directions=2, decoder_learned_pos=True),
+            "--decoder-learned-pos with --bidirectional-directions 2",
+        ),
         (dict(directions=4, middle_to_side=True), "--bidirectional-middle-to-side.*needs two"),
         (dict(directions=1, independent_directions=True), "--bidirectional-independent-directions"),
-        (dict(directions=1, distinct_starts=True), "--bidirectional-distinct-starts.*needs two or more"),
-        (dict(directions=2, block=1, distinct_starts=True), "--bidirectional-distinct-starts with --bidirectional-block 1"),
+        (
+            dict(directions=1, distinct_starts=True),
+            "--bidirectional-distinct-starts.*needs two or more",
+        ),
+        (
+            dict(directions=2, block=1, distinct_starts=True),
+            "--bidirectional-distinct-starts with --bidirectional-block 1",
+        ),
         (dict(directions=2, block=3), "--bidirectional-block 3"),
         (
             dict(directions=1, tokens_per_step=4, decoder_learned_pos=True, max_target_positions=3),
@@ -181,19 +224,32 @@ def test_natural_index_is_what_the_sample_uses(family):
     targets = torch.tensor([[5, 6, 7, 8, 2]])
     for directions in (1, 2, 4):
         ordered = slot_sample(targets, directions, directions, start=2, pad=1, eos=2).target[0, :5]
-        assert ordered.tolist() == targets[0][natural_index(torch.arange(5), torch.tensor(4), directions)].tolist()
+        assert (
+            ordered.tolist()
+            == targets[0][natural_index(torch.arange(5), torch.tensor(4), directions)].tolist()
+        )
 
 
 def test_the_autoregressive_task_takes_only_what_it_can_decode(family):
-    task = AutoregressiveTranslationTask(AutoregressiveTranslationConfig(), family.dictionary(), family.dictionary())
-    for options in (dict(directions=2), dict(directions=1, tokens_per_step=2), dict(directions=2, block=1)):
+    task = AutoregressiveTranslationTask(
+        AutoregressiveTranslationConfig(), family.dictionary(), family.dictionary()
+    )
+    for options in (
+        dict(directions=2),
+        dict(directions=1, tokens_per_step=2),
+        dict(directions=2, block=1),
+    ):
         with pytest.raises(ValueError, match="--task translation_bidirectional"):
             task.build_generator([family.bidirectional(**options)], SimpleNamespace())
     sample = family.sample([4, 3])
     model = family.bidirectional(directions=1)
-    found = task.build_generator([model], SimpleNamespace(beam=2, max_len_b=8)).generate(None, sample)
+    found = task.build_generator([model], SimpleNamespace(beam=2, max_len_b=8)).generate(
+        None, sample
+    )
     own, _ = family.task()
-    expected = own.build_generator([model], SimpleNamespace(beam=2, max_len_b=8)).generate(None, sample)
+    expected = own.build_generator([model], SimpleNamespace(beam=2, max_len_b=8)).generate(
+        None, sample
+    )
     assert [h["tokens"].tolist() for best in found for h in best] == [
         h["tokens"].tolist() for best in expected for h in best
     ]

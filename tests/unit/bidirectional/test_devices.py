@@ -14,11 +14,19 @@ from fairseq_hrt.options import DecodingOptions
 @pytest.mark.parametrize("directions, block", [(2, 1), (1, 2), (2, 2), (4, 1)])
 @pytest.mark.parametrize("beam", [1, 3])
 def test_decoding_happens_on_the_device(family, directions, block, beam):
-    model, sample = family.bidirectional(directions=directions, tokens_per_step=block), family.sample([5, 3, 6])
+    model, sample = (
+        family.bidirectional(directions=directions, tokens_per_step=block),
+        family.sample([5, 3, 6]),
+    )
 
     def decode(model, sample):
-        generator = BidirectionalGenerator([model], family.dictionary(), DecodingOptions(beam=beam, max_len_b=9, min_len=3))
-        return [[hypothesis["tokens"].tolist() for hypothesis in best] for best in generator.generate([model], sample)]
+        generator = BidirectionalGenerator(
+            [model], family.dictionary(), DecodingOptions(beam=beam, max_len_b=9, min_len=3)
+        )
+        return [
+            [hypothesis["tokens"].tolist() for hypothesis in best]
+            for best in generator.generate([model], sample)
+        ]
 
     expected = decode(model, sample)
     with SimulatedDevice() as device:
@@ -27,9 +35,14 @@ def test_decoding_happens_on_the_device(family, directions, block, beam):
 
 @pytest.mark.parametrize("directions, block", [(2, 1), (2, 2), (4, 1)])
 def test_training_happens_on_the_device(family, directions, block):
-    model, sample = family.bidirectional(directions=directions, tokens_per_step=block), family.sample([5, 3, 6])
+    model, sample = (
+        family.bidirectional(directions=directions, tokens_per_step=block),
+        family.sample([5, 3, 6]),
+    )
     sample["target"] = torch.tensor([[5, 6, 7, 2], [8, 2, 1, 1], [9, 5, 2, 1]])
-    task = BidirectionalTranslationTask(BidirectionalTaskConfig(seed=5), family.dictionary(), family.dictionary())
+    task = BidirectionalTranslationTask(
+        BidirectionalTaskConfig(seed=5), family.dictionary(), family.dictionary()
+    )
 
     def train(model, sample):
         task.decoder = model.decoder

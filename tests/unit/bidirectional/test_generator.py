@@ -1,4 +1,5 @@
-"""What comes before and after the block search: options, ensembles, the words in their natural order, given translations."""
+"""What comes before and after the block search: options, ensembles, the words in their natural
+order, given translations."""
 
 from types import SimpleNamespace
 
@@ -23,7 +24,9 @@ def test_one_word_a_step_decodes_like_fairseq(family, beam, lenpen):
     stock, model = family.model(), family.bidirectional(directions=1)
     model.load_state_dict(stock.state_dict())
     sample = family.sample([5, 3, 6, 2])
-    theirs = SequenceGenerator([stock], family.dictionary(), beam_size=beam, max_len_b=12, len_penalty=lenpen)
+    theirs = SequenceGenerator(
+        [stock], family.dictionary(), beam_size=beam, max_len_b=12, len_penalty=lenpen
+    )
     expected = theirs.generate([stock], sample)
     mine = family.generator(model, beam=beam, nbest=beam, max_len_b=12, lenpen=lenpen)
     found = mine.generate(None, sample)
@@ -31,11 +34,18 @@ def test_one_word_a_step_decodes_like_fairseq(family, beam, lenpen):
     blocks = [[to_fairseq(h) for h in best] for best in mine.decode_blocks(memories)]
     for result in (found, blocks):
         for theirs_best, my_best in zip(expected, result):
-            assert [h["tokens"].tolist() for h in theirs_best] == [h["tokens"].tolist() for h in my_best]
+            assert [h["tokens"].tolist() for h in theirs_best] == [
+                h["tokens"].tolist() for h in my_best
+            ]
             for a, b in zip(theirs_best, my_best):
-                torch.testing.assert_close(a["score"].double(), b["score"].double(), rtol=TOLERANCE, atol=TOLERANCE)
                 torch.testing.assert_close(
-                    a["positional_scores"].double(), b["positional_scores"].double(), rtol=TOLERANCE, atol=TOLERANCE
+                    a["score"].double(), b["score"].double(), rtol=TOLERANCE, atol=TOLERANCE
+                )
+                torch.testing.assert_close(
+                    a["positional_scores"].double(),
+                    b["positional_scores"].double(),
+                    rtol=TOLERANCE,
+                    atol=TOLERANCE,
                 )
 
 
@@ -43,11 +53,17 @@ def test_one_word_a_step_decodes_like_fairseq(family, beam, lenpen):
 def test_an_ensemble_averages_probabilities(family):
     models = [family.bidirectional(directions=2, seed=seed) for seed in (1, 2)]
     sample = family.sample([4, 6])
-    twice = BidirectionalGenerator([models[0]] * 2, family.dictionary(), DecodingOptions(beam=3, max_len_b=8))
-    single = BidirectionalGenerator(models[:1], family.dictionary(), DecodingOptions(beam=3, max_len_b=8))
+    twice = BidirectionalGenerator(
+        [models[0]] * 2, family.dictionary(), DecodingOptions(beam=3, max_len_b=8)
+    )
+    single = BidirectionalGenerator(
+        models[:1], family.dictionary(), DecodingOptions(beam=3, max_len_b=8)
+    )
     for a, b in zip(twice.generate(None, sample), single.generate(None, sample)):
         assert [h["tokens"].tolist() for h in a] == [h["tokens"].tolist() for h in b]
-    both = BidirectionalGenerator(models, family.dictionary(), DecodingOptions(beam=1, max_len_b=8, min_len=2))
+    both = BidirectionalGenerator(
+        models, family.dictionary(), DecodingOptions(beam=1, max_len_b=8, min_len=2)
+    )
     best = both.generate(None, sample)[0][0]
     inputs = torch.tensor([[EOS, EOS]])
     net_input = family.one(sample, 0)
@@ -100,7 +116,9 @@ def test_steps_directions_history_and_hooks(family):
     assert best["steps"] == len(seen) == len(best["history"]) == -(-(count + 1) // 4)
     assert best["history"][-1]["tokens"].tolist() == best["tokens"].tolist()
     first = best["history"][0]["tokens"].tolist()
-    assert [place for place, word in enumerate(first) if word != family.dictionary().unk()] == sorted(order[:4])
+    assert [
+        place for place, word in enumerate(first) if word != family.dictionary().unk()
+    ] == sorted(order[:4])
     assert [step.positions.tolist() for step in seen][:2] == [[1, -1, 2, -2], [3, -3, 4, -4]]
     assert seen[0].tokens[0].tolist() == [best["tokens"][index].item() for index in order[:4]]
 
@@ -109,10 +127,15 @@ def test_steps_directions_history_and_hooks(family):
 def test_repetitions_are_collapsed_on_request(family):
     model, sample = family.bidirectional(directions=2), family.sample([5, 4, 6, 7])
     plain = family.generator(model, beam=1, max_len_b=20, min_len=15).generate(None, sample)
-    collapsed = family.generator(model, collapse=True, beam=1, max_len_b=20, min_len=15).generate(None, sample)
+    collapsed = family.generator(model, collapse=True, beam=1, max_len_b=20, min_len=15).generate(
+        None, sample
+    )
     shorter = 0
     for a, b in zip(plain, collapsed):
-        assert len({b[0][name].numel() for name in ("tokens", "positional_scores", "token_steps")}) == 1
+        assert (
+            len({b[0][name].numel() for name in ("tokens", "positional_scores", "token_steps")})
+            == 1
+        )
         assert b[0]["score"] == a[0]["score"] and b[0]["tokens"][-1] == EOS
         shorter += b[0]["tokens"].numel() < a[0]["tokens"].numel()
     assert shorter
@@ -123,13 +146,24 @@ def test_prefixes_of_semi_autoregressive_models(family):
     model, sample = family.bidirectional(directions=1, tokens_per_step=3), family.sample([5, 4])
     prefix = torch.tensor([[7, 8, 9, 10], [5, PAD, PAD, PAD]])
     for beam in (1, 3):
-        found = family.generator(model, beam=beam, max_len_b=9).generate(None, sample, prefix_tokens=prefix)
+        found = family.generator(model, beam=beam, max_len_b=9).generate(
+            None, sample, prefix_tokens=prefix
+        )
         assert found[0][0]["tokens"][:4].tolist() == [7, 8, 9, 10] and found[1][0]["tokens"][0] == 5
-        forced = family.generator(model, beam=beam, max_len_b=9, forced_start="w3 w4 w5 w6").generate(None, sample)
-        assert forced[0][0]["tokens"].equal(found[0][0]["tokens"]) and forced[0][0]["score"] == found[0][0]["score"]
+        forced = family.generator(
+            model, beam=beam, max_len_b=9, forced_start="w3 w4 w5 w6"
+        ).generate(None, sample)
+        assert (
+            forced[0][0]["tokens"].equal(found[0][0]["tokens"])
+            and forced[0][0]["score"] == found[0][0]["score"]
+        )
     with pytest.raises(ValueError, match="--prefix-size"):
-        family.generator(family.bidirectional(directions=2), beam=1).generate(None, sample, prefix_tokens=prefix)
-    with pytest.raises(ValueError, match="--forced-start w1: a given beginning .*--bidirectional-directions 1"):
+        family.generator(family.bidirectional(directions=2), beam=1).generate(
+            None, sample, prefix_tokens=prefix
+        )
+    with pytest.raises(
+        ValueError, match="--forced-start w1: a given beginning .*--bidirectional-directions 1"
+    ):
         family.generator(family.bidirectional(directions=2), forced_start="w1")
 
 
@@ -140,7 +174,8 @@ def test_what_cannot_be_done_is_refused(family):
 
 @torch.no_grad()
 def test_one_word_a_step_knows_every_scoring(family):
-    """Asked for what the plain search does not know, block search decodes models of one word a step as well."""
+    """Asked for what the plain search does not know, block search decodes models of one word a step
+    as well."""
     model, sample = family.bidirectional(directions=1, symbols=5), family.sample([4, 3], symbols=5)
     for options in (
         dict(scoring="paper"),
@@ -150,11 +185,17 @@ def test_one_word_a_step_knows_every_scoring(family):
     ):
         mine = family.generator(model, 5, beam=3, max_len_b=5, lenpen=0.6, **options)
         for row, best in enumerate(mine.generate(None, sample)):
-            oracle = family.oracle(model, family.one(sample, row), limit=5, lenpen=0.6, gnmt="penalty" in options)
+            oracle = family.oracle(
+                model, family.one(sample, row), limit=5, lenpen=0.6, gnmt="penalty" in options
+            )
             expected = oracle.expected(options.get("scoring", "canonical"), 3)
             assert [h["tokens"].tolist() for h in best] == [list(words) for words, _ in expected]
-            assert [float(h["score"]) for h in best] == pytest.approx([score for _, score in expected], abs=TOLERANCE)
-        with pytest.raises(ValueError, match="--no-repeat-ngram-size with --bidirectional-scoring paper"):
+            assert [float(h["score"]) for h in best] == pytest.approx(
+                [score for _, score in expected], abs=TOLERANCE
+            )
+        with pytest.raises(
+            ValueError, match="--no-repeat-ngram-size with --bidirectional-scoring paper"
+        ):
             family.generator(model, 5, no_repeat_ngram_size=2, **options)
     assert family.generator(model, 5, no_repeat_ngram_size=2).plain
     with pytest.raises(ValueError, match="--bidirectional-length-penalty other"):
@@ -166,7 +207,9 @@ def test_one_word_a_step_knows_every_scoring(family):
 def test_references_are_scored_like_found_translations(family, directions):
     task, model = family.task(model=dict(directions=directions, tokens_per_step=2))
     sample = family.sample([4, 6, 3])
-    generator = BidirectionalGenerator([model], family.dictionary(), DecodingOptions(beam=3, max_len_b=9))
+    generator = BidirectionalGenerator(
+        [model], family.dictionary(), DecodingOptions(beam=3, max_len_b=9)
+    )
     best = [hypotheses[0] for hypotheses in generator.generate(None, sample)]
     width = max(hypothesis["tokens"].numel() for hypothesis in best)
     sample["target"] = torch.full((3, width), PAD)
@@ -177,5 +220,7 @@ def test_references_are_scored_like_found_translations(family, directions):
     assert len(found) == len(best)
     for hypothesis, (scored,) in zip(best, found):
         assert scored["tokens"].tolist() == hypothesis["tokens"].tolist()
-        torch.testing.assert_close(scored["positional_scores"], hypothesis["positional_scores"], rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(
+            scored["positional_scores"], hypothesis["positional_scores"], rtol=1e-4, atol=1e-4
+        )
         assert float(scored["score"]) == pytest.approx(float(hypothesis["score"]), abs=1e-4)

@@ -14,7 +14,11 @@ def test_gradients_reach_every_parameter(family):
     targets = torch.tensor([[5, 6, 7, 8, 9, 2], [5, 6, 2, 1, 1, 1]])
     slots = slot_sample(targets, 4, 4, start=2, pad=1, eos=2)
     model(**family.sample([3, 4])["net_input"], slots=slots).logsumexp(-1).sum().backward()
-    unused = [name for name, p in model.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
+    unused = [
+        name
+        for name, p in model.named_parameters()
+        if p.requires_grad and (p.grad is None or not p.grad.any())
+    ]
     # fairseq's encoder layers hold duplicate projections that nothing uses.
     assert not [name for name in unused if not name.startswith("encoder.layers")]
 
@@ -35,7 +39,8 @@ def test_dead_slots_and_padding_change_nothing(family):
 @pytest.mark.parametrize("shape", [(1, 1), (2, 2), (4, 1)])
 @torch.no_grad()
 def test_only_learnt_slots_reach_the_output_projection(family, shape):
-    """Their logits are those of fairseq's call over the same inputs, row by row; the encoder runs once."""
+    """Their logits are those of fairseq's call over the same inputs, row by row; the encoder runs
+    once."""
     model, net_input = (
         family.bidirectional(directions=shape[0], tokens_per_step=shape[1]),
         family.sample([4, 3])["net_input"],
@@ -62,4 +67,7 @@ def test_only_learnt_slots_reach_the_output_projection(family, shape):
 def test_the_presets_are_known(preset):
     args = Namespace()
     ARCH_CONFIG_REGISTRY[f"bidirectional_transformer{preset}"](args)
-    assert args.encoder_embed_dim == args.decoder_embed_dim == 512 and args.encoder_layers == args.decoder_layers == 6
+    assert (
+        args.encoder_embed_dim == args.decoder_embed_dim == 512
+        and args.encoder_layers == args.decoder_layers == 6
+    )

@@ -16,11 +16,17 @@ PAD, EOS = 1, 2
 def test_a_worked_sample():
     targets = torch.tensor([[11, 12, 13, 14, 15, EOS], [11, 12, EOS, PAD, PAD, PAD]])
     sample = slot_sample(targets, 2, 4, start=EOS, pad=PAD, eos=EOS)
-    assert sample.target.tolist() == [[11, 15, 12, 14, 13, EOS, PAD, PAD], [11, 12, EOS, PAD, PAD, PAD, PAD, PAD]]
+    assert sample.target.tolist() == [
+        [11, 15, 12, 14, 13, EOS, PAD, PAD],
+        [11, 12, EOS, PAD, PAD, PAD, PAD, PAD],
+    ]
     assert sample.input.tolist() == [[EOS] * 4 + [11, 15, 12, 14], [EOS] * 4 + [11, 12, EOS, PAD]]
     taught = slot_sample(targets, 2, 4, start=EOS, pad=PAD, eos=EOS, train_dead_slots=True)
     assert torch.equal(taught.input, sample.input)
-    assert taught.target.tolist() == [[11, 15, 12, 14, 13, EOS, EOS, EOS], [11, 12, EOS, EOS, PAD, PAD, PAD, PAD]]
+    assert taught.target.tolist() == [
+        [11, 15, 12, 14, 13, EOS, EOS, EOS],
+        [11, 12, EOS, EOS, PAD, PAD, PAD, PAD],
+    ]
 
 
 @settings(max_examples=150, deadline=None)
@@ -47,18 +53,24 @@ CONFIG = ViewConfig(directions=2, block=2, start=EOS, pad=PAD, eos=EOS)
 
 
 def test_a_view_written_out():
-    view = training_view({"target": torch.tensor([[4, 5, 6, 7, EOS]])}, seed=1, update=1, config=CONFIG)
+    view = training_view(
+        {"target": torch.tensor([[4, 5, 6, 7, EOS]])}, seed=1, update=1, config=CONFIG
+    )
     assert view.input.tolist() == [[EOS, EOS, 4, 7, 5, 6]]
     assert view.target.tolist() == [[4, 7, 5, 6, EOS, PAD]]
     dead = replace(CONFIG, block=4, train_dead_slots=True)
-    assert training_view({"target": torch.tensor([[4, 5, 6, 7, EOS]])}, seed=1, update=1, config=dead).target.tolist() == [
-        [4, 7, 5, 6, EOS, EOS, EOS, EOS]
-    ]
+    assert training_view(
+        {"target": torch.tensor([[4, 5, 6, 7, EOS]])}, seed=1, update=1, config=dead
+    ).target.tolist() == [[4, 7, 5, 6, EOS, EOS, EOS, EOS]]
     middle = replace(CONFIG, middle_to_side=True, start=3)
-    view = training_view({"target": torch.tensor([[4, 5, 6, 7, EOS]])}, seed=1, update=1, config=middle)
+    view = training_view(
+        {"target": torch.tensor([[4, 5, 6, 7, EOS]])}, seed=1, update=1, config=middle
+    )
     assert view.target.tolist() == [[5, 6, 4, 7, EOS, PAD]] and view.input[0, :2].tolist() == [3, 3]
     starts = replace(CONFIG, block=4, opposite_start=0)
-    view = training_view({"target": torch.tensor([[4, 5, 6, 7, EOS]])}, seed=1, update=1, config=starts)
+    view = training_view(
+        {"target": torch.tensor([[4, 5, 6, 7, EOS]])}, seed=1, update=1, config=starts
+    )
     assert view.input.tolist() == [[EOS, 0, EOS, 0, 4, 7, 5, 6]]
 
 
@@ -67,7 +79,9 @@ def test_which_targets_a_view_teaches(family):
     batch = family.two_targets(400)
 
     def drawn(batch=batch, seed=5, update=7, probability=0.3):
-        view = training_view(batch, seed=seed, update=update, config=replace(CONFIG, raw_probability=probability))
+        view = training_view(
+            batch, seed=seed, update=update, config=replace(CONFIG, raw_probability=probability)
+        )
         return view.target[:, 0] == 4
 
     base = drawn()

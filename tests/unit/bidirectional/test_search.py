@@ -26,11 +26,18 @@ def test_the_beam_equals_enumeration(family, directions, count, symbols, scoring
     vocabulary = 4 + symbols
     compared = 0
     for seed in range(3):
-        model = family.bidirectional(directions=directions, tokens_per_step=count, symbols=symbols, seed=seed)
+        model = family.bidirectional(
+            directions=directions, tokens_per_step=count, symbols=symbols, seed=seed
+        )
         sample = family.sample([4, 3], symbols=symbols, seed=seed)
         for beam in (2, 3, vocabulary - 1):
-            for nbest, options in ((1, dict(max_len_b=3)), (beam, dict(max_len_b=5, min_len=3, lenpen=0.4))):
-                mine = family.generator(model, symbols, scoring=scoring, beam=beam, nbest=nbest, **options)
+            for nbest, options in (
+                (1, dict(max_len_b=3)),
+                (beam, dict(max_len_b=5, min_len=3, lenpen=0.4)),
+            ):
+                mine = family.generator(
+                    model, symbols, scoring=scoring, beam=beam, nbest=nbest, **options
+                )
                 found = mine.generate(None, sample)
                 for row in range(2):
                     oracle = family.oracle(
@@ -39,7 +46,9 @@ def test_the_beam_equals_enumeration(family, directions, count, symbols, scoring
                     )  # fmt: skip
                     expected = oracle.expected(scoring, beam, nbest=nbest)
                     got = [(h["tokens"].tolist(), float(h["score"])) for h in found[row]]
-                    assert [family.natural(list(words), directions) for words, _ in expected] == [words for words, _ in got]
+                    assert [family.natural(list(words), directions) for words, _ in expected] == [
+                        words for words, _ in got
+                    ]
                     for (_, a), (_, b) in zip(expected, got):
                         assert a == pytest.approx(b, abs=TOLERANCE)
                     compared += len(expected)
@@ -50,23 +59,30 @@ def test_the_beam_equals_enumeration(family, directions, count, symbols, scoring
 @pytest.mark.parametrize("min_length", [1, 4])
 @torch.no_grad()
 def test_greedy_takes_the_best_word_of_each_slot(family, directions, count, min_length):
-    model, sample = family.bidirectional(directions=directions, tokens_per_step=count), family.sample([5, 3, 6])
+    model, sample = (
+        family.bidirectional(directions=directions, tokens_per_step=count),
+        family.sample([5, 3, 6]),
+    )
     found = family.generator(model, beam=1, max_len_b=11, min_len=min_length).generate(None, sample)
     for row in range(3):
-        expected = family.oracle(model, family.one(sample, row), limit=11, min_length=min_length).greedy()
+        expected = family.oracle(
+            model, family.one(sample, row), limit=11, min_length=min_length
+        ).greedy()
         best = found[row][0]
         assert best["tokens"].tolist() == family.natural(expected, directions)
         assert best["steps"] == -(-len(expected) // (directions * count))
         # What stands behind </s> in its step does not count.
-        assert float(best["score"]) == pytest.approx(float(best["positional_scores"].mean()), abs=TOLERANCE)
+        assert float(best["score"]) == pytest.approx(
+            float(best["positional_scores"].mean()), abs=TOLERANCE
+        )
 
 
 @pytest.mark.parametrize("scoring", SCORINGS)
 @pytest.mark.parametrize(
     "options",
     [
-        dict(temperature=0.6), dict(temperature=1.7, lenpen=0.6), dict(unkpen=1.5), dict(unkpen=-4.0),
-        dict(unnormalized=True), dict(lenpen=0.6, penalty="gnmt"),
+        dict(temperature=0.6), dict(temperature=1.7, lenpen=0.6), dict(unkpen=1.5),
+        dict(unkpen=-4.0), dict(unnormalized=True), dict(lenpen=0.6, penalty="gnmt"),
         dict(lenpen=1.4, penalty="gnmt", unnormalized=True), dict(lenpen=-0.5),
     ],
     ids=str,
@@ -74,16 +90,26 @@ def test_greedy_takes_the_best_word_of_each_slot(family, directions, count, min_
 @pytest.mark.parametrize("beam", [1, 3])
 @torch.no_grad()
 def test_every_option_reaches_the_search(family, scoring, options, beam):
-    """Against enumeration; an option that is lost on its way gives another score or another translation somewhere."""
+    """Against enumeration; an option that is lost on its way gives another score or another
+    translation somewhere."""
     changed = False
     for seed in range(3):
-        model, sample = family.bidirectional(directions=2, symbols=4, seed=seed), family.sample([4, 3], symbols=4, seed=seed)
+        model, sample = (
+            family.bidirectional(directions=2, symbols=4, seed=seed),
+            family.sample([4, 3], symbols=4, seed=seed),
+        )
         found, plain = (
-            family.generator(model, 4, scoring=scoring, beam=beam, max_len_b=6, **some).generate(None, sample)
+            family.generator(model, 4, scoring=scoring, beam=beam, max_len_b=6, **some).generate(
+                None, sample
+            )
             for some in (options, {})
         )
         for row in range(2):
-            settings = {name: value for name, value in options.items() if name not in ("penalty", "unnormalized")}
+            settings = {
+                name: value
+                for name, value in options.items()
+                if name not in ("penalty", "unnormalized")
+            }
             oracle = family.oracle(
                 model,
                 family.one(sample, row),
@@ -95,8 +121,12 @@ def test_every_option_reaches_the_search(family, scoring, options, beam):
             got = [(h["tokens"].tolist(), float(h["score"])) for h in found[row]]
             if beam > 1:
                 expected = oracle.expected(scoring, 3)
-                assert [family.natural(list(words), 2) for words, _ in expected] == [words for words, _ in got]
-                assert [score for _, score in expected] == pytest.approx([score for _, score in got], abs=TOLERANCE)
+                assert [family.natural(list(words), 2) for words, _ in expected] == [
+                    words for words, _ in got
+                ]
+                assert [score for _, score in expected] == pytest.approx(
+                    [score for _, score in got], abs=TOLERANCE
+                )
             else:
                 assert family.natural(oracle.greedy(), 2) == got[0][0]
             changed |= got != [(h["tokens"].tolist(), float(h["score"])) for h in plain[row]]
@@ -109,7 +139,8 @@ def test_batch_mates_change_nothing(family, data):
     """Whatever the options."""
     directions, count = data.draw(st.sampled_from([(1, 2), (2, 1), (2, 2), (4, 1)]))
     model = family.bidirectional(
-        directions=directions, tokens_per_step=count, encoder_layers=1, seed=data.draw(st.integers(1, 9)),
+        directions=directions, tokens_per_step=count, encoder_layers=1,
+        seed=data.draw(st.integers(1, 9)),
         independent_directions=directions > 1 and data.draw(st.booleans()),
     )  # fmt: skip
     lengths = data.draw(st.lists(st.integers(1, 9), min_size=2, max_size=6))
@@ -138,7 +169,9 @@ def test_batch_mates_change_nothing(family, data):
             assert float(a["score"]) == pytest.approx(float(b["score"]), abs=TOLERANCE)
 
 
-@pytest.mark.parametrize("ablation", ["vanilla_mask", "vanilla_positions", "middle_to_side", "independent_directions"])
+@pytest.mark.parametrize(
+    "ablation", ["vanilla_mask", "vanilla_positions", "middle_to_side", "independent_directions"]
+)
 @pytest.mark.parametrize("beam", [1, 2])
 @torch.no_grad()
 def test_ablations_decode_what_they_train(family, ablation, beam):
@@ -149,23 +182,32 @@ def test_ablations_decode_what_they_train(family, ablation, beam):
         oracle = family.oracle(model, family.one(sample, row), limit=5)
         expected = [oracle.greedy()] if beam == 1 else [list(words) for words, _ in oracle.beam(2)]
         middle = ablation == "middle_to_side"
-        assert [h["tokens"].tolist() for h in found[row]] == [family.natural(words, 2, middle) for words in expected]
+        assert [h["tokens"].tolist() for h in found[row]] == [
+            family.natural(words, 2, middle) for words in expected
+        ]
 
 
 @pytest.mark.parametrize("directions, count, beam", [(2, 1, 1), (2, 1, 2), (2, 2, 1), (4, 1, 1)])
 @torch.no_grad()
 def test_distinct_starts(family, directions, count, beam):
     """Training and decoding begin alike, with <s> where words are written from right to left."""
-    task, model = family.task(model=dict(directions=directions, tokens_per_step=count, symbols=4, distinct_starts=True))
+    task, model = family.task(
+        model=dict(directions=directions, tokens_per_step=count, symbols=4, distinct_starts=True)
+    )
     start = [EOS, EOS, 0, 0] if directions == 4 else [EOS, 0] * count
     assert task.slots(torch.tensor([[4, 5, 6, EOS]])).input[0, : len(start)].tolist() == start
     sample = family.sample([4, 3], symbols=4)
     found = family.generator(model, 4, beam=beam, nbest=beam, max_len_b=5).generate(None, sample)
     different = False
     for row in range(2):
-        oracle, plain = (family.oracle(model, family.one(sample, row), limit=5, start=own) for own in (start, None))
+        oracle, plain = (
+            family.oracle(model, family.one(sample, row), limit=5, start=own)
+            for own in (start, None)
+        )
         expected = [oracle.greedy()] if beam == 1 else [list(words) for words, _ in oracle.beam(2)]
-        assert [h["tokens"].tolist() for h in found[row]] == [family.natural(words, directions) for words in expected]
+        assert [h["tokens"].tolist() for h in found[row]] == [
+            family.natural(words, directions) for words in expected
+        ]
         different |= oracle.log_probs([]) != plain.log_probs([])
     assert different
 
@@ -173,7 +215,10 @@ def test_distinct_starts(family, directions, count, beam):
 @torch.no_grad()
 def test_a_start_symbol_of_the_user_is_that_of_words_from_the_left(family):
     model = family.bidirectional(directions=2, symbols=6, distinct_starts=True)
-    generator, sample = family.generator(model, 6, beam=1, max_len_b=5), family.sample([4], symbols=6)
+    generator, sample = (
+        family.generator(model, 6, beam=1, max_len_b=5),
+        family.sample([4], symbols=6),
+    )
     memories = generator.ensemble.encode(sample["net_input"])
     (found,) = generator.decode_memories(memories, start=5)
     expected = family.oracle(model, family.one(sample, 0), limit=5, start=[5, 0]).greedy()
@@ -189,7 +234,10 @@ def test_blocks_larger_than_the_sentence(family, directions, count, beam):
     sample = family.sample([1, 2])
     for options in (dict(max_len_b=1), dict(max_len_b=2), dict(max_len_b=0, min_len=0)):
         for best in family.generator(model, beam=beam, **options).generate(None, sample):
-            assert 1 <= best[0]["tokens"].numel() <= options["max_len_b"] + 1 and best[0]["tokens"][-1] == EOS
+            assert (
+                1 <= best[0]["tokens"].numel() <= options["max_len_b"] + 1
+                and best[0]["tokens"][-1] == EOS
+            )
 
 
 @torch.no_grad()
@@ -207,9 +255,15 @@ def test_nan_is_named(family):
 @pytest.mark.parametrize("beam", [1, 3])
 @torch.no_grad()
 def test_a_step_reads_the_device_once(family, beam, scoring):
-    """However many hypotheses end in it; sentences that end early leave the batch without a further read."""
-    model, sample = family.bidirectional(directions=2, independent_directions=True), family.sample([5, 3, 6, 2, 7, 4])
-    mine = family.generator(model, scoring=scoring, beam=beam, nbest=beam, max_len_a=1.0, max_len_b=6)
+    """However many hypotheses end in it; sentences that end early leave the batch without a further
+    read."""
+    model, sample = (
+        family.bidirectional(directions=2, independent_directions=True),
+        family.sample([5, 3, 6, 2, 7, 4]),
+    )
+    mine = family.generator(
+        model, scoring=scoring, beam=beam, nbest=beam, max_len_a=1.0, max_len_b=6
+    )
     memories, inner = mine.ensemble.encode(sample["net_input"]), []
 
     def counted(ensemble, memories, plan, **more):
@@ -259,9 +313,9 @@ class _Table:
 
 
 def test_paper_scoring_does_not_cut_translations(family):
-    """</s> as second best word of every slot, at a tenth of the best one's probability: nothing is doubtful, yet blocks with
-    </s> are among the best of each hypothesis from the first step on, and the printed algorithm, which counts them all as
-    finished, stops after a few words."""
+    """</s> as second best word of every slot, at a tenth of the best one's probability: nothing is
+    doubtful, yet blocks with </s> are among the best of each hypothesis from the first step on, and
+    the printed algorithm, which counts them all as finished, stops after a few words."""
     from sacrebleu.metrics import BLEU
 
     generator = torch.Generator().manual_seed(3)
@@ -277,12 +331,16 @@ def test_paper_scoring_does_not_cut_translations(family):
             table[row, slot, words[slot] if slot < length else EOS] = 0.9
     rules = Constraints(dictionary, min_length=1, max_lengths=torch.full((5,), slots - 3))
     plan = BlockPlan(
-        start=torch.tensor([EOS, EOS]), block=2, constraints=rules, causal=False, visible=lambda first, device: None, slots=torch.arange(slots),
-        positions=torch.arange(slots), beam=4, nbest=1, scoring="paper", lenpen=0.6, length_penalty="gnmt", normalize=True, temperature=1.0,
+        start=torch.tensor([EOS, EOS]), block=2, constraints=rules, causal=False,
+        visible=lambda first, device: None, slots=torch.arange(slots),
+        positions=torch.arange(slots), beam=4, nbest=1, scoring="paper", lenpen=0.6,
+        length_penalty="gnmt", normalize=True, temperature=1.0,
     )  # fmt: skip
 
     def bleu(translations):
-        texts = [[" ".join(map(str, words[:-1])) for words in some] for some in (translations, truths)]
+        texts = [
+            [" ".join(map(str, words[:-1])) for words in some] for some in (translations, truths)
+        ]
         return BLEU(tokenize="none").corpus_score(texts[0], [texts[1]]).score
 
     released, printed = (

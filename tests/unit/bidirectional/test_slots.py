@@ -41,7 +41,8 @@ def test_order_and_inverse(directions, middle):
 
 @pytest.mark.parametrize("directions", DIRECTIONS[1:])
 def test_a_slot_always_has_the_same_direction(directions):
-    """Even walks go right, odd ones left, and slot t belongs to walk t mod h whatever the length."""
+    """Even walks go right, odd ones left, and slot t belongs to walk t mod h whatever the
+    length."""
     for length in range(1, 40):
         order = slot_order(length, directions).tolist()
         for direction in range(directions):
@@ -50,11 +51,15 @@ def test_a_slot_always_has_the_same_direction(directions):
             assert walk == sorted(walk, reverse=not right)
 
 
-@pytest.mark.parametrize("directions, count", [(1, 1), (1, 3), (2, 1), (2, 2), (4, 1), (4, 2), (6, 1)])
+@pytest.mark.parametrize(
+    "directions, count", [(1, 1), (1, 3), (2, 1), (2, 2), (4, 1), (4, 2), (6, 1)]
+)
 def test_start_symbols_say_where_a_direction_goes(directions, count):
     slots, order = directions * count, slot_order(60, directions)
     found = start_symbols(slots, directions, start=2, opposite=0)
-    assert found.tolist() == [2 if order[slot] < order[slot + directions] else 0 for slot in range(slots)]
+    assert found.tolist() == [
+        2 if order[slot] < order[slot + directions] else 0 for slot in range(slots)
+    ]
     assert start_symbols(slots, directions, start=2).tolist() == [2] * slots
 
 
@@ -71,7 +76,9 @@ def test_positions():
     assert slot_positions(6, 4).tolist() == [[0, 0], [0, 1], [0, 2], [0, 3], [1, 0], [1, 1]]
 
 
-@pytest.mark.parametrize("directions, tokens_per_step", [(1, 1), (1, 3), (2, 1), (2, 2), (4, 1), (2, 8)])
+@pytest.mark.parametrize(
+    "directions, tokens_per_step", [(1, 1), (1, 3), (2, 1), (2, 2), (4, 1), (2, 8)]
+)
 @pytest.mark.parametrize("independent", [False, True])
 def test_mask_by_its_definition(directions, tokens_per_step, independent):
     z = directions * tokens_per_step

@@ -23,7 +23,9 @@ def test_dead_slots_count_only_when_they_are_trained(family):
 def test_the_option_for_dead_slots_reaches_the_training_step(family, trained):
     task, model = family.task(model=dict(tokens_per_step=2), bidirectional_train_dead_slots=trained)
     optimizer = SimpleNamespace(backward=lambda loss: loss.backward())
-    _, size, _ = task.train_step(family.batch([5, 3]), model, BidirectionalLoss(task, 0.1), optimizer, 1)
+    _, size, _ = task.train_step(
+        family.batch([5, 3]), model, BidirectionalLoss(task, 0.1), optimizer, 1
+    )
     assert size == (12 if trained else 10)
     _, size, _ = task.valid_step(family.batch([5, 3]), model, BidirectionalLoss(task, 0.1))
     assert size == 10, "perplexities stay comparable"
@@ -36,7 +38,9 @@ def test_raw_and_distilled_targets(family):
     use_raw = draw_raw(5, 3, sample["id"], 0.5)
     slots = task.add_slots(sample, 3)["slots"]
     assert torch.equal(slots.target.ne(PAD).sum(1) == 5, use_raw) and 8 < use_raw.sum() < 32
-    assert torch.equal(sample["target"], task.add_slots(sample, 3)["target"]), "BLEU is computed against this"
+    assert torch.equal(sample["target"], task.add_slots(sample, 3)["target"]), (
+        "BLEU is computed against this"
+    )
 
 
 def test_an_empty_batch_passes(family):
@@ -54,7 +58,13 @@ def test_targets_are_cut_before_they_are_ordered():
     rows = [torch.tensor([*range(4, 4 + length), EOS]) for length in (3, 9)]
     sizes = np.array([4, 10])
     data = LanguagePairDataset(
-        ListDataset(rows, sizes), sizes, dictionary, ListDataset(rows, sizes), sizes, dictionary, left_pad_target=False
+        ListDataset(rows, sizes),
+        sizes,
+        dictionary,
+        ListDataset(rows, sizes),
+        sizes,
+        dictionary,
+        left_pad_target=False,
     )
     truncate_targets(data, 6, EOS)
     assert [data[i]["target"].tolist() for i in range(2)] == [[4, 5, 6, 2], [4, 5, 6, 7, 8, 2]]
@@ -62,7 +72,8 @@ def test_targets_are_cut_before_they_are_ordered():
 
 
 def test_validation_decodes_with_weights_that_change(family, monkeypatch):
-    """The generator made while the model is built sees every later update; others may copy the weights."""
+    """The generator made while the model is built sees every later update; others may copy the
+    weights."""
     task, model = family.task()
     assert task.make_generator([model], DecodingOptions()).options.static_weights
     assert task.build_generator([model], SimpleNamespace()).options.static_weights

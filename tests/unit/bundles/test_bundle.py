@@ -40,12 +40,16 @@ class FullDisk:
     ("interrupt", KeyboardInterrupt, None),
     ("exit", SystemExit, None),
 ])  # fmt: skip
-def test_a_bundle_that_fails_leaves_nothing_and_can_be_repeated(tmp_path, parts, monkeypatch, failure, error, message):
+def test_a_bundle_that_fails_leaves_nothing_and_can_be_repeated(
+    tmp_path, parts, monkeypatch, failure, error, message
+):
     place, changes = tmp_path / "new" / "b", {}
 
     def check(folder):
         assert folder.parent == place.parent and (folder / "bundle.json").is_file()
-        raise {"check": ValueError(f"{folder}/codes is empty"), "exit": SystemExit(1)}.get(failure, KeyboardInterrupt())
+        raise {"check": ValueError(f"{folder}/codes is empty"), "exit": SystemExit(1)}.get(
+            failure, KeyboardInterrupt()
+        )
 
     if failure == "codes":
         changes = {"codes": tmp_path / "no.codes", "subwords": "subword-nmt"}
@@ -58,13 +62,17 @@ def test_a_bundle_that_fails_leaves_nothing_and_can_be_repeated(tmp_path, parts,
             # As PyTorch's writer reports a full disk.
             def save(state, path):
                 Path(path).write_bytes(b"half")
-                raise RuntimeError("PytorchStreamWriter failed writing file data/0: file write failed")
+                raise RuntimeError(
+                    "PytorchStreamWriter failed writing file data/0: file write failed"
+                )
 
             patch.setattr(torch, "save", save)
         with pytest.raises(error, match=message):
             make(place, parts, **changes)
     assert not (tmp_path / "new").exists()
-    assert make(place, parts).folder == place and [path.name for path in place.parent.iterdir()] == ["b"]
+    assert make(place, parts).folder == place and [
+        path.name for path in place.parent.iterdir()
+    ] == ["b"]
     with pytest.raises(ValueError, match="exists already"):
         make(place, parts)
 
@@ -76,7 +84,10 @@ def test_a_folder_that_appears_meanwhile_is_left_alone(tmp_path, parts):
 
     with pytest.raises(ValueError, match="/b cannot be made: .*does it exist already"):
         make(tmp_path / "b", parts, check=check)
-    assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == ["b", "b/other"]
+    assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == [
+        "b",
+        "b/other",
+    ]
 
 
 def test_what_a_killed_bundle_left_goes(tmp_path, parts):
@@ -88,7 +99,13 @@ def test_what_a_killed_bundle_left_goes(tmp_path, parts):
 @pytest.mark.parametrize("updates, shown", [(7, 7), ("7", None), ([1], None), (True, None)])
 def test_the_card_counts_updates_in_numbers(updates, shown):
     config = OmegaConf.create(
-        {"model": {"_name": "x"}, "criterion": None, "optimization": {"lr": [0.1]}, "dataset": {}, "common": {}}
+        {
+            "model": {"_name": "x"},
+            "criterion": None,
+            "optimization": {"lr": [0.1]},
+            "dataset": {},
+            "common": {},
+        }
     )
     card = bundles._training_card({"cfg": config, "optimizer_history": [{"num_updates": updates}]})
     assert card["updates"] == shown and card["architecture"] == "x" and card["lr"] == [0.1]
@@ -103,7 +120,14 @@ def test_a_bundle_is_the_contents_of_its_files(tmp_path, missing):
     for name in [*names, "README.md"]:
         (tmp_path / name).write_text(name)
     whole = bundles.Bundle(
-        tmp_path, "translation_hrt", "de", "en", "moses", "none", ["m1.pt", "m2.pt"], **{name: name for name in _PARTS}
+        tmp_path,
+        "translation_hrt",
+        "de",
+        "en",
+        "moses",
+        "none",
+        ["m1.pt", "m2.pt"],
+        **{name: name for name in _PARTS},
     )
     before = whole.content_hash()
     setattr(whole, missing, None)

@@ -8,7 +8,14 @@ from fairseq_hrt.bundles import description
 from fairseq_hrt.bundles.description import read_description
 from fairseq_hrt.loading.data_options import allowed_options, option_for_runtime
 
-FIELDS = dict(format=1, task="translation_hrt", source_lang="de", target_lang="en", tokenizer="space", subwords="none")
+FIELDS = dict(
+    format=1,
+    task="translation_hrt",
+    source_lang="de",
+    target_lang="en",
+    tokenizer="space",
+    subwords="none",
+)
 
 
 @pytest.fixture
@@ -33,7 +40,9 @@ def test_a_short_description_and_a_long_one(folder):
         "codes": None,
         "card": {},
     }
-    expected.update(options={}, runtime_options={}, examples=[], rules=None, runtime=None, shortlist=None)
+    expected.update(
+        options={}, runtime_options={}, examples=[], rules=None, runtime=None, shortlist=None
+    )
     expected.update(target_codes=None, source_prefix=None, target_prefix=None)
     assert read(folder) == expected
     more = dict(
@@ -53,8 +62,17 @@ def test_a_short_description_and_a_long_one(folder):
 
 
 def test_the_runtime_checks_its_options_itself(folder):
-    found = read(folder, for_runtime=True, task="of_a_plugin", options={"hrt_no-such": 1.5, "fp16": False, "lenpen": -2})
-    assert found["task"] == "of_a_plugin" and found["options"] == {"hrt_no_such": "1.5", "fp16": "false", "lenpen": "-2"}
+    found = read(
+        folder,
+        for_runtime=True,
+        task="of_a_plugin",
+        options={"hrt_no-such": 1.5, "fp16": False, "lenpen": -2},
+    )
+    assert found["task"] == "of_a_plugin" and found["options"] == {
+        "hrt_no_such": "1.5",
+        "fp16": "false",
+        "lenpen": "-2",
+    }
     with pytest.raises(ValueError, match="bundle.json has the options .*it must be an object"):
         read(folder, for_runtime=True, options=[])
     for task in (5, "\x1b[31mx", "a b", "../x"):
@@ -64,11 +82,14 @@ def test_the_runtime_checks_its_options_itself(folder):
 
 
 @pytest.mark.parametrize("name, value", [
-    ("replace_unk", "/etc/passwd"), ("replace_unk", True), ("replace-unk", "x"), ("task", "translation_jacobi"), ("alignments", True), ("graphs", True),
-    ("scores", False), ("batch_size", 9), ("max_tokens", 9), ("cpu", True), ("lm_path", "x"), ("dag_lm_path", "x"), ("jacobi_draft_path", "x"), ("jacobi_cost_file", "x"),
-    ("rescore_path", "x"), ("jacobi_draft_options", "{}"), ("model_overrides", "{}"), ("path", "x"), ("no_such", 1), ("hrt_\x1b[2J", 1), ("", 1),
-    ("beam", [1]), ("beam", None), ("hrt_chunk_table", "~/x"), ("jacobi_mode", "../x"), ("jacobi_mode", "\x1b[2J"), ("beam", "1\0"), ("post_process", "$HOME"),
-    ("beam", "9" * 5000), ("hrt_chunk_table", ""),
+    ("replace_unk", "/etc/passwd"), ("replace_unk", True), ("replace-unk", "x"),
+    ("task", "translation_jacobi"), ("alignments", True), ("graphs", True), ("scores", False),
+    ("batch_size", 9), ("max_tokens", 9), ("cpu", True), ("lm_path", "x"), ("dag_lm_path", "x"),
+    ("jacobi_draft_path", "x"), ("jacobi_cost_file", "x"), ("rescore_path", "x"),
+    ("jacobi_draft_options", "{}"), ("model_overrides", "{}"), ("path", "x"), ("no_such", 1),
+    ("hrt_\x1b[2J", 1), ("", 1), ("beam", [1]), ("beam", None), ("hrt_chunk_table", "~/x"),
+    ("jacobi_mode", "../x"), ("jacobi_mode", "\x1b[2J"), ("beam", "1\0"),
+    ("post_process", "$HOME"), ("beam", "9" * 5000), ("hrt_chunk_table", ""),
 ])  # fmt: skip
 def test_the_runtime_reads_no_file_that_a_bundle_names(folder, name, value):
     for field in ("options", "runtime_options"):
@@ -79,28 +100,52 @@ def test_the_runtime_reads_no_file_that_a_bundle_names(folder, name, value):
 
 @pytest.mark.parametrize(
     "task",
-    ["translation", *(f"translation_{family}" for family in ("autoregressive", "hrt", "bidirectional", "dag", "jacobi"))],
+    [
+        "translation",
+        *(
+            f"translation_{family}"
+            for family in ("autoregressive", "hrt", "bidirectional", "dag", "jacobi")
+        ),
+    ],
 )
 def test_the_runtime_takes_every_option_that_a_bundle_may_set(task):
     for name in allowed_options(task):
-        assert option_for_runtime(name, False, "x") == (name, "false") or name in ("post_process", "remove_bpe")
+        assert option_for_runtime(name, False, "x") == (name, "false") or name in (
+            "post_process",
+            "remove_bpe",
+        )
     assert option_for_runtime("post_process", "@@ ", "x") == ("post_process", "@@ ")
-    assert option_for_runtime("hrt_chunk_table", "10:1,inf:2", "x") == ("hrt_chunk_table", "10:1,inf:2")
+    assert option_for_runtime("hrt_chunk_table", "10:1,inf:2", "x") == (
+        "hrt_chunk_table",
+        "10:1,inf:2",
+    )
 
 
 @pytest.mark.parametrize("fields, message", [
-    (dict(format=2), "has the format 2, this release reads 1"), (dict(format=True), "has the format"), (dict(format=...), "has the format"),
-    (dict(user_dir="/x"), "'user_dir' is none of format, task"), (dict(subwords=...), "it has no 'subwords'"), (dict(task="of_a_plugin"), "names the task"),
-    (dict(source_lang="../de"), "names the language"), (dict(target_lang=5), "names the language"), (dict(tokenizer=1), "names the tokenizer 1, which is no text"),
-    (dict(subwords=None), "names the subwords None"), (dict(models=[]), "it must be a list of 1 to 64"), (dict(models="model.pt"), "names the models"),
-    (dict(models=["model.pt"] * 2), "names the models"), (dict(models=[f"m{n}" for n in range(65)]), "names the models"),
-    (dict(models=["../model.pt"]), "it must be the plain name"), (dict(models=[5]), "names 5, which the bundle does not hold"),
-    (dict(codes="/etc/passwd"), "it must be the plain name"), (dict(codes="link"), "'link', which is a link"), (dict(rules="inner"), "does not hold"),
-    (dict(runtime="none.safetensors"), "does not hold"), (dict(shortlist=""), "does not hold"), (dict(target_lang="fr"), "'dict.fr.txt'"),
-    (dict(card=[]), r"has the card \[\]: it must be an object"), (dict(options=[]), r"has the options \[\]: it must be an object"),
-    (dict(examples="a"), "has the examples"), (dict(examples=["a"] * 11), "a list of at most 10"), (dict(examples=["a\nb"]), "has the example"),
-    (dict(examples=[""]), "1 to 200 printable"), (dict(examples=["a" * 201]), "1 to 200"), (dict(examples=["\x1b[2J"]), "has the example"), (dict(examples=[5]), "has the example 5"),
-    (dict(options={"lm_path": "x"}), "lm_path"), (dict(runtime_options={"beam": []}), "beam"),
+    (dict(format=2), "has the format 2, this release reads 1"),
+    (dict(format=True), "has the format"), (dict(format=...), "has the format"),
+    (dict(user_dir="/x"), "'user_dir' is none of format, task"),
+    (dict(subwords=...), "it has no 'subwords'"), (dict(task="of_a_plugin"), "names the task"),
+    (dict(source_lang="../de"), "names the language"), (dict(target_lang=5), "names the language"),
+    (dict(tokenizer=1), "names the tokenizer 1, which is no text"),
+    (dict(subwords=None), "names the subwords None"),
+    (dict(models=[]), "it must be a list of 1 to 64"),
+    (dict(models="model.pt"), "names the models"),
+    (dict(models=["model.pt"] * 2), "names the models"),
+    (dict(models=[f"m{n}" for n in range(65)]), "names the models"),
+    (dict(models=["../model.pt"]), "it must be the plain name"),
+    (dict(models=[5]), "names 5, which the bundle does not hold"),
+    (dict(codes="/etc/passwd"), "it must be the plain name"),
+    (dict(codes="link"), "'link', which is a link"), (dict(rules="inner"), "does not hold"),
+    (dict(runtime="none.safetensors"), "does not hold"), (dict(shortlist=""), "does not hold"),
+    (dict(target_lang="fr"), "'dict.fr.txt'"),
+    (dict(card=[]), r"has the card \[\]: it must be an object"),
+    (dict(options=[]), r"has the options \[\]: it must be an object"),
+    (dict(examples="a"), "has the examples"), (dict(examples=["a"] * 11), "a list of at most 10"),
+    (dict(examples=["a\nb"]), "has the example"), (dict(examples=[""]), "1 to 200 printable"),
+    (dict(examples=["a" * 201]), "1 to 200"), (dict(examples=["\x1b[2J"]), "has the example"),
+    (dict(examples=[5]), "has the example 5"), (dict(options={"lm_path": "x"}), "lm_path"),
+    (dict(runtime_options={"beam": []}), "beam"),
 ])  # fmt: skip
 def test_what_a_bundle_must_not_say(folder, fields, message):
     with pytest.raises(ValueError, match=f"bundle.json .*{message}") as refused:
@@ -109,12 +154,15 @@ def test_what_a_bundle_must_not_say(folder, fields, message):
 
 
 @pytest.mark.parametrize("text, message", [
-    ("", "does not describe a bundle: Expecting value"), ("[]", "it is \\[\\], not an object"), ("[" * 100_000, "it is nested too deeply"),
+    ("", "does not describe a bundle: Expecting value"), ("[]", "it is \\[\\], not an object"),
+    ("[" * 100_000, "it is nested too deeply"),
     ('{"format": 1, "format": 1}', "'format' stands there twice"), ("\ud800", "does not describe"),
 ])  # fmt: skip
 def test_what_is_no_description(folder, text, message):
     (folder / "bundle.json").write_bytes(text.encode("utf-8", "surrogatepass"))
-    with pytest.raises(ValueError, match=f"bundle.json does not describe a bundle.*{message}|{message}"):
+    with pytest.raises(
+        ValueError, match=f"bundle.json does not describe a bundle.*{message}|{message}"
+    ):
         read_description(folder, 1, for_runtime=True)
 
 

@@ -24,8 +24,8 @@ class Known:
 
 
 @pytest.mark.parametrize("line, unknown", [
-    ("a b c", []), ("X b c", []), ("X Y c", ["X", "Y"]), ("X .", ["X"]), ("X Y a b", []), ("", []), (". ! ?", []), ("X@@ a b", []),
-    ("a@@ X b@@ Y c", ["aX", "bY"]),
+    ("a b c", []), ("X b c", []), ("X Y c", ["X", "Y"]), ("X .", ["X"]), ("X Y a b", []), ("", []),
+    (". ! ?", []), ("X@@ a b", []), ("a@@ X b@@ Y c", ["aX", "bY"]),
 ])  # fmt: skip
 def test_more_than_half_of_the_words(line, unknown):
     assert mostly_unknown(line.split(), Known(), "subword-nmt") == unknown
@@ -46,7 +46,10 @@ def bundle(tmp_path_factory):
 
 def test_a_translator_tells_what_it_does_not_know(bundle):
     model = fairseq_hrt.from_pretrained(bundle.folder, device="cpu")
-    assert model.mostly_unknown("zebra b yak") == ["zebra", "yak"] and model.mostly_unknown("a b yak") == []
+    assert (
+        model.mostly_unknown("zebra b yak") == ["zebra", "yak"]
+        and model.mostly_unknown("a b yak") == []
+    )
 
 
 def test_examples_of_data(bundle, tmp_path):
@@ -56,7 +59,9 @@ def test_examples_of_data(bundle, tmp_path):
         *([4 + (number + place) % 10 for place in range(SHORT + number)] for number in range(10)),
         [4] * (LONG + 1),
     ]
-    builder = indexed_dataset.make_builder(str(tmp_path / "valid.de-en.de.bin"), impl="mmap", vocab_size=20)
+    builder = indexed_dataset.make_builder(
+        str(tmp_path / "valid.de-en.de.bin"), impl="mmap", vocab_size=20
+    )
     for row in rows:
         builder.add_item(torch.tensor([*row, 2]))
     builder.finalize(str(tmp_path / "valid.de-en.de.idx"))
@@ -74,7 +79,10 @@ def test_examples_are_in_the_description_and_the_card(tmp_path):
     assert json.loads((made.folder / "bundle.json").read_text())["examples"] == made.examples
     assert fairseq_hrt.from_pretrained(made.folder, device="cpu").bundle.examples == made.examples
     card = (made.folder / "README.md").read_text()
-    assert "fairseq-hrt translate with --text 'd `e` ``` f'\n```" in card and """--text 'a '"'"'b'"'"' c'""" in card
+    assert (
+        "fairseq-hrt translate with --text 'd `e` ``` f'\n```" in card
+        and """--text 'a '"'"'b'"'"' c'""" in card
+    )
 
 
 @given(st.lists(st.text(max_size=300), max_size=12))
@@ -84,4 +92,8 @@ def test_what_is_taken_is_short_and_printable(examples):
     except ValueError as error:
         assert "\n" not in str(error) and len(str(error)) < 500
     else:
-        assert found == examples and len(found) <= 10 and all(one.isprintable() and 0 < len(one) <= 200 for one in found)
+        assert (
+            found == examples
+            and len(found) <= 10
+            and all(one.isprintable() and 0 < len(one) <= 200 for one in found)
+        )

@@ -35,7 +35,11 @@ sentences = st.lists(st.integers(0, 5), min_size=1, max_size=5)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(sentences, sentences), min_size=1, max_size=6), st.integers(1, 4), st.booleans())
+@given(
+    st.lists(st.tuples(sentences, sentences), min_size=1, max_size=6),
+    st.integers(1, 4),
+    st.booleans(),
+)
 def test_model_1(pairs, iterations, small_blocks):
     arrays = [[np.array(side) for side in column] for column in zip(*pairs)]
     block = lexical_table.BLOCK
@@ -60,17 +64,33 @@ def test_translations_are_found():
 
 
 def test_the_best_targets_of_each_source():
-    sources, targets, shares = [-1, 0, 0, 0, 0, 1, 2, 2], [9, 5, 6, 7, 8, 5, 5, 6], [1.0, 0.1, 0.3, 0.4, 0.2, 1.0, 0.5, 0.5]
+    sources, targets, shares = (
+        [-1, 0, 0, 0, 0, 1, 2, 2],
+        [9, 5, 6, 7, 8, 5, 5, 6],
+        [1.0, 0.1, 0.3, 0.4, 0.2, 1.0, 0.5, 0.5],
+    )
     table = lexical_table.LexicalTable(np.array(sources), np.array(targets), np.array(shares))
-    assert list(best_targets(table, best=2, least=0.0)) == [(0, 7, 0.4), (0, 6, 0.3), (1, 5, 1.0), (2, 5, 0.5), (2, 6, 0.5)]
-    assert list(best_targets(table, best=4, least=0.4)) == [(0, 7, 0.4), (1, 5, 1.0), (2, 5, 0.5), (2, 6, 0.5)]
+    assert list(best_targets(table, best=2, least=0.0)) == [
+        (0, 7, 0.4),
+        (0, 6, 0.3),
+        (1, 5, 1.0),
+        (2, 5, 0.5),
+        (2, 6, 0.5),
+    ]
+    assert list(best_targets(table, best=4, least=0.4)) == [
+        (0, 7, 0.4),
+        (1, 5, 1.0),
+        (2, 5, 0.5),
+        (2, 6, 0.5),
+    ]
     assert list(best_targets(table, best=1, least=0.0)) == [(0, 7, 0.4), (1, 5, 1.0), (2, 5, 0.5)]
 
 
 def test_what_model_1_refuses():
     one = np.array([1])
     for arguments, message in (
-        (([one], []), "1 source but 0 target"), (([one], [one[:0]]), "no pair of sentences"), (([], []), "no pair of sentences"),
+        (([one], []), "1 source but 0 target"), (([one], [one[:0]]), "no pair of sentences"),
+        (([], []), "no pair of sentences"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             train(*arguments)
@@ -79,7 +99,9 @@ def test_what_model_1_refuses():
 
 
 def test_marians_format(tmp_path):
-    table = lexical_table.LexicalTable(np.array([-1, 0, 0, 1]), np.array([1, 0, 1, 1]), np.array([1.0, 0.25, 0.75, 1.0]))
+    table = lexical_table.LexicalTable(
+        np.array([-1, 0, 0, 1]), np.array([1, 0, 1, 1]), np.array([1.0, 0.25, 0.75, 1.0])
+    )
     path = tmp_path / "lex"
     assert write_lex(path, table, ["a", "ß"], ["A", "B"], best=2, least=0.0) == 3
     assert path.read_text(encoding="utf-8") == "B a 0.750000\nA a 0.250000\nB ß 1.000000\n"

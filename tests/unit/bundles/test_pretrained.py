@@ -33,31 +33,45 @@ def test_engines(bundles, tmp_path, monkeypatch):
 
     # A machine without the kernel.
     monkeypatch.setattr("fairseq_hrt.runtime.binding.kernel", missing)
-    assert isinstance(fairseq_hrt.from_pretrained(bundles / "hrt", device="cpu").decoder, TorchDecoder)
+    assert isinstance(
+        fairseq_hrt.from_pretrained(bundles / "hrt", device="cpu").decoder, TorchDecoder
+    )
     with pytest.raises(ValueError, match="no compiler"):
         fairseq_hrt.from_pretrained(bundles / "hrt", engine="native")
 
 
 @pytest.mark.parametrize("given, runtime, expected", [
-    (dict(), True, "native"), (dict(), False, "torch"), (dict(device="cpu"), True, "native"), (dict(device="cuda"), True, "torch"),
-    (dict(engine="torch"), True, "torch"), (dict(engine="native"), True, "native"), (dict(engine="native", device="cpu"), True, "native"),
+    (dict(), True, "native"), (dict(), False, "torch"), (dict(device="cpu"), True, "native"),
+    (dict(device="cuda"), True, "torch"), (dict(engine="torch"), True, "torch"),
+    (dict(engine="native"), True, "native"), (dict(engine="native", device="cpu"), True, "native"),
     (dict(engine="runtime"), True, "native"),
 ])  # fmt: skip
 def test_who_decodes(monkeypatch, given, runtime, expected):
     """And the options, the device and the threads reach that engine."""
     loaded = []
     monkeypatch.setattr(
-        pretrained, "load_bundle", lambda folder, **more: SimpleNamespace(runtime="file" if runtime else None)
+        pretrained,
+        "load_bundle",
+        lambda folder, **more: SimpleNamespace(runtime="file" if runtime else None),
     )
     monkeypatch.setattr(pretrained, "NativeDecoder", lambda bundle, **more: ("native", more))
-    monkeypatch.setattr("fairseq_hrt.bundles.torch_decoder.TorchDecoder", lambda bundle, *, device: ("torch", device))
+    monkeypatch.setattr(
+        "fairseq_hrt.bundles.torch_decoder.TorchDecoder",
+        lambda bundle, *, device: ("torch", device),
+    )
     monkeypatch.setattr(
         pretrained,
         "Translator",
-        lambda bundle, decoder, *, fallback=None, **options: (decoder, fallback is not None, options),
+        lambda bundle, decoder, *, fallback=None, **options: (
+            decoder,
+            fallback is not None,
+            options,
+        ),
     )
     monkeypatch.setattr("torch.set_num_threads", loaded.append)
-    decoder, takes_over, options = fairseq_hrt.from_pretrained("anywhere", threads=3, beam=2, **given)
+    decoder, takes_over, options = fairseq_hrt.from_pretrained(
+        "anywhere", threads=3, beam=2, **given
+    )
     assert options == {"beam": 2}
     if expected == "native":
         assert decoder == ("native", {"threads": 3, "use_shortlist": False}) and loaded == []

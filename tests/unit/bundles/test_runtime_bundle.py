@@ -1,4 +1,5 @@
-"""The runtime's part of a bundle: converted, proved against PyTorch, described; and what is not made."""
+"""The runtime's part of a bundle: converted, proved against PyTorch, described; and what is not
+made."""
 
 from types import SimpleNamespace
 
@@ -12,7 +13,13 @@ from tiny_models import LETTERS, write_dictionaries
 import fairseq_hrt
 from fairseq_hrt.bundles import runtime_bundle
 from fairseq_hrt.bundles.bundle import load_bundle
-from fairseq_hrt.bundles.runtime_bundle import Agreement, add_runtime, agreement, data_sentences, require_equal
+from fairseq_hrt.bundles.runtime_bundle import (
+    Agreement,
+    add_runtime,
+    agreement,
+    data_sentences,
+    require_equal,
+)
 from fairseq_hrt.bundles.torch_decoder import TorchDecoder
 from fairseq_hrt.decoding import Hypothesis
 
@@ -21,7 +28,10 @@ def test_options_of_the_training_hold_where_none_are_given(bundles):
     decoder = TorchDecoder(load_bundle(bundles / "hrt"), device="cpu")
     decoder.trained_task.hrt_decode_chunk, decoder.trained_task.hrt_eos_last_chunk = "1", True
     decoder.trained_task.hrt_curriculum_power = 3.0
-    assert runtime_bundle.trained_options(decoder) == {"hrt_decode_chunk": "1", "hrt_eos_last_chunk": "true"}
+    assert runtime_bundle.trained_options(decoder) == {
+        "hrt_decode_chunk": "1",
+        "hrt_eos_last_chunk": "true",
+    }
     decoder.trained_task.forced_start = "a"
     assert runtime_bundle.trained_options(decoder)["forced_start"] == "a"
     decoder.bundle.task = "translation_autoregressive"
@@ -33,7 +43,9 @@ def test_int8_and_its_card(tmp_path):
     assert "of 100 translations identical" in bundle.card["runtime, int8"]
     assert "| runtime, int8 |" in (bundle.folder / "README.md").read_text()
     assert load_bundle(bundle.folder).runtime == "runtime.safetensors"
-    assert (bundle.folder / "runtime.safetensors").stat().st_mode == (bundle.folder / "dict.de.txt").stat().st_mode
+    assert (bundle.folder / "runtime.safetensors").stat().st_mode == (
+        bundle.folder / "dict.de.txt"
+    ).stat().st_mode
     assert fairseq_hrt.from_pretrained(bundle.folder).decoder.engine.header.weights == "int8"
 
 
@@ -56,20 +68,26 @@ def test_what_cannot_be_made(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="--jacobi-draft ngram.*--engine torch"):
         with_runtime(tmp_path / "b", "jacobi", options={"jacobi_draft": "ngram", "beam": "1"})
     with pytest.raises(ValueError, match="--no-repeat-ngram-size.*--engine torch"):
-        with_runtime(tmp_path / "c", "autoregressive", options={"no_repeat_ngram_size": "2", "beam": "1"})
+        with_runtime(
+            tmp_path / "c", "autoregressive", options={"no_repeat_ngram_size": "2", "beam": "1"}
+        )
     # A conversion that went wrong is found by translating.
     original = runtime_bundle.convert
 
     def wrong(*arguments, **options):
         header, tensors = original(*arguments, **options)
-        tensors["decoder.layers.0.final.norm.weight"] = -np.asarray(tensors["decoder.layers.0.final.norm.weight"])
+        tensors["decoder.layers.0.final.norm.weight"] = -np.asarray(
+            tensors["decoder.layers.0.final.norm.weight"]
+        )
         return header, tensors
 
     monkeypatch.setattr(runtime_bundle, "convert", wrong)
     for weights in ("float32", "int8"):
         with pytest.raises(ValueError, match="does not translate as PyTorch's engine does"):
             with_runtime(tmp_path / f"d{weights}", "autoregressive", weights)
-    assert not [path for path in tmp_path.iterdir() if path.suffix == "" and not path.name.endswith("_data")]
+    assert not [
+        path for path in tmp_path.iterdir() if path.suffix == "" and not path.name.endswith("_data")
+    ]
 
 
 def test_agreement():
@@ -85,9 +103,15 @@ def test_the_best_hypotheses_are_compared():
         return [Hypothesis(tokens, None, list(scores)), Hypothesis([9, 2], None, [0.0, 0.0])]
 
     theirs = [found([4, 2], -1.0, -0.5), found([5, 2], -1.0, -1.0), found([2], -0.25)]
-    same = agreement([found([4, 2], -1.0, -0.25), found([6, 2], 0.0, 0.0), found([2], -0.25)], theirs)
+    same = agreement(
+        [found([4, 2], -1.0, -0.25), found([6, 2], 0.0, 0.0), found([2], -0.25)], theirs
+    )
     assert (same.sentences, same.identical, same.difference) == (3, 2, 0.25)
-    assert np.isnan(agreement([found([4, 2], -1.0, float("nan")), found([2], -1.0), found([2], -0.25)], theirs).difference)
+    assert np.isnan(
+        agreement(
+            [found([4, 2], -1.0, float("nan")), found([2], -1.0), found([2], -0.25)], theirs
+        ).difference
+    )
 
 
 @pytest.fixture
@@ -123,7 +147,10 @@ def test_random_words_where_there_is_no_text(data, caplog):
     # Data of another dictionary are none.
     found = data_sentences(folder, bundle, 6)
     assert "compared on random words" in caplog.text and len(found) == 100
-    assert all(row[-1] == 2 and 2 <= len(row) <= 6 and all(4 <= word < 14 for word in row[:-1]) for row in found)
+    assert all(
+        row[-1] == 2 and 2 <= len(row) <= 6 and all(4 <= word < 14 for word in row[:-1])
+        for row in found
+    )
 
 
 def test_ensembles_are_refused():

@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 
 from fairseq_hrt.bundles.lexical_table import train, write_lex
-from fairseq_hrt.bundles.shortlist import load_shortlist, mean_candidates, read_shortlist, write_shortlist
+from fairseq_hrt.bundles.shortlist import (
+    load_shortlist,
+    mean_candidates,
+    read_shortlist,
+    write_shortlist,
+)
 from fairseq_hrt.text.dictionary import Words
 
 
@@ -29,15 +34,26 @@ def candidates(shortlist, word):
 
 
 def test_a_lexical_table(words, tmp_path):
-    lex = "A a 0.2\nB a 0.5\nNULL a 0.9\nC NULL 0.9\nunknown a 0.9\nC a 0.1\nJ unknown 0.9\nD b 1e-3\n\n"
+    lex = (
+        "A a 0.2\nB a 0.5\nNULL a 0.9\nC NULL 0.9\nunknown a 0.9\nC a 0.1\nJ unknown 0.9\nD b"
+        " 1e-3\n\n"
+    )
     (tmp_path / "lex").write_bytes(gzip.compress(lex.encode()))
     found = load_shortlist(tmp_path / "lex", *words, best=2, frequent=3)
-    assert candidates(found, 4) == [4, 5] and candidates(found, 5) == [7] and candidates(found, 6) == []
-    assert found.always.tolist() == [0, 1, 2, 3, 4, 5, 6] and len(found.offsets) == len(words[0]) + 1
+    assert (
+        candidates(found, 4) == [4, 5]
+        and candidates(found, 5) == [7]
+        and candidates(found, 6) == []
+    )
+    assert (
+        found.always.tolist() == [0, 1, 2, 3, 4, 5, 6] and len(found.offsets) == len(words[0]) + 1
+    )
     assert mean_candidates(found, [[4, 5, 2], [6, 2]]) == 7.5
     write_shortlist(tmp_path / "shortlist.safetensors", found)
     again = read_shortlist(tmp_path / "shortlist.safetensors")
-    assert all((one == other).all() and one.dtype == other.dtype for one, other in zip(found, again))
+    assert all(
+        (one == other).all() and one.dtype == other.dtype for one, other in zip(found, again)
+    )
 
 
 def test_a_vocabulary_map(words, tmp_path):
@@ -48,7 +64,9 @@ def test_a_vocabulary_map(words, tmp_path):
 
 
 def test_a_table_of_our_own(words, tmp_path):
-    table = train([np.array([4, 5])] * 3 + [np.array([4])], [np.array([5, 6])] * 3 + [np.array([6])])
+    table = train(
+        [np.array([4, 5])] * 3 + [np.array([4])], [np.array([5, 6])] * 3 + [np.array([6])]
+    )
     count = write_lex(tmp_path / "lex", table, words[0].words, words[1].words, best=2, least=0.01)
     lines = (tmp_path / "lex").read_text().splitlines()
     assert len(lines) == count and lines[0].split()[:2] == ["C", "a"]
@@ -58,8 +76,10 @@ def test_a_table_of_our_own(words, tmp_path):
 @pytest.mark.parametrize(
     "content, message",
     [
-        (b"", "is empty"), (b"A a\n", "not TARGET SOURCE PROBABILITY"), (b"A a x\n", "not TARGET SOURCE PROBABILITY"),
-        (b"X y 0.5\n", "none of the dictionaries' words"), (b"x\tY\n", "none of the dictionaries' words"), (b"\xff\xfe\n", "cannot be read"),
+        (b"", "is empty"), (b"A a\n", "not TARGET SOURCE PROBABILITY"),
+        (b"A a x\n", "not TARGET SOURCE PROBABILITY"),
+        (b"X y 0.5\n", "none of the dictionaries' words"),
+        (b"x\tY\n", "none of the dictionaries' words"), (b"\xff\xfe\n", "cannot be read"),
         (b"\x1f\x8bnonsense", "damaged gzip data"),
     ],
 )  # fmt: skip
@@ -77,8 +97,10 @@ def test_files_that_are_no_shortlists(words, tmp_path, content, message):
     "change",
     [
         lambda parts: parts.pop("always"), lambda parts: parts.update(more=parts["always"]),
-        lambda parts: parts.update(offsets=parts["offsets"][:5]), lambda parts: parts.update(offsets=parts["offsets"][::-1].copy()),
-        lambda parts: parts.update(offsets=parts["offsets"].astype(np.int32)), lambda parts: parts.update(offsets=parts["offsets"] + 1),
+        lambda parts: parts.update(offsets=parts["offsets"][:5]),
+        lambda parts: parts.update(offsets=parts["offsets"][::-1].copy()),
+        lambda parts: parts.update(offsets=parts["offsets"].astype(np.int32)),
+        lambda parts: parts.update(offsets=parts["offsets"] + 1),
         lambda parts: parts.update(candidates=parts["candidates"].reshape(1, -1)),
     ],
 )  # fmt: skip
@@ -97,7 +119,9 @@ def test_damaged_shortlists_are_refused(words, tmp_path, change):
             read_shortlist(tmp_path / "damaged")
 
 
-@pytest.mark.parametrize("spoil", [lambda data: data[: len(data) // 2], lambda data: data[:15] + b"\xff\xff" + data[17:]])
+@pytest.mark.parametrize(
+    "spoil", [lambda data: data[: len(data) // 2], lambda data: data[:15] + b"\xff\xff" + data[17:]]
+)
 def test_damaged_gzip_is_named(words, tmp_path, spoil):
     data = gzip.compress(b"".join(b"A a 0.%d\n" % number for number in range(1000)))
     (tmp_path / "lex.gz").write_bytes(spoil(data))
@@ -111,15 +135,21 @@ def test_a_table_goes_through_pipes_and_leaves_other_files(tmp_path):
     table = train([np.array([0])], [np.array([0])])
     (tmp_path / "lex.partial").write_text("somebody's")
     write_lex(tmp_path / "lex", table, ["a"], ["A"], best=1, least=0.0)
-    assert (tmp_path / "lex").read_text() == "A a 1.000000\n" and (tmp_path / "lex.partial").read_text() == "somebody's"
+    assert (tmp_path / "lex").read_text() == "A a 1.000000\n" and (
+        tmp_path / "lex.partial"
+    ).read_text() == "somebody's"
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     write_lex(tmp_path / "pipe", table, ["a"], ["A"], best=1, least=0.0)
-    assert os.read(reader, 99) == b"A a 1.000000\n" and stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert os.read(reader, 99) == b"A a 1.000000\n" and stat.S_ISFIFO(
+        (tmp_path / "pipe").stat().st_mode
+    )
     os.close(reader)
 
 
 def tensor_file(kind):
     """A safetensors file whose tensors have a type of their own."""
-    header = json.dumps({name: {"dtype": kind, "shape": [4], "data_offsets": [0, 4]} for name in ("offsets",)}).encode()
+    header = json.dumps(
+        {name: {"dtype": kind, "shape": [4], "data_offsets": [0, 4]} for name in ("offsets",)}
+    ).encode()
     return struct.pack("<Q", len(header)) + header + bytes(4)

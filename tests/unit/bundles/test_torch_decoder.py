@@ -30,15 +30,21 @@ def test_names_with_colons(folder, model, tmp_path, monkeypatch):
     plain = tmp_path / "plain"
     plain.symlink_to(folder)
     lines = ["a b c", "", "j i"]
-    assert model.translate(lines) == fairseq_hrt.from_pretrained(plain, device="cpu").translate(lines)
+    assert model.translate(lines) == fairseq_hrt.from_pretrained(plain, device="cpu").translate(
+        lines
+    )
     monkeypatch.chdir(folder.parent)
-    assert fairseq_hrt.from_pretrained(folder.name, device="cpu").translate(lines) == model.translate(lines)
+    assert fairseq_hrt.from_pretrained(folder.name, device="cpu").translate(
+        lines
+    ) == model.translate(lines)
 
 
 def test_decoders_of_many_options_are_not_all_kept(model, monkeypatch):
     monkeypatch.setattr(torch_decoder, "DECODERS", 2)
     built, original = [], torch_decoder.build_generator
-    monkeypatch.setattr(torch_decoder, "build_generator", lambda *given: built.append(1) or original(*given))
+    monkeypatch.setattr(
+        torch_decoder, "build_generator", lambda *given: built.append(1) or original(*given)
+    )
     first = model.translate("a b", max_len_b=5)
     for length in (6, 7, 8):
         model.translate("a b", max_len_b=length)
@@ -61,7 +67,9 @@ def test_what_is_scored_together_has_similar_lengths(model, monkeypatch):
 def test_nothing_is_given_to_a_translation(model):
     with pytest.raises(ValueError, match="prefix_size=2: no translation begins with given words"):
         model.translate("a b", prefix_size=2)
-    with pytest.raises(ValueError, match=r"score_reference=true rates given translations: use score\(\)"):
+    with pytest.raises(
+        ValueError, match=r"score_reference=true rates given translations: use score\(\)"
+    ):
         model.translate("a b", score_reference=True)
     assert model.translate("a b", prefix_size=0, score_reference=False) == model.translate("a b")
 
@@ -74,21 +82,29 @@ def test_fairseqs_own_task_replaces_no_unknown_words(folder):
 def test_options_of_the_training_hold_for_its_own_task(tmp_path):
     sizes = [*SIZES, "--max-source-positions=7"]
     hrt, other = (
-        fairseq_hrt.from_pretrained(write_bundle(tmp_path / family, family, sizes=sizes).folder, device="cpu")
+        fairseq_hrt.from_pretrained(
+            write_bundle(tmp_path / family, family, sizes=sizes).folder, device="cpu"
+        )
         for family in ("hrt", "autoregressive")
     )
 
     def longest(model, **options):
-        prepared = model.decoder.prepare({**model.defaults, **options}, Wanted(32), frozenset(options))
+        prepared = model.decoder.prepare(
+            {**model.defaults, **options}, Wanted(32), frozenset(options)
+        )
         return prepared.task.cfg.max_source_positions, model.decoder.longest(prepared)[0]
 
     assert longest(hrt) == (7, 7) and longest(hrt, max_source_positions="5") == (5, 5)
-    assert longest(other) == (1024, 7), "a teacher was trained with another task, and has no more positions"
+    assert longest(other) == (
+        1024,
+        7,
+    ), "a teacher was trained with another task, and has no more positions"
 
 
 @pytest.mark.parametrize("name, message", [
-    ("foo", "'foo' is unknown: give cpu, cuda or cuda:N"), ("cpu:x", "'cpu:x' is unknown"), ("meta", "'meta' is unknown"), ("", "'' is"),
-    ("cuda", "finds no GPU here"), ("cuda:3", "finds no GPU here"),
+    ("foo", "'foo' is unknown: give cpu, cuda or cuda:N"), ("cpu:x", "'cpu:x' is unknown"),
+    ("meta", "'meta' is unknown"), ("", "'' is"), ("cuda", "finds no GPU here"),
+    ("cuda:3", "finds no GPU here"),
 ])  # fmt: skip
 def test_devices_that_are_not_there(folder, monkeypatch, name, message):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)

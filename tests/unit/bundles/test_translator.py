@@ -17,7 +17,11 @@ from fairseq_hrt.runtime.engine import Cancelled
 
 # The bundles of both engines take their time.
 EITHER = pytest.mark.parametrize(
-    "engine", [pytest.param(name, marks=[pytest.mark.slow, pytest.mark.mutants]) for name in ("native", "torch")]
+    "engine",
+    [
+        pytest.param(name, marks=[pytest.mark.slow, pytest.mark.mutants])
+        for name in ("native", "torch")
+    ],
 )
 
 
@@ -38,7 +42,9 @@ def test_a_byte_order_mark_changes_nothing(model):
 def test_scoring_prepares_its_text_once(folder, monkeypatch):
     model, made = fairseq_hrt.from_pretrained(folder, device="cpu"), []
     original = bundle.TextPipeline
-    monkeypatch.setattr(bundle, "TextPipeline", lambda *given: made.append(given[0]) or original(*given))
+    monkeypatch.setattr(
+        bundle, "TextPipeline", lambda *given: made.append(given[0]) or original(*given)
+    )
     model.score(["a b"] * 20, ["A B"] * 20)
     model.score(["a"], ["A"])
     assert [(recipe.source_lang, recipe.target_lang) for recipe in made] == [("en", "de")]
@@ -47,13 +53,20 @@ def test_scoring_prepares_its_text_once(folder, monkeypatch):
 def test_pairs_with_an_empty_line_have_no_score(model):
     found = model.score(["a b", "", "a", "a b c"], ["A", "A", " ", "A B"])
     assert [one.score is None for one in found] == [False, True, True, False]
-    assert [(one.source, one.text) for one in found] == [("a b", "A"), ("", "A"), ("a", " "), ("a b c", "A B")]
+    assert [(one.source, one.text) for one in found] == [
+        ("a b", "A"),
+        ("", "A"),
+        ("a", " "),
+        ("a b c", "A B"),
+    ]
     assert found[3].score == pytest.approx(model.score(["a b c"], ["A B"])[0].score, abs=1e-5)
 
 
 def test_lines_are_cut_where_the_model_ends(tmp_path):
     sizes = [*SIZES, "--max-source-positions=6", "--max-target-positions=30"]
-    model = fairseq_hrt.from_pretrained(write_bundle(tmp_path / "short", "autoregressive", sizes=sizes).folder, device="cpu")
+    model = fairseq_hrt.from_pretrained(
+        write_bundle(tmp_path / "short", "autoregressive", sizes=sizes).folder, device="cpu"
+    )
     assert [len(piece) for piece in model.prepare("a b c d e")] == [5]
     pieces = model.prepare("a b c d e f g")
     assert model.pieces(["a b c d e f g", ""]) == [[4, 5, 6, 7, 8, 2], [9, 10, 2]]
@@ -61,11 +74,18 @@ def test_lines_are_cut_where_the_model_ends(tmp_path):
     # A call may ask for shorter ones.
     (whole,) = model.translate(["a b c d e"], details=True, max_source_positions=4, max_len_b=3)
     parts = model.translate(["a b c", "d e"], details=True, max_source_positions=4, max_len_b=3)
-    assert whole.text == " ".join(one.text for one in parts) and len(model.prepare("a b c d e")) == 1
+    assert (
+        whole.text == " ".join(one.text for one in parts) and len(model.prepare("a b c d e")) == 1
+    )
     # Each piece's unknown words are replaced by its own.
-    assert re.fullmatch("a( a)* b( b)*", model.translate("a a a a a b b", unkpen=-1000, replace_unk=True, max_len_b=4))
+    assert re.fullmatch(
+        "a( a)* b( b)*",
+        model.translate("a a a a a b b", unkpen=-1000, replace_unk=True, max_len_b=4),
+    )
     model.score(["a b c d e"], ["A"])
-    with pytest.raises(ValueError, match="the source of pair 1 has 7 subwords with </s>, the model takes 6"):
+    with pytest.raises(
+        ValueError, match="the source of pair 1 has 7 subwords with </s>, the model takes 6"
+    ):
         model.score(["a", "a b c d e f"], ["A", "A"])
 
 
@@ -80,10 +100,15 @@ def test_prepared_lines_are_translated_like_raw_ones(bundles, engine, monkeypatc
     # Nothing is prepared a second time.
     monkeypatch.setattr(model.pipeline, "words", None)
     for chosen, wanted in zip(options, expected):
-        found = iter(model.translate([piece for pieces in prepared for piece in pieces], details=True, **chosen))
+        found = iter(
+            model.translate(
+                [piece for pieces in prepared for piece in pieces], details=True, **chosen
+            )
+        )
         translated = [[next(found) for _ in pieces] for pieces in prepared]
         assert [
-            join_pieces(line, [[one, *one.alternatives] for one in pieces]) for line, pieces in zip(lines, translated)
+            join_pieces(line, [[one, *one.alternatives] for one in pieces])
+            for line, pieces in zip(lines, translated)
         ] == wanted
 
 
@@ -96,12 +121,16 @@ def test_graphs_of_prepared_lines(bundles, engine):
 
 @EITHER
 def test_a_line_is_prepared_while_others_are_translated(bundles, engine):
-    model = fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu", engine=engine, threads=1)
+    model = fairseq_hrt.from_pretrained(
+        bundles / "autoregressive", device="cpu", engine=engine, threads=1
+    )
     prepared = []
 
     def progress(*done):
         # Within the call, and by another thread.
-        other = threading.Thread(target=lambda: prepared.append(model.prepare("a b c")), daemon=True)
+        other = threading.Thread(
+            target=lambda: prepared.append(model.prepare("a b c")), daemon=True
+        )
         other.start()
         other.join(60)
         assert prepared, "it waits for the call"
@@ -113,7 +142,10 @@ def test_a_line_is_prepared_while_others_are_translated(bundles, engine):
 @EITHER
 def test_translations_that_nobody_wants_any_more(bundles, engine):
     for family in ("autoregressive", "dag"):
-        model, asked = fairseq_hrt.from_pretrained(bundles / family, engine=engine, device="cpu", threads=1), []
+        model, asked = (
+            fairseq_hrt.from_pretrained(bundles / family, engine=engine, device="cpu", threads=1),
+            [],
+        )
 
         def cancelled():
             asked.append(1)  # noqa: B023
@@ -184,13 +216,17 @@ def test_a_decoder_is_told_what_is_wanted(folder):
 @pytest.mark.parametrize("name", ["engine", "weights"])
 def test_how_a_bundle_is_loaded_is_no_option_of_a_call(folder, name):
     model = Translator(bundle.load_bundle(folder), Refusing())
-    with pytest.raises(ValueError, match=f"{name} is not an option of translating: a bundle has its weights"):
+    with pytest.raises(
+        ValueError, match=f"{name} is not an option of translating: a bundle has its weights"
+    ):
         model.translate("a b", **{name: "native"})
     with pytest.raises(ValueError, match=f"{name} is not an option"):
         Translator(bundle.load_bundle(folder), Refusing(), **{name: "int8"})
 
 
-@pytest.mark.parametrize("lines, kind", [([None], "NoneType"), (["a", b"b"], "bytes"), ([["a"]], "list")])
+@pytest.mark.parametrize(
+    "lines, kind", [([None], "NoneType"), (["a", b"b"], "bytes"), ([["a"]], "list")]
+)
 def test_what_is_not_a_line(model, lines, kind):
     message = rf"line {len(lines) - 1} is .* of the type {kind}: give texts \(str\)"
     with pytest.raises(TypeError, match=message):

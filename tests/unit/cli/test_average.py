@@ -23,7 +23,11 @@ def test_the_command(tmp_path, capsys):
         with pytest.raises(SystemExit) as stopped:
             main([*wrong, "--output", str(tmp_path / "none.pt")])
         assert stopped.value.code == 2 and message in capsys.readouterr().err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["averaged.pt", "checkpoint1.pt", "checkpoint2.pt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "averaged.pt",
+        "checkpoint1.pt",
+        "checkpoint2.pt",
+    ]
 
 
 def test_the_last_the_best_or_these(tmp_path):
@@ -38,7 +42,10 @@ def test_the_last_the_best_or_these(tmp_path):
         (these, 2.0),
     ):
         main([*chosen, "--output", str(tmp_path / "averaged.pt")])
-        assert torch.load(tmp_path / "averaged.pt", weights_only=False)["model"]["w"].tolist() == [mean, mean], chosen
+        assert torch.load(tmp_path / "averaged.pt", weights_only=False)["model"]["w"].tolist() == [
+            mean,
+            mean,
+        ], chosen
 
 
 def test_a_full_disk(tmp_path, monkeypatch, capsys):
@@ -50,6 +57,13 @@ def test_a_full_disk(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(torch, "save", fail)
     with pytest.raises(SystemExit):
-        main(["--inputs", str(tmp_path / "checkpoint1.pt"), "--output", str(tmp_path / "averaged.pt")])
+        main(
+            [
+                "--inputs",
+                str(tmp_path / "checkpoint1.pt"),
+                "--output",
+                str(tmp_path / "averaged.pt"),
+            ]
+        )
     assert "cannot be written: file write failed" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint1.pt"]

@@ -1,4 +1,5 @@
-"""``fairseq-hrt benchmark``: what is wrong is said before anything is loaded, and results are written."""
+"""``fairseq-hrt benchmark``: what is wrong is said before anything is loaded, and results are
+written."""
 
 import json
 import os
@@ -8,7 +9,15 @@ import pytest
 from invented_results import make_comparison
 
 from fairseq_hrt.cli import benchmark
-from fairseq_hrt.cli.benchmark import add_comet, build_parser, pin, read_raw_text, settings_of, systems_to_compare, write
+from fairseq_hrt.cli.benchmark import (
+    add_comet,
+    build_parser,
+    pin,
+    read_raw_text,
+    settings_of,
+    systems_to_compare,
+    write,
+)
 from fairseq_hrt.evaluation import comet, comparison, picture
 from fairseq_hrt.evaluation.comparison import Settings
 
@@ -20,7 +29,9 @@ def parse(*arguments):
 @pytest.fixture
 def refused(monkeypatch, capsys):
     """The one line that refuses these arguments; loading a system is a failure."""
-    monkeypatch.setattr(benchmark, "load_systems", lambda *given: pytest.fail("something was loaded"))
+    monkeypatch.setattr(
+        benchmark, "load_systems", lambda *given: pytest.fail("something was loaded")
+    )
 
     def run(*arguments):
         with pytest.raises(SystemExit) as end:
@@ -58,11 +69,14 @@ SYSTEM = ("--system", "name=a,path=a.pt")
     "arguments, message",
     [
         ([], "no system given"), ([*SYSTEM, "--threads", "0"], "--threads 0 must be at least 1"),
-        ([*SYSTEM, "--repeats", "-1"], "--repeats -1"), ([*SYSTEM, "--speed-sentences", "0"], "--speed-sentences 0"),
-        ([*SYSTEM, "--quality-batch", "0"], "--quality-batch 0"), ([*SYSTEM, "--batch-sizes", "1,x"], "--batch-sizes '1,x': give numbers"),
+        ([*SYSTEM, "--repeats", "-1"], "--repeats -1"),
+        ([*SYSTEM, "--speed-sentences", "0"], "--speed-sentences 0"),
+        ([*SYSTEM, "--quality-batch", "0"], "--quality-batch 0"),
+        ([*SYSTEM, "--batch-sizes", "1,x"], "--batch-sizes '1,x': give numbers"),
         ([*SYSTEM, "--batch-sizes", "1,0"], "--batch-sizes '1,0': each must be at least 1"),
-        ([*SYSTEM, "--length-bins", "6,4"], "--length-bins '6,4'"), ([*SYSTEM, "--detokenize", "x"], "'x'"),
-        ([*SYSTEM, "--codes", "c"], "give --sources"), ([*SYSTEM, "--comet", "missing.ckpt"], "missing.ckpt"),
+        ([*SYSTEM, "--length-bins", "6,4"], "--length-bins '6,4'"),
+        ([*SYSTEM, "--detokenize", "x"], "'x'"), ([*SYSTEM, "--codes", "c"], "give --sources"),
+        ([*SYSTEM, "--comet", "missing.ckpt"], "missing.ckpt"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_before_anything_is_loaded(refused, arguments, message):
@@ -72,16 +86,26 @@ def test_what_is_wrong_is_said_before_anything_is_loaded(refused, arguments, mes
 
 def test_systems_of_options_and_file(tmp_path):
     (tmp_path / "more.json").write_text('[{"name": "c", "path": "c.pt", "beam": 5}]')
-    found = systems_to_compare(parse(*SYSTEM, "--system", "name=b,path=b.pt", "--systems", tmp_path / "more.json"))
-    assert [(spec.name, spec.path) for spec in found] == [("a", "a.pt"), ("b", "b.pt"), ("c", "c.pt")]
+    found = systems_to_compare(
+        parse(*SYSTEM, "--system", "name=b,path=b.pt", "--systems", tmp_path / "more.json")
+    )
+    assert [(spec.name, spec.path) for spec in found] == [
+        ("a", "a.pt"),
+        ("b", "b.pt"),
+        ("c", "c.pt"),
+    ]
     assert found[2].options == {"beam": "5"}
 
 
 def test_what_was_parsed_reaches_the_comparison(monkeypatch, tmp_path, capsys):
     (tmp_path / "references").write_text("Ja.\nNein.\n")
     found, seen = make_comparison(), []
-    monkeypatch.setattr(benchmark, "load_systems", lambda specs, options: [spec.name for spec in specs])
-    monkeypatch.setattr(comparison, "compare", lambda systems, **given: seen.append((systems, given)) or found)
+    monkeypatch.setattr(
+        benchmark, "load_systems", lambda specs, options: [spec.name for spec in specs]
+    )
+    monkeypatch.setattr(
+        comparison, "compare", lambda systems, **given: seen.append((systems, given)) or found
+    )
     options = [
         "--references",
         tmp_path / "references",
@@ -95,8 +119,17 @@ def test_what_was_parsed_reaches_the_comparison(monkeypatch, tmp_path, capsys):
     ]
     benchmark.main(["data", *SYSTEM, *map(str, options)])
     ((systems, given),) = seen
-    assert systems == ["a"] and given["references"] == ["a"] and given["reference_texts"] == ["Ja.", "Nein."]
-    assert given["identical_to"] == "a" and given["rouge"] is True and given["valid"] is None and given["raw"] is None
+    assert (
+        systems == ["a"]
+        and given["references"] == ["a"]
+        and given["reference_texts"] == ["Ja.", "Nein."]
+    )
+    assert (
+        given["identical_to"] == "a"
+        and given["rouge"] is True
+        and given["valid"] is None
+        and given["raw"] is None
+    )
     assert given["settings"].repeats == 3 and given["detokenize"]("a b") == "a b"
     assert "| HRT k=2 (1,1) |" in capsys.readouterr().out
 
@@ -119,7 +152,9 @@ def test_raw_lines_and_their_preparation(tmp_path, monkeypatch):
 def test_the_process_keeps_to_its_cores(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {7, 3, 5}, raising=False)
     chosen = []
-    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: chosen.append(cores), raising=False)
+    monkeypatch.setattr(
+        os, "sched_setaffinity", lambda pid, cores: chosen.append(cores), raising=False
+    )
     pin(2)
     assert chosen == [[3, 5]]
     with pytest.raises(ValueError, match="--pin with --threads 4: this process may use 3 cores"):
@@ -133,10 +168,15 @@ def test_comet_is_written_or_why_not(monkeypatch, tmp_path):
     options = SimpleNamespace(comet=tmp_path / "model.ckpt", comet_program="comet-score")
     found, asked = make_comparison(), []
     monkeypatch.setattr(
-        comet, "comet_scores", lambda *given: asked.append(given) or {"AT greedy": 0.5, "HRT k=2 (1,1)": 0.75}
+        comet,
+        "comet_scores",
+        lambda *given: asked.append(given) or {"AT greedy": 0.5, "HRT k=2 (1,1)": 0.75},
     )
     add_comet(found, ["s", "t"], ["r", "u"], options)
-    assert [result.comet for result in found.results] == [0.5, 0.75] and found.comet == "`model.ckpt`"
+    assert [result.comet for result in found.results] == [
+        0.5,
+        0.75,
+    ] and found.comet == "`model.ckpt`"
     translations = {"AT greedy": ["Ja.", "Nein."], "HRT k=2 (1,1)": ["Ja.", "Nein."]}
     assert asked == [(["s", "t"], ["r", "u"], translations, options.comet, "comet-score")]
 
@@ -146,13 +186,22 @@ def test_comet_is_written_or_why_not(monkeypatch, tmp_path):
     monkeypatch.setattr(comet, "comet_scores", fail)
     found = make_comparison()
     add_comet(found, [], [], options)
-    assert found.comet == "not run (no memory)" and [result.comet for result in found.results] == [None, None]
+    assert found.comet == "not run (no memory)" and [result.comet for result in found.results] == [
+        None,
+        None,
+    ]
 
 
 def test_results_are_written(tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(picture, "draw", lambda found, size, paths: drawn.append((size, [path.name for path in paths])))
-    monkeypatch.setattr(picture, "draw_throughput", lambda found, paths: drawn.append([path.name for path in paths]))
+    monkeypatch.setattr(
+        picture,
+        "draw",
+        lambda found, size, paths: drawn.append((size, [path.name for path in paths])),
+    )
+    monkeypatch.setattr(
+        picture, "draw_throughput", lambda found, paths: drawn.append([path.name for path in paths])
+    )
     found = make_comparison()
     found.results[1].name = "../a b/ü"
     found.references = []
@@ -160,7 +209,8 @@ def test_results_are_written(tmp_path, monkeypatch):
     files = {path.name: path.read_text() for path in (tmp_path / "new" / "out").iterdir()}
     assert json.loads(files.pop("results.json"))["systems"][1]["name"] == "../a b/ü"
     assert files == {
-        "table.md": "| table |\n", "translations_1_AT_greedy.txt": "Ja.\nNein.\n", "translations_2_a_b.txt": "Ja.\nNein.\n",
+        "table.md": "| table |\n", "translations_1_AT_greedy.txt": "Ja.\nNein.\n",
+        "translations_2_a_b.txt": "Ja.\nNein.\n",
     }  # fmt: skip
     quality = (1, ["quality_speed.png", "quality_speed.svg"])
     assert drawn == [quality, ["throughput.png", "throughput.svg"]]

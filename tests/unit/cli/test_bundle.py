@@ -13,7 +13,8 @@ ARGUMENTS = ["a.pt", "b.pt", "--data", "bin", "--output", "out"]
 
 @pytest.fixture
 def made(monkeypatch):
-    """What :func:`make_bundle` is called with, and what it calls itself: ``loaded`` to check, ``added`` for the native engine."""
+    """What :func:`make_bundle` is called with, and what it calls itself: ``loaded`` to check,
+    ``added`` for the native engine."""
     found = SimpleNamespace(positional=None, named=None, loaded=[], added=[])
     bundle = found.bundle = SimpleNamespace(
         folder="out", examples=[], source_lang="de", target_lang="en", task="translation_hrt"
@@ -28,19 +29,28 @@ def made(monkeypatch):
 
     monkeypatch.setattr(runtime_bundle, "make_bundle", make)
     monkeypatch.setattr(examples, "example_sentences", lambda bundle, data: [f"from {data}"])
-    monkeypatch.setattr(runtime_bundle, "from_pretrained", lambda folder, **named: found.loaded.append((folder, named)))
-    monkeypatch.setattr(runtime_bundle, "add_runtime", lambda *given, **named: found.added.append((given, named)))
+    monkeypatch.setattr(
+        runtime_bundle,
+        "from_pretrained",
+        lambda folder, **named: found.loaded.append((folder, named)),
+    )
+    monkeypatch.setattr(
+        runtime_bundle, "add_runtime", lambda *given, **named: found.added.append((given, named))
+    )
     return found
 
 
 def test_defaults(made, capsys):
     verb.main(ARGUMENTS)
     assert made.positional == (Path("out"), [Path("a.pt"), Path("b.pt")], Path("bin"))
-    assert made.named == dict(tokenizer="moses", subwords="subword-nmt", codes=None, task=None, options={}, card={})
+    assert made.named == dict(
+        tokenizer="moses", subwords="subword-nmt", codes=None, task=None, options={}, card={}
+    )
     assert made.loaded == [(Path("out"), {"device": "cpu", "engine": "torch"})] and made.added == []
     assert made.bundle.examples == ["from bin"]
     assert capsys.readouterr().out.splitlines() == [
-        "out: de -> en, task translation_hrt", "1 sentences of bin go with it as examples (--examples)",
+        "out: de -> en, task translation_hrt",
+        "1 sentences of bin go with it as examples (--examples)",
     ]  # fmt: skip
 
 
@@ -58,22 +68,28 @@ def test_examples_of_ones_own(made, tmp_path, capsys):
 
 def test_what_is_said_of_text_decoding_and_quality(made):
     verb.main([
-        *ARGUMENTS, "--tokenizer", "space", "--subwords", "sentencepiece", "--codes", "m.model", "--task", "t", "--set", "beam=1",
-        "--set=--max-len-b=20", "--card", "BLEU=38.0", "--card", "formula=a=b", "--card", "note",
+        *ARGUMENTS, "--tokenizer", "space", "--subwords", "sentencepiece", "--codes", "m.model",
+        "--task", "t", "--set", "beam=1", "--set=--max-len-b=20", "--card", "BLEU=38.0", "--card",
+        "formula=a=b", "--card", "note",
     ])  # fmt: skip
     assert made.named == dict(
         tokenizer="space", subwords="sentencepiece", codes=Path("m.model"), task="t",
-        options={"beam": "1", "max_len_b": "20"}, card={"BLEU": "38.0", "formula": "a=b", "note": ""},
+        options={"beam": "1", "max_len_b": "20"},
+        card={"BLEU": "38.0", "formula": "a=b", "note": ""},
     )  # fmt: skip
 
 
 def test_the_native_engine_gets_its_lines_and_shortlist(made, tmp_path):
     lines = tmp_path / "lines"
     lines.write_bytes(b"\xef\xbb\xbfa b\r\n\nc\xff\xe2\x80\xa8d\n")
-    verb.main([*ARGUMENTS, "--runtime", "int8", "--runtime-lines", str(lines), "--shortlist", "lex"])
+    verb.main(
+        [*ARGUMENTS, "--runtime", "int8", "--runtime-lines", str(lines), "--shortlist", "lex"]
+    )
     (((bundle, weights), named),) = made.added
     assert bundle.folder == "out" and weights == "int8"
-    assert named == dict(data=Path("bin"), lines=["a b", "", "c\ufffd\u2028d"], shortlist=Path("lex"))
+    assert named == dict(
+        data=Path("bin"), lines=["a b", "", "c\ufffd\u2028d"], shortlist=Path("lex")
+    )
     assert made.loaded == [(Path("out"), {"device": "cpu", "engine": "native"})]
     verb.main([*ARGUMENTS, "--runtime", "float32"])
     assert made.added[1][1] == dict(data=Path("bin"), lines=None, shortlist=None)
@@ -93,4 +109,8 @@ def test_the_native_engine_gets_its_lines_and_shortlist(made, tmp_path):
 def test_what_is_refused(made, capsys, arguments, message):
     with pytest.raises(SystemExit) as end:
         verb.main([*ARGUMENTS, *arguments])
-    assert end.value.code == 2 and message in capsys.readouterr().err.splitlines()[-1] and made.loaded == []
+    assert (
+        end.value.code == 2
+        and message in capsys.readouterr().err.splitlines()[-1]
+        and made.loaded == []
+    )

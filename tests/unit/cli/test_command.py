@@ -12,7 +12,14 @@ import pytest
 
 from fairseq_hrt.bundles.bundle import Bundle
 from fairseq_hrt.cli import command
-from fairseq_hrt.cli.command import data_arguments, execute, given_systems, given_text, language_arguments, write_results
+from fairseq_hrt.cli.command import (
+    data_arguments,
+    execute,
+    given_systems,
+    given_text,
+    language_arguments,
+    write_results,
+)
 from fairseq_hrt.cli.parser import verb_parser
 from fairseq_hrt.systems import SystemSpec
 
@@ -34,9 +41,18 @@ def bundle(tmp_path, monkeypatch):
     folder.mkdir()
     (folder / "bundle.json").write_text("{}")
     found = Bundle(
-        folder, "translation_hrt", "de", "en", "space", "none", models=["model.pt", "model_2.pt"], options={"beam": "1"}
+        folder,
+        "translation_hrt",
+        "de",
+        "en",
+        "space",
+        "none",
+        models=["model.pt", "model_2.pt"],
+        options={"beam": "1"},
     )
-    monkeypatch.setattr(command, "load_bundle", lambda given: found if given == folder else pytest.fail(str(given)))
+    monkeypatch.setattr(
+        command, "load_bundle", lambda given: found if given == folder else pytest.fail(str(given))
+    )
     return folder
 
 
@@ -49,12 +65,28 @@ def test_defaults(options):
 
 
 def test_data_are_chosen_as_fairseq_chooses_them(options, bundle):
-    assert language_arguments(None, None) == [] and language_arguments("de", None) == ["--source-lang", "de"]
+    assert language_arguments(None, None) == [] and language_arguments("de", None) == [
+        "--source-lang",
+        "de",
+    ]
     assert data_arguments(options("a:b")) == ["a:b", "--gen-subset", "valid"]
     given = options("data", "-s", "de", "-t", "fr", "--gen-subset", "test")
-    assert data_arguments(given) == ["data", "--gen-subset", "test", "--source-lang", "de", "--target-lang", "fr"]
+    assert data_arguments(given) == [
+        "data",
+        "--gen-subset",
+        "test",
+        "--source-lang",
+        "de",
+        "--target-lang",
+        "fr",
+    ]
     # A bundle knows its languages better than an option.
-    assert data_arguments(options(bundle, "-s", "fr"))[-4:] == ["--source-lang", "de", "--target-lang", "en"]
+    assert data_arguments(options(bundle, "-s", "fr"))[-4:] == [
+        "--source-lang",
+        "de",
+        "--target-lang",
+        "en",
+    ]
 
 
 def test_a_bundle_whose_path_fairseq_would_take_apart(options, tmp_path):
@@ -77,11 +109,16 @@ def test_systems_are_those_named_or_the_bundle(options, bundle):
     with pytest.raises(ValueError, match="--system is needed"):
         given_systems(options("data"))
     with pytest.raises(ValueError, match=r"distinct names, these are \['a', 'a'\]"):
-        given_systems(options("data", "--system", "name=a,path=x.pt", "--system", "name=a,path=y.pt"))
+        given_systems(
+            options("data", "--system", "name=a,path=x.pt", "--system", "name=a,path=y.pt")
+        )
 
 
 def test_a_sentence_of_ones_own(options, bundle, monkeypatch):
-    assert given_text(options("data")) is None and given_text(options("data", "--text", " a  b ")) == " a  b "
+    assert (
+        given_text(options("data")) is None
+        and given_text(options("data", "--text", " a  b ")) == " a  b "
+    )
     # Raw text is prepared as the bundle's recipe says.
     assert given_text(options(bundle, "--text", " a  b ")) == "a b"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfa \xff\nnext\n")))
@@ -89,7 +126,9 @@ def test_a_sentence_of_ones_own(options, bundle, monkeypatch):
     for wrong in (("data", "--text", " "), (bundle, "--text", "")):
         with pytest.raises(ValueError, match="--text has no words"):
             given_text(options(*wrong))
-    with pytest.raises(ValueError, match="is a bundle, which holds no sentences: give one by --text"):
+    with pytest.raises(
+        ValueError, match="is a bundle, which holds no sentences: give one by --text"
+    ):
         given_text(options(bundle))
 
 
@@ -102,7 +141,9 @@ class Row:
 def test_results_are_written_in_every_form(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["fairseq-hrt", "look"])
     rows, drawn = [Row("é", 0.5), Row("b", 1.0)], []
-    write_results(tmp_path / "new" / "folder", "figures", "| é |\n", rows, lambda *given: drawn.append(given))
+    write_results(
+        tmp_path / "new" / "folder", "figures", "| é |\n", rows, lambda *given: drawn.append(given)
+    )
     folder = tmp_path / "new" / "folder"
     assert (folder / "figures.md").read_text(encoding="utf-8") == "| é |\n"
     document = json.loads((folder / "figures.json").read_text())
@@ -132,4 +173,9 @@ def test_a_verb_is_run_with_its_options_and_log(capsys):
     finally:
         logging.getLogger("fairseq").setLevel(before)
     told, error = capsys.readouterr().err.splitlines()
-    assert end.value.code == 2 and seen == [Path("x")] and told.endswith(" told") and error == "error: bad value"
+    assert (
+        end.value.code == 2
+        and seen == [Path("x")]
+        and told.endswith(" told")
+        and error == "error: bad value"
+    )

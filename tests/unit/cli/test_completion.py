@@ -22,10 +22,13 @@ def complete(capsys, tmp_path):
     def offered(*words):
         given = " ".join(f"'{word}'" for word in ("fairseq-hrt", *words))
         line = (
-            f"source {script}; COMP_WORDS=({given}); COMP_CWORD={len(words)}; "
-            '$(complete -p fairseq-hrt | sed "s/.*-F \\([^ ]*\\).*/\\1/") fairseq-hrt; printf "%s\\n" "${COMPREPLY[@]}"'
+            f"source {script}; COMP_WORDS=({given}); COMP_CWORD={len(words)}; $(complete -p"
+            ' fairseq-hrt | sed "s/.*-F \\([^ ]*\\).*/\\1/") fairseq-hrt; printf "%s\\n"'
+            ' "${COMPREPLY[@]}"'
         )
-        return subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True).stdout.split()
+        return subprocess.run(
+            ["bash", "-c", line], capture_output=True, text=True, check=True
+        ).stdout.split()
 
     return offered
 

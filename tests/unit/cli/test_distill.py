@@ -1,4 +1,5 @@
-"""``fairseq-hrt distill``: who takes which shard, what identifies teacher and data, and when the result appears."""
+"""``fairseq-hrt distill``: who takes which shard, what identifies teacher and data, and when the
+result appears."""
 
 import os
 from argparse import Namespace
@@ -21,33 +22,80 @@ def test_launchers_choose_shard_and_gpu():
     assert shard_of(given, torchrun) == (4, 3) and shard_of(silent, {}) == (1, 0)
     assert gpu_of(torchrun, 2) == 1 and gpu_of(slurm, 2) == 1 and gpu_of(slurm, 8) == 3
     assert gpu_of(torchrun, 0) is None and gpu_of({}, 8) is None
-    assert shard_of(Namespace(num_shards=0, shard_id=None), torchrun) == (0, 0), "which a plan refuses"
+    assert shard_of(Namespace(num_shards=0, shard_id=None), torchrun) == (
+        0,
+        0,
+    ), "which a plan refuses"
 
 
 @pytest.mark.parametrize("option", ["--threads", "--workers"])
 def test_no_threads_are_refused_before_the_work(option, tmp_path, capsys):
     with pytest.raises(SystemExit) as end:
-        verb.main(["data", "--system", "name=t,path=missing.pt", "--out", str(tmp_path / "out"), option, "0"])
-    assert end.value.code == 2 and capsys.readouterr().err == f"error: {option} 0 must be at least 1\n"
+        verb.main(
+            [
+                "data",
+                "--system",
+                "name=t,path=missing.pt",
+                "--out",
+                str(tmp_path / "out"),
+                option,
+                "0",
+            ]
+        )
+    assert (
+        end.value.code == 2 and capsys.readouterr().err == f"error: {option} 0 must be at least 1\n"
+    )
 
 
 def test_teacher_and_data_are_their_contents(tmp_path):
-    files = {"a/checkpoint.pt": "1", "b/moved.pt": "1", "b/checkpoint.pt": "2", "ct2/model.bin": "3", "ct2/config.json": "4"}
-    data = ["train.de-en.de.bin", "train.de-en.en.idx", "train1.de-en.de.bin", "dict.de.txt", "dict.en.txt"]
-    others = ["train.de-fr.de.bin", "dict.fr.txt", "test.de-en.de.bin", "preprocess.log", "trainer.de-en.de.bin"]
+    files = {
+        "a/checkpoint.pt": "1",
+        "b/moved.pt": "1",
+        "b/checkpoint.pt": "2",
+        "ct2/model.bin": "3",
+        "ct2/config.json": "4",
+    }
+    data = [
+        "train.de-en.de.bin",
+        "train.de-en.en.idx",
+        "train1.de-en.de.bin",
+        "dict.de.txt",
+        "dict.en.txt",
+    ]
+    others = [
+        "train.de-fr.de.bin",
+        "dict.fr.txt",
+        "test.de-en.de.bin",
+        "preprocess.log",
+        "trainer.de-en.de.bin",
+    ]
     for name, text in {**files, **{f"data/{name}": name for name in data + others}}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    hashed = lambda *paths: content_hash(model_files(os.pathsep.join(str(tmp_path / path) for path in paths)))  # noqa: E731
+    hashed = lambda *paths: content_hash(
+        model_files(os.pathsep.join(str(tmp_path / path) for path in paths))
+    )  # noqa: E731
     assert hashed("a/checkpoint.pt") == hashed("b/moved.pt") != hashed("b/checkpoint.pt")
     assert hashed("a/checkpoint.pt", "b/checkpoint.pt") != hashed("a/checkpoint.pt")
     assert len(model_files(str(tmp_path / "ct2"))) == 2
     for languages in (("de", "en"), ("en", "de")):
-        assert {path.name for path in data_files(str(tmp_path / "data"), "train", languages)} == set(data)
-    options = {"beam": "5", "jacobi_draft_path": str(tmp_path / "a/checkpoint.pt"), "lm_path": "none"}
-    assert identified_options({"replace_unk": str(tmp_path / "b/moved.pt")})["replace_unk"].startswith("sha256 ")
+        assert {
+            path.name for path in data_files(str(tmp_path / "data"), "train", languages)
+        } == set(data)
+    options = {
+        "beam": "5",
+        "jacobi_draft_path": str(tmp_path / "a/checkpoint.pt"),
+        "lm_path": "none",
+    }
+    assert identified_options({"replace_unk": str(tmp_path / "b/moved.pt")})[
+        "replace_unk"
+    ].startswith("sha256 ")
     before = identified_options(options)
-    assert before["beam"] == "5" and before["lm_path"] == "none" and before["jacobi_draft_path"].startswith("sha256 ")
+    assert (
+        before["beam"] == "5"
+        and before["lm_path"] == "none"
+        and before["jacobi_draft_path"].startswith("sha256 ")
+    )
     (tmp_path / "a/checkpoint.pt").write_text("retrained")
     assert identified_options(options) != before
 
@@ -64,12 +112,16 @@ def test_binarised_data_appear_when_they_are_complete(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(verb, "PREPROCESS", "own_preprocess")
     (tmp_path / "own_preprocess.py").write_text(
-        "import os, pathlib, sys\n"
-        "folder = next(argument for argument in sys.argv if argument.startswith('--destdir=')).split('=', 1)[1]\n"
-        "pathlib.Path(folder, 'train.bin').write_text('bin')\n"
-        "sys.exit(os.environ['FAILS'] or 0)\n"
+        "import os, pathlib, sys\nfolder = next(argument for argument in sys.argv if"
+        " argument.startswith('--destdir=')).split('=', 1)[1]\npathlib.Path(folder,"
+        " 'train.bin').write_text('bin')\nsys.exit(os.environ['FAILS'] or 0)\n"
     )
-    for fails, expected in (("no room", set()), ("", {"train.bin"}), ("no room", {"train.bin"}), ("", {"train.bin"})):
+    for fails, expected in (
+        ("no room", set()),
+        ("", {"train.bin"}),
+        ("no room", {"train.bin"}),
+        ("", {"train.bin"}),
+    ):
         monkeypatch.setenv("FAILS", fails)
         try:
             binarise(tmp_path / "out", "data", ("de", "en"), 1)
@@ -89,8 +141,10 @@ def test_a_teacher_of_the_same_name_is_not_mixed_in(tmp_path, monkeypatch, capsy
     checkpoint.write_text("first")
     dictionary = Namespace(string=lambda tokens: "word")
     system = Namespace(
-        task=Namespace(cfg=Namespace(source_lang="de", target_lang="en"), source_dictionary=dictionary, target_dictionary=dictionary),
-        dataset=[{"source": 0}] * 5, models=[], longest_source=3, task_name="translation", collate=lambda batch: {"id": torch.tensor(batch)},
+        task=Namespace(cfg=Namespace(source_lang="de", target_lang="en"),
+                       source_dictionary=dictionary, target_dictionary=dictionary),
+        dataset=[{"source": 0}] * 5, models=[], longest_source=3, task_name="translation",
+        collate=lambda batch: {"id": torch.tensor(batch)},
         decode=lambda sample: [[{"tokens": sample["id"]}]] * len(sample["id"]),
     )  # fmt: skip
     system.dataset = type("Dataset", (list,), {"src_sizes": [3] * 5})(system.dataset)
@@ -101,7 +155,15 @@ def test_a_teacher_of_the_same_name_is_not_mixed_in(tmp_path, monkeypatch, capsy
 
     def run(path=checkpoint, beam=1):
         try:
-            verb.main([str(data), "--system", f"name=t,path={path},beam={beam}", "--out", str(tmp_path / "out")])
+            verb.main(
+                [
+                    str(data),
+                    "--system",
+                    f"name=t,path={path},beam={beam}",
+                    "--out",
+                    str(tmp_path / "out"),
+                ]
+            )
         except SystemExit as end:
             # Before it stand the log and the progress bar.
             return end.code, capsys.readouterr().err.splitlines()[-1]
@@ -116,14 +178,26 @@ def test_a_teacher_of_the_same_name_is_not_mixed_in(tmp_path, monkeypatch, capsy
     assert options == 2 and "beam: '1' then, '2' now" in other
     (data / "train.de-en.de.bin").write_text("other sentences")
     assert "other settings (data: 'sha256 " in run(moved)[1]
-    # Nothing is translated where a sentence will be too long, for the teacher or for who chooses among its translations.
+    # Nothing is translated where a sentence will be too long, for the teacher or for who chooses
+    # among its translations.
     system.longest_source = 2
-    assert run(moved) == (2, "error: sentence 0 has 3 tokens, system 't' reads 2: shorten it or leave it out")
+    assert run(moved) == (
+        2,
+        "error: sentence 0 has 3 tokens, system 't' reads 2: shorten it or leave it out",
+    )
     # The native engine leaves out scores, which nobody reads.
     system.longest_source, asked = 3, []
     system.without_scores = lambda: asked.append(1)
     for engine, expected in (("torch", 0), ("native", 1), ("runtime", 2)):
-        verb.main([str(data), "--system", f"name=t,path={moved},engine={engine}", "--out", str(tmp_path / engine)])
+        verb.main(
+            [
+                str(data),
+                "--system",
+                f"name=t,path={moved},engine={engine}",
+                "--out",
+                str(tmp_path / engine),
+            ]
+        )
         assert len(asked) == expected
     # A training that writes its checkpoint while it is being loaded.
     loads[0] = lambda spec, data: checkpoint.write_text("and on") and system

@@ -1,4 +1,5 @@
-"""``fairseq-hrt doctor`` and ``python -m fairseq_hrt``: the report, for people and programs, and its exit status."""
+"""``fairseq-hrt doctor`` and ``python -m fairseq_hrt``: the report, for people and programs, and
+its exit status."""
 
 import json
 import os
@@ -66,10 +67,16 @@ def test_old_requirement(monkeypatch):
 
 
 def test_an_installation_that_only_translates(monkeypatch):
-    fake_versions(monkeypatch, fairseq=None, torch=None, fairseq_hrt=None, fairseq_hrt_translate="1.0")
+    fake_versions(
+        monkeypatch, fairseq=None, torch=None, fairseq_hrt=None, fairseq_hrt_translate="1.0"
+    )
     report = doctor.examine()
     assert report.problems == [], problems(report)
-    assert [line.partition(" ")[0] for line in report.sections["Versions"]] == ["Python", "numpy", "safetensors"]
+    assert [line.partition(" ")[0] for line in report.sections["Versions"]] == [
+        "Python",
+        "numpy",
+        "safetensors",
+    ]
     assert "translates with bundles, does not train" in report.sections["Installation"][0]
     assert "Registered" not in report.sections
 
@@ -77,7 +84,9 @@ def test_an_installation_that_only_translates(monkeypatch):
         raise LibraryUnavailable("there is no compiled kernel")
 
     monkeypatch.setattr(doctor.runtime, "load_library", missing)
-    assert "the native engine is missing -> there is no compiled kernel" in problems(doctor.examine())
+    assert "the native engine is missing -> there is no compiled kernel" in problems(
+        doctor.examine()
+    )
 
 
 def test_both_installations_at_once(monkeypatch):
@@ -86,9 +95,14 @@ def test_both_installations_at_once(monkeypatch):
 
 
 def test_what_each_optional_part_is_for(monkeypatch):
-    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None if name == "shtab" else object())
+    monkeypatch.setattr(
+        doctor.importlib.util, "find_spec", lambda name: None if name == "shtab" else object()
+    )
     lines = doctor.examine().sections["Optional"]
-    assert any(line.startswith("shtab: missing, for fairseq-hrt completion; pip install 'shtab") for line in lines)
+    assert any(
+        line.startswith("shtab: missing, for fairseq-hrt completion; pip install 'shtab")
+        for line in lines
+    )
     assert sum("installed" in line for line in lines) == len(lines) - 1
 
 
@@ -105,7 +119,9 @@ def test_import_error_of_the_package(monkeypatch):
 
 
 def test_no_startup_line(monkeypatch):
-    others = [finder for finder in sys.meta_path if getattr(finder, "__name__", "") != "RepairFairseq"]
+    others = [
+        finder for finder in sys.meta_path if getattr(finder, "__name__", "") != "RepairFairseq"
+    ]
     monkeypatch.setattr(sys, "meta_path", others)
     assert "does not repair fairseq at start" in problems(doctor.examine())
 
@@ -126,15 +142,24 @@ def test_requirements_are_those_of_setup_py(monkeypatch):
     monkeypatch.setattr("setuptools.setup", setup.update)
     runpy.run_path(str(ROOT / "setup.py"), run_name="__main__")
     expected = {name + (f">={lowest}" if lowest else "") for name, lowest in doctor.NEEDED.items()}
-    given = {line.replace("==", ">=").replace(".*", "").split(",")[0] for line in setup["install_requires"]}
+    given = {
+        line.replace("==", ">=").replace(".*", "").split(",")[0]
+        for line in setup["install_requires"]
+    }
     assert given == expected
-    assert set(doctor.SERIES) == {line.split("==")[0] for line in setup["install_requires"] if "==" in line and ".*" in line}
+    assert set(doctor.SERIES) == {
+        line.split("==")[0] for line in setup["install_requires"] if "==" in line and ".*" in line
+    }
     runpy.run_path(str(ROOT / "examples" / "translate_only" / "setup.py"), run_name="__main__")
-    assert sorted(re.split("[>=]", line)[0] for line in setup["install_requires"]) == sorted(doctor.NEEDED_TO_TRANSLATE)
+    assert sorted(re.split("[>=]", line)[0] for line in setup["install_requires"]) == sorted(
+        doctor.NEEDED_TO_TRANSLATE
+    )
 
 
 def test_the_report_for_programs():
-    report = doctor.Report(sections={"Versions": ["a 1"]}, problems=[doctor.Problem("one thing", "do this")])
+    report = doctor.Report(
+        sections={"Versions": ["a 1"]}, problems=[doctor.Problem("one thing", "do this")]
+    )
     assert json.loads(report.to_json()) == {
         "sections": {"Versions": ["a 1"]}, "problems": [{"what": "one thing", "fix": "do this"}],
     }  # fmt: skip
@@ -157,7 +182,9 @@ def test_the_exit_status_says_whether_something_is_wrong(report, capsys):
 def test_for_programs(report, capsys):
     report.problems.append(doctor.Problem("one thing", "do this"))
     assert main(["--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["problems"] == [{"what": "one thing", "fix": "do this"}]
+    assert json.loads(capsys.readouterr().out)["problems"] == [
+        {"what": "one thing", "fix": "do this"}
+    ]
 
 
 def test_a_reader_that_has_seen_enough(report, monkeypatch, tmp_path):

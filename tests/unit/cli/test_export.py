@@ -20,7 +20,9 @@ def test_a_checkpoint_with_its_data():
     assert verb.what_to_load(parse("a.pt", "--data", "bin")) == (Path("a.pt"), ["bin"], None)
     given = parse("a.pt", "--data", "bin", "-s", "de", "-t", "en")
     assert verb.what_to_load(given)[1] == ["bin", "--source-lang", "de", "--target-lang", "en"]
-    with pytest.raises(ValueError, match=r"a\.pt is no folder of a bundle; for a checkpoint give --data"):
+    with pytest.raises(
+        ValueError, match=r"a\.pt is no folder of a bundle; for a checkpoint give --data"
+    ):
         verb.what_to_load(parse("a.pt"))
 
 
@@ -28,9 +30,15 @@ def test_a_bundle_of_one_model(tmp_path, monkeypatch):
     bundle = Bundle(tmp_path, "translation", "de", "en", "space", "subword-nmt", codes="codes")
     monkeypatch.setattr(verb, "load_bundle", lambda folder: bundle)
     arguments = [str(tmp_path), "--source-lang", "de", "--target-lang", "en"]
-    assert verb.what_to_load(parse(tmp_path)) == (tmp_path / "model.pt", arguments, tmp_path / "codes")
+    assert verb.what_to_load(parse(tmp_path)) == (
+        tmp_path / "model.pt",
+        arguments,
+        tmp_path / "codes",
+    )
     bundle.models = ["model.pt", "model_2.pt"]
-    with pytest.raises(ValueError, match="is an ensemble of 2 models; CTranslate2 decodes one: export each"):
+    with pytest.raises(
+        ValueError, match="is an ensemble of 2 models; CTranslate2 decodes one: export each"
+    ):
         verb.what_to_load(parse(tmp_path))
 
 
@@ -47,19 +55,26 @@ def test_the_model_is_loaded_and_handed_on(tmp_path, monkeypatch, capsys):
 
     task = SimpleNamespace(source_dictionary="source", target_dictionary="target")
     monkeypatch.setattr(models, "generation_config", config)
-    monkeypatch.setattr(models, "load_models", lambda paths, *rest: SimpleNamespace(models=[f"model of {paths[0].name}"]))
+    monkeypatch.setattr(
+        models,
+        "load_models",
+        lambda paths, *rest: SimpleNamespace(models=[f"model of {paths[0].name}"]),
+    )
     monkeypatch.setattr(tasks, "setup_task", lambda config: task)
     monkeypatch.setattr(ctranslate2_model, "export", export)
     bundle = Bundle(tmp_path, "translation", "de", "en", "space", "subword-nmt", codes="codes")
     monkeypatch.setattr(verb, "load_bundle", lambda folder: bundle)
     verb.main([str(tmp_path), "--quantization", "int8", "--output", str(out)])
     said = capsys.readouterr().out
-    assert "out: 2.5 MB, weights int8; " in said and said.endswith("differ from fairseq's by at most 1e-06\n")
+    assert "out: 2.5 MB, weights int8; " in said and said.endswith(
+        "differ from fairseq's by at most 1e-06\n"
+    )
     verb.main([str(tmp_path / "a.pt"), "--data", "bin", "--output", str(out)])
     assert "weights float32" in capsys.readouterr().out
     assert exported == [
         # With its subwords' codes the result is complete.
-        ("model of model.pt", "source", "target", out, "int8", tmp_path / "codes"), ("model of a.pt", "source", "target", out, None, None),
+        ("model of model.pt", "source", "target", out, "int8", tmp_path / "codes"),
+        ("model of a.pt", "source", "target", out, None, None),
     ]  # fmt: skip
     # Whatever the task of the training was: it is decoded one word after another.
     assert asked[1] == ["bin", "--path", str(tmp_path / "a.pt"), "--cpu", "--task", "translation"]

@@ -18,7 +18,9 @@ class Writer:
     def __init__(self, spec, data):
         self.name, self.data, self.models, self.task_name = spec.name, data, ["model"], spec.task
         if spec.task != "without":
-            self.generator = SimpleNamespace(describe_graphs=self.describe_graphs, graph_dot=self.graph_dot)
+            self.generator = SimpleNamespace(
+                describe_graphs=self.describe_graphs, graph_dot=self.graph_dot
+            )
         else:
             self.generator = None
         Writer.last = self
@@ -39,13 +41,27 @@ class Writer:
 def drawn(monkeypatch):
     found = []
     monkeypatch.setattr(systems, "FairseqSystem", Writer)
-    monkeypatch.setattr(graph_picture, "draw_graph", lambda *given, least: found.append((*given, least)))
+    monkeypatch.setattr(
+        graph_picture, "draw_graph", lambda *given, least: found.append((*given, least))
+    )
     return found
 
 
 def test_the_graph_is_printed_written_and_drawn(drawn, tmp_path, capsys):
     out = tmp_path / "new" / "out"
-    verb.main(["data", "--system", "name=DAG,path=d.pt", "--text", "a b", "--least", "0.25", "--out", str(out)])
+    verb.main(
+        [
+            "data",
+            "--system",
+            "name=DAG,path=d.pt",
+            "--text",
+            "a b",
+            "--least",
+            "0.25",
+            "--out",
+            str(out),
+        ]
+    )
     assert capsys.readouterr().out == "Ja é\n"
     assert Writer.last.sample == ["a b"] and Writer.last.data == ["data", "--gen-subset", "test"]
     assert json.loads((out / "graph.json").read_text(encoding="utf-8")) == DOCUMENT and "é" in (
@@ -69,4 +85,8 @@ def test_the_graph_is_printed_written_and_drawn(drawn, tmp_path, capsys):
 def test_what_is_refused(drawn, tmp_path, capsys, arguments, message):
     with pytest.raises(SystemExit) as end:
         verb.main(["data", "--out", str(tmp_path / "out"), *arguments])
-    assert end.value.code == 2 and message in capsys.readouterr().err and not (tmp_path / "out").exists()
+    assert (
+        end.value.code == 2
+        and message in capsys.readouterr().err
+        and not (tmp_path / "out").exists()
+    )

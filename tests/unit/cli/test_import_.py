@@ -9,7 +9,10 @@ from fairseq_hrt.cli import import_
 def test_a_folder_becomes_a_bundle(marian_folder, tmp_path, capsys):
     made = marian_folder()
     command_line.main(["import", str(made.path), "--output", str(tmp_path / "bundle")])
-    assert capsys.readouterr().out == f"{tmp_path / 'bundle'}: en -> de, task translation_autoregressive\n"
+    assert (
+        capsys.readouterr().out
+        == f"{tmp_path / 'bundle'}: en -> de, task translation_autoregressive\n"
+    )
     with pytest.raises(SystemExit) as ended:
         import_.main([str(made.path), "--output", str(tmp_path / "bundle")])
     line = capsys.readouterr().err
@@ -34,4 +37,7 @@ def test_errors_are_one_line(arguments, message, capsys, tmp_path, monkeypatch):
 def test_the_verb_has_its_help(capsys):
     with pytest.raises(SystemExit):
         command_line.main(["import", "--help"])
-    assert "--source-language" in capsys.readouterr().out and command_line.module_of("import") == "import_"
+    assert (
+        "--source-language" in capsys.readouterr().out
+        and command_line.module_of("import") == "import_"
+    )

@@ -1,4 +1,5 @@
-"""The help of the options that are added to fairseq's commands: each under what it belongs to, and nothing of fairseq's."""
+"""The help of the options that are added to fairseq's commands: each under what it belongs to, and
+nothing of fairseq's."""
 
 import re
 from dataclasses import dataclass, field
@@ -26,8 +27,11 @@ def test_every_option_stands_under_its_own_heading(help_of):
         task = options(help_of[f"--task translation_{family}"])
         assert any(option.startswith(f"--{family}-") for option in task), family
         others = {"hrt", "bidirectional", "dag", "jacobi"} - {family}
-        # An option of one task may be explained by naming another's, but begins none of its own lines.
-        defined = set(re.findall(r"(--[a-z0-9-]+) [A-Z_]{3,}", help_of[f"--task translation_{family}"]))
+        # An option of one task may be explained by naming another's, but begins none of its own
+        # lines.
+        defined = set(
+            re.findall(r"(--[a-z0-9-]+) [A-Z_]{3,}", help_of[f"--task translation_{family}"])
+        )
         assert not [option for option in defined if option[2:].split("-")[0] in others]
     assert "--hrt-decode-chunk" in options(help_of["--task translation_hrt"])
     assert "--hrt-chunk-sizes" in options(help_of["--arch hrt_transformer…"])
@@ -35,20 +39,30 @@ def test_every_option_stands_under_its_own_heading(help_of):
 
 def test_options_of_fairseq_are_left_to_fairseq(help_of):
     shown = set().union(*map(options, help_of.values()))
-    assert not {"--encoder-layers", "--source-lang", "--dropout", "--lr", "--max-source-positions"} & shown
+    assert (
+        not {"--encoder-layers", "--source-lang", "--dropout", "--lr", "--max-source-positions"}
+        & shown
+    )
     assert "label_smoothed_cross_entropy" not in " ".join(help_of)
 
 
 def test_what_is_registered_is_shown(monkeypatch):
     @dataclass
     class LateConfig(LabelSmoothedCrossEntropyCriterionConfig):
-        late_share: float = field(default=0.125, metadata={"help": "an option of a loss that was registered late"})
-        late_seed: int = field(default="${common.seed}", metadata={"help": "taken from another option"})
+        late_share: float = field(
+            default=0.125, metadata={"help": "an option of a loss that was registered late"}
+        )
+        late_seed: int = field(
+            default="${common.seed}", metadata={"help": "taken from another option"}
+        )
 
     LateConfig.__module__ = "fairseq_hrt.late"
     monkeypatch.setitem(CRITERION_DATACLASS_REGISTRY, "late_loss", LateConfig)
     text = " ".join(option_help().split())
     late = text[text.index("--criterion late_loss:") :]
-    assert "--late-share LATE_SHARE an option of a loss that was registered late (default: 0.125)" in late
+    assert (
+        "--late-share LATE_SHARE an option of a loss that was registered late (default: 0.125)"
+        in late
+    )
     # Neither what fairseq's own class has, nor what is not given by itself.
     assert "--label-smoothing" not in late and "--late-seed" not in late

@@ -18,18 +18,22 @@ def test_paragraphs_are_filled_and_commands_stay(monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     narrow = verb_parser("look", TEXT).format_help()
     assert (
-        "\nFirst line of a paragraph.\n\n    fairseq-hrt look --at  something \\\n        --that-goes-on\n\nA second"
-        in narrow
+        "\nFirst line of a paragraph.\n\n    fairseq-hrt look --at  something \\\n       "
+        " --that-goes-on\n\nA second" in narrow
     )
     monkeypatch.setenv("COLUMNS", "300")
     wide = verb_parser("look", TEXT).format_help()
-    assert "\nA second paragraph that is long enough to be wrapped at the narrower of two terminals.\n" in wide
+    assert (
+        "\nA second paragraph that is long enough to be wrapped at the narrower of two terminals.\n"
+        in wide
+    )
     assert "wrapped at the narrower of two terminals." not in narrow
 
 
 @pytest.mark.parametrize("parse", ["parse_args", "parse_intermixed_args"])
 @pytest.mark.parametrize(
-    "given, hint", [("--beem", "; did you mean --beam?"), ("--beem=5", "; did you mean --beam?"), ("--xyz", "")]
+    "given, hint",
+    [("--beem", "; did you mean --beam?"), ("--beem=5", "; did you mean --beam?"), ("--xyz", "")],
 )
 def test_misspelt_options(parse, given, hint, capsys):
     parser = verb_parser("look", TEXT)
@@ -42,4 +46,7 @@ def test_misspelt_options(parse, given, hint, capsys):
 
 
 def test_names_that_resemble_none():
-    assert did_you_mean("baem", ["beam", "lenpen"]) == "; did you mean beam?" and did_you_mean("zzz", ["beam"]) == ""
+    assert (
+        did_you_mean("baem", ["beam", "lenpen"]) == "; did you mean beam?"
+        and did_you_mean("zzz", ["beam"]) == ""
+    )

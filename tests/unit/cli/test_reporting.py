@@ -11,17 +11,27 @@ from fairseq_hrt.cli.reporting import reporting
 
 
 @pytest.mark.parametrize("number, status, message", [
-    (signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "ended by SIGTERM"), (signal.SIGHUP, 129, "ended by SIGHUP"),
+    (signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "ended by SIGTERM"),
+    (signal.SIGHUP, 129, "ended by SIGHUP"),
 ])  # fmt: skip
 def test_signals_end_with_one_line(tmp_path, capsys, request, number, status, message):
-    # As in a terminal: under nohup or in the background of a script some are ignored from the start.
+    # As in a terminal: under nohup or in the background of a script some are ignored from the
+    # start.
     before = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
     inherited = signal.signal(number, before)
     request.addfinalizer(lambda: signal.signal(number, inherited))
-    with pytest.raises(SystemExit) as end, reporting(argparse.ArgumentParser()), translate.writing(tmp_path / "x") as file:
+    with (
+        pytest.raises(SystemExit) as end,
+        reporting(argparse.ArgumentParser()),
+        translate.writing(tmp_path / "x") as file,
+    ):
         file.write(b"x")
         signal.raise_signal(number)
-    assert end.value.code == status and capsys.readouterr().err == message + "\n" and not list(tmp_path.iterdir())
+    assert (
+        end.value.code == status
+        and capsys.readouterr().err == message + "\n"
+        and not list(tmp_path.iterdir())
+    )
     assert signal.getsignal(number) is before
 
 
@@ -35,8 +45,14 @@ def test_ignored_signals_stay_ignored(monkeypatch):
 
 
 @pytest.mark.parametrize("error, message", [
-    (ValueError("two\nlines"), "two lines"), (ValueError("\x1b[31mred\x07"), "error: \\x1b[31mred\\x07\n"), (ValueError("x" * 9999), "x…\n"), (OSError(2, "Gone", "\x1b[2J"), "\\x1b[2J: Gone"), (OSError(28, "No space", "f"), "f: No space"), (OSError(18, "Other device", "a", None, "b"), "a -> b: Other device"), (MemoryError(), "MemoryError"),
-    (torch.OutOfMemoryError("CUDA out of memory"), "give a smaller batch size"), (BrokenPipeError(32, "Broken pipe", "fifo"), "'fifo'"),
+    (ValueError("two\nlines"), "two lines"),
+    (ValueError("\x1b[31mred\x07"), "error: \\x1b[31mred\\x07\n"),
+    (ValueError("x" * 9999), "x…\n"), (OSError(2, "Gone", "\x1b[2J"), "\\x1b[2J: Gone"),
+    (OSError(28, "No space", "f"), "f: No space"),
+    (OSError(18, "Other device", "a", None, "b"), "a -> b: Other device"),
+    (MemoryError(), "MemoryError"),
+    (torch.OutOfMemoryError("CUDA out of memory"), "give a smaller batch size"),
+    (BrokenPipeError(32, "Broken pipe", "fifo"), "'fifo'"),
 ])  # fmt: skip
 def test_errors_are_one_line(capsys, error, message):
     with pytest.raises(SystemExit) as end, reporting(argparse.ArgumentParser()):

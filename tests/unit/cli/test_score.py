@@ -23,7 +23,12 @@ class Lengths:
         if "long" in targets:
             raise ValueError(f"the target of pair {targets.index('long')} has 9 subwords")
         return [
-            Translation(target, source, score=-len(source) / 3 if source and target else None, tokens=[target, "</s>"])
+            Translation(
+                target,
+                source,
+                score=-len(source) / 3 if source and target else None,
+                tokens=[target, "</s>"],
+            )
             for source, target in zip(sources, targets)
         ]
 
@@ -51,17 +56,28 @@ def test_a_score_per_line(run, monkeypatch):
     Path("x").write_bytes(b"\xef\xbb\xbfab\n\nabcd\nabc")
     Path("y").write_text("A\nB\n\nC\n")
     assert run("x", "y", "--batch-size", "1") == (0, "-0.666667\n\n\n-1.000000\n", "")
-    assert run("x", "y", "-o", "z")[:2] == (0, "") and Path("z").read_text() == "-0.666667\n\n\n-1.000000\n"
+    assert (
+        run("x", "y", "-o", "z")[:2] == (0, "")
+        and Path("z").read_text() == "-0.666667\n\n\n-1.000000\n"
+    )
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"ab\n" * 4)))
     rows = [json.loads(line) for line in run("-", "y", "--json")[1].splitlines()]
-    assert rows[0] == {"source": "ab", "text": "A", "score": -2 / 3, "tokens": ["A", "</s>"], "positional_scores": []}
+    assert rows[0] == {
+        "source": "ab",
+        "text": "A",
+        "score": -2 / 3,
+        "tokens": ["A", "</s>"],
+        "positional_scores": [],
+    }
     assert [row["score"] is None for row in rows] == [False, False, True, False]
 
 
 @pytest.mark.parametrize("arguments, message", [
-    ("x short", "the targets end behind line 1, the sources go on"), ("short x", "the sources end behind line 1, the targets go on"),
-    ("- -", "- is given twice"), ("x pdf", "pdf is not text: it looks like a PDF file"), ("x no", "no: No such file"),
-    ("x x --batch-size 0", "--batch-size 0 must be at least 1"), ("x x --set baem=1", "did you mean beam?"),
+    ("x short", "the targets end behind line 1, the sources go on"),
+    ("short x", "the sources end behind line 1, the targets go on"), ("- -", "- is given twice"),
+    ("x pdf", "pdf is not text: it looks like a PDF file"), ("x no", "no: No such file"),
+    ("x x --batch-size 0", "--batch-size 0 must be at least 1"),
+    ("x x --set baem=1", "did you mean beam?"),
     ("x x --set forced_start=a", "--set forced_start=a: given translations begin as they do"),
     ("many long", "the target of pair 2 has 9 subwords (pair 0 is line 33 of the files)"),
 ])  # fmt: skip
@@ -74,8 +90,16 @@ def test_what_is_refused_leaves_nothing(run, arguments, message):
         ("long", "a\n" * 34 + "long\n" + "a\n" * 5),
     ):
         Path(name).write_text(content)
-    status, out, error = run(*arguments.split(), "-o", "z", *([] if "batch" in arguments else ["--batch-size", "1"]))
-    assert status == 2 and out == "" and message in error and error.count("\n") == 1 and not Path("z").exists()
+    status, out, error = run(
+        *arguments.split(), "-o", "z", *([] if "batch" in arguments else ["--batch-size", "1"])
+    )
+    assert (
+        status == 2
+        and out == ""
+        and message in error
+        and error.count("\n") == 1
+        and not Path("z").exists()
+    )
 
 
 @pytest.mark.parametrize("output", ["x", "../here/y", "link"])
@@ -87,7 +111,11 @@ def test_an_input_is_not_replaced(run, monkeypatch, tmp_path, output):
         Path(name).write_text("a\n")
     Path("link").symlink_to("x")
     status, _, error = run("x", "y", "-o", output)
-    assert status == 2 and error == f"error: {output} is an input: the scores would replace it; give another --output\n"
+    assert (
+        status == 2
+        and error
+        == f"error: {output} is an input: the scores would replace it; give another --output\n"
+    )
     assert Path("x").read_text() == Path("y").read_text() == "a\n"
     assert run("x", "y", "-o", "/dev/null")[0] == 0
 
@@ -102,4 +130,6 @@ def test_a_greedy_translation_has_its_own_score(tmp_path, capsys):
     found = model.translate(["a b c", "d e"], details=True, beam=1)
     (tmp_path / "y").write_text("".join(one.text + "\n" for one in found))
     verb.main([str(folder), str(tmp_path / "x"), str(tmp_path / "y"), "--engine", "native"])
-    assert [float(line) for line in capsys.readouterr().out.split()] == pytest.approx([one.score for one in found], abs=1e-4)
+    assert [float(line) for line in capsys.readouterr().out.split()] == pytest.approx(
+        [one.score for one in found], abs=1e-4
+    )

@@ -1,4 +1,5 @@
-"""``fairseq-hrt serve``: the server gets the settings that were asked for, or nothing is started."""
+"""``fairseq-hrt serve``: the server gets the settings that were asked for, or nothing is
+started."""
 
 from pathlib import Path
 
@@ -30,33 +31,55 @@ def test_engines(served, tmp_path, engine):
 
 def test_every_setting_can_be_given(served, tmp_path):
     limits = {
-        "max_body": 1, "max_characters": 2, "max_texts": 3, "max_alternatives": 0, "max_sentences": 5, "max_queue": 6,
-        "max_connections": 7, "max_batch": 8, "batch_wait": 0.5, "time_limit": 1.5, "threads": 2, "engine": "native",
+        "max_body": 1, "max_characters": 2, "max_texts": 3, "max_alternatives": 0,
+        "max_sentences": 5, "max_queue": 6, "max_connections": 7, "max_batch": 8,
+        "batch_wait": 0.5, "time_limit": 1.5, "threads": 2, "engine": "native",
         "key_file": Path("keys"), "allow_origin": "*",
     }  # fmt: skip
     hosts = ("a.example", "b")
     given = [f"--{name.replace('_', '-')}={value}" for name, value in limits.items()]
-    chosen = ["--set", "A:beam=5", "--set", "B:--hrt-decode-chunk=3", "--host", "::1", "--port", "0", "--workers", "4"]
+    chosen = [
+        "--set",
+        "A:beam=5",
+        "--set",
+        "B:--hrt-decode-chunk=3",
+        "--host",
+        "::1",
+        "--port",
+        "0",
+        "--workers",
+        "4",
+    ]
     chosen += ["--allow-host", "a.example", "--allow-host", "b"]
     verb.main(["A=x", "B=y", *given, *chosen])
-    systems, options = (("A", Path("x")), ("B", Path("y"))), (("A", "beam", "5"), ("B", "hrt_decode_chunk", "3"))
-    assert served == [(Settings(systems=systems, options=options, allow_hosts=hosts, **limits), "::1", 0, 4)]
-    assert set(limits) | {"systems", "options", "allow_hosts"} == set(Settings.__dataclass_fields__), (
-        "every setting has its option"
+    systems, options = (
+        (("A", Path("x")), ("B", Path("y"))),
+        (("A", "beam", "5"), ("B", "hrt_decode_chunk", "3")),
     )
+    assert served == [
+        (Settings(systems=systems, options=options, allow_hosts=hosts, **limits), "::1", 0, 4)
+    ]
+    assert set(limits) | {"systems", "options", "allow_hosts"} == set(
+        Settings.__dataclass_fields__
+    ), "every setting has its option"
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["x", "--port", "70000"], "--port 70000: there are ports from 0 to 65535"), (["x", "--port", "-1"], "--port -1"),
-        (["x", "--workers", "0"], "--workers 0"), (["A=x", "A=y"], "two systems are called 'A'"),
-        (["x", "--time-limit", "nan"], "--time-limit nan"), (["x", "--set", "beam=1"], "--set 'beam=1': write NAME:OPTION=VALUE"),
-        (["x", "--set", "y:beam=1"], "there is no such system; there are: x"), (["=x"], "system '=x'"), ([], "BUNDLE"),
-        (["x", "--engine", "onnx"], "'onnx'"), (["x", "--allow-host", "a:80"], "--allow-host 'a:80' is not a name or address"),
+        (["x", "--port", "70000"], "--port 70000: there are ports from 0 to 65535"),
+        (["x", "--port", "-1"], "--port -1"), (["x", "--workers", "0"], "--workers 0"),
+        (["A=x", "A=y"], "two systems are called 'A'"),
+        (["x", "--time-limit", "nan"], "--time-limit nan"),
+        (["x", "--set", "beam=1"], "--set 'beam=1': write NAME:OPTION=VALUE"),
+        (["x", "--set", "y:beam=1"], "there is no such system; there are: x"),
+        (["=x"], "system '=x'"), ([], "BUNDLE"), (["x", "--engine", "onnx"], "'onnx'"),
+        (["x", "--allow-host", "a:80"], "--allow-host 'a:80' is not a name or address"),
     ],
 )  # fmt: skip
 def test_what_is_refused(served, capsys, arguments, message):
     with pytest.raises(SystemExit) as end:
         verb.main(arguments)
-    assert end.value.code == 2 and message in capsys.readouterr().err.splitlines()[-1] and served == []
+    assert (
+        end.value.code == 2 and message in capsys.readouterr().err.splitlines()[-1] and served == []
+    )

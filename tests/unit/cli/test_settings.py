@@ -5,7 +5,13 @@ import argparse
 import pytest
 
 from fairseq_hrt.cli import settings
-from fairseq_hrt.cli.settings import COMMON, add_decoding_arguments, fairseq_options, given_settings, read_settings
+from fairseq_hrt.cli.settings import (
+    COMMON,
+    add_decoding_arguments,
+    fairseq_options,
+    given_settings,
+    read_settings,
+)
 from fairseq_hrt.conditions import flag
 from fairseq_hrt.options import KINDS, SCHEMA
 from fairseq_hrt.server.requests import DECODING
@@ -19,12 +25,16 @@ def read():
 
 
 def test_flags_are_those_that_a_request_may_choose(read):
-    assert set(COMMON) == set(DECODING) - {"replace_unk"} and all(SCHEMA[name].help for name in COMMON)
+    assert set(COMMON) == set(DECODING) - {"replace_unk"} and all(
+        SCHEMA[name].help for name in COMMON
+    )
     for name in COMMON:
         if KINDS[name][0] is bool:
             assert read(flag(name)) == {name: "true"}
         else:
-            assert read(flag(name), (SCHEMA[name].choices or "2")[0]) == {name: (SCHEMA[name].choices or "2")[0]}
+            assert read(flag(name), (SCHEMA[name].choices or "2")[0]) == {
+                name: (SCHEMA[name].choices or "2")[0]
+            }
     assert read() == {} and read("--beam", "3", "--set", "no-repeat-ngram-size=2") == {
         "beam": "3",
         "no_repeat_ngram_size": "2",
@@ -33,10 +43,15 @@ def test_flags_are_those_that_a_request_may_choose(read):
 
 @pytest.mark.parametrize("words, message", [
     (["--set", "baem=5"], "--set baem=5: there is no such option; did you mean beam?"),
-    (["--set", "hrt-decode-chnk=2"], "; did you mean hrt_decode_chunk?"), (["--set", "xyzzy=2"], "; fairseq-hrt --options explains all"),
-    (["--set", "beam"], "--set beam: give OPTION=VALUE"), (["--set", "beam=x"], "--beam 'x' is not an integer"), (["--beam", "x"], "--beam 'x' is not an integer"),
-    (["--beam", "0"], "--beam 0: give a number from 1"), (["--beam=2", "--set", "beam=3"], "--beam 2 and --set beam=3: give one of them"),
-    (["--dag-decode-strategy", "best"], "choose one of greedy"), (["--set", "threads=2"], "is not an option of decoding: give --threads"),
+    (["--set", "hrt-decode-chnk=2"], "; did you mean hrt_decode_chunk?"),
+    (["--set", "xyzzy=2"], "; fairseq-hrt --options explains all"),
+    (["--set", "beam"], "--set beam: give OPTION=VALUE"),
+    (["--set", "beam=x"], "--beam 'x' is not an integer"),
+    (["--beam", "x"], "--beam 'x' is not an integer"),
+    (["--beam", "0"], "--beam 0: give a number from 1"),
+    (["--beam=2", "--set", "beam=3"], "--beam 2 and --set beam=3: give one of them"),
+    (["--dag-decode-strategy", "best"], "choose one of greedy"),
+    (["--set", "threads=2"], "is not an option of decoding: give --threads"),
     (["--set", "static_weights=1"], "there is no such option"),
 ])  # fmt: skip
 def test_what_is_refused(read, words, message):
@@ -52,8 +67,24 @@ def test_options_of_fairseq_are_known_without_loading_it(monkeypatch):
     known = {action.dest for action in parser._actions} - {"help"}
     # What argparse adds itself, and fairseq for its registries.
     missing = known - set(fairseq_options())
-    assert missing <= {"data", "task", "scoring", "bpe", "tokenizer", "optimizer", "lr_scheduler", "criterion", "simul_type"}
-    pairs = ["match_source_len=true", "sampling_topk=3", "left_pad_source=false", "replace_unk=true", "task=translation"]
+    assert missing <= {
+        "data",
+        "task",
+        "scoring",
+        "bpe",
+        "tokenizer",
+        "optimizer",
+        "lr_scheduler",
+        "criterion",
+        "simul_type",
+    }
+    pairs = [
+        "match_source_len=true",
+        "sampling_topk=3",
+        "left_pad_source=false",
+        "replace_unk=true",
+        "task=translation",
+    ]
     assert len(read_settings(pairs)) == 5
     monkeypatch.setattr(settings.importlib.util, "find_spec", lambda name: None)
     # Without fairseq the native engine refuses them by name.

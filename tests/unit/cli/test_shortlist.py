@@ -1,4 +1,5 @@
-"""``fairseq-hrt shortlist``: the words of binarised data, without special symbols, become a table."""
+"""``fairseq-hrt shortlist``: the words of binarised data, without special symbols, become a
+table."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,9 +37,14 @@ def data(tiny, monkeypatch):
         return lambda *given, **named: found.calls.append((name, given, named)) or result
 
     task = SimpleNamespace(
-        source_dictionary=source, target_dictionary=target, load_dataset=note("load"), dataset=lambda subset: found.pairs
+        source_dictionary=source,
+        target_dictionary=target,
+        load_dataset=note("load"),
+        dataset=lambda subset: found.pairs,
     )
-    monkeypatch.setattr(models, "generation_config", note("config", SimpleNamespace(task="of the data")))
+    monkeypatch.setattr(
+        models, "generation_config", note("config", SimpleNamespace(task="of the data"))
+    )
     monkeypatch.setattr(tasks, "setup_task", lambda config: task)
     monkeypatch.setattr(lexical_table, "train", note("train", SimpleNamespace(sources=[4, 6])))
     monkeypatch.setattr(lexical_table, "write_lex", note("write", 2))
@@ -53,28 +59,52 @@ def test_words_and_their_symbols_are_handed_on(data, tiny):
     verb.main(["bin", "-s", "de", "-t", "en", "--output", "lex"])
     config, load, (_, sides, trained), (_, written, choice) = data.calls
     languages = ["--source-lang", "de", "--target-lang", "en"]
-    assert config[1][0][:7] == ["bin", "--gen-subset", "train", *languages] and load[1] == ("train",)
+    assert config[1][0][:7] == ["bin", "--gen-subset", "train", *languages] and load[1] == (
+        "train",
+    )
     # Neither </s> nor unknown words.
     assert words(sides[0]) == [[4, 5], [6], [7]] and words(sides[1]) == [[8], [9, 9], [4]]
-    assert written[0] == Path("lex") and written[2:] == (tiny.dictionary(4).symbols, tiny.dictionary(6).symbols)
+    assert written[0] == Path("lex") and written[2:] == (
+        tiny.dictionary(4).symbols,
+        tiny.dictionary(6).symbols,
+    )
     assert trained == {"iterations": 5} and choice == {"best": 100, "least": 1e-4}
 
 
 def test_the_first_sentences_of_a_subset(data):
-    options = ["--gen-subset", "valid", "--sentences", "2", "--iterations", "3", "--best", "7", "--least", "0"]
+    options = [
+        "--gen-subset",
+        "valid",
+        "--sentences",
+        "2",
+        "--iterations",
+        "3",
+        "--best",
+        "7",
+        "--least",
+        "0",
+    ]
     verb.main(["bin", "--output", "lex", *options])
     _, load, (_, sides, trained), (_, _, choice) = data.calls
-    assert load[1] == ("valid",) and trained == {"iterations": 3} and choice == {"best": 7, "least": 0.0}
+    assert (
+        load[1] == ("valid",)
+        and trained == {"iterations": 3}
+        and choice == {"best": 7, "least": 0.0}
+    )
     assert words(sides[0]) == [[4, 5], [6]] and words(sides[1]) == [[8], [9, 9]]
 
 
 @pytest.mark.parametrize(
-    "option", ["--iterations=0", "--best=0", "--sentences=0", "--least=1", "--least=-0.1", "--least=nan"]
+    "option",
+    ["--iterations=0", "--best=0", "--sentences=0", "--least=1", "--least=-0.1", "--least=nan"],
 )
 def test_impossible_numbers(data, option, capsys):
     with pytest.raises(SystemExit) as end:
         verb.main(["data", "--output", "lex", option])
-    assert end.value.code == 2 and "at least 1, --least at least 0 and less than 1" in capsys.readouterr().err
+    assert (
+        end.value.code == 2
+        and "at least 1, --least at least 0 and less than 1" in capsys.readouterr().err
+    )
     assert data.calls == []
 
 
@@ -82,5 +112,7 @@ def test_data_without_a_target_side(data, capsys):
     data.pairs.tgt = None
     with pytest.raises(SystemExit) as end:
         verb.main(["bin", "--output", "lex"])
-    assert end.value.code == 2 and capsys.readouterr().err.endswith("error: bin: train has no target side\n")
+    assert end.value.code == 2 and capsys.readouterr().err.endswith(
+        "error: bin: train has no target side\n"
+    )
     assert [name for name, *_ in data.calls] == ["config", "load"]

@@ -25,7 +25,9 @@ class Watched:
 
 def two_passes(system, sample, source):
     rows = [[Cell(FIXED, "a", 0.5), Cell(OPEN)], [Cell(SETTLED, "a"), Cell(FIXED, "</s>", 1.0)]]
-    return Trace(system.name, f"{source} {sample} {' '.join(system.data)}", ["a", "</s>"], rows, [1, 2])
+    return Trace(
+        system.name, f"{source} {sample} {' '.join(system.data)}", ["a", "</s>"], rows, [1, 2]
+    )
 
 
 @pytest.fixture
@@ -55,8 +57,9 @@ def test_every_system_follows_the_same_sentence(run):
     assert status == 0 and legend.startswith("· open") and "\x1b" not in shown
     for name, part in (("A", first), ("</B>", second)):
         assert part.splitlines() == [
-            f"{name}: 2 tokens in 2 passes", "  source  sentence 2 {'numbers': [2]} data --gen-subset valid",
-            "       1  ●a ·", "       2  a ●</s>",
+            f"{name}: 2 tokens in 2 passes",
+            "  source  sentence 2 {'numbers': [2]} data --gen-subset valid", "       1  ●a ·",
+            "       2  a ●</s>",
         ]  # fmt: skip
     assert "source  a b {'lines': [' a b ']}" in run(*AB, "--text", " a b ")[1]
 
@@ -64,21 +67,32 @@ def test_every_system_follows_the_same_sentence(run):
 @pytest.mark.parametrize("number", [3, -1])
 def test_there_is_no_such_sentence(run, number):
     status, shown, error = run(*AB, "--sentence", number)
-    assert status == 2 and shown == "" and error == f"error: --sentence {number}: valid has the sentences 0 to 2\n"
+    assert (
+        status == 2
+        and shown == ""
+        and error == f"error: --sentence {number}: valid has the sentences 0 to 2\n"
+    )
 
 
 def test_what_is_written(run, tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(
-        trace_picture, "draw", lambda found, paths: drawn.append((found.name, [path.name for path in paths]))
+        trace_picture,
+        "draw",
+        lambda found, paths: drawn.append((found.name, [path.name for path in paths])),
     )
     status, _, error = run(*AB, "--out", tmp_path / "new" / "out")
     folder = tmp_path / "new" / "out"
     assert status == 0 and error.endswith(f"written to {folder}\n")
     first, second = json.loads((folder / "trace.json").read_text(encoding="utf-8"))
-    assert (first["name"], second["name"]) == ("A", "</B>") and first["passes"][0][0]["probability"] == 0.5
+    assert (first["name"], second["name"]) == ("A", "</B>") and first["passes"][0][0][
+        "probability"
+    ] == 0.5
     assert "<!DOCTYPE html>" in (folder / "trace.html").read_text(encoding="utf-8")
-    assert drawn == [("A", ["trace_1_A.png", "trace_1_A.svg"]), ("</B>", ["trace_2_B.png", "trace_2_B.svg"])]
+    assert drawn == [
+        ("A", ["trace_1_A.png", "trace_1_A.svg"]),
+        ("</B>", ["trace_2_B.png", "trace_2_B.svg"]),
+    ]
 
 
 def test_in_colour_where_it_is_wanted(run, monkeypatch):

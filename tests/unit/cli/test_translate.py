@@ -1,4 +1,5 @@
-"""What becomes of inputs and outputs around a model; the model is a stand-in that writes its lines backwards."""
+"""What becomes of inputs and outputs around a model; the model is a stand-in that writes its lines
+backwards."""
 
 import errno
 import gzip
@@ -28,7 +29,8 @@ class Killed(BaseException):
 
 
 class Backwards:
-    """Translates by turning lines round; its scores depend on what is translated together, as those of real models may."""
+    """Translates by turning lines round; its scores depend on what is translated together, as those
+    of real models may."""
 
     def __init__(self, folder, **decoding):
         self.bundle = Bundle(folder, "translation_hrt", "de", "en", "space", "none")
@@ -67,7 +69,8 @@ def model(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(model, tmp_path, capfdbinary):
-    """Runs the verb in the test's folder; returns (exit status, standard output, standard error)."""
+    """Runs the verb in the test's folder; returns (exit status, standard output, standard
+    error)."""
 
     def call(*arguments):
         status = 0
@@ -85,13 +88,19 @@ def run(model, tmp_path, capfdbinary):
 
 
 def files(folder):
-    found = (path for path in folder.rglob("*") if path.is_file() and path.parent.name != "bundle" and path.name != "stdout")
+    found = (
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and path.parent.name != "bundle" and path.name != "stdout"
+    )
     return {str(path.relative_to(folder)) for path in found}
 
 
 def make_lines(count, seed=1):
     generator = random.Random(seed)
-    return [" ".join(generator.choices("abc\u00e9", k=generator.randint(0, 6))) for _ in range(count)]
+    return [
+        " ".join(generator.choices("abc\u00e9", k=generator.randint(0, 6))) for _ in range(count)
+    ]
 
 
 def backwards(lines):
@@ -101,19 +110,29 @@ def backwards(lines):
 def test_bytes_become_lines(run, tmp_path):
     Path("x").write_bytes(b"\xef\xbb\xbfab\r\n\r\nc\xff\n\xef\xbb\xbfd\nlast")
     assert run("x")[:2] == (0, "ba\n\n\ufffdc\nd\ufeff\ntsal\n".encode())
-    assert read_line(b"\xef\xbb\xbf\n") == "\ufeff" and read_line(b"\xef\xbb\xbf\n", first=True) == ""
+    assert (
+        read_line(b"\xef\xbb\xbf\n") == "\ufeff" and read_line(b"\xef\xbb\xbf\n", first=True) == ""
+    )
 
 
 def test_gzip_in_and_out(run, tmp_path):
     lines = make_lines(80)
     Path("x.txt").write_bytes(gzip.compress("".join(line + "\n" for line in lines).encode()))
     Path("empty").write_bytes(b"")
-    assert run("x.txt", "--output", "y.gz")[0] == 0 and run("x.txt", "--output", "z.gz", "--resume")[0] == 0
+    assert (
+        run("x.txt", "--output", "y.gz")[0] == 0
+        and run("x.txt", "--output", "z.gz", "--resume")[0] == 0
+    )
     assert run("--output", "e.gz", "empty", "--resume")[0] == 0
     assert gzip.decompress(Path("y.gz").read_bytes()) == backwards(lines)
     # No time in any member's header.
-    assert all(member[1:5] == bytes(4) for member in Path("y.gz").read_bytes().split(b"\x1f\x8b\x08")[1:])
-    assert Path("y.gz").read_bytes() == Path("z.gz").read_bytes() and gzip.decompress(Path("e.gz").read_bytes()) == b""
+    assert all(
+        member[1:5] == bytes(4) for member in Path("y.gz").read_bytes().split(b"\x1f\x8b\x08")[1:]
+    )
+    assert (
+        Path("y.gz").read_bytes() == Path("z.gz").read_bytes()
+        and gzip.decompress(Path("e.gz").read_bytes()) == b""
+    )
     assert files(tmp_path) == {"x.txt", "y.gz", "z.gz", "empty", "e.gz"}
 
 
@@ -145,7 +164,10 @@ def test_through_links_and_pipes(run, tmp_path):
     os.close(reader)
     # Not /dev/stdout itself, which a mistake might replace.
     Path("stdout").symlink_to("/proc/self/fd/1")
-    assert run("x", "--output", "-")[1] == run("x", "--output", "stdout")[1] == b"ba\n" and Path("stdout").is_symlink()
+    assert (
+        run("x", "--output", "-")[1] == run("x", "--output", "stdout")[1] == b"ba\n"
+        and Path("stdout").is_symlink()
+    )
 
 
 @pytest.mark.parametrize(
@@ -199,7 +221,9 @@ def test_interrupted_anywhere_and_gone_on_with(run, model, tmp_path, seed, suffi
     generator = random.Random(seed)
     names = [f"{number}.txt{suffix}" for number in range(generator.randint(1, 3))]
     for number, name in enumerate(names):
-        data = "".join(line + "\n" for line in make_lines(generator.randint(0, 300), number)).encode()
+        data = "".join(
+            line + "\n" for line in make_lines(generator.randint(0, 300), number)
+        ).encode()
         Path(name).write_bytes(gzip.compress(data) if suffix and number % 2 else data)
     arguments = [*names, "--json"]
     os.mkdir("whole"), os.mkdir("parts")
@@ -218,7 +242,8 @@ def test_interrupted_anywhere_and_gone_on_with(run, model, tmp_path, seed, suffi
         model.calls_left = 10**9
         assert run(*arguments, "--output", "parts", "--resume")[0] == 0
     found = {
-        place: {name: (tmp_path / place / name).read_bytes() for name in os.listdir(place)} for place in ("whole", "parts")
+        place: {name: (tmp_path / place / name).read_bytes() for name in os.listdir(place)}
+        for place in ("whole", "parts")
     }
     assert found["whole"] == found["parts"]
 
@@ -230,7 +255,11 @@ def begun(run, model):
         run("x", "--output", "y", "--resume")
     model.calls_left = 10**9
     notes = json.loads(Path("y.partial.json").read_text())
-    assert notes["lines"] == 96 and notes["bytes"] == Path("y.partial").stat().st_size and not Path("y").exists()
+    assert (
+        notes["lines"] == 96
+        and notes["bytes"] == Path("y.partial").stat().st_size
+        and not Path("y").exists()
+    )
 
 
 @pytest.mark.parametrize("change, message", [
@@ -259,7 +288,11 @@ def test_a_damaged_part_is_translated_again(run, model):
     data[40] ^= 1
     Path("y.partial").write_bytes(data)
     status, _, error = run("x", "--output", "y", "--resume")
-    assert status == 0 and "damaged: starting anew" in error and Path("y").read_bytes() == backwards(make_lines(200))
+    assert (
+        status == 0
+        and "damaged: starting anew" in error
+        and Path("y").read_bytes() == backwards(make_lines(200))
+    )
 
 
 def test_two_processes_do_not_share_a_partial_file(run, model, tmp_path):
@@ -303,7 +336,9 @@ def test_a_full_disk(run, model, tmp_path, monkeypatch, arguments):
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         status, _, error = run("x", "--output", "y", *arguments)
-    assert status == 2 and re.fullmatch(r"error: .*/y(\.partial\.json)?: No space left on device\n", error)
+    assert status == 2 and re.fullmatch(
+        r"error: .*/y(\.partial\.json)?: No space left on device\n", error
+    )
     assert not Path("y").exists() and (arguments or files(tmp_path) == {"x"})
     assert run("x", "--output", "y", *arguments)[0] == 0
     assert Path("y").read_bytes() == backwards(make_lines(70)) and files(tmp_path) == {"x", "y"}
@@ -319,13 +354,19 @@ def test_an_output_takes_no_name_that_another_one_needs(tmp_path, other):
     inputs = [tmp_path / "x", tmp_path / other]
     assert len(plan_jobs(inputs, tmp_path / "out")) == 2
     for order in (inputs, inputs[::-1]):
-        with pytest.raises(ValueError, match=f"would both be written to .*{re.escape(other)}: rename one"):
+        with pytest.raises(
+            ValueError, match=f"would both be written to .*{re.escape(other)}: rename one"
+        ):
             plan_jobs(order, tmp_path / "out", resume=True)
     with pytest.raises(ValueError, match=f"{re.escape(other)} is an input"):
         plan_jobs(inputs[1:], tmp_path / "x", resume=True)
 
 
-@given(st.lists(st.sampled_from(["a/x", "b/x", "a/y", "c/../a/x", "link/x", "b/z"]), min_size=2, max_size=4))
+@given(
+    st.lists(
+        st.sampled_from(["a/x", "b/x", "a/y", "c/../a/x", "link/x", "b/z"]), min_size=2, max_size=4
+    )
+)
 def test_no_two_inputs_share_an_output(tmp_path_factory, names):
     folder = tmp_path_factory.mktemp("plan")
     for name in ("a/x", "b/x", "a/y", "b/z", "c/w"):
@@ -336,18 +377,23 @@ def test_no_two_inputs_share_an_output(tmp_path_factory, names):
     try:
         jobs = plan_jobs(sources, folder / "out")
     except ValueError as error:
-        assert "would both be written" in str(error) and len({Path(name).name for name in names}) < len(names)
+        assert "would both be written" in str(error) and len(
+            {Path(name).name for name in names}
+        ) < len(names)
     else:
         assert len({job.target for job in jobs}) == len(names)
 
 
 @pytest.mark.parametrize(
     "setting, flag",
-    [("engine=native", "--engine"), ("use-shortlist=true", "--shortlist"), ("--threads=2", "--threads"), ("device=cpu", "--device")],
+    [("engine=native", "--engine"), ("use-shortlist=true", "--shortlist"),
+     ("--threads=2", "--threads"), ("device=cpu", "--device")],
 )  # fmt: skip
 def test_what_is_no_option_of_decoding(run, setting, flag):
     status, out, error = run("--set=" + setting)
-    assert (status, out) == (2, b"") and error.endswith(f"is not an option of decoding: give {flag}\n")
+    assert (status, out) == (2, b"") and error.endswith(
+        f"is not an option of decoding: give {flag}\n"
+    )
 
 
 # ---------------------------------------------------------------------- what a newcomer types
@@ -357,22 +403,34 @@ def test_a_text_in_the_place_of_files(run):
     assert run("--text", "ab", "--text", "cd\nef", "--quiet")[:2] == (0, b"ba\ndc\nfe\n")
     assert run("--text", "ab", "-o", "y")[0] == 0 and Path("y").read_bytes() == b"ba\n"
     status, _, error = run("Hello you.")
-    assert status == 2 and error == "error: Hello you. is not a file; to translate a text itself give --text 'Hello you.'\n"
+    assert (
+        status == 2
+        and error
+        == "error: Hello you. is not a file; to translate a text itself give --text 'Hello you.'\n"
+    )
     Path("x").write_text("a\n")
     for more in (["x"], ["--resume", "-o", "y"]):
-        assert run("--text", "ab", *more)[2] == (
-            "error: --text stands for files, and needs no --resume: leave out the others\n"
+        assert (
+            run("--text", "ab", *more)[2]
+            == "error: --text stands for files, and needs no --resume: leave out the others\n"
         )
     Path("folder").mkdir()
     status, _, error = run("--text", "ab", "-o", "folder")
-    assert status == 2 and error == "error: folder is a folder, in which --text has no name to have: give an --output file\n"
+    assert (
+        status == 2
+        and error
+        == "error: folder is a folder, in which --text has no name to have: give an --output file\n"
+    )
 
 
 @pytest.mark.parametrize("through", ["file", "gzip", "input"])
 @pytest.mark.parametrize("content, kind", [
-    (b"PK\x03\x04..word/document.xml", "a Word document (docx)"), (b"PK\x03\x04....", "a ZIP archive"), (b"%PDF-1.7\n\xe2\xe3", "a PDF file"),
-    ("Grüße und so weiter\n".encode("utf-16"), "UTF-16 text"), ("Grüße und so weiter\n".encode("utf-16-le"), "UTF-16 text"),
-    (b"x\x00\x00\x00y\nab\ncd\n", "binary data"), (b"{\\rtf1", "an RTF file"), (b"\x89PNG\r\n", "a PNG picture"),
+    (b"PK\x03\x04..word/document.xml", "a Word document (docx)"),
+    (b"PK\x03\x04....", "a ZIP archive"), (b"%PDF-1.7\n\xe2\xe3", "a PDF file"),
+    ("Grüße und so weiter\n".encode("utf-16"), "UTF-16 text"),
+    ("Grüße und so weiter\n".encode("utf-16-le"), "UTF-16 text"),
+    (b"x\x00\x00\x00y\nab\ncd\n", "binary data"), (b"{\\rtf1", "an RTF file"),
+    (b"\x89PNG\r\n", "a PNG picture"),
     (b"PK\x03\x04mimetypeapplication/vnd.oasis.opendocument.text", "an OpenDocument file (odt)"),
 ])  # fmt: skip
 def test_what_is_not_text_is_refused(run, monkeypatch, model, through, content, kind):
@@ -385,7 +443,11 @@ def test_what_is_not_text_is_refused(run, monkeypatch, model, through, content, 
         monkeypatch.setattr(pretrained, "from_pretrained", None)
         status, _, error = run("letter", "-o", "y")
     name = "the standard input" if through == "input" else "letter"
-    assert status == 2 and error.startswith(f"error: {name} is not text: it looks like {kind}") and error.count("\n") == 1
+    assert (
+        status == 2
+        and error.startswith(f"error: {name} is not text: it looks like {kind}")
+        and error.count("\n") == 1
+    )
     assert not Path("y").exists()
 
 
@@ -402,7 +464,10 @@ def test_reading_from_a_terminal_is_said(run, monkeypatch, model):
     original = model.translate
     model.translate = lambda lines, **named: sizes.append(len(lines)) or original(lines, **named)
     status, out, error = run()
-    assert (status, out) == (0, b"ba\ndc\n") and error == "reading from the terminal: one sentence per line, Ctrl-D to end\n"
+    assert (status, out) == (
+        0,
+        b"ba\ndc\n",
+    ) and error == "reading from the terminal: one sentence per line, Ctrl-D to end\n"
     assert sizes == [1, 1]
     Path("x").write_text("ab\n")
     assert run("x")[2] == "" and run("--text", "a")[2] == ""
@@ -410,11 +475,35 @@ def test_reading_from_a_terminal_is_said(run, monkeypatch, model):
 
 def test_options_as_flags(run, model):
     Path("x").write_text("a\n")
-    assert run("x", "--json", "--beam", "4", "--nbest=2", "--lenpen", "0.6", "--unnormalized", "--set", "min-len=2")[0] == 0
-    assert model.defaults == {"beam": "4", "nbest": "2", "lenpen": "0.6", "unnormalized": "true", "min_len": "2"}
+    assert (
+        run(
+            "x",
+            "--json",
+            "--beam",
+            "4",
+            "--nbest=2",
+            "--lenpen",
+            "0.6",
+            "--unnormalized",
+            "--set",
+            "min-len=2",
+        )[0]
+        == 0
+    )
+    assert model.defaults == {
+        "beam": "4",
+        "nbest": "2",
+        "lenpen": "0.6",
+        "unnormalized": "true",
+        "min_len": "2",
+    }
     assert run("x", "--set", "nbest=false")[0] == 0
     status, _, error = run("x", "--nbest", "2")
-    assert status == 2 and error == "error: --nbest 2: further translations are written with --json alone; add it\n"
+    assert (
+        status == 2
+        and error
+        == "error: --nbest 2: further translations are written with --json alone; add it\n"
+    )
 
 
 def test_words_that_the_model_does_not_know(run, model):
@@ -425,8 +514,13 @@ def test_words_that_the_model_does_not_know(run, model):
         "x, line 4: the model does not know most of these words: q",
         "x: the model does not know most words of 5 lines; it translates de to en",
     ]
-    assert run("--text", "q" * 2)[2] == "--text, line 1: the model does not know most of these words: qq\n"
-    assert run("--text", " ".join(f"q{n}" for n in range(9)))[2].endswith(": q0, q1, q2, q3, q4, …\n")
+    assert (
+        run("--text", "q" * 2)[2]
+        == "--text, line 1: the model does not know most of these words: qq\n"
+    )
+    assert run("--text", " ".join(f"q{n}" for n in range(9)))[2].endswith(
+        ": q0, q1, q2, q3, q4, …\n"
+    )
 
 
 def test_lines_of_several_sentences(run, model):
@@ -434,9 +528,13 @@ def test_lines_of_several_sentences(run, model):
     model.bundle.source_lang = "en"
     Path("x").write_text("This is one. And another!\n\n  \nAlone\n")
     assert run("x", "--split-sentences")[1].decode() == ".eno si sihT !rehtona dnA\n\n\nenolA\n"
-    rows = [json.loads(line) for line in run("x", "--split-sentences", "--json")[1].decode().splitlines()]
+    rows = [
+        json.loads(line)
+        for line in run("x", "--split-sentences", "--json")[1].decode().splitlines()
+    ]
     assert [(row["source"], row["text"]) for row in rows] == [
-        ("This is one. And another!", ".eno si sihT !rehtona dnA"), ("", ""), ("  ", ""), ("Alone", "enolA"),
+        ("This is one. And another!", ".eno si sihT !rehtona dnA"), ("", ""), ("  ", ""),
+        ("Alone", "enolA"),
     ]  # fmt: skip
     assert "leave out --split-sentences" in run("x", "--split-sentences", "--alignments")[2]
 
@@ -447,7 +545,10 @@ def test_alignments_as_fairseq_prints_them(run, model):
     def translated(lines, *, details, batch_size):
         assert details and model.defaults["print_alignment"] == "hard"
         return [
-            Translation(line, line, tokens=["p", "q", "</s>"][3 - 3 * bool(line) :], alignment=[1, 0, 2]) for line in lines
+            Translation(
+                line, line, tokens=["p", "q", "</s>"][3 - 3 * bool(line) :], alignment=[1, 0, 2]
+            )
+            for line in lines
         ]
 
     model.translate = translated

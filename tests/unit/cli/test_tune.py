@@ -27,13 +27,16 @@ def files(tmp_path, monkeypatch):
 def test_the_command_refuses_in_one_line(files, monkeypatch, capsys, arguments, named):
     monkeypatch.chdir(files)
     with pytest.raises(SystemExit) as stopped:
-        command.main([str(files / "data"), "--system", "name=x,path=missing.pt,lenpen=1", *arguments])
+        command.main(
+            [str(files / "data"), "--system", "name=x,path=missing.pt,lenpen=1", *arguments]
+        )
     assert stopped.value.code == 2 and named in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_the_command_writes_its_results(files, capsys):
     arguments = [
-        str(files / "data"), "--system", f"name=x,path={files / 'model.pt'}", "--grid", "words=3,6", "--out", str(files / "out"),
+        str(files / "data"), "--system", f"name=x,path={files / 'model.pt'}", "--grid",
+        "words=3,6", "--out", str(files / "out"),
     ]  # fmt: skip
     command.main(arguments)
     assert "best by BLEU: words=6" in capsys.readouterr().out

@@ -1,4 +1,5 @@
-"""Lines that a model does not know are named, a few of them, and counted; the verb's own test is in test_translate.py."""
+"""Lines that a model does not know are named, a few of them, and counted; the verb's own test is in
+test_translate.py."""
 
 import logging
 from types import SimpleNamespace
@@ -8,7 +9,9 @@ import pytest
 from fairseq_hrt.cli.unknown import NAMED, UnknownWords
 
 
-@pytest.mark.parametrize("lines, told", [(0, 0), (1, 1), (NAMED, NAMED), (NAMED + 1, NAMED + 1), (100, NAMED + 1)])
+@pytest.mark.parametrize(
+    "lines, told", [(0, 0), (1, 1), (NAMED, NAMED), (NAMED + 1, NAMED + 1), (100, NAMED + 1)]
+)
 def test_how_much_is_told(lines, told, caplog):
     bundle = SimpleNamespace(source_lang="de", target_lang="en")
     found = UnknownWords(SimpleNamespace(mostly_unknown=lambda text: [text], bundle=bundle), "x")

@@ -1,4 +1,5 @@
-"""Attention and dropout of training in bfloat16 on a CPU, against PyTorch's: weights, masks, gradients, shares."""
+"""Attention and dropout of training in bfloat16 on a CPU, against PyTorch's: weights, masks,
+gradients, shares."""
 
 import pytest
 import torch
@@ -13,7 +14,11 @@ def masks():
     generator = torch.Generator().manual_seed(2)
     seen = torch.rand(2, 1, 4, 6, generator=generator) < 0.6
     seen[..., 0] = True
-    return {"none": None, "bool": seen, "float": torch.zeros(2, 1, 1, 6).masked_fill(~seen[:, :, :1], float("-inf"))}
+    return {
+        "none": None,
+        "bool": seen,
+        "float": torch.zeros(2, 1, 1, 6).masked_fill(~seen[:, :, :1], float("-inf")),
+    }
 
 
 @pytest.mark.parametrize("mask", ["none", "bool", "float"])
@@ -35,14 +40,18 @@ def test_it_is_that_of_pytorch(mask):
 def test_later_keys_are_hidden():
     torch.manual_seed(1)
     query, key, value = torch.randn(3, 1, 2, 5, 4)
-    torch.testing.assert_close(attention(query, key, value, is_causal=True), PLAIN(query, key, value, is_causal=True))
+    torch.testing.assert_close(
+        attention(query, key, value, is_causal=True), PLAIN(query, key, value, is_causal=True)
+    )
 
 
 def test_every_argument_of_pytorchs_is_taken():
     query, key, value = torch.randn(1, 4, 5, 4), torch.randn(1, 2, 5, 4), torch.randn(1, 2, 5, 4)
     for options in ({"scale": 0.3}, {"enable_gqa": True, "scale": 0.3}):
         heads = query if "enable_gqa" in options else query[:, :2]
-        torch.testing.assert_close(attention(heads, key, value, **options), PLAIN(heads, key, value, **options))
+        torch.testing.assert_close(
+            attention(heads, key, value, **options), PLAIN(heads, key, value, **options)
+        )
 
 
 def test_weights_are_dropped():

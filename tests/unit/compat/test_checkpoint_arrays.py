@@ -1,4 +1,5 @@
-"""NumPy's arrays in checkpoints: those that NumPy writes load as they were, all others are refused and never looked at."""
+"""NumPy's arrays in checkpoints: those that NumPy writes load as they were, all others are refused
+and never looked at."""
 
 from argparse import Namespace
 
@@ -32,7 +33,14 @@ def kind(text="f8", state=STATE, copy=True):
 
 
 def array(kind, shape=(4,), data=b"A" * 32, begin=(numpy.ndarray, (0,), b"b"), **changes):
-    state = {"version": 1, "shape": shape, "kind": kind, "by_columns": False, "data": data, **changes}
+    state = {
+        "version": 1,
+        "shape": shape,
+        "kind": kind,
+        "by_columns": False,
+        "data": data,
+        **changes,
+    }
     return Pickled(core.multiarray._reconstruct, *begin, state=tuple(state.values()))
 
 
@@ -41,40 +49,55 @@ def with_fields(kind):
 
 
 FORGED = {
-    "fields of objects": (array(kind(state=with_fields(kind("O")))), "the NumPy type 'O', which is none of plain numbers"),
-    "fields": (array(kind(state=with_fields(kind()))), "the NumPy type float64 with a size, fields or flags of its own"),
-    "fields far away": (array(kind(state=(*STATE[:4], {"a": (kind(), 10**9)}, *STATE[5:]))), "flags of its own"),
-    "subarray": (array(kind(state=(*STATE[:2], (kind(), (10**9,)), *STATE[3:]))), "flags of its own"),
+    "fields of objects": (array(kind(state=with_fields(kind("O")))),
+                          "the NumPy type 'O', which is none of plain numbers"),
+    "fields": (array(kind(state=with_fields(kind()))),
+               "the NumPy type float64 with a size, fields or flags of its own"),
+    "fields far away": (array(kind(state=(*STATE[:4], {"a": (kind(), 10**9)}, *STATE[5:]))),
+                        "flags of its own"),
+    "subarray": (array(kind(state=(*STATE[:2], (kind(), (10**9,)), *STATE[3:]))),
+                 "flags of its own"),
     "flags": (array(kind(state=(*STATE[:7], 63))), "flags of its own"),
     "the process's own type": (array(kind(state=(*STATE[:7], 63), copy=False)), "flags of its own"),
     "size": (array(kind(state=(*STATE[:5], 4, -1, 0))), "flags of its own"),
     "alignment": (array(kind(state=(*STATE[:6], 3, 0))), "flags of its own"),
     "byte order": (array(kind(state=(3, ">", *STATE[2:]))), "flags of its own"),
-    "text of any length": (array(kind("U1", (3, "<", None, None, None, 4 * 10**9, 4, 8))), "flags of its own"),
-    "text of negative length": (array(kind("U1", (3, "<", None, None, None, -8, 4, 8))), "flags of its own"),
+    "text of any length": (array(kind("U1", (3, "<", None, None, None, 4 * 10**9, 4, 8))),
+                           "flags of its own"),
+    "text of negative length": (array(kind("U1", (3, "<", None, None, None, -8, 4, 8))),
+                                "flags of its own"),
     "state that is no tuple": (array(kind(state=[1])), "flags of its own"),
-    "parts of any type": (array(kind(state=(3, "<", None, None, torch.ones(2), -1, -1, 0))), "flags of its own"),
-    "objects": (array(kind("O", (3, "|", None, None, None, -1, -1, 63)), data=[1, 2, 3, 4]), "'O', which is none of plain"),
-    "records": (array(kind("V8", (3, "|", None, None, None, 8, 1, 0))), "'V8', which is none of plain"),
+    "parts of any type": (array(kind(state=(3, "<", None, None, torch.ones(2), -1, -1, 0))),
+                          "flags of its own"),
+    "objects": (array(kind("O", (3, "|", None, None, None, -1, -1, 63)), data=[1, 2, 3, 4]),
+                "'O', which is none of plain"),
+    "records": (array(kind("V8", (3, "|", None, None, None, 8, 1, 0))),
+                "'V8', which is none of plain"),
     "long doubles": (array(kind("f16", STATE)), "'f16', which is none of plain"),
     "list of fields": (array(Pickled(numpy.dtype, [("a", "O")])), "which is none of plain"),
     "another order of arguments": (Pickled(numpy.dtype), "missing 1 required"),
-    "too short": (array(kind(), (10**12,)), "the shape (1000000000000,) and the type float64 with 32 bytes instead of 8000000000000"),
+    "too short": (array(kind(), (10**12,)),
+                  "the shape (1000000000000,) and the type float64 with 32 bytes instead of 8000000000000"),
     "too long": (array(kind(), (3,)), "with 32 bytes instead of 24"),
     "negative shape": (array(kind(), (-2, -2)), "the shape (-2, -2)"),
     "shape of other numbers": (array(kind(), (4.0,)), "the shape (4.0,)"),
     "shape that is no tuple": (array(kind(), [4]), "which NumPy does not write"),
     "too many dimensions": (array(kind(), (1,) * 99, b"A" * 8), "a NumPy array of the shape"),
-    "odd beginning": (array(kind(), begin=(numpy.ndarray, (10**9,), b"d")), "a NumPy array that begins as"),
+    "odd beginning": (array(kind(), begin=(numpy.ndarray, (10**9,), b"d")),
+                      "a NumPy array that begins as"),
     "other class": (array(kind(), begin=(Namespace, (0,), b"b")), "a NumPy array that begins as"),
     "memory of its own": (Pickled(numpy.ndarray, (10**12,), kind()), "takes no arguments"),
-    "no state": (Pickled(core.multiarray._reconstruct, numpy.ndarray, (0,), b"b"), "a NumPy array with the state None"),
+    "no state": (Pickled(core.multiarray._reconstruct, numpy.ndarray, (0,), b"b"),
+                 "a NumPy array with the state None"),
     "other version": (array(kind(), version=2), "which NumPy does not write"),
     "data that is no bytes": (array(kind(), data=bytearray(32)), "bytearray"),
     "no type": (array(None), "which NumPy does not write"),
-    "short scalar": (Pickled(core.multiarray.scalar, kind(), b"abcd"), "a NumPy scalar and the type float64 with 4 bytes instead of 8"),
-    "scalar of no type": (Pickled(core.multiarray.scalar, "f8", b"A" * 8), "a NumPy scalar of the type 'f8'"),
-    "no character": (Pickled(core.multiarray.scalar, kind("U1", (3, "<", None, None, None, 4, 4, 8)), b"\xff\xff\xff\x7f"),
+    "short scalar": (Pickled(core.multiarray.scalar, kind(), b"abcd"),
+                     "a NumPy scalar and the type float64 with 4 bytes instead of 8"),
+    "scalar of no type": (Pickled(core.multiarray.scalar, "f8", b"A" * 8),
+                          "a NumPy scalar of the type 'f8'"),
+    "no character": (Pickled(core.multiarray.scalar,
+                             kind("U1", (3, "<", None, None, None, 4, 4, 8)), b"\xff\xff\xff\x7f"),
                      "with the character 0x7fffffff, which Unicode does not have"),
 }  # fmt: skip
 
@@ -86,13 +109,20 @@ def test_forged_arrays_are_refused(tmp_path, value, reason, zipped):
     with pytest.raises(ValueError) as error:
         load(tmp_path / "x.pt")
     said = str(error.value)
-    assert said.startswith(str(tmp_path / "x.pt")) and reason in said and said.isprintable() and len(said) < 1000
+    assert (
+        said.startswith(str(tmp_path / "x.pt"))
+        and reason in said
+        and said.isprintable()
+        and len(said) < 1000
+    )
     # What the process itself goes on with is as before.
     assert numpy.dtype("f8").flags == 0 and numpy.ones(2).tolist() == [1, 1]
 
 
 @given(
-    st.sampled_from(KINDS).flatmap(lambda text: arrays.arrays(text, arrays.array_shapes(min_dims=0, max_dims=3))),
+    st.sampled_from(KINDS).flatmap(
+        lambda text: arrays.arrays(text, arrays.array_shapes(min_dims=0, max_dims=3))
+    ),
     st.booleans(),
 )
 def test_arrays_and_scalars_load_as_they_were(tmp_path_factory, value, by_columns):
@@ -104,9 +134,16 @@ def test_arrays_and_scalars_load_as_they_were(tmp_path_factory, value, by_column
     loaded = load(path)
     for name, expected in (("array", value), ("scalar", scalar)):
         found = loaded[name]
-        assert type(found) is type(expected) and found.dtype == expected.dtype and found.shape == expected.shape
+        assert (
+            type(found) is type(expected)
+            and found.dtype == expected.dtype
+            and found.shape == expected.shape
+        )
         assert found.tobytes() == expected.tobytes()
-    assert loaded["array"].flags.writeable and loaded["array"].flags.f_contiguous == value.flags.f_contiguous
+    assert (
+        loaded["array"].flags.writeable
+        and loaded["array"].flags.f_contiguous == value.flags.f_contiguous
+    )
 
 
 def test_arrays_are_found_wherever_they_stand(tmp_path):
@@ -123,7 +160,10 @@ def test_arrays_are_found_wherever_they_stand(tmp_path):
     torch.save(value, tmp_path / "x.pt")
     found = load(tmp_path / "x.pt")
     places = [
-        found["dictionary"][1], found["list"][0], found["tuple"][1][0][0], found["tuple"][1][1], found["meter"].sum, found["namespace"].x[0],
+        found["dictionary"][1], found["list"][0], found["tuple"][1][0][0], found["tuple"][1][1],
+        found["meter"].sum, found["namespace"].x[0],
     ]  # fmt: skip
-    assert found["itself"][0] is found and all(type(place) is numpy.ndarray and place is places[0] for place in places)
+    assert found["itself"][0] is found and all(
+        type(place) is numpy.ndarray and place is places[0] for place in places
+    )
     assert places[0].tolist() == [0, 1, 2]

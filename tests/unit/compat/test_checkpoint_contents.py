@@ -21,7 +21,11 @@ from omegaconf import AnyNode, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from fairseq_hrt.compat.checkpoint_contents import UnsafeValueError, make_plain
-from fairseq_hrt.compat.checkpoint_loading import CorruptCheckpointError, UnsafeCheckpointError, load
+from fairseq_hrt.compat.checkpoint_loading import (
+    CorruptCheckpointError,
+    UnsafeCheckpointError,
+    load,
+)
 
 
 def unsafe_value(state):
@@ -37,7 +41,12 @@ NUMBERS = st.integers(-1000, 1000) | st.floats(allow_nan=False, allow_infinity=F
 WORDS = st.sampled_from(["", "a", "b c", "(2, 3)", "relu"])
 
 
-@given(st.recursive(NUMBERS | WORDS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=2)))
+@given(
+    st.recursive(
+        NUMBERS | WORDS,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=2),
+    )
+)
 def test_literals_are_left_alone(value):
     assert unsafe_value({"cfg": {"model": {"encoder_layers": repr(value)}}}) is None
 
@@ -51,9 +60,10 @@ def test_texts_that_run_nothing_are_left_to_whoever_reads_them(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "f()", "(f)()", "[f() for _ in [0]]", "lambda: 0", "x if f() else y", "a.b", "a[0]", "f'{f()}'", "[*f()]", "{**f()}", "x := 1", "await x", "1 < f()",
-        "not f()", "2 ** 99999", "1 // 0", "'x' * 10 ** 9", "[0] * 99999999", "(" + "[0] * 99999 + " * 9 + "[0])", "\tf()", "\n f()", "b'x'", "1j", "...",
-        "9" * 5000, "-" * 3000 + "1", "'%s' % f()",
+        "f()", "(f)()", "[f() for _ in [0]]", "lambda: 0", "x if f() else y", "a.b", "a[0]",
+        "f'{f()}'", "[*f()]", "{**f()}", "x := 1", "await x", "1 < f()", "not f()", "2 ** 99999",
+        "1 // 0", "'x' * 10 ** 9", "[0] * 99999999", "(" + "[0] * 99999 + " * 9 + "[0])", "\tf()",
+        "\n f()", "b'x'", "1j", "...", "9" * 5000, "-" * 3000 + "1", "'%s' % f()",
     ],
 )  # fmt: skip
 def test_everything_else_is_refused(text):
@@ -62,7 +72,11 @@ def test_everything_else_is_refused(text):
         {"cfg": {"model": Namespace(_name="fconv", encoder_layers=text)}},
         {"args": Namespace(encoder_layers=text)},
         {"args": Namespace(encoder_layers=[1, (text,)])},
-        {"cfg": OmegaConf.create({"model": {"w2v_args": {"model": {"conv_feature_layers": text}}}})},
+        {
+            "cfg": OmegaConf.create(
+                {"model": {"w2v_args": {"model": {"conv_feature_layers": text}}}}
+            )
+        },
     ):
         try:
             compile(text.lstrip(" \t"), "text", "eval")
@@ -83,7 +97,14 @@ def test_values_take_the_places_of_references_to_them():
     }
     state = {"cfg": OmegaConf.create({"task": references, "optimization": {"lr": [0.5, 0.25]}})}
     make_plain(state)
-    assert state["cfg"]["task"] == {"a": [0.5, 0.25], "b": 0.25, "c": 0.25, "d": 0.25, "e": "???", "f": [0.25]}
+    assert state["cfg"]["task"] == {
+        "a": [0.5, 0.25],
+        "b": 0.25,
+        "c": 0.25,
+        "d": 0.25,
+        "e": "???",
+        "f": [0.25],
+    }
     for text in (
         "${oc.env:HOME}",
         "x${oc.env:HOME}",
@@ -130,15 +151,22 @@ def test_references_lead_where_omegaconf_finds_them(values):
 
 
 PIECES = [
-    "${model.note}", "${model.decoder_layers}", "${.note}", "${..model.note}", "${model.list.0}", "${", "}", "$", "\\", "[", "]", "(", ")", "'", '"', " ", "\n",
-    "1", ",", "x", "model.note", ".",
+    "${model.note}", "${model.decoder_layers}", "${.note}", "${..model.note}", "${model.list.0}",
+    "${", "}", "$", "\\", "[", "]", "(", ")", "'", '"', " ", "\n", "1", ",", "x", "model.note", ".",
 ]  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=6).map("".join))
 def test_what_omegaconf_puts_into_a_text_is_not_run(text):
-    """fairseq evaluates what the references within a text lead to, not the text that stands there."""
-    model = {"note": "exit()", "list": ["exit()"], "decoder_layers": "[1]", "encoder_layers": text, "attention": "(2, 3)"}
+    """fairseq evaluates what the references within a text lead to, not the text that stands
+    there."""
+    model = {
+        "note": "exit()",
+        "list": ["exit()"],
+        "decoder_layers": "[1]",
+        "encoder_layers": text,
+        "attention": "(2, 3)",
+    }
     try:
         config = OmegaConf.create({"model": model})
         resolved = config.model.encoder_layers
@@ -149,7 +177,9 @@ def test_what_omegaconf_puts_into_a_text_is_not_run(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["[${model.note}]", '"${model.note}"', "${model.note} ", "${model.a}(${model.b})", "${model.note}", "1 + ${model.decoder_layers}", "\\${x}"]
+    "text",
+    ["[${model.note}]", '"${model.note}"', "${model.note} ", "${model.a}(${model.b})",
+     "${model.note}", "1 + ${model.decoder_layers}", "\\${x}"]
 )  # fmt: skip
 def test_references_within_a_text_are_refused_where_it_is_evaluated(text):
     model = {"adaptive_softmax_cutoff": text, "note": "exit()", "decoder_layers": "(1, 2)"}
@@ -180,7 +210,10 @@ def test_texts_that_become_references_are_refused_everywhere(text):
     for state in ({"cfg": {"something_else": text}}, {"args": Namespace(something_else=[text])}):
         assert "outside the file" in str(unsafe_value(state))
     for harmless in ("${a.b}", "a$b", "$", "C:\\x", r"'\n'", "{a.b}", "'{a}'"):
-        for state in ({"cfg": {"something_else": harmless}}, {"args": Namespace(something_else=[harmless])}):
+        for state in (
+            {"cfg": {"something_else": harmless}},
+            {"args": Namespace(something_else=[harmless])},
+        ):
             assert unsafe_value(state) is None, harmless
 
 
@@ -194,17 +227,29 @@ def with_attributes(value, **attributes):
 
 
 @pytest.mark.parametrize("value, reason", [
-    (Mapping(x=1), "no value of an option"), (Counter("a"), "no value of an option"), (numpy.arange(2), "no value of an option"),
-    (with_attributes(Dictionary(), encoder_layers="exit()"), "no value of an option"), (AverageMeter(), "no value of an option"), (torch.zeros(1), "no value of an option"),
-    pytest.param(16**10000, "40001 bits', which is no number", id="huge"), (-(2**64), "65 bits', which is no number"), (dict, "no value of an option"), (AnyNode("x")._metadata, "no value of an option"), ({(1, 2): 3}, "no name of an option"),
-    (with_attributes(Namespace(), __class__="x"), "no name of an option"), (with_attributes(Namespace(), **{"__iter__": 1}), "no name of an option"),
+    (Mapping(x=1), "no value of an option"), (Counter("a"), "no value of an option"),
+    (numpy.arange(2), "no value of an option"),
+    (with_attributes(Dictionary(), encoder_layers="exit()"), "no value of an option"),
+    (AverageMeter(), "no value of an option"), (torch.zeros(1), "no value of an option"),
+    pytest.param(16**10000, "40001 bits', which is no number", id="huge"),
+    (-(2**64), "65 bits', which is no number"), (dict, "no value of an option"),
+    (AnyNode("x")._metadata, "no value of an option"), ({(1, 2): 3}, "no name of an option"),
+    (with_attributes(Namespace(), __class__="x"), "no name of an option"),
+    (with_attributes(Namespace(), **{"__iter__": 1}), "no name of an option"),
     # fairseq's pattern for names of a part's options stops at a line feed.
-    (with_attributes(Namespace(), **{"encoder_xformers_att_config\nx": "exit()"}), "no name of an option"), ({"encoder_embed_path\n": "x"}, "no name of an option"),
-    ({"x" * 101: 1}, "no name of an option"), (Namespace(encoder_encoder_xformers_att_config="exit()"), "must be a plain literal"),
-    (Namespace(bpe="../x"), "no name of anything"), (Namespace(task=["x"]), "no name of anything"), (Namespace(bpe=OmegaConf.create(["../x"])), "no name of anything"),
+    (with_attributes(Namespace(), **{"encoder_xformers_att_config\nx": "exit()"}),
+     "no name of an option"), ({"encoder_embed_path\n": "x"}, "no name of an option"),
+    ({"x" * 101: 1}, "no name of an option"),
+    (Namespace(encoder_encoder_xformers_att_config="exit()"), "must be a plain literal"),
+    (Namespace(bpe="../x"), "no name of anything"), (Namespace(task=["x"]), "no name of anything"),
+    (Namespace(bpe=OmegaConf.create(["../x"])), "no name of anything"),
 ])  # fmt: skip
 def test_what_fairseq_could_see_otherwise_is_refused(value, reason):
-    for state in ({"cfg": {"model": value}}, {"args": Namespace(x=value)}, {"cfg": {"model": {"x": [value]}}}):
+    for state in (
+        {"cfg": {"model": value}},
+        {"args": Namespace(x=value)},
+        {"cfg": {"model": {"x": [value]}}},
+    ):
         found = unsafe_value(state)
         assert found is not None and reason in str(found) and "\n" not in str(found)
 
@@ -214,9 +259,13 @@ def node(content, **attributes):
 
 
 @pytest.mark.parametrize("value, plain", [
-    (with_attributes(OrderedDict(x=1), items=dict), {"x": 1}), (with_attributes(Namespace(x=1)), Namespace(x=1)), (AnyNode("x"), "x"), (with_attributes(AnyNode("y"), _val=[AnyNode(1)]), [1]),
-    (node({"x": 1}, get=1), {"x": 1}), (node({"x": [1, None]}, _metadata=None), {"x": [1, None]}), (node({"x": "y"}, _parent={"y": "exit()"}), {"x": "y"}),
-    (numpy.float32(0.5), 0.5), (numpy.bool_(True), True), (numpy.str_("x"), "x"), (bytearray(b"x"), b"x"), ({1: (2, {3}), None: frozenset("4")}, {1: (2, {3}), None: frozenset("4")}),
+    (with_attributes(OrderedDict(x=1), items=dict), {"x": 1}),
+    (with_attributes(Namespace(x=1)), Namespace(x=1)), (AnyNode("x"), "x"),
+    (with_attributes(AnyNode("y"), _val=[AnyNode(1)]), [1]), (node({"x": 1}, get=1), {"x": 1}),
+    (node({"x": [1, None]}, _metadata=None), {"x": [1, None]}),
+    (node({"x": "y"}, _parent={"y": "exit()"}), {"x": "y"}), (numpy.float32(0.5), 0.5),
+    (numpy.bool_(True), True), (numpy.str_("x"), "x"), (bytearray(b"x"), b"x"),
+    ({1: (2, {3}), None: frozenset("4")}, {1: (2, {3}), None: frozenset("4")}),
 ])  # fmt: skip
 def test_fairseq_gets_nothing_but_what_a_value_holds(value, plain):
     state = {"cfg": {"x": value}, "args": Namespace(x=[value]), "other": [1]}
@@ -242,7 +291,9 @@ CONFIGURATIONS = st.recursive(
     | st.integers(-(2**63), 2**63)
     | st.floats(allow_nan=False)
     | st.sampled_from(["x", "a b", "???", ""]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abcd"), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abcd"), inner, max_size=3)
+    ),
     max_leaves=10,
 )
 
@@ -264,17 +315,24 @@ def huge_values():
     for _ in range(60):
         doubled = [doubled, doubled]
     text = "x" * 9000 + "$"
-    chain = {f"b{number}": dict.fromkeys("cd", f"${{model.b{number - 1}}}") for number in range(1, 60)}
+    chain = {
+        f"b{number}": dict.fromkeys("cd", f"${{model.b{number - 1}}}") for number in range(1, 60)
+    }
     return {
-        "endless": (endless, "levels deep"), "an endless node": (endless_node, "levels deep"), "doubled": (doubled, "more than 30000 values"),
+        "endless": (endless, "levels deep"), "an endless node": (endless_node, "levels deep"),
+        "doubled": (doubled, "more than 30000 values"),
         "long": ([f"{number}{text}" for number in range(200)], "more than 1000000 characters"),
         "doubled in a namespace": (Namespace(x=doubled), "more than 300000 values"),
-        "a long way": ({"a": "${" + ".".join(["model"] * 4000) + "}", "model": "${model}"}, "one of more than"), "references": ({"b0": 1, **chain}, "more than 30000 values"),
-        "circles": ({"a": "${model.b}", "b": "${model.a}"}, "levels deep"), "itself": ({"a": "${model.a.a.a}"}, "levels deep"),
-        "products": ({"encoder_layers": "[[['a']*9999]*9999]*9999"}, "no plain literal|elements"), "parts": ({"encoder_layers": "[" + "[0]*40000," * 900 + "]"}, "elements"),
-        "parts less than nothing": ({"encoder_layers": "[[0]*-99999999," + "[0]*40000," * 900 + "]"}, "elements"),
-        "as many, before the sign": ({"encoder_layers": "[-99999999*[0]," + "[0]*40000," * 900 + "]"}, "elements"),
-        "doubled object": (Counter({1: doubled}), "no value of an option"), "too late": ([[1] * 30001, Counter({1: doubled})], "more than 30000 values"),
+        "a long way": ({"a": "${" + ".".join(["model"] * 4000) + "}", "model": "${model}"},
+                       "one of more than"),
+                       "references": ({"b0": 1, **chain}, "more than 30000 values"),
+                       "circles": ({"a": "${model.b}", "b": "${model.a}"}, "levels deep"),
+                       "itself": ({"a": "${model.a.a.a}"}, "levels deep"),
+        "products": ({"encoder_layers": "[[['a']*9999]*9999]*9999"}, "no plain literal|elements"),
+        "parts": ({"encoder_layers": "[" + "[0]*40000," * 900 + "]"}, "elements"),
+        "parts less than nothing": ({"encoder_layers": "[[0]*-99999999," + "[0]*40000," * 900 + "]"}, "elements"), "as many, before the sign": ({"encoder_layers": "[-99999999*[0]," + "[0]*40000," * 900 + "]"}, "elements"),
+        "doubled object": (Counter({1: doubled}), "no value of an option"),
+        "too late": ([[1] * 30001, Counter({1: doubled})], "more than 30000 values"),
     }  # fmt: skip
 
 
@@ -289,16 +347,22 @@ def test_what_holds_itself_or_is_huge_is_refused(name):
             assert "no plain dictionary" in str(unsafe_value(state))
 
 
-@pytest.mark.parametrize("value", ["x: 1", AnyNode("x: 1"), with_attributes(OmegaConf.create({}), _content="x: 1"), with_attributes(OmegaConf.create([]), _content=b"x: 1"),
-                                   with_attributes(AnyNode(1), _val=AnyNode("x: 1")), 5, [1], Namespace(x=1)])  # fmt: skip
+@pytest.mark.parametrize("value",
+                         ["x: 1", AnyNode("x: 1"),
+                          with_attributes(OmegaConf.create({}), _content="x: 1"),
+                          with_attributes(OmegaConf.create([]), _content=b"x: 1"),
+                                   with_attributes(AnyNode(1), _val=AnyNode("x: 1")), 5, [1],
+                                   Namespace(x=1)])  # fmt: skip
 def test_a_configuration_is_a_dictionary(value):
     """OmegaConf would read a text as YAML."""
     assert "which is no configuration" in str(unsafe_value({"cfg": value}))
 
 
 @pytest.mark.parametrize("value", [
-    OmegaConf.create({"a": "${oc.env:HOME}"}), AnyNode("${oc.env:HOME}"), [OmegaConf.create({})], {1: (AnyNode(1),)}, {AnyNode("x"): 1}, Namespace(a=AnyNode(1)),
-    with_attributes(AverageMeter(), val=AnyNode(1)), with_attributes(OrderedDict(), x=AnyNode(1)), with_attributes(Dictionary(), x=[AnyNode(1)]), ListConfig([1]),
+    OmegaConf.create({"a": "${oc.env:HOME}"}), AnyNode("${oc.env:HOME}"), [OmegaConf.create({})],
+    {1: (AnyNode(1),)}, {AnyNode("x"): 1}, Namespace(a=AnyNode(1)),
+    with_attributes(AverageMeter(), val=AnyNode(1)), with_attributes(OrderedDict(), x=AnyNode(1)),
+    with_attributes(Dictionary(), x=[AnyNode(1)]), ListConfig([1]),
 ], ids=lambda value: type(value).__name__)  # fmt: skip
 def test_nodes_outside_of_the_configuration_are_refused(value):
     """fairseq would write down what they read."""
@@ -320,9 +384,17 @@ def test_models_of_many_languages_are_left_alone():
     languages = [f"l{number:03}_Latn" for number in range(202)]
     pairs = [f"{one}-{other}" for one in languages for other in languages if one != other]
     task = Namespace(lang_pairs=pairs, sampling_weights={"main:de-en": 0.5, "mined:de-en": 0.5})
-    for state in ({"args": task}, {"cfg": {"task": task, "model": Namespace(**vars(task), x=",".join(pairs))}}):
+    for state in (
+        {"args": task},
+        {"cfg": {"task": task, "model": Namespace(**vars(task), x=",".join(pairs))}},
+    ):
         assert unsafe_value(state) is None
-    assert unsafe_value({"cfg": {"x": ["$" + "x" * 9000] * 200, 10**5000: 1, "y": {10**5000: Namespace(x=1)}}}) is None
+    assert (
+        unsafe_value(
+            {"cfg": {"x": ["$" + "x" * 9000] * 200, 10**5000: 1, "y": {10**5000: Namespace(x=1)}}}
+        )
+        is None
+    )
 
 
 def test_what_checkpoints_hold_besides_is_left_alone():
@@ -338,7 +410,12 @@ def test_what_checkpoints_hold_besides_is_left_alone():
 
 @pytest.mark.parametrize(
     "state",
-    [OmegaConf.create({"cfg": {}}), Mapping(cfg={}), Counter("a"), with_attributes(OrderedDict(cfg={}), get=str)],
+    [
+        OmegaConf.create({"cfg": {}}),
+        Mapping(cfg={}),
+        Counter("a"),
+        with_attributes(OrderedDict(cfg={}), get=str),
+    ],
     ids=repr,
 )
 def test_a_file_that_only_behaves_like_a_dictionary_is_refused(state):
@@ -348,9 +425,23 @@ def test_a_file_that_only_behaves_like_a_dictionary_is_refused(state):
 def test_configurations_of_all_kinds_are_left_alone():
     config = OmegaConf.create({"a": {"b": [1, "x", None, 2.5], "lr": "${a.b}"}, "c": True})
     OmegaConf.set_struct(config, True)
-    plain = {"a": [1, (2.5, None)], "b": {"c"}, "d": numpy.float32(1), "e": numpy.int64(2), "f": numpy.str_("x"), 3: True}
+    plain = {
+        "a": [1, (2.5, None)],
+        "b": {"c"},
+        "d": numpy.float32(1),
+        "e": numpy.int64(2),
+        "f": numpy.str_("x"),
+        3: True,
+    }
     again = pickle.loads(pickle.dumps(config))
-    for value in (config, again, OmegaConf.create(plain["a"][:1]), plain, Namespace(**{"x": plain}), OrderedDict(a=1)):
+    for value in (
+        config,
+        again,
+        OmegaConf.create(plain["a"][:1]),
+        plain,
+        Namespace(**{"x": plain}),
+        OrderedDict(a=1),
+    ):
         assert unsafe_value({"cfg": {"model": value}, "args": None}) is None
     assert unsafe_value(with_attributes(OrderedDict(weight=torch.zeros(1)), _metadata={})) is None
 
@@ -367,25 +458,36 @@ class Built:
 
 def test_nothing_is_looked_up_while_a_file_is_built(tmp_path):
     """Allowed types alone can ask OmegaConf to; the file would hold what was found."""
-    torch.save({"cfg": {"note": Built(list, Built(ListConfig, ["${oc.env:HOME}"]))}}, tmp_path / "x.pt")
+    torch.save(
+        {"cfg": {"note": Built(list, Built(ListConfig, ["${oc.env:HOME}"]))}}, tmp_path / "x.pt"
+    )
     with pytest.raises(CorruptCheckpointError, match="x.pt"):
         load(tmp_path / "x.pt")
     assert OmegaConf.create({"a": "${oc.env:HOME}"}).a == os.environ["HOME"]
 
 
-@pytest.mark.parametrize("text", [r"'a\\',' + f() #'", r"'a\\\\\\',' + f() #'", r"[f(\'x\')]", "'f()'", "['f()']", "{'a': 'f()'}", "{'f()': 1}", "\"'f()'\"", "\\"])  # fmt: skip
+@pytest.mark.parametrize("text",
+                         [r"'a\\',' + f() #'", r"'a\\\\\\',' + f() #'", r"[f(\'x\')]", "'f()'",
+                          "['f()']", "{'a': 'f()'}", "{'f()': 1}", "\"'f()'\"", "\\"])  # fmt: skip
 def test_texts_that_hydra_or_fairseq_read_twice_are_refused(text):
-    """What is inside a text for Python stands outside when hydra has read it, or when it is evaluated once more."""
-    for state in ({"args": Namespace(adaptive_softmax_cutoff=text)}, {"cfg": {"optimizer": {"adam_betas": text}}}):
+    """What is inside a text for Python stands outside when hydra has read it, or when it is
+    evaluated once more."""
+    for state in (
+        {"args": Namespace(adaptive_softmax_cutoff=text)},
+        {"cfg": {"optimizer": {"adam_betas": text}}},
+    ):
         found = unsafe_value(state)
         assert found is not None and "which fairseq would run as Python" in str(found)
         assert "\n" not in str(found)
 
 
-@pytest.mark.parametrize("text", ["(0.9, 0.98)", "'a'", "[(512, 3)] * 2", '{"a": "b c"}', "'", "''", '"', " [1]  ", "f(", "#", "=", "{", "a'b", "'a' 'b'", "~"])  # fmt: skip
+@pytest.mark.parametrize("text",
+                         ["(0.9, 0.98)", "'a'", "[(512, 3)] * 2", '{"a": "b c"}', "'", "''", '"',
+                          " [1]  ", "f(", "#", "=", "{", "a'b", "'a' 'b'", "~"])  # fmt: skip
 def test_hydra_leaves_other_texts_as_they_are(text):
     arguments = Namespace(
-        task="language_modeling", criterion="cross_entropy", optimizer="adam", lr_scheduler="fixed", arch="transformer_lm", adam_betas=text
+        task="language_modeling", criterion="cross_entropy", optimizer="adam",
+        lr_scheduler="fixed", arch="transformer_lm", adam_betas=text
     )  # fmt: skip
     assert unsafe_value({"args": arguments}) is None
     try:
@@ -397,11 +499,27 @@ def test_hydra_leaves_other_texts_as_they_are(text):
 
 def test_arguments_are_a_namespace():
     """In another form they would be looked up without the check of their names."""
-    for arguments in ({"bpe": "../x"}, OmegaConf.create({"bpe": "../x"}), ["bpe"], 5, "bpe", AnyNode("bpe")):
+    for arguments in (
+        {"bpe": "../x"},
+        OmegaConf.create({"bpe": "../x"}),
+        ["bpe"],
+        5,
+        "bpe",
+        AnyNode("bpe"),
+    ):
         assert unsafe_value({"args": arguments}).name == "args"
     found = unsafe_value({"args": Namespace(bpe="../x")})
-    assert (found.name, found.value, found.reason) == ("bpe", "'../x'", "which is no name of anything registered")
-    assert unsafe_value({"args": Namespace(arch="transformer_wmt_en_de", bpe=None, task="translation")}) is None
+    assert (found.name, found.value, found.reason) == (
+        "bpe",
+        "'../x'",
+        "which is no name of anything registered",
+    )
+    assert (
+        unsafe_value(
+            {"args": Namespace(arch="transformer_wmt_en_de", bpe=None, task="translation")}
+        )
+        is None
+    )
 
 
 def test_strange_states_are_no_concern_of_this_check():
@@ -413,7 +531,10 @@ def test_dictionaries_of_task_states_load(tmp_path):
     """Speech models keep theirs in the checkpoint."""
     dictionary = Dictionary()
     dictionary.add_symbol("a")
-    torch.save({"task_state": {"target_dictionary": dictionary, "dictionaries": [dictionary]}}, tmp_path / "x.pt")
+    torch.save(
+        {"task_state": {"target_dictionary": dictionary, "dictionaries": [dictionary]}},
+        tmp_path / "x.pt",
+    )
     assert load(tmp_path / "x.pt")["task_state"]["dictionaries"][0].symbols == dictionary.symbols
 
 
@@ -429,7 +550,10 @@ def test_dictionaries_of_task_states_load(tmp_path):
 def test_a_checkpoint_is_a_dictionary(tmp_path, value, kind):
     """Others may answer to names, too."""
     torch.save(value, tmp_path / "x.pt")
-    with pytest.raises(CorruptCheckpointError, match=rf"x.pt is no checkpoint: it holds a {kind} instead of a dictionary"):
+    with pytest.raises(
+        CorruptCheckpointError,
+        match=rf"x.pt is no checkpoint: it holds a {kind} instead of a dictionary",
+    ):
         checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "x.pt"))
     assert type(load(tmp_path / "x.pt")).__name__ == kind
 
@@ -444,13 +568,19 @@ def test_what_pytorch_says_of_a_file_is_shown_on_one_line(tmp_path):
 def test_refusals_are_values_and_true(tmp_path):
     torch.save({"cfg": {"model": {"encoder_layers": "exit()"}}}, tmp_path / "x.pt")
     with pytest.raises(
-        UnsafeCheckpointError, match=r"x\.pt holds encoder_layers='exit\(\)', which fairseq would run as Python"
+        UnsafeCheckpointError,
+        match=r"x\.pt holds encoder_layers='exit\(\)', which fairseq would run as Python",
     ) as error:
         load(tmp_path / "x.pt")
     assert "\n" not in str(error.value)
-    assert issubclass(UnsafeCheckpointError, ValueError) and issubclass(CorruptCheckpointError, ValueError)
+    assert issubclass(UnsafeCheckpointError, ValueError) and issubclass(
+        CorruptCheckpointError, ValueError
+    )
     torch.save({"x": Fraction(1, 2)}, tmp_path / "y.pt")
     with pytest.raises(
-        UnsafeCheckpointError, match=r"holds fractions\.Fraction, which is none of the types that are known to be harmless"
+        UnsafeCheckpointError,
+        match=(
+            r"holds fractions\.Fraction, which is none of the types that are known to be harmless"
+        ),
     ):
         load(tmp_path / "y.pt")

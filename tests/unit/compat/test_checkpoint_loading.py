@@ -72,7 +72,10 @@ def test_types_of_fairseq_checkpoints_load(save, value, zipped):
 @pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before 1.6"])
 @pytest.mark.parametrize(
     "config",
-    [{"model": {"layers": [1, 2], "rate": 0.1, "share": True, "name": None}}, {"model": argparse.Namespace(a=1)}],
+    [
+        {"model": {"layers": [1, 2], "rate": 0.1, "share": True, "name": None}},
+        {"model": argparse.Namespace(a=1)},
+    ],
     ids=["nodes", "namespace"],
 )
 def test_configurations_of_omegaconf_load(save, config, zipped):
@@ -98,7 +101,9 @@ def test_arrays_of_the_other_numpy_generation_load(save, tmp_path):
 
 @pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before 1.6"])
 def test_code_is_refused_by_name_and_not_run(save, tmp_path, zipped):
-    path = save({"cfg": None, "x": Trap(tmp_path / "sprung")}, _use_new_zipfile_serialization=zipped)
+    path = save(
+        {"cfg": None, "x": Trap(tmp_path / "sprung")}, _use_new_zipfile_serialization=zipped
+    )
     with pytest.raises(UnsafeCheckpointError, match=r"holds posix\.mkdir|holds nt\.mkdir") as error:
         load(path)
     assert not (tmp_path / "sprung").exists()
@@ -156,7 +161,10 @@ def test_memory_that_was_not_to_be_had_is_no_damage(save, monkeypatch):
     path = save({"weight": torch.randn(5)})
 
     def fails(*args, **kwargs):
-        raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory")
+        raise RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate"
+            " memory"
+        )
 
     monkeypatch.setattr(torch.serialization, "_load", fails)
     with pytest.raises(CorruptCheckpointError, match="not enough memory to read it") as error:
@@ -195,11 +203,17 @@ def test_whatever_a_file_makes_pytorch_raise_is_one_line(save, monkeypatch, erro
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="each mutant is loaded in a fork")
 def test_mutants_are_refused_or_load(save, tmp_path):
-    """Bytes of checkpoints changed, lost, repeated: nothing but refusals of one line, and arrays that can be looked at."""
+    """Bytes of checkpoints changed, lost, repeated: nothing but refusals of one line, and arrays
+    that can be looked at."""
     meter = meters.AverageMeter()
     meter.sum = numpy.arange(4)
     metrics = [
-        (0, "bleu", "AverageMeter", {"val": numpy.arange(4.0), "sum": numpy.float64(1.5), "text": numpy.str_("ab")}),
+        (
+            0,
+            "bleu",
+            "AverageMeter",
+            {"val": numpy.arange(4.0), "sum": numpy.float64(1.5), "text": numpy.str_("ab")},
+        ),
         meter,
     ]
     state = {
@@ -224,7 +238,14 @@ def test_mutants_are_refused_or_load(save, tmp_path):
                 else:
                     with zipfile.ZipFile(target, "w") as archive:
                         for name, content in members.items():
-                            archive.writestr(name, mutated(content, generator) if name.endswith("data.pkl") else content)
+                            archive.writestr(
+                                name,
+                                (
+                                    mutated(content, generator)
+                                    if name.endswith("data.pkl")
+                                    else content
+                                ),
+                            )
                 outcomes.append(outcome(target))
             os._exit(255 if None in outcomes else sum(outcomes))
         found = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -242,9 +263,13 @@ def mutated(data, generator):
         elif kind == 1:
             del data[place : place + generator.randint(1, 4)]
         elif kind == 2:
-            data[place:place] = bytes(generator.choices(b"}]()KMJGXtRbuesa.cq0h\x85\x86\x87\x8aNQ\x81", k=2))
+            data[place:place] = bytes(
+                generator.choices(b"}]()KMJGXtRbuesa.cq0h\x85\x86\x87\x8aNQ\x81", k=2)
+            )
         else:
-            data[place : place + 8] = data[generator.randrange(len(data)) :][: generator.randint(1, 12)]
+            data[place : place + 8] = data[generator.randrange(len(data)) :][
+                : generator.randint(1, 12)
+            ]
     return bytes(data)
 
 
@@ -297,4 +322,6 @@ def test_objects_from_other_workers_keep_their_tensors(save):
     )
     received = distributed_utils.torch.load(save(sent))
     assert received == sent
-    assert distributed_utils._put_tensors_in_obj(received, tensors)["state"][0]["exp_avg"].sum() == 2
+    assert (
+        distributed_utils._put_tensors_in_obj(received, tensors)["state"][0]["exp_avg"].sum() == 2
+    )

@@ -1,4 +1,5 @@
-"""A checkpoint gets a model of the size that it holds, no other, and honest ones are built as ever."""
+"""A checkpoint gets a model of the size that it holds, no other, and honest ones are built as
+ever."""
 
 import threading
 from argparse import Namespace
@@ -14,18 +15,27 @@ from fairseq_hrt.compat.checkpoint_sizes import OversizedModelError, SizeLimit, 
 
 WIDTHS = ("encoder_embed_dim", "decoder_embed_dim", "decoder_input_dim", "decoder_output_dim")
 ABSURD = {
-    "layers": ({"encoder_layers": 10**9}, r"its configuration \(encoder_layers=1000000000\) asks for more than \d+ parameter tensors"),
-    "layers of the decoder": ({"decoder_layers": 10**9}, r"\(decoder_layers=1000000000\) asks for more than \d+ parameter tensors"),
+    "layers": ({"encoder_layers": 10**9},
+               r"its configuration \(encoder_layers=1000000000\) asks for more than \d+ parameter tensors"),
+    "layers of the decoder": ({"decoder_layers": 10**9},
+                              r"\(decoder_layers=1000000000\) asks for more than \d+ parameter tensors"),
     "width": (dict.fromkeys(WIDTHS, 10**7), r"10000000"),
-    "inner width": ({"decoder_ffn_embed_dim": 10**8}, r"\(decoder_ffn_embed_dim=100000000\) asks for more than \d+ parameters,"),
-    "beyond any memory": ({"encoder_ffn_embed_dim": 10**15}, r"\(encoder_ffn_embed_dim=1000000000000000\) asks for more memory than there is"),
-    "positions": ({"max_source_positions": 10**9}, r"max_source_positions=1000000000 in the configuration asks for a table of 1000000000 rows of 16"),
-    "learned positions": ({"decoder_learned_pos": True, "max_target_positions": 10**8}, r"max_target_positions=100000000 in the"),
+    "inner width": ({"decoder_ffn_embed_dim": 10**8},
+                    r"\(decoder_ffn_embed_dim=100000000\) asks for more than \d+ parameters,"),
+    "beyond any memory": ({"encoder_ffn_embed_dim": 10**15},
+                          r"\(encoder_ffn_embed_dim=1000000000000000\) asks for more memory than there is"),
+    "positions": ({"max_source_positions": 10**9},
+                  r"max_source_positions=1000000000 in the configuration asks for a table of 1000000000 rows of 16"),
+    "learned positions": ({"decoder_learned_pos": True, "max_target_positions": 10**8},
+                          r"max_target_positions=100000000 in the"),
 }  # fmt: skip
 OWN = {
     "hrt": ({"hrt_chunk_sizes": [2, 10**9]}, r"hrt_chunk_sizes=1000000000 in the configuration"),
     "hrt window": ({"hrt_relative_window": 10**9}, r"hrt_relative_window=1000000000"),
-    "bidirectional": ({"bidirectional_directions": 10**9}, r"bidirectional_directions=1000000000 in the configuration"),
+    "bidirectional": (
+        {"bidirectional_directions": 10**9},
+        r"bidirectional_directions=1000000000 in the configuration",
+    ),
 }
 
 
@@ -34,7 +44,11 @@ def checkpoints(tmp_path_factory):
     """One of each family, and a function that writes a copy with another configuration."""
     folder = tmp_path_factory.mktemp("checkpoints")
     write_dictionaries(folder)
-    made = {family: write_checkpoint(folder / f"{family}.pt", folder, family) for family in FAMILIES if family != "jacobi"}
+    made = {
+        family: write_checkpoint(folder / f"{family}.pt", folder, family)
+        for family in FAMILIES
+        if family != "jacobi"
+    }
 
     def changed(family, options, name="changed.pt"):
         state = torch.load(made[family], weights_only=False)
@@ -51,10 +65,16 @@ def build(path):
     return checkpoint_utils.load_model_ensemble([str(path)])[0][0]
 
 
-CASES = [(family, *case) for family in ("autoregressive", "hrt", "bidirectional", "dag") for case in ABSURD.values()]
+CASES = [
+    (family, *case)
+    for family in ("autoregressive", "hrt", "bidirectional", "dag")
+    for case in ABSURD.values()
+]
 
 
-@pytest.mark.parametrize("family, options, reason", [*CASES, *((name.split()[0], *case) for name, case in OWN.items())])
+@pytest.mark.parametrize(
+    "family, options, reason", [*CASES, *((name.split()[0], *case) for name, case in OWN.items())]
+)
 def test_absurd_models_are_not_built(checkpoints, family, options, reason):
     path = checkpoints[1](family, options)
     with pytest.raises(OversizedModelError, match=reason) as error:
@@ -90,7 +110,9 @@ def test_trusted_files_get_what_they_ask_for(checkpoints, monkeypatch):
 
 
 def test_checkpoints_in_several_files_are_left_to_fairseq(checkpoints):
-    path = checkpoints[1]("autoregressive", {"encoder_layers": 100}, "shard_part0.pt").replace("_part0", "")
+    path = checkpoints[1]("autoregressive", {"encoder_layers": 100}, "shard_part0.pt").replace(
+        "_part0", ""
+    )
     # The model of the first file is built, whatever its size.
     with pytest.raises(OSError, match="not found: .*shard_part1.pt"):
         checkpoint_utils.load_model_ensemble([path], strict=False, num_shards=2)
@@ -110,7 +132,9 @@ def test_other_threads_build_what_they_like():
             nn.Linear(100, 100)
 
 
-@pytest.mark.parametrize("error", [RuntimeError("another reason"), MemoryError("Unable to allocate 1 GiB")])
+@pytest.mark.parametrize(
+    "error", [RuntimeError("another reason"), MemoryError("Unable to allocate 1 GiB")]
+)
 def test_errors_that_are_of_no_checkpoint_stay(error):
     with pytest.raises(type(error), match=str(error)), counting(SizeLimit("")):
         raise error

@@ -1,4 +1,5 @@
-"""The repair `cpu-distributed`; that two processes train without further options is an integration test."""
+"""The repair `cpu-distributed`; that two processes train without further options is an integration
+test."""
 
 import types
 from argparse import Namespace
@@ -15,7 +16,9 @@ def wrapped(model):
     module = types.ModuleType("fairseq.models.distributed_fairseq_model")
     module.DistributedDataParallel = lambda **kwargs: kwargs
     cpu_distributed.REPAIR.apply(module)
-    return module.DistributedDataParallel(module=model, device_ids=[0], output_device=0, find_unused_parameters=True)
+    return module.DistributedDataParallel(
+        module=model, device_ids=[0], output_device=0, find_unused_parameters=True
+    )
 
 
 def test_no_device_numbers_for_the_cpu():
@@ -30,7 +33,9 @@ def connected(monkeypatch, *, backend, cpu=False, gpu=False, flat=False):
     """The backend with which processes are connected."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
     module = types.ModuleType("fairseq.distributed.utils")
-    module.distributed_init = lambda cfg: (cfg if flat else cfg.distributed_training).distributed_backend
+    module.distributed_init = lambda cfg: (
+        (cfg if flat else cfg.distributed_training).distributed_backend
+    )
     cpu_distributed.REPAIR.apply(module)
     common, distributed = {"cpu": cpu}, {"distributed_backend": backend}
     return module.distributed_init(

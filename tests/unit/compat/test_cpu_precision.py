@@ -1,4 +1,5 @@
-"""The repair `cpu-precision`; that a training on a CPU learns in bfloat16 is an integration test."""
+"""The repair `cpu-precision`; that a training on a CPU learns in bfloat16 is an integration
+test."""
 
 import importlib.util
 import logging
@@ -28,7 +29,9 @@ def machine(monkeypatch):
         monkeypatch.setattr(
             importlib.util,
             "find_spec",
-            lambda name, *rest: ("tpu" in has or None) if name == "torch_xla" else found(name, *rest),
+            lambda name, *rest: (
+                ("tpu" in has or None) if name == "torch_xla" else found(name, *rest)
+            ),
         )
 
     return pretend
@@ -60,9 +63,9 @@ def tpu_of(*arguments):
 
 
 @pytest.mark.parametrize("has, arguments, tpu", [
-    ((), ["--bf16"], False), ((), ["--bf16", "--cpu"], False), (("gpu",), ["--bf16"], False), (("gpu",), [], False),
-    ((), ["--bf16", "--tpu"], True), (("tpu",), ["--bf16"], True), (("tpu",), ["--bf16", "--cpu"], False),
-    ((), ["--memory-efficient-bf16"], False),
+    ((), ["--bf16"], False), ((), ["--bf16", "--cpu"], False), (("gpu",), ["--bf16"], False),
+    (("gpu",), [], False), ((), ["--bf16", "--tpu"], True), (("tpu",), ["--bf16"], True),
+    (("tpu",), ["--bf16", "--cpu"], False), ((), ["--memory-efficient-bf16"], False),
 ])  # fmt: skip
 def test_bfloat16_asks_for_a_tpu_only_where_there_can_be_one(machine, has, arguments, tpu):
     machine(*has)
@@ -71,21 +74,28 @@ def test_bfloat16_asks_for_a_tpu_only_where_there_can_be_one(machine, has, argum
 
 def test_options_of_the_command_line_are_read_and_unknown_ones_kept(machine, monkeypatch):
     machine()
-    monkeypatch.setattr("sys.argv", ["fairseq-train", "data", "--bf16", "--tpu", "--arch=transformer"])
+    monkeypatch.setattr(
+        "sys.argv", ["fairseq-train", "data", "--bf16", "--tpu", "--arch=transformer"]
+    )
     assert options.parse_args_and_arch(options.get_training_parser()).tpu
     parsed, unknown = options.parse_args_and_arch(
-        options.get_training_parser(), ["data", "--bf16", "--arch=transformer", "--other"], parse_known=True
+        options.get_training_parser(),
+        ["data", "--bf16", "--arch=transformer", "--other"],
+        parse_known=True,
     )
     assert parsed.bf16 and not parsed.tpu and unknown == ["--other"]
     given = options.parse_args_and_arch(
-        options.get_validation_parser(), ["data", "--task=translation", "--path=x"], suppress_defaults=True
+        options.get_validation_parser(),
+        ["data", "--task=translation", "--path=x"],
+        suppress_defaults=True,
     )
     assert given.path == "x" and not hasattr(given, "bf16")
 
 
 @pytest.mark.parametrize("has, flags, inside", [
     ((), ["bf16"], True), (("gpu",), ["bf16", "cpu"], True), ((), [], False),
-    (("gpu",), ["bf16"], False), ((), ["bf16", "tpu"], False), ((), ["bf16", "memory_efficient_bf16"], False),
+    (("gpu",), ["bf16"], False), ((), ["bf16", "tpu"], False),
+    ((), ["bf16", "memory_efficient_bf16"], False),
 ])  # fmt: skip
 def test_steps_on_a_cpu_multiply_in_bfloat16(machine, trainer, has, flags, inside):
     machine(*has)

@@ -63,7 +63,9 @@ def test_hash_of_a_frozen_subclass_is_its_own():
 def test_only_the_base_class_of_the_module_is_changed():
     module = types.ModuleType("configs")
     REPAIR.apply(module)
-    source = "class FairseqDataclass: pass\nclass Other: pass\nclass Config(FairseqDataclass): pass\n"
+    source = (
+        "class FairseqDataclass: pass\nclass Other: pass\nclass Config(FairseqDataclass): pass\n"
+    )
     exec(source, vars(module))
     assert "__init_subclass__" in vars(module.FairseqDataclass)
     assert "__init_subclass__" not in vars(module.Other)

@@ -9,9 +9,16 @@ from hypothesis import strategies as st
 from fairseq_hrt.compat.display import escaped, shown
 
 PARTS = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.binary(max_size=5),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.binary(max_size=5),
     lambda inner: (
-        st.lists(inner, max_size=9) | st.tuples(inner, inner) | st.dictionaries(st.text(max_size=3), inner, max_size=9)
+        st.lists(inner, max_size=9)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text(max_size=3), inner, max_size=9)
     ),
     max_leaves=30,
 )
@@ -24,8 +31,9 @@ def test_values_are_shown_on_one_short_line(value):
 
 
 @pytest.mark.parametrize("value, text", [
-    (None, "None"), (7, "7"), ("a\n\x1b", "'a\\n\\x1b'"), (b"a", "b'a'"), ([1, "x"], "[1, 'x']"), ({"a": (1,)}, "{'a': (1,)}"), ("x" * 200, "'" + "x" * 100 + "'…"),
-    (Counter("a"), "<Counter>"), (dict, "<class 'dict'>")
+    (None, "None"), (7, "7"), ("a\n\x1b", "'a\\n\\x1b'"), (b"a", "b'a'"), ([1, "x"], "[1, 'x']"),
+    ({"a": (1,)}, "{'a': (1,)}"), ("x" * 200, "'" + "x" * 100 + "'…"), (Counter("a"), "<Counter>"),
+    (dict, "<class 'dict'>")
 ])  # fmt: skip
 def test_values_are_recognised(value, text):
     assert shown(value) == text

@@ -1,4 +1,5 @@
-"""The repair `ema-of-integers`; that every family trains and resumes with ``--store-ema`` is an integration test."""
+"""The repair `ema-of-integers`; that every family trains and resumes with ``--store-ema`` is an
+integration test."""
 
 import torch
 from fairseq.dataclass.configs import EMAConfig

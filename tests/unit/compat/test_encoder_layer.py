@@ -51,7 +51,10 @@ def test_stock_checkpoint_loads_strictly():
 
 
 def test_stock_checkpoint_loads_strictly_inside_a_larger_module():
-    source, target = torch.nn.ModuleList([layer(), layer()]), torch.nn.ModuleList([layer(), layer()])
+    source, target = (
+        torch.nn.ModuleList([layer(), layer()]),
+        torch.nn.ModuleList([layer(), layer()]),
+    )
     state = source.state_dict()
     state.update({f"1.{name}": torch.ones(3) for name in COPIES})
     target.load_state_dict(state, strict=True)

@@ -38,9 +38,12 @@ def evaluated_names():
             elif isinstance(given, ast.Subscript):
                 found.add(given.slice.value)
             else:
-                # Arguments of argparse's types (lambda x: eval_str_list(x)) come from the command line, a line of a manifest from data
-                # that only speech tasks read.
-                assert ast.unparse(given) in ("x", "uf", "line.strip()", "xformers_att_config"), (path, ast.unparse(given))
+                # Arguments of argparse's types (lambda x: eval_str_list(x)) come from the command
+                # line, a line of a manifest from data that only speech tasks read.
+                assert ast.unparse(given) in ("x", "uf", "line.strip()", "xformers_att_config"), (
+                    path,
+                    ast.unparse(given),
+                )
                 found |= {ast.unparse(given)} & {"xformers_att_config"}
     return found
 
@@ -53,7 +56,9 @@ NUMBERS = st.integers(-1000, 1000) | st.floats(allow_nan=False, allow_infinity=F
 LITERALS = st.recursive(
     NUMBERS | st.booleans() | st.none() | st.text(max_size=5),
     lambda inner: (
-        st.lists(inner, max_size=3) | st.tuples(inner, inner) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+        st.lists(inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text(max_size=3), inner, max_size=2)
     ),
     max_leaves=8,
 )

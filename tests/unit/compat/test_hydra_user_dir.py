@@ -11,7 +11,12 @@ from fairseq_hrt.compat.hydra_user_dir import user_dir
 
 
 def arguments(*overrides, config_dir=None, config_path=None, config_name=None):
-    return Namespace(overrides=list(overrides), config_dir=config_dir, config_path=config_path, config_name=config_name)
+    return Namespace(
+        overrides=list(overrides),
+        config_dir=config_dir,
+        config_path=config_path,
+        config_name=config_name,
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,7 +51,10 @@ def test_the_file(tmp_path, text, expected):
     for name in ("train", "train.yaml"):
         assert user_dir(arguments(config_dir=str(tmp_path), config_name=name)) == expected
     assert user_dir(arguments(config_path=str(tmp_path), config_name="train")) == expected
-    assert user_dir(arguments("common.user_dir=/other", config_dir=str(tmp_path), config_name="train")) == "/other"
+    assert (
+        user_dir(arguments("common.user_dir=/other", config_dir=str(tmp_path), config_name="train"))
+        == "/other"
+    )
     assert user_dir(arguments(config_dir=str(tmp_path), config_name="missing")) is None
     assert user_dir(arguments(config_dir=str(tmp_path))) is None
 
@@ -56,8 +64,12 @@ def test_only_the_program_of_hydra_imports_it(monkeypatch):
     module = types.ModuleType("stand_in")
     module.hydra_init = lambda *name: prepared.append((name, len(imported)))
     hydra_user_dir.REPAIR.apply(module)
-    monkeypatch.setattr("fairseq.utils.import_user_module", lambda args: imported.append(args.user_dir))
-    monkeypatch.setattr("hydra._internal.utils.get_args", lambda: arguments("common.user_dir=/plugin"))
+    monkeypatch.setattr(
+        "fairseq.utils.import_user_module", lambda args: imported.append(args.user_dir)
+    )
+    monkeypatch.setattr(
+        "hydra._internal.utils.get_args", lambda: arguments("common.user_dir=/plugin")
+    )
     monkeypatch.delitem(sys.modules, "fairseq_cli.hydra_train", raising=False)
     module.hydra_init("config")
     monkeypatch.setitem(sys.modules, "fairseq_cli.hydra_train", types.ModuleType("stand_in"))

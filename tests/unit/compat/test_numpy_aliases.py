@@ -38,7 +38,9 @@ def test_not_needed_where_numpy_has_them(monkeypatch):
 
 
 def test_block_mask_of_data_utils_runs():
-    mask = data_utils.compute_mask_indices((2, 30), None, mask_prob=0.5, mask_length=3, no_overlap=True, min_space=1)
+    mask = data_utils.compute_mask_indices(
+        (2, 30), None, mask_prob=0.5, mask_length=3, no_overlap=True, min_space=1
+    )
     assert mask.shape == (2, 30)
     assert mask.any()
 

@@ -1,4 +1,5 @@
-"""The repair `scored-files`: ``fairseq-score --sacrebleu`` gives sacreBLEU lists; the numbers are an integration test."""
+"""The repair `scored-files`: ``fairseq-score --sacrebleu`` gives sacreBLEU lists; the numbers are
+an integration test."""
 
 import io
 import types
@@ -27,7 +28,10 @@ def module():
 
 
 def test_open_files_score_as_their_lines(module):
-    hypotheses, reference = ["the cat sat here .\n", "a dog !\n"], ["the cat sat there .\n", "a dog !\n"]
+    hypotheses, reference = (
+        ["the cat sat here .\n", "a dog !\n"],
+        ["the cat sat there .\n", "a dog !\n"],
+    )
     found = module.score(io.StringIO("".join(hypotheses)), [io.StringIO("".join(reference))])
     assert found.score == sacrebleu.corpus_bleu(hypotheses, [reference]).score
     assert found.format() == sacrebleu.corpus_bleu(hypotheses, [reference]).format()

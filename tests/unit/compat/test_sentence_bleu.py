@@ -21,7 +21,12 @@ def test_a_sentence_scores_as_in_sacrebleu(reference, hypothesis):
     dictionary = Dictionary()
     scorer = Scorer(dictionary.pad(), dictionary.eos(), dictionary.unk())
     expected = sacrebleu.sentence_bleu(
-        hypothesis, [reference], smooth_method="add-k", smooth_value=1, tokenize="none", use_effective_order=False
+        hypothesis,
+        [reference],
+        smooth_method="add-k",
+        smooth_value=1,
+        tokenize="none",
+        use_effective_order=False,
     )
     assert scored(scorer, dictionary, reference, hypothesis) == pytest.approx(expected.score)
 

@@ -51,9 +51,10 @@ def test_commands_are_repaired_from_their_start(command, tmp_path):
 
 
 REGISTERED = (
-    "; from fairseq.tasks import TASK_REGISTRY as t; from fairseq.models import ARCH_MODEL_REGISTRY as a; "
-    "from fairseq.criterions import CRITERION_REGISTRY as c; print(*(sum(x.__module__.startswith('fairseq_hrt.') "
-    "for x in r.values()) > 2 for r in (t, a, c)))"
+    "; from fairseq.tasks import TASK_REGISTRY as t; from fairseq.models import ARCH_MODEL_REGISTRY"
+    " as a; from fairseq.criterions import CRITERION_REGISTRY as c;"
+    " print(*(sum(x.__module__.startswith('fairseq_hrt.') for x in r.values()) > 2 for r in (t, a,"
+    " c)))"
 )
 
 
@@ -68,7 +69,10 @@ REGISTERED = (
     ],
 )
 def test_families_are_registered_in_any_order(command, tmp_path, statement):
-    assert command("python", "-c", statement + REGISTERED, cwd=tmp_path).stdout.split()[-3:] == ["True"] * 3
+    assert (
+        command("python", "-c", statement + REGISTERED, cwd=tmp_path).stdout.split()[-3:]
+        == ["True"] * 3
+    )
 
 
 @pytest.mark.slow
@@ -90,13 +94,21 @@ def test_plugin_imported_first(command, tmp_path):
 def test_a_clone_as_user_dir_registers_its_families(command, tmp_path):
     """As the stock commands do it: fairseq first, then the folder by its path."""
     clone = tmp_path / "clone" / "fairseq_hrt"
-    shutil.copytree(Path(__file__).resolve().parents[3] / "fairseq_hrt", clone, ignore=shutil.ignore_patterns("__pycache__"))
-    script = (
-        "import sys; sys.modules.pop('fairseq_hrt', None); from argparse import Namespace; from fairseq.utils import import_user_module; "
-        f"import_user_module(Namespace(user_dir={str(clone)!r})); import fairseq_hrt; "
-        f"assert fairseq_hrt.__file__.startswith({str(clone)!r}), fairseq_hrt.__file__"
+    shutil.copytree(
+        Path(__file__).resolve().parents[3] / "fairseq_hrt",
+        clone,
+        ignore=shutil.ignore_patterns("__pycache__"),
     )
-    assert command("python", "-c", script + REGISTERED, cwd=tmp_path).stdout.split()[-3:] == ["True"] * 3
+    script = (
+        "import sys; sys.modules.pop('fairseq_hrt', None); from argparse import Namespace; from"
+        " fairseq.utils import import_user_module;"
+        f" import_user_module(Namespace(user_dir={str(clone)!r})); import fairseq_hrt; assert"
+        f" fairseq_hrt.__file__.startswith({str(clone)!r}), fairseq_hrt.__file__"
+    )
+    assert (
+        command("python", "-c", script + REGISTERED, cwd=tmp_path).stdout.split()[-3:]
+        == ["True"] * 3
+    )
 
 
 def test_broken_plugin_leaves_fairseq_as_it_is(command, tmp_path):
@@ -136,7 +148,11 @@ def copy_of_the_package(folder):
 
     import fairseq_hrt
 
-    shutil.copytree(Path(fairseq_hrt.__file__).parent, folder / "fairseq_hrt", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        Path(fairseq_hrt.__file__).parent,
+        folder / "fairseq_hrt",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
     return folder / "fairseq_hrt"
 
 
@@ -149,12 +165,17 @@ def test_two_copies_are_one_or_refused(command, tmp_path, changed):
         with open(other / "compat" / "startup.py", "a") as file:
             file.write("# another release\n")
     script = (
-        "import sys, fairseq; from argparse import Namespace; from fairseq.utils import import_user_module\n"
-        f"import_user_module(Namespace(user_dir={str(other)!r})); print(sys.modules['fairseq_hrt'].__file__)"
+        "import sys, fairseq; from argparse import Namespace; from fairseq.utils import"
+        f" import_user_module\nimport_user_module(Namespace(user_dir={str(other)!r}));"
+        " print(sys.modules['fairseq_hrt'].__file__)"
     )
     finished = command("python", "-c", script, cwd=tmp_path.parent, check=False)
     last = (finished.stdout + finished.stderr).splitlines()[-1]
     if changed:
-        assert finished.returncode and "two different copies of fairseq_hrt" in last and str(other) in last, last
+        assert (
+            finished.returncode
+            and "two different copies of fairseq_hrt" in last
+            and str(other) in last
+        ), last
     else:
         assert not finished.returncode and last == str(other / "__init__.py")

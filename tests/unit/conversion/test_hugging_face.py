@@ -27,7 +27,10 @@ def test_weights_in_every_container_are_float32(tmp_path):
             write({key: value.to(kind) for key, value in values.items()}, str(folder / name))
             found = read_weights(folder).held
             assert all(found[key].dtype == np.float32 for key in values)
-            assert all(np.array_equal(found[key], value.to(kind).float().numpy()) for key, value in values.items())
+            assert all(
+                np.array_equal(found[key], value.to(kind).float().numpy())
+                for key, value in values.items()
+            )
 
 
 def test_weights_in_several_files(tmp_path):
@@ -39,7 +42,14 @@ def test_weights_in_several_files(tmp_path):
     save_file({"a": torch.ones(1)}, str(tmp_path / "two.safetensors"))
     with pytest.raises(ValueError, match=r"two\.safetensors has 'a', which another file has, too"):
         read_weights(tmp_path)
-    for table in ({"a": "../x"}, {"a": 3}, {}, [1], {"a": "/etc/passwd"}, {"a": "none.safetensors"}):
+    for table in (
+        {"a": "../x"},
+        {"a": 3},
+        {},
+        [1],
+        {"a": "/etc/passwd"},
+        {"a": "none.safetensors"},
+    ):
         index.write_text(json.dumps({"weight_map": table}))
         with pytest.raises(ValueError, match="index.json"):
             read_weights(tmp_path)
@@ -87,12 +97,19 @@ def test_decoding_options_come_from_the_generation_config(tmp_path):
     config = {"max_length": 20}
     found = decoding_options(read_generation(tmp_path, config), 64)
     # The start of a translation counts there; its end is one of the words here, and free there.
-    assert found == {"beam": "1", "lenpen": "1", "max_len_a": "0", "max_len_b": "19", "min_len": "0"}
+    assert found == {
+        "beam": "1",
+        "lenpen": "1",
+        "max_len_a": "0",
+        "max_len_b": "19",
+        "min_len": "0",
+    }
     (tmp_path / "generation_config.json").write_text(
         json.dumps(
             {
-                "num_beams": 6, "max_length": 512, "min_length": 4, "length_penalty": 0.8, "no_repeat_ngram_size": 3, "top_k": None,
-                "forced_eos_token_id": 2, "do_sample": False, "repetition_penalty": 1, "suppress_tokens": [],
+                "num_beams": 6, "max_length": 512, "min_length": 4, "length_penalty": 0.8,
+                "no_repeat_ngram_size": 3, "top_k": None, "forced_eos_token_id": 2,
+                "do_sample": False, "repetition_penalty": 1, "suppress_tokens": [],
             }
         )
     )  # fmt: skip
@@ -106,7 +123,10 @@ def test_decoding_options_come_from_the_generation_config(tmp_path):
         "no_repeat_ngram_size": "3",
     }
     assert found == expected
-    assert decoding_options(Settings({"max_new_tokens": 9, "max_length": 3}, "g"), 64)["max_len_b"] == "9"
+    assert (
+        decoding_options(Settings({"max_new_tokens": 9, "max_length": 3}, "g"), 64)["max_len_b"]
+        == "9"
+    )
     with pytest.raises(ValueError, match="num_beams: 'x'"):
         decoding_options(Settings({"num_beams": "x"}, "g"), 64)
     for name, value in (
@@ -115,7 +135,9 @@ def test_decoding_options_come_from_the_generation_config(tmp_path):
         ("suppress_tokens", [3]),
         ("sequence_bias", [[[3], 1]]),
     ):
-        with pytest.raises(ValueError, match=f"g has {name}: .*, which this package does not have: remove it there"):
+        with pytest.raises(
+            ValueError, match=f"g has {name}: .*, which this package does not have: remove it there"
+        ):
             decoding_options(Settings({name: value}, "g"), 64)
 
 
@@ -123,7 +145,12 @@ def test_language_tokens_by_number_or_in_order(tmp_path):
     ordered = {"additional_special_tokens": ["de_DE", {"content": "en_XX"}, "<mask>", 3]}
     (tmp_path / "special_tokens_map.json").write_text(json.dumps(ordered))
     assert language_tokens(tmp_path, 10) == {"de_DE": 10, "en_XX": 11}
-    entries = {"7": {"content": "en_XX"}, "9": {"content": "<mask>"}, "8": 3, "6": {"content": ["de_DE"]}}
+    entries = {
+        "7": {"content": "en_XX"},
+        "9": {"content": "<mask>"},
+        "8": 3,
+        "6": {"content": ["de_DE"]},
+    }
     numbered = {"added_tokens_decoder": entries}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(numbered))
     assert language_tokens(tmp_path, 10) == {"en_XX": 7}
@@ -135,8 +162,18 @@ def test_language_tokens_by_number_or_in_order(tmp_path):
 
 def test_languages_by_their_names():
     tokens = {"__de__": 1, "__en__": 2, ">>fra<<": 3, "zh_CN": 4, "zh_TW": 5, "en_XX": 6}
-    for name, token in (("de", "__de__"), ("__de__", "__de__"), ("fra", ">>fra<<"), ("zh_CN", "zh_CN"), ("en", "__en__")):
+    for name, token in (
+        ("de", "__de__"),
+        ("__de__", "__de__"),
+        ("fra", ">>fra<<"),
+        ("zh_CN", "zh_CN"),
+        ("en", "__en__"),
+    ):
         assert chosen_token(tokens, name, "-t", "f") == (token, name)
-    for name, message in ((None, "is needed"), ("zh", "'zh' is not a language"), ("xx", "it has de, en, fra, zh_CN")):
+    for name, message in (
+        (None, "is needed"),
+        ("zh", "'zh' is not a language"),
+        ("xx", "it has de, en, fra, zh_CN"),
+    ):
         with pytest.raises(ValueError, match=message):
             chosen_token(tokens, name, "-t", "f")

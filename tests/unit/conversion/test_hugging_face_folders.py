@@ -1,4 +1,5 @@
-"""Folders of Hugging Face's translate raw text: language tokens are put before sources and not written."""
+"""Folders of Hugging Face's translate raw text: language tokens are put before sources and not
+written."""
 
 import json
 
@@ -12,20 +13,32 @@ from fairseq_hrt.conversion.hugging_face_folders import read_hugging_face
 def test_marians_text(hugging_face_folder, tmp_path):
     made = hugging_face_folder("marian")
     bundle = import_model(made.path, tmp_path / "bundle")
-    assert (bundle.source_lang, bundle.target_lang, bundle.tokenizer) == ("en", "de", "moses-punctuation")
+    assert (bundle.source_lang, bundle.target_lang, bundle.tokenizer) == (
+        "en",
+        "de",
+        "moses-punctuation",
+    )
     model = from_pretrained(tmp_path / "bundle", device="cpu", engine="torch")
-    assert model.pipeline.words("a man  ") == model.pipeline.words("a man") and model.bundle.target_codes == "target_codes"
+    assert (
+        model.pipeline.words("a man  ") == model.pipeline.words("a man")
+        and model.bundle.target_codes == "target_codes"
+    )
     (found,) = model.translate(["a man in red"], details=True)
     assert found.text == "".join(found.tokens[:-1]).replace("\u2581", " ").strip()
 
 
 def test_a_multilingual_marian_needs_its_target_language(hugging_face_folder, tmp_path):
     made = hugging_face_folder("marian", multilingual=True)
-    with pytest.raises(ValueError, match="--target-language is needed for a multilingual model; it has deu, fra"):
+    with pytest.raises(
+        ValueError, match="--target-language is needed for a multilingual model; it has deu, fra"
+    ):
         read_hugging_face(made.path, (None, None))
     import_model(made.path, tmp_path / "bundle", Wishes(target_language="fra"))
     words = from_pretrained(tmp_path / "bundle", device="cpu", engine="torch").pipeline.words
-    assert words("a man") == [">>fra<<", *words(">>deu<< a man")[1:]] and words(">>deu<< a man")[0] == ">>deu<<"
+    assert (
+        words("a man") == [">>fra<<", *words(">>deu<< a man")[1:]]
+        and words(">>deu<< a man")[0] == ">>deu<<"
+    )
     assert words("") == [] and words("\t") == []
 
 
@@ -41,9 +54,14 @@ def test_language_tokens_lead_both_sides(hugging_face_folder, tmp_path, kind, na
     made = hugging_face_folder(kind)
     import_model(made.path, tmp_path / "bundle", Wishes(*names))
     model = from_pretrained(tmp_path / "bundle", device="cpu", engine="torch")
-    assert model.pipeline.words("a man")[0] == tokens[0] and (model.bundle.source_lang, model.bundle.target_lang) == names
+    assert (
+        model.pipeline.words("a man")[0] == tokens[0]
+        and (model.bundle.source_lang, model.bundle.target_lang) == names
+    )
     (found,) = model.translate(["a man in red"], details=True)
-    assert found.tokens[0] == tokens[1] and found.text == model.pipeline.text(" ".join(found.tokens[:-1]))
+    assert found.tokens[0] == tokens[1] and found.text == model.pipeline.text(
+        " ".join(found.tokens[:-1])
+    )
     # Also the token of another language than the bundle's, which a call may ask for.
     for token in (tokens[1], "fr_XX", "__de__", "zho_Hans"):
         assert model.pipeline.text(f"{token} \u2581a \u2581man") == "a man"
@@ -56,25 +74,43 @@ def test_language_tokens_lead_both_sides(hugging_face_folder, tmp_path, kind, na
 
 @pytest.mark.parametrize("weights", ["float32", "int8"])
 @pytest.mark.parametrize(
-    "kind, names, first", [("marian", (), None), ("mbart", ("en", "de_DE"), "de_DE"), ("m2m_100", ("en", "fr"), "__fr__")]
+    "kind, names, first",
+    [
+        ("marian", (), None),
+        ("mbart", ("en", "de_DE"), "de_DE"),
+        ("m2m_100", ("en", "fr"), "__fr__"),
+    ],
 )
-def test_the_native_engine_translates_and_serves_them(hugging_face_folder, tmp_path, kind, names, first, weights):
-    testclient = pytest.importorskip("starlette.testclient", reason="the server needs the extra serve")
+def test_the_native_engine_translates_and_serves_them(
+    hugging_face_folder, tmp_path, kind, names, first, weights
+):
+    testclient = pytest.importorskip(
+        "starlette.testclient", reason="the server needs the extra serve"
+    )
     from fairseq_hrt.server.application import create_application
     from fairseq_hrt.server.settings import Settings
 
     lines = ["a man in red", "two dogs", "water", "woman reads book near the park"]
-    import_model(hugging_face_folder(kind).path, tmp_path / "bundle", Wishes(*names, runtime=weights, lines=lines))
+    import_model(
+        hugging_face_folder(kind).path,
+        tmp_path / "bundle",
+        Wishes(*names, runtime=weights, lines=lines),
+    )
     native = from_pretrained(tmp_path / "bundle", device="cpu", engine="native")
     found = native.translate(lines, details=True)
     assert all((one.tokens[0] == first) == (first is not None) for one in found)
     if weights == "float32":
         eager = from_pretrained(tmp_path / "bundle", device="cpu", engine="torch")
-        assert [one.tokens for one in found] == [one.tokens for one in eager.translate(lines, details=True)]
-        # Given translations begin with their language's token as well, and nothing else is forced on them.
+        assert [one.tokens for one in found] == [
+            one.tokens for one in eager.translate(lines, details=True)
+        ]
+        # Given translations begin with their language's token as well, and nothing else is forced
+        # on them.
         rated, expected = (model.score(lines, lines[::-1]) for model in (native, eager))
         assert [one.tokens for one in rated] == [one.tokens for one in expected]
-        assert [one.score for one in rated] == pytest.approx([one.score for one in expected], abs=1e-4)
+        assert [one.score for one in rated] == pytest.approx(
+            [one.score for one in expected], abs=1e-4
+        )
         assert all((one.tokens[0] == first) == (first is not None) for one in rated)
     texts = [one.text for one in found]
     assert any(texts) and not any(first in text for text in texts if first)
@@ -90,7 +126,11 @@ def test_the_native_engine_translates_and_serves_them(hugging_face_folder, tmp_p
 @pytest.mark.parametrize(
     "file, change, message",
     [
-        ("config.json", {"model_type": "t5"}, "model_type: 't5', which cannot be represented here; models with 'marian' or"),
+        (
+            "config.json",
+            {"model_type": "t5"},
+            "model_type: 't5', which cannot be represented here; models with 'marian' or",
+        ),
         ("config.json", {"vocab_size": 9}, "its description says '9×"),
         # Before a word is made for each.
         ("config.json", {"vocab_size": 1 << 24}, "its description says '16777216×"),
@@ -100,7 +140,11 @@ def test_the_native_engine_translates_and_serves_them(hugging_face_folder, tmp_p
             {"tokenizer_class": "MBartTokenizer"},
             "'MBartTokenizer', whose sources end with their language",
         ),
-        ("tokenizer_config.json", {"legacy_behaviour": True}, "legacy_behaviour: True, with which sources end with"),
+        (
+            "tokenizer_config.json",
+            {"legacy_behaviour": True},
+            "legacy_behaviour: True, with which sources end with",
+        ),
         ("special_tokens_map.json", {"additional_special_tokens": []}, "names no language tokens"),
         (
             "special_tokens_map.json",
@@ -112,7 +156,9 @@ def test_the_native_engine_translates_and_serves_them(hugging_face_folder, tmp_p
 def test_folders_that_do_not_fit(hugging_face_folder, file, change, message):
     made = hugging_face_folder("mbart")
     path = made.path / file
-    path.write_text(json.dumps({**(json.loads(path.read_text()) if path.is_file() else {}), **change}))
+    path.write_text(
+        json.dumps({**(json.loads(path.read_text()) if path.is_file() else {}), **change})
+    )
     with pytest.raises(ValueError) as caught:
         read_hugging_face(made.path, ("en", "de"))
     assert message in str(caught.value)

@@ -1,4 +1,5 @@
-"""The weights of Hugging Face's models under fairseq's names; where transformers is installed, its own translations."""
+"""The weights of Hugging Face's models under fairseq's names; where transformers is installed, its
+own translations."""
 
 import json
 import os
@@ -16,14 +17,17 @@ from fairseq_hrt.loading.checkpoints import read_checkpoint
 
 LINES = ["a man in red shirt", "two dogs play with ball on green grass near water", "water"]
 KINDS = [
-    ("marian", Wishes()), ("mbart", Wishes("en", "de_DE")), ("m2m_100", Wishes("en", "fr")), ("nllb", Wishes("eng", "fra")),
+    ("marian", Wishes()), ("mbart", Wishes("en", "de_DE")), ("m2m_100", Wishes("en", "fr")),
+    ("nllb", Wishes("eng", "fra")),
 ]  # fmt: skip
 # Written by the test itself, with transformers 5.24, where RECORD_TRANSLATIONS is set.
 RECORDED = Path(__file__).with_name("transformers_translations.json")
 
 
 @pytest.mark.parametrize("kind, wishes", KINDS)
-def test_weights_go_by_fairseqs_names_and_words_by_its_order(hugging_face_folder, tmp_path, kind, wishes):
+def test_weights_go_by_fairseqs_names_and_words_by_its_order(
+    hugging_face_folder, tmp_path, kind, wishes
+):
     made = hugging_face_folder(kind)
     import_model(made.path, tmp_path / "bundle", wishes)
     state = read_checkpoint(tmp_path / "bundle" / "model.pt")
@@ -31,7 +35,9 @@ def test_weights_go_by_fairseqs_names_and_words_by_its_order(hugging_face_folder
     assert state["cfg"]["model"].arch == ("marian_transformer" if marian else "transformer")
     shared = torch.from_numpy(made.tensors["model.shared.weight"])
     # </s>, <unk> and <pad> of Marian's vocabulary have other places.
-    order = [0, len(shared) - 1, 0, 1, *range(2, len(shared) - 1)] if marian else [*range(len(shared))]
+    order = (
+        [0, len(shared) - 1, 0, 1, *range(2, len(shared) - 1)] if marian else [*range(len(shared))]
+    )
     for side in ("encoder", "decoder"):
         found = state["model"][f"{side}.embed_tokens.weight"]
         assert torch.equal(found[1:], shared[order][1:]) and (not marian or not found[0].any())
@@ -40,7 +46,9 @@ def test_weights_go_by_fairseqs_names_and_words_by_its_order(hugging_face_folder
             assert np.array_equal(state["model"][f"{side}.layers.0.{name}"].numpy(), theirs)
     if marian:
         bias = state["model"]["decoder.output_projection.bias"]
-        assert bias[0] == -1e4 and np.array_equal(bias[1:].numpy(), made.tensors["final_logits_bias"][0][order[1:]])
+        assert bias[0] == -1e4 and np.array_equal(
+            bias[1:].numpy(), made.tensors["final_logits_bias"][0][order[1:]]
+        )
         table = state["model"]["decoder.embed_positions.weight"]
         assert np.allclose(table[2:].numpy(), sinusoids(24, 16)) and table.shape[0] == 26
 
@@ -50,11 +58,19 @@ def test_each_side_may_have_its_own_words(hugging_face_folder, tmp_path, tied):
     """Marian's separate vocabularies, and an output matrix of its own."""
     made = hugging_face_folder("marian")
     words = made.words[:2] + made.words[-2:1:-1] + ["öl", made.words[-1]]
-    (made.path / "target_vocab.json").write_text(json.dumps({word: row for row, word in enumerate(words)}))
+    (made.path / "target_vocab.json").write_text(
+        json.dumps({word: row for row, word in enumerate(words)})
+    )
     tokenizer = {"source_lang": "en", "target_lang": "de", "separate_vocabs": True}
     (made.path / "tokenizer_config.json").write_text(json.dumps(tokenizer))
-    changes = {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": len(words), "tie_word_embeddings": tied}
-    (made.path / "config.json").write_text(json.dumps({**made.config, **changes, "decoder_start_token_id": len(words) - 1}))
+    changes = {
+        "share_encoder_decoder_embeddings": False,
+        "decoder_vocab_size": len(words),
+        "tie_word_embeddings": tied,
+    }
+    (made.path / "config.json").write_text(
+        json.dumps({**made.config, **changes, "decoder_start_token_id": len(words) - 1})
+    )
     tensors = dict(made.tensors)
     tensors["model.encoder.embed_tokens.weight"] = tensors.pop("model.shared.weight")
     generator = np.random.default_rng(1)
@@ -69,13 +85,21 @@ def test_each_side_may_have_its_own_words(hugging_face_folder, tmp_path, tied):
     order = [len(words) - 1, 0, 1, *range(2, len(words) - 1)]
     assert (tmp_path / "bundle" / "dict.de.txt").read_text().split()[-2] == "öl"
     assert np.array_equal(state["decoder.embed_tokens.weight"].numpy()[1:], own[order])
-    assert np.array_equal(state["decoder.output_projection.weight"].numpy()[1:], (own if tied else output)[order])
-    assert np.array_equal(state["decoder.output_projection.bias"].numpy()[1:], tensors["final_logits_bias"][0][order])
+    assert np.array_equal(
+        state["decoder.output_projection.weight"].numpy()[1:], (own if tied else output)[order]
+    )
+    assert np.array_equal(
+        state["decoder.output_projection.bias"].numpy()[1:], tensors["final_logits_bias"][0][order]
+    )
     first = [*range(len(made.words))][-1:] + [*range(len(made.words) - 1)]
     assert np.array_equal(
-        state["encoder.embed_tokens.weight"].numpy()[1:], tensors["model.encoder.embed_tokens.weight"][first]
+        state["encoder.embed_tokens.weight"].numpy()[1:],
+        tensors["model.encoder.embed_tokens.weight"][first],
     )
-    assert from_pretrained(tmp_path / "bundle", device="cpu", engine="torch").translate("a man") is not None
+    assert (
+        from_pretrained(tmp_path / "bundle", device="cpu", engine="torch").translate("a man")
+        is not None
+    )
 
 
 def test_positions_are_those_of_hugging_face():
@@ -87,7 +111,8 @@ def test_positions_are_those_of_hugging_face():
 
 
 def translations_of_transformers(made, sources, search, start):
-    """What Hugging Face's ``generate`` finds for rows of numbers: ``[[numbers, score], …]``; recorded where it is not installed."""
+    """What Hugging Face's ``generate`` finds for rows of numbers: ``[[numbers, score], …]``;
+    recorded where it is not installed."""
     recorded = json.loads(RECORDED.read_text())
     name = f"{made.path.name} {search}"
     try:
@@ -97,12 +122,17 @@ def translations_of_transformers(made, sources, search, start):
         assert recorded["words"][made.path.name] == made.words
         return recorded[name]
     theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(made.path).eval()
-    bad = {"bad_words_ids": [[theirs.config.pad_token_id]]} if start is None else {"forced_bos_token_id": start}
+    bad = (
+        {"bad_words_ids": [[theirs.config.pad_token_id]]}
+        if start is None
+        else {"forced_bos_token_id": start}
+    )
     found = []
     for source in sources:
         made_there = theirs.generate(
-            torch.tensor([source]), num_beams=search[0], length_penalty=float(search[1]), early_stopping=search[0] > 1,
-            max_length=16, do_sample=False, return_dict_in_generate=True, output_scores=True, **bad,
+            torch.tensor([source]), num_beams=search[0], length_penalty=float(search[1]),
+            early_stopping=search[0] > 1, max_length=16, do_sample=False,
+            return_dict_in_generate=True, output_scores=True, **bad,
         )  # fmt: skip
         score = round(float(made_there.sequences_scores[0]), 6) if search[0] > 1 else None
         found.append([made_there.sequences[0].tolist()[1:], score])
@@ -116,11 +146,15 @@ def translations_of_transformers(made, sources, search, start):
 
 @pytest.mark.parametrize("kind, wishes", KINDS)
 @pytest.mark.parametrize("search", [(1, 1), (4, 0), (4, 1)])
-def test_translations_and_scores_are_those_of_transformers(hugging_face_folder, tmp_path, kind, wishes, search):
-    """Of translations that end by themselves; of the others the words are the same in greedy search.
+def test_translations_and_scores_are_those_of_transformers(
+    hugging_face_folder, tmp_path, kind, wishes, search
+):
+    """Of translations that end by themselves; of the others the words are the same in greedy
+    search.
 
-    Both divide by the number of words with ``</s>`` and the forced first one, whose log-probability counts here, as in fairseq, and not
-    there. So among translations of several lengths theirs is the one of our beam that is best without it.
+    Both divide by the number of words with ``</s>`` and the forced first one, whose log-probability
+    counts here, as in fairseq, and not there. So among translations of several lengths theirs is
+    the one of our beam that is best without it.
     """
     made = hugging_face_folder(kind)
     import_model(made.path, tmp_path / "bundle", wishes)
@@ -129,7 +163,14 @@ def test_translations_and_scores_are_those_of_transformers(hugging_face_folder, 
     model = from_pretrained(tmp_path / "bundle", device="cpu", engine="torch", **options)
     numbers = {word: number for number, word in enumerate(made.words)}
     start = None if kind == "marian" else numbers[model.bundle.target_prefix]
-    lines = [*LINES, *(f"{first} {second}" for first in ("red", "dogs", "woman") for second in ("park", "ball reads", "a"))]
+    lines = [
+        *LINES,
+        *(
+            f"{first} {second}"
+            for first in ("red", "dogs", "woman")
+            for second in ("park", "ball reads", "a")
+        ),
+    ]
     sources = [[numbers[word] for word in [*model.pipeline.words(line), "</s>"]] for line in lines]
     ended, otherwise = 0, 0
 
@@ -137,7 +178,8 @@ def test_translations_and_scores_are_those_of_transformers(hugging_face_folder, 
         return sum(one.positional_scores[0 if start is None else 1 :]) / len(one.tokens) ** lenpen
 
     for (expected, score), found in zip(
-        translations_of_transformers(made, sources, search, start), model.translate(lines, details=True)
+        translations_of_transformers(made, sources, search, start),
+        model.translate(lines, details=True),
     ):
         best = max([found, *found.alternatives], key=their_score)
         otherwise += best is not found
@@ -173,7 +215,11 @@ def test_an_output_bias_where_there_is_none_here(hugging_face_folder, tmp_path):
         ("marian", {"activation_function": "gelu_new"}, "activation_function: 'gelu_new'"),
         ("marian", {"normalize_before": True}, "normalize_before: True"),
         ("marian", {"static_position_embeddings": False}, "static_position_embeddings: False"),
-        ("marian", {"decoder_start_token_id": 3}, "decoder_start_token_id: 3, whose embedding is not zero"),
+        (
+            "marian",
+            {"decoder_start_token_id": 3},
+            "decoder_start_token_id: 3, whose embedding is not zero",
+        ),
         ("marian", {"d_model": 1 << 40}, "d_model"),
         ("marian", {"d_model": 32}, "has the shape"),
         ("marian", {"encoder_layers": 2}, "has no 'model.encoder.layers.1"),
@@ -184,7 +230,11 @@ def test_an_output_bias_where_there_is_none_here(hugging_face_folder, tmp_path):
         ("mbart", {"decoder_start_token_id": 0}, "decoder_start_token_id: 0"),
         ("m2m_100", {"activation_function": "swish"}, "activation_function: 'swish'"),
         ("m2m_100", {"model_type": "mbart"}, "has no 'model.encoder.layernorm_embedding.weight'"),
-        ("mbart", {"model_type": "m2m_100"}, "cannot be represented here, among them 'model.decoder.layernorm_embedding"),
+        (
+            "mbart",
+            {"model_type": "m2m_100"},
+            "cannot be represented here, among them 'model.decoder.layernorm_embedding",
+        ),
     ],
 )
 def test_what_cannot_be_represented_is_named(hugging_face_folder, tmp_path, kind, change, message):
@@ -193,4 +243,8 @@ def test_what_cannot_be_represented_is_named(hugging_face_folder, tmp_path, kind
     wishes = Wishes("en", "de") if kind != "marian" else Wishes()
     with pytest.raises(ValueError) as caught:
         import_model(made.path, tmp_path / "bundle", wishes)
-    assert message in str(caught.value) and "\n" not in str(caught.value) and not (tmp_path / "bundle").exists()
+    assert (
+        message in str(caught.value)
+        and "\n" not in str(caught.value)
+        and not (tmp_path / "bundle").exists()
+    )

@@ -13,10 +13,14 @@ from fairseq_hrt.conversion.vocabularies import make_vocabulary, specials_in
 
 
 class Oracle:
-    """Marian's transformer.h in NumPy, a word at a time and without caches but those of the recurrence."""
+    """Marian's transformer.h in NumPy, a word at a time and without caches but those of the
+    recurrence."""
 
     def __init__(self, tensors, config):
-        self.p, self.config = {name: value.astype(np.float64) for name, value in tensors.items()}, config
+        self.p, self.config = (
+            {name: value.astype(np.float64) for name, value in tensors.items()},
+            config,
+        )
         self.before = "_pre" if "n" in config["transformer-preprocess"] else ""
         self.width = config["dim-emb"]
 
@@ -47,7 +51,9 @@ class Oracle:
 
     def feed_forward(self, name, x):
         act = {"relu": lambda y: np.maximum(y, 0), "swish": lambda y: y / (1 + np.exp(-y))}
-        y = act[self.config["transformer-ffn-activation"]](x @ self.p[f"{name}_W1"] + self.p[f"{name}_b1"])
+        y = act[self.config["transformer-ffn-activation"]](
+            x @ self.p[f"{name}_W1"] + self.p[f"{name}_b1"]
+        )
         return y @ self.p[f"{name}_W2"] + self.p[f"{name}_b2"]
 
     def cell(self, name, x):
@@ -67,10 +73,14 @@ class Oracle:
                 x = self.sublayer(x, f"{name}_ffn", lambda y, name=name: self.cell(name, y), name)
             else:
                 name = f"{layer}_self"
-                x = self.sublayer(x, f"{name}_Wo", lambda y, name=name: self.attention(name, y, y, mask))
+                x = self.sublayer(
+                    x, f"{name}_Wo", lambda y, name=name: self.attention(name, y, y, mask)
+                )
             if memory is not None:
                 name = f"{layer}_context"
-                x = self.sublayer(x, f"{name}_Wo", lambda y, name=name: self.attention(name, y, memory, 0))
+                x = self.sublayer(
+                    x, f"{name}_Wo", lambda y, name=name: self.attention(name, y, memory, 0)
+                )
             name = f"{layer}_ffn"
             x = self.sublayer(x, f"{name}_ffn", lambda y, name=name: self.feed_forward(name, y))
         return self.norm(x, f"{side}_top") if self.before else x
@@ -81,9 +91,14 @@ class Oracle:
         scale, found, scores = np.sqrt(self.width), [], []
         memory = self.stack("encoder", tables[0][source] * scale + self.positions(len(source)))
         while len(found) <= longest:
-            words = np.concatenate([np.zeros((1, self.width)), tables[1][found] * scale]) + self.positions(len(found) + 1)
+            words = np.concatenate(
+                [np.zeros((1, self.width)), tables[1][found] * scale]
+            ) + self.positions(len(found) + 1)
             x = self.stack("decoder", words, memory)[-1]
-            logits = x @ (tables[1].T if tied else self.p["decoder_ff_logit_out_W"]) + self.p["decoder_ff_logit_out_b"][0]
+            logits = (
+                x @ (tables[1].T if tied else self.p["decoder_ff_logit_out_W"])
+                + self.p["decoder_ff_logit_out_b"][0]
+            )
             logs = logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
             allowed = logs.copy()
             allowed[unknown] = -np.inf
@@ -96,8 +111,16 @@ class Oracle:
 
 VARIANTS = [
     {},
-    {"kind": "npz", "transformer_decoder_autoreg": "self-attention", "transformer_ffn_activation": "swish"},
-    {"transformer_preprocess": "n", "transformer_postprocess": "da", "transformer_postprocess_top": "n"},
+    {
+        "kind": "npz",
+        "transformer_decoder_autoreg": "self-attention",
+        "transformer_ffn_activation": "swish",
+    },
+    {
+        "transformer_preprocess": "n",
+        "transformer_postprocess": "da",
+        "transformer_postprocess_top": "n",
+    },
     {"tied_embeddings_all": "false", "transformer_decoder_autoreg": "self-attention"},
 ]
 
@@ -106,7 +129,9 @@ VARIANTS = [
 def test_translations_are_those_of_marians_formulas(marian_folder, tmp_path, number):
     made = marian_folder(**VARIANTS[number])
     import_model(made.path, tmp_path / "bundle")
-    model = from_pretrained(tmp_path / "bundle", device="cpu", engine="torch", max_len_a=0, max_len_b=8)
+    model = from_pretrained(
+        tmp_path / "bundle", device="cpu", engine="torch", max_len_a=0, max_len_b=8
+    )
     oracle = Oracle(made.tensors, made.config)
     import sentencepiece
 
@@ -121,11 +146,17 @@ def test_translations_are_those_of_marians_formulas(marian_folder, tmp_path, num
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"type": "s2s"}, "has type: 's2s', which cannot be represented here; models with 'transformer' can"),
+        (
+            {"type": "s2s"},
+            "has type: 's2s', which cannot be represented here; models with 'transformer' can",
+        ),
         ({"dec-cell": "gru"}, "dec-cell: 'gru'"),
         ({"transformer-decoder-autoreg": "average-attention"}, "'average-attention'"),
         ({"transformer-ffn-activation": "prelu"}, "'prelu'"),
-        ({"transformer-train-position-embeddings": "true"}, "transformer-train-position-embeddings: 'true'"),
+        (
+            {"transformer-train-position-embeddings": "true"},
+            "transformer-train-position-embeddings: 'true'",
+        ),
         ({"transformer-postprocess": "dahn"}, "postprocess 'ahn'"),
         ({"transformer-preprocess": "n", "transformer-postprocess": "da"}, "postprocess-top ''"),
         ({"transformer-tied-layers": ["1", "1"]}, "transformer-tied-layers"),

@@ -62,9 +62,12 @@ def test_those_of_another_model_are_refused(tmp_path):
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_lexical_tables(tmp_path, packed):
-    """The most probable candidates above a threshold; of a pair that stands there twice the last line, as Marian does."""
+    """The most probable candidates above a threshold; of a pair that stands there twice the last
+    line, as Marian does."""
     path = tmp_path / "lex.s2t.gz"
-    text = "a b 0.1\nNULL b 0.9\nx b 0.9\nc b 0.3\nd b 0.2\nb NULL 0.5\nb d 0.01\na b 0.4\n</s> b 1\n"
+    text = (
+        "a b 0.1\nNULL b 0.9\nx b 0.9\nc b 0.3\nd b 0.2\nb NULL 0.5\nb d 0.01\na b 0.4\n</s> b 1\n"
+    )
     path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
     other = make_vocabulary([*ROWS, "e"], specials_in(ROWS), "v")
     found = read_table(path, WORDS, other, frequent=4, best=2, least=0.02)
@@ -77,8 +80,9 @@ def test_lexical_tables(tmp_path, packed):
 @pytest.mark.parametrize(
     "content",
     [
-        b"a b\n", b"a b c d\n", b"a b x\n", b"a b 2\n", b"a b nan\n", b"a b 0.5\n\n", b"\xff b 0.5\n", b"a" * 70000 + b" b 0.5\n",
-        gzip.compress(b"a b 0.5\n" * 99)[:-12], b"\x1f\x8b", gzip.compress(b"a" * (1 << 20)),
+        b"a b\n", b"a b c d\n", b"a b x\n", b"a b 2\n", b"a b nan\n", b"a b 0.5\n\n",
+        b"\xff b 0.5\n", b"a" * 70000 + b" b 0.5\n", gzip.compress(b"a b 0.5\n" * 99)[:-12],
+        b"\x1f\x8b", gzip.compress(b"a" * (1 << 20)),
     ],
 )  # fmt: skip
 def test_tables_that_are_none(tmp_path, content):

@@ -1,4 +1,5 @@
-"""Marian's files hold what was written into them; damaged ones are refused on one line before anything is allocated."""
+"""Marian's files hold what was written into them; damaged ones are refused on one line before
+anything is allocated."""
 
 import io
 import struct
@@ -20,10 +21,16 @@ def tensors():
 
 def test_both_formats_hold_the_same(tmp_path, tensors):
     text = yaml(CONFIG)
-    for path in (write_bin(tmp_path / "m.bin", tensors, text), write_npz(tmp_path / "m.npz", tensors, text)):
+    for path in (
+        write_bin(tmp_path / "m.bin", tensors, text),
+        write_npz(tmp_path / "m.npz", tensors, text),
+    ):
         found, config = read_tensors(path)
         assert config == text and found.keys() == tensors.keys()
-        assert all(np.array_equal(found[name], value) and found[name].dtype == np.float32 for name, value in tensors.items())
+        assert all(
+            np.array_equal(found[name], value) and found[name].dtype == np.float32
+            for name, value in tensors.items()
+        )
     assert read_tensors(write_bin(tmp_path / "n.bin", tensors, ""))[1] == ""
 
 
@@ -39,17 +46,26 @@ def test_eight_bits_are_within_half_a_step(tmp_path, tensors):
     assert found.keys() == tensors.keys()
     for name, value in tensors.items():
         step = np.abs(value).max() / 127
-        assert found[name].shape == value.shape and np.abs(found[name] - value).max() <= 0.5001 * step, name
+        assert (
+            found[name].shape == value.shape and np.abs(found[name] - value).max() <= 0.5001 * step
+        ), name
 
 
 HUGE = [
     struct.pack("<QQ", 1, 1 << 60),
     struct.pack("<QQQQQQ", 1, 1, 1 << 60, 0x404, 1, 4),
     struct.pack("<QQQQQQ", 1, 1, 2, 0x404, 1 << 60, 4) + b"a\0",
-    struct.pack("<QQQQQQ", 1, 1, 2, 0x404, 4, 4) + b"a\0" + struct.pack("<4iQ", *[1 << 30] * 4, 0) + b"\0" * 4,
+    struct.pack("<QQQQQQ", 1, 1, 2, 0x404, 4, 4)
+    + b"a\0"
+    + struct.pack("<4iQ", *[1 << 30] * 4, 0)
+    + b"\0" * 4,
     struct.pack("<QQQQQQ", 1, 1, 2, 0x404, 1, 1 << 60) + b"a\0" + struct.pack("<iQ", 1 << 30, 0),
     struct.pack("<QQQQQQ", 1, 1, 2, 0x404, 1, 4) + b"a\0" + struct.pack("<iQ", 1, 1 << 60),
-    struct.pack("<QQQQQQ", 1, 1, 2, 0x4101, 1, 5) + b"a\0" + struct.pack("<iQ", 1, 0) + b"\1" + struct.pack("<f", 0.0),
+    struct.pack("<QQQQQQ", 1, 1, 2, 0x4101, 1, 5)
+    + b"a\0"
+    + struct.pack("<iQ", 1, 0)
+    + b"\1"
+    + struct.pack("<f", 0.0),
     struct.pack("<QQQQQQ", 1, 1, 2, 0x4101, 1, 5)
     + b"a\0"
     + struct.pack("<iQ", 1, 0)
@@ -118,7 +134,9 @@ def test_archives_too(tmp_path, content):
     assert "\n" not in str(caught.value)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 @given(
     st.sampled_from(["bin", "npz"]),
     st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), max_size=4),
@@ -126,7 +144,9 @@ def test_archives_too(tmp_path, content):
 )
 def test_damaged_files_are_read_or_refused(tmp_path, tensors, kind, changes, length):
     path = tmp_path / f"m.{kind}"
-    (write_bin if kind == "bin" else write_npz)(path, {name: tensors[name] for name in list(tensors)[:4]}, yaml(CONFIG))
+    (write_bin if kind == "bin" else write_npz)(
+        path, {name: tensors[name] for name in list(tensors)[:4]}, yaml(CONFIG)
+    )
     content = bytearray(path.read_bytes())
     for place, value in changes:
         # Heads, where most can go wrong, above all.

@@ -21,7 +21,13 @@ PATH = Path("x.yml")
 
 def test_yaml_values_are_the_texts_that_stand_there():
     text = 'a: 1\nb: [true, ~, 1e3]\n"</s>": 0\nc:\n  - d: no\ne: ""\n'
-    assert parse_yaml(text, PATH) == {"a": "1", "b": ["true", "~", "1e3"], "</s>": "0", "c": [{"d": "no"}], "e": ""}
+    assert parse_yaml(text, PATH) == {
+        "a": "1",
+        "b": ["true", "~", "1e3"],
+        "</s>": "0",
+        "c": [{"d": "no"}],
+        "e": "",
+    }
 
 
 @pytest.mark.parametrize(
@@ -55,7 +61,9 @@ def test_any_yaml_is_read_or_refused(text):
         assert "\n" not in str(error)
 
 
-@pytest.mark.parametrize("content", [b"[1]", b'{"a": 1, "a": 2}', b"{", b"[" * 100_000, b"\xff", b"", b"\xef\xbb\xbf3"])
+@pytest.mark.parametrize(
+    "content", [b"[1]", b'{"a": 1, "a": 2}', b"{", b"[" * 100_000, b"\xff", b"", b"\xef\xbb\xbf3"]
+)
 def test_other_json_is_refused(tmp_path, content):
     path = tmp_path / "config.json"
     path.write_bytes(content)
@@ -96,7 +104,9 @@ def test_links_stay_in_their_folder(tmp_path):
         refuse_links_outside(folder, folder / "secret")
 
 
-@pytest.mark.parametrize("name", ["../file", "/etc/passwd", "", ".", "..", "a/b", 3, None, "none", "a\0"])
+@pytest.mark.parametrize(
+    "name", ["../file", "/etc/passwd", "", ".", "..", "a/b", 3, None, "none", "a\0"]
+)
 def test_named_files_lie_beside(tmp_path, name):
     (tmp_path / "file").write_text("")
     assert beside(tmp_path, "file", "config") == tmp_path / "file"
@@ -105,15 +115,25 @@ def test_named_files_lie_beside(tmp_path, name):
 
 
 def test_settings():
-    settings = Settings({"n": "12", "m": 3, "f": "2.5", "s": "true", "t": "x", "u": True, "v": [1]}, "the file")
-    assert settings.number("n") == 12 and settings.number("m") == 3 and settings.number("none", 4) == 4
+    settings = Settings(
+        {"n": "12", "m": 3, "f": "2.5", "s": "true", "t": "x", "u": True, "v": [1]}, "the file"
+    )
+    assert (
+        settings.number("n") == 12 and settings.number("m") == 3 and settings.number("none", 4) == 4
+    )
     assert settings.fraction("f", 1.0) == 2.5 and settings.fraction("none", 1.5) == 1.5
-    assert settings.switch("s") and settings.switch("u") and not settings.switch("none") and settings.text("t") == "x"
+    assert (
+        settings.switch("s")
+        and settings.switch("u")
+        and not settings.switch("none")
+        and settings.text("t") == "x"
+    )
     assert settings.require("t", ("x",), None) == "x" and settings.require("none", (1,), 1) == 1
     for call in (
         lambda: settings.number("t"), lambda: settings.number("u"), lambda: settings.number("none"),
-        lambda: settings.number("n", most=11), lambda: settings.fraction("t", 1.0), lambda: settings.fraction("u", 1.0),
-        lambda: settings.switch("n"), lambda: settings.text("v"), lambda: settings.require("m", (True, 4), 1),
+        lambda: settings.number("n", most=11), lambda: settings.fraction("t", 1.0),
+        lambda: settings.fraction("u", 1.0), lambda: settings.switch("n"),
+        lambda: settings.text("v"), lambda: settings.require("m", (True, 4), 1),
         lambda: settings.fraction("huge", 1e300), lambda: settings.require("u", (1,), 1),
     ):  # fmt: skip
         with pytest.raises(ValueError, match="^the file has"):

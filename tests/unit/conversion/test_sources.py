@@ -22,7 +22,8 @@ def test_sources_that_are_none(tmp_path):
 
 
 def test_links_to_other_files(marian_folder, tmp_path):
-    """The lines of a file that somebody else's folder links to would be the words of a dictionary."""
+    """The lines of a file that somebody else's folder links to would be the words of a
+    dictionary."""
     made = marian_folder()
     (made.path / "vocab.ende.spm").unlink()
     (tmp_path / "secret").write_text("".join(f"word{number}\n" for number in range(made.rows)))
@@ -41,7 +42,11 @@ def test_codes_alone_are_those_of_subword_nmt(tmp_path):
     """Of a model that brings a plain vocabulary only."""
     converted = Converted([], ("en", "de"), Vocabulary((), (), 0), Vocabulary((), (), 0))
     made = sources._prepared(converted, Wishes(codes=tmp_path / "codes", tokenizer="moses"))
-    assert (made.tokenizer, made.subwords, made.codes) == ("moses", "subword-nmt", tmp_path / "codes")
+    assert (made.tokenizer, made.subwords, made.codes) == (
+        "moses",
+        "subword-nmt",
+        tmp_path / "codes",
+    )
     assert sources._prepared(converted, Wishes(tokenizer="moses")).subwords == "none"
 
 
@@ -49,15 +54,27 @@ def test_codes_alone_are_those_of_subword_nmt(tmp_path):
     "kind, names",
     [
         ("marian", ["vocab.ende.spm", "model.ende.bin", "config.yml"]),
-        ("mbart", ["config.json", "special_tokens_map.json", "sentencepiece.bpe.model", "model.safetensors"]),
+        (
+            "mbart",
+            [
+                "config.json",
+                "special_tokens_map.json",
+                "sentencepiece.bpe.model",
+                "model.safetensors",
+            ],
+        ),
     ],
 )
-def test_damaged_folders_are_imported_or_refused(marian_folder, hugging_face_folder, tmp_path, kind, names, monkeypatch):
+def test_damaged_folders_are_imported_or_refused(
+    marian_folder, hugging_face_folder, tmp_path, kind, names, monkeypatch
+):
     """The readers are what damage reaches; bundles of what they let pass are written elsewhere."""
     monkeypatch.setattr(sources, "write_bundle", lambda *_, **__: None)
     monkeypatch.setattr(sources, "_sample", lambda *_: [])
     decoder = "models: [model.ende.bin]\nvocabs: [vocab.ende.spm, vocab.ende.spm]\nbeam-size: 2\n"
-    made = marian_folder(int8=True, decoder=decoder) if kind == "marian" else hugging_face_folder(kind)
+    made = (
+        marian_folder(int8=True, decoder=decoder) if kind == "marian" else hugging_face_folder(kind)
+    )
     wishes = Wishes() if kind == "marian" else Wishes("en", "de")
     generator, refused = random.Random(1), 0
     for number in range(150):
@@ -66,8 +83,12 @@ def test_damaged_folders_are_imported_or_refused(marian_folder, hugging_face_fol
         damaged = bytearray(sound)
         for _ in range(generator.choice([1, 1, 2, 8])):
             # Most are in the heads, which say how long everything is.
-            damaged[int(generator.random() ** 3 * len(damaged))] = generator.choice([0, 255, 127, generator.randrange(256)])
-        path.write_bytes(damaged if generator.random() < 0.8 else damaged[: generator.randrange(len(damaged))])
+            damaged[int(generator.random() ** 3 * len(damaged))] = generator.choice(
+                [0, 255, 127, generator.randrange(256)]
+            )
+        path.write_bytes(
+            damaged if generator.random() < 0.8 else damaged[: generator.randrange(len(damaged))]
+        )
         try:
             import_model(made.path, tmp_path / "bundle", wishes)
         except ValueError as error:

@@ -15,7 +15,10 @@ def test_what_is_taken_has_its_shape_and_all_is_taken():
         (lambda: tensors.take("c", 1), "has no 'c'"),
         (lambda: tensors.shape("b"), "must be a matrix"),
         (lambda: tensors.shape("c"), "has no 'c'"),
-        (lambda: tensors.require_all_used(("old",)), "1 tensors that cannot be represented here, among them 'b'"),
+        (
+            lambda: tensors.require_all_used(("old",)),
+            "1 tensors that cannot be represented here, among them 'b'",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             call()

@@ -22,12 +22,16 @@ def test_rows_get_fairseqs_order(tmp_path):
         [*rows[:5], "two words", *rows[6:]], specials_in(rows), "v"
     )
     found = make_vocabulary(rows, specials_in(rows), "v")
-    assert found.words == ("b", "a", "madeupword0004", "madeupword0005", "\u3000") and found.size == 8
+    assert (
+        found.words == ("b", "a", "madeupword0004", "madeupword0005", "\u3000") and found.size == 8
+    )
     assert found.rows == (-1, 7, 0, 1, 2, 3, 4, 5, 6)
     assert found.ids()[2] == 4
     matrix = np.arange(16.0).reshape(8, 2)
     moved = found.reordered(matrix, -5.0)
-    assert moved[0].tolist() == [-5.0, -5.0] and np.array_equal(moved[1:], matrix[list(found.rows[1:])])
+    assert moved[0].tolist() == [-5.0, -5.0] and np.array_equal(
+        moved[1:], matrix[list(found.rows[1:])]
+    )
     assert found.reordered(matrix[:, 0]).dtype == np.float32
     found.save(tmp_path / "dict.de.txt")
     words = Words(tmp_path / "dict.de.txt")
@@ -35,7 +39,8 @@ def test_rows_get_fairseqs_order(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "rows, message", [(["</s>", "a"], "no <unk>"), (["<unk>"], "no </s>"), (["</s>", "<unk>", "a", "a"], "twice")]
+    "rows, message",
+    [(["</s>", "a"], "no <unk>"), (["<unk>"], "no </s>"), (["</s>", "<unk>", "a", "a"], "twice")],
 )
 def test_vocabularies_that_are_none(rows, message):
     with pytest.raises(ValueError, match=message):
@@ -54,13 +59,26 @@ def test_all_kinds_of_marians_vocabularies_are_one(tmp_path, sentencepiece_model
     names = pieces(sentencepiece_model)
     (tmp_path / "v.spm").write_bytes(sentencepiece_model.read_bytes())
     table = {
-        "</s>" if name == "<unk>" else "<unk>" if name == "<s>" else "x" if name == "</s>" else name: n
+        (
+            "</s>"
+            if name == "<unk>"
+            else "<unk>"
+            if name == "<s>"
+            else "x"
+            if name == "</s>"
+            else name
+        ): n
         for n, name in enumerate(names)
     }
     (tmp_path / "v.json").write_text(json.dumps(table))
-    (tmp_path / "v.yml").write_text("".join(f"{json.dumps(word)}: {number}\n" for word, number in table.items()))
+    (tmp_path / "v.yml").write_text(
+        "".join(f"{json.dumps(word)}: {number}\n" for word, number in table.items())
+    )
     (tmp_path / "v.txt").write_text("".join(f"{word}\n" for word in table))
-    spm, *others = [marian_vocabulary(tmp_path / f"v.{kind}", len(names)) for kind in ("spm", "json", "yml", "txt")]
+    spm, *others = [
+        marian_vocabulary(tmp_path / f"v.{kind}", len(names))
+        for kind in ("spm", "json", "yml", "txt")
+    ]
     assert others[0] == others[1] == others[2] and others[0].words[1:] == spm.words
     assert spm.rows[:4] == (1, -1, 2, 0) and spm.words == tuple(names[3:])
     # Marian's dim-vocabs cuts what stands behind.

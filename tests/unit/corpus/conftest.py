@@ -29,7 +29,9 @@ def corpus() -> Iterator[SimpleNamespace]:
     """The generator's modules, importable by their own names as in a script run."""
     sys.path.insert(0, str(CORPUS))
     try:
-        yield SimpleNamespace(folder=CORPUS, **{name: importlib.import_module(name) for name in MODULES})
+        yield SimpleNamespace(
+            folder=CORPUS, **{name: importlib.import_module(name) for name in MODULES}
+        )
     finally:
         sys.path.remove(str(CORPUS))
 

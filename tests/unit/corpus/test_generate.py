@@ -69,7 +69,13 @@ def test_command_is_independent_of_the_hash_seed(corpus, one_mode, tmp_path):
     command = [sys.executable, str(corpus.folder / "generate.py"), "--out", str(tmp_path)]
     for split, size in SIZES.items():
         command += [f"--{split}", str(size)]
-    result = subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": "123"}, check=True, capture_output=True, text=True)
+    result = subprocess.run(
+        command,
+        env={**os.environ, "PYTHONHASHSEED": "123"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     for name in NAMES:
         assert (tmp_path / name).read_bytes() == (one_mode / name).read_bytes()
     assert result.stdout.startswith("pairs 380; en: vocabulary ")
@@ -96,7 +102,9 @@ def test_training_targets_come_from_the_first_modes(corpus, one_mode, four_modes
     stream = corpus.generate.sample_items(seed=1)
     drawn = [next(stream) for _ in range(sum(SIZES.values()))][-SIZES["train"] :]
     ranks = []
-    for item, target, canonical in zip(drawn, lines(four_modes / "train.de"), lines(one_mode / "train.de")):
+    for item, target, canonical in zip(
+        drawn, lines(four_modes / "train.de"), lines(one_mode / "train.de")
+    ):
         options = list(corpus.german_syntax.translations(item.sentence))
         assert canonical == options[0]
         ranks.append(options.index(target))
@@ -126,7 +134,9 @@ def test_lengths_hold_for_every_translation(corpus, items):
 
 def test_vocabulary_is_some_hundreds_of_words(corpus, items):
     for field in ("source", "canonical"):
-        words = {token for item in items for token in corpus.generate.tokenise(getattr(item, field))}
+        words = {
+            token for item in items for token in corpus.generate.tokenise(getattr(item, field))
+        }
         assert 400 < len(words) < 2000
 
 

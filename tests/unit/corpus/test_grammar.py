@@ -24,8 +24,21 @@ ARTICLES = {
     "ins": "An",
     "ans": "An",
 }
-DIESER = {"er": "Nm Df Gf Gp", "e": "Nf Af Np Ap", "es": "Nn An Gm Gn", "en": "Am Dp", "em": "Dm Dn"}
-EIN = {"": "Nm Nn An", "e": "Nf Af Np Ap", "en": "Am Dp", "em": "Dm Dn", "er": "Df Gf Gp", "es": "Gm Gn"}
+DIESER = {
+    "er": "Nm Df Gf Gp",
+    "e": "Nf Af Np Ap",
+    "es": "Nn An Gm Gn",
+    "en": "Am Dp",
+    "em": "Dm Dn",
+}
+EIN = {
+    "": "Nm Nn An",
+    "e": "Nf Af Np Ap",
+    "en": "Am Dp",
+    "em": "Dm Dn",
+    "er": "Df Gf Gp",
+    "es": "Gm Gn",
+}
 PLURAL = {"e": "Np Ap", "en": "Dp", "er": "Gp"}
 # Readings of each adjective ending, by declension class.
 ENDINGS = {
@@ -84,7 +97,9 @@ AUXILIARIES = {
     "wollte",
     "wollten",
 }
-PLURAL_AUXILIARIES = set("sind waren haben werden können müssen mussten sollten wollen wollten".split())
+PLURAL_AUXILIARIES = set(
+    "sind waren haben werden können müssen mussten sollten wollen wollten".split()
+)
 
 
 def determiners():
@@ -113,11 +128,16 @@ class Checker:
     def __init__(self, corpus):
         self.nouns = {}
         for noun in (g for concept in corpus.nouns.NOUNS for g in concept.german):
-            self._add(noun.lemma, {"N" + noun.gender} | (set() if noun.weak else {c + noun.gender for c in "AD"}))
+            self._add(
+                noun.lemma,
+                {"N" + noun.gender} | (set() if noun.weak else {c + noun.gender for c in "AD"}),
+            )
             weak = {c + noun.gender for c in "AD"} if noun.weak else set()
             self._add(noun.genitive, {"G" + noun.gender} | weak)
             if noun.plural:
-                self._add(noun.plural, {"Np", "Ap", "Gp"} | ({"Dp"} if noun.plural[-1] in "ns" else set()))
+                self._add(
+                    noun.plural, {"Np", "Ap", "Gp"} | ({"Dp"} if noun.plural[-1] in "ns" else set())
+                )
                 self._add(noun.plural + "n", {"Dp"} if noun.plural[-1] not in "ns" else set())
         # Nouns of the time adverbials.
         for word, gender in (
@@ -146,12 +166,20 @@ class Checker:
         self.stems = {"letzt", "nächst"}
         for adjective in (g for concept in corpus.modifiers.ADJECTIVES for g in concept.german):
             self.stems.add(adjective.stem or adjective.lemma)
-        self.adverbs = {word for t in corpus.modifiers.TIMES for g in t.german if " " not in g for word in [g]}
+        self.adverbs = {
+            word for t in corpus.modifiers.TIMES for g in t.german if " " not in g for word in [g]
+        }
         self.names = set(corpus.nouns.NAMES)
         self.towns = {german for _, german in corpus.nouns.TOWNS}
-        self.finite, self.plural_finite, self.prefixes = set(AUXILIARIES), set(PLURAL_AUXILIARIES), set()
+        self.finite, self.plural_finite, self.prefixes = (
+            set(AUXILIARIES),
+            set(PLURAL_AUXILIARIES),
+            set(),
+        )
         verbs = corpus.verbs
-        for verb in verbs.SIMPLE_VERBS + verbs.THAT_VERBS + verbs.WHETHER_VERBS + verbs.IMPERSONAL_VERBS:
+        for verb in (
+            verbs.SIMPLE_VERBS + verbs.THAT_VERBS + verbs.WHETHER_VERBS + verbs.IMPERSONAL_VERBS
+        ):
             for g in verb.german:
                 self.prefixes |= {g.prefix} if g.prefix else set()
                 past_plural = g.past + "n" if g.past.endswith("e") else g.past + "en"
@@ -183,7 +211,9 @@ class Checker:
             i += first not in DETERMINERS
         if tokens[i] in self.names | self.towns:
             return i + 1, {"Nm", "Am", "Dm"}
-        if tokens[i] in PRONOUNS and (tokens[i] not in DETERMINERS or not self._noun_follows(tokens, i + 1)):
+        if tokens[i] in PRONOUNS and (
+            tokens[i] not in DETERMINERS or not self._noun_follows(tokens, i + 1)
+        ):
             return i + 1, None
         kind, readings = "strong", None
         if tokens[i] in DETERMINERS:
@@ -222,7 +252,9 @@ def tokens_of(corpus, text, checker):
     """Tokens with the first letter put in the case the word has inside a sentence."""
     tokens = corpus.generate.tokenise(text)
     first = tokens[0]
-    if first.lower() in checker.adverbs or (first not in checker.nouns and first not in checker.names):
+    if first.lower() in checker.adverbs or (
+        first not in checker.nouns and first not in checker.names
+    ):
         tokens[0] = first[0].lower() + first[1:]
     return tokens
 
@@ -235,13 +267,19 @@ def checker(corpus):
 @pytest.fixture(scope="module")
 def realised(corpus, items):
     """Up to five translations of each sampled sentence."""
-    return [(item.sentence, text) for item in items for text in islice(corpus.german_syntax.translations(item.sentence), 5)]
+    return [
+        (item.sentence, text)
+        for item in items
+        for text in islice(corpus.german_syntax.translations(item.sentence), 5)
+    ]
 
 
 def is_plain(corpus, clause):
     """A clause without relative clauses."""
     phrases = (clause.subject, clause.object)
-    return not any(isinstance(p, corpus.sentence.NounPhrase) and p.relative is not None for p in phrases)
+    return not any(
+        isinstance(p, corpus.sentence.NounPhrase) and p.relative is not None for p in phrases
+    )
 
 
 def plain_statements(corpus, realised):
@@ -254,7 +292,11 @@ def check_phrases(checker, tokens):
     """Check every noun phrase of a sentence; return how many there are."""
     i = found = 0
     while i < len(tokens):
-        relative_pronoun = i > 0 and tokens[i - 1] == "," and tokens[i] in {"der", "die", "das", "den", "dem", "denen"}
+        relative_pronoun = (
+            i > 0
+            and tokens[i - 1] == ","
+            and tokens[i] in {"der", "die", "das", "den", "dem", "denen"}
+        )
         # A separable prefix ("macht ... an.") closes its clause.
         prefix = tokens[i] in checker.prefixes and tokens[i + 1] in {".", ",", "und", "?"}
         if not relative_pronoun and not prefix and checker.starts_phrase(tokens, i):
@@ -309,13 +351,23 @@ def test_main_clauses_have_the_verb_second(corpus, checker, realised):
         tokens = tokens_of(corpus, text, checker)
         end, readings, pair = prefield(checker, tokens)
         assert tokens[end] in checker.finite, text
-        subject_first = tokens[0] not in PREPOSITIONS and tokens[0] not in checker.adverbs and readings
-        if subject_first and any(reading[0] == "N" for reading in readings) and "jeden" not in tokens[0]:
+        subject_first = (
+            tokens[0] not in PREPOSITIONS and tokens[0] not in checker.adverbs and readings
+        )
+        if (
+            subject_first
+            and any(reading[0] == "N" for reading in readings)
+            and "jeden" not in tokens[0]
+        ):
             columns = {reading[1] for reading in readings if reading[0] == "N"}
             if columns == {"p"} or pair:
                 assert tokens[end] in checker.plural_finite, text
             elif "p" not in columns:
-                assert tokens[end] not in checker.plural_finite or tokens[1] in ("Woche", "Monat", "Jahr"), text
+                assert tokens[end] not in checker.plural_finite or tokens[1] in (
+                    "Woche",
+                    "Monat",
+                    "Jahr",
+                ), text
         count += 1
     assert count > 500
 
@@ -329,7 +381,9 @@ def test_subordinate_clauses_have_the_verb_last(corpus, checker, realised):
             continue
         tokens = tokens_of(corpus, text, checker)
         comma = tokens.index(",")
-        comparison = sentence.second.predicate is not None and sentence.second.predicate.standard is not None
+        comparison = (
+            sentence.second.predicate is not None and sentence.second.predicate.standard is not None
+        )
         if tokens[0] in sentence.conjunction.german:
             assert tokens[comma + 1] in checker.finite, text
             last = tokens[comma - 1]
@@ -345,7 +399,10 @@ def test_relative_clauses_have_the_verb_last(corpus, checker, realised):
     count = 0
     for sentence, text in realised:
         main = sentence.main
-        subject = isinstance(main.subject, corpus.sentence.NounPhrase) and main.subject.relative is not None
+        subject = (
+            isinstance(main.subject, corpus.sentence.NounPhrase)
+            and main.subject.relative is not None
+        )
         if sentence.kind != corpus.sentence.STATEMENT or not subject:
             continue
         tokens = tokens_of(corpus, text, checker)
@@ -395,7 +452,9 @@ def test_subjects_and_objects_have_the_case_the_verb_asks_for(corpus, checker, r
                 i += 1
         required = required_cases(corpus, clause) + ["G"] * owners(corpus, clause)
         assert len(found) == len(required), text
-        assert any(all(c in r for c, r in zip(order, found)) for order in permutations(required)), text
+        assert any(all(c in r for c, r in zip(order, found)) for order in permutations(required)), (
+            text
+        )
         count += 1
     assert count > 500
 
@@ -430,7 +489,10 @@ def test_pronoun_objects_precede_adverbials(corpus, checker, realised):
     count = 0
     for clause, text in plain_statements(corpus, realised):
         pronoun = clause.object
-        if not isinstance(pronoun, corpus.sentence.Personal) or clause.verb.frame == "prepositional":
+        if (
+            not isinstance(pronoun, corpus.sentence.Personal)
+            or clause.verb.frame == "prepositional"
+        ):
             continue
         tokens = tokens_of(corpus, text, checker)
         form = pronoun.pronoun.german[2 if clause.verb.frame == "dative" else 1]
@@ -443,11 +505,15 @@ def test_pronoun_objects_precede_adverbials(corpus, checker, realised):
 
 def test_first_person_has_no_reflexive_objects(realised):
     for _, text in realised:
-        assert not re.search(r"\b[Ii]ch \w+ (mich|mir|uns)\b|\b[Ww]ir \w+ (uns|mich|mir)\b", text), text
+        assert not re.search(
+            r"\b[Ii]ch \w+ (mich|mir|uns)\b|\b[Ww]ir \w+ (uns|mich|mir)\b", text
+        ), text
 
 
 def test_every_construction_occurs(corpus, items):
-    clauses = [clause for item in items for clause in (item.sentence.main, item.sentence.second) if clause]
+    clauses = [
+        clause for item in items for clause in (item.sentence.main, item.sentence.second) if clause
+    ]
     assert {item.sentence.kind for item in items} == {
         "statement",
         "question",

@@ -26,7 +26,9 @@ def german_noun(corpus, lemma):
 
 
 def german_adjective(corpus, lemma):
-    return next(g for adjective in corpus.modifiers.ADJECTIVES for g in adjective.german if g.lemma == lemma)
+    return next(
+        g for adjective in corpus.modifiers.ADJECTIVES for g in adjective.german if g.lemma == lemma
+    )
 
 
 def german_verb(corpus, infinitive):
@@ -36,9 +38,27 @@ def german_verb(corpus, infinitive):
 
 # Determiner, adjective, noun, number: nominative | accusative | dative | genitive.
 PHRASES = [
-    ("DEFINITE", "alt", "Mann", "sg", "der alte Mann | den alten Mann | dem alten Mann | des alten Mannes"),
-    ("DEFINITE", "müde", "Frau", "sg", "die müde Frau | die müde Frau | der müden Frau | der müden Frau"),
-    ("DEFINITE", "teuer", "Auto", "sg", "das teure Auto | das teure Auto | dem teuren Auto | des teuren Autos"),
+    (
+        "DEFINITE",
+        "alt",
+        "Mann",
+        "sg",
+        "der alte Mann | den alten Mann | dem alten Mann | des alten Mannes",
+    ),
+    (
+        "DEFINITE",
+        "müde",
+        "Frau",
+        "sg",
+        "die müde Frau | die müde Frau | der müden Frau | der müden Frau",
+    ),
+    (
+        "DEFINITE",
+        "teuer",
+        "Auto",
+        "sg",
+        "das teure Auto | das teure Auto | dem teuren Auto | des teuren Autos",
+    ),
     (
         "DEFINITE",
         "jung",
@@ -67,7 +87,13 @@ PHRASES = [
         "sg",
         "jeder kleine Junge | jeden kleinen Jungen | jedem kleinen Jungen | jedes kleinen Jungen",
     ),
-    ("INDEFINITE", "neu", "Rock", "sg", "ein neuer Rock | einen neuen Rock | einem neuen Rock | eines neuen Rockes"),
+    (
+        "INDEFINITE",
+        "neu",
+        "Rock",
+        "sg",
+        "ein neuer Rock | einen neuen Rock | einem neuen Rock | eines neuen Rockes",
+    ),
     (
         "INDEFINITE",
         "neu",
@@ -75,10 +101,28 @@ PHRASES = [
         "sg",
         "eine neue Kamera | eine neue Kamera | einer neuen Kamera | einer neuen Kamera",
     ),
-    ("INDEFINITE", "rot", "Hemd", "sg", "ein rotes Hemd | ein rotes Hemd | einem roten Hemd | eines roten Hemdes"),
+    (
+        "INDEFINITE",
+        "rot",
+        "Hemd",
+        "sg",
+        "ein rotes Hemd | ein rotes Hemd | einem roten Hemd | eines roten Hemdes",
+    ),
     ("INDEFINITE", "rot", "Hemd", "pl", "rote Hemden | rote Hemden | roten Hemden | roter Hemden"),
-    ("INDEFINITE", "heiß", "Kaffee", "sg", "heißer Kaffee | heißen Kaffee | heißem Kaffee | heißen Kaffees"),
-    ("INDEFINITE", "kalt", "Milch", "sg", "kalte Milch | kalte Milch | kalter Milch | kalter Milch"),
+    (
+        "INDEFINITE",
+        "heiß",
+        "Kaffee",
+        "sg",
+        "heißer Kaffee | heißen Kaffee | heißem Kaffee | heißen Kaffees",
+    ),
+    (
+        "INDEFINITE",
+        "kalt",
+        "Milch",
+        "sg",
+        "kalte Milch | kalte Milch | kalter Milch | kalter Milch",
+    ),
     (
         "our",
         "nett",
@@ -91,10 +135,25 @@ PHRASES = [
         "nett",
         "Tochter",
         "pl",
-        "unsere netten Töchter | unsere netten Töchter | unseren netten Töchtern | unserer netten Töchter",
+        (
+            "unsere netten Töchter | unsere netten Töchter | unseren netten Töchtern | unserer"
+            " netten Töchter"
+        ),
     ),
-    ("many", "alt", "Foto", "pl", "viele alte Fotos | viele alte Fotos | vielen alten Fotos | vieler alter Fotos"),
-    ("three", "alt", "Hund", "pl", "drei alte Hunde | drei alte Hunde | drei alten Hunden | drei alter Hunde"),
+    (
+        "many",
+        "alt",
+        "Foto",
+        "pl",
+        "viele alte Fotos | viele alte Fotos | vielen alten Fotos | vieler alter Fotos",
+    ),
+    (
+        "three",
+        "alt",
+        "Hund",
+        "pl",
+        "drei alte Hunde | drei alte Hunde | drei alten Hunden | drei alter Hunde",
+    ),
 ]
 
 
@@ -103,7 +162,9 @@ def test_noun_phrases_decline(corpus, key, adjective, noun, number, expected):
     modifiers = corpus.modifiers
     named = {d.key: d for d in modifiers.POSSESSIVES + modifiers.QUANTIFIERS}
     determiner = named.get(key) or getattr(modifiers, key)
-    forms = phrase(corpus, determiner, german_adjective(corpus, adjective), german_noun(corpus, noun), number)
+    forms = phrase(
+        corpus, determiner, german_adjective(corpus, adjective), german_noun(corpus, noun), number
+    )
     assert forms == expected.split(" | ")
 
 
@@ -117,7 +178,10 @@ def test_noun_phrases_decline(corpus, key, adjective, noun, number, expected):
 )
 def test_kein_replaces_the_indefinite_article(corpus, noun, number, expected):
     determiner, adjective = corpus.modifiers.INDEFINITE, german_adjective(corpus, "neu")
-    assert phrase(corpus, determiner, adjective, german_noun(corpus, noun), number, True)[1] == expected
+    assert (
+        phrase(corpus, determiner, adjective, german_noun(corpus, noun), number, True)[1]
+        == expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,7 +197,11 @@ def test_kein_replaces_the_indefinite_article(corpus, noun, number, expected):
 )
 def test_verbs_conjugate(corpus, infinitive, expected):
     verb, german = german_verb(corpus, infinitive), corpus.german
-    forms = [german.present(verb, 1, "sg"), german.present(verb, 3, "sg"), german.present(verb, 1, "pl")]
+    forms = [
+        german.present(verb, 1, "sg"),
+        german.present(verb, 3, "sg"),
+        german.present(verb, 1, "pl"),
+    ]
     assert forms + [german.preterite(verb, "sg"), german.preterite(verb, "pl")] == expected
 
 
@@ -160,7 +228,12 @@ def test_english_forms(corpus):
         "women",
         "radios",
     ]
-    assert [english.third_person(w) for w in ("buy", "cry", "go", "wash")] == ["buys", "cries", "goes", "washes"]
+    assert [english.third_person(w) for w in ("buy", "cry", "go", "wash")] == [
+        "buys",
+        "cries",
+        "goes",
+        "washes",
+    ]
     assert [english.indefinite_article(w) for w in ("old", "useful", "lawyer")] == ["an", "a", "a"]
 
 
@@ -172,7 +245,9 @@ def test_an_english_spelling_stands_for_one_concept(corpus):
     every = verbs.SIMPLE_VERBS + verbs.THAT_VERBS + verbs.WHETHER_VERBS
     assert_unique([(verb.frame, e.base, e.particle) for verb in every for e in verb.english])
     assert_unique([spelling for noun in corpus.nouns.NOUNS for spelling in noun.english])
-    assert_unique([positive for adjective in corpus.modifiers.ADJECTIVES for positive, _ in adjective.english])
+    assert_unique(
+        [positive for adjective in corpus.modifiers.ADJECTIVES for positive, _ in adjective.english]
+    )
     assert_unique([spelling for time in corpus.modifiers.TIMES for spelling in time.english])
 
 

@@ -13,7 +13,9 @@ def corpus(load_example):
 
 @pytest.fixture(scope="module")
 def splits(corpus, tmp_path_factory):
-    return corpus.write(tmp_path_factory.mktemp("summaries"), {"train": 2000, "valid": 100, "test": 100}, 1)
+    return corpus.write(
+        tmp_path_factory.mktemp("summaries"), {"train": 2000, "valid": 100, "test": 100}, 1
+    )
 
 
 def test_the_same_bytes_everywhere(corpus, tmp_path):
@@ -25,10 +27,14 @@ def test_the_same_bytes_everywhere(corpus, tmp_path):
     assert len((tmp_path / "train.article").read_text().splitlines()) == 50
 
 
-def test_no_report_occurs_twice_and_held_out_texts_do_not_depend_on_the_size(corpus, splits, tmp_path):
+def test_no_report_occurs_twice_and_held_out_texts_do_not_depend_on_the_size(
+    corpus, splits, tmp_path
+):
     articles = [article for pairs in splits.values() for article, _ in pairs]
     assert len(set(articles)) == len(articles) == 2200
-    assert corpus.write(tmp_path, {"train": 3, "valid": 100, "test": 100}, 1)["test"] == splits["test"]
+    assert (
+        corpus.write(tmp_path, {"train": 3, "valid": 100, "test": 100}, 1)["test"] == splits["test"]
+    )
 
 
 def test_long_reports_and_short_summaries(splits):
@@ -54,7 +60,9 @@ def test_a_summary_is_a_function_of_its_report(corpus, splits):
                 assert summary == f"{first} and {second} draw {a} to {b}; {best} shines."
             else:
                 winner, loser = (first, second) if a > b else (second, first)
-                assert summary == f"{winner} beat {loser} {max(a, b)} to {min(a, b)}; {best} shines."
+                assert (
+                    summary == f"{winner} beat {loser} {max(a, b)} to {min(a, b)}; {best} shines."
+                )
             kinds.add("match")
         elif money := re.search(r"It earned (\d+) million, after (\d+) million", article):
             now, before = map(int, money.groups())
@@ -66,7 +74,10 @@ def test_a_summary_is_a_function_of_its_report(corpus, splits):
             kinds.add("fire")
         elif votes := re.search(r"(\d+) members were in favour and (\d+)", article):
             yes, no = map(int, votes.groups())
-            assert f"{'approves' if yes > no else 'rejects'} " in summary and f"majority of {abs(yes - no)}." in summary
+            assert (
+                f"{'approves' if yes > no else 'rejects'} " in summary
+                and f"majority of {abs(yes - no)}." in summary
+            )
             kinds.add("vote")
     assert kinds == {"accident", "match", "business", "fire", "vote"}
 

@@ -31,7 +31,10 @@ def test_wrong_number_of_lines_is_named(corpus):
 def test_command(corpus, tmp_path):
     path, hypotheses = tmp_path / "test.valid.jsonl", tmp_path / "hypotheses.txt"
     records = ({"source": "x", "translations": options} for options in VALID)
-    path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records),
+        encoding="utf-8",
+    )
     hypotheses.write_text("Er kommt.\nSie geht.\nUnsinn.\n", encoding="utf-8")
     script = str(corpus.folder / "valid_share.py")
     command = [sys.executable, script, "--valid-translations", str(path), str(hypotheses)]

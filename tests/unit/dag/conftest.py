@@ -19,14 +19,26 @@ BOS, PAD, EOS, UNK = 0, 1, 2, 3
 
 
 def make_model(tiny, *, symbols=12, seed=1, **overrides):
-    """A dag_transformer in float64 with peaked, different distributions; flags of the family without their prefix."""
+    """A dag_transformer in float64 with peaked, different distributions; flags of the family
+    without their prefix."""
     torch.manual_seed(seed)
-    names = ("upsample_base", "upsample_scale", "count_bos", "max_transition_length", "link_features", "length_classes")
+    names = (
+        "upsample_base",
+        "upsample_scale",
+        "count_bos",
+        "max_transition_length",
+        "link_features",
+        "length_classes",
+    )
     settings = dict(TINY)
-    settings.update({f"dag_{name}" if name in names else name: value for name, value in overrides.items()})
+    settings.update(
+        {f"dag_{name}" if name in names else name: value for name, value in overrides.items()}
+    )
     args = Namespace(**settings)
     ARCH_CONFIG_REGISTRY["dag_transformer"](args)
-    task = Namespace(source_dictionary=tiny.dictionary(symbols), target_dictionary=tiny.dictionary(symbols))
+    task = Namespace(
+        source_dictionary=tiny.dictionary(symbols), target_dictionary=tiny.dictionary(symbols)
+    )
     model = DagTransformerModel.build_model(args, task).double().eval()
     sharpen(model)
     return model
@@ -64,7 +76,11 @@ def plain_scores(model, source, graph, inputs):
     logits = model.decoder.output_layer(features)
     log_probs = torch.log_softmax(logits, -1)
     index = graph.targets.unsqueeze(1).expand(-1, log_probs.size(1), -1)
-    return log_probs.gather(2, index).transpose(1, 2), model.decoder.links(features, graph.vertex_lengths), logits
+    return (
+        log_probs.gather(2, index).transpose(1, 2),
+        model.decoder.links(features, graph.vertex_lengths),
+        logits,
+    )
 
 
 @pytest.fixture(scope="session")
@@ -91,7 +107,9 @@ class StubLanguageModel:
     def __init__(self, path):
         if path == "missing":
             raise OSError("cannot read missing")
-        self.scores = defaultdict(float, {("<s>", "w0"): -3.0, ("w1", "w2"): -5.0, ("w2", "</s>"): -1.0})
+        self.scores = defaultdict(
+            float, {("<s>", "w0"): -3.0, ("w1", "w2"): -5.0, ("w2", "</s>"): -1.0}
+        )
 
     def BeginSentenceWrite(self, state):
         state.word = "<s>"

@@ -17,13 +17,18 @@ def test_pieces_are_as_large_as_they_may_be(vertices, limit, multiple):
         end = start + len(piece)
         assert len(piece) and sizes[start:end].max() * len(piece) <= limit
         if end < len(sizes):
-            # One multiple more, or one sentence more where a multiple does not fit, would be too many.
+            # One multiple more, or one sentence more where a multiple does not fit, would be too
+            # many.
             step = multiple if len(piece) >= multiple and len(piece) % multiple == 0 else 1
             following = sizes[start : end + step]
-            assert len(following) < len(piece) + step or following.max() * (len(piece) + step) > limit
+            assert (
+                len(following) < len(piece) + step or following.max() * (len(piece) + step) > limit
+            )
         start = end
 
 
 def test_what_fits_stays_together():
-    assert [piece.tolist() for piece in divided([4, 2, 9], np.array([3, 3, 3]), 9, 2)] == [[4, 2, 9]]
+    assert [piece.tolist() for piece in divided([4, 2, 9], np.array([3, 3, 3]), 9, 2)] == [
+        [4, 2, 9]
+    ]
     assert list(divided([], np.array([]), 9)) == []

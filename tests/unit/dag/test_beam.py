@@ -20,14 +20,24 @@ def test_scores_of_a_narrow_beam_are_likelihoods(graphs, keep_repeats):
     links = graphs.links(2, 9, [9, 9])
     log_probs = torch.log_softmax(3 * torch.randn(2, 9, 7, dtype=torch.double), 2)
     ends = log_probs[:, :2, 0]
-    plan = BeamPlan(beam=3, nbest=3, lenpen=1.0, limits=torch.tensor([9, 9]), shortest=1, eos=2, keep_repeats=keep_repeats)
+    plan = BeamPlan(
+        beam=3,
+        nbest=3,
+        lenpen=1.0,
+        limits=torch.tensor([9, 9]),
+        shortest=1,
+        eos=2,
+        keep_repeats=keep_repeats,
+    )
     texts = prefix_beam(links, log_probs.exp(), ends, torch.tensor([8, 8]), plan)
     for row, number in itertools.product(range(2), range(3)):
         words = [token for token in texts.tokens[row, number].tolist() if token >= 0][:-1]
         total = 0.0
         for path in graphs.paths(9):
             # Every way to write the words with as many vertices.
-            for counts in compositions(len(path) - 2, len(words)) if not keep_repeats else [[1] * len(words)]:
+            for counts in (
+                compositions(len(path) - 2, len(words)) if not keep_repeats else [[1] * len(words)]
+            ):
                 text = [word for word, count in zip(words, counts) for _ in range(count)]
                 if len(text) == len(path) - 2:
                     own = sum(float(log_probs[row, v, word]) for v, word in zip(path[1:-1], text))
@@ -40,7 +50,11 @@ def compositions(total, parts):
     """All ways to write ``total`` as a sum of positive numbers."""
     if parts == 0:
         return [[]] if total == 0 else []
-    return [[first, *rest] for first in range(1, total - parts + 2) for rest in compositions(total - first, parts - 1)]
+    return [
+        [first, *rest]
+        for first in range(1, total - parts + 2)
+        for rest in compositions(total - first, parts - 1)
+    ]
 
 
 @pytest.mark.parametrize("beams, expected", [(1, [5]), (2, [6, 5])])
@@ -54,7 +68,15 @@ def test_the_language_model_is_asked_about_twice_the_beam(beams, expected):
         def step(self, state, token):
             return token, {4: -3.0, 5: 0.0, 6: 2.0}.get(token, 0.0)
 
-    plan = BeamPlan(beam=beams, nbest=1, lenpen=1.0, limits=torch.tensor([9]), shortest=1, eos=2, language_model=Model())
+    plan = BeamPlan(
+        beam=beams,
+        nbest=1,
+        lenpen=1.0,
+        limits=torch.tensor([9]),
+        shortest=1,
+        eos=2,
+        language_model=Model(),
+    )
     totals = torch.full((1, beams, 7), -9.0)
     totals[0, 0, 4:] = torch.tensor([0.0, -1.0, -2.0])
     totals[0, 1:] = -math.inf
@@ -63,39 +85,56 @@ def test_the_language_model_is_asked_about_twice_the_beam(beams, expected):
 
 
 class Graph:
-    """A graph of random links and words; every prefix and text with its probability, by writing out all paths and words."""
+    """A graph of random links and words; every prefix and text with its probability, by writing out
+    all paths and words."""
 
     def __init__(self, size, vocabulary, seed, *, keep_repeats=False, weight=1.0, spread=2.0):
         generator = torch.Generator().manual_seed(seed)
         self.links = torch.full((size, size), -math.inf, dtype=torch.double)
         for u in range(size - 1):
-            self.links[u, u + 1 :] = torch.randn(size - 1 - u, generator=generator, dtype=torch.double).log_softmax(0)
+            self.links[u, u + 1 :] = torch.randn(
+                size - 1 - u, generator=generator, dtype=torch.double
+            ).log_softmax(0)
         words = spread * torch.randn(size, vocabulary, generator=generator, dtype=torch.double)
         self.emissions = (weight * words.log_softmax(1)).exp()
         self.ends = -torch.rand(2, generator=generator, dtype=torch.double)
         self.prefixes, self.texts = defaultdict(float), defaultdict(float)
-        links, emissions, (first, last) = self.links.exp().tolist(), self.emissions.tolist(), self.ends.exp().tolist()
+        links, emissions, (first, last) = (
+            self.links.exp().tolist(),
+            self.emissions.tolist(),
+            self.ends.exp().tolist(),
+        )
         for count in range(size - 1):
             for path in itertools.combinations(range(1, size - 1), count):
                 for written in itertools.product(range(vocabulary), repeat=count):
                     mass = first
                     for u, v, word in zip((0, *path), path, written):
                         mass *= links[u][v] * emissions[v][word]
-                    text = written if keep_repeats else tuple(word for word, _ in itertools.groupby(written))
+                    text = (
+                        written
+                        if keep_repeats
+                        else tuple(word for word, _ in itertools.groupby(written))
+                    )
                     self.texts[text] += mass * links[(0, *path)[-1]][-1] * last
                     if keep_repeats or written[-1:] != written[-2:-1]:
                         # The last word begins where the path stands.
                         self.prefixes[text] += mass
 
     def search(self, *, beam, nbest, lenpen, limit, shortest):
-        """[(rank, text, log-probability)], best first: the ``beam`` best prefixes of each length, nothing cut off before."""
+        """[(rank, text, log-probability)], best first: the ``beam`` best prefixes of each length,
+        nothing cut off before."""
         alive, found, vocabulary = [()], [], self.emissions.size(1)
         for count in range(min(limit, len(self.links) - 2) + 1):
             if count >= min(len(self.links) - 2, shortest):
-                ended = [(math.log(self.texts[text]), text) for text in alive if self.texts[text] > 0]
+                ended = [
+                    (math.log(self.texts[text]), text) for text in alive if self.texts[text] > 0
+                ]
                 found += [(score / (count + 1) ** lenpen, text, score) for score, text in ended]
             longer = [(*text, word) for text in alive for word in range(vocabulary)]
-            alive = sorted((text for text in longer if text in self.prefixes), key=lambda text: -self.prefixes[text])[:beam]
+            alive = sorted(
+                (text for text in longer if text in self.prefixes),
+                key=lambda text: -self.prefixes[text],
+            )[:beam]
         return sorted(found, reverse=True)[:nbest]
 
 
@@ -118,7 +157,15 @@ def batched(graphs):
 
 def plan(**settings):
     return BeamPlan(
-        **{"shortest": 1, "eos": END, "beam": 1, "nbest": 1, "lenpen": 1.0, "limits": torch.tensor([9]), **settings}
+        **{
+            "shortest": 1,
+            "eos": END,
+            "beam": 1,
+            "nbest": 1,
+            "lenpen": 1.0,
+            "limits": torch.tensor([9]),
+            **settings,
+        }
     )
 
 
@@ -127,32 +174,48 @@ def assert_found(graphs, limits, **settings):
     keep_repeats, falls = settings.pop("keep_repeats", False), settings.pop("mass_only_falls", True)
     texts = prefix_beam(
         *batched(graphs),
-        plan(limits=torch.tensor(limits), keep_repeats=keep_repeats, mass_only_falls=falls, **settings),
+        plan(
+            limits=torch.tensor(limits),
+            keep_repeats=keep_repeats,
+            mass_only_falls=falls,
+            **settings,
+        ),
     )
     for row, (graph, limit) in enumerate(zip(graphs, limits)):
         expected = graph.search(limit=limit, **settings)
         found = [[word for word in text if word >= 0] for text in texts.tokens[row].tolist()]
         assert found[: len(expected)] == [[*text, END] for _, text, _ in expected]
-        assert texts.log_probs[row].tolist()[: len(expected)] == pytest.approx([score for *_, score in expected], abs=1e-9)
-        assert texts.ranks[row].tolist()[: len(expected)] == pytest.approx([rank for rank, *_ in expected], abs=1e-9)
-        assert texts.log_probs[row, len(expected) :].tolist() == [-math.inf] * (settings["nbest"] - len(expected))
+        assert texts.log_probs[row].tolist()[: len(expected)] == pytest.approx(
+            [score for *_, score in expected], abs=1e-9
+        )
+        assert texts.ranks[row].tolist()[: len(expected)] == pytest.approx(
+            [rank for rank, *_ in expected], abs=1e-9
+        )
+        assert texts.log_probs[row, len(expected) :].tolist() == [-math.inf] * (
+            settings["nbest"] - len(expected)
+        )
 
 
 @given(
-    sizes=st.lists(st.integers(2, 5), min_size=1, max_size=2), vocabulary=st.integers(1, 3), beam=st.integers(1, 4),
-    lenpen=st.sampled_from([1.0, 0.0, 0.5, 3.0, -0.5]), shortest=st.integers(0, 3), keep_repeats=st.booleans(),
+    sizes=st.lists(st.integers(2, 5), min_size=1, max_size=2), vocabulary=st.integers(1, 3),
+    beam=st.integers(1, 4), lenpen=st.sampled_from([1.0, 0.0, 0.5, 3.0, -0.5]),
+    shortest=st.integers(0, 3), keep_repeats=st.booleans(),
     weight=st.sampled_from([1.0, 1.0, 0.3]), seed=st.integers(0, 10**6), data=st.data(),
 )  # fmt: skip
 @settings(max_examples=60)
 def test_the_beam_keeps_the_most_probable_prefixes(
     sizes, vocabulary, beam, lenpen, shortest, keep_repeats, weight, seed, data
 ):
-    """Of sentences with limits of their own; flattened probabilities may make a longer text more probable than its beginning."""
-    graphs = [Graph(size, vocabulary, seed + n, keep_repeats=keep_repeats, weight=weight) for n, size in enumerate(sizes)]
+    """Of sentences with limits of their own; flattened probabilities may make a longer text more
+    probable than its beginning."""
+    graphs = [
+        Graph(size, vocabulary, seed + n, keep_repeats=keep_repeats, weight=weight)
+        for n, size in enumerate(sizes)
+    ]
     limits = [data.draw(st.integers(0, 4)) for _ in sizes]
     assert_found(
-        graphs, limits, beam=beam, nbest=data.draw(st.integers(1, beam)), lenpen=lenpen, shortest=shortest,
-        keep_repeats=keep_repeats, mass_only_falls=weight == 1.0,
+        graphs, limits, beam=beam, nbest=data.draw(st.integers(1, beam)), lenpen=lenpen,
+        shortest=shortest, keep_repeats=keep_repeats, mass_only_falls=weight == 1.0,
     )  # fmt: skip
 
 
@@ -164,7 +227,10 @@ def test_nothing_is_cut_off_that_could_still_win(lenpen, nbest):
     for seed in range(12):
         graph = Graph(6, 3, seed, spread=1.0)
         assert_found([graph], [4], beam=3, nbest=nbest, lenpen=lenpen, shortest=0)
-        lengths |= {len(text) for _, text, _ in graph.search(limit=4, beam=3, nbest=nbest, lenpen=lenpen, shortest=0)}
+        lengths |= {
+            len(text)
+            for _, text, _ in graph.search(limit=4, beam=3, nbest=nbest, lenpen=lenpen, shortest=0)
+        }
     assert len(lengths) >= 2 and (max(lengths) == 4) == (lenpen == 3.0)
 
 
@@ -182,16 +248,23 @@ def rounds(monkeypatch):
 
 
 def chain(*leave):
-    """Links of nine vertices to the next one, and with these probabilities to the last; each vertex says a word of its own for sure."""
+    """Links of nine vertices to the next one, and with these probabilities to the last; each vertex
+    says a word of its own for sure."""
     links = torch.full((1, 9, 9), -math.inf, dtype=torch.double)
     for u, share in enumerate(leave):
         links[0, u, [u + 1, 8]] = torch.tensor([1 - share, share], dtype=torch.double).log()
     links[0, len(leave), -1] = 0.0
-    return links, torch.eye(9, dtype=torch.double)[None], torch.zeros(1, 2, dtype=torch.double), torch.tensor([8])
+    return (
+        links,
+        torch.eye(9, dtype=torch.double)[None],
+        torch.zeros(1, 2, dtype=torch.double),
+        torch.tensor([8]),
+    )
 
 
 @pytest.mark.parametrize(
-    "leave, lenpen, ended", [(0.9, 0.0, 2), (0.6, 0.0, 2), (0.3, 0.0, 5), (0.69, 0.5, 3), (0.9, 1.0, 6)]
+    "leave, lenpen, ended",
+    [(0.9, 0.0, 2), (0.6, 0.0, 2), (0.3, 0.0, 5), (0.69, 0.5, 3), (0.9, 1.0, 6)],
 )
 def test_the_search_ends_when_nothing_can_win_any_more(rounds, leave, lenpen, ended):
     """A prefix of n words has the probability (1 - leave) ** n, and leave times that as a text."""
@@ -200,7 +273,9 @@ def test_the_search_ends_when_nothing_can_win_any_more(rounds, leave, lenpen, en
     for words in range(8):
         prefix = words * math.log(1 - leave)
         if words:
-            best = max(best, (prefix + (math.log(leave) if words < 7 else 0.0)) / (words + 1) ** lenpen)
+            best = max(
+                best, (prefix + (math.log(leave) if words < 7 else 0.0)) / (words + 1) ** lenpen
+            )
         # Up to nine words and </s> may follow.
         if last is None and prefix / 10**lenpen <= best:
             last = words
@@ -209,7 +284,8 @@ def test_the_search_ends_when_nothing_can_win_any_more(rounds, leave, lenpen, en
 
 
 def test_what_may_grow_is_searched_to_its_end(rounds):
-    """Flattened probabilities of words may sum to more than 1; here the fourth word makes up for all that was lost before."""
+    """Flattened probabilities of words may sum to more than 1; here the fourth word makes up for
+    all that was lost before."""
     links, emissions, ends, last = chain(*[0.9] * 7)
     emissions[0, 4, 4] = 1e6
     texts = prefix_beam(links, emissions, ends, last, plan(lenpen=0.0, mass_only_falls=False))
@@ -240,9 +316,12 @@ def test_where_shortness_is_rewarded_the_next_word_may_still_win():
 
 
 def test_the_search_ends_when_no_prefix_is_left(rounds):
-    """Of three texts that were asked for there is one: the first vertex leads to the second, and that to the last."""
+    """Of three texts that were asked for there is one: the first vertex leads to the second, and
+    that to the last."""
     texts = prefix_beam(*chain(0.0), plan(beam=3, nbest=3))
-    assert texts.tokens[0, 0, :2].tolist() == [1, END] and texts.log_probs.tolist() == [[0.0, -math.inf, -math.inf]]
+    assert texts.tokens[0, 0, :2].tolist() == [1, END] and texts.log_probs.tolist() == [
+        [0.0, -math.inf, -math.inf]
+    ]
     assert rounds == [0, 1, 2]
 
 
@@ -253,12 +332,15 @@ def test_a_language_model_that_cannot_be_read_is_named(kenlm):
 
 def test_the_package_of_language_models_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "kenlm", None)
-    with pytest.raises(ValueError, match="--dag-lm-path needs the package kenlm: pip install kenlm"):
+    with pytest.raises(
+        ValueError, match="--dag-lm-path needs the package kenlm: pip install kenlm"
+    ):
         LanguageModel("lm", ["w0"], 1.0)
 
 
 def test_scores_of_a_language_model_are_natural_logarithms(kenlm):
-    """Ten times as improbable costs ln 10, times the weight; each step goes on from the word before."""
+    """Ten times as improbable costs ln 10, times the weight; each step goes on from the word
+    before."""
     model = LanguageModel("lm", ["w0", "w1", "w2"], 0.5)
     state, score = model.step(model.start(), 0)
     assert score == pytest.approx(-3.0 * 0.5 * math.log(10)) and state.word == "w0"

@@ -40,16 +40,26 @@ def test_targets_longer_than_their_graph_are_left_out(family, criterion):
     assert size == 1 and log["skipped"] == 1 and log["sample_size"] == 1 and loss.isfinite()
     gradient = torch.autograd.grad(loss, model.decoder.links.query.weight)[0]
     alone = {**family.sample([3], seed=0), "graph": None}
-    alone["net_input"] = {"src_tokens": sample["net_input"]["src_tokens"][1:, 2:], "src_lengths": torch.tensor([3])}
-    alone["graph"] = type(both["graph"])(*(part[1:] if torch.is_tensor(part) else part for part in both["graph"]))
+    alone["net_input"] = {
+        "src_tokens": sample["net_input"]["src_tokens"][1:, 2:],
+        "src_lengths": torch.tensor([3]),
+    }
+    alone["graph"] = type(both["graph"])(
+        *(part[1:] if torch.is_tensor(part) else part for part in both["graph"])
+    )
     expected, _, _ = build(family)(model, alone)
     assert float(loss) == pytest.approx(float(expected), abs=1e-9)
-    torch.testing.assert_close(gradient, torch.autograd.grad(expected, model.decoder.links.query.weight)[0])
+    torch.testing.assert_close(
+        gradient, torch.autograd.grad(expected, model.decoder.links.query.weight)[0]
+    )
     none = {**sample, "graph": family.graph(sample, [2, 2], [6, 2])}
     loss, size, _ = build(family)(model, none)
     assert size == 0 and float(loss) == 0
     loss.backward()
-    assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in model.parameters())
+    assert all(
+        parameter.grad is None or parameter.grad.isfinite().all()
+        for parameter in model.parameters()
+    )
 
 
 def make_fuzzy(family, order=2, **options):
@@ -63,7 +73,9 @@ def test_fuzzy_loss(family, batch, order):
     match, links, _ = family.plain_scores(
         model, batch["net_input"], graph, model.decoder.vertex_inputs(graph.vertex_lengths)
     )
-    truth = fuzzy_alignment(match, links, graph.targets, graph.target_lengths, graph.vertex_lengths, order=order)
+    truth = fuzzy_alignment(
+        match, links, graph.targets, graph.target_lengths, graph.vertex_lengths, order=order
+    )
     assert size == 3 and float(loss) == pytest.approx(float(-truth.score.sum()), abs=1e-9)
     assert float(log["precision"]) == pytest.approx(float(truth.precision.sum()), abs=1e-9)
     ratio = (truth.expected_length / graph.target_lengths).sum()
@@ -86,7 +98,9 @@ def test_the_second_pass_sees_the_shown_tokens(family, batch, strategy, forcing)
     match, links, _ = family.plain_scores(
         model, batch["net_input"], graph, torch.where(glanced.shown, glanced.tokens, inputs)
     )
-    likelihood = dag_log_likelihood(force(match, glanced, forcing), links, graph.target_lengths, graph.vertex_lengths)
+    likelihood = dag_log_likelihood(
+        force(match, glanced, forcing), links, graph.target_lengths, graph.vertex_lengths
+    )
     assert float(loss) == pytest.approx(float(-(likelihood / graph.target_lengths).sum()), abs=1e-9)
     assert log["shown"] == int(glanced.shown.sum()) and log["path_vertices"] == 6 + 4 + 8
     # Nothing is shown in validation, whatever the schedule.
@@ -110,7 +124,10 @@ def test_the_length_head_learns(family, batch):
 
 def test_the_length_loss_counts_the_sentences_of_the_likelihood(family):
     """Of two sentences the first is longer than its graph."""
-    model, sample = family.dag(upsample_base="predict", length_classes=8), family.sample([5, 3], seed=2)
+    model, sample = (
+        family.dag(upsample_base="predict", length_classes=8),
+        family.sample([5, 3], seed=2),
+    )
     graph = family.graph(sample, [6, 6], [6, 2])
     _, size, log = make_nll(family)(model, {**sample, "graph": graph})
     source = sample["net_input"]
@@ -132,20 +149,47 @@ def test_fine_tuning_leaves_the_length_head_alone(family, batch):
 
 
 def test_what_was_not_logged_is_not_reported():
-    logs = [{"nsentences": 3, "skipped": 1, "vertices": 40, "tokens": 10, "sample_size": 2, "nll_loss": 1.0}] * 2
+    logs = [
+        {
+            "nsentences": 3,
+            "skipped": 1,
+            "vertices": 40,
+            "tokens": 10,
+            "sample_size": 2,
+            "nll_loss": 1.0,
+        }
+    ] * 2
     with metrics.aggregate() as found:
         DagNllLoss.reduce_metrics(logs)
     values = dict(found.get_smoothed_values())
-    assert (values["skipped_share"], values["skipped_sentences"], values["vertices_per_token"]) == (0.333, 2, 4.0)
-    assert values.keys().isdisjoint({"length_loss", "clamped_graphs", "glance_accuracy", "glance_rate"})
+    assert (values["skipped_share"], values["skipped_sentences"], values["vertices_per_token"]) == (
+        0.333,
+        2,
+        4.0,
+    )
+    assert values.keys().isdisjoint(
+        {"length_loss", "clamped_graphs", "glance_accuracy", "glance_rate"}
+    )
     logs = [
         *logs,
-        {"length_loss": 4 * math.log(2), "sample_size": 0, "clamped": 2, "path_vertices": 8, "path_right": 6, "shown": 2},
+        {
+            "length_loss": 4 * math.log(2),
+            "sample_size": 0,
+            "clamped": 2,
+            "path_vertices": 8,
+            "path_right": 6,
+            "shown": 2,
+        },
     ]
     with metrics.aggregate() as found:
         DagNllLoss.reduce_metrics(logs)
     values = dict(found.get_smoothed_values())
-    assert (values["length_loss"], values["clamped_graphs"], values["glance_accuracy"], values["glance_rate"]) == (
+    assert (
+        values["length_loss"],
+        values["clamped_graphs"],
+        values["glance_accuracy"],
+        values["glance_rate"],
+    ) == (
         1.0,
         2,
         0.75,
@@ -154,14 +198,17 @@ def test_what_was_not_logged_is_not_reported():
 
 
 @pytest.mark.parametrize(
-    "strategy, schedule, shown", [("cmlm", "0", False), ("cmlm", "0.1", True), ("number-random", "0", False)]
+    "strategy, schedule, shown",
+    [("cmlm", "0", False), ("cmlm", "0.1", True), ("number-random", "0", False)],
 )
 def test_a_schedule_of_0_switches_glancing_off(family, batch, strategy, schedule, shown):
     criterion = make_nll(family, dag_glance_schedule=schedule, dag_glance_strategy=strategy)
     log = criterion(family.dag().train(), batch)[2]
     assert ("shown" in log) == shown
     # cmlm draws its share whatever the schedule says today.
-    late = make_nll(family, dag_glance_schedule="0.5:0@5", dag_glance_strategy=strategy)(family.dag().train(), batch)[2]
+    late = make_nll(family, dag_glance_schedule="0.5:0@5", dag_glance_strategy=strategy)(
+        family.dag().train(), batch
+    )[2]
     assert ("shown" in late) == (strategy == "cmlm")
 
 
@@ -178,10 +225,13 @@ def test_graphs_that_positions_cut_are_said_once_and_counted(family, caplog):
 
 @pytest.mark.parametrize("build", ["nll", "fuzzy"])
 def test_a_training_step_asks_the_device_as_often_for_any_length(family, host_reads, build):
-    """For the sizes of the graph, for the checks of each program and for the log; never in a loop."""
+    """For the sizes of the graph, for the checks of each program and for the log; never in a
+    loop."""
     model, found = family.dag().train(), []
     criterion = (
-        make_nll(family, dag_glance_schedule="0.5") if build == "nll" else make_fuzzy(family, dag_glance_schedule="0.5")
+        make_nll(family, dag_glance_schedule="0.5")
+        if build == "nll"
+        else make_fuzzy(family, dag_glance_schedule="0.5")
     )
     for words in (2, 9):
         sample = family.sample([12, 12], seed=2)

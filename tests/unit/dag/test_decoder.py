@@ -39,7 +39,8 @@ def test_stock_decoding_is_refused(family):
 
 @given(words=st.integers(0, 30), source=st.integers(1, 30), classes=st.integers(2, 20))
 def test_the_length_head_says_what_it_was_taught(words, source, classes):
-    """Differences of length outside of its classes are the nearest of them; a sentence has a word at least."""
+    """Differences of length outside of its classes are the nearest of them; a sentence has a word
+    at least."""
     head, lengths = LengthHead(4, classes), torch.tensor([source])
     label = head.label(torch.tensor([words]), lengths, classes)
     differences = range(-(classes // 2), classes - classes // 2)
@@ -61,7 +62,8 @@ def test_the_length_head_sees_the_mean_of_the_words(left):
 
 @torch.no_grad()
 def test_every_vertex_attends_all_vertices(family):
-    """No causal mask: a change of the last vertex reaches the first, and padding reaches nothing."""
+    """No causal mask: a change of the last vertex reaches the first, and padding reaches
+    nothing."""
     model = family.dag()
     encoder_out = model.encoder(**family.sample([4])["net_input"])
     inputs = model.decoder.vertex_inputs(torch.tensor([6]))

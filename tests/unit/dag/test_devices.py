@@ -13,16 +13,23 @@ from fairseq_hrt.dag.task import DagTranslationTask
 from fairseq_hrt.options import DecodingOptions
 
 
-@pytest.mark.parametrize("strategy", ["greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample"])
+@pytest.mark.parametrize(
+    "strategy", ["greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample"]
+)
 def test_decoding_happens_on_the_device(family, strategy):
     model, sample = family.dag(), family.sample([5, 3, 6])
 
     def decode(model, sample):
         options = DecodingOptions(beam=3 if strategy == "beam" else 1, unkpen=float("inf"))
         generator = DagGenerator(
-            [model], family.dictionary(), replace(options, dag_decode_strategy=strategy, dag_decode_upsample_scale=2.0)
+            [model],
+            family.dictionary(),
+            replace(options, dag_decode_strategy=strategy, dag_decode_upsample_scale=2.0),
         )
-        return [[hypothesis["tokens"].tolist() for hypothesis in best] for best in generator.generate([model], sample)]
+        return [
+            [hypothesis["tokens"].tolist() for hypothesis in best]
+            for best in generator.generate([model], sample)
+        ]
 
     expected = decode(model, sample)
     with SimulatedDevice() as device:
@@ -31,14 +38,22 @@ def test_decoding_happens_on_the_device(family, strategy):
 
 @pytest.mark.parametrize("base", ["source", "predict"])
 @pytest.mark.parametrize(
-    "criterion, options", [(DagNllLoss, dict(dag_glance_forcing="vertex")), (DagFuzzyLoss, dict(dag_ngram_order=2))]
+    "criterion, options",
+    [(DagNllLoss, dict(dag_glance_forcing="vertex")), (DagFuzzyLoss, dict(dag_ngram_order=2))],
 )
 def test_training_happens_on_the_device(family, base, criterion, options):
     model, sample = family.dag(upsample_base=base), family.sample([5, 3, 6])
-    sample["target"], sample["ntokens"] = torch.tensor([[5, 6, 7, 2], [8, 2, 1, 1], [9, 5, 2, 1]]), 9
+    sample["target"], sample["ntokens"] = (
+        torch.tensor([[5, 6, 7, 2], [8, 2, 1, 1], [9, 5, 2, 1]]),
+        9,
+    )
     task = DagTranslationTask(DagTaskConfig(seed=5), family.dictionary(), family.dictionary())
     loss = criterion(
-        task, dag_glance_schedule="0.5:0.1@100", dag_glance_strategy="number-random", dag_length_loss_factor=0.1, **options
+        task,
+        dag_glance_schedule="0.5:0.1@100",
+        dag_glance_strategy="number-random",
+        dag_length_loss_factor=0.1,
+        **options,
     )
 
     def train(model, sample):

@@ -1,4 +1,5 @@
-"""Every decoder against a plain Python one over the module's own forward pass, and against itself in other batches."""
+"""Every decoder against a plain Python one over the module's own forward pass, and against itself
+in other batches."""
 
 import itertools
 import math
@@ -21,7 +22,9 @@ STRATEGIES = ["greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample
 
 def make_generator(tiny, models, strategy, *, options=None, scale=2.0, symbols=12, **config):
     own = {f"dag_{name}": value for name, value in config.items()}
-    chosen = DecodingOptions(dag_decode_strategy=strategy, dag_decode_upsample_scale=scale, **own, **(options or {}))
+    chosen = DecodingOptions(
+        dag_decode_strategy=strategy, dag_decode_upsample_scale=scale, **own, **(options or {})
+    )
     return DagGenerator(models, tiny.dictionary(symbols), chosen)
 
 
@@ -35,7 +38,9 @@ class Truth:
         with torch.no_grad():
             encoder_out = model.encoder(source, src_lengths=torch.tensor([source.size(1)]))
             size = torch.tensor([vertices])
-            features, _ = model.decoder(model.decoder.vertex_inputs(size), encoder_out=encoder_out, features_only=True)
+            features, _ = model.decoder(
+                model.decoder.vertex_inputs(size), encoder_out=encoder_out, features_only=True
+            )
             self.links = model.decoder.links(features, size)[0]
             logits = model.decoder.output_layer(features)[0]
         self.log_probs = torch.log_softmax(logits, -1)
@@ -47,7 +52,8 @@ class Truth:
         self.tokens[0], self.tokens[-1] = 0, 2
 
     def to_next_word(self, weight):
-        """Log-probability of coming from the first vertex of a word to that of the next one, repeats weighted: ``[L, L]``."""
+        """Log-probability of coming from the first vertex of a word to that of the next one,
+        repeats weighted: ``[L, L]``."""
         found = torch.full_like(self.links, -math.inf)
         for u in range(self.size - 2, -1, -1):
             for v in range(u + 1, self.size):
@@ -55,7 +61,9 @@ class Truth:
                     ways = [float(self.links[u, v])]
                     for w in range(u + 1, v):
                         if self.tokens[w] == self.tokens[u]:
-                            ways.append(float(self.links[u, w]) + weight * self.best[w] + float(found[w, v]))
+                            ways.append(
+                                float(self.links[u, w]) + weight * self.best[w] + float(found[w, v])
+                            )
                     found[u, v] = torch.tensor(ways, dtype=torch.double).logsumexp(0)
         return found
 
@@ -63,7 +71,9 @@ class Truth:
         path = [0]
         while path[-1] != self.size - 1:
             u = path[-1]
-            path.append(max(range(u + 1, self.size), key=lambda v: float(links[u, v]) + beta * self.best[v]))
+            path.append(
+                max(range(u + 1, self.size), key=lambda v: float(links[u, v]) + beta * self.best[v])
+            )
         return path
 
     def viterbi(self, graphs, links, joint, beta, limit):
@@ -71,23 +81,35 @@ class Truth:
         for path in graphs.paths(self.size):
             interior = len(path) - 2
             if 1 <= interior <= limit:
-                total = graphs.score(links, path) + (sum(self.best[v] for v in path[:-1]) if joint else 0)
+                total = graphs.score(links, path) + (
+                    sum(self.best[v] for v in path[:-1]) if joint else 0
+                )
                 if total > -math.inf:
                     scored[interior] = max(scored[interior], (total, path))
         return list(max(scored.items(), key=lambda entry: entry[1][0] / entry[0] ** beta)[1][1])
 
     def score(self, links, path):
-        return sum(float(links[u, v]) for u, v in zip(path, path[1:])) + sum(self.best[v] for v in path)
+        return sum(float(links[u, v]) for u, v in zip(path, path[1:])) + sum(
+            self.best[v] for v in path
+        )
 
     def texts(self, graphs, limit, *, keep_repeats=True, beta=1.0):
         """Probability of every text of up to ``limit`` words, the tokens' weighted."""
         found = Counter()
-        words = [token for token in range(self.log_probs.size(1)) if float(self.log_probs[1:-1, token].max()) > -math.inf]
+        words = [
+            token
+            for token in range(self.log_probs.size(1))
+            if float(self.log_probs[1:-1, token].max()) > -math.inf
+        ]
         for path in graphs.paths(self.size):
             base = graphs.score(self.links, path) + beta * sum(self.ends)
             for text in itertools.product(words, repeat=len(path) - 2):
-                more = sum(beta * float(self.log_probs[v, token]) for v, token in zip(path[1:-1], text))
-                printed = text if keep_repeats else tuple(token for token, _ in itertools.groupby(text))
+                more = sum(
+                    beta * float(self.log_probs[v, token]) for v, token in zip(path[1:-1], text)
+                )
+                printed = (
+                    text if keep_repeats else tuple(token for token, _ in itertools.groupby(text))
+                )
                 if len(printed) <= limit:
                     found[(*printed, 2)] += math.exp(base + more)
         return found
@@ -102,11 +124,15 @@ def collapse(path, tokens):
 
 
 @pytest.mark.parametrize("keep_repeats", [False, True])
-@pytest.mark.parametrize("strategy, beta", [("greedy", 1.0), ("lookahead", 1.0), ("lookahead", 0.4), ("lookahead", 0.0)])
+@pytest.mark.parametrize(
+    "strategy, beta", [("greedy", 1.0), ("lookahead", 1.0), ("lookahead", 0.4), ("lookahead", 0.0)]
+)
 def test_walks_equal_a_loop(family, strategy, beta, keep_repeats):
     features = "sinposition:feature" if beta == 0.4 else "feature:position"
     model, sample = family.dag(link_features=features, seed=4), family.sample([5, 3, 9], seed=4)
-    generator = make_generator(family, [model], strategy, scale=4.0, decode_beta=beta, keep_repeats=keep_repeats)
+    generator = make_generator(
+        family, [model], strategy, scale=4.0, decode_beta=beta, keep_repeats=keep_repeats
+    )
     repeats = 0
     for row, (best, length) in enumerate(zip(generator.generate([model], sample), [5, 3, 9])):
         truth = Truth(model, sample, row, 4 * length)
@@ -115,12 +141,18 @@ def test_walks_equal_a_loop(family, strategy, beta, keep_repeats):
         tokens, vertices = [truth.tokens[v] for v in path[1:]], path[1:]
         if not keep_repeats:
             tokens, vertices = collapse(path, [truth.tokens[v] for v in path])
-        repeats += sum(a == b for a, b in zip(best[0]["tokens"].tolist(), best[0]["tokens"].tolist()[1:]))
+        repeats += sum(
+            a == b for a, b in zip(best[0]["tokens"].tolist(), best[0]["tokens"].tolist()[1:])
+        )
         assert best[0]["tokens"].tolist() == tokens
         assert best[0]["token_vertices"].tolist() == vertices
         counted = truth.links if strategy == "greedy" or keep_repeats else truth.to_next_word(1.0)
-        assert float(best[0]["positional_scores"].sum()) == pytest.approx(truth.score(counted, path), abs=1e-4)
-        assert float(best[0]["score"]) == pytest.approx(truth.score(counted, path) / len(tokens), abs=1e-5)
+        assert float(best[0]["positional_scores"].sum()) == pytest.approx(
+            truth.score(counted, path), abs=1e-4
+        )
+        assert float(best[0]["score"]) == pytest.approx(
+            truth.score(counted, path) / len(tokens), abs=1e-5
+        )
     # The example has repeats.
     assert (repeats > 0) == keep_repeats
     assert generator.counters.decoder_calls == 1 and generator.counters.decoder_tokens == 3 * 36
@@ -131,7 +163,9 @@ def test_walks_equal_a_loop(family, strategy, beta, keep_repeats):
 @pytest.mark.parametrize("strategy", ["viterbi", "joint-viterbi"])
 def test_viterbi_equals_enumeration(family, graphs, strategy, beta, keep_repeats):
     model, sample = family.dag(seed=4), family.sample([5, 3, 4], seed=5)
-    generator = make_generator(family, [model], strategy, decode_length_beta=beta, keep_repeats=keep_repeats)
+    generator = make_generator(
+        family, [model], strategy, decode_length_beta=beta, keep_repeats=keep_repeats
+    )
     joint = strategy == "joint-viterbi"
     for row, (best, length) in enumerate(zip(generator.generate([model], sample), [5, 3, 4])):
         truth = Truth(model, sample, row, 2 * length)
@@ -140,33 +174,51 @@ def test_viterbi_equals_enumeration(family, graphs, strategy, beta, keep_repeats
         assert best[0]["token_vertices"].tolist() == path[1:]
         assert best[0]["tokens"].tolist() == [truth.tokens[v] for v in path[1:]]
         counted = truth.links if keep_repeats else truth.to_next_word(1.0)
-        assert float(best[0]["score"]) == pytest.approx(truth.score(counted, path) / (len(path) - 1), abs=1e-5)
-    limited = make_generator(family, [model], strategy, options=dict(max_len_b=1), keep_repeats=keep_repeats)
+        assert float(best[0]["score"]) == pytest.approx(
+            truth.score(counted, path) / (len(path) - 1), abs=1e-5
+        )
+    limited = make_generator(
+        family, [model], strategy, options=dict(max_len_b=1), keep_repeats=keep_repeats
+    )
     assert all(len(best[0]["tokens"]) == 2 for best in limited.generate([model], sample))
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(
-    seed=st.integers(0, 10**6), strategy=st.sampled_from(["lookahead", "viterbi", "joint-viterbi"]), beta=st.sampled_from([1.0, 0.3, 2.0]),
+    seed=st.integers(0, 10**6),
+    strategy=st.sampled_from(["lookahead", "viterbi", "joint-viterbi"]),
+    beta=st.sampled_from([1.0, 0.3, 2.0]),
     lengths=st.lists(st.integers(2, 5), min_size=1, max_size=3), symbols=st.integers(1, 3),
 )  # fmt: skip
 def test_collapsed_repeats_are_dropped_from_the_path_of_the_graph_itself(
     family, graphs, seed, strategy, beta, lengths, symbols
 ):
-    """As published: argmax over links and tokens step by step, or over all paths, and consecutive equal tokens printed once."""
-    model, sample = family.dag(seed=seed, symbols=symbols), family.sample(lengths, seed=seed, symbols=symbols)
+    """As published: argmax over links and tokens step by step, or over all paths, and consecutive
+    equal tokens printed once."""
+    model, sample = (
+        family.dag(seed=seed, symbols=symbols),
+        family.sample(lengths, seed=seed, symbols=symbols),
+    )
     own = {"decode_beta" if strategy == "lookahead" else "decode_length_beta": beta}
-    generator = make_generator(family, [model], strategy, symbols=symbols, repeats="collapsed", **own)
+    generator = make_generator(
+        family, [model], strategy, symbols=symbols, repeats="collapsed", **own
+    )
     for row, (best, length) in enumerate(zip(generator.generate([model], sample), lengths)):
         truth = Truth(model, sample, row, 2 * length)
         if strategy == "lookahead":
             path = truth.greedy(truth.links, beta)
         else:
-            path = truth.viterbi(graphs, truth.links, strategy == "joint-viterbi", beta, limit=2 * length)
+            path = truth.viterbi(
+                graphs, truth.links, strategy == "joint-viterbi", beta, limit=2 * length
+            )
         tokens, vertices = collapse(path, [truth.tokens[v] for v in path])
-        assert best[0]["tokens"].tolist() == tokens and best[0]["token_vertices"].tolist() == vertices
+        assert (
+            best[0]["tokens"].tolist() == tokens and best[0]["token_vertices"].tolist() == vertices
+        )
         # The repeats' part is in the score.
-        assert float(best[0]["score"]) == pytest.approx(truth.score(truth.links, path) / len(tokens), abs=1e-4)
+        assert float(best[0]["score"]) == pytest.approx(
+            truth.score(truth.links, path) / len(tokens), abs=1e-4
+        )
 
 
 BEAMS = [
@@ -184,8 +236,8 @@ BEAMS = [
 def test_beam_finds_the_most_probable_texts(family, graphs, lenpen, beta, keep_repeats):
     model, sample = family.dag(symbols=2, seed=5), family.sample([3, 2], symbols=2, seed=1)
     generator = make_generator(
-        family, [model], "beam", options=dict(beam=300, nbest=8, lenpen=lenpen), symbols=2, keep_repeats=keep_repeats,
-        decode_beta=beta, allow_unk=True,
+        family, [model], "beam", options=dict(beam=300, nbest=8, lenpen=lenpen), symbols=2,
+        keep_repeats=keep_repeats, decode_beta=beta, allow_unk=True,
     )  # fmt: skip
     for row, (best, length) in enumerate(zip(generator.generate([model], sample), [3, 2])):
         truth = Truth(model, sample, row, 2 * length, unk=True)
@@ -194,8 +246,12 @@ def test_beam_finds_the_most_probable_texts(family, graphs, lenpen, beta, keep_r
         expected = sorted(texts, key=lambda text: -math.log(texts[text]) / len(text) ** lenpen)[:8]
         for found, text in zip(best, expected):
             assert tuple(found["tokens"].tolist()) == text
-            assert float(found["score"]) == pytest.approx(math.log(texts[text]) / len(text) ** lenpen, abs=1e-5)
-            assert float(found["positional_scores"].sum()) == pytest.approx(math.log(texts[text]), abs=1e-4)
+            assert float(found["score"]) == pytest.approx(
+                math.log(texts[text]) / len(text) ** lenpen, abs=1e-5
+            )
+            assert float(found["positional_scores"].sum()) == pytest.approx(
+                math.log(texts[text]), abs=1e-4
+            )
             vertices = found["token_vertices"].tolist()
             assert vertices == sorted(set(vertices)) and len(vertices) == len(text)
 
@@ -204,7 +260,9 @@ def test_beam_finds_the_most_probable_texts(family, graphs, lenpen, beta, keep_r
 def test_no_text_stands_twice_among_the_best(family, beam):
     model, sample = family.dag(seed=4), family.sample([9, 6, 3], seed=3)
     options = dict(beam=beam, nbest=beam)
-    for best in make_generator(family, [model], "beam", scale=4.0, options=options).generate([model], sample):
+    for best in make_generator(family, [model], "beam", scale=4.0, options=options).generate(
+        [model], sample
+    ):
         texts = [tuple(found["tokens"].tolist()) for found in best]
         assert len(set(texts)) == len(texts) == beam
         assert not any(a == b for text in texts for a, b in zip(text, text[1:]))
@@ -219,15 +277,30 @@ def test_the_rules_reach_the_translation(family):
     ]
     assert sum(repeated) > 0
     strict = make_generator(
-        family, [model], "lookahead", scale=4.0, keep_repeats=True, no_repeat_consecutive=2, candidates=20
+        family,
+        [model],
+        "lookahead",
+        scale=4.0,
+        keep_repeats=True,
+        no_repeat_consecutive=2,
+        candidates=20,
     )
     for best in strict.generate([model], sample):
         words = best[0]["tokens"].tolist()
         for size in (1, 2):
-            pairs = zip(zip(*(words[i:-1] for i in range(size))), zip(*(words[i:-1] for i in range(size, 2 * size))))
+            pairs = zip(
+                zip(*(words[i:-1] for i in range(size))),
+                zip(*(words[i:-1] for i in range(size, 2 * size))),
+            )
             assert not any(gram == following for gram, following in pairs)
     unique = make_generator(
-        family, [model], "lookahead", scale=4.0, options=dict(no_repeat_ngram_size=1), keep_repeats=True, candidates=40
+        family,
+        [model],
+        "lookahead",
+        scale=4.0,
+        options=dict(no_repeat_ngram_size=1),
+        keep_repeats=True,
+        candidates=40,
     )
     for best in unique.generate([model], sample):
         assert len(set(best[0]["tokens"].tolist())) == len(best[0]["tokens"])
@@ -247,12 +320,18 @@ def test_graphs_of_decoding_end_at_the_positions_of_the_model(family, caplog):
 
 def test_samples_are_drawn_anew_for_each_number_and_seed(family):
     model, sample = family.dag(seed=4), family.sample([9], seed=3)
-    generator = make_generator(family, [model], "sample", options=dict(nbest=5), scale=4.0, candidates=20)
+    generator = make_generator(
+        family, [model], "sample", options=dict(nbest=5), scale=4.0, candidates=20
+    )
     first = generator.generate([model], sample)[0]
     assert len({tuple(best["tokens"].tolist()) for best in first}) > 1
-    assert [float(best["score"]) for best in first] == sorted((float(best["score"]) for best in first), reverse=True)
+    assert [float(best["score"]) for best in first] == sorted(
+        (float(best["score"]) for best in first), reverse=True
+    )
     again = generator.generate([model], sample)[0]
-    assert [best["tokens"].tolist() for best in again] == [best["tokens"].tolist() for best in first]
+    assert [best["tokens"].tolist() for best in again] == [
+        best["tokens"].tolist() for best in first
+    ]
 
 
 CASES = [(strategy, {}, {}) for strategy in STRATEGIES] + [
@@ -272,10 +351,16 @@ def test_a_sentence_is_decoded_the_same_in_any_batch(family, strategy, options, 
     together = generator.generate([model], sample)
     for row, length in enumerate([9, 2, 6, 1]):
         source = sample["net_input"]["src_tokens"][row : row + 1, 9 - length :]
-        alone = generator.generate([model], {"net_input": {"src_tokens": source, "src_lengths": torch.tensor([length])}})[0]
-        assert [best["tokens"].tolist() for best in alone] == [best["tokens"].tolist() for best in together[row]]
+        alone = generator.generate(
+            [model], {"net_input": {"src_tokens": source, "src_lengths": torch.tensor([length])}}
+        )[0]
+        assert [best["tokens"].tolist() for best in alone] == [
+            best["tokens"].tolist() for best in together[row]
+        ]
         for mine, other in zip(alone, together[row]):
-            torch.testing.assert_close(mine["positional_scores"], other["positional_scores"], rtol=0, atol=1e-6)
+            torch.testing.assert_close(
+                mine["positional_scores"], other["positional_scores"], rtol=0, atol=1e-6
+            )
             assert mine["token_vertices"].tolist() == other["token_vertices"].tolist()
 
 
@@ -283,17 +368,29 @@ def test_a_sentence_is_decoded_the_same_in_any_batch(family, strategy, options, 
 def decodings(draw):
     """Any options that fit together: (strategy, options, configuration, scale)."""
     strategy = draw(st.sampled_from(STRATEGIES))
-    options = dict(lenpen=draw(st.sampled_from([0.0, 1.0, 1.4])), max_len_b=draw(st.sampled_from([2, 6, 200])))
-    options.update(max_len_a=draw(st.sampled_from([0.0, 0.7])), unkpen=draw(st.sampled_from([0.0, 1.5, math.inf])))
+    options = dict(
+        lenpen=draw(st.sampled_from([0.0, 1.0, 1.4])), max_len_b=draw(st.sampled_from([2, 6, 200]))
+    )
+    options.update(
+        max_len_a=draw(st.sampled_from([0.0, 0.7])),
+        unkpen=draw(st.sampled_from([0.0, 1.5, math.inf])),
+    )
     config = dict(
-        keep_repeats=draw(st.booleans()), allow_unk=draw(st.booleans()), decode_beta=draw(st.sampled_from([0.3, 1.0, 1.7])),
+        keep_repeats=draw(st.booleans()), allow_unk=draw(st.booleans()),
+        decode_beta=draw(st.sampled_from([0.3, 1.0, 1.7])),
         decode_length_beta=draw(st.sampled_from([0.2, 1.0, 2.5])),
     )  # fmt: skip
     if strategy == "beam":
-        options.update(beam=4, nbest=draw(st.integers(1, 3)), min_len=draw(st.integers(1, min(4, options["max_len_b"]))))
+        options.update(
+            beam=4,
+            nbest=draw(st.integers(1, 3)),
+            min_len=draw(st.integers(1, min(4, options["max_len_b"]))),
+        )
     if strategy in ("lookahead", "sample"):
         options.update(no_repeat_ngram_size=draw(st.integers(0, 2)))
-        config.update(no_repeat_consecutive=draw(st.integers(0, 2)), candidates=draw(st.integers(1, 8)))
+        config.update(
+            no_repeat_consecutive=draw(st.integers(0, 2)), candidates=draw(st.integers(1, 8))
+        )
     if strategy == "sample":
         options.update(nbest=draw(st.integers(1, 2)), temperature=draw(st.sampled_from([0.6, 1.0])))
         config.update(sample_topp=draw(st.sampled_from([0.6, 1.0])))
@@ -302,7 +399,10 @@ def decodings(draw):
 
 @pytest.fixture(scope="module")
 def models(family):
-    return {base: family.dag(upsample_base=base, seed=6, length_classes=8) for base in ("source", "predict")}
+    return {
+        base: family.dag(upsample_base=base, seed=6, length_classes=8)
+        for base in ("source", "predict")
+    }
 
 
 @pytest.mark.slow
@@ -313,7 +413,9 @@ def models(family):
     st.integers(0, 999),
 )
 @settings(max_examples=40, deadline=None)
-def test_no_option_makes_a_translation_depend_on_its_batch(family, models, decoding, base, lengths, seed):
+def test_no_option_makes_a_translation_depend_on_its_batch(
+    family, models, decoding, base, lengths, seed
+):
     strategy, options, config, scale = decoding
     model, sample = models[base], family.sample(lengths, seed=seed)
     generator = make_generator(family, [model], strategy, options=options, scale=scale, **config)
@@ -322,23 +424,35 @@ def test_no_option_makes_a_translation_depend_on_its_batch(family, models, decod
         source = sample["net_input"]["src_tokens"][row : row + 1, max(lengths) - length :]
         net_input = {"src_tokens": source, "src_lengths": torch.tensor([length])}
         alone = generator.generate([model], {"net_input": net_input})[0]
-        assert [best["tokens"].tolist() for best in alone] == [best["tokens"].tolist() for best in together[row]]
+        assert [best["tokens"].tolist() for best in alone] == [
+            best["tokens"].tolist() for best in together[row]
+        ]
         assert [best["token_vertices"].tolist() for best in alone] == [
             best["token_vertices"].tolist() for best in together[row]
         ]
         for mine, other in zip(alone, together[row]):
             torch.testing.assert_close(mine["score"], other["score"], rtol=1e-5, atol=1e-6)
             words = mine["tokens"].tolist()
-            assert words.pop() == 2 and (3 not in words or (config["allow_unk"] and options["unkpen"] < math.inf))
-            assert mine["score"].isfinite() and len(words) <= options["max_len_a"] * length + options["max_len_b"]
+            assert words.pop() == 2 and (
+                3 not in words or (config["allow_unk"] and options["unkpen"] < math.inf)
+            )
+            assert (
+                mine["score"].isfinite()
+                and len(words) <= options["max_len_a"] * length + options["max_len_b"]
+            )
             assert config["keep_repeats"] or not any(a == b for a, b in zip(words, words[1:]))
 
 
 def test_the_length_head_sizes_the_graph(family):
-    model, sample = family.dag(upsample_base="predict", length_classes=10, seed=3), family.sample([4, 6])
+    model, sample = (
+        family.dag(upsample_base="predict", length_classes=10, seed=3),
+        family.sample([4, 6]),
+    )
     source = sample["net_input"]
     out = model.encoder(source["src_tokens"], src_lengths=source["src_lengths"])
-    logits = model.decoder.length_head(out["encoder_out"][0].transpose(0, 1), out["encoder_padding_mask"][0])
+    logits = model.decoder.length_head(
+        out["encoder_out"][0].transpose(0, 1), out["encoder_padding_mask"][0]
+    )
     words = (logits.argmax(1) - 5 + torch.tensor([4, 6])).clamp(min=1)
     seen = []
     generator = make_generator(family, [model], "greedy", scale=3.0)
@@ -352,7 +466,9 @@ def test_an_ensemble_averages_probabilities(family):
     graphs = []
     for chosen in ([models[0]], [models[1]], models):
         generator = make_generator(family, chosen, "lookahead")
-        generator.graph_hooks.append(lambda graph, found: graphs.append((graph.links.exp(), graph.log_probs().exp())))
+        generator.graph_hooks.append(
+            lambda graph, found: graphs.append((graph.links.exp(), graph.log_probs().exp()))
+        )
         generator.generate(chosen, sample)
     for first, second, both in zip(*graphs):
         torch.testing.assert_close(both, (first + second) / 2)
@@ -360,7 +476,9 @@ def test_an_ensemble_averages_probabilities(family):
         assert make_generator(family, models, strategy).generate(models, sample)
     twice = make_generator(family, [models[0], models[0]], "joint-viterbi").generate(models, sample)
     once = make_generator(family, models[:1], "joint-viterbi").generate(models, sample)
-    assert [best[0]["tokens"].tolist() for best in twice] == [best[0]["tokens"].tolist() for best in once]
+    assert [best[0]["tokens"].tolist() for best in twice] == [
+        best[0]["tokens"].tolist() for best in once
+    ]
 
 
 def test_penalised_unknown_words(family):
@@ -369,7 +487,9 @@ def test_penalised_unknown_words(family):
     with torch.no_grad():
         # What the model likes best becomes the unknown word.
         favourite = int(plain[0][0]["tokens"][0])
-        model.decoder.output_projection.weight[[3, favourite]] = model.decoder.output_projection.weight[[favourite, 3]]
+        model.decoder.output_projection.weight[[3, favourite]] = (
+            model.decoder.output_projection.weight[[favourite, 3]]
+        )
     for strategy in STRATEGIES:
         for config, options, seen in (
             ({}, {}, False),
@@ -378,9 +498,15 @@ def test_penalised_unknown_words(family):
             (dict(allow_unk=True), dict(unkpen=math.inf), False),
             (dict(allow_unk=True), dict(unkpen=-5.0), True),
         ):
-            generator = make_generator(family, [model], strategy, scale=4.0, options=options, **config)
+            generator = make_generator(
+                family, [model], strategy, scale=4.0, options=options, **config
+            )
             found = generator.generate([model], sample)
-            assert any(3 in best[0]["tokens"] for best in found) == seen, (strategy, config, options)
+            assert any(3 in best[0]["tokens"] for best in found) == seen, (
+                strategy,
+                config,
+                options,
+            )
             assert all(best[0]["score"].isfinite() for best in found)
 
 
@@ -395,7 +521,9 @@ def test_long_translations_are_cut(family):
 def test_beam_without_a_short_enough_path(family):
     """With links to the next vertex only, every path has all vertices."""
     model, sample = family.dag(max_transition_length=1), family.sample([5, 3])
-    generator = make_generator(family, [model], "beam", options=dict(max_len_b=2), keep_repeats=True)
+    generator = make_generator(
+        family, [model], "beam", options=dict(max_len_b=2), keep_repeats=True
+    )
     assert [len(best[0]["tokens"]) for best in generator.generate([model], sample)] == [3, 3]
     generator = make_generator(family, [model], "beam", options=dict(min_len=50), keep_repeats=True)
     assert [len(best[0]["tokens"]) for best in generator.generate([model], sample)] == [9, 5]
@@ -413,11 +541,14 @@ def write_one_word(model, probability):
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_viterbi_without_a_short_enough_path(family, keep):
-    """Links to the next vertices only lead through many, of which all write another word; the best ones are cut off."""
+    """Links to the next vertices only lead through many, of which all write another word; the best
+    ones are cut off."""
     for strategy in ("viterbi", "joint-viterbi"):
         for options in ({}, dict(max_len_b=2)):
             model, sample = family.dag(max_transition_length=1), family.sample([5, 3, 7])
-            generator = make_generator(family, [model], strategy, scale=8.0, options=options, keep_repeats=keep)
+            generator = make_generator(
+                family, [model], strategy, scale=8.0, options=options, keep_repeats=keep
+            )
             found = generator.generate([model], sample)
             assert all(best[0]["tokens"][-1] == 2 and best[0]["score"].isfinite() for best in found)
             if options:
@@ -432,7 +563,8 @@ def test_viterbi_without_a_short_enough_path(family, keep):
 @pytest.mark.parametrize("reach", [1, 2, 16])
 @pytest.mark.parametrize("probability", [0.1, 0.3])
 def test_a_model_that_writes_one_word_everywhere(family, reach, probability):
-    """What a training of few updates may do: no link leads to another word but through many repeats, which are improbable together."""
+    """What a training of few updates may do: no link leads to another word but through many
+    repeats, which are improbable together."""
     model = family.dag(max_transition_length=reach, max_target_positions=512).float()
     sample = family.sample([40, 12])
     write_one_word(model, probability)
@@ -443,9 +575,15 @@ def test_a_model_that_writes_one_word_everywhere(family, reach, probability):
             assert [best[0]["tokens"].tolist() for best in found] == [[7, 2], [7, 2]]
             # One of at least 320 / reach vertices after the other, each with this word.
             for best, vertices in zip(found, (320, 96)):
-                assert -math.inf < 2 * best[0]["score"] < (vertices / reach - 2) * math.log(probability)
+                assert (
+                    -math.inf
+                    < 2 * best[0]["score"]
+                    < (vertices / reach - 2) * math.log(probability)
+                )
             alone = generator.generate([model], family.sample([40]))
-            assert float(alone[0][0]["score"]) == pytest.approx(float(found[0][0]["score"]), rel=1e-5)
+            assert float(alone[0][0]["score"]) == pytest.approx(
+                float(found[0][0]["score"]), rel=1e-5
+            )
 
 
 def test_two_vertices(family):
@@ -469,7 +607,9 @@ def test_steps_and_history(family):
         assert steps[0].tokens[row, :count].tolist() == hypotheses[0]["tokens"].tolist()
         assert (steps[0].tokens[row, count:] == 1).all()
         assert hypotheses[0]["steps"] == 1 and set(hypotheses[0]["token_steps"].tolist()) == {1}
-        assert [entry["tokens"].tolist() for entry in hypotheses[0]["history"]] == [hypotheses[0]["tokens"].tolist()]
+        assert [entry["tokens"].tolist() for entry in hypotheses[0]["history"]] == [
+            hypotheses[0]["tokens"].tolist()
+        ]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -484,7 +624,8 @@ def test_broken_weights_are_named(family, strategy):
 
 @pytest.mark.parametrize("strategy, options, config, named", [
     ("greedy", {}, dict(lm_path="missing"), "missing"),
-    ("beam", dict(unkpen=math.nan), {}, "--unkpen nan"), ("beam", dict(unkpen=-math.inf), dict(allow_unk=True), "--unkpen -inf"),
+    ("beam", dict(unkpen=math.nan), {}, "--unkpen nan"),
+    ("beam", dict(unkpen=-math.inf), dict(allow_unk=True), "--unkpen -inf"),
 ])  # fmt: skip
 def test_options_that_do_not_fit(family, strategy, options, config, named, kenlm):
     with pytest.raises((ValueError, OSError), match=named):
@@ -492,22 +633,35 @@ def test_options_that_do_not_fit(family, strategy, options, config, named, kenlm
 
 
 @pytest.mark.parametrize("name, value, beside, in_vain", [
-    ("dag_decode_beta", 0.1, "lookahead", "viterbi"), ("dag_decode_beta", 0.1, "beam", "joint-viterbi"),
-    ("dag_decode_length_beta", 20.0, "viterbi", "lookahead"), ("dag_decode_length_beta", 20.0, "joint-viterbi", "greedy"),
+    ("dag_decode_beta", 0.1, "lookahead", "viterbi"),
+    ("dag_decode_beta", 0.1, "beam", "joint-viterbi"),
+    ("dag_decode_length_beta", 20.0, "viterbi", "lookahead"),
+    ("dag_decode_length_beta", 20.0, "joint-viterbi", "greedy"),
     ("dag_candidates", 1, "sample", "lookahead"), ("dag_sample_topp", 0.05, "sample", "lookahead"),
     ("dag_no_repeat_consecutive", 1, "lookahead", None),
 ])  # fmt: skip
-def test_an_option_changes_what_is_decoded_where_the_table_says_so(family, name, value, beside, in_vain):
+def test_an_option_changes_what_is_decoded_where_the_table_says_so(
+    family, name, value, beside, in_vain
+):
     models, sample = [family.dag(seed=3)], family.sample([12, 11, 10, 9, 8, 7, 6, 5], seed=4)
 
     def decoded(strategy, **more):
         # The vertices of a model without a training mostly write one word.
         config = {"keep_repeats": True, **{key[len("dag_") :]: own for key, own in more.items()}}
-        found = make_generator(family, models, strategy, options=dict(beam=4), **config).generate(models, sample)
-        return [[(h["tokens"].tolist(), round(float(h["score"]), 9)) for h in best] for best in found]
+        found = make_generator(family, models, strategy, options=dict(beam=4), **config).generate(
+            models, sample
+        )
+        return [
+            [(h["tokens"].tolist(), round(float(h["score"]), 9)) for h in best] for best in found
+        ]
 
     def values(strategy):
-        return {"dag_no_repeat_consecutive": 0, "no_repeat_ngram_size": 0, "dag_decode_strategy": strategy, name: value}
+        return {
+            "dag_no_repeat_consecutive": 0,
+            "no_repeat_ngram_size": 0,
+            "dag_decode_strategy": strategy,
+            name: value,
+        }
 
     assert decoded(beside) != decoded(beside, **{name: value}) and not set_aside(values(beside), ())
     if in_vain is not None:
@@ -520,7 +674,9 @@ def test_a_graph_has_no_prefix(family):
     generator = make_generator(family, [model], "greedy")
     with pytest.raises(ValueError, match="--prefix-size"):
         generator.generate([model], family.sample([3]), prefix_tokens=torch.tensor([[5]]))
-    with pytest.raises(ValueError, match="--forced-start w1: a graph has no given beginning; leave it out"):
+    with pytest.raises(
+        ValueError, match="--forced-start w1: a graph has no given beginning; leave it out"
+    ):
         make_generator(family, [model], "greedy", options=dict(forced_start="w1"))
 
 
@@ -549,7 +705,9 @@ def test_beam_with_a_language_model(family, graphs, kenlm, weight):
     expected = sorted(texts, key=rank, reverse=True)[:4]
     best = generator.generate([model], sample)[0]
     assert [tuple(found["tokens"].tolist()) for found in best] == expected
-    assert [float(found["score"]) for found in best] == pytest.approx([rank(text) for text in expected], abs=1e-5)
+    assert [float(found["score"]) for found in best] == pytest.approx(
+        [rank(text) for text in expected], abs=1e-5
+    )
 
 
 @pytest.mark.parametrize("keep_repeats", [True, False])
@@ -557,14 +715,22 @@ def test_beam_with_a_language_model(family, graphs, kenlm, weight):
 def test_how_probable_translations_are(family, graphs, strategy, keep_repeats):
     """Enumerated. What is printed does not matter: each word of the path counts."""
     model, sample = family.dag(symbols=2, seed=5), family.sample([3, 2, 3], symbols=2, seed=1)
-    generator = make_generator(family, [model], strategy, symbols=2, keep_repeats=keep_repeats, options=dict(beam=300))
+    generator = make_generator(
+        family, [model], strategy, symbols=2, keep_repeats=keep_repeats, options=dict(beam=300)
+    )
     scores = generator.score_translations([model], sample)
-    keeping = make_generator(family, [model], strategy, symbols=2, keep_repeats=True, options=dict(beam=300))
-    for row, (found, own, length) in enumerate(zip(scores, keeping.generate([model], sample), [3, 2, 3])):
+    keeping = make_generator(
+        family, [model], strategy, symbols=2, keep_repeats=True, options=dict(beam=300)
+    )
+    for row, (found, own, length) in enumerate(
+        zip(scores, keeping.generate([model], sample), [3, 2, 3])
+    ):
         truth, tokens = Truth(model, sample, row, 2 * length), own[0]["tokens"].tolist()
         paths = [path for path in graphs.paths(truth.size) if len(path) == len(tokens) + 1]
         words = [
-            sum(truth.ends) + sum(float(truth.log_probs[v, token]) for v, token in zip(path[1:-1], tokens)) for path in paths
+            sum(truth.ends)
+            + sum(float(truth.log_probs[v, token]) for v, token in zip(path[1:-1], tokens))
+            for path in paths
         ]
         links = [graphs.score(truth.links, path) for path in paths]
         if strategy == "beam":
@@ -575,7 +741,11 @@ def test_how_probable_translations_are(family, graphs, strategy, keep_repeats):
         assert found.token_log_prob == pytest.approx(words[chosen], abs=1e-5)
         total = truth.texts(graphs, limit=10)[tuple(tokens)]
         assert found.log_likelihood == pytest.approx(math.log(total), abs=1e-5)
-    assert len(scores) == 3 and not generator.graph_hooks and generator.options.dag_keep_repeats == keep_repeats
+    assert (
+        len(scores) == 3
+        and not generator.graph_hooks
+        and generator.options.dag_keep_repeats == keep_repeats
+    )
 
 
 @pytest.mark.parametrize("strategy", ["beam", "sample"])
@@ -589,11 +759,15 @@ def test_hooks_and_scores_are_of_what_another_model_chose(tiny, family, strategy
             judge = ModelScorer(rescoring, tiny.dictionary(), generator.counters, like=models[0])
             generator.rank_by(Rescorer(judge))
         steps, seen = [], []
-        generator.graph_hooks.append(lambda graphs, found: seen.extend(best[0].tokens for best in found))
+        generator.graph_hooks.append(
+            lambda graphs, found: seen.extend(best[0].tokens for best in found)
+        )
         with generator.watched(steps.append):
             written = [best[0]["tokens"].tolist() for best in generator.generate(models, sample)]
         assert seen == written
-        assert [[token for token in row if token != 1] for row in steps[0].tokens.tolist()] == written
+        assert [
+            [token for token in row if token != 1] for row in steps[0].tokens.tolist()
+        ] == written
         return written, generator.score_translations(models, sample)
 
     (first, own), (second, scores) = chosen(), chosen(other)

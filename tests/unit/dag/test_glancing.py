@@ -8,27 +8,49 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.dag.glancing import FORCINGS, STRATEGIES, Glanced, GlanceSchedule, choose_glanced, force
+from fairseq_hrt.dag.glancing import (
+    FORCINGS,
+    STRATEGIES,
+    Glanced,
+    GlanceSchedule,
+    choose_glanced,
+    force,
+)
 from fairseq_hrt.ops import dag_log_likelihood
 
 
 def test_schedule():
     schedule = GlanceSchedule("0.5:0.1@200k")
-    assert schedule.at(0) == 0.5 and schedule.at(100_000) == pytest.approx(0.3) and schedule.at(200_000) == 0.1
+    assert (
+        schedule.at(0) == 0.5
+        and schedule.at(100_000) == pytest.approx(0.3)
+        and schedule.at(200_000) == 0.1
+    )
     assert schedule.at(10**7) == 0.1
     assert GlanceSchedule("0.1").at(5) == 0.1
     late = GlanceSchedule("0.4@10:0.2@20:0.2@30:0@40")
-    assert [round(late.at(update), 6) for update in (0, 10, 15, 25, 35, 50)] == [0.4, 0.4, 0.3, 0.2, 0.1, 0]
+    assert [round(late.at(update), 6) for update in (0, 10, 15, 25, 35, 50)] == [
+        0.4,
+        0.4,
+        0.3,
+        0.2,
+        0.1,
+        0,
+    ]
 
 
-@pytest.mark.parametrize("text", ["", "x", "1.5", "-0.1", "0.5:0.1", "0.5@5:0.1@5", "0.5@2k:0.1@1k", "0.1@", "0.1@1m", "."])
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "1.5", "-0.1", "0.5:0.1", "0.5@5:0.1@5", "0.5@2k:0.1@1k", "0.1@", "0.1@1m", "."],
+)
 def test_bad_schedules(text):
     with pytest.raises(ValueError, match="--dag-glance-schedule"):
         GlanceSchedule(text)
 
 
 def glance_example(**options):
-    """Two sentences with T = 5 and 3, L = 8 and 4, of which one and three vertices are already right."""
+    """Two sentences with T = 5 and 3, L = 8 and 4, of which one and three vertices are already
+    right."""
     alignment = torch.tensor([[0, -1, 1, 2, -1, -1, 3, 4], [0, -1, 1, 2, -1, -1, -1, -1]])
     targets = torch.tensor([[0, 5, 6, 7, 2], [0, 8, 2, 1, 1]])
     right = torch.tensor([[0, 0, 1, 0, 0, 0, 0, 0], [1, 0, 1, 1, 0, 0, 0, 0]]).bool()
@@ -48,7 +70,9 @@ def test_number_random_shows_the_share_of_the_wrong_ones():
 
 
 def test_every_vertex_of_the_path_is_drawn_equally_often():
-    counts = sum(glance_example(update=update, share=0.25).shown[0].double() for update in range(2000))
+    counts = sum(
+        glance_example(update=update, share=0.25).shown[0].double() for update in range(2000)
+    )
     on_path = glance_example().alignment[0] >= 0
     assert (counts[~on_path] == 0).all()
     assert ((counts[on_path] - 400).abs() < 90).all()
@@ -60,8 +84,9 @@ def test_every_sentence_draws_for_itself(strategy):
     alignment = torch.arange(8).expand(2, 8)
     shown = [
         choose_glanced(
-            alignment, torch.zeros(2, 8, dtype=torch.bool), torch.arange(10, 18).expand(2, 8), torch.tensor([8, 8]), share=0.5,
-            strategy=strategy, ids=torch.tensor([4, 5]), update=update, seed=1,
+            alignment, torch.zeros(2, 8, dtype=torch.bool), torch.arange(10, 18).expand(2, 8),
+            torch.tensor([8, 8]), share=0.5, strategy=strategy, ids=torch.tensor([4, 5]),
+            update=update, seed=1,
         ).shown for update in range(20)
     ]  # fmt: skip
     assert sum(not torch.equal(first, second) for first, second in shown) > 15
@@ -70,9 +95,18 @@ def test_every_sentence_draws_for_itself(strategy):
 
 def test_the_other_strategies():
     assert glance_example(strategy="fix").shown.sum(1).tolist() == [3, 2]
-    sizes = torch.stack([glance_example(strategy="cmlm", update=update).shown.sum(1) for update in range(300)])
-    assert set(sizes[:, 0].tolist()) == {0, 1, 2, 3, 4, 5} and set(sizes[:, 1].tolist()) == {0, 1, 2, 3}
-    sizes = torch.stack([glance_example(strategy="bernoulli", update=u).shown.sum(1) for u in range(400)]).double()
+    sizes = torch.stack(
+        [glance_example(strategy="cmlm", update=update).shown.sum(1) for update in range(300)]
+    )
+    assert set(sizes[:, 0].tolist()) == {0, 1, 2, 3, 4, 5} and set(sizes[:, 1].tolist()) == {
+        0,
+        1,
+        2,
+        3,
+    }
+    sizes = torch.stack(
+        [glance_example(strategy="bernoulli", update=u).shown.sum(1) for u in range(400)]
+    ).double()
     assert sizes[:, 0].mean() == pytest.approx(2.0, abs=0.25) and sizes[:, 1].max() == 0
 
 
@@ -86,7 +120,8 @@ def test_a_sentence_is_shown_the_same_in_any_batch(strategy):
     ).shown  # fmt: skip
     assert both[0].tolist() == alone[0, :8].tolist()
     assert any(
-        glance_example(strategy="number-random", seed=seed).shown[0].tolist() != both[0].tolist() for seed in range(2, 6)
+        glance_example(strategy="number-random", seed=seed).shown[0].tolist() != both[0].tolist()
+        for seed in range(2, 6)
     )
 
 
@@ -96,8 +131,13 @@ def test_a_sentence_is_shown_the_same_in_any_batch(strategy):
 def test_forced_likelihood_by_enumeration(graphs, forcing, data):
     tokens, vertices = data.draw(st.integers(2, 4)), data.draw(st.integers(4, 6))
     seed = data.draw(st.integers(0, 1000))
-    links, match = graphs.links(1, vertices, [vertices], seed=seed), graphs.match(1, tokens, vertices, seed=seed)
-    inner = sorted(data.draw(st.sets(st.integers(1, vertices - 2), min_size=tokens - 2, max_size=tokens - 2)))
+    links, match = (
+        graphs.links(1, vertices, [vertices], seed=seed),
+        graphs.match(1, tokens, vertices, seed=seed),
+    )
+    inner = sorted(
+        data.draw(st.sets(st.integers(1, vertices - 2), min_size=tokens - 2, max_size=tokens - 2))
+    )
     path = [0, *inner, vertices - 1]
     shown_vertices = data.draw(st.sets(st.sampled_from(path)))
     alignment = torch.full((1, vertices), -1)

@@ -1,4 +1,5 @@
-"""The graphs of decoding against the module's own forward pass: links, and tokens of vertices where they are wanted."""
+"""The graphs of decoding against the module's own forward pass: links, and tokens of vertices where
+they are wanted."""
 
 import math
 
@@ -40,9 +41,13 @@ def example(family):
     truth = {}
     with torch.no_grad():
         for count in (1, 2):
-            parts = [[by_module(model, sample, row, size) for model in models[:count]] for row, size in enumerate(SIZES)]
+            parts = [
+                [by_module(model, sample, row, size) for model in models[:count]]
+                for row, size in enumerate(SIZES)
+            ]
             truth[count] = [
-                [torch.stack([pair[kind].exp() for pair in part]).mean(0).log() for kind in (0, 1)] for part in parts
+                [torch.stack([pair[kind].exp() for pair in part]).mean(0).log() for kind in (0, 1)]
+                for part in parts
             ]
     return models, sample, truth
 
@@ -63,14 +68,19 @@ def close(found, expected):
 @pytest.mark.parametrize("chunk", [None, 40])
 @torch.inference_mode()
 def test_links_and_tokens_are_those_of_the_module(monkeypatch, example, count, chunk):
-    """For one model and for the averaged probabilities of two; computed at once, or a few vertices after the other."""
+    """For one model and for the averaged probabilities of two; computed at once, or a few vertices
+    after the other."""
     if chunk is not None:
         monkeypatch.setattr(graph, "CHUNK", chunk)
     models, sample, truth = example
     graphs = build(models[:count], sample)
     assert graphs.last.tolist() == [8, 3, 1] and (graphs.bos, graphs.eos) == (0, 2)
     best, tokens = graphs.best_tokens()
-    log_probs, ends, (top, top_tokens) = graphs.log_probs(), graphs.end_scores(), graphs.top_tokens(3)
+    log_probs, ends, (top, top_tokens) = (
+        graphs.log_probs(),
+        graphs.end_scores(),
+        graphs.top_tokens(3),
+    )
     for row, size in enumerate(SIZES):
         links, words = truth[count][row]
         close(graphs.links[row, :size, :size].exp(), links.exp())
@@ -82,7 +92,10 @@ def test_links_and_tokens_are_those_of_the_module(monkeypatch, example, count, c
             close(graphs.probabilities(weight)[row, :size], words.exp() ** weight)
         for vertex in range(1, size - 1):
             order = words[vertex].argsort(descending=True)
-            assert int(tokens[row, vertex]) == int(order[0]) and top_tokens[row, vertex].tolist() == order[:3].tolist()
+            assert (
+                int(tokens[row, vertex]) == int(order[0])
+                and top_tokens[row, vertex].tolist() == order[:3].tolist()
+            )
             close(top[row, vertex], words[vertex, order[:3]])
             close(best[row, vertex], words[vertex].max())
         # The ends say what they have to, penalties or not.
@@ -113,7 +126,11 @@ def test_a_forbidden_token_has_no_probability_under_any_weight(example):
     graphs = build(models[:1], sample)
     for weight in (1.0, 0.3, 1e-9):
         assert not graphs.probabilities(weight)[:, :, [0, 1]].any()
-    assert graphs.top_tokens(100)[1].shape == (3, 9, graphs.engines[0].output.weight.size(0)), "no more than there are"
+    assert graphs.top_tokens(100)[1].shape == (
+        3,
+        9,
+        graphs.engines[0].output.weight.size(0),
+    ), "no more than there are"
 
 
 @torch.inference_mode()

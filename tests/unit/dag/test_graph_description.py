@@ -40,9 +40,13 @@ def test_to_dot():
     shown = [re.match(r"  v(\d) \[", line)[1] for line in lines if re.match(r"  v\d \[", line)]
     assert shown == ["0", "1", "3", "4"]
     (first,) = [line for line in lines if line.startswith("  v1 [")]
-    assert first == r'  v1 [label="a\"b 0.50\nc\\ 0.25\nd 0.12\np=0.50", color="firebrick", penwidth=2];'
+    assert (
+        first
+        == r'  v1 [label="a\"b 0.50\nc\\ 0.25\nd 0.12\np=0.50", color="firebrick", penwidth=2];'
+    )
     assert [line for line in lines if "->" in line] == [
-        '  v0 -> v1 [label="0.50", penwidth=2.00, color="firebrick"];', '  v0 -> v3 [label="0.05", penwidth=0.65];',
+        '  v0 -> v1 [label="0.50", penwidth=2.00, color="firebrick"];',
+        '  v0 -> v3 [label="0.05", penwidth=0.65];',
         '  v1 -> v4 [label="0.01", penwidth=0.53, color="firebrick"];',
     ]  # fmt: skip
     assert len(to_dot(document, least=0.0).splitlines()) == len(lines) + 3

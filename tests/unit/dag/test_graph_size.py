@@ -13,7 +13,11 @@ def test_scales():
     lengths = torch.tensor([6, 1, 30])
     assert vertices_from_source(lengths, torch.tensor(8.0)).tolist() == [48, 8, 240]
     assert vertices_from_source(lengths + 1, torch.tensor(8.0)).tolist()[0] == 56
-    assert vertices_from_source(lengths, torch.tensor(0.1, dtype=torch.double)).tolist() == [2, 2, 3]
+    assert vertices_from_source(lengths, torch.tensor(0.1, dtype=torch.double)).tolist() == [
+        2,
+        2,
+        3,
+    ]
     assert vertices_from_target(torch.tensor([0, 5]), torch.tensor(1.5)).tolist() == [2, 9]
     drawn = UpsampleScale.parse("4~8").at(torch.tensor([0.0, 0.5]))
     assert drawn.tolist() == [4, 6]
@@ -51,6 +55,9 @@ def test_drawn_scales_lie_in_their_range(uniform):
 
 def test_the_message_shows_the_value():
     with pytest.raises(
-        ValueError, match=r"--dag-upsample-scale '8~4': give a positive number such as 8, or a range such as 4~8"
+        ValueError,
+        match=(
+            r"--dag-upsample-scale '8~4': give a positive number such as 8, or a range such as 4~8"
+        ),
     ):
         UpsampleScale.parse("8~4")

@@ -22,24 +22,33 @@ def make_links(heads=2, width=8, *, features="feature:position", size=20, reach=
 def naive(predictor, features, lengths):
     """Every row by itself, in Python numbers."""
     described = predictor.describe(features)
-    queries, keys, gates = (layer(described) for layer in (predictor.query, predictor.key, predictor.gate))
+    queries, keys, gates = (
+        layer(described) for layer in (predictor.query, predictor.key, predictor.gate)
+    )
     batch, size, width = queries.shape
     part = width // predictor.heads
     found = torch.full((batch, size, size), -math.inf, dtype=features.dtype)
     for b in range(batch):
         for u in range(int(lengths[b]) - 1):
-            ends = range(u + 1, min(int(lengths[b]), size if predictor.reach is None else u + 1 + predictor.reach))
+            ends = range(
+                u + 1,
+                min(int(lengths[b]), size if predictor.reach is None else u + 1 + predictor.reach),
+            )
             weights = torch.softmax(gates[b, u], 0)
             row = 0
             for head in range(predictor.heads):
                 place = slice(head * part, (head + 1) * part)
-                scores = torch.stack([queries[b, u, place] @ keys[b, v, place] / math.sqrt(part) for v in ends])
+                scores = torch.stack(
+                    [queries[b, u, place] @ keys[b, v, place] / math.sqrt(part) for v in ends]
+                )
                 row = row + weights[head] * torch.softmax(scores, 0)
             found[b, u, ends.start : ends.stop] = row.log()
     return found
 
 
-@pytest.mark.parametrize("features", ["feature:position", "feature", "position", "position:feature:sinposition"])
+@pytest.mark.parametrize(
+    "features", ["feature:position", "feature", "position", "position:feature:sinposition"]
+)
 @pytest.mark.parametrize("reach", [None, 1, 3])
 def test_links_equal_the_formula(features, reach):
     predictor = make_links(features=features, reach=reach)
@@ -62,10 +71,14 @@ def test_links_equal_the_formula(features, reach):
 def test_every_row_sums_to_one_and_dead_rows_are_impossible(lengths, heads, reach, spread):
     predictor = make_links(heads, reach=reach)
     size = max(lengths) + 1
-    links = predictor(spread * torch.randn(len(lengths), size, 8, dtype=torch.double), torch.tensor(lengths))
+    links = predictor(
+        spread * torch.randn(len(lengths), size, 8, dtype=torch.double), torch.tensor(lengths)
+    )
     assert not links.isnan().any()
     for row, length in zip(links, lengths):
-        assert torch.allclose(row[: length - 1].exp().sum(1), torch.ones(length - 1, dtype=torch.double))
+        assert torch.allclose(
+            row[: length - 1].exp().sum(1), torch.ones(length - 1, dtype=torch.double)
+        )
         assert (row[length - 1 :] == -math.inf).all()
         assert (row[:, length:] == -math.inf).all()
         assert (row.tril() == 0).logical_or(row == -math.inf).all()
@@ -89,7 +102,8 @@ def test_gradients():
 
 
 def test_gradients_of_impossible_links_are_cut():
-    """Losses hand NaN or infinite gradients to -inf entries; nothing of them may reach the weights."""
+    """Losses hand NaN or infinite gradients to -inf entries; nothing of them may reach the
+    weights."""
     predictor = make_links()
     vectors = torch.randn(2, 5, 8, dtype=torch.double, requires_grad=True)
     links = predictor(vectors, torch.tensor([5, 3]))
@@ -108,7 +122,9 @@ def test_half_precision_and_autocast_are_computed_in_single():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         mixed = predictor(vectors, lengths)
     assert mixed.dtype == torch.float32
-    torch.testing.assert_close(mixed[shown].exp().sum(), expected[shown].exp().sum(), rtol=1e-5, atol=0)
+    torch.testing.assert_close(
+        mixed[shown].exp().sum(), expected[shown].exp().sum(), rtol=1e-5, atol=0
+    )
 
 
 @pytest.mark.parametrize("features", ["", "feature:feature", "Feature"])

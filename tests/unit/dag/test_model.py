@@ -1,4 +1,5 @@
-"""The graph of a training batch: one pass, or two of which the first decides what the second is shown."""
+"""The graph of a training batch: one pass, or two of which the first decides what the second is
+shown."""
 
 import itertools
 from types import SimpleNamespace
@@ -12,18 +13,23 @@ from fairseq_hrt.ops import dag_best_alignment
 
 
 def test_both_passes_draw_the_same_dropout(family, batch):
-    """With everything right at the first glance and nothing shown, the second pass repeats the first."""
+    """With everything right at the first glance and nothing shown, the second pass repeats the
+    first."""
     model = family.dag(dropout=0.3).train()
     seen = []
 
     def glance(alignment, best):
         seen.append(alignment)
-        return SimpleNamespace(shown=torch.zeros_like(alignment, dtype=torch.bool), tokens=torch.zeros_like(alignment))
+        return SimpleNamespace(
+            shown=torch.zeros_like(alignment, dtype=torch.bool), tokens=torch.zeros_like(alignment)
+        )
 
     source = batch["net_input"]
     output = model(source["src_tokens"], source["src_lengths"], graph=batch["graph"], glance=glance)
     sizes = (batch["graph"].target_lengths, batch["graph"].vertex_lengths)
-    assert torch.equal(dag_best_alignment(output.match.detach(), output.links.detach(), *sizes), seen[0])
+    assert torch.equal(
+        dag_best_alignment(output.match.detach(), output.links.detach(), *sizes), seen[0]
+    )
     with same_random_numbers_afterwards(torch.device("cpu")):
         first = torch.rand(5)
     assert torch.equal(first, torch.rand(5))
@@ -38,8 +44,13 @@ def test_bert_initialisation(family):
 @pytest.mark.parametrize("base", ["source", "predict"])
 @torch.no_grad()
 def test_scores_are_those_of_the_whole_softmax(family, batch, base):
-    """Of the target's tokens at each vertex, and the links; lengths where there is a head for them; fairseq's call without a graph."""
-    model, graph, source = family.dag(upsample_base=base, length_classes=8), batch["graph"], batch["net_input"]
+    """Of the target's tokens at each vertex, and the links; lengths where there is a head for them;
+    fairseq's call without a graph."""
+    model, graph, source = (
+        family.dag(upsample_base=base, length_classes=8),
+        batch["graph"],
+        batch["net_input"],
+    )
     output = model(source["src_tokens"], source["src_lengths"], graph=graph)
     inputs = model.decoder.vertex_inputs(graph.vertex_lengths)
     match, links, logits = family.plain_scores(model, source, graph, inputs)
@@ -49,7 +60,10 @@ def test_scores_are_those_of_the_whole_softmax(family, batch, base):
     assert output.glanced is None and (output.length_logits is None) == (base == "source")
     if base == "predict":
         encoded = model.encoder(source["src_tokens"], src_lengths=source["src_lengths"])
-        states, padding = encoded["encoder_out"][0].transpose(0, 1), encoded["encoder_padding_mask"][0]
+        states, padding = (
+            encoded["encoder_out"][0].transpose(0, 1),
+            encoded["encoder_padding_mask"][0],
+        )
         mean = torch.stack([row[~hidden].mean(0) for row, hidden in zip(states, padding)])
         torch.testing.assert_close(output.length_logits, model.decoder.length_head.output(mean))
     torch.testing.assert_close(model(**source, prev_output_tokens=inputs)[0], logits)
@@ -57,7 +71,8 @@ def test_scores_are_those_of_the_whole_softmax(family, batch, base):
 
 @torch.no_grad()
 def test_the_second_pass_sees_what_the_glancer_shows(family, batch):
-    """The glancer is given the best path and where its words are the vertices' best ones already; the encoder runs once."""
+    """The glancer is given the best path and where its words are the vertices' best ones already;
+    the encoder runs once."""
     model, graph, source = family.dag(seed=4), batch["graph"], batch["net_input"]
     inputs, encoded, given = model.decoder.vertex_inputs(graph.vertex_lengths), [], []
     # Some vertices like <s> best, whether they are on the path or not.
@@ -78,7 +93,9 @@ def test_the_second_pass_sees_what_the_glancer_shows(family, batch):
     for row, vertex in itertools.product(range(3), range(10)):
         place = int(alignment[row, vertex])
         best = int(logits[row, vertex].argmax())
-        assert bool(given[0][1][row, vertex]) == (place >= 0 and best == int(graph.targets[row, place]))
+        assert bool(given[0][1][row, vertex]) == (
+            place >= 0 and best == int(graph.targets[row, place])
+        )
     assert ((alignment < 0) & (logits.argmax(2) == family.BOS)).any()
     inputs[:, 2] = 7
     match, links, _ = family.plain_scores(model, source, graph, inputs)

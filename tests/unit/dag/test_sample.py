@@ -7,7 +7,10 @@ from fairseq_hrt.dag.sample import SizeRule, graph_sample, vertex_inputs
 
 
 def test_the_views_are_a_function_of_batch_update_and_seed(family):
-    sample = {**family.sample([6, 3, 6]), "target": torch.tensor([[5, 6, 2, 1], [5, 6, 7, 2], [5, 2, 1, 1]])}
+    sample = {
+        **family.sample([6, 3, 6]),
+        "target": torch.tensor([[5, 6, 2, 1], [5, 6, 7, 2], [5, 2, 1, 1]]),
+    }
     rule = SizeRule(UpsampleScale(2, 9), 3.5, from_target=False, count_bos=False, most=40)
 
     def sizes(update=7, seed=1, batch=sample, rule=rule):
@@ -15,22 +18,47 @@ def test_the_views_are_a_function_of_batch_update_and_seed(family):
 
     first = sizes()
     assert first.vertex_lengths.tolist() == sizes().vertex_lengths.tolist() and first.update == 7
-    assert any(sizes(update=8 + n).vertex_lengths.tolist() != first.vertex_lengths.tolist() for n in range(3))
-    assert any(sizes(seed=2 + n).vertex_lengths.tolist() != first.vertex_lengths.tolist() for n in range(3))
+    assert any(
+        sizes(update=8 + n).vertex_lengths.tolist() != first.vertex_lengths.tolist()
+        for n in range(3)
+    )
+    assert any(
+        sizes(seed=2 + n).vertex_lengths.tolist() != first.vertex_lengths.tolist() for n in range(3)
+    )
     # Sentences of one length draw apart, and the same in any batch.
     drawn = torch.stack([sizes(update=update).vertex_lengths for update in range(20)])
     assert (drawn[:, 0] != drawn[:, 2]).any()
-    alone = {"id": torch.tensor([2]), "target": torch.tensor([[5, 2]]), "net_input": {"src_lengths": torch.tensor([6])}}
-    assert [int(sizes(update=update, batch=alone).vertex_lengths) for update in range(20)] == drawn[:, 2].tolist()
+    alone = {
+        "id": torch.tensor([2]),
+        "target": torch.tensor([[5, 2]]),
+        "net_input": {"src_lengths": torch.tensor([6])},
+    }
+    assert [int(sizes(update=update, batch=alone).vertex_lengths) for update in range(20)] == drawn[
+        :, 2
+    ].tolist()
     # Nothing is drawn without an update.
     fixed = sizes(update=None)
     assert fixed.vertex_lengths.tolist() == [21, 10, 21] and fixed.update == 0
     assert fixed.vertex_lengths.tolist() == sizes(update=None, seed=9).vertex_lengths.tolist()
-    assert sizes(update=None, rule=rule._replace(from_target=True)).vertex_lengths.tolist() == [9, 12, 5]
-    assert sizes(update=None, rule=rule._replace(count_bos=True)).vertex_lengths.tolist() == [24, 14, 24]
-    assert not sizes(update=None, rule=rule._replace(most=21)).clamped.any(), "as many as there may be"
+    assert sizes(update=None, rule=rule._replace(from_target=True)).vertex_lengths.tolist() == [
+        9,
+        12,
+        5,
+    ]
+    assert sizes(update=None, rule=rule._replace(count_bos=True)).vertex_lengths.tolist() == [
+        24,
+        14,
+        24,
+    ]
+    assert not sizes(update=None, rule=rule._replace(most=21)).clamped.any(), (
+        "as many as there may be"
+    )
     cut = sizes(update=None, rule=rule._replace(most=12))
-    assert cut.vertex_lengths.tolist() == [12, 10, 12] and cut.clamped.tolist() == [True, False, True]
+    assert cut.vertex_lengths.tolist() == [12, 10, 12] and cut.clamped.tolist() == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_vertex_inputs():

@@ -16,7 +16,9 @@ def test_the_task_hands_its_views_to_the_criterion(family, monkeypatch):
     task.decoder, seen = family.dag(upsample_scale="4~8").decoder, []
     sample = {**family.sample([6, 3]), "target": torch.tensor([[5, 6, 2, 1], [5, 6, 7, 2]])}
     for name in ("train_step", "valid_step"):
-        monkeypatch.setattr(TranslationTask, name, lambda self, sample, *rest: seen.append(sample["graph"]))
+        monkeypatch.setattr(
+            TranslationTask, name, lambda self, sample, *rest: seen.append(sample["graph"])
+        )
     task.train_step(sample, None, None, None, 11)
     task.valid_step(sample, None, None)
     assert [graph.update for graph in seen] == [11, 0]
@@ -43,7 +45,10 @@ def test_graph_sizes_of_the_task(family):
         task.decoder = family.dag(**options).decoder
         graph = task.graph(sample, update)
         assert graph.vertex_lengths.tolist() == expected
-        assert graph.targets.tolist() == [[0, 5, 6, 2, 1], [0, 5, 6, 7, 2]] and graph.target_lengths.tolist() == [4, 5]
+        assert graph.targets.tolist() == [
+            [0, 5, 6, 2, 1],
+            [0, 5, 6, 7, 2],
+        ] and graph.target_lengths.tolist() == [4, 5]
     task.decoder = family.dag(upsample_scale="4~8").decoder
     sizes = torch.stack([task.graph(sample, update).vertex_lengths for update in range(300)])
     assert sizes.min(0).values.tolist() == [24, 12] and sizes.max(0).values.tolist() == [47, 23]
@@ -54,10 +59,15 @@ def test_graph_sizes_of_the_task(family):
 
 def test_filter_ratio(family, caplog):
     lengths = [(4, 8), (4, 7), (4, 2), (2, 4)]
-    pairs = [tuple([torch.full((size,), 5) for _ in range(count)] for size in pair) for pair in lengths for count in (1,)]
+    pairs = [
+        tuple([torch.full((size,), 5) for _ in range(count)] for size in pair)
+        for pair in lengths
+        for count in (1,)
+    ]
     dataset = LanguagePairDataset(
-        [source[0] for source, _ in pairs], torch.tensor([a for a, _ in lengths]).numpy(), family.dictionary(),
-        [target[0] for _, target in pairs], torch.tensor([b for _, b in lengths]).numpy(), family.dictionary(),
+        [source[0] for source, _ in pairs], torch.tensor([a for a, _ in lengths]).numpy(),
+        family.dictionary(), [target[0] for _, target in pairs],
+        torch.tensor([b for _, b in lengths]).numpy(), family.dictionary(),
     )  # fmt: skip
     indices = torch.arange(4).numpy()
 
@@ -67,17 +77,27 @@ def test_filter_ratio(family, caplog):
         task.decoder = (model or family.dag(upsample_scale="4~8")).decoder
         return task.filter_indices_by_size(indices, dataset, (64, 64), True).tolist()
 
-    assert kept(filter_ratio=2.0) == [1, 2] and "--dag-filter-ratio 2.0 leaves out 2 of 4" in caplog.text
-    assert kept(filter_ratio_low=1.0) == [0, 1, 3] and kept(filter_ratio=2.0, filter_ratio_low=1.0) == [1]
+    assert (
+        kept(filter_ratio=2.0) == [1, 2]
+        and "--dag-filter-ratio 2.0 leaves out 2 of 4" in caplog.text
+    )
+    assert kept(filter_ratio_low=1.0) == [0, 1, 3] and kept(
+        filter_ratio=2.0, filter_ratio_low=1.0
+    ) == [1]
     assert kept(max_vertices=31) == [3] and kept(max_vertices=32) == [0, 1, 2, 3]
     # 3 * (target words) + 2.
     predicts = family.dag(upsample_base="predict", upsample_scale="3")
-    assert kept(max_vertices=11, model=predicts) == [2, 3] and kept(max_vertices=20, model=predicts) == [1, 2, 3]
+    assert kept(max_vertices=11, model=predicts) == [2, 3] and kept(
+        max_vertices=20, model=predicts
+    ) == [1, 2, 3]
     # Checkpoints are selected on whole validation sets, whatever else is skipped there.
     assert kept("valid", filter_ratio=2.0, filter_ratio_low=1.0, max_vertices=3) == [0, 1, 2, 3]
     for options, named in (
         (dict(filter_ratio=0.1), "--dag-filter-ratio 0.1 leaves no training pair: raise it"),
-        (dict(filter_ratio_low=9.0), "--dag-filter-ratio-low 9.0 leaves no training pair: lower it"),
+        (
+            dict(filter_ratio_low=9.0),
+            "--dag-filter-ratio-low 9.0 leaves no training pair: lower it",
+        ),
         (dict(filter_ratio=-1.0), "--dag-filter-ratio -1.0 must be greater than 0"),
         (dict(max_vertices=0), "--dag-max-vertices 0 must be greater than 0"),
     ):
@@ -88,7 +108,9 @@ def test_filter_ratio(family, caplog):
 def test_batches_keep_to_their_vertices(family):
     sizes = torch.tensor([3, 5, 9, 9, 2, 6]).numpy()
     words = [torch.full((int(size),), 5) for size in sizes]
-    dataset = LanguagePairDataset(words, sizes, family.dictionary(), words, sizes, family.dictionary())
+    dataset = LanguagePairDataset(
+        words, sizes, family.dictionary(), words, sizes, family.dictionary()
+    )
 
     def batches(limit, split="train"):
         task = family.task(batch_vertices=limit)
@@ -105,7 +127,11 @@ def test_batches_keep_to_their_vertices(family):
     assert sum(divided, []) == sum(whole, [])
     assert batches(72, "valid") == whole
     with pytest.raises(
-        ValueError, match="--dag-batch-vertices 35 has no room for the largest graph, of 36 vertices: raise it, or"
+        ValueError,
+        match=(
+            "--dag-batch-vertices 35 has no room for the largest graph, of 36 vertices: raise"
+            " it, or"
+        ),
     ):
         batches(35)
 
@@ -118,24 +144,36 @@ def test_a_scale_of_decoding_that_is_none_is_named(family):
         assert task.build_generator([model], GenerationConfig()).scale == scale
     assert decode_scale(model.decoder, DecodingOptions()) == 6
     for scale in (0.0, -1.0):
-        with pytest.raises(ValueError, match=f"--dag-decode-upsample-scale {scale} must be greater than 0"):
+        with pytest.raises(
+            ValueError, match=f"--dag-decode-upsample-scale {scale} must be greater than 0"
+        ):
             family.task(decode_upsample_scale=scale).build_generator([model], GenerationConfig())
 
 
 def test_a_beam_weighs_its_tokens(family):
     task = family.task(decode_strategy="beam", decode_beta=0.0)
-    with pytest.raises(ValueError, match="--dag-decode-beta 0.0 must be greater than 0 with --dag-decode-strategy beam"):
+    with pytest.raises(
+        ValueError,
+        match="--dag-decode-beta 0.0 must be greater than 0 with --dag-decode-strategy beam",
+    ):
         task.build_generator([family.dag()], GenerationConfig())
 
 
 def test_the_beam_of_a_single_path_is_shown_as_one(family, caplog):
-    """Whoever gives one beam to several decoders need not leave it out here; what is printed is what was done."""
+    """Whoever gives one beam to several decoders need not leave it out here; what is printed is
+    what was done."""
     models = [family.dag()]
-    for strategy, beam, shown, warned in (("greedy", 7, 1, True), ("greedy", 5, 1, False), ("sample", 7, 7, False)):
+    for strategy, beam, shown, warned in (
+        ("greedy", 7, 1, True),
+        ("greedy", 5, 1, False),
+        ("sample", 7, 7, False),
+    ):
         caplog.clear()
         args = GenerationConfig(beam=beam)
         family.task(decode_strategy=strategy).build_generator(models, args)
         assert args.beam == shown
-        message = "--beam 7 has an effect only with --dag-decode-strategy beam or sample; here it is 1"
+        message = (
+            "--beam 7 has an effect only with --dag-decode-strategy beam or sample; here it is 1"
+        )
         warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
         assert warnings == [message] * warned

@@ -5,4 +5,6 @@ from fairseq_hrt.runtime import engine
 
 
 def test_both_engines_raise_the_same_error():
-    assert engine.NumericalError is NumericalError and issubclass(NumericalError, (ValueError, ArithmeticError))
+    assert engine.NumericalError is NumericalError and issubclass(
+        NumericalError, (ValueError, ArithmeticError)
+    )

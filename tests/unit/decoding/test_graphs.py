@@ -34,8 +34,13 @@ def test_the_document():
     assert [one["chosen"] for one in found["vertices"]] == [True, False, True]
     assert [one["passing"] for one in found["vertices"]] == pytest.approx([1, 0.995, 1])
     assert [one["tokens"][0]["token"] for one in found["vertices"]] == ["a", "b", "</s>"]
-    assert [one["tokens"][0]["probability"] for one in found["vertices"]] == pytest.approx([0.5, 0.25, 1.0])
+    assert [one["tokens"][0]["probability"] for one in found["vertices"]] == pytest.approx(
+        [0.5, 0.25, 1.0]
+    )
     assert (found["translation"], found["score"]) == ("", -0.5)
     longer = describe_graph(vertices, links, [1, 2], translation="b", score=-1.0, least=0.996)
     assert longer["translation"] == "b"
-    assert [(one["from"], one["to"], one["chosen"]) for one in longer["links"]] == [(0, 1, True), (1, 2, True)]
+    assert [(one["from"], one["to"], one["chosen"]) for one in longer["links"]] == [
+        (0, 1, True),
+        (1, 2, True),
+    ]

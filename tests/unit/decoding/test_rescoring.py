@@ -13,18 +13,26 @@ class Judge:
     longest_source, longest_target = 4, 9
 
     def score(self, sources, targets, *, lenpen=1.0):
-        return [[Hypothesis(own, own[0] / len(own) ** lenpen, [1.0] * len(own)) for own in group] for group in targets]
+        return [
+            [Hypothesis(own, own[0] / len(own) ** lenpen, [1.0] * len(own)) for own in group]
+            for group in targets
+        ]
 
 
 def test_the_judge_decides():
-    own = [Hypothesis([5, 6, 2], -0.1, [0.0] * 3, [1, 2, 3], 3), Hypothesis([9, 2], -0.2, [0.0] * 2, [1, 2], 2)]
+    own = [
+        Hypothesis([5, 6, 2], -0.1, [0.0] * 3, [1, 2, 3], 3),
+        Hypothesis([9, 2], -0.2, [0.0] * 2, [1, 2], 2),
+    ]
     (found,) = Rescorer(Judge(), lenpen=1.0).rank([[7, 2]], [own])
     assert [(one.tokens, one.score, one.positional_scores, one.steps) for one in found] == [
         ([9, 2], 4.5, [1.0] * 2, 3),
         ([5, 6, 2], 5 / 3, [1.0] * 3, 4),
     ]
     assert own[0].score == -0.1, "what the search has found stays as it is"
-    with pytest.raises(ValueError, match="a source of 5 tokens is longer than the 4 which that model reads"):
+    with pytest.raises(
+        ValueError, match="a source of 5 tokens is longer than the 4 which that model reads"
+    ):
         Rescorer(Judge()).rank([[4, 5, 6, 7, 2]], [own])
 
 
@@ -48,6 +56,10 @@ def test_how_many_there_are(family, options, count):
 
 def test_one_is_no_choice():
     require_candidates(2, "dag")
-    for family, way in (("dag", "--dag-decode-strategy beam"), ("hrt", "--hrt-nat-beam 2"), ("jacobi", "--beam 2")):
+    for family, way in (
+        ("dag", "--dag-decode-strategy beam"),
+        ("hrt", "--hrt-nat-beam 2"),
+        ("jacobi", "--beam 2"),
+    ):
         with pytest.raises(ValueError, match=f"only one translation to choose from; give .*{way}"):
             require_candidates(1, family)

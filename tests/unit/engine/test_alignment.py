@@ -18,7 +18,9 @@ def test_words_are_aligned_by_the_last_layers_attention(tiny, left_pad, pre_norm
         options["marian_cell"] = "ssru"
     models = [tiny.model(arch, seed=seed, **options) for seed in (1, 2)]
     sample = tiny.sample([5, 3, 1, 7], left_pad=left_pad)
-    generator = AutoregressiveGenerator(models, tiny.dictionary(), DecodingOptions(beam=3, max_len_b=8))
+    generator = AutoregressiveGenerator(
+        models, tiny.dictionary(), DecodingOptions(beam=3, max_len_b=8)
+    )
     assert generator.find(sample)[0][0].alignment == []
     generator.align_words()
     source = sample["net_input"]
@@ -30,6 +32,9 @@ def test_words_are_aligned_by_the_last_layers_attention(tiny, left_pad, pre_norm
             attention = 0
             for model in models:
                 out = model.encoder(words, src_lengths=torch.tensor([words.numel()]))
-                attention = attention + model.decoder.extract_features(inputs, encoder_out=out)[1]["attn"][0][0]
+                attention = (
+                    attention
+                    + model.decoder.extract_features(inputs, encoder_out=out)[1]["attn"][0][0]
+                )
             expected = attention[:, : max(words.numel() - 1, 1)].argmax(1)
             assert hypothesis.alignment == expected.tolist()

@@ -1,4 +1,5 @@
-"""A translation of the autoregressive generator does not depend on what it is batched with, whatever the options."""
+"""A translation of the autoregressive generator does not depend on what it is batched with,
+whatever the options."""
 
 import functools
 
@@ -26,4 +27,6 @@ def model_of(build, seed):
 )
 def test_company_changes_nothing(tiny, seed, options, batch, lively):
     model = model_of(tiny.lively if lively else tiny.model, seed)
-    assert_independent(AutoregressiveGenerator([model], tiny.dictionary(6), DecodingOptions(**options)), batch)
+    assert_independent(
+        AutoregressiveGenerator([model], tiny.dictionary(6), DecodingOptions(**options)), batch
+    )

@@ -13,17 +13,32 @@ LAYERS, HEADS, WIDTH = 2, 2, 3
 def make_memory(sentences, source=4):
     keys = [torch.randn(sentences, HEADS, source, WIDTH) for _ in range(LAYERS)]
     bias = torch.randn(sentences, 1, 1, source)
-    return Memory(keys, [-one for one in keys], bias, torch.arange(sentences) + 1, source, torch.randn(sentences, source, 5))
+    return Memory(
+        keys,
+        [-one for one in keys],
+        bias,
+        torch.arange(sentences) + 1,
+        source,
+        torch.randn(sentences, source, 5),
+    )
 
 
 def make_state(sentences, beams, *, capacity=2, stride=None):
     cache = torch.full((LAYERS, 2, sentences * beams, HEADS, capacity, WIDTH), float("nan"))
     positions = torch.zeros(1, capacity, dtype=torch.long)
-    return DecoderState(make_memory(sentences), beams, cache, positions, stride=stride, sentences=torch.arange(sentences))
+    return DecoderState(
+        make_memory(sentences),
+        beams,
+        cache,
+        positions,
+        stride=stride,
+        sentences=torch.arange(sentences),
+    )
 
 
 def take_step(state, known, count, places):
-    """Appends ``count`` tokens to the state and to the lists ``known`` of each row, and compares them."""
+    """Appends ``count`` tokens to the state and to the lists ``known`` of each row, and compares
+    them."""
     new = torch.randn(LAYERS, 2, state.rows, HEADS, count, WIDTH)
     state.reserve(state.length + count)
     state.place(places)
@@ -36,7 +51,9 @@ def take_step(state, known, count, places):
             assert tensor.shape == (state.rows * HEADS, state.length + count, WIDTH)
             for row, tokens in enumerate(known):
                 for place, (_, vectors) in enumerate(tokens):
-                    assert tensor[row * HEADS : (row + 1) * HEADS, place].equal(vectors[layer, part])
+                    assert tensor[row * HEADS : (row + 1) * HEADS, place].equal(
+                        vectors[layer, part]
+                    )
     state.length += count
     if state.lengths is not None:
         state.lengths = state.lengths + count
@@ -53,12 +70,19 @@ def take_step(state, known, count, places):
 def test_rows_are_lists_of_tokens(data):
     sentences, beams = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2))
     stride = data.draw(st.sampled_from([None, 1, 3]))
-    state, known = make_state(sentences, beams, stride=stride), [[] for _ in range(sentences * beams)]
+    state, known = (
+        make_state(sentences, beams, stride=stride),
+        [[] for _ in range(sentences * beams)],
+    )
     here = list(range(sentences))
-    for action in data.draw(st.lists(st.sampled_from(["step", "step", "back", "back of each", "reorder"]), max_size=8)):
+    for action in data.draw(
+        st.lists(st.sampled_from(["step", "step", "back", "back of each", "reorder"]), max_size=8)
+    ):
         if action == "step":
             count = data.draw(st.integers(1, 3))
-            places = torch.tensor([[len(tokens) + i for i in range(count)] for tokens in known]) * (stride or 1)
+            places = torch.tensor([[len(tokens) + i for i in range(count)] for tokens in known]) * (
+                stride or 1
+            )
             if stride is None and data.draw(st.booleans()):
                 # Every row where it likes.
                 take_step(state, known, count, torch.randint(50, places.shape))
@@ -66,7 +90,13 @@ def test_rows_are_lists_of_tokens(data):
             take_step(state, known, count, places[0] if state.lengths is None else places)
         elif action == "back":
             state.rollback(
-                length := data.draw(st.integers(0, state.length)) if state.lengths is None else 1 if all(known) else 0
+                length := (
+                    data.draw(st.integers(0, state.length))
+                    if state.lengths is None
+                    else 1
+                    if all(known)
+                    else 0
+                )
             )
             known = [tokens[:length] for tokens in known]
         elif action == "back of each":
@@ -75,12 +105,20 @@ def test_rows_are_lists_of_tokens(data):
             state.rollback(torch.tensor(lengths), longest=longest)
             known = [tokens[:length] for tokens, length in zip(known, lengths)]
         else:
-            kept = data.draw(st.lists(st.integers(0, len(here) - 1), min_size=1, max_size=len(here), unique=True))
-            rows = [sentence * beams + data.draw(st.integers(0, beams - 1)) for sentence in kept for _ in range(beams)]
+            kept = data.draw(
+                st.lists(st.integers(0, len(here) - 1), min_size=1, max_size=len(here), unique=True)
+            )
+            rows = [
+                sentence * beams + data.draw(st.integers(0, beams - 1))
+                for sentence in kept
+                for _ in range(beams)
+            ]
             alone = len(kept) == len(here) and kept == sorted(kept)
             state.reorder(torch.tensor(rows), sentences=None if alone else torch.tensor(kept))
             known, here = [list(known[row]) for row in rows], [here[sentence] for sentence in kept]
-            assert state.sentences.tolist() == here and state.memory.lengths.tolist() == [one + 1 for one in here]
+            assert state.sentences.tolist() == here and state.memory.lengths.tolist() == [
+                one + 1 for one in here
+            ]
         assert state.rows == len(known) == len(here) * beams
     take_step(state, known, 1, torch.tensor([[len(tokens)] for tokens in known]) * (stride or 1))
 
@@ -91,7 +129,9 @@ def test_some_sentences_of_a_memory():
     assert some.lengths.tolist() == [3, 1] and some.width == 4
     for layer in range(LAYERS):
         keys, values = some.layer(layer)
-        assert keys.equal(memory.keys[layer][[2, 0]].reshape(2 * HEADS, 4, WIDTH)) and values.equal(-keys)
+        assert keys.equal(memory.keys[layer][[2, 0]].reshape(2 * HEADS, 4, WIDTH)) and values.equal(
+            -keys
+        )
     assert some.bias.equal(memory.bias[[2, 0]]) and some.encoded.equal(memory.encoded[[2, 0]])
     bare = Memory(memory.keys, memory.values, None, memory.lengths, 4).select(torch.tensor([1]))
     assert bare.bias is None and bare.encoded is None
@@ -126,12 +166,15 @@ def test_rows_never_get_longer_by_forgetting():
 @settings(max_examples=40)
 @given(st.data())
 def test_states_of_recurrent_cells(data):
-    """The last state of each row after any steps, rollbacks and reorderings; zeros before the first word."""
+    """The last state of each row after any steps, rollbacks and reorderings; zeros before the first
+    word."""
     rows = data.draw(st.integers(1, 4))
     cache = torch.full((LAYERS, 1, rows, 1, 1, 5), float("nan"))
     state = DecoderState(make_memory(rows), 1, cache, torch.zeros(1, 1, dtype=torch.long))
     known = [[] for _ in range(rows)]
-    for action in data.draw(st.lists(st.sampled_from(["step", "step", "back", "back of each", "reorder"]), max_size=8)):
+    for action in data.draw(
+        st.lists(st.sampled_from(["step", "step", "back", "back of each", "reorder"]), max_size=8)
+    ):
         if action == "step":
             count = data.draw(st.integers(1, 3))
             new = torch.randn(LAYERS, rows, count, 5)
@@ -155,5 +198,7 @@ def test_states_of_recurrent_cells(data):
             state.reorder(torch.tensor(order))
             known = [list(known[row]) for row in order]
         for layer in range(LAYERS):
-            expected = torch.stack([states[-1][layer] if states else torch.zeros(5) for states in known])
+            expected = torch.stack(
+                [states[-1][layer] if states else torch.zeros(5) for states in known]
+            )
             assert state.last_states(layer).equal(expected)

@@ -16,7 +16,13 @@ def test_calls_and_tokens_of_every_model(tiny):
     ensemble.log_probabilities(states, torch.full((6, 1), tiny.EOS), torch.arange(1))
     ensemble.log_probabilities(states, torch.full((6, 3), 5), torch.arange(1, 4))
     # Two models; 6 rows of 1 and then 3 tokens.
-    expected = {"encoder_calls": 2, "decoder_calls": 4, "decoder_tokens": 2 * 6 * (1 + 3), "sentences": 0, "known": True}
+    expected = {
+        "encoder_calls": 2,
+        "decoder_calls": 4,
+        "decoder_tokens": 2 * 6 * (1 + 3),
+        "sentences": 0,
+        "known": True,
+    }
     assert asdict(counters) == expected
 
 

@@ -32,8 +32,9 @@ def test_what_cuda_allows_is_allowed():
     with SimulatedDevice() as device:
         x = device.send(torch.tensor([[1.0, -2.0], [3.0, 4.0]]))
         found = [
-            x + torch.tensor(1.0), x * 2, x[torch.tensor([1, 0])], torch.zeros_like(x), x.new_tensor([1.0]),
-            torch.tensor([1, 2], device=x.device), torch.arange(3, device=x.device), torch.ones(2).to(x),
+            x + torch.tensor(1.0), x * 2, x[torch.tensor([1, 0])], torch.zeros_like(x),
+            x.new_tensor([1.0]), torch.tensor([1, 2], device=x.device),
+            torch.arange(3, device=x.device), torch.ones(2).to(x),
         ]  # fmt: skip
         assert all(isinstance(value, OnDevice) for value in found)
         assert found[2].tolist() == [[3.0, 4.0], [1.0, -2.0]] and found[5].tolist() == [1, 2]
@@ -66,7 +67,10 @@ def test_reads_of_the_host_are_counted(reads, look):
 @pytest.mark.parametrize("beam", [1, 3])
 @pytest.mark.parametrize(
     "options",
-    [dict(max_len_b=7), dict(no_repeat_ngram_size=2, unkpen=2.0, min_len=3, max_len_a=1.0, max_len_b=3)],
+    [
+        dict(max_len_b=7),
+        dict(no_repeat_ngram_size=2, unkpen=2.0, min_len=3, max_len_a=1.0, max_len_b=3),
+    ],
     ids=["plain", "rules"],
 )
 def test_decoding_happens_on_the_device(tiny, beam, options):
@@ -74,7 +78,9 @@ def test_decoding_happens_on_the_device(tiny, beam, options):
     prefix = torch.tensor([[5], [6], [tiny.PAD]]) if len(options) > 1 else None
 
     def decode(model, sample, prefix):
-        generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(beam=beam, **options))
+        generator = AutoregressiveGenerator(
+            [model], tiny.dictionary(), DecodingOptions(beam=beam, **options)
+        )
         found = generator.generate([model], sample, prefix_tokens=prefix)
         return [[hypothesis["tokens"].tolist() for hypothesis in best] for best in found]
 
@@ -83,14 +89,21 @@ def test_decoding_happens_on_the_device(tiny, beam, options):
         assert decode(device.move(model), device.send(sample), device.send(prefix)) == expected
 
 
-@pytest.mark.parametrize("rules", [{}, dict(no_repeat_ngram_size=2, min_len=3, unkpen=2.0)], ids=["plain", "rules"])
+@pytest.mark.parametrize(
+    "rules", [{}, dict(no_repeat_ngram_size=2, min_len=3, unkpen=2.0)], ids=["plain", "rules"]
+)
 @pytest.mark.parametrize("beam", [1, 5])
 def test_the_host_looks_once_a_step(tiny, beam, rules):
-    """Besides a handful of looks at each batch: its padding, its limits, and in beam search the chain of parents."""
+    """Besides a handful of looks at each batch: its padding, its limits, and in beam search the
+    chain of parents."""
     model, sample = tiny.lively(seed=3), tiny.sample([5, 3, 6, 4, 7, 2, 8, 5])
     with SimulatedDevice() as device:
         moved = device.move(model)
-        generator = AutoregressiveGenerator([moved], tiny.dictionary(), DecodingOptions(beam=beam, max_len_b=12, **rules))
+        generator = AutoregressiveGenerator(
+            [moved], tiny.dictionary(), DecodingOptions(beam=beam, max_len_b=12, **rules)
+        )
         generator.generate([moved], device.send(sample))
         assert generator.counters.decoder_calls > 10
-        assert device.reads - generator.counters.decoder_calls <= (2 if beam == 1 else 4), device.waits
+        assert device.reads - generator.counters.decoder_calls <= (2 if beam == 1 else 4), (
+            device.waits
+        )

@@ -13,7 +13,9 @@ TOKENS = torch.tensor([[4, 5, 6]])
 
 def embedding(positions=None, **changes):
     torch.manual_seed(0)
-    return PackedEmbedding(torch.randn(9, 4), **{**dict(scale=2.0, positions=positions, pad=PAD, norm=None), **changes})
+    return PackedEmbedding(
+        torch.randn(9, 4), **{**dict(scale=2.0, positions=positions, pad=PAD, norm=None), **changes}
+    )
 
 
 @pytest.mark.parametrize("kind", ["learned", "sinusoidal", "none"])
@@ -32,11 +34,14 @@ def test_scaled_words_and_positions(kind, projected):
     if projected:
         words = words @ projection.t()
     with torch.no_grad():
-        table = {"none": lambda: torch.zeros(12, width), "learned": lambda: modules["learned"].weight,
-                 "sinusoidal": lambda: SinusoidalPositionalEmbedding.get_embedding(12, width, PAD)}[kind]()  # fmt: skip
+        table = {"none": lambda: torch.zeros(12, width),
+                 "learned": lambda: modules["learned"].weight,
+                 "sinusoidal": lambda: SinusoidalPositionalEmbedding.get_embedding(12, width,
+                                        PAD)}[kind]()  # fmt: skip
         torch.testing.assert_close(packed(TOKENS, None), words + table[PAD + 1 : PAD + 4])
         torch.testing.assert_close(
-            packed(TOKENS, torch.tensor([[2, 6, 0]])), words + table[PAD + 1 :][torch.tensor([[2, 6, 0]])]
+            packed(TOKENS, torch.tensor([[2, 6, 0]])),
+            words + table[PAD + 1 :][torch.tensor([[2, 6, 0]])],
         )
         norm = nn.LayerNorm(width)
         norm.weight.uniform_()
@@ -62,12 +67,17 @@ def test_the_table_grows_and_never_shrinks():
 
 @pytest.mark.parametrize(
     "side, option",
-    [("source", "split the sentence .*--max-source-positions"), ("target", "lower --max-len-b .*--max-target")],
+    [
+        ("source", "split the sentence .*--max-source-positions"),
+        ("target", "lower --max-len-b .*--max-target"),
+    ],
 )
 def test_learned_positions_end(side, option):
     packed = embedding(LearnedPositionalEmbedding(3 + PAD + 1, 4, PAD), side=side)
     packed.reserve(3)
-    with pytest.raises(ValueError, match=f"position 3 is needed but the model has learned 3; {option}"):
+    with pytest.raises(
+        ValueError, match=f"position 3 is needed but the model has learned 3; {option}"
+    ):
         packed.reserve(4)
 
 

@@ -10,7 +10,9 @@ from fairseq_hrt.engine.ensemble import EngineEnsemble, reorder
 def mean_log_probabilities(models, sample, tokens, temperature=1.0):
     """``[R, T, V]``, by the modules' full passes."""
     shares = [
-        (model.decoder(tokens, encoder_out=model.encoder(**sample["net_input"]))[0] / temperature).softmax(-1)
+        (
+            model.decoder(tokens, encoder_out=model.encoder(**sample["net_input"]))[0] / temperature
+        ).softmax(-1)
         for model in models
     ]
     return (sum(shares) / len(shares)).log()
@@ -31,11 +33,16 @@ def test_probabilities_are_averaged(tiny, count, temperature):
     expected = mean_log_probabilities(models, sample, tokens, temperature)
     ensemble = EngineEnsemble(models, GenerationCounters())
     states = ensemble.start(ensemble.encode(sample["net_input"]))
-    last = ensemble.log_probabilities(states, tokens[:, :2], torch.arange(2), temperature=temperature)
+    last = ensemble.log_probabilities(
+        states, tokens[:, :2], torch.arange(2), temperature=temperature
+    )
     assert_close(last, expected[:, 1])
     some = torch.tensor([0, 2])
     rest = tokens[:, 2:], torch.arange(2, 5)
-    assert_close(ensemble.log_probabilities(states, *rest, every=True, temperature=temperature), expected[:, 2:])
+    assert_close(
+        ensemble.log_probabilities(states, *rest, every=True, temperature=temperature),
+        expected[:, 2:],
+    )
     for state in states:
         state.rollback(2)
     found = ensemble.log_probabilities(states, *rest, only=some, temperature=temperature)
@@ -66,7 +73,9 @@ def test_attention_to_the_source_is_averaged(tiny):
     found = ensemble.source_attention(ensemble.encode(sample["net_input"]), tokens)
     # fairseq's decoder averages the heads of its last layer.
     parts = [
-        model.decoder.extract_features(tokens, encoder_out=model.encoder(**sample["net_input"]))[1]["attn"][0]
+        model.decoder.extract_features(tokens, encoder_out=model.encoder(**sample["net_input"]))[1][
+            "attn"
+        ][0]
         for model in models
     ]
     assert_close(found, (parts[0] + parts[1]) / 2)

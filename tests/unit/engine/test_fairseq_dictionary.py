@@ -1,4 +1,5 @@
-"""The dictionary of our tasks gives what fairseq's gives, without touching an element of a tensor."""
+"""The dictionary of our tasks gives what fairseq's gives, without touching an element of a
+tensor."""
 
 import copy
 
@@ -68,14 +69,17 @@ def test_a_line_has_the_same_ids(line, options):
     found = []
     for dictionary in (copy.deepcopy(OURS), copy.deepcopy(FAIRSEQS)):
         seen = []
-        ids = dictionary.encode_line(line, **options, consumer=lambda *pair, seen=seen: seen.append(pair))
+        ids = dictionary.encode_line(
+            line, **options, consumer=lambda *pair, seen=seen: seen.append(pair)
+        )
         assert torch.equal(ids, copy.deepcopy(dictionary).encode_line(line, **options))
         found.append((ids.dtype, ids.tolist(), seen, dictionary.symbols, dictionary.count))
     assert found[0] == found[1]
 
 
 class Whole(torch.Tensor):
-    """A tensor that is not taken apart. A class of its own: methods of torch.Tensor cannot be put back as they were."""
+    """A tensor that is not taken apart. A class of its own: methods of torch.Tensor cannot be put
+    back as they were."""
 
     __iter__ = __getitem__ = __setitem__ = item = __index__ = __eq__ = no_elements
     __hash__ = torch.Tensor.__hash__

@@ -10,7 +10,15 @@ from fairseq_hrt.options import DecodingOptions
 
 def test_every_field_has_fairseqs_type():
     found = to_fairseq(
-        Hypothesis([5, 6, 2], -1.5, [-0.5, -1.0, 0.0], [1, 1, 2], 2, history=[[5], [5, 6]], alignment=[1, 0, 1])
+        Hypothesis(
+            [5, 6, 2],
+            -1.5,
+            [-0.5, -1.0, 0.0],
+            [1, 1, 2],
+            2,
+            history=[[5], [5, 6]],
+            alignment=[1, 0, 1],
+        )
     )
     # Pairs of source and target as --print-alignment prints them, without </s>.
     assert found["alignment"] == [(1, 0), (0, 1)]
@@ -28,7 +36,11 @@ def test_what_was_not_asked_for_is_empty_or_missing():
     found = to_fairseq(plain)
     assert found["alignment"] == [] and found["history"] == []
     assert "token_directions" not in found and "token_vertices" not in found
-    rich = to_fairseq(Hypothesis([5, 2], 0.0, [0.0, 0.0], [1, 1], 1, token_directions=[0, 1], token_vertices=[2, 4]))
+    rich = to_fairseq(
+        Hypothesis(
+            [5, 2], 0.0, [0.0, 0.0], [1, 1], 1, token_directions=[0, 1], token_vertices=[2, 4]
+        )
+    )
     assert rich["token_directions"].tolist() == [0, 1] and rich["token_vertices"].tolist() == [2, 4]
     found["positional_scores"].div_(2), found["tokens"].zero_()
     assert plain.tokens == [2] and to_fairseq(plain)["tokens"].tolist() == [2]
@@ -41,7 +53,9 @@ def test_the_result_is_what_fairseq_generate_needs(tiny):
     for best in generator.generate([model], tiny.sample([4, 2])):
         for hypothesis in best:
             hypothesis["positional_scores"].div_(2)  # in place, as fairseq-generate does
-            assert hypothesis["token_steps"].tolist() == list(range(1, len(hypothesis["tokens"]) + 1))
+            assert hypothesis["token_steps"].tolist() == list(
+                range(1, len(hypothesis["tokens"]) + 1)
+            )
             assert hypothesis["history"][-1]["tokens"].equal(hypothesis["tokens"])
 
 

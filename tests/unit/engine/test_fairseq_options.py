@@ -9,7 +9,10 @@ import torch
 from fairseq.dataclass.configs import GenerationConfig
 from omegaconf import OmegaConf
 
-from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig, AutoregressiveTranslationTask
+from fairseq_hrt.autoregressive.task import (
+    AutoregressiveTranslationConfig,
+    AutoregressiveTranslationTask,
+)
 from fairseq_hrt.engine import AutoregressiveGenerator, PackedGenerator
 from fairseq_hrt.engine.fairseq_options import (
     HONOURED,
@@ -37,13 +40,13 @@ def test_a_bare_namespace_means_the_defaults_of_fairseq():
 def test_every_option_is_read():
     options = read(
         Namespace(
-            beam=4, nbest=2, lenpen=0.6, unkpen=1.0, min_len=3, max_len_a=1.2, max_len_b=10, temperature=0.7,
-            unnormalized=True, no_repeat_ngram_size=3, retain_iter_history=True,
+            beam=4, nbest=2, lenpen=0.6, unkpen=1.0, min_len=3, max_len_a=1.2, max_len_b=10,
+            temperature=0.7, unnormalized=True, no_repeat_ngram_size=3, retain_iter_history=True,
         )
     )  # fmt: skip
     assert options == DecodingOptions(
-        beam=4, nbest=2, lenpen=0.6, unkpen=1.0, min_len=3, max_len_a=1.2, max_len_b=10, temperature=0.7,
-        unnormalized=True, no_repeat_ngram_size=3, retain_iter_history=True,
+        beam=4, nbest=2, lenpen=0.6, unkpen=1.0, min_len=3, max_len_a=1.2, max_len_b=10,
+        temperature=0.7, unnormalized=True, no_repeat_ngram_size=3, retain_iter_history=True,
     )  # fmt: skip
 
 
@@ -72,7 +75,13 @@ def test_every_flag_of_fairseq_is_honoured_or_refused_by_name(field):
 
 
 @pytest.mark.parametrize(
-    "asked", [dict(retain_dropout=True), dict(replace_unk=""), dict(sampling=True, beam=2), dict(next_years_flag=1)]
+    "asked",
+    [
+        dict(retain_dropout=True),
+        dict(replace_unk=""),
+        dict(sampling=True, beam=2),
+        dict(next_years_flag=1),
+    ],
 )
 def test_nothing_is_ignored(asked):
     flag = "--" + next(iter(asked)).replace("_", "-")
@@ -81,20 +90,27 @@ def test_nothing_is_ignored(asked):
 
 
 @pytest.mark.parametrize(
-    "field", [field for field in FLAGS if field.name.startswith("iter_decode_")], ids=lambda field: field.name
+    "field",
+    [field for field in FLAGS if field.name.startswith("iter_decode_")],
+    ids=lambda field: field.name,
 )
 def test_iterations_have_no_other_task_for_these_models(field):
     flag = "--" + field.name.replace("_", "-")
-    with pytest.raises(ValueError, match=f"{flag}: an option of fairseq's iterative models .*: leave it out"):
+    with pytest.raises(
+        ValueError, match=f"{flag}: an option of fairseq's iterative models .*: leave it out"
+    ):
         read(Namespace(**{field.name: something_else(field)}))
 
 
 def test_the_allow_list_names_flags_of_fairseq():
-    assert {field.name for field in dataclasses.fields(GenerationConfig)} >= HONOURED | LEFT_TO_THE_COMMAND
+    assert {
+        field.name for field in dataclasses.fields(GenerationConfig)
+    } >= HONOURED | LEFT_TO_THE_COMMAND
 
 
 def test_options_of_the_task_stand_beside_those_of_the_command():
-    """As texts or as values of fairseq's enumerations; what a task does not have keeps its default."""
+    """As texts or as values of fairseq's enumerations; what a task does not have keeps its
+    default."""
     config = HRTTaskConfig(hrt_decode_chunk="3", hrt_nat_beam=2)
     # A structured configuration, whose references to others lead nowhere here.
     for task in (config, OmegaConf.structured(config)):
@@ -134,12 +150,16 @@ def make_task(tiny, engine):
     return AutoregressiveTranslationTask(config, tiny.dictionary(), tiny.dictionary())
 
 
-@pytest.mark.parametrize("engine, kind", [("torch", AutoregressiveGenerator), ("native", PackedGenerator)])
+@pytest.mark.parametrize(
+    "engine, kind", [("torch", AutoregressiveGenerator), ("native", PackedGenerator)]
+)
 def test_the_four_callers_of_build_generator(tiny, engine, kind):
     task, model = make_task(tiny, engine), tiny.model().float()
     none = {"lm_model": None, "lm_weight": 1.0}
     for built in (
-        task.build_generator([model], GenerationConfig(), extra_gen_cls_kwargs=none),  # fairseq-generate
+        task.build_generator(
+            [model], GenerationConfig(), extra_gen_cls_kwargs=none
+        ),  # fairseq-generate
         task.build_generator([model], GenerationConfig()),  # fairseq-interactive
         task.build_generator([model], Namespace()),  # validation BLEU
         task.build_generator([model], GenerationConfig(), prefix_allowed_tokens_fn=None),  # the hub

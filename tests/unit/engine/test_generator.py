@@ -1,4 +1,5 @@
-"""The generator contract of fairseq's commands: what a batch gives, what is counted, and what is refused."""
+"""The generator contract of fairseq's commands: what a batch gives, what is counted, and what is
+refused."""
 
 import pytest
 import torch
@@ -26,7 +27,9 @@ def test_a_family_says_how_a_batch_is_decoded(tiny):
     # What validation passes for distributed training is ignored.
     found = generator.generate(["wrapped"], tiny.sample([3, 4]), prefix_tokens=prefix, bos_token=7)
     assert generator.asked == (prefix, 7, True) and generator.counters.sentences == 2
-    assert [[float(hypothesis["score"]) for hypothesis in best] for best in found] == [[0, -1, -2]] * 2
+    assert [[float(hypothesis["score"]) for hypothesis in best] for best in found] == [
+        [0, -1, -2]
+    ] * 2
     with pytest.raises(ValueError, match="--constraints: not supported.*--task translation"):
         generator.generate([model], tiny.sample([3]), constraints=torch.zeros(1, 1))
 
@@ -34,19 +37,30 @@ def test_a_family_says_how_a_batch_is_decoded(tiny):
 @pytest.mark.parametrize("retained", [False, True])
 def test_what_was_there_after_each_step(tiny, retained):
     """With ``--retain-iter-history``."""
-    model, options = tiny.model(), DecodingOptions(beam=2, max_len_b=5, retain_iter_history=retained)
-    for best in AutoregressiveGenerator([model], tiny.dictionary(), options).find(tiny.sample([3, 4])):
+    model, options = (
+        tiny.model(),
+        DecodingOptions(beam=2, max_len_b=5, retain_iter_history=retained),
+    )
+    for best in AutoregressiveGenerator([model], tiny.dictionary(), options).find(
+        tiny.sample([3, 4])
+    ):
         for one in best:
-            assert one.history == [one.tokens[: end + 1] for end in range(len(one.tokens)) if retained]
+            assert one.history == [
+                one.tokens[: end + 1] for end in range(len(one.tokens)) if retained
+            ]
 
 
 def test_the_start_symbol_can_be_another(tiny):
     model, sample = tiny.model(), tiny.sample([4])
-    generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(beam=1, max_len_b=1))
+    generator = AutoregressiveGenerator(
+        [model], tiny.dictionary(), DecodingOptions(beam=1, max_len_b=1)
+    )
     encoder_out = model.encoder(**sample["net_input"])
     for start in (None, 7):
         ((best,),) = generator.generate([model], sample, bos_token=start)
-        logits = model.decoder(torch.tensor([[tiny.EOS if start is None else start]]), encoder_out=encoder_out)[0][0, 0]
+        logits = model.decoder(
+            torch.tensor([[tiny.EOS if start is None else start]]), encoder_out=encoder_out
+        )[0][0, 0]
         expected = logits.detach().log_softmax(0)[best["tokens"][0]]
         assert float(best["positional_scores"][0]) == pytest.approx(float(expected), abs=1e-4)
 
@@ -64,20 +78,26 @@ def test_each_sentence_has_its_own_limit(tiny):
 
 def test_engines_are_made_once_and_follow_their_models(tiny):
     model, sample = tiny.model(), tiny.sample([4])
-    generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(beam=1, max_len_b=5))
+    generator = AutoregressiveGenerator(
+        [model], tiny.dictionary(), DecodingOptions(beam=1, max_len_b=5)
+    )
     before, engines = generator.generate([model], sample), generator.ensemble
     model.load_state_dict(tiny.model(seed=2).state_dict())
     model.float()
     after = generator.generate([model], sample)
     assert generator.ensemble is engines
-    fresh = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(beam=1, max_len_b=5))
+    fresh = AutoregressiveGenerator(
+        [model], tiny.dictionary(), DecodingOptions(beam=1, max_len_b=5)
+    )
     assert float(after[0][0]["score"]) == float(fresh.generate([model], sample)[0][0]["score"])
     assert float(after[0][0]["score"]) != float(before[0][0]["score"])
 
 
 def test_counters_hooks_and_steps(tiny):
     model = tiny.model()
-    generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(beam=1, max_len_b=9))
+    generator = AutoregressiveGenerator(
+        [model], tiny.dictionary(), DecodingOptions(beam=1, max_len_b=9)
+    )
     seen = []
     generator.step_hooks.append(seen.append)
     ((best,),) = generator.generate([model], tiny.sample([4]))
@@ -98,14 +118,18 @@ def test_a_minimum_above_the_maximum_is_named(tiny):
 
 def test_a_model_in_training_is_decoded_without_dropout(tiny):
     model = tiny.model(dropout=0.5).train()
-    AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(max_len_b=3)).generate([model], tiny.sample([4]))
+    AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(max_len_b=3)).generate(
+        [model], tiny.sample([4])
+    )
     assert not any(module.training for module in model.modules())
 
 
 def test_no_more_hypotheses_than_words(tiny):
     dictionary, model = tiny.dictionary(3), tiny.model(symbols=3)
     assert AutoregressiveGenerator([model], dictionary, DecodingOptions(beam=6)).beam == 6
-    generator = AutoregressiveGenerator([model], dictionary, DecodingOptions(beam=500, nbest=9, max_len_b=4))
+    generator = AutoregressiveGenerator(
+        [model], dictionary, DecodingOptions(beam=500, nbest=9, max_len_b=4)
+    )
     assert generator.beam == len(dictionary) - 1 == 6
     (hypotheses,) = generator.generate([model], tiny.sample([3], symbols=3))
     assert len(hypotheses) == 6
@@ -136,21 +160,37 @@ FORCING = {
 def test_a_forced_start_is_fairseqs_prefix(tiny, kind, words, beam, normalised, seed):
     """Tokens, scores of each token, and their sum."""
     arch, options = FORCING[kind]
-    model, sample, dictionary = tiny.lively(arch, seed=seed, **options), tiny.sample([5, 3, 6], seed=seed), tiny.dictionary()
-    chosen = DecodingOptions(beam=beam, nbest=beam, max_len_b=9, unnormalized=not normalised, forced_start=" ".join(words))
+    model, sample, dictionary = (
+        tiny.lively(arch, seed=seed, **options),
+        tiny.sample([5, 3, 6], seed=seed),
+        tiny.dictionary(),
+    )
+    chosen = DecodingOptions(
+        beam=beam,
+        nbest=beam,
+        max_len_b=9,
+        unnormalized=not normalised,
+        forced_start=" ".join(words),
+    )
     found = AutoregressiveGenerator([model], dictionary, chosen).generate(None, sample)
     prefix = torch.tensor([[dictionary.index(word) for word in words]] * 3)
-    stock = SequenceGenerator([model], dictionary, beam_size=beam, max_len_b=9, normalize_scores=normalised)
+    stock = SequenceGenerator(
+        [model], dictionary, beam_size=beam, max_len_b=9, normalize_scores=normalised
+    )
     for mine, theirs in zip(found, stock.generate([model], sample, prefix_tokens=prefix)):
         assert len(mine) == len(theirs)
         for one, other in zip(mine, theirs):
             assert one["tokens"][: len(words)].tolist() == prefix[0].tolist()
             assert one["tokens"].tolist() == other["tokens"].tolist()
-            torch.testing.assert_close(one["positional_scores"], other["positional_scores"], rtol=0, atol=2e-5)
+            torch.testing.assert_close(
+                one["positional_scores"], other["positional_scores"], rtol=0, atol=2e-5
+            )
             assert float(one["score"]) == pytest.approx(float(other["score"]), abs=2e-5)
 
 
 def test_a_forced_start_and_given_words_contradict_each_other(tiny):
-    generator = AutoregressiveGenerator([tiny.model()], tiny.dictionary(), DecodingOptions(forced_start="w1", max_len_b=5))
+    generator = AutoregressiveGenerator(
+        [tiny.model()], tiny.dictionary(), DecodingOptions(forced_start="w1", max_len_b=5)
+    )
     with pytest.raises(ValueError, match="--forced-start with given first words"):
         generator.generate(None, tiny.sample([3]), prefix_tokens=torch.tensor([[5]]))

@@ -34,7 +34,8 @@ def make_attention(**options):
 
 
 def module_attention(module, queries, memory, hidden=None):
-    """fairseq's attention of ``[R, q, D]`` over ``[R, T, D]``; ``hidden`` ``[R, T]``; its weights are averaged over heads."""
+    """fairseq's attention of ``[R, q, D]`` over ``[R, T, D]``; ``hidden`` ``[R, T]``; its weights
+    are averaged over heads."""
     swapped = [x.transpose(0, 1) for x in (queries, memory, memory)]
     out, weights = module(*swapped, key_padding_mask=hidden, need_weights=True)
     return out.transpose(0, 1), weights
@@ -61,9 +62,13 @@ def test_self_attention_is_fairseqs(bias):
     module = make_attention(self_attention=True)
     bare = make_attention(self_attention=True, bias=False)
     for name, parameter in module.named_parameters():
-        # A module without biases computes what zeros give; fairseq's own fast path does not know one.
+        # A module without biases computes what zeros give; fairseq's own fast path does not know
+        # one.
         parameter.copy_(dict(bare.named_parameters()).get(name, torch.randn_like(parameter) * bias))
-    packed, x = PackedSelfAttention(module if bias else bare, reorder=False), torch.randn(3, 5, WIDTH).double()
+    packed, x = (
+        PackedSelfAttention(module if bias else bare, reorder=False),
+        torch.randn(3, 5, WIDTH).double(),
+    )
     hidden = torch.arange(5) >= torch.tensor([[5], [3], [1]])
     mask = torch.zeros(3, 1, 1, 5).double().masked_fill(hidden[:, None, None], float("-inf"))
     assert_close(packed(x, mask), module_attention(module, x, x, hidden)[0])
@@ -76,14 +81,18 @@ def test_self_attention_is_fairseqs(bias):
     assert_close(memorable, same)
     keys, values = memorable.flatten(1, 2)
     assert_close(packed.combine(queries, keys, values, mask), packed(x, mask)[:, chosen])
-    assert_close(packed.combine(queries[:1], keys[:HEADS], values[:HEADS], mask[:1]), packed(x, mask)[:1, chosen])
+    assert_close(
+        packed.combine(queries[:1], keys[:HEADS], values[:HEADS], mask[:1]),
+        packed(x, mask)[:1, chosen],
+    )
 
 
 @pytest.mark.parametrize("heads", [HEADS, WIDTH])
 @pytest.mark.parametrize("beams, count", [(1, 1), (3, 1), (2, 4)])
 @torch.no_grad()
 def test_beams_ask_their_sentence(beams, count, heads):
-    """And the source is never copied: each row of a sentence gets what a copy of it would have given; heads of width 1 too."""
+    """And the source is never copied: each row of a sentence gets what a copy of it would have
+    given; heads of width 1 too."""
     module = MultiheadAttention(WIDTH, heads, encoder_decoder_attention=True).double().eval()
     packed, encoded = PackedCrossAttention(module, reorder=False), torch.randn(2, 6, WIDTH).double()
     x = torch.randn(2 * beams, count, WIDTH).double()
@@ -102,7 +111,9 @@ def test_beams_ask_their_sentence(beams, count, heads):
 @pytest.mark.parametrize("activation", [F.relu, F.gelu, torch.tanh])
 @torch.no_grad()
 def test_feed_forward(activation):
-    layer = Namespace(activation_fn=activation, fc1=torch.nn.Linear(WIDTH, 12), fc2=torch.nn.Linear(12, WIDTH))
+    layer = Namespace(
+        activation_fn=activation, fc1=torch.nn.Linear(WIDTH, 12), fc2=torch.nn.Linear(12, WIDTH)
+    )
     x = torch.randn(2, 3, WIDTH)
     before = x.clone()
     assert_close(PackedFeedForward(layer, reorder=False)(x), layer.fc2(activation(layer.fc1(x))))
@@ -112,12 +123,16 @@ def test_feed_forward(activation):
 @pytest.mark.parametrize("before", [True, False])
 @torch.no_grad()
 def test_norms_stand_before_or_behind_a_block(tiny, before):
-    layer = tiny.model(encoder_normalize_before=before, decoder_normalize_before=before).encoder.layers[0]
+    layer = tiny.model(
+        encoder_normalize_before=before, decoder_normalize_before=before
+    ).encoder.layers[0]
     packed, norm, x = PackedLayer(layer), layer.final_layer_norm, torch.randn(2, 4, 16).double()
     chosen = torch.tensor([1, 3])
     expected = x + 2 * norm(x) if before else norm(x + 2 * x)
     assert_close(packed.block(x, PackedNorm(norm), lambda y: 2 * y), expected)
-    assert_close(packed.block(x, PackedNorm(norm), lambda y: 2 * y[:, chosen], chosen), expected[:, chosen])
+    assert_close(
+        packed.block(x, PackedNorm(norm), lambda y: 2 * y[:, chosen], chosen), expected[:, chosen]
+    )
 
 
 @pytest.mark.parametrize("name", ["attn_ln", "c_attn", "ffn_layernorm", "w_resid"])
@@ -154,10 +169,20 @@ def test_variants_of_attention_are_refused_by_name():
 @torch.no_grad()
 def test_recurrent_cells():
     """One product of both matrices gives what two give; the parameters stay the module's own."""
-    cell = Namespace(forget=torch.nn.Linear(WIDTH, WIDTH), candidate=torch.nn.Linear(WIDTH, WIDTH, bias=False))
-    packed, x, before = PackedCell(cell, reorder=False), torch.randn(2, 3, WIDTH), torch.randn(2, WIDTH)
+    cell = Namespace(
+        forget=torch.nn.Linear(WIDTH, WIDTH), candidate=torch.nn.Linear(WIDTH, WIDTH, bias=False)
+    )
+    packed, x, before = (
+        PackedCell(cell, reorder=False),
+        torch.randn(2, 3, WIDTH),
+        torch.randn(2, WIDTH),
+    )
     for _ in range(2):
         expected = recur(torch.sigmoid(cell.forget(x)), cell.candidate(x), before)
         assert_close(packed.states(x, before), expected)
         # In place, as optimisers do it.
-        cell.candidate.weight.data.add_(1), cell.forget.weight.data.mul_(2), cell.forget.bias.data.add_(0.5)
+        (
+            cell.candidate.weight.data.add_(1),
+            cell.forget.weight.data.mul_(2),
+            cell.forget.bias.data.add_(0.5),
+        )

@@ -14,7 +14,9 @@ def make_state(lengths):
     """A state whose rows have these lengths; one number: all rows alike."""
     rows = len(lengths) if isinstance(lengths, list) else 2
     memory = Memory([], [], None, torch.ones(rows, dtype=torch.long), 1)
-    state = DecoderState(memory, 1, torch.zeros(1, 2, rows, 1, 20, 1), torch.zeros(1, 20, dtype=torch.long))
+    state = DecoderState(
+        memory, 1, torch.zeros(1, 2, rows, 1, 20, 1), torch.zeros(1, 20, dtype=torch.long)
+    )
     if isinstance(lengths, list):
         state.lengths, state.length = torch.tensor(lengths), max(lengths)
     else:
@@ -31,14 +33,17 @@ def make_state(lengths):
 def test_every_pair(lengths, count, causal, data):
     state = make_state(lengths)
     total, known = state.length + count, lengths if isinstance(lengths, list) else [lengths] * 2
-    shape = data.draw(st.sampled_from([None, (total,), (count, total), (1, 1, total), (state.rows, count, total)]))
+    shape = data.draw(
+        st.sampled_from([None, (total,), (count, total), (1, 1, total), (state.rows, count, total)])
+    )
     visible = None if shape is None else torch.rand(shape) < 0.7
     bias = Visibility(torch.float64).bias(state, count, visible, causal, CPU)
     everything = torch.ones(state.rows, count, total, dtype=torch.bool)
     for row, length in enumerate(known):
         for new in range(count):
             for key in range(total):
-                # New tokens stand behind the cached ones of their row; what is behind them is not written yet.
+                # New tokens stand behind the cached ones of their row; what is behind them is not
+                # written yet.
                 last = length + new if causal else length + count - 1
                 everything[row, new, key] = key <= last
     expected = everything if visible is None else everything & visible
@@ -63,4 +68,6 @@ def test_the_triangle_grows():
         state = make_state(0)
         state.length = start
         found = visibility.bias(state, count, None, True, CPU)[0, 0].eq(0)
-        assert found.tolist() == [[key <= start + new for key in range(start + count)] for new in range(count)]
+        assert found.tolist() == [
+            [key <= start + new for key in range(start + count)] for new in range(count)
+        ]

@@ -1,4 +1,5 @@
-"""Models and options as fairseq-generate builds them: the same arguments, and refusals of one line."""
+"""Models and options as fairseq-generate builds them: the same arguments, and refusals of one
+line."""
 
 from argparse import Namespace
 
@@ -40,7 +41,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def config(folder):
-    return generation_config([str(folder), *TASK, "--path", "model.pt", "--cpu", "--beam", "2"], "a test")
+    return generation_config(
+        [str(folder), *TASK, "--path", "model.pt", "--cpu", "--beam", "2"], "a test"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +62,19 @@ def test_a_mapping_of_options_is_what_argparse_reads(beam, penalty, upsample, sw
     chosen = {"beam": beam, "lenpen": penalty, "gen_subset": upsample, "print_step": switch}
     arguments = option_arguments({name: option_text(value) for name, value in chosen.items()})
     read = PARSER.parse_known_args(["data", *arguments])[0]
-    assert (read.beam, read.lenpen, read.gen_subset, read.print_step) == (beam, penalty, upsample, switch)
+    assert (read.beam, read.lenpen, read.gen_subset, read.print_step) == (
+        beam,
+        penalty,
+        upsample,
+        switch,
+    )
 
 
 def test_switches():
-    assert option_arguments({"print_step": "true", "fp16": "false", "unkpen": "-1"}) == ["--print-step", "--unkpen=-1"]
+    assert option_arguments({"print_step": "true", "fp16": "false", "unkpen": "-1"}) == [
+        "--print-step",
+        "--unkpen=-1",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +95,11 @@ def test_refusals_say_whose_options_they_are(folder, capfd, arguments, message):
 
 
 def test_options_are_those_of_the_command(folder, config):
-    assert config.generation.beam == 2 and config.generation.nbest == 1 and config.task._name == "translation_autoregressive"
+    assert (
+        config.generation.beam == 2
+        and config.generation.nbest == 1
+        and config.task._name == "translation_autoregressive"
+    )
 
 
 def test_devices(monkeypatch):
@@ -95,7 +110,9 @@ def test_devices(monkeypatch):
             assert choose_device(Namespace(common=Namespace(cpu=cpu))).type == expected
 
 
-@pytest.mark.parametrize("precision, dtype", [(None, torch.float32), ("fp16", torch.float16), ("bf16", torch.bfloat16)])
+@pytest.mark.parametrize(
+    "precision, dtype", [(None, torch.float32), ("fp16", torch.float16), ("bf16", torch.bfloat16)]
+)
 def test_an_ensemble_ready_to_decode(folder, config, task, precision, dtype):
     paths = [folder / "1.pt", folder / "2.pt"]
     for name in ("fp16", "bf16"):
@@ -111,12 +128,25 @@ def test_an_ensemble_ready_to_decode(folder, config, task, precision, dtype):
 
 
 @pytest.mark.parametrize("flags, message", [
-    ("--beam 0", "--beam 0"), ("--unkpen nan", "--unkpen nan"), ("--max-len-b -1", "--max-len-b -1"), ("--min-len 500", "--min-len 500"),
-    ("--temperature 0", "--temperature 0"), ("--lenpen nan", "--lenpen nan"), ("--beam 1 --nbest 3", "--nbest 3"),
+    ("--beam 0", "--beam 0"), ("--unkpen nan", "--unkpen nan"),
+    ("--max-len-b -1", "--max-len-b -1"), ("--min-len 500", "--min-len 500"),
+    ("--temperature 0", "--temperature 0"), ("--lenpen nan", "--lenpen nan"),
+    ("--beam 1 --nbest 3", "--nbest 3"),
 ])  # fmt: skip
 def test_options_of_other_generators_are_checked_too(folder, flags, message):
     """fairseq's own would end in a traceback, or ignore them."""
-    arguments = ["--task", "translation", "-s", "de", "-t", "en", "--path", "model.pt", "--cpu", *flags.split()]
+    arguments = [
+        "--task",
+        "translation",
+        "-s",
+        "de",
+        "-t",
+        "en",
+        "--path",
+        "model.pt",
+        "--cpu",
+        *flags.split(),
+    ]
     config = generation_config([str(folder), *arguments], "a test")
     task = tasks.setup_task(config.task)
     with pytest.raises(ValueError, match=message):
@@ -138,7 +168,9 @@ def test_what_was_read_already_is_not_read_again(folder, task, tmp_path):
 def test_overrides_of_the_user(folder, task):
     path = str(folder / "1.pt")
     # They hold for what was read without them, too.
-    (model,) = build_models([path], task, overrides={"dropout": 0.75}, states={path: read_checkpoint(path)}).models
+    (model,) = build_models(
+        [path], task, overrides={"dropout": 0.75}, states={path: read_checkpoint(path)}
+    ).models
     assert model.encoder.dropout_module.p == 0.75
 
 
@@ -163,7 +195,10 @@ def test_a_parameter_that_is_nan_is_named(folder, task, value):
     if value == value:
         build_models([path], task, states={path: state})
         return
-    with pytest.raises(ValueError, match=rf"{path}: decoder.layers.0.fc2.bias is NaN; take a checkpoint from before"):
+    with pytest.raises(
+        ValueError,
+        match=rf"{path}: decoder.layers.0.fc2.bias is NaN; take a checkpoint from before",
+    ):
         build_models([path], task, states={path: state})
 
 
@@ -180,7 +215,8 @@ class Task:
 
 
 @pytest.mark.parametrize(
-    "found", [AssertionError("20 < 20"), [[{"score": torch.tensor(float("nan"))}]], [[{"score": -1.0}], []]]
+    "found",
+    [AssertionError("20 < 20"), [[{"score": torch.tensor(float("nan"))}]], [[{"score": -1.0}], []]],
 )
 def test_a_generator_of_fairseq_that_computes_nan_says_so(found):
     with pytest.raises(NumericalError, match="no translation whose probability is a number"):

@@ -1,4 +1,5 @@
-"""The native engine behind fairseq's generator contract: what PyTorch's generator gives, and when that one takes over."""
+"""The native engine behind fairseq's generator contract: what PyTorch's generator gives, and when
+that one takes over."""
 
 import logging
 from types import SimpleNamespace
@@ -67,7 +68,10 @@ def assert_same(found, expected, nbest=1, *, steps=True):
             scores = other["positional_scores"].tolist()
             assert one["positional_scores"].tolist() == pytest.approx(scores, abs=1e-4)
             assert one["alignment"] == other["alignment"]
-            assert one["tokens"].dtype == other["tokens"].dtype and one["score"].dtype == other["score"].dtype
+            assert (
+                one["tokens"].dtype == other["tokens"].dtype
+                and one["score"].dtype == other["score"].dtype
+            )
             if steps:
                 assert one["steps"] == other["steps"]
                 assert one["token_steps"].tolist() == other["token_steps"].tolist()
@@ -81,16 +85,28 @@ def assert_same(found, expected, nbest=1, *, steps=True):
         ("autoregressive", {}, dict(beam=3, nbest=3, unnormalized=True, min_len=4, unkpen=2.0)),
         ("hrt", {}, dict(beam=1, print_alignment="hard")),
         ("hrt", dict(hrt_nat_beam=2, hrt_eos_last_chunk=True), dict(beam=4, nbest=2)),
-        ("hrt", dict(hrt_decode_chunk="auto", hrt_chunk_table="3:1,5:3,inf:2"), dict(beam=3, nbest=3)),
+        (
+            "hrt",
+            dict(hrt_decode_chunk="auto", hrt_chunk_table="3:1,5:3,inf:2"),
+            dict(beam=3, nbest=3),
+        ),
         ("bidirectional", {}, dict(beam=1)),
         ("bidirectional", dict(bidirectional_deduplicate=True), dict(beam=4, nbest=3, lenpen=0.5)),
         ("dag", {}, dict(beam=1)),
         ("dag", dict(dag_decode_strategy="greedy", dag_keep_repeats=True), {}),
         ("dag", dict(dag_decode_strategy="viterbi", dag_decode_length_beta=2.0), dict(beam=1)),
-        ("dag", dict(dag_decode_strategy="joint-viterbi", dag_decode_length_beta=0.5), dict(beam=1)),
+        (
+            "dag",
+            dict(dag_decode_strategy="joint-viterbi", dag_decode_length_beta=0.5),
+            dict(beam=1),
+        ),
         ("jacobi", dict(jacobi_window=4), dict(beam=1)),
         ("jacobi", dict(jacobi_mode="pgj", jacobi_draft="previous"), dict(beam=1)),
-        ("jacobi", dict(jacobi_window=4, jacobi_draft="source"), dict(beam=1, print_alignment="hard")),
+        (
+            "jacobi",
+            dict(jacobi_window=4, jacobi_draft="source"),
+            dict(beam=1, print_alignment="hard"),
+        ),
         ("jacobi", {}, dict(beam=1)),
     ],
     ids=str,
@@ -106,10 +122,15 @@ def test_every_family_translates_as_pytorch_does(tiny, family, own, given):
         steps = family != "jacobi" or bool(own)
         assert_same(found, expected, given.get("nbest", 1), steps=steps)
         assert len({tuple(best[0]["tokens"].tolist()) for best in found}) > 1, "this shows nothing"
-        assert (given.get("print_alignment") is not None) == any(best[0]["alignment"] for best in found)
+        assert (given.get("print_alignment") is not None) == any(
+            best[0]["alignment"] for best in found
+        )
         assert mine._torch is None, "PyTorch's generator was not even made"
         assert mine.counters.sentences == 4 and mine.counters.encoder_calls == 1
-        assert mine.eos == theirs.eos and mine.symbols_to_strip_from_output == theirs.symbols_to_strip_from_output
+        assert (
+            mine.eos == theirs.eos
+            and mine.symbols_to_strip_from_output == theirs.symbols_to_strip_from_output
+        )
         if steps:
             assert mine.counters.decoder_calls == max(best[0]["steps"] for best in found)
 
@@ -126,7 +147,9 @@ def test_int8_weights_are_used_if_asked(tiny, caplog):
     with caplog.at_level(logging.INFO):
         generator = generator_of(tiny, "autoregressive", [model], own=dict(weights="int8"))
     assert generator.engine.header.weights == "int8"
-    (said,) = [record.getMessage() for record in caplog.records if "native engine" in record.getMessage()]
+    (said,) = [
+        record.getMessage() for record in caplog.records if "native engine" in record.getMessage()
+    ]
     assert said.startswith("decoding with the native engine: int8 weights, ")
     assert said.endswith(" thread" if generator.engine.threads == 1 else " threads")
 
@@ -148,65 +171,98 @@ def test_what_is_given_with_a_batch_is_left_to_pytorch(tiny, no_native_decoding,
     mine, theirs = both(tiny, "autoregressive", [model], max_len_b=6)
     found, expected = (generator.generate([model], sample, **more) for generator in (mine, theirs))
     assert_same([best[:1] for best in found], expected)
-    assert mine.counters.sentences == 2 and mine.counters.decoder_calls == theirs.counters.decoder_calls
+    assert (
+        mine.counters.sentences == 2
+        and mine.counters.decoder_calls == theirs.counters.decoder_calls
+    )
     with pytest.raises(ValueError, match="--constraints: not supported"):
         mine.generate([model], sample, constraints=torch.zeros(2, 1))
 
 
 @pytest.mark.parametrize("family, own, given", [
     ("autoregressive", {}, dict(beam=1)), ("autoregressive", {}, dict(beam=3, nbest=3, unkpen=1.0)),
-    ("jacobi", dict(jacobi_mode="pgj"), dict(beam=1)), ("hrt", dict(hrt_decode_chunk="1"), dict(beam=3, nbest=2)),
+    ("jacobi", dict(jacobi_mode="pgj"), dict(beam=1)),
+    ("hrt", dict(hrt_decode_chunk="1"), dict(beam=3, nbest=2)),
 ])  # fmt: skip
 def test_given_first_words_need_no_pytorch(tiny, family, own, given):
-    """As fairseq-generate hands them over with --prefix-size: of each sentence the first words, padded."""
-    model, sample, prefix = model_of(tiny, family), tiny.sample([5, 3, 6]), torch.tensor([[5, 6], [7, 1], [8, 2]])
+    """As fairseq-generate hands them over with --prefix-size: of each sentence the first words,
+    padded."""
+    model, sample, prefix = (
+        model_of(tiny, family),
+        tiny.sample([5, 3, 6]),
+        torch.tensor([[5, 6], [7, 1], [8, 2]]),
+    )
     mine, theirs = both(tiny, family, [model], own=own, max_len_b=6, prefix_size=2, **given)
     assert type(mine) is PackedGenerator
-    found, expected = (generator.generate([model], sample, prefix_tokens=prefix) for generator in (mine, theirs))
+    found, expected = (
+        generator.generate([model], sample, prefix_tokens=prefix) for generator in (mine, theirs)
+    )
     assert_same(found, expected, given.get("nbest", 1))
     assert [best[0]["tokens"][0].item() for best in found] == [5, 7, 8] and mine._torch is None
 
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_given_first_words_are_those_of_fairseqs_generator(tiny, beam):
-    model, sample, prefix = model_of(tiny, "autoregressive"), tiny.sample([4, 6, 2]), torch.tensor([[5, 6], [7, 1], [9, 9]])
-    mine = generator_of(tiny, "autoregressive", [model], max_len_b=8, beam=beam, nbest=beam, prefix_size=2)
+    model, sample, prefix = (
+        model_of(tiny, "autoregressive"),
+        tiny.sample([4, 6, 2]),
+        torch.tensor([[5, 6], [7, 1], [9, 9]]),
+    )
+    mine = generator_of(
+        tiny, "autoregressive", [model], max_len_b=8, beam=beam, nbest=beam, prefix_size=2
+    )
     stock = SequenceGenerator([model], tiny.dictionary(), beam_size=beam, max_len_b=8)
-    found, expected = (generator.generate([model], sample, prefix_tokens=prefix) for generator in (mine, stock))
+    found, expected = (
+        generator.generate([model], sample, prefix_tokens=prefix) for generator in (mine, stock)
+    )
     for own, theirs in zip(found, expected):
         assert [one["tokens"].tolist() for one in own] == [one["tokens"].tolist() for one in theirs]
         for one, other in zip(own, theirs):
             assert float(one["score"]) == pytest.approx(float(other["score"]), abs=1e-4)
-            assert one["positional_scores"].tolist() == pytest.approx(other["positional_scores"].tolist(), abs=1e-4)
+            assert one["positional_scores"].tolist() == pytest.approx(
+                other["positional_scores"].tolist(), abs=1e-4
+            )
 
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_a_forced_start_needs_no_pytorch(tiny, beam):
     model, sample = model_of(tiny, "autoregressive"), tiny.sample([5, 3, 6])
     own = dict(forced_start="w3 <unk>")
-    mine, theirs = both(tiny, "autoregressive", [model], own=own, max_len_b=6, beam=beam, nbest=beam)
+    mine, theirs = both(
+        tiny, "autoregressive", [model], own=own, max_len_b=6, beam=beam, nbest=beam
+    )
     found, expected = (generator.generate([model], sample) for generator in (mine, theirs))
     assert_same(found, expected, beam)
     assert all(best[0]["tokens"][:2].tolist() == [7, 3] for best in found) and mine._torch is None
     with pytest.raises(ValueError, match="--forced-start with given first words"):
         mine.generate([model], sample, prefix_tokens=torch.tensor([[5], [7], [7]]))
-    with pytest.raises(ValueError, match="--forced-start w99: w99 is not a word of the target dictionary"):
+    with pytest.raises(
+        ValueError, match="--forced-start w99: w99 is not a word of the target dictionary"
+    ):
         generator_of(tiny, "autoregressive", [model], own=dict(forced_start="w99"))
 
 
 def test_first_words_where_they_cannot_be_given(tiny):
     """PyTorch says why, and one asks for them on the command line is told at once."""
     model, sample = model_of(tiny, "hrt"), tiny.sample([5, 3])
-    with pytest.raises(ValueError, match="chunks cannot continue a given prefix; use --hrt-decode-chunk 1"):
-        generator_of(tiny, "hrt", [model], max_len_b=6).generate([model], sample, prefix_tokens=torch.tensor([[5], [7]]))
     with pytest.raises(
-        ValueError, match="--prefix-size 1: first words can be given to models that write from left to right"
+        ValueError, match="chunks cannot continue a given prefix; use --hrt-decode-chunk 1"
+    ):
+        generator_of(tiny, "hrt", [model], max_len_b=6).generate(
+            [model], sample, prefix_tokens=torch.tensor([[5], [7]])
+        )
+    with pytest.raises(
+        ValueError,
+        match="--prefix-size 1: first words can be given to models that write from left to right",
     ):
         generator_of(tiny, "hrt", [model], max_len_b=6, prefix_size=1)
     # Where all sentences are decoded word by word it is done, by PyTorch.
     own = dict(hrt_decode_chunk="auto", hrt_chunk_table="9:1,inf:2")
     mine, theirs = both(tiny, "hrt", [model], own=own, max_len_b=6)
-    found, expected = (one.generate([model], sample, prefix_tokens=torch.tensor([[5], [7]])) for one in (mine, theirs))
+    found, expected = (
+        one.generate([model], sample, prefix_tokens=torch.tensor([[5], [7]]))
+        for one in (mine, theirs)
+    )
     assert_same([best[:1] for best in found], expected)
 
 
@@ -215,7 +271,9 @@ def test_watched_steps_are_those_of_pytorch(tiny, monkeypatch):
     generator = generator_of(tiny, "autoregressive", [model], beam=1, max_len_b=6)
     native = []
     decode = Engine.decode
-    monkeypatch.setattr(Engine, "decode", lambda *rest, **more: native.append(1) or decode(*rest, **more))
+    monkeypatch.setattr(
+        Engine, "decode", lambda *rest, **more: native.append(1) or decode(*rest, **more)
+    )
     plain = generator.generate([model], sample)
     with generator.watched(seen.append):
         watched = generator.generate([model], sample)
@@ -257,18 +315,23 @@ def test_other_precisions_are_left_to_pytorch(tiny, caplog, dtype):
 
 
 def test_a_model_in_training_may_change_its_precision(tiny, no_native_decoding):
-    """A generator that is made with the model learns only at the first batch where and how it computes."""
+    """A generator that is made with the model learns only at the first batch where and how it
+    computes."""
     model, sample = model_of(tiny, "autoregressive"), tiny.sample([5, 3])
     generator = generator_of(tiny, "autoregressive", [model], "auto", training=True, max_len_b=6)
     model.double()
     expected = generator_of(tiny, "autoregressive", [model], "torch", max_len_b=6)
     assert type(generator) is PackedGenerator
-    assert_same([best[:1] for best in generator.generate([model], sample)], expected.generate([model], sample))
+    assert_same(
+        [best[:1] for best in generator.generate([model], sample)],
+        expected.generate([model], sample),
+    )
 
 
 @pytest.mark.parametrize("engine", ["auto", "native"])
 def test_weights_that_change_are_packed_anew(tiny, caplog, engine):
-    """Between two validations, by the task; nothing is said of the engine, which is no news in a training."""
+    """Between two validations, by the task; nothing is said of the engine, which is no news in a
+    training."""
     model, other = (model_of(tiny, "autoregressive", seed) for seed in (1, 2))
     sample = tiny.sample([5, 3, 6])
     task = task_of(tiny, "autoregressive", engine)
@@ -283,13 +346,16 @@ def test_weights_that_change_are_packed_anew(tiny, caplog, engine):
     for found, weights in ((before, model_of(tiny, "autoregressive", 1)), (after, other)):
         theirs = generator_of(tiny, "autoregressive", [weights], "torch", max_len_b=6)
         assert_same(found, theirs.generate([weights], sample))
-    assert [best[0]["tokens"].tolist() for best in before] != [best[0]["tokens"].tolist() for best in after]
+    assert [best[0]["tokens"].tolist() for best in before] != [
+        best[0]["tokens"].tolist() for best in after
+    ]
 
 
 def test_weights_are_packed_once(tiny, monkeypatch):
     packed = []
     monkeypatch.setattr(
-        "fairseq_hrt.engine.native_generator.convert", lambda *rest, **more: packed.append(1) or convert(*rest, **more)
+        "fairseq_hrt.engine.native_generator.convert",
+        lambda *rest, **more: packed.append(1) or convert(*rest, **more),
     )
     model = model_of(tiny, "autoregressive")
     generator = generator_of(tiny, "autoregressive", [model], training=True, max_len_b=6)
@@ -310,7 +376,12 @@ def test_the_task_keeps_no_generator_alive(tiny):
 @pytest.mark.parametrize(
     "family, own, given, named",
     [
-        ("autoregressive", {}, dict(temperature=0.5), "--temperature 0.5: the native engine has no such option"),
+        (
+            "autoregressive",
+            {},
+            dict(temperature=0.5),
+            "--temperature 0.5: the native engine has no such option",
+        ),
         ("hrt", {}, dict(retain_iter_history=True), "--retain-iter-history True"),
         ("bidirectional", dict(bidirectional_scoring="paper"), {}, "--bidirectional-scoring paper"),
         ("dag", dict(dag_decode_strategy="beam"), {}, "--dag-decode-strategy beam"),
@@ -339,10 +410,16 @@ def test_an_ensemble_is_left_to_pytorch(tiny, caplog):
 def test_drafts_of_chunks_are_the_native_engines_alone(tiny):
     model, sample = model_of(tiny, "hrt"), tiny.sample([5, 3, 6])
     own = dict(hrt_decode_chunk="1", hrt_draft_chunk=2)
-    found = generator_of(tiny, "hrt", [model], own=own, beam=1, max_len_b=6).generate([model], sample)
-    plain = generator_of(tiny, "hrt", [model], "torch", own=dict(hrt_decode_chunk="1"), beam=1, max_len_b=6)
+    found = generator_of(tiny, "hrt", [model], own=own, beam=1, max_len_b=6).generate(
+        [model], sample
+    )
+    plain = generator_of(
+        tiny, "hrt", [model], "torch", own=dict(hrt_decode_chunk="1"), beam=1, max_len_b=6
+    )
     assert_same(found, plain.generate([model], sample), steps=False)
-    with pytest.raises(ValueError, match="--hrt-draft-chunk 2: only the native engine has this option"):
+    with pytest.raises(
+        ValueError, match="--hrt-draft-chunk 2: only the native engine has this option"
+    ):
         generator_of(tiny, "hrt", [model], "torch", own=own, beam=1)
 
 
@@ -359,19 +436,27 @@ def judges(tiny, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "family, own", [("autoregressive", {}), ("hrt", {}), ("bidirectional", {}), ("hrt", dict(hrt_nat_beam=3))], ids=str
+    "family, own",
+    [("autoregressive", {}), ("hrt", {}), ("bidirectional", {}), ("hrt", dict(hrt_nat_beam=3))],
+    ids=str,
 )
 @pytest.mark.parametrize("nbest", [1, 2])
 def test_another_model_chooses(tiny, judges, family, own, nbest):
-    """Among all that the search has found; what it says counts, and as many as are asked for are left."""
+    """Among all that the search has found; what it says counts, and as many as are asked for are
+    left."""
     model, sample = model_of(tiny, family), tiny.sample([5, 3, 6, 2])
-    own, given = dict(rescore_path="judge.pt", rescore_lenpen=0.5, **own), dict(beam=4, nbest=nbest, max_len_b=6)
+    own, given = (
+        dict(rescore_path="judge.pt", rescore_lenpen=0.5, **own),
+        dict(beam=4, nbest=nbest, max_len_b=6),
+    )
     mine, theirs = both(tiny, family, [model], own=own, **given)
     assert type(mine) is PackedGenerator and isinstance(theirs, EngineGenerator)
     found, expected = mine.generate([model], sample), theirs.generate([model], sample)
     assert_same(found, expected, nbest)
     own_choice = generator_of(tiny, family, [model], **given).generate([model], sample)
-    assert [best[0]["tokens"].tolist() for best in found] != [best[0]["tokens"].tolist() for best in own_choice]
+    assert [best[0]["tokens"].tolist() for best in found] != [
+        best[0]["tokens"].tolist() for best in own_choice
+    ]
 
 
 def test_what_cannot_be_rescored(tiny, judges):
@@ -380,23 +465,34 @@ def test_what_cannot_be_rescored(tiny, judges):
         generator_of(tiny, "autoregressive", [model], own=dict(rescore_path="judge.pt"), beam=1)
     # PyTorch's search can be held to the judge's length, this one cannot.
     own = dict(rescore_path="short.pt")
-    assert isinstance(generator_of(tiny, "autoregressive", [model], "auto", own=own, beam=2), EngineGenerator)
+    assert isinstance(
+        generator_of(tiny, "autoregressive", [model], "auto", own=own, beam=2), EngineGenerator
+    )
     with pytest.raises(ValueError, match="--rescore-path: that model reads shorter translations"):
         generator_of(tiny, "autoregressive", [model], own=own, beam=2)
-    assert type(generator_of(tiny, "autoregressive", [model], own=own, beam=2, max_len_b=7)) is PackedGenerator
+    assert (
+        type(generator_of(tiny, "autoregressive", [model], own=own, beam=2, max_len_b=7))
+        is PackedGenerator
+    )
     with pytest.raises(ValueError, match="--rescore-path: that model reads shorter translations"):
         generator_of(tiny, "autoregressive", [model], own=own, beam=2, max_len_b=8)
 
 
 def test_an_engine_that_is_there_already(tiny):
-    model, dictionary, sample = model_of(tiny, "bidirectional"), tiny.dictionary(), tiny.sample([5, 3])
+    model, dictionary, sample = (
+        model_of(tiny, "bidirectional"),
+        tiny.dictionary(),
+        tiny.sample([5, 3]),
+    )
     engine = Engine(*convert(model, dictionary, dictionary, weights="float32"))
     options = DecodingOptions(beam=3, nbest=2, max_len_b=6)
     generator = NativeGenerator(engine, dictionary, options)
     theirs = generator_of(tiny, "bidirectional", [model], "torch", beam=3, nbest=2, max_len_b=6)
     expected = theirs.generate([model], sample)
     assert_same(generator.generate([], sample), expected, 2)
-    assert [best[0].tokens for best in generator.find(sample)] == [best[0]["tokens"].tolist() for best in expected]
+    assert [best[0].tokens for best in generator.find(sample)] == [
+        best[0]["tokens"].tolist() for best in expected
+    ]
     assert generator.header is engine.header and generator.counters.sentences == 4
     for given in (dict(bos_token=5), dict(constraints=torch.zeros(2, 1))):
         with pytest.raises(ValueError, match="the native engine leaves them to PyTorch"):

@@ -9,14 +9,19 @@ from fairseq_hrt.engine.recurrence import recur, scan
 
 @settings(max_examples=40, deadline=None)
 @given(
-    rows=st.integers(1, 3), count=st.integers(1, 40), width=st.integers(1, 3), seed=st.integers(0, 99),
-    sharpness=st.sampled_from([0.1, 1.0, 300.0]),
+    rows=st.integers(1, 3), count=st.integers(1, 40), width=st.integers(1, 3),
+    seed=st.integers(0, 99), sharpness=st.sampled_from([0.1, 1.0, 300.0]),
 )  # fmt: skip
 def test_scans(rows, count, width, seed, sharpness):
     """Gates that are 0 or 1 in floating point among them."""
     generator = torch.Generator().manual_seed(seed)
-    gates, fresh = (torch.randn(rows, count, width, generator=generator, dtype=torch.double) for _ in range(2))
-    gates, before = torch.sigmoid(sharpness * gates), torch.randn(rows, width, generator=generator, dtype=torch.double)
+    gates, fresh = (
+        torch.randn(rows, count, width, generator=generator, dtype=torch.double) for _ in range(2)
+    )
+    gates, before = (
+        torch.sigmoid(sharpness * gates),
+        torch.randn(rows, width, generator=generator, dtype=torch.double),
+    )
     state, expected = before, []
     for place in range(count):
         state = gates[:, place] * state + fresh[:, place]
@@ -24,6 +29,7 @@ def test_scans(rows, count, width, seed, sharpness):
     expected = torch.stack(expected, 1)
     kept = gates.clone(), fresh.clone(), before.clone()
     torch.testing.assert_close(scan(gates, fresh, before), expected)
-    torch.testing.assert_close(recur(gates, fresh / (1 - gates).clamp(min=1e-9), before)[gates.lt(1).all(2).all(1)],
+    torch.testing.assert_close(recur(gates, fresh / (1 - gates).clamp(min=1e-9),
+                                     before)[gates.lt(1).all(2).all(1)],
                                expected[gates.lt(1).all(2).all(1)])  # fmt: skip
     assert all(one.equal(other) for one, other in zip(kept, (gates, fresh, before)))

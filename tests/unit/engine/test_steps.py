@@ -6,7 +6,9 @@ from fairseq_hrt.options import DecodingOptions
 
 
 def test_a_hook_is_attached_while_its_context_lasts(tiny):
-    generator = AutoregressiveGenerator([tiny.model()], tiny.dictionary(), DecodingOptions(beam=1, max_len_b=4))
+    generator = AutoregressiveGenerator(
+        [tiny.model()], tiny.dictionary(), DecodingOptions(beam=1, max_len_b=4)
+    )
     seen, kept = [], []
     generator.step_hooks.append(kept.append)
     with generator.watched(seen.append):

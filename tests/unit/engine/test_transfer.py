@@ -28,7 +28,10 @@ def test_every_bit_arrives(dtype, kept, rows, ids):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_one_transfer_of_both(dtype):
-    ids, numbers = torch.tensor([[2**24, 5], [0, 7]]), torch.tensor([[-INF, 0.1], [-0.5, -1e30]], dtype=dtype)
+    ids, numbers = (
+        torch.tensor([[2**24, 5], [0, 7]]),
+        torch.tensor([[-INF, 0.1], [-0.5, -1e30]], dtype=dtype),
+    )
     expected = ids.tolist(), numbers.tolist()
     assert lists_to_host(ids, numbers) == expected
     with SimulatedDevice() as device:

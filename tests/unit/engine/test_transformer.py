@@ -54,9 +54,13 @@ def random_tokens(rows, length, seed=0):
 MARIAN = {
     "Marian": {},
     "SSRU": dict(marian_cell="ssru"),
-    "SSRU, pre-norm": dict(marian_cell="ssru", encoder_normalize_before=True, decoder_normalize_before=True),
+    "SSRU, pre-norm": dict(
+        marian_cell="ssru", encoder_normalize_before=True, decoder_normalize_before=True
+    ),
     "SSRU, tied": dict(marian_cell="ssru", share_all_embeddings=True),
-    "SSRU, projected embeddings": dict(marian_cell="ssru", decoder_input_dim=12, decoder_output_dim=12),
+    "SSRU, projected embeddings": dict(
+        marian_cell="ssru", decoder_input_dim=12, decoder_output_dim=12
+    ),
     "learned positions of Marian": dict(encoder_learned_pos=True, decoder_learned_pos=True),
 }
 
@@ -64,7 +68,11 @@ MARIAN = {
 @pytest.mark.parametrize("variant", [*VARIANTS, *MARIAN])
 @torch.no_grad()
 def test_steps_equal_the_full_pass(tiny, variant):
-    model = tiny.model("marian_transformer", **MARIAN[variant]) if variant in MARIAN else tiny.model(**VARIANTS[variant])
+    model = (
+        tiny.model("marian_transformer", **MARIAN[variant])
+        if variant in MARIAN
+        else tiny.model(**VARIANTS[variant])
+    )
     sample, tokens = tiny.sample([5, 3, 6]), random_tokens(3, 7)
     expected = module_logits(model, sample, tokens)
     for cuts in (range(1, 8), [7], [3, 4, 7]):
@@ -108,7 +116,10 @@ def test_rollback_to_any_lengths(tiny, data):
     with torch.no_grad():
         arch, options = data.draw(st.sampled_from(ROLLED_BACK))
         model = tiny.model(arch, **options)
-        sample, tokens = tiny.sample([5, 3, 6]), random_tokens(3, 9, seed=data.draw(st.integers(0, 9)))
+        sample, tokens = (
+            tiny.sample([5, 3, 6]),
+            random_tokens(3, 9, seed=data.draw(st.integers(0, 9))),
+        )
         engine = TransformerEngine(model)
         state = engine.start(engine.encode(sample["net_input"]), capacity=1)
         wrong = random_tokens(3, 5, seed=77)
@@ -121,27 +132,39 @@ def test_rollback_to_any_lengths(tiny, data):
         places = kept.unsqueeze(1) + torch.arange(count)
         found = engine.logits(engine.step(state, tokens.gather(1, places), places))
         expected = module_logits(model, sample, tokens)
-        assert_close(found, expected.gather(1, places.unsqueeze(2).expand(-1, -1, expected.size(2))))
+        assert_close(
+            found, expected.gather(1, places.unsqueeze(2).expand(-1, -1, expected.size(2)))
+        )
         # A second step after the ragged one.
         following = places[:, -1:] + 1
         found = engine.logits(engine.step(state, tokens.gather(1, following), following))
-        assert_close(found, expected.gather(1, following.unsqueeze(2).expand(-1, -1, expected.size(2))))
+        assert_close(
+            found, expected.gather(1, following.unsqueeze(2).expand(-1, -1, expected.size(2)))
+        )
 
 
 @torch.no_grad()
 def test_positions_known_beforehand(tiny):
-    """A known distance between the tokens gives what their positions give, also for longer steps and after rollbacks."""
+    """A known distance between the tokens gives what their positions give, also for longer steps
+    and after rollbacks."""
     model = tiny.model("hrt_transformer", hrt_chunk_sizes=[2], hrt_relative_window=3)
     sample, tokens = tiny.sample([5, 3, 6]), random_tokens(3, 9)
     engine = TransformerEngine(model)
     memory, positions = engine.encode(sample["net_input"]), torch.arange(9) * 2
     known, unknown = engine.start(memory, stride=2), engine.start(memory)
     for cut in (slice(0, 1), slice(1, 2), slice(2, 5), slice(5, 6)):
-        assert_close(*(engine.step(state, tokens[:, cut], positions[cut]) for state in (known, unknown)))
+        assert_close(
+            *(engine.step(state, tokens[:, cut], positions[cut]) for state in (known, unknown))
+        )
     for state in (known, unknown):
         state.rollback(torch.tensor([3, 5, 4]))
     places = torch.tensor([[3], [5], [4]])
-    assert_close(*(engine.step(state, tokens.gather(1, places), positions[places]) for state in (known, unknown)))
+    assert_close(
+        *(
+            engine.step(state, tokens.gather(1, places), positions[places])
+            for state in (known, unknown)
+        )
+    )
 
 
 @pytest.mark.parametrize("cell", [None, "attention", "ssru"])
@@ -171,20 +194,27 @@ def test_a_parallel_pass_equals_the_module(tiny, window):
     tokens[:, ::2] = model.decoder.mask
     lengths = torch.tensor([[8], [6], [4]])
     inside = torch.arange(8) < lengths
-    view = SampleView(tokens.masked_fill(~inside, tiny.PAD), torch.arange(1, 9).expand(3, 8), tokens)
+    view = SampleView(
+        tokens.masked_fill(~inside, tiny.PAD), torch.arange(1, 9).expand(3, 8), tokens
+    )
     encoder_out = model.encoder(**sample["net_input"])
     expected = model.decoder.view_features(view, encoder_out, causal=False)
     engine = TransformerEngine(model)
     memory = engine.encode(sample["net_input"])
     for remember in (False, True):
         found = engine.step(
-            engine.start(memory), tokens, torch.arange(1, 9), visible=inside.unsqueeze(1), causal=False, remember=remember
+            engine.start(memory),
+            tokens,
+            torch.arange(1, 9),
+            visible=inside.unsqueeze(1),
+            causal=False,
+            remember=remember,
         )
         assert_close(found[inside], expected[inside])
         only = torch.tensor([0, 3, 6])
         some = engine.step(
-            engine.start(memory), tokens, torch.arange(1, 9), visible=inside.unsqueeze(1), causal=False,
-            remember=remember, only=only,
+            engine.start(memory), tokens, torch.arange(1, 9), visible=inside.unsqueeze(1),
+            causal=False, remember=remember, only=only,
         )  # fmt: skip
         assert_close(some[inside[:, only]], expected[:, only][inside[:, only]])
 
@@ -197,7 +227,9 @@ def test_the_engine_follows_its_model(tiny):
 
     def check():
         engine.refresh()
-        assert_close(stepwise_logits(engine, sample, tokens, [2, 5]), module_logits(model, sample, tokens))
+        assert_close(
+            stepwise_logits(engine, sample, tokens, [2, 5]), module_logits(model, sample, tokens)
+        )
 
     with torch.enable_grad():
         optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
@@ -225,7 +257,10 @@ def test_packing_in_inference_mode_leaves_trainable_parameters(tiny):
     "overrides, message",
     [
         (dict(adaptive_softmax_cutoff="4,8"), "adaptive softmax"),
-        (dict(cross_self_attention=True, no_cross_attention=True, decoder_attention_heads=2), "cross-self-attention"),
+        (
+            dict(cross_self_attention=True, no_cross_attention=True, decoder_attention_heads=2),
+            "cross-self-attention",
+        ),
     ],
 )
 def test_unsupported_parts_are_named(tiny, overrides, message):
@@ -236,7 +271,9 @@ def test_unsupported_parts_are_named(tiny, overrides, message):
 def test_learned_positions_run_out_by_name(tiny):
     engine = TransformerEngine(tiny.model(decoder_learned_pos=True, max_target_positions=10))
     engine.reserve_positions(10)
-    with pytest.raises(ValueError, match="position 10 is needed but the model has learned 10.*--max-len-b"):
+    with pytest.raises(
+        ValueError, match="position 10 is needed but the model has learned 10.*--max-len-b"
+    ):
         engine.reserve_positions(11)
 
 
@@ -248,21 +285,35 @@ def test_known_distances_survive_growing_buffers(tiny):
     memory = engine.encode(sample["net_input"])
     states = engine.start(memory, stride=2, capacity=2), engine.start(memory)
     for place in range(7):
-        assert_close(*(engine.step(state, tokens[:, place : place + 1], positions[place : place + 1]) for state in states))
+        assert_close(
+            *(
+                engine.step(state, tokens[:, place : place + 1], positions[place : place + 1])
+                for state in states
+            )
+        )
     places = torch.tensor([[3], [6]])
     for state in states:
         # From here on every row counts its own distances, also to tokens that were cached before.
         state.rollback(places[:, 0])
-    assert_close(*(engine.step(state, tokens.gather(1, places), positions[places]) for state in states))
+    assert_close(
+        *(engine.step(state, tokens.gather(1, places), positions[places]) for state in states)
+    )
 
 
 @torch.no_grad()
 def test_recurrent_cells_see_what_stands_before(tiny):
-    """Only some columns of the last layer, nothing remembered, the attention to the source; other views are refused."""
-    model, sample, tokens = tiny.model("marian_transformer", marian_cell="ssru"), tiny.sample([5, 3, 6]), random_tokens(3, 7)
+    """Only some columns of the last layer, nothing remembered, the attention to the source; other
+    views are refused."""
+    model, sample, tokens = (
+        tiny.model("marian_transformer", marian_cell="ssru"),
+        tiny.sample([5, 3, 6]),
+        random_tokens(3, 7),
+    )
     engine, positions = TransformerEngine(model), torch.arange(7)
     memory, looked = engine.encode(sample["net_input"]), []
-    logits, extra = model.decoder(tokens, encoder_out=model.encoder(**sample["net_input"]), alignment_layer=1)
+    logits, extra = model.decoder(
+        tokens, encoder_out=model.encoder(**sample["net_input"]), alignment_layer=1
+    )
     for remember in (True, False):
         state, chosen = engine.start(memory, capacity=7 if remember else 0), torch.tensor([1, 4, 6])
         found = engine.step(state, tokens, positions, remember=remember, only=chosen)
@@ -271,5 +322,7 @@ def test_recurrent_cells_see_what_stands_before(tiny):
     engine.step(engine.start(memory), tokens, positions, attention=looked)
     assert_close(looked[0], extra["attn"][0])
     for more in (dict(causal=False), dict(visible=torch.ones(7, 7, dtype=torch.bool))):
-        with pytest.raises(ValueError, match="recurrent cells sees all words before each word and none after it"):
+        with pytest.raises(
+            ValueError, match="recurrent cells sees all words before each word and none after it"
+        ):
             engine.step(engine.start(memory), tokens, positions, **more)

@@ -36,7 +36,10 @@ def test_scores_go_to_their_systems(tmp_path):
     model.touch()
     program = make_program(tmp_path, body)
     check_comet(model, program)
-    assert scores(program, model, AT=["a", "b\u2028c"], DAG=["d\ne", ""]) == {"AT": 0.8125, "DAG": -0.25}
+    assert scores(program, model, AT=["a", "b\u2028c"], DAG=["d\ne", ""]) == {
+        "AT": 0.8125,
+        "DAG": -0.25,
+    }
     import json
 
     arguments, texts = json.loads((tmp_path / "log.json").read_text())

@@ -1,4 +1,5 @@
-"""One run over several systems: the same sentences for all, every translation in its place, every measurement kept."""
+"""One run over several systems: the same sentences for all, every translation in its place, every
+measurement kept."""
 
 import json
 from types import SimpleNamespace
@@ -38,7 +39,8 @@ class Data(list):
 
 
 class Copying:
-    """Writes the source, its first ``kept`` words; answers with the last sentence of a batch first, as a sorted batch may."""
+    """Writes the source, its first ``kept`` words; answers with the last sentence of a batch first,
+    as a sorted batch may."""
 
     def __init__(self, name, dictionary, kept=9):
         self.name, self.kept, self.counters, self.generator = name, kept, GenerationCounters(), None
@@ -49,10 +51,16 @@ class Copying:
 
     def collate(self, ids):
         self.batches.append(list(ids))
-        return {"id": torch.tensor(ids).flip(0), "rows": [self.dataset[i]["source"] for i in ids][::-1]}
+        return {
+            "id": torch.tensor(ids).flip(0),
+            "rows": [self.dataset[i]["source"] for i in ids][::-1],
+        }
 
     def collate_text(self, lines):
-        rows = [self.task.source_dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
+        rows = [
+            self.task.source_dictionary.encode_line(line, add_if_not_exist=False).long()
+            for line in lines
+        ]
         return {"id": torch.arange(len(lines)), "rows": rows}
 
     def decode(self, sample):
@@ -68,7 +76,8 @@ class Copying:
 
 def run(systems, **changes):
     values = dict(
-        references=["whole"], reference_texts=[line.upper() for line in LINES], valid=None, detokenize=str.upper,
+        references=["whole"], reference_texts=[line.upper() for line in LINES], valid=None,
+        detokenize=str.upper,
         settings=Settings(batch_sizes=[1, 2], repeats=2, speed_sentences=3, quality_batch=2),
     )  # fmt: skip
     return compare(systems, **{**values, **changes})
@@ -79,10 +88,14 @@ def test_every_system_translates_the_same_sentences(tiny):
     valid = [{line.upper()} for line in LINES]
     found = run(systems, identical_to="whole", valid=valid)
     whole, short = found.results
-    assert whole.hypotheses == [line.upper() for line in LINES] and whole.quality.bleu == pytest.approx(100)
+    assert whole.hypotheses == [
+        line.upper() for line in LINES
+    ] and whole.quality.bleu == pytest.approx(100)
     assert short.hypotheses == [" ".join(line.upper().split()[:2]) for line in LINES]
     # Of one word, a line is whole with its </s>; of two, it is not.
-    assert [found.identical(result) for result in found.results] == [5, 1] and short.signature == {"kept": "2"}
+    assert [found.identical(result) for result in found.results] == [5, 1] and short.signature == {
+        "kept": "2"
+    }
     assert (whole.quality.valid_share, short.quality.valid_share) == (1, 0.4)
     sample = speed_sample(5, 3, seed=1)
     assert found.source_words == sum(len(LINES[number].split()) for number in sample)
@@ -90,14 +103,23 @@ def test_every_system_translates_the_same_sentences(tiny):
         batches = whole.timings[size].batches
         assert batches == short.timings[size].batches and sorted(sum(batches, [])) == sample
         assert max(map(len, batches)) == size and whole.timings[size].decoder_calls == len(batches)
-        assert len(short.timings[size].seconds) == 2 and found.timing("short", size) is short.timings[size]
-    assert memory_batches(found) == whole.timings[2].batches and systems[0].batches == systems[1].batches
+        assert (
+            len(short.timings[size].seconds) == 2
+            and found.timing("short", size) is short.timings[size]
+        )
+    assert (
+        memory_batches(found) == whole.timings[2].batches
+        and systems[0].batches == systems[1].batches
+    )
     assert found.environment["threads"] == "1" and found.raw_words == 0 and whole.raw is None
 
 
 def test_masks_that_an_iterative_model_leaves_are_named(tiny, caplog):
     dictionary = tiny.dictionary()
-    generators = {name: IterativeRefinementGenerator(dictionary, adaptive=name == "early") for name in ("early", "patient")}
+    generators = {
+        name: IterativeRefinementGenerator(dictionary, adaptive=name == "early")
+        for name in ("early", "patient")
+    }
     systems = [Copying(name, dictionary) for name in ("early", "patient", "word by word")]
     for system in systems:
         system.generator = generators.get(system.name)
@@ -105,15 +127,25 @@ def test_masks_that_an_iterative_model_leaves_are_named(tiny, caplog):
             system.dataset[row]["source"][1] = dictionary.unk()
     run(systems, references=["early"])
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert len(warnings) == 1 and warnings[0].startswith("2 of 5 translations of early contain masks")
+    assert len(warnings) == 1 and warnings[0].startswith(
+        "2 of 5 translations of early contain masks"
+    )
     assert "iter_decode_force_max_iter=true" in warnings[0]
 
 
 def test_raw_lines_are_measured_one_by_one(tiny, caplog):
     system = Copying("whole", tiny.dictionary())
     pipeline = TextPipeline(TextRecipe("en", "de", "space", "none"))
-    found = run([system], raw=RawText(pipeline, [*LINES[:4], "w1 w1 w1"]), settings=Settings([1], 2, 9, 4))
-    assert found.raw_words == 3 + 1 + 4 + 2 + 3 and found.results[0].raw.batches == [[0], [1], [2], [3], [4]]
+    found = run(
+        [system], raw=RawText(pipeline, [*LINES[:4], "w1 w1 w1"]), settings=Settings([1], 2, 9, 4)
+    )
+    assert found.raw_words == 3 + 1 + 4 + 2 + 3 and found.results[0].raw.batches == [
+        [0],
+        [1],
+        [2],
+        [3],
+        [4],
+    ]
     assert "1 of 5 raw lines are prepared otherwise than the data were" in caplog.text
 
 
@@ -128,7 +160,11 @@ def test_an_unknown_reference_is_named_before_anything_is_decoded(tiny, changes)
 @pytest.mark.parametrize("size", [1, 2, 3, 9])
 def test_the_best_hypotheses_are_in_the_order_of_the_data(tiny, size):
     system = Copying("whole", tiny.dictionary())
-    assert [system.text(best["tokens"]) for best in decode_all(system, size)] == LINES == target_texts(system)
+    assert (
+        [system.text(best["tokens"]) for best in decode_all(system, size)]
+        == LINES
+        == target_texts(system)
+    )
     assert [source_text(system, number) for number in range(5)] == LINES
 
 
@@ -149,6 +185,10 @@ def test_json_holds_every_measurement(comparison):
 
 def test_machine_and_versions(monkeypatch):
     found = environment(3)
-    assert found["threads"] == "3" and found["torch"] == torch.__version__ and found["cpu"].endswith(" cores)")
+    assert (
+        found["threads"] == "3"
+        and found["torch"] == torch.__version__
+        and found["cpu"].endswith(" cores)")
+    )
     monkeypatch.setenv("PATH", "")
     assert commit() == "-", "without git"

@@ -26,7 +26,11 @@ def comparison():
 
 def test_bins(comparison):
     bins = by_length(comparison, [3, 10, 11, 40], REFERENCES, [10, 20, 30])
-    assert [(own.title, own.sentences) for own in bins] == [("1–10", [0, 1]), ("11–20", [2]), ("31–", [3])]
+    assert [(own.title, own.sentences) for own in bins] == [
+        ("1–10", [0, 1]),
+        ("11–20", [2]),
+        ("31–", [3]),
+    ]
     assert bins[0].bleu["good"] == pytest.approx(100)
     expected = sacrebleu.BLEU().corpus_score(["a b c d e", "f g h i j x"], [REFERENCES[:2]]).score
     assert bins[0].bleu["bad"] == pytest.approx(expected)
@@ -34,7 +38,10 @@ def test_bins(comparison):
     assert bins[0].milliseconds == pytest.approx({"good": 30, "bad": 60})
     assert bins[2].milliseconds == pytest.approx({"good": 10, "bad": 20})
     table = markdown_by_length(comparison, bins)
-    assert "| System | 1–10 (2) | 11–20 (1) | 31– (1) |" in table and "100.00 (1.00) / 30.0 ms" in table
+    assert (
+        "| System | 1–10 (2) | 11–20 (1) | 31– (1) |" in table
+        and "100.00 (1.00) / 30.0 ms" in table
+    )
     assert bins[2].length_ratios == {"good": 1.0, "bad": 0.8}
 
 
@@ -43,7 +50,9 @@ def test_picture(comparison, tmp_path):
     comparison.results[1].name = r"costs $\frac{$"
     bins = by_length(comparison, [3, 10, 11, 40], REFERENCES, [10])
     draw_by_length(comparison, bins, [tmp_path / "p.png", tmp_path / "p.svg"])
-    assert (tmp_path / "p.png").stat().st_size > 5000 and "source tokens" in (tmp_path / "p.svg").read_text()
+    assert (tmp_path / "p.png").stat().st_size > 5000 and "source tokens" in (
+        tmp_path / "p.svg"
+    ).read_text()
 
 
 @pytest.mark.parametrize("text", ["", "a", "20,10", "10,10", "0,5"])

@@ -15,7 +15,9 @@ def test_frontier():
     assert frontier([(1, 1)]) == [(1, 1)]
 
 
-@pytest.mark.parametrize("wanted", [[0.5], [0.1, 0.9], [0.5] * 5, [0.98, 0.99, 1.0], [0.0, 0.01, 0.02], [0.4] * 60])
+@pytest.mark.parametrize(
+    "wanted", [[0.5], [0.1, 0.9], [0.5] * 5, [0.98, 0.99, 1.0], [0.0, 0.01, 0.02], [0.4] * 60]
+)
 def test_labels_stand_apart_and_inside(wanted):
     places = apart(wanted, 0.1)
     gap = min(0.1, 1 / max(len(wanted) - 1, 1))

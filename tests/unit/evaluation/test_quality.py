@@ -68,7 +68,9 @@ def test_damaged_text_is_named(tmp_path):
 
 def test_valid_translations_are_read(tmp_path):
     path = tmp_path / "valid.jsonl"
-    path.write_text('{"source": "s", "translations": ["a", "b "]}\n{"source": "t", "translations": []}\n')
+    path.write_text(
+        '{"source": "s", "translations": ["a", "b "]}\n{"source": "t", "translations": []}\n'
+    )
     assert read_valid_translations(path) == [{"a", "b"}, set()]
 
 
@@ -82,7 +84,9 @@ def test_a_bad_line_is_named(tmp_path, line):
 
 def test_detokenizers():
     assert build_detokenizer("none")("a , b") == "a , b"
-    assert build_detokenizer("moses:de")("Ja , der Hund , der bellt .") == "Ja, der Hund, der bellt."
+    assert (
+        build_detokenizer("moses:de")("Ja , der Hund , der bellt .") == "Ja, der Hund, der bellt."
+    )
     with pytest.raises(ValueError, match="moses:LANGUAGE"):
         build_detokenizer("sentencepiece")
 
@@ -90,7 +94,9 @@ def test_detokenizers():
 def test_rouge():
     pytest.importorskip("rouge_score")
     scores = rouge_scores(["the cat sat on the mat", "x"], ["the cat lay on the mat", "y"])
-    assert scores == pytest.approx({"ROUGE-1": 100 * 5 / 6 / 2, "ROUGE-2": 100 * 3 / 5 / 2, "ROUGE-L": 100 * 5 / 6 / 2})
+    assert scores == pytest.approx(
+        {"ROUGE-1": 100 * 5 / 6 / 2, "ROUGE-2": 100 * 3 / 5 / 2, "ROUGE-L": 100 * 5 / 6 / 2}
+    )
     assert evaluate(["a b"], ["a b"]).rouge is None
     assert evaluate(["a b"], ["a b"], rouge=True).rouge["ROUGE-L"] == pytest.approx(100)
 

@@ -10,7 +10,8 @@ from fairseq_hrt.text.pipeline import TextPipeline, TextRecipe
 
 
 class Backwards:
-    """Writes the words of a sentence backwards, sentences in the opposite order, as a sorted batch may come."""
+    """Writes the words of a sentence backwards, sentences in the opposite order, as a sorted batch
+    may come."""
 
     name, counters, generator = "backwards", GenerationCounters(), None
 
@@ -28,6 +29,8 @@ class Backwards:
 
 def test_lines_keep_their_order_and_blank_ones_stay_blank(tiny):
     lines = ["", "w1 w2", " \t", "w3", "w4 w5 w6", "\u2028"]
-    system = RawLines(Backwards(tiny.dictionary()), TextPipeline(TextRecipe("en", "de", "space", "none")), lines)
+    system = RawLines(
+        Backwards(tiny.dictionary()), TextPipeline(TextRecipe("en", "de", "space", "none")), lines
+    )
     assert system.decode(system.collate(range(6))) == ["", "w2 w1", "", "w3", "w6 w5 w4", ""]
     assert system.decode(system.collate([2])) == [""]

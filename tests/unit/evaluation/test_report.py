@@ -40,8 +40,14 @@ def test_table_holds_the_figures(comparison):
 def test_the_length_ratio_stands_beside_the_scores(comparison):
     comparison.results[0].quality = replace(comparison.results[0].quality, length_ratio=0.8666)
     header, _, at, hrt = table_cells(markdown(comparison))[:4]
-    assert dict(zip(header, at))["length ratio"] == "0.867" and dict(zip(header, hrt))["length ratio"] == "–"
-    assert [system["quality"]["length_ratio"] for system in to_json(comparison)["systems"]] == [0.8666, None]
+    assert (
+        dict(zip(header, at))["length ratio"] == "0.867"
+        and dict(zip(header, hrt))["length ratio"] == "–"
+    )
+    assert [system["quality"]["length_ratio"] for system in to_json(comparison)["systems"]] == [
+        0.8666,
+        None,
+    ]
 
 
 def test_further_batch_sizes_have_their_own_table(comparison):
@@ -79,7 +85,12 @@ def test_latency_of_raw_lines_has_its_table(comparison):
     comparison.raw_words = 30
     header, _, _, hrt = table_cells(markdown(comparison))[8:]
     row = dict(zip(header, hrt))
-    assert (row["mean ms"], row["p50"], row["p90"], row["p99"]) == ("125.0", "100.0", "200.0", "200.0")
+    assert (row["mean ms"], row["p50"], row["p90"], row["p99"]) == (
+        "125.0",
+        "100.0",
+        "200.0",
+        "200.0",
+    )
     assert row["words/s"] == "60 (60–60)" and row["× AT greedy"] == "4.00 (4.00–4.00)"
     assert json.loads(json.dumps(to_json(comparison)))["systems"][1]["raw"]["seconds"][0][3] == 0.2
 
@@ -114,14 +125,19 @@ def test_comet_is_shown_or_said_to_be_missing(comparison):
     comparison.results[1].comet, comparison.comet = 0.81254, "`model.ckpt`"
     header, _, at, hrt = table_cells(markdown(comparison))[:4]
     place = header.index("COMET")
-    assert (at[place], hrt[place]) == ("not run", "0.8125") and "COMET: `model.ckpt`" in markdown(comparison)
+    assert (at[place], hrt[place]) == ("not run", "0.8125") and "COMET: `model.ckpt`" in markdown(
+        comparison
+    )
 
 
 def test_unknown_decoder_calls(comparison):
     comparison.results[1].timings[1].decoder_calls = None
     header, _, _, row = table_cells(markdown(comparison))[:4]
     assert dict(zip(header, row))["decoder calls / sentence"] == "–"
-    assert json.loads(json.dumps(to_json(comparison)))["systems"][1]["timings"]["1"]["decoder_calls"] is None
+    assert (
+        json.loads(json.dumps(to_json(comparison)))["systems"][1]["timings"]["1"]["decoder_calls"]
+        is None
+    )
 
 
 def test_throughput_is_drawn(comparison, tmp_path):

@@ -1,4 +1,5 @@
-"""How a sentence was decoded: which pass fixed which word, and what the passes before made of it."""
+"""How a sentence was decoded: which pass fixed which word, and what the passes before made of
+it."""
 
 import itertools
 from types import SimpleNamespace
@@ -53,7 +54,11 @@ def make_system(dictionary, hypothesis, iterations=None):
 
     task = SimpleNamespace(target_dictionary=dictionary)
     system = SimpleNamespace(
-        name="x", generator=generator, counters=GenerationCounters(decoder_calls=50), task=task, decode=decode
+        name="x",
+        generator=generator,
+        counters=GenerationCounters(decoder_calls=50),
+        task=task,
+        decode=decode,
     )
     return system
 
@@ -61,20 +66,38 @@ def make_system(dictionary, hypothesis, iterations=None):
 def test_decoders_that_never_take_a_word_back(tiny):
     hypothesis = {
         "tokens": torch.tensor([4, 5, 6, tiny.EOS]), "token_steps": torch.tensor([1, 2, 1, 2]),
-        "token_directions": torch.tensor([0, 0, 1, 1]), "positional_scores": torch.tensor([0.5, 0.25, 0.125, 1.0]).log(),
+        "token_directions": torch.tensor([0, 0, 1, 1]),
+        "positional_scores": torch.tensor([0.5, 0.25, 0.125, 1.0]).log(),
     }  # fmt: skip
     found = trace(make_system(tiny.dictionary(), hypothesis), {}, "the source")
-    assert (found.name, found.source, found.tokens) == ("x", "the source", ["w0", "w1", "w2", "</s>"])
+    assert (found.name, found.source, found.tokens) == (
+        "x",
+        "the source",
+        ["w0", "w1", "w2", "</s>"],
+    )
     assert found.passes == [
         [Cell(FIXED, "w0", 0.5), Cell(OPEN), Cell(FIXED, "w2", 0.125), Cell(OPEN)],
-        [Cell(SETTLED, "w0"), Cell(FIXED, "w1", 0.25), Cell(SETTLED, "w2"), Cell(FIXED, "</s>", 1.0)],
+        [
+            Cell(SETTLED, "w0"),
+            Cell(FIXED, "w1", 0.25),
+            Cell(SETTLED, "w2"),
+            Cell(FIXED, "</s>", 1.0),
+        ],
     ]
-    assert found.arcs == [[0, 2], [1, 3]] and found.directions == [0, 0, 1, 1] and found.decoder_calls == 3
+    assert (
+        found.arcs == [[0, 2], [1, 3]]
+        and found.directions == [0, 0, 1, 1]
+        and found.decoder_calls == 3
+    )
 
 
 def test_without_steps_there_is_a_pass_for_each_word(tiny):
-    """fairseq's own beam search tells of none. Rounded sums may exceed 0, probabilities do not exceed 1."""
-    hypothesis = {"tokens": torch.tensor([4, 4, tiny.EOS]), "positional_scores": torch.tensor([-0.5, 1e-3, 0.0])}
+    """fairseq's own beam search tells of none. Rounded sums may exceed 0, probabilities do not
+    exceed 1."""
+    hypothesis = {
+        "tokens": torch.tensor([4, 4, tiny.EOS]),
+        "positional_scores": torch.tensor([-0.5, 1e-3, 0.0]),
+    }
     found = trace(make_system(tiny.dictionary(), hypothesis), {}, "")
     assert found.fixed == [1, 2, 3] and found.arcs == [] and found.directions == []
     assert [[cell.state for cell in row] for row in found.passes] == [
@@ -86,21 +109,27 @@ def test_without_steps_there_is_a_pass_for_each_word(tiny):
 def test_guesses_are_right_or_wrong_until_they_are_confirmed(tiny):
     w = lambda number: 4 + number  # noqa: E731
     hypothesis = {
-        "tokens": torch.tensor([w(0), w(1), w(2), tiny.EOS]), "token_steps": torch.tensor([1, 2, 2, 2]),
-        "positional_scores": torch.zeros(4),
+        "tokens": torch.tensor([w(0), w(1), w(2), tiny.EOS]),
+        "token_steps": torch.tensor([1, 2, 2, 2]), "positional_scores": torch.zeros(4),
     }  # fmt: skip
     iterations = [
         JacobiIteration(0, 1, 0, [w(9), w(2)], [w(0), w(5), w(2)], [-0.5, -1.0, -1.5], 1),
         # Reads further than the translation goes.
-        JacobiIteration(0, 2, 1, [w(1), w(2)], [w(1), w(2), tiny.EOS, w(3)], [0.0, 0.0, 0.0, 0.0], 3),
+        JacobiIteration(
+            0, 2, 1, [w(1), w(2)], [w(1), w(2), tiny.EOS, w(3)], [0.0, 0.0, 0.0, 0.0], 3
+        ),
     ]
     system = make_system(tiny.dictionary(), hypothesis, iterations)
     found = trace(system, {}, "")
     shown = [[(cell.state, cell.token) for cell in row] for row in found.passes]
     assert shown == [
-        [(FIXED, "w0"), (WRONG, "w5"), (RIGHT, "w2"), (OPEN, "")], [(SETTLED, "w0"), (FIXED, "w1"), (FIXED, "w2"), (FIXED, "</s>")],
+        [(FIXED, "w0"), (WRONG, "w5"), (RIGHT, "w2"), (OPEN, "")],
+        [(SETTLED, "w0"), (FIXED, "w1"), (FIXED, "w2"), (FIXED, "</s>")],
     ]  # fmt: skip
-    assert found.passes[0][1].probability == pytest.approx(0.3679, abs=1e-4) and found.passes[1][0].probability is None
+    assert (
+        found.passes[0][1].probability == pytest.approx(0.3679, abs=1e-4)
+        and found.passes[1][0].probability is None
+    )
     assert system.generator.iteration_hooks == [], "who watches goes again"
 
 
@@ -109,12 +138,16 @@ def test_a_real_search(tiny):
     options = DecodingOptions(beam=1, max_len_a=0, max_len_b=6)
     generator = AutoregressiveGenerator([model], dictionary, options)
     system = SimpleNamespace(
-        name="AT", generator=generator, counters=generator.counters, task=SimpleNamespace(target_dictionary=dictionary),
+        name="AT", generator=generator, counters=generator.counters,
+        task=SimpleNamespace(target_dictionary=dictionary),
         decode=lambda sample: generator.generate([model], sample),
     )  # fmt: skip
     found = trace(system, sample, "s")
     expected = generator.generate([model], sample)[0][0]
-    assert found.tokens == [dictionary[token] for token in expected["tokens"].tolist()] and len(found.tokens) > 2
+    assert (
+        found.tokens == [dictionary[token] for token in expected["tokens"].tolist()]
+        and len(found.tokens) > 2
+    )
     probabilities = [row[place].probability for place, row in enumerate(found.passes)]
     assert probabilities == pytest.approx(expected["positional_scores"].exp().tolist())
     assert found.decoder_calls == len(found.passes) == len(found.tokens)
@@ -123,15 +156,24 @@ def test_a_real_search(tiny):
 def example():
     rows = [[Cell(FIXED, "a", 0.5), Cell(WRONG, "b\x1b", 0.1), Cell(RIGHT, "c", 0.1), Cell(OPEN)],
             [Cell(SETTLED, "a"), Cell(FIXED, "d", 0.5), Cell(FIXED, "c", 0.5), Cell(OPEN)],
-            [Cell(SETTLED, "a"), Cell(SETTLED, "d"), Cell(SETTLED, "c"), Cell(FIXED, "</s>", 1.0)]]  # fmt: skip
+            [Cell(SETTLED, "a"), Cell(SETTLED, "d"), Cell(SETTLED, "c"),
+             Cell(FIXED, "</s>", 1.0)]]  # fmt: skip
     return Trace("n\x1b[0m", "s\x07", ["a", "d", "c", "</s>"], rows, [1, 2, 2, 3])
 
 
 def test_the_terminal():
     assert to_text(example(), colour=False).splitlines() == [
-        r"n\x1b[0m: 4 tokens in 3 passes", r"  source  s\x07", r"       1  ●a ✗b\x1b ○c ·", "       2  – ●d ●c ·", "       3  a d c ●</s>",
+        r"n\x1b[0m: 4 tokens in 3 passes", r"  source  s\x07", r"       1  ●a ✗b\x1b ○c ·",
+        "       2  – ●d ●c ·", "       3  a d c ●</s>",
     ]  # fmt: skip
     painted = to_text(example(), colour=True)
-    assert painted.count("\x1b[0m") == 12 and "\x1b[31m✗b\\x1b\x1b[0m" in painted and "\x1b[90m–\x1b[0m" in painted
-    assert legend(colour=False) == "· open   ✗ wrong   ○ right, not confirmed   ● fixed now   – settled"
+    assert (
+        painted.count("\x1b[0m") == 12
+        and "\x1b[31m✗b\\x1b\x1b[0m" in painted
+        and "\x1b[90m–\x1b[0m" in painted
+    )
+    assert (
+        legend(colour=False)
+        == "· open   ✗ wrong   ○ right, not confirmed   ● fixed now   – settled"
+    )
     assert legend(colour=True).count("\x1b[0m") == len(STATES)

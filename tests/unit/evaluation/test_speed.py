@@ -1,4 +1,5 @@
-"""The speed protocol, measured with systems that move a clock of their own: no test depends on real time."""
+"""The speed protocol, measured with systems that move a clock of their own: no test depends on real
+time."""
 
 from typing import List
 
@@ -77,7 +78,9 @@ def test_ratio_pairs_the_repeats():
     assert ours.ratio_to(theirs) == Spread(2.0, 2.0, 2.0)
 
 
-@pytest.mark.parametrize("percent, expected", [(50, 5000), (90, 9000), (99, 10000), (100, 10000), (1, 1000)])
+@pytest.mark.parametrize(
+    "percent, expected", [(50, 5000), (90, 9000), (99, 10000), (100, 10000), (1, 1000)]
+)
 def test_percentiles_are_times_of_real_batches(percent, expected):
     timing = Timing([[i] for i in range(10)], [[float(i + 1) for i in range(10)]])
     assert timing.batch_milliseconds(percent) == expected

@@ -14,7 +14,12 @@ def test_a_grid_is_a_product():
     assert parse_grid(["lenpen=0.6, 1.0", "--dag-decode-beta=2"]) == [
         {"lenpen": "0.6", "dag_decode_beta": "2"}, {"lenpen": "1.0", "dag_decode_beta": "2"},
     ]  # fmt: skip
-    assert [title(options) for options in parse_grid(["a=1,2", "b=3,4"])] == ["a=1,b=3", "a=1,b=4", "a=2,b=3", "a=2,b=4"]
+    assert [title(options) for options in parse_grid(["a=1,2", "b=3,4"])] == [
+        "a=1,b=3",
+        "a=1,b=4",
+        "a=2,b=3",
+        "a=2,b=4",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -41,8 +46,9 @@ def files(tmp_path, monkeypatch):
 def run(files, grid=("words=3,6,5",), options=None, references=REFERENCES, cache=True):
     spec = SystemSpec("stub", str(files / "model.pt"), None, options or {})
     return tuning.tune(
-        spec, [str(files / "data"), "--gen-subset", "valid"], parse_grid(grid), references=references,
-        detokenize=str, batch_size=1, cache=files / "cache" if cache else None,
+        spec, [str(files / "data"), "--gen-subset", "valid"], parse_grid(grid),
+        references=references, detokenize=str, batch_size=1,
+        cache=files / "cache" if cache else None,
     )  # fmt: skip
 
 
@@ -56,7 +62,11 @@ def test_every_setting_is_scored_and_the_best_one_named(files):
     assert "| 6 | 100.00 | 100.00 | 1.000 |" in table and table.count("best |") == 1
     assert table.endswith("best by BLEU: words=6\n")
     document = to_json(SystemSpec("stub", "p", None, {"beam": "1"}), trials, "chrf")
-    assert document["best"] == {"words": "6"} and document["metric"] == "chrf" and document["system"]["beam"] == "1"
+    assert (
+        document["best"] == {"words": "6"}
+        and document["metric"] == "chrf"
+        and document["system"]["beam"] == "1"
+    )
     assert [trial["length_ratio"] for trial in document["settings"]][1] == 1
     # Without reference lines the targets of the data are the references.
     assert run(files, cache=False, references=None)[1].bleu == pytest.approx(100)
@@ -69,7 +79,9 @@ def test_the_metrics_may_disagree():
         Trial({"a": "2"}, 39.0, 51.0, 1.0, 1.0),
         Trial({"a": "3"}, 40.0, 51.0, 1.0, 1.0),
     ]
-    assert best_trial(trials, "bleu").options == {"a": "1"} and best_trial(trials, "chrf").options == {"a": "2"}
+    assert best_trial(trials, "bleu").options == {"a": "1"} and best_trial(
+        trials, "chrf"
+    ).options == {"a": "2"}
 
 
 def test_what_was_measured_is_not_measured_again(files):
@@ -80,10 +92,16 @@ def test_what_was_measured_is_not_measured_again(files):
     # A damaged file is no result.
     stored = sorted((files / "cache").glob("*.json"))[0]
     stored.write_text(stored.read_text()[:-20])
-    assert [trial.bleu for trial in run(files)] == [trial.bleu for trial in again] and len(StubSystem.loaded) == 4
-    for number, text in enumerate((json.dumps({**json.loads(stored.read_text()), "bleu": "12.5"}), "[" * 100_000), start=5):
+    assert [trial.bleu for trial in run(files)] == [trial.bleu for trial in again] and len(
+        StubSystem.loaded
+    ) == 4
+    for number, text in enumerate(
+        (json.dumps({**json.loads(stored.read_text()), "bleu": "12.5"}), "[" * 100_000), start=5
+    ):
         stored.write_text(text)
-        assert [trial.bleu for trial in run(files)] == [trial.bleu for trial in again] and len(StubSystem.loaded) == number
+        assert [trial.bleu for trial in run(files)] == [trial.bleu for trial in again] and len(
+            StubSystem.loaded
+        ) == number
     assert not list((files / "cache").glob("*.partial"))
 
 
@@ -95,7 +113,12 @@ def test_other_models_and_data_are_measured_anew(files, change):
     if change == "data":
         (files / "data" / "valid.a-b.a.bin").write_bytes(b"others")
     references = ["x", "y"] if change == "references" else REFERENCES
-    run(files, grid=["words=3"], references=references, options={"beam": "2"} if change == "options" else {})
+    run(
+        files,
+        grid=["words=3"],
+        references=references,
+        options={"beam": "2"} if change == "options" else {},
+    )
     assert len(StubSystem.loaded) == 2
 
 

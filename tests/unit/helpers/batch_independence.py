@@ -1,4 +1,5 @@
-"""Whether a translation depends on what it is batched with: for every family's generator, under random options.
+"""Whether a translation depends on what it is batched with: for every family's generator, under
+random options.
 
     @settings(max_examples=40, deadline=None)
     @given(options=decoding_options(), batch=batches())
@@ -42,13 +43,19 @@ class Batch:
             start = width - len(line) if self.left_pad else 0
             row[start : start + len(line)] = torch.tensor(line)
         lengths = torch.tensor([len(line) for line in lines])
-        return {"id": torch.tensor(numbers), "net_input": {"src_tokens": tokens, "src_lengths": lengths}}
+        return {
+            "id": torch.tensor(numbers),
+            "net_input": {"src_tokens": tokens, "src_lengths": lengths},
+        }
 
 
 def batches(*, symbols: int = 6, longest: int = 9) -> st.SearchStrategy[Batch]:
-    """Batches of 2 to 5 sentences of very different lengths; ``symbols`` words behind fairseq's four special ones."""
+    """Batches of 2 to 5 sentences of very different lengths; ``symbols`` words behind fairseq's
+    four special ones."""
     word = st.integers(4, 3 + symbols)
-    line = st.integers(0, longest - 1).flatmap(lambda count: st.lists(word, min_size=count, max_size=count))
+    line = st.integers(0, longest - 1).flatmap(
+        lambda count: st.lists(word, min_size=count, max_size=count)
+    )
     return st.builds(
         Batch,
         sources=st.lists(line.map(lambda words: [*words, EOS]), min_size=2, max_size=5),
@@ -75,9 +82,13 @@ def decoding_options(draw: st.DrawFn, **only: Sequence[Any]) -> Dict[str, Any]:
     """Keyword arguments of :class:`DecodingOptions`, valid together.
 
     Args:
-        only: other choices for some of them, e.g. ``no_repeat_ngram_size=[0]`` for a search that refuses it.
+        only: other choices for some of them, e.g. ``no_repeat_ngram_size=[0]`` for a search that
+            refuses it.
     """
-    chosen = {name: draw(st.sampled_from(list(only.get(name, values)))) for name, values in _CHOICES.items()}
+    chosen = {
+        name: draw(st.sampled_from(list(only.get(name, values))))
+        for name, values in _CHOICES.items()
+    }
     chosen["max_len_a"], chosen["max_len_b"] = chosen.pop("limits")
     if not chosen["max_len_a"]:
         chosen["min_len"] = min(chosen["min_len"], chosen["max_len_b"])
@@ -92,14 +103,19 @@ def assert_independent(
     Args:
         generator: an ``EngineGenerator``.
         tolerance: of scores.
-        others: further entries of a hypothesis that must be equal; default: ``token_steps`` and ``steps``.
+        others: further entries of a hypothesis that must be equal; default: ``token_steps`` and
+            ``steps``.
     """
-    together = generator.generate(generator.models, batch.sample(range(len(batch.sources)), batch.extra))
+    together = generator.generate(
+        generator.models, batch.sample(range(len(batch.sources)), batch.extra)
+    )
     for number, mine in enumerate(together):
         (alone,) = generator.generate(generator.models, batch.sample([number]))
         assert [h["tokens"].tolist() for h in mine] == [h["tokens"].tolist() for h in alone], number
         for own, other in zip(mine, alone):
             assert float(own["score"]) == pytest.approx(float(other["score"]), abs=tolerance)
-            assert own["positional_scores"].tolist() == pytest.approx(other["positional_scores"].tolist(), abs=tolerance)
+            assert own["positional_scores"].tolist() == pytest.approx(
+                other["positional_scores"].tolist(), abs=tolerance
+            )
             for name in ("token_steps", "steps") if others is None else others:
                 assert torch.as_tensor(own[name]).equal(torch.as_tensor(other[name])), name

@@ -1,4 +1,5 @@
-"""Tiny models as other toolkits write them, with random weights and a SentencePiece model trained here."""
+"""Tiny models as other toolkits write them, with random weights and a SentencePiece model trained
+here."""
 
 import json
 import shutil
@@ -8,7 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-WORDS = "a man in red shirt runs through the park two dogs play with ball on green grass woman reads book near water".split()
+WORDS = (
+    "a man in red shirt runs through the park two dogs play with ball on green grass woman reads"
+    " book near water".split()
+)
 WIDTH, INNER, HEADS = 16, 24, 2
 CONFIG = {
     "type": "transformer",
@@ -36,7 +40,11 @@ def sentencepiece_model(tmp_path_factory):
     lines = [" ".join(generator.choice(WORDS, 6)) for _ in range(200)]
     (folder / "text").write_text("\n".join(lines))
     sentencepiece.SentencePieceTrainer.train(
-        input=str(folder / "text"), model_prefix=str(folder / "m"), vocab_size=60, minloglevel=2, hard_vocab_limit=False
+        input=str(folder / "text"),
+        model_prefix=str(folder / "m"),
+        vocab_size=60,
+        minloglevel=2,
+        hard_vocab_limit=False,
     )
     return folder / "m.model"
 
@@ -53,7 +61,8 @@ def yaml(config):
 
 
 class MarianTensors:
-    """Random tensors by Marian's names; large enough that no two words are nearly equally likely."""
+    """Random tensors by Marian's names; large enough that no two words are nearly equally
+    likely."""
 
     def __init__(self, rows, config, seed):
         self.generator, self.held = np.random.default_rng(seed), {}
@@ -63,7 +72,9 @@ class MarianTensors:
             self.held[name] = self.generator.normal(0, 0.6, (rows, WIDTH)).astype(np.float32)
         if not tied:
             self.matrix("decoder_ff_logit_out_W", WIDTH, rows)
-        self.held["decoder_ff_logit_out_b"] = self.generator.normal(0, 0.5, (1, rows)).astype(np.float32)
+        self.held["decoder_ff_logit_out_b"] = self.generator.normal(0, 0.5, (1, rows)).astype(
+            np.float32
+        )
         for side, depth in (("encoder", config["enc-depth"]), ("decoder", config["dec-depth"])):
             for number in range(1, depth + 1):
                 recurrent = side == "decoder" and config["transformer-decoder-autoreg"] == "rnn"
@@ -72,11 +83,17 @@ class MarianTensors:
                 self.norm(f"{side}_top", "")
 
     def matrix(self, name, *shape):
-        self.held[name] = self.generator.normal(0, 1.2 / np.sqrt(shape[0]), shape).astype(np.float32)
+        self.held[name] = self.generator.normal(0, 1.2 / np.sqrt(shape[0]), shape).astype(
+            np.float32
+        )
 
     def norm(self, name, suffix):
-        self.held[f"{name}_ln_scale{suffix}"] = self.generator.uniform(0.8, 1.2, (1, WIDTH)).astype(np.float32)
-        self.held[f"{name}_ln_bias{suffix}"] = self.generator.normal(0, 0.1, (1, WIDTH)).astype(np.float32)
+        self.held[f"{name}_ln_scale{suffix}"] = self.generator.uniform(0.8, 1.2, (1, WIDTH)).astype(
+            np.float32
+        )
+        self.held[f"{name}_ln_bias{suffix}"] = self.generator.normal(0, 0.1, (1, WIDTH)).astype(
+            np.float32
+        )
 
     def attention(self, name):
         for kind in "qkvo":
@@ -120,11 +137,16 @@ def write_bin(path, tensors, config_text, int8=False):
         text = config_text.encode() + b"\0"
         items.append(("special:model.yml", 0x0101, (len(text),), text))
     head = struct.pack("<QQ", 1, len(items))
-    head += b"".join(struct.pack("<QQQQ", len(name) + 1, kind, len(shape), len(data)) for name, kind, shape, data in items)
+    head += b"".join(
+        struct.pack("<QQQQ", len(name) + 1, kind, len(shape), len(data))
+        for name, kind, shape, data in items
+    )
     head += b"".join(name.encode() + b"\0" for name, *_ in items)
     head += b"".join(struct.pack(f"<{len(shape)}i", *shape) for _, _, shape, _ in items)
     padding = -(len(head) + 8) % 256
-    path.write_bytes(head + struct.pack("<Q", padding) + b"\0" * padding + b"".join(data for *_, data in items))
+    path.write_bytes(
+        head + struct.pack("<Q", padding) + b"\0" * padding + b"".join(data for *_, data in items)
+    )
     return path
 
 
@@ -172,7 +194,9 @@ def hugging_face_tensors(sizes, *, positions, norms, learned, shared, seed=0):
     def module(name, *shape):
         norm = name.endswith("norm") or name.endswith("embedding")
         found[f"model.{name}.weight"] = (
-            generator.uniform(0.8, 1.2, shape) if norm else generator.normal(0, 1.2 / np.sqrt(shape[-1]), shape)
+            generator.uniform(0.8, 1.2, shape)
+            if norm
+            else generator.normal(0, 1.2 / np.sqrt(shape[-1]), shape)
         )
         found[f"model.{name}.bias"] = generator.normal(0, 0.1, shape[:1])
 
@@ -192,18 +216,22 @@ def hugging_face_tensors(sizes, *, positions, norms, learned, shared, seed=0):
             module(f"{side}.layer_norm", WIDTH)
         if learned:
             module(f"{side}.layernorm_embedding", WIDTH)
-            found[f"model.{side}.embed_positions.weight"] = generator.normal(0, 0.5, (positions + 2, WIDTH))
+            found[f"model.{side}.embed_positions.weight"] = generator.normal(
+                0, 0.5, (positions + 2, WIDTH)
+            )
     return {name: value.astype(np.float32) for name, value in found.items()}
 
 
 LANGUAGE_TOKENS = {
-    "mbart": ["en_XX", "de_DE", "fr_XX"], "m2m_100": ["__en__", "__de__", "__fr__"], "nllb": ["eng_Latn", "deu_Latn", "fra_Latn"]
+    "mbart": ["en_XX", "de_DE", "fr_XX"], "m2m_100": ["__en__", "__de__", "__fr__"],
+    "nllb": ["eng_Latn", "deu_Latn", "fra_Latn"]
 }  # fmt: skip
 
 
 @pytest.fixture
 def hugging_face_folder(tmp_path, sentencepiece_model):
-    """Makes a folder of Hugging Face's, ``nllb`` one of ``m2m_100`` with another tokenizer; ``changes`` to ``config.json``."""
+    """Makes a folder of Hugging Face's, ``nllb`` one of ``m2m_100`` with another tokenizer;
+    ``changes`` to ``config.json``."""
     from safetensors.numpy import save_file
 
     def make(kind, name=None, *, multilingual=False, **changes):
@@ -211,21 +239,39 @@ def hugging_face_folder(tmp_path, sentencepiece_model):
         folder.mkdir()
         own, positions = pieces(sentencepiece_model), 24
         config = {
-            "model_type": "m2m_100" if kind == "nllb" else kind, "d_model": WIDTH, "max_position_embeddings": positions, "scale_embedding": True,
-            "activation_function": "swish" if kind == "marian" else "relu", "max_length": 16, "num_beams": 2,
+            "model_type": "m2m_100" if kind == "nllb" else kind, "d_model": WIDTH,
+            "max_position_embeddings": positions, "scale_embedding": True,
+            "activation_function": "swish" if kind == "marian" else "relu", "max_length": 16,
+            "num_beams": 2,
             **{f"{side}_{key}": value for side in ("encoder", "decoder")
                for key, value in (("layers", 1), ("ffn_dim", INNER), ("attention_heads", HEADS))},
         }  # fmt: skip
         if kind == "marian":
-            words = ["</s>", "<unk>", *([">>deu<<", ">>fra<<"] if multilingual else []), *own[3:], "<pad>"]
-            (folder / "vocab.json").write_text(json.dumps({word: number for number, word in enumerate(words)}))
+            words = [
+                "</s>",
+                "<unk>",
+                *([">>deu<<", ">>fra<<"] if multilingual else []),
+                *own[3:],
+                "<pad>",
+            ]
+            (folder / "vocab.json").write_text(
+                json.dumps({word: number for number, word in enumerate(words)})
+            )
             for side in ("source.spm", "target.spm"):
                 shutil.copy(sentencepiece_model, folder / side)
-            config.update(eos_token_id=0, decoder_start_token_id=len(words) - 1, pad_token_id=len(words) - 1)
-            tensors = hugging_face_tensors((len(words),) * 2, positions=positions, norms=False, learned=False, shared=True)
+            config.update(
+                eos_token_id=0, decoder_start_token_id=len(words) - 1, pad_token_id=len(words) - 1
+            )
+            tensors = hugging_face_tensors(
+                (len(words),) * 2, positions=positions, norms=False, learned=False, shared=True
+            )
             tensors["model.shared.weight"][-1] = 0
-            tensors["final_logits_bias"] = np.random.default_rng(3).normal(0, 0.3, (1, len(words))).astype(np.float32)
-            (folder / "tokenizer_config.json").write_text(json.dumps({"source_lang": "en", "target_lang": "de"}))
+            tensors["final_logits_bias"] = (
+                np.random.default_rng(3).normal(0, 0.3, (1, len(words))).astype(np.float32)
+            )
+            (folder / "tokenizer_config.json").write_text(
+                json.dumps({"source_lang": "en", "target_lang": "de"})
+            )
         else:
             tokens = LANGUAGE_TOKENS[kind]
             # M2M-100 has its own order of the pieces.
@@ -236,13 +282,19 @@ def hugging_face_folder(tmp_path, sentencepiece_model):
                     json.dumps({word: row for row, word in enumerate(words[: -len(tokens) - 1])})
                 )
             shutil.copy(sentencepiece_model, folder / "sentencepiece.bpe.model")
-            (folder / "special_tokens_map.json").write_text(json.dumps({"additional_special_tokens": tokens}))
+            (folder / "special_tokens_map.json").write_text(
+                json.dumps({"additional_special_tokens": tokens})
+            )
             config.update(decoder_start_token_id=2, eos_token_id=2, pad_token_id=1, bos_token_id=0)
             learned = kind == "mbart"
-            tensors = hugging_face_tensors((len(words),) * 2, positions=positions, norms=True, learned=learned, shared=True)
+            tensors = hugging_face_tensors(
+                (len(words),) * 2, positions=positions, norms=True, learned=learned, shared=True
+            )
         # Some translations end before the longest one.
         last = "layers.0.final_layer_norm" if kind == "marian" else "layer_norm"
-        tensors[f"model.decoder.{last}.bias"] += 4 * tensors["model.shared.weight"][words.index("</s>")]
+        tensors[f"model.decoder.{last}.bias"] += (
+            4 * tensors["model.shared.weight"][words.index("</s>")]
+        )
         config.update(vocab_size=len(words), **changes)
         (folder / "config.json").write_text(json.dumps(config))
         save_file(tensors, str(folder / "model.safetensors"))

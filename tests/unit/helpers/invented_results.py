@@ -1,4 +1,5 @@
-"""A comparison of two systems whose results are invented: what becomes of figures needs no models."""
+"""A comparison of two systems whose results are invented: what becomes of figures needs no
+models."""
 
 from fairseq_hrt.evaluation.comparison import Comparison, Result, Settings
 from fairseq_hrt.evaluation.quality import Quality
@@ -20,4 +21,6 @@ def make_comparison():
         make_result("AT greedy", "translation", 38.25, 0.4, 0.5),
         make_result("HRT k=2 (1,1)", "translation_hrt", 37.75, 0.2, 0.25),
     ]
-    return Comparison(results, ["AT greedy"], 24, Settings(repeats=3), {"cpu": "some processor", "threads": "1"})
+    return Comparison(
+        results, ["AT greedy"], 24, Settings(repeats=3), {"cpu": "some processor", "threads": "1"}
+    )

@@ -1,4 +1,5 @@
-"""Marian's Transformer written from its formulas in NumPy, one sentence and one word at a time, without any cache."""
+"""Marian's Transformer written from its formulas in NumPy, one sentence and one word at a time,
+without any cache."""
 
 import math
 from typing import Any, Dict, List, Tuple
@@ -17,8 +18,12 @@ class MarianOracle:
         heads: of the encoder, of the decoder.
     """
 
-    def __init__(self, model: Any, *, cell: str, heads: Tuple[int, int], activation: str = "swish") -> None:
-        self.weights: Dict[str, np.ndarray] = {name: value.numpy() for name, value in model.state_dict().items()}
+    def __init__(
+        self, model: Any, *, cell: str, heads: Tuple[int, int], activation: str = "swish"
+    ) -> None:
+        self.weights: Dict[str, np.ndarray] = {
+            name: value.numpy() for name, value in model.state_dict().items()
+        }
         self.cell, self.heads, self.activation = cell, heads, activation
 
     def greedy(self, source: List[int], longest: int) -> Tuple[List[int], List[float]]:
@@ -71,11 +76,15 @@ class MarianOracle:
         state, found = np.zeros(x.shape[1]), []
         for vector in x:
             forget = 1 / (1 + np.exp(-self.linear(f"{name}.forget", vector)))
-            state = forget * state + (1 - forget) * (self.weights[f"{name}.candidate.weight"] @ vector)
+            state = forget * state + (1 - forget) * (
+                self.weights[f"{name}.candidate.weight"] @ vector
+            )
             found.append(state)
         return np.stack(found)
 
-    def attention(self, name: str, x: np.ndarray, memory: np.ndarray, heads: int, causal: bool = False) -> np.ndarray:
+    def attention(
+        self, name: str, x: np.ndarray, memory: np.ndarray, heads: int, causal: bool = False
+    ) -> np.ndarray:
         queries, keys, values = (
             self.linear(f"{name}.{part}_proj", side).reshape(len(side), heads, -1)
             for part, side in (("q", x), ("k", memory), ("v", memory))
@@ -104,7 +113,8 @@ class MarianOracle:
 
     @staticmethod
     def positions(count: int, width: int) -> np.ndarray:
-        """First half sines, second half cosines; counted from 0. In single precision, as the models have them."""
+        """First half sines, second half cosines; counted from 0. In single precision, as the models
+        have them."""
         half = width // 2
         frequencies = np.exp(-math.log(10_000) / (half - 1) * np.arange(half))
         angles = np.arange(count)[:, None] * frequencies[None]

@@ -20,9 +20,15 @@ LINES = [
 
 def with_runtime(folder, family, weights="float32", shortlist=None, **changes):
     def complete(bundle):
-        add_runtime(bundle, weights, data=folder.with_name(folder.name + "_data"), shortlist=shortlist)
+        add_runtime(
+            bundle, weights, data=folder.with_name(folder.name + "_data"), shortlist=shortlist
+        )
 
     if family == "dag":
-        # Vertices never write the unknown word, and repeats stay: whatever both engines make of them by themselves.
-        changes.setdefault("options", {"beam": "1", "max_len_b": "20", "unkpen": "1000", "dag_keep_repeats": "true"})
+        # Vertices never write the unknown word, and repeats stay: whatever both engines make of
+        # them by themselves.
+        changes.setdefault(
+            "options",
+            {"beam": "1", "max_len_b": "20", "unkpen": "1000", "dag_keep_repeats": "true"},
+        )
     return write_bundle(folder, family, complete=complete, **changes)

@@ -50,7 +50,9 @@ def greedy(
     **more: Any,
 ) -> List[List[Dict[str, Any]]]:
     """What the engine's search finds, one token at a time."""
-    generator = AutoregressiveGenerator(models, tiny.dictionary(symbols), DecodingOptions(beam=1, **(options or {})))
+    generator = AutoregressiveGenerator(
+        models, tiny.dictionary(symbols), DecodingOptions(beam=1, **(options or {}))
+    )
     return generator.generate(models, sample, **more)
 
 
@@ -58,5 +60,7 @@ def assert_same(found: Sequence[Any], expected: Sequence[Any]) -> None:
     """Tokens, their scores and the score of each best translation are equal."""
     for (mine,), (other,) in zip(found, expected):
         assert mine["tokens"].tolist() == other["tokens"].tolist()
-        torch.testing.assert_close(mine["positional_scores"], other["positional_scores"], rtol=0, atol=1e-6)
+        torch.testing.assert_close(
+            mine["positional_scores"], other["positional_scores"], rtol=0, atol=1e-6
+        )
         torch.testing.assert_close(mine["score"], other["score"], rtol=0, atol=1e-6)

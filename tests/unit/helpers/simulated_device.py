@@ -1,16 +1,19 @@
-"""A device that is not the host, without one: finds tensors on the wrong device and counts the host's reads.
+"""A device that is not the host, without one: finds tensors on the wrong device and counts the
+host's reads.
 
     with SimulatedDevice() as device:
-        model = device.move(model)                      # a copy; parameters and buffers, as .cuda() does it
-        found = generator([model]).generate([model], device.send(sample))
+        model = device.move(model)                      # a copy; parameters and buffers, as .cuda()
+        does it found = generator([model]).generate([model], device.send(sample))
     assert device.reads <= ...
 
-Inside the block tensors on the device are computed by the CPU, with their true values, but behave as a GPU's do: an operation that
-mixes them with tensors of the host raises :class:`WrongDevice`, with the exceptions that CUDA makes (numbers, index tensors, copies).
-``device.reads`` counts what makes the host wait for the device: ``item``, ``tolist``, ``nonzero``, boolean indexing, copies to the host.
+Inside the block tensors on the device are computed by the CPU, with their true values, but behave
+as a GPU's do: an operation that mixes them with tensors of the host raises :class:`WrongDevice`,
+with the exceptions that CUDA makes (numbers, index tensors, copies). ``device.reads`` counts what
+makes the host wait for the device: ``item``, ``tolist``, ``nonzero``, boolean indexing, copies to
+the host.
 
-PyTorch knows the device under the name ``meta``, which every build has. What has no values on ``meta`` is computed here, so that loops
-that depend on the data run as they would.
+PyTorch knows the device under the name ``meta``, which every build has. What has no values on
+``meta`` is computed here, so that loops that depend on the data run as they would.
 """
 
 import copy
@@ -31,7 +34,8 @@ _CPU = torch.device("cpu")
 _aten = torch.ops.aten
 _COPIES = (_aten.copy_.default, _aten._to_copy.default, _aten.copy.default)
 # Index tensors of the host are sent to the device.
-_INDEXING = (_aten.index.Tensor, _aten.index_put_.default, _aten.index_put.default, _aten._index_put_impl_.default,
+_INDEXING = (_aten.index.Tensor, _aten.index_put_.default, _aten.index_put.default,
+             _aten._index_put_impl_.default,
              _aten._unsafe_index.Tensor)  # fmt: skip
 _WAITING = (
     "_local_scalar_dense",
@@ -59,7 +63,12 @@ class OnDevice(torch.Tensor):
         # Views of ordinary tensors are ordinary ones, also in inference mode.
         with torch.inference_mode(False):
             return torch.Tensor._make_wrapper_subclass(
-                cls, held.shape, strides=held.stride(), storage_offset=held.storage_offset(), dtype=held.dtype, device=DEVICE
+                cls,
+                held.shape,
+                strides=held.stride(),
+                storage_offset=held.storage_offset(),
+                dtype=held.dtype,
+                device=DEVICE,
             )
 
     def __init__(self, held: torch.Tensor) -> None:
@@ -82,14 +91,18 @@ class OnDevice(torch.Tensor):
         return OnDevice(self.held.clone())
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None) -> Any:
+    def __torch_dispatch__(
+        cls, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
+    ) -> Any:
         return _current().run(func, args, kwargs or {})
 
 
 class _Constructors(TorchFunctionMode):
     """``torch.tensor(…, device=device)``, which PyTorch answers without values on ``meta``."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None) -> Any:
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
+    ) -> Any:
         kwargs = dict(kwargs or {})
         if func in (torch.tensor, torch.as_tensor):
             device = kwargs.get("device")
@@ -120,7 +133,8 @@ class SimulatedDevice(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        # Nothing is compiled here; to make sure of that, PyTorch would import its compiler for seconds.
+        # Nothing is compiled here; to make sure of that, PyTorch would import its compiler for
+        # seconds.
         return False
 
     @property
@@ -135,9 +149,12 @@ class SimulatedDevice(TorchDispatchMode):
     def __enter__(self) -> "SimulatedDevice":
         self._open.append(self)
         self._outside.enter_context(_Constructors())
-        # Parameters that share one piece of memory have no counterpart here; what is computed with them is the same.
+        # Parameters that share one piece of memory have no counterpart here; what is computed with
+        # them is the same.
         for module in ("transformer", "layers"):
-            self._outside.enter_context(mock.patch(f"fairseq_hrt.engine.{module}.fuse_rows", _stack))
+            self._outside.enter_context(
+                mock.patch(f"fairseq_hrt.engine.{module}.fuse_rows", _stack)
+            )
         # Nobody casts automatically on a device of this name.
         self._outside.enter_context(mock.patch("torch.is_autocast_enabled", _is_autocast_enabled))
         self._outside.enter_context(mock.patch("torch.autocast", _autocast))
@@ -150,10 +167,13 @@ class SimulatedDevice(TorchDispatchMode):
 
     def send(self, values: Any) -> Any:
         """A nest of tensors, e.g. a batch, on the device."""
-        return tree_map_only(torch.Tensor, lambda x: x if isinstance(x, OnDevice) else OnDevice(x), values)
+        return tree_map_only(
+            torch.Tensor, lambda x: x if isinstance(x, OnDevice) else OnDevice(x), values
+        )
 
     def move(self, model: nn.Module) -> nn.Module:
-        """A copy of a model on the device. Tensors that are neither parameters nor buffers stay behind, as with ``.cuda()``."""
+        """A copy of a model on the device. Tensors that are neither parameters nor buffers stay
+        behind, as with ``.cuda()``."""
         model = copy.deepcopy(model)
         moved: Dict[int, Any] = {}
         for module in model.modules():
@@ -169,7 +189,9 @@ class SimulatedDevice(TorchDispatchMode):
                         table[name] = moved[id(value)][1]
         return model
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
+    ) -> Any:
         return self.run(func, args, kwargs or {})
 
     def run(self, func: Any, args: Any, kwargs: Dict[str, Any]) -> Any:
@@ -194,7 +216,10 @@ class SimulatedDevice(TorchDispatchMode):
         elif mine:
             self._count_waiting(func, name, args)
         held = {id(tensor.held): tensor for tensor in mine}
-        open_args, open_kwargs = _opened(args), {key: _opened(value) for key, value in kwargs.items()}
+        open_args, open_kwargs = (
+            _opened(args),
+            {key: _opened(value) for key, value in kwargs.items()},
+        )
         result = func(*open_args, **open_kwargs)
         if not on_device:
             return result
@@ -202,20 +227,26 @@ class SimulatedDevice(TorchDispatchMode):
         def wrap(value: torch.Tensor) -> torch.Tensor:
             known = held.get(id(value))
             if known is not None:
-                assert known.shape == value.shape, f"{func} changes a shape in place, which the simulation does not follow"
+                assert known.shape == value.shape, (
+                    f"{func} changes a shape in place, which the simulation does not follow"
+                )
                 return known
             return OnDevice(value)
 
         return tree_map_only(torch.Tensor, wrap, result)
 
-    def _check(self, func: Any, name: str, args: Any, mine: List[OnDevice], host: List[torch.Tensor]) -> bool:
+    def _check(
+        self, func: Any, name: str, args: Any, mine: List[OnDevice], host: List[torch.Tensor]
+    ) -> bool:
         """Whether the result is on the device."""
         if func in _COPIES:
             return isinstance(args[0], OnDevice)
         wrong = [tensor for tensor in host if tensor.dim() > 0]
         if func in _INDEXING:
             if mine and not isinstance(args[0], OnDevice):
-                raise WrongDevice(f"{name}: a tensor of the host is indexed by, or given, tensors of the device")
+                raise WrongDevice(
+                    f"{name}: a tensor of the host is indexed by, or given, tensors of the device"
+                )
             values = args[2:3] if len(args) > 2 else ()
             wrong = [tensor for tensor in wrong if any(tensor is value for value in values)]
         if mine and wrong:
@@ -234,7 +265,8 @@ class SimulatedDevice(TorchDispatchMode):
 
 
 def _tensors(values: Any) -> Iterator[torch.Tensor]:
-    """The tensors among arguments; lists of them are no deeper than PyTorch's operations take them."""
+    """The tensors among arguments; lists of them are no deeper than PyTorch's operations take
+    them."""
     for value in values:
         if isinstance(value, torch.Tensor):
             yield value

@@ -6,7 +6,17 @@ import pytest
 from fairseq import options
 
 GENERATION = ["data", "--path", "a b:c=d,é.pt", "--beam", "3", "--gen-subset", "valid"]
-TRAINING = ["data", "--arch", "hrt_transformer", "--criterion", "hrt_loss", "--optimizer", "adam", "--lr", "0.1,0.2"]
+TRAINING = [
+    "data",
+    "--arch",
+    "hrt_transformer",
+    "--criterion",
+    "hrt_loss",
+    "--optimizer",
+    "adam",
+    "--lr",
+    "0.1,0.2",
+]
 
 
 @pytest.mark.parametrize(
@@ -17,7 +27,10 @@ TRAINING = ["data", "--arch", "hrt_transformer", "--criterion", "hrt_loss", "--o
         ("generation", [*GENERATION, "--task", "translation_dag", "--model-overrides", "{'a': 1}"]),
         ("generation", ["other", *GENERATION[1:], "--task", "translation_dag", "--lenpen", "0.5"]),
         ("training", [*TRAINING, "--task", "translation_hrt", "--adam-betas", "(0.9, 0.98)"]),
-        ("training", ["data", "--arch", "transformer", "--task", "translation", "--share-all-embeddings"]),
+        (
+            "training",
+            ["data", "--arch", "transformer", "--task", "translation", "--share-all-embeddings"],
+        ),
     ],
 )
 def test_it_equals_that_of_hydra(monkeypatch, parser, arguments):
@@ -27,7 +40,9 @@ def test_it_equals_that_of_hydra(monkeypatch, parser, arguments):
     monkeypatch.setattr(fairseq.dataclass.utils, "compose", composed_configs.COMPOSE)
     composed = fairseq.dataclass.utils.convert_namespace_to_omegaconf(namespace)
     assert ours == [composed, composed]
-    assert {name: type(value) for name, value in composed.items()} == {name: type(value) for name, value in ours[1].items()}
+    assert {name: type(value) for name, value in composed.items()} == {
+        name: type(value) for name, value in ours[1].items()
+    }
 
 
 @pytest.fixture
@@ -49,8 +64,9 @@ def test_what_is_remembered_does_not_change(initialised):
 @pytest.mark.parametrize(
     "override",
     [
-        "common.seed=a", "common.seed=null", "dataset.ddp=1", "nosuch.option=1", "nosuch=1", "common.seed=1,2", "common.seed=range(0,3)",
-        "+common.more=1", "~common.seed", "common.seed=[", "distributed_training.ddp_backend=none",
+        "common.seed=a", "common.seed=null", "dataset.ddp=1", "nosuch.option=1", "nosuch=1",
+        "common.seed=1,2", "common.seed=range(0,3)", "+common.more=1", "~common.seed",
+        "common.seed=[", "distributed_training.ddp_backend=none",
     ],
 )  # fmt: skip
 def test_what_hydra_does_with_other_overrides_is_done(initialised, override):

@@ -19,7 +19,10 @@ class StubSystem:
 
     def __init__(self, spec, data):
         self.loaded.append(dict(spec.options))
-        self.words, self.dataset = int(spec.options["words"]), StubData({"target": line.split()} for line in REFERENCES)
+        self.words, self.dataset = (
+            int(spec.options["words"]),
+            StubData({"target": line.split()} for line in REFERENCES),
+        )
 
     def collate(self, ids):
         return {"id": SimpleNamespace(tolist=lambda: list(ids))}
@@ -32,7 +35,8 @@ class StubSystem:
 
 
 def prepare(tmp_path, monkeypatch):
-    """Lets them be loaded, and writes what stands for a model and its data into the folder, which it returns."""
+    """Lets them be loaded, and writes what stands for a model and its data into the folder, which
+    it returns."""
     StubSystem.loaded.clear()
     monkeypatch.setattr(tuning, "load_system", StubSystem)
     (tmp_path / "model.pt").write_bytes(b"weights")

@@ -1,8 +1,8 @@
 """Independent oracles and tiny models for the hybrid-regressive family.
 
-The oracles follow the papers in plain lists and loops and share no code with the package: a sentence at a time, no
-padding, no cache, no fused projections. What they read from a model are its parameters by their names in the
-checkpoint, so that a wrong use of a parameter is seen.
+The oracles follow the papers in plain lists and loops and share no code with the package: a
+sentence at a time, no padding, no cache, no fused projections. What they read from a model are its
+parameters by their names in the checkpoint, so that a wrong use of a parameter is seen.
 """
 
 import math
@@ -25,8 +25,11 @@ from fairseq_hrt.hrt.task import HRTTranslationTask
 PAD, EOS = 1, 2
 
 
-def naive_views(target: Sequence[int], chunk: int, *, start: int, mask: int) -> Dict[str, List[int]]:
-    """The Skip-AT and Skip-CMLM rows of the paper's table for y_1 … y_N; PAD stands for "no loss"."""
+def naive_views(
+    target: Sequence[int], chunk: int, *, start: int, mask: int
+) -> Dict[str, List[int]]:
+    """The Skip-AT and Skip-CMLM rows of the paper's table for y_1 … y_N; PAD stands for "no
+    loss"."""
     length = chunk * math.ceil((len(target) + 1) / chunk)
     filled = {j: target[j - 1] if j <= len(target) else EOS for j in range(1, length + 1)}
     kept = [j for j in filled if j % chunk == 0]
@@ -48,7 +51,8 @@ def naive_attention(
     table: Optional[Tensor],
     visible: Callable[[int, int], bool],
 ) -> Tensor:
-    """Eq. 4 for one head, pair by pair: softmax(Q (K + R)^T / sqrt(d_k)) V; R = table[clip(j - i, -w, w) + w]."""
+    """Eq. 4 for one head, pair by pair: softmax(Q (K + R)^T / sqrt(d_k)) V; R = table[clip(j - i,
+    -w, w) + w]."""
     length, width = query.shape
     rows = []
     for i in range(length):
@@ -69,7 +73,8 @@ def naive_attention(
 
 
 class ReferenceDecoder:
-    """The decoder of one sentence from the parameters of `model`: ``reference(tokens, positions, causal, memory)``.
+    """The decoder of one sentence from the parameters of `model`:
+    ``reference(tokens, positions, causal, memory)``.
 
     Args:
         model: an HRT or a stock Transformer model with sinusoidal positions.
@@ -96,7 +101,10 @@ class ReferenceDecoder:
     def norm(self, name: str, x: Tensor) -> Tensor:
         centred = x - x.mean(-1, keepdim=True)
         variance = (centred**2).mean(-1, keepdim=True)
-        return centred / (variance + 1e-5).sqrt() * self.state[f"{name}.weight"] + self.state[f"{name}.bias"]
+        return (
+            centred / (variance + 1e-5).sqrt() * self.state[f"{name}.weight"]
+            + self.state[f"{name}.bias"]
+        )
 
     def embed(self, token: int, position: int) -> Tensor:
         half = self.width // 2
@@ -105,10 +113,16 @@ class ReferenceDecoder:
         angles = [(position + PAD + 1) * r for r in rate]
         sinusoid = torch.tensor([math.sin(a) for a in angles] + [math.cos(a) for a in angles])
         table = self.state["embed_tokens.weight"]
-        vector = table[token] if token < self.vocabulary else self.state["embed_special.weight"][token - self.vocabulary]
+        vector = (
+            table[token]
+            if token < self.vocabulary
+            else self.state["embed_special.weight"][token - self.vocabulary]
+        )
         return vector * math.sqrt(self.width) + sinusoid.to(vector)
 
-    def attention(self, name: str, x: Tensor, memory: Tensor, positions: Any, visible: Any, relative: bool) -> Tensor:
+    def attention(
+        self, name: str, x: Tensor, memory: Tensor, positions: Any, visible: Any, relative: bool
+    ) -> Tensor:
         q, k, v = (
             self.linear(f"{name}.q_proj", x),
             self.linear(f"{name}.k_proj", memory),
@@ -117,7 +131,9 @@ class ReferenceDecoder:
         table = self.state.get(f"{name}.relative_keys") if relative else None
         size = self.width // self.heads
         heads = [
-            naive_attention(*(t[:, h * size : (h + 1) * size] for t in (q, k, v)), positions, table, visible)
+            naive_attention(
+                *(t[:, h * size : (h + 1) * size] for t in (q, k, v)), positions, table, visible
+            )
             for h in range(self.heads)
         ]
         return self.linear(f"{name}.out_proj", torch.cat(heads, -1))
@@ -143,20 +159,35 @@ class ReferenceDecoder:
 
     def layer(self, name: str, x: Tensor, positions: Any, memory: Tensor, visible: Any) -> Tensor:
         blocks: List[Tuple[str, Callable[[Tensor], Tensor]]] = [
-            ("self_attn", lambda y: self.attention(f"{name}.self_attn", y, y, positions, visible, True)),
-            ("encoder_attn", lambda y: self.attention(f"{name}.encoder_attn", y, memory, None, lambda i, j: True, False)),
+            (
+                "self_attn",
+                lambda y: self.attention(f"{name}.self_attn", y, y, positions, visible, True),
+            ),
+            (
+                "encoder_attn",
+                lambda y: self.attention(
+                    f"{name}.encoder_attn", y, memory, None, lambda i, j: True, False
+                ),
+            ),
             ("final", lambda y: self.linear(f"{name}.fc2", self.linear(f"{name}.fc1", y).relu())),
         ]
         for block, function in blocks:
             norm = f"{name}.{block}_layer_norm"
-            x = x + function(self.norm(norm, x)) if self.pre_norm else self.norm(norm, x + function(x))
+            x = (
+                x + function(self.norm(norm, x))
+                if self.pre_norm
+                else self.norm(norm, x + function(x))
+            )
         return x
 
 
 class Eq2Scorer:
-    """Eq. 2 for one sentence, from `ReferenceDecoder`; an ensemble averages the probabilities of its models."""
+    """Eq. 2 for one sentence, from `ReferenceDecoder`; an ensemble averages the probabilities of
+    its models."""
 
-    def __init__(self, models: Sequence[Any], source: Sequence[int], temperature: float = 1.0) -> None:
+    def __init__(
+        self, models: Sequence[Any], source: Sequence[int], temperature: float = 1.0
+    ) -> None:
         self.references = [ReferenceDecoder(model) for model in models]
         self.memories = [reference.encode(source) for reference in self.references]
         self.temperature = temperature
@@ -164,12 +195,15 @@ class Eq2Scorer:
         self.config = self.references[0].config
 
     def start(self, chunk: int) -> int:
-        """BOS_k: behind the mask, in the order of the trained chunk sizes; k = 1 has the ordinary one."""
+        """BOS_k: behind the mask, in the order of the trained chunk sizes; k = 1 has the ordinary
+        one."""
         if chunk == 1:
             return EOS
         return self.mask + 1 + list(self.config.hrt_chunk_sizes).index(chunk)
 
-    def log_probabilities(self, tokens: Sequence[int], positions: Sequence[int], *, causal: bool) -> Tensor:
+    def log_probabilities(
+        self, tokens: Sequence[int], positions: Sequence[int], *, causal: bool
+    ) -> Tensor:
         each = [
             (reference(tokens, positions, memory, causal=causal) / self.temperature).softmax(-1)
             for reference, memory in zip(self.references, self.memories)
@@ -191,9 +225,11 @@ class Eq2Scorer:
     def complete(
         self, kept: Sequence[int], chunk: int, *, eos_last_chunk: bool = False, min_len: int = 0
     ) -> Tuple[List[int], float, List[float]]:
-        """(tokens up to the first </s>, Eq. 2 without length normalisation, log-probabilities of these tokens).
+        """(tokens up to the first </s>, Eq. 2 without length normalisation, log-probabilities of
+        these tokens).
 
-        With --hrt-tail-target pad masked positions behind the first </s> were not trained and do not count.
+        With --hrt-tail-target pad masked positions behind the first </s> were not trained and do
+        not count.
         """
         filled = {chunk * (i + 1): z for i, z in enumerate(kept)}
         scores = {chunk * (i + 1): score for i, score in enumerate(self.first_stage(kept, chunk))}
@@ -235,8 +271,11 @@ TINY = dict(
 )
 
 
-def make_model(arch: str = "hrt_transformer", *, symbols: int = 12, seed: int = 1, **overrides: Any) -> Any:
-    """A tiny float64 model in evaluation mode with weights large enough for peaked, different distributions."""
+def make_model(
+    arch: str = "hrt_transformer", *, symbols: int = 12, seed: int = 1, **overrides: Any
+) -> Any:
+    """A tiny float64 model in evaluation mode with weights large enough for peaked, different
+    distributions."""
     torch.manual_seed(seed)
     dictionary = make_dictionary(symbols)
     settings = {**TINY, **overrides}
@@ -245,7 +284,9 @@ def make_model(arch: str = "hrt_transformer", *, symbols: int = 12, seed: int = 
     args = Namespace(**settings)
     ARCH_CONFIG_REGISTRY[arch](args)
     family = HRTTransformerModel if arch.startswith("hrt") else TransformerModel
-    model = family.build_model(args, Namespace(source_dictionary=dictionary, target_dictionary=dictionary))
+    model = family.build_model(
+        args, Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    )
     model = model.double().eval()
     sharpen(model)
     return model
@@ -254,13 +295,20 @@ def make_model(arch: str = "hrt_transformer", *, symbols: int = 12, seed: int = 
 def make_sources(lengths: Sequence[int], symbols: int, seed: int = 0) -> List[List[int]]:
     """Sentences of the given lengths, </s> included."""
     generator = torch.Generator().manual_seed(seed)
-    return [torch.randint(4, 4 + symbols, (n - 1,), generator=generator).tolist() + [EOS] for n in lengths]
+    return [
+        torch.randint(4, 4 + symbols, (n - 1,), generator=generator).tolist() + [EOS]
+        for n in lengths
+    ]
 
 
 def make_sample(
-    sources: Sequence[Sequence[int]], ids: Optional[Sequence[int]] = None, extra: int = 0, left_pad: bool = True
+    sources: Sequence[Sequence[int]],
+    ids: Optional[Sequence[int]] = None,
+    extra: int = 0,
+    left_pad: bool = True,
 ) -> Dict[str, Any]:
-    """A fairseq batch of these sources, in this order; `extra` columns of padding more than needed."""
+    """A fairseq batch of these sources, in this order; `extra` columns of padding more than
+    needed."""
     width = max(map(len, sources)) + extra
     tokens = torch.full((len(sources), width), PAD)
     for row, source in zip(tokens, sources):
@@ -274,7 +322,9 @@ def make_sample(
     }
 
 
-def make_task(model: Optional[Dict[str, Any]] = None, *, symbols: int = 12, **overrides: Any) -> Tuple[Any, Any]:
+def make_task(
+    model: Optional[Dict[str, Any]] = None, *, symbols: int = 12, **overrides: Any
+) -> Tuple[Any, Any]:
     """(task, model) with the configuration that the command line would resolve."""
     config = HRTTaskConfig(**{"max_update": 100, "seed": 5, **overrides})
     task = HRTTranslationTask(config, make_dictionary(symbols), make_dictionary(symbols))
@@ -285,7 +335,9 @@ def make_task(model: Optional[Dict[str, Any]] = None, *, symbols: int = 12, **ov
 
 def make_batch(lengths: Sequence[int], seed: int = 0, symbols: int = 12) -> Dict[str, Any]:
     """Sources and right-padded targets of these lengths, ``</s>`` included."""
-    sample = make_sample(make_sources(lengths, symbols, seed), ids=[10 + 3 * n for n in range(len(lengths))])
+    sample = make_sample(
+        make_sources(lengths, symbols, seed), ids=[10 + 3 * n for n in range(len(lengths))]
+    )
     target = torch.full((len(lengths), max(lengths)), PAD)
     for row, line in zip(target, make_sources(lengths, symbols, seed + 1)):
         row[: len(line)] = torch.tensor(line)

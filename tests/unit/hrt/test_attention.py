@@ -53,11 +53,14 @@ def test_equals_the_loop(hrt, lengths, stride, window, causal, seed):
             )
             for h in range(HEADS)
         ]
-        torch.testing.assert_close(result[b, :length], module.out_proj(torch.cat(heads, -1)), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(
+            result[b, :length], module.out_proj(torch.cat(heads, -1)), rtol=1e-9, atol=1e-9
+        )
 
 
 def weights_by_distance(window, changed, positions):
-    """How much the weight of each pair grows when row `changed` of the table does; queries are constant."""
+    """How much the weight of each pair grows when row `changed` of the table does; queries are
+    constant."""
     module = build(window)
     length = len(positions)
     x = torch.ones(1, length, WIDTH, dtype=torch.double)
@@ -68,7 +71,8 @@ def weights_by_distance(window, changed, positions):
         module.q_proj.bias.zero_()
         module.relative_keys.zero_()
         module.relative_keys[changed] = 50.0
-        # Attention to key j alone shows as the value j: put the place into the value's first channel.
+        # Attention to key j alone shows as the value j: put the place into the value's first
+        # channel.
         module.v_proj.bias.zero_()
         module.v_proj.weight[0, 0] = 1.0
         module.out_proj.weight.copy_(torch.eye(WIDTH))
@@ -108,7 +112,9 @@ def test_gradient_reaches_the_table_from_zero():
     module = build(2)
     torch.nn.init.zeros_(module.relative_keys)
     x = torch.randn(1, 4, WIDTH, dtype=torch.double)
-    run(module, x, torch.arange(4).unsqueeze(0), torch.zeros(1, 4, dtype=torch.bool), True, 2).square().sum().backward()
+    run(
+        module, x, torch.arange(4).unsqueeze(0), torch.zeros(1, 4, dtype=torch.bool), True, 2
+    ).square().sum().backward()
     # Causal: distances 0, -1 and -2 occur, positive ones do not.
     assert module.relative_keys.grad.abs().sum(1).gt(0).tolist() == [True, True, True, False, False]
 
@@ -119,23 +125,37 @@ def test_values_do_not_carry_relative_positions():
         module.v_proj.weight.zero_()
         module.v_proj.bias.copy_(torch.arange(WIDTH))
     x = torch.randn(1, 5, WIDTH, dtype=torch.double)
-    result = run(module, x, torch.arange(5).unsqueeze(0), torch.zeros(1, 5, dtype=torch.bool), False, 2)
-    torch.testing.assert_close(result[0], module.out_proj(torch.arange(WIDTH).double()).expand(5, -1))
+    result = run(
+        module, x, torch.arange(5).unsqueeze(0), torch.zeros(1, 5, dtype=torch.bool), False, 2
+    )
+    torch.testing.assert_close(
+        result[0], module.out_proj(torch.arange(WIDTH).double()).expand(5, -1)
+    )
 
 
 def test_starts_at_zero_and_is_absent_without_a_window():
-    assert RelativeSelfAttention(WIDTH, HEADS, dropout=0.0, window=16).relative_keys.shape == (33, SIZE)
+    assert RelativeSelfAttention(WIDTH, HEADS, dropout=0.0, window=16).relative_keys.shape == (
+        33,
+        SIZE,
+    )
     assert not RelativeSelfAttention(WIDTH, HEADS, dropout=0.0, window=16).relative_keys.any()
-    assert "relative_keys" not in RelativeSelfAttention(WIDTH, HEADS, dropout=0.0, window=0).state_dict()
+    assert (
+        "relative_keys"
+        not in RelativeSelfAttention(WIDTH, HEADS, dropout=0.0, window=0).state_dict()
+    )
 
 
 def test_attention_dropout_acts_in_training_only():
     module = RelativeSelfAttention(WIDTH, HEADS, dropout=0.5, window=2).double()
     x, positions = torch.randn(1, 6, WIDTH, dtype=torch.double), torch.arange(6).unsqueeze(0)
     padding = torch.zeros(1, 6, dtype=torch.bool)
-    assert not torch.equal(run(module, x, positions, padding, True, 2), run(module, x, positions, padding, True, 2))
+    assert not torch.equal(
+        run(module, x, positions, padding, True, 2), run(module, x, positions, padding, True, 2)
+    )
     module.eval()
-    assert torch.equal(run(module, x, positions, padding, True, 2), run(module, x, positions, padding, True, 2))
+    assert torch.equal(
+        run(module, x, positions, padding, True, 2), run(module, x, positions, padding, True, 2)
+    )
 
 
 def test_wrong_shapes_and_calls_are_refused():

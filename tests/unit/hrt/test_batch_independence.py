@@ -1,4 +1,5 @@
-"""A hybrid-regressive translation does not depend on what it is batched with, whatever the options."""
+"""A hybrid-regressive translation does not depend on what it is batched with, whatever the
+options."""
 
 import functools
 
@@ -13,7 +14,12 @@ from fairseq_hrt.options import DecodingOptions
 @functools.cache
 def model_of(build, seed, tail):
     return build(
-        "hrt_transformer", symbols=6, seed=seed, hrt_chunk_sizes=[2, 3], hrt_relative_window=3, hrt_tail_target=tail
+        "hrt_transformer",
+        symbols=6,
+        seed=seed,
+        hrt_chunk_sizes=[2, 3],
+        hrt_relative_window=3,
+        hrt_tail_target=tail,
     )
 
 
@@ -29,10 +35,13 @@ def model_of(build, seed, tail):
     tail=st.sampled_from(["eos", "pad"]),
 )
 @example(
-    seed=0, options=dict(beam=1, min_len=8, max_len_a=1.0, max_len_b=0), batch=Batch([[5, 2], [5, 6, 7, 8, 9, 4, 5, 2]]),
-    chunk="2", table="inf:1", completed=1, eos_last_chunk=False, tail="eos",
+    seed=0, options=dict(beam=1, min_len=8, max_len_a=1.0, max_len_b=0),
+    batch=Batch([[5, 2], [5, 6, 7, 8, 9, 4, 5, 2]]), chunk="2", table="inf:1", completed=1,
+    eos_last_chunk=False, tail="eos",
 )  # fmt: skip
-def test_company_changes_nothing(tiny, seed, options, batch, chunk, table, completed, eos_last_chunk, tail):
+def test_company_changes_nothing(
+    tiny, seed, options, batch, chunk, table, completed, eos_last_chunk, tail
+):
     model = model_of(tiny.model, seed, tail)
     generator = HRTGenerator(
         [model],

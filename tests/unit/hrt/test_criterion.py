@@ -18,7 +18,12 @@ def naive_losses(hrt, model, sample, smoothing):
         memory = reference.encode(source[source.ne(hrt.PAD)].tolist())
         for view, causal in ((views.causal, True), (views.parallel, False)):
             inside = view.input[row].ne(hrt.PAD)
-            logits = reference(view.input[row][inside].tolist(), view.positions[row][inside].tolist(), memory, causal=causal)
+            logits = reference(
+                view.input[row][inside].tolist(),
+                view.positions[row][inside].tolist(),
+                memory,
+                causal=causal,
+            )
             name = ("skip_" if views.chunk_sizes[row] > 1 else "") + ("at" if causal else "cmlm")
             for scores, word in zip(logits.log_softmax(-1), view.target[row][inside].tolist()):
                 if word == hrt.PAD:
@@ -64,9 +69,11 @@ def test_the_loss_needs_its_task(hrt):
 def test_figures_are_bits_per_token_of_each_task():
     """Summed over batches before they are divided; 0 where a task had no tokens."""
     logs = [
-        {"loss": 8.0, "nll_loss": 6.0, "ntokens": 6, "sample_size": 6, "nsentences": 3, "chunked_sentences": 1,
+        {"loss": 8.0, "nll_loss": 6.0, "ntokens": 6, "sample_size": 6, "nsentences": 3,
+         "chunked_sentences": 1,
          "at_nll_loss": 4.0, "at_ntokens": 5, "skip_at_nll_loss": 2.0, "skip_at_ntokens": 1},
-        {"loss": 4.0, "nll_loss": 3.0, "ntokens": 4, "sample_size": 4, "nsentences": 1, "chunked_sentences": 1,
+        {"loss": 4.0, "nll_loss": 3.0, "ntokens": 4, "sample_size": 4, "nsentences": 1,
+         "chunked_sentences": 1,
          "at_nll_loss": 0.0, "at_ntokens": 0, "skip_at_nll_loss": 3.0, "skip_at_ntokens": 4},
     ]  # fmt: skip
     with metrics.aggregate() as found:
@@ -76,7 +83,9 @@ def test_figures_are_bits_per_token_of_each_task():
     def bits(nats):
         return pytest.approx(nats / math.log(2), abs=5e-4)
 
-    assert (values["loss"], values["nll_loss"]) == (bits(12 / 10), bits(9 / 10)) and values["chunked"] == 0.5
+    assert (values["loss"], values["nll_loss"]) == (bits(12 / 10), bits(9 / 10)) and values[
+        "chunked"
+    ] == 0.5
     assert (values["at_loss"], values["skip_at_loss"]) == (bits(4 / 5), bits(5 / 5))
     assert values["cmlm_loss"] == values["skip_cmlm_loss"] == 0
     assert HRTLoss.logging_outputs_can_be_summed()

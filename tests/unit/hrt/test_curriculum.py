@@ -1,4 +1,5 @@
-"""What is drawn for each sentence and update: shares, chunk sizes, masks, and that nothing else matters."""
+"""What is drawn for each sentence and update: shares, chunk sizes, masks, and that nothing else
+matters."""
 
 import pytest
 import torch
@@ -13,7 +14,14 @@ MANY = torch.arange(20_000)
 
 @pytest.mark.parametrize(
     "update, total, power, share",
-    [(0, 100, 1, 0), (25, 100, 1, 0.25), (100, 100, 1, 1), (150, 100, 1, 1), (50, 100, 2, 0.25), (50, 100, 0.5, 0.5**0.5)],
+    [
+        (0, 100, 1, 0),
+        (25, 100, 1, 0.25),
+        (100, 100, 1, 1),
+        (150, 100, 1, 1),
+        (50, 100, 2, 0.25),
+        (50, 100, 0.5, 0.5**0.5),
+    ],
 )
 def test_share_follows_equation_5(update, total, power, share):
     assert chunked_share(update, total, power) == pytest.approx(share)
@@ -36,7 +44,9 @@ def test_chunk_sizes_are_equally_likely():
 
 def test_chunk_choice_does_not_follow_the_place_in_the_batch():
     # Batches are sorted by length, so that the place in the batch stands for the length.
-    chunked = torch.cat([(draw_chunk_sizes(1, u, 64 * u + torch.arange(64), 0.5, [2]) > 1) for u in range(200)]).double()
+    chunked = torch.cat(
+        [(draw_chunk_sizes(1, u, 64 * u + torch.arange(64), 0.5, [2]) > 1) for u in range(200)]
+    ).double()
     place = torch.arange(64.0).repeat(200)
     assert abs(torch.corrcoef(torch.stack([place.double(), chunked]))[0, 1]) < 0.04
 
@@ -74,7 +84,9 @@ def test_number_of_masks_is_uniform_from_one_to_length_minus_one():
     counts = torch.bincount(masks.sum(1), minlength=length + 1).double()
     assert counts[0] == 0 and counts[length] == 0
     expected = len(MANY) / (length - 1)
-    assert ((counts[1:length] - expected) ** 2 / expected).sum() < 20.5  # chi-squared, 5 degrees, p = 0.001
+    assert (
+        (counts[1:length] - expected) ** 2 / expected
+    ).sum() < 20.5  # chi-squared, 5 degrees, p = 0.001
 
 
 def test_every_place_is_masked_equally_often_the_end_symbol_included():
@@ -93,7 +105,9 @@ def test_the_shortest_sentences_mask_one_token(length):
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
-    st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 9)), min_size=1, max_size=8), st.randoms(), st.integers(0, 3)
+    st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 9)), min_size=1, max_size=8),
+    st.randoms(),
+    st.integers(0, 3),
 )
 def test_the_batch_changes_nothing(rows, random, extra):
     ids, lengths = (torch.tensor(column) for column in zip(*rows))
@@ -106,6 +120,8 @@ def test_the_batch_changes_nothing(rows, random, extra):
         draw_raw(3, 7, ids, 0.4),
     )
     others = order[: len(rows) // 2 + 1]
-    assert torch.equal(masks[others], draw_masks(3, 7, ids[others], lengths[others], width + extra)[:, :width])
+    assert torch.equal(
+        masks[others], draw_masks(3, 7, ids[others], lengths[others], width + extra)[:, :width]
+    )
     assert torch.equal(sizes[others], draw_chunk_sizes(3, 7, ids[others], 0.6, [2, 3]))
     assert torch.equal(raw[others], draw_raw(3, 7, ids[others], 0.4))

@@ -1,4 +1,5 @@
-"""The decoder's forward pass against a second implementation, and against stock fairseq where both must agree."""
+"""The decoder's forward pass against a second implementation, and against stock fairseq where both
+must agree."""
 
 from argparse import Namespace
 
@@ -23,7 +24,9 @@ def logits(model, rows, places, sources, *, causal):
     tokens = torch.tensor([row + [1] * (width - len(row)) for row in rows])
     positions = torch.tensor([row + [0] * (width - len(row)) for row in places])
     out = model.encoder(sources["src_tokens"], src_lengths=sources["src_lengths"])
-    features = model.decoder.view_features(SampleView(tokens, positions, tokens), out, causal=causal)
+    features = model.decoder.view_features(
+        SampleView(tokens, positions, tokens), out, causal=causal
+    )
     return model.decoder.output_layer(features)
 
 
@@ -32,13 +35,17 @@ def logits(model, rows, places, sources, *, causal):
 @pytest.mark.parametrize("left_pad", [False, True])
 def test_equals_the_reference_decoder_with_padding(hrt, window, pre_norm, left_pad):
     model = hrt.model(
-        symbols=SYMBOLS, hrt_relative_window=window, decoder_normalize_before=pre_norm, encoder_normalize_before=pre_norm
+        symbols=SYMBOLS,
+        hrt_relative_window=window,
+        decoder_normalize_before=pre_norm,
+        encoder_normalize_before=pre_norm,
     )
     sources = hrt.sources([6, 3, 5], SYMBOLS)
     batch = hrt.sample(sources, extra=2, left_pad=left_pad)["net_input"]
     mask = model.decoder.mask
     for causal, rows, places in (
-        (True, [[model.decoder.start_symbol(3), 5, 6], [2, 7, 8, 9, 4], [model.decoder.start_symbol(2)]],
+        (True,
+         [[model.decoder.start_symbol(3), 5, 6], [2, 7, 8, 9, 4], [model.decoder.start_symbol(2)]],
          [[0, 3, 6], [0, 1, 2, 3, 4], [0]]),
         (False, [[mask, mask, 5, mask, mask, 2], [mask, 7, 2], [mask, 2]],
          [[1, 2, 3, 4, 5, 6], [1, 2, 3], [1, 2]]),
@@ -57,9 +64,13 @@ def test_skip_at_equals_a_full_length_decoder_that_sees_only_every_kth_key(hrt, 
     source = hrt.sources([5], SYMBOLS)
     start = model.decoder.start_symbol(chunk)
     kept = [5, 6, 7]
-    strided = logits(model, [[start, *kept]], [[chunk * i for i in range(4)]], hrt.sample(source)["net_input"], causal=True)[
-        0
-    ]
+    strided = logits(
+        model,
+        [[start, *kept]],
+        [[chunk * i for i in range(4)]],
+        hrt.sample(source)["net_input"],
+        causal=True,
+    )[0]
     reference = hrt.Reference(model)
     # What stands between the kept tokens is never seen.
     full = [start] + [token for z in kept for token in [9] * (chunk - 1) + [z]]
@@ -76,13 +87,16 @@ def test_skip_at_equals_a_full_length_decoder_that_sees_only_every_kth_key(hrt, 
 @pytest.mark.parametrize("pre_norm", [False, True])
 @pytest.mark.parametrize("window", [0, 16])
 def test_chunk_size_one_without_relative_positions_is_the_stock_transformer(hrt, pre_norm, window):
-    settings = dict(symbols=SYMBOLS, decoder_normalize_before=pre_norm, encoder_normalize_before=pre_norm)
+    settings = dict(
+        symbols=SYMBOLS, decoder_normalize_before=pre_norm, encoder_normalize_before=pre_norm
+    )
     stock = hrt.model("transformer", **settings)
     model = hrt.model(seed=9, hrt_relative_window=window, **settings)
     state = dict(stock.state_dict())
     model.upgrade_state_dict(state)
     model.load_state_dict(state, strict=True)
-    # The fused encoder path of evaluation differs in the last digits; it is not what is compared here.
+    # The fused encoder path of evaluation differs in the last digits; it is not what is compared
+    # here.
     stock.train(), model.train()
     net_input = hrt.sample(hrt.sources([6, 3, 4], SYMBOLS), extra=1)["net_input"]
     previous = torch.tensor([[2, 5, 6, 7], [2, 8, 9, 1], [2, 4, 1, 1]])
@@ -143,14 +157,30 @@ def test_a_masked_slot_does_not_know_its_token(hrt, tiny):
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
-@given(st.lists(st.tuples(st.integers(1, 5), st.integers(2, 6)), min_size=1, max_size=4), st.booleans(), st.booleans())
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.integers(2, 6)), min_size=1, max_size=4),
+    st.booleans(),
+    st.booleans(),
+)
 def test_padding_and_company_change_nothing(hrt, tiny, sizes, causal, left_pad):
     sources = hrt.sources([s for _, s in sizes], SYMBOLS)
     rows = [list(range(5, 5 + n)) for n, _ in sizes]
     places = [[2 * i for i in range(n)] for n, _ in sizes]
-    together = logits(tiny, rows, places, hrt.sample(sources, extra=1, left_pad=left_pad)["net_input"], causal=causal)
+    together = logits(
+        tiny,
+        rows,
+        places,
+        hrt.sample(sources, extra=1, left_pad=left_pad)["net_input"],
+        causal=causal,
+    )
     for b, (n, _) in enumerate(sizes):
-        alone = logits(tiny, rows[b : b + 1], places[b : b + 1], hrt.sample(sources[b : b + 1])["net_input"], causal=causal)
+        alone = logits(
+            tiny,
+            rows[b : b + 1],
+            places[b : b + 1],
+            hrt.sample(sources[b : b + 1])["net_input"],
+            causal=causal,
+        )
         torch.testing.assert_close(together[b, :n], alone[0], rtol=1e-9, atol=1e-9)
 
 
@@ -163,7 +193,9 @@ def test_training_mode_equals_evaluation_without_dropout(hrt, tiny):
     finally:
         tiny.eval()
     for b, row in enumerate(rows):
-        torch.testing.assert_close(trained[b, : len(row)], evaluated[b, : len(row)], rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(
+            trained[b, : len(row)], evaluated[b, : len(row)], rtol=1e-9, atol=1e-9
+        )
 
 
 def test_dropout_acts_in_training(hrt):
@@ -178,7 +210,10 @@ def test_special_symbols_live_beside_the_dictionary(hrt, tiny):
     assert decoder.mask == VOCABULARY
     assert [decoder.start_symbol(k) for k in (1, 2, 3)] == [2, VOCABULARY + 1, VOCABULARY + 2]
     sizes = torch.tensor([[3, 1], [2, 3]])
-    assert decoder.start_symbols(sizes).tolist() == [[VOCABULARY + 2, 2], [VOCABULARY + 1, VOCABULARY + 2]]
+    assert decoder.start_symbols(sizes).tolist() == [
+        [VOCABULARY + 2, 2],
+        [VOCABULARY + 1, VOCABULARY + 2],
+    ]
     embedded = decoder.embed(torch.tensor([[VOCABULARY, VOCABULARY + 2, 5, VOCABULARY - 1]]))[0]
     expected = torch.stack(
         [
@@ -200,10 +235,15 @@ def test_start_symbols_begin_as_the_ordinary_one(hrt):
     task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
     decoder = HRTTransformerModel.build_model(args, task).decoder
     ordinary = decoder.embed_tokens.weight[2]
-    assert torch.equal(decoder.embed_special.weight[1], ordinary) and torch.equal(decoder.embed_special.weight[2], ordinary)
+    assert torch.equal(decoder.embed_special.weight[1], ordinary) and torch.equal(
+        decoder.embed_special.weight[2], ordinary
+    )
     assert not torch.equal(decoder.embed_special.weight[0], ordinary)
     for layer in decoder.layers:
-        assert layer.self_attn.relative_keys.shape == (33, 8) and not layer.self_attn.relative_keys.any()
+        assert (
+            layer.self_attn.relative_keys.shape == (33, 8)
+            and not layer.self_attn.relative_keys.any()
+        )
 
 
 def test_an_untrained_chunk_size_is_named(tiny):
@@ -260,25 +300,35 @@ def test_an_hrt_checkpoint_loads_as_it_is(hrt):
     state = dict(parent.state_dict())
     model.upgrade_state_dict(state)
     model.load_state_dict(state, strict=True)
-    assert all(torch.equal(value, parent.state_dict()[name]) for name, value in model.named_parameters())
+    assert all(
+        torch.equal(value, parent.state_dict()[name]) for name, value in model.named_parameters()
+    )
 
 
 def symbols_by_size(model):
     """{chunk size: its start symbol's vector}."""
     decoder = model.decoder
-    return {size: decoder.embed(torch.tensor(decoder.start_symbol(size))) for size in decoder.chunk_sizes}
+    return {
+        size: decoder.embed(torch.tensor(decoder.start_symbol(size)))
+        for size in decoder.chunk_sizes
+    }
 
 
 @pytest.mark.parametrize("sizes", [[3, 2], [3, 4], [4, 3, 2, 5], [2]])
 def test_start_symbols_belong_to_their_chunk_sizes(hrt, sizes):
-    parent, model = hrt.model(symbols=SYMBOLS), hrt.model(symbols=SYMBOLS, seed=5, hrt_chunk_sizes=sizes)
+    parent, model = (
+        hrt.model(symbols=SYMBOLS),
+        hrt.model(symbols=SYMBOLS, seed=5, hrt_chunk_sizes=sizes),
+    )
     state = dict(parent.state_dict())
     model.load_state_dict(state, strict=True)
     trained, loaded = symbols_by_size(parent), symbols_by_size(model)
     ordinary = parent.decoder.embed(torch.tensor(2))
     for size in sizes:
         assert torch.equal(loaded[size], trained.get(size, ordinary)), size
-    assert torch.equal(model.decoder.embed_special.weight[0], parent.decoder.embed_special.weight[0])
+    assert torch.equal(
+        model.decoder.embed_special.weight[0], parent.decoder.embed_special.weight[0]
+    )
     # What is stored now names the new order.
     assert model.state_dict()["decoder.special_chunk_sizes"].tolist() == sizes
 
@@ -324,7 +374,11 @@ def test_a_half_upgraded_checkpoint_is_an_error(hrt):
 
 
 def test_a_parent_of_another_width_is_an_error(hrt):
-    state = dict(hrt.model("transformer", symbols=SYMBOLS, encoder_ffn_embed_dim=64, decoder_ffn_embed_dim=64).state_dict())
+    state = dict(
+        hrt.model(
+            "transformer", symbols=SYMBOLS, encoder_ffn_embed_dim=64, decoder_ffn_embed_dim=64
+        ).state_dict()
+    )
     with pytest.raises(RuntimeError, match="size mismatch"):
         hrt.model(symbols=SYMBOLS).load_state_dict(state, strict=True)
 
@@ -336,7 +390,11 @@ def test_positions_reach_the_end_of_the_longest_second_stage(hrt):
     length = 10
     row = [[model.decoder.mask] * (length - 1) + [2]]
     source = hrt.sources([4], SYMBOLS)
-    got = logits(model, row, [list(range(1, length + 1))], hrt.sample(source)["net_input"], causal=False)[0]
+    got = logits(
+        model, row, [list(range(1, length + 1))], hrt.sample(source)["net_input"], causal=False
+    )[0]
     reference = hrt.Reference(model)
-    expected = reference(row[0], list(range(1, length + 1)), reference.encode(source[0]), causal=False)
+    expected = reference(
+        row[0], list(range(1, length + 1)), reference.encode(source[0]), causal=False
+    )
     torch.testing.assert_close(got, expected, rtol=SINGLE, atol=SINGLE)

@@ -14,16 +14,27 @@ from fairseq_hrt.options import DecodingOptions
 @pytest.mark.parametrize("beam", [1, 3])
 @pytest.mark.parametrize("chunk", ["2", "auto"])
 @pytest.mark.parametrize(
-    "options", [dict(max_len_b=7), dict(unkpen=2.0, min_len=3, max_len_a=1.0, max_len_b=3)], ids=["plain", "rules"]
+    "options",
+    [dict(max_len_b=7), dict(unkpen=2.0, min_len=3, max_len_a=1.0, max_len_b=3)],
+    ids=["plain", "rules"],
 )
 def test_decoding_happens_on_the_device(tiny, beam, chunk, options):
     model = tiny.model("hrt_transformer", hrt_chunk_sizes=[2, 3], hrt_relative_window=3)
     sample = tiny.sample([5, 3, 6, 9])
 
     def decode(model, sample):
-        own = dict(hrt_decode_chunk=chunk, hrt_chunk_table="3:1,5:2,inf:3", hrt_eos_last_chunk=len(options) > 1)
-        generator = HRTGenerator([model], tiny.dictionary(), DecodingOptions(beam=beam, **own, **options))
-        return [[hypothesis["tokens"].tolist() for hypothesis in best] for best in generator.generate([model], sample)]
+        own = dict(
+            hrt_decode_chunk=chunk,
+            hrt_chunk_table="3:1,5:2,inf:3",
+            hrt_eos_last_chunk=len(options) > 1,
+        )
+        generator = HRTGenerator(
+            [model], tiny.dictionary(), DecodingOptions(beam=beam, **own, **options)
+        )
+        return [
+            [hypothesis["tokens"].tolist() for hypothesis in best]
+            for best in generator.generate([model], sample)
+        ]
 
     expected = decode(model, sample)
     with SimulatedDevice() as device:
@@ -32,7 +43,8 @@ def test_decoding_happens_on_the_device(tiny, beam, chunk, options):
 
 @pytest.mark.parametrize("beam", [1, 5])
 def test_the_host_looks_once_a_step(tiny, beam):
-    """Besides a handful of looks at each batch: its padding, its limits, and in beam search the chain of parents."""
+    """Besides a handful of looks at each batch: its padding, its limits, and in beam search the
+    chain of parents."""
     model = tiny.model("hrt_transformer", hrt_chunk_sizes=[2, 3], hrt_relative_window=3)
     with SimulatedDevice() as device:
         moved = device.move(model)
@@ -40,12 +52,16 @@ def test_the_host_looks_once_a_step(tiny, beam):
         generator = HRTGenerator([moved], tiny.dictionary(), options)
         generator.generate([moved], device.send(tiny.sample([5, 3, 6, 4, 7, 2, 8, 5])))
         assert generator.counters.decoder_calls > 5
-        assert device.reads - generator.counters.decoder_calls <= (2 if beam == 1 else 4), device.waits
+        assert device.reads - generator.counters.decoder_calls <= (2 if beam == 1 else 4), (
+            device.waits
+        )
 
 
 def test_training_happens_on_the_device(tiny):
     model = tiny.model("hrt_transformer", hrt_chunk_sizes=[2, 3])
-    task = HRTTranslationTask(HRTTaskConfig(max_update=10, seed=5), tiny.dictionary(), tiny.dictionary())
+    task = HRTTranslationTask(
+        HRTTaskConfig(max_update=10, seed=5), tiny.dictionary(), tiny.dictionary()
+    )
     sample = tiny.sample([5, 3, 6])
     sample["target"] = torch.tensor([[5, 6, 7, 2], [8, 2, 1, 1], [9, 5, 2, 1]])
     sample["distilled_target"] = torch.tensor([[6, 2, 1], [8, 9, 2], [2, 1, 1]])
@@ -54,7 +70,11 @@ def test_training_happens_on_the_device(tiny):
         task.decoder = model.decoder
         loss, size, _ = HRTLoss(task, 0.1)(model, task.add_views(sample, 3, 0.5))
         loss.backward()
-        return float(loss), size, [parameter.grad for parameter in model.parameters() if parameter.requires_grad]
+        return (
+            float(loss),
+            size,
+            [parameter.grad for parameter in model.parameters() if parameter.requires_grad],
+        )
 
     loss, size, gradients = train(model, sample)
     with SimulatedDevice() as device:

@@ -1,4 +1,5 @@
-"""Two-stage decoding against stock beam search over a strided decoder and an independent scorer of Eq. 2."""
+"""Two-stage decoding against stock beam search over a strided decoder and an independent scorer of
+Eq. 2."""
 
 import itertools
 import math
@@ -30,7 +31,9 @@ class _StridedDecoder(FairseqDecoder):
         self.inner, self.stride = decoder, stride
 
     def forward(self, prev_output_tokens, encoder_out=None, **_):
-        places = self.stride * torch.arange(prev_output_tokens.size(1)).expand_as(prev_output_tokens)
+        places = self.stride * torch.arange(prev_output_tokens.size(1)).expand_as(
+            prev_output_tokens
+        )
         view = SampleView(prev_output_tokens, places, prev_output_tokens)
         x = self.inner.view_features(view, encoder_out, causal=True)
         return self.inner.output_layer(x), {"attn": [None]}
@@ -39,10 +42,14 @@ class _StridedDecoder(FairseqDecoder):
         return 1000
 
 
-def stage_one(models, dictionary, sample, chunk, *, max_len, lenpen=1.0, beam=5, min_len=0, temperature=1.0):
+def stage_one(
+    models, dictionary, sample, chunk, *, max_len, lenpen=1.0, beam=5, min_len=0, temperature=1.0
+):
     """Stock fairseq beam search over z; [[(tokens, normalised score)]] best first."""
     strided = [
-        FairseqEncoderDecoderModel(model.encoder, _StridedDecoder(model.decoder, chunk, dictionary)).eval()
+        FairseqEncoderDecoderModel(
+            model.encoder, _StridedDecoder(model.decoder, chunk, dictionary)
+        ).eval()
         for model in models
     ]
     search = SequenceGenerator(
@@ -59,7 +66,16 @@ def stage_one(models, dictionary, sample, chunk, *, max_len, lenpen=1.0, beam=5,
 
 
 def decode(
-    models, dictionary, sample, chunk, *, nat_beam=None, eos_last_chunk=False, table="inf:1", scoring="normalized", **options
+    models,
+    dictionary,
+    sample,
+    chunk,
+    *,
+    nat_beam=None,
+    eos_last_chunk=False,
+    table="inf:1",
+    scoring="normalized",
+    **options,
 ):
     chosen = DecodingOptions(
         hrt_scoring=scoring,
@@ -73,14 +89,27 @@ def decode(
 
 
 def expected_translations(
-    hrt, models, dictionary, sources, chunk, *, nat_beam, lenpen, eos_last_chunk=False, scoring="normalized", **options
+    hrt,
+    models,
+    dictionary,
+    sources,
+    chunk,
+    *,
+    nat_beam,
+    lenpen,
+    eos_last_chunk=False,
+    scoring="normalized",
+    **options,
 ):
-    """What the paper says, sentence by sentence: [[(tokens, score, positional scores)]] best first."""
+    """What the paper says, sentence by sentence: [[(tokens, score, positional scores)]] best
+    first."""
     power = lenpen if scoring == "normalized" else 0
     everything = []
     for source in sources:
         # Its length penalty counts in either scoring.
-        (kept,) = stage_one(models, dictionary, hrt.sample([source]), chunk, lenpen=lenpen, **options)
+        (kept,) = stage_one(
+            models, dictionary, hrt.sample([source]), chunk, lenpen=lenpen, **options
+        )
         scorer = hrt.Scorer(models, source, options.get("temperature", 1.0))
         mine = []
         for z, _ in kept[:nat_beam]:
@@ -116,12 +145,22 @@ def assert_equal(got, expected, count=None):
 )
 def test_equals_the_paper(hrt, seed, chunk, beams, lenpen, eos_last_chunk, tail, min_len, scoring):
     beam, nat_beam = beams
-    model = hrt.model(symbols=SYMBOLS, seed=seed, hrt_tail_target=tail, decoder_normalize_before=bool(seed % 2))
+    model = hrt.model(
+        symbols=SYMBOLS, seed=seed, hrt_tail_target=tail, decoder_normalize_before=bool(seed % 2)
+    )
     sources = hrt.sources([5, 3, 4], SYMBOLS, seed)
     dictionary = hrt.dictionary(SYMBOLS)
     options = dict(beam=beam, lenpen=lenpen, min_len=min_len, scoring=scoring)
     expected = expected_translations(
-        hrt, [model], dictionary, sources, chunk, nat_beam=nat_beam, eos_last_chunk=eos_last_chunk, max_len=8, **options
+        hrt,
+        [model],
+        dictionary,
+        sources,
+        chunk,
+        nat_beam=nat_beam,
+        eos_last_chunk=eos_last_chunk,
+        max_len=8,
+        **options,
     )
     got = decode(
         [model],
@@ -140,7 +179,9 @@ def test_ensemble_averages_probabilities_in_both_stages(hrt):
     models = [hrt.model(symbols=SYMBOLS, seed=seed) for seed in (3, 4)]
     dictionary, sources = hrt.dictionary(SYMBOLS), hrt.sources([5, 3], SYMBOLS)
     options = dict(beam=3, lenpen=0.6, temperature=1.7, min_len=1)
-    expected = expected_translations(hrt, models, dictionary, sources, 2, nat_beam=3, max_len=7, **options)
+    expected = expected_translations(
+        hrt, models, dictionary, sources, 2, nat_beam=3, max_len=7, **options
+    )
     got = decode(models, dictionary, hrt.sample(sources), 2, max_len_b=7, **options)
     assert_equal(got, expected)
     alone = decode(models[:1], dictionary, hrt.sample(sources), 2, max_len_b=7, **options)
@@ -151,7 +192,8 @@ def test_ensemble_averages_probabilities_in_both_stages(hrt):
 @pytest.mark.parametrize("chunk", [2, 3])
 @pytest.mark.parametrize("lenpen", [0.0, 1.0])
 def test_exhaustive_search(hrt, seed, chunk, lenpen):
-    """The widest beam finds the best of all z of at most two tokens: V = 6, E or one of four tokens before E."""
+    """The widest beam finds the best of all z of at most two tokens: V = 6, E or one of four tokens
+    before E."""
     model, dictionary = hrt.model(symbols=2, seed=seed), hrt.dictionary(2)
     (source,) = hrt.sources([4], 2, seed)
     scorer = hrt.Scorer([model], source)
@@ -161,7 +203,14 @@ def test_exhaustive_search(hrt, seed, chunk, lenpen):
         every.append((total / (len(z) * chunk) ** lenpen, tokens))
     best = max(every)
     (got,) = decode(
-        [model], dictionary, hrt.sample([source]), chunk, beam=50, lenpen=lenpen, min_len=0, max_len_b=2 * chunk - 1
+        [model],
+        dictionary,
+        hrt.sample([source]),
+        chunk,
+        beam=50,
+        lenpen=lenpen,
+        min_len=0,
+        max_len_b=2 * chunk - 1,
     )
     assert got[0]["tokens"].tolist() == best[1]
     assert float(got[0]["score"]) == pytest.approx(best[0], abs=TOLERANCE)
@@ -179,7 +228,9 @@ def test_no_translation_of_three_chunks_is_better_than_exhaustive_search_says(hr
         for body in itertools.product(ordinary, repeat=size):
             tokens, total, _ = scorer.complete((*body, EOS), 2)
             totals.setdefault(tuple(tokens), []).append(total)
-    (got,) = decode([model], dictionary, hrt.sample([source]), 2, beam=50, lenpen=0, min_len=0, max_len_b=5)
+    (got,) = decode(
+        [model], dictionary, hrt.sample([source]), 2, beam=50, lenpen=0, min_len=0, max_len_b=5
+    )
     for hypothesis in got:
         candidates = totals[tuple(hypothesis["tokens"].tolist())]
         assert min(abs(float(hypothesis["score"]) - total) for total in candidates) < TOLERANCE
@@ -188,7 +239,8 @@ def test_no_translation_of_three_chunks_is_better_than_exhaustive_search_says(hr
 @pytest.mark.parametrize("lenpen", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("beam", [1, 5])
 def test_chunk_size_one_is_autoregressive_decoding(hrt, beam, lenpen):
-    """… by stock fairseq with the stock Transformer that the model came from, and by our own generator."""
+    """… by stock fairseq with the stock Transformer that the model came from, and by our own
+    generator."""
     stock = hrt.model("transformer", symbols=SYMBOLS, seed=3)
     model = hrt.model(symbols=SYMBOLS, seed=9)
     state = dict(stock.state_dict())
@@ -197,9 +249,14 @@ def test_chunk_size_one_is_autoregressive_decoding(hrt, beam, lenpen):
     dictionary = hrt.dictionary(SYMBOLS)
     sample = hrt.sample(hrt.sources([6, 3, 5], SYMBOLS), extra=1)
     options = dict(beam=beam, lenpen=lenpen, max_len_b=9)
-    reference = SequenceGenerator([stock], dictionary, beam_size=beam, len_penalty=lenpen, max_len_b=9)
+    reference = SequenceGenerator(
+        [stock], dictionary, beam_size=beam, len_penalty=lenpen, max_len_b=9
+    )
     expected = [
-        [(h["tokens"].tolist(), float(h["score"]), h["positional_scores"].tolist()) for h in hypotheses]
+        [
+            (h["tokens"].tolist(), float(h["score"]), h["positional_scores"].tolist())
+            for h in hypotheses
+        ]
         for hypotheses in reference.generate([stock], sample)
     ]
     assert_equal(decode([model], dictionary, sample, 1, **options), expected)
@@ -222,7 +279,9 @@ def test_company_changes_nothing(hrt, lengths, order, beam, chunk, extra, left_p
     sources = hrt.sources(lengths, SYMBOLS)
     # k = 1 is left out of the table: there fairseq's own limit depends on the padding of the batch.
     options = dict(beam=beam, max_len_a=length_rule[0], max_len_b=length_rule[1], table="3:2,inf:3")
-    alone = [decode([model], dictionary, hrt.sample([source]), chunk, **options)[0] for source in sources]
+    alone = [
+        decode([model], dictionary, hrt.sample([source]), chunk, **options)[0] for source in sources
+    ]
     places = list(range(len(sources)))
     order.shuffle(places)
     batch = hrt.sample([sources[p] for p in places], ids=places, extra=extra, left_pad=left_pad)
@@ -232,7 +291,9 @@ def test_company_changes_nothing(hrt, lengths, order, beam, chunk, extra, left_p
         for a, b in zip(mine, alone[place]):
             assert a["tokens"].tolist() == b["tokens"].tolist()
             assert float(a["score"]) == pytest.approx(float(b["score"]), abs=TOLERANCE)
-            assert a["token_steps"].tolist() == b["token_steps"].tolist() and a["steps"] == b["steps"]
+            assert (
+                a["token_steps"].tolist() == b["token_steps"].tolist() and a["steps"] == b["steps"]
+            )
 
 
 def test_automatic_chunk_size_equals_the_fixed_one_on_each_part(hrt):
@@ -243,9 +304,18 @@ def test_automatic_chunk_size_equals_the_fixed_one_on_each_part(hrt):
     got = decode([model], dictionary, hrt.sample(sources), "auto", table=table, beam=3, max_len_b=9)
     for chunk in (1, 2, 3):
         rows = [row for row, size in enumerate(sizes) if size == chunk]
-        fixed = decode([model], dictionary, hrt.sample([sources[row] for row in rows]), chunk, beam=3, max_len_b=9)
+        fixed = decode(
+            [model],
+            dictionary,
+            hrt.sample([sources[row] for row in rows]),
+            chunk,
+            beam=3,
+            max_len_b=9,
+        )
         for row, hypotheses in zip(rows, fixed):
-            assert [h["tokens"].tolist() for h in got[row]] == [h["tokens"].tolist() for h in hypotheses]
+            assert [h["tokens"].tolist() for h in got[row]] == [
+                h["tokens"].tolist() for h in hypotheses
+            ]
             assert [float(h["score"]) for h in got[row]] == pytest.approx(
                 [float(h["score"]) for h in hypotheses], abs=TOLERANCE
             )
@@ -258,7 +328,10 @@ def test_more_completed_hypotheses_never_score_worse(hrt):
     for seed in range(8):
         model = hrt.model(symbols=SYMBOLS, seed=seed)
         best = [
-            [float(h[0]["score"]) for h in decode([model], dictionary, sample, 2, beam=5, nat_beam=n, max_len_b=9)]
+            [
+                float(h[0]["score"])
+                for h in decode([model], dictionary, sample, 2, beam=5, nat_beam=n, max_len_b=9)
+            ]
             for n in (1, 3, 5)
         ]
         for fewer, more in zip(best, best[1:]):
@@ -271,9 +344,11 @@ def test_more_completed_hypotheses_never_score_worse(hrt):
 
 
 def crafted(hrt, table, symbols=6, **overrides):
-    """A model whose distribution at position j is `table[j]` ({token: logit}), whatever was said before.
+    """A model whose distribution at position j is `table[j]` ({token: logit}), whatever was said
+    before.
 
-    With all blocks silent and embeddings of zero the decoder's output is the sinusoid of the position.
+    With all blocks silent and embeddings of zero the decoder's output is the sinusoid of the
+    position.
     """
     model = hrt.model(
         symbols=symbols,
@@ -302,7 +377,11 @@ def crafted(hrt, table, symbols=6, **overrides):
 
 def one(hrt, model, chunk, **options):
     (got,) = decode(
-        [model], hrt.dictionary(6), hrt.sample(hrt.sources([4], 6)), chunk, **{"beam": 1, "max_len_b": 11, **options}
+        [model],
+        hrt.dictionary(6),
+        hrt.sample(hrt.sources([4], 6)),
+        chunk,
+        **{"beam": 1, "max_len_b": 11, **options},
     )
     return got[0]
 
@@ -312,7 +391,9 @@ def test_a_translation_shorter_than_a_chunk(hrt):
     got = one(hrt, model, 3, lenpen=0)
     assert got["tokens"].tolist() == [5, EOS]
     # Eq. 2 counts all three positions.
-    assert float(got["score"]) == pytest.approx(float(logp[0, EOS] + logp[1, 5] + logp[2, EOS]), abs=TOLERANCE)
+    assert float(got["score"]) == pytest.approx(
+        float(logp[0, EOS] + logp[1, 5] + logp[2, EOS]), abs=TOLERANCE
+    )
     assert got["steps"] == 2 and got["token_steps"].tolist() == [2, 2]
 
 
@@ -332,7 +413,9 @@ def test_minimum_length(hrt):
                 assert tokens.index(EOS) == len(tokens) - 1 >= least, (chunk, least, tokens)
 
 
-@pytest.mark.parametrize("chunk, limit, length", [(2, 7, 8), (2, 8, 8), (3, 7, 6), (3, 8, 9), (3, 2, 3)])
+@pytest.mark.parametrize(
+    "chunk, limit, length", [(2, 7, 8), (2, 8, 8), (3, 7, 6), (3, 8, 9), (3, 2, 3)]
+)
 def test_an_endless_translation_is_ended_at_the_limit(hrt, chunk, limit, length):
     model, logp = crafted(hrt, {j: {5: 4, 6: 2} for j in range(13)})
     got = one(hrt, model, chunk, max_len_b=limit, lenpen=1)
@@ -363,12 +446,16 @@ def test_the_models_own_limit_holds(hrt):
 
 def test_truncation_at_the_first_end_symbol(hrt):
     #        z_1     z_2     z_3 ends        stage II at 1, 3, 5; it ends at 3, in the second chunk
-    model, logp = crafted(hrt, {0: {5: 4}, 2: {6: 4}, 4: {EOS: 4}, 1: {7: 4}, 3: {EOS: 4, 8: 3}, 5: {9: 4}})
+    model, logp = crafted(
+        hrt, {0: {5: 4}, 2: {6: 4}, 4: {EOS: 4}, 1: {7: 4}, 3: {EOS: 4, 8: 3}, 5: {9: 4}}
+    )
     got = one(hrt, model, 2, lenpen=1)
     assert got["tokens"].tolist() == [7, 5, EOS]
     everything = logp[0, 5] + logp[2, 6] + logp[4, EOS] + logp[1, 7] + logp[3, EOS] + logp[5, 9]
     assert float(got["score"]) == pytest.approx(float(everything) / 6, abs=TOLERANCE)
-    assert got["positional_scores"].tolist() == pytest.approx([float(logp[1, 7]), float(logp[0, 5]), float(logp[3, EOS])])
+    assert got["positional_scores"].tolist() == pytest.approx(
+        [float(logp[1, 7]), float(logp[0, 5]), float(logp[3, EOS])]
+    )
     assert got["token_steps"].tolist() == [4, 1, 4] and got["steps"] == 4
     got = one(hrt, model, 2, eos_last_chunk=True)
     assert got["tokens"].tolist() == [7, 5, 8, 6, 9, EOS]
@@ -385,14 +472,20 @@ def test_untrained_tail_does_not_count(hrt):
     model, logp = crafted(hrt, table, hrt_chunk_sizes=[4], hrt_tail_target="pad")
     got = one(hrt, model, 4, lenpen=0)
     assert got["tokens"].tolist() == [5, EOS]
-    assert float(got["score"]) == pytest.approx(float(logp[0, EOS] + logp[1, 5] + logp[2, EOS]), abs=TOLERANCE)
+    assert float(got["score"]) == pytest.approx(
+        float(logp[0, EOS] + logp[1, 5] + logp[2, EOS]), abs=TOLERANCE
+    )
     model, logp = crafted(hrt, table, hrt_chunk_sizes=[4])
     total = logp[0, EOS] + logp[1, 5] + logp[2, EOS] + logp[3, 9]
-    assert float(one(hrt, model, 4, lenpen=0)["score"]) == pytest.approx(float(total), abs=TOLERANCE)
+    assert float(one(hrt, model, 4, lenpen=0)["score"]) == pytest.approx(
+        float(total), abs=TOLERANCE
+    )
 
 
 def test_padding_is_never_chosen(hrt):
-    model, _ = crafted(hrt, {0: {PAD: 9, 5: 4}, 1: {PAD: 9, 6: 4}, 2: {PAD: 9, EOS: 4}, 3: {PAD: 9, EOS: 4}})
+    model, _ = crafted(
+        hrt, {0: {PAD: 9, 5: 4}, 1: {PAD: 9, 6: 4}, 2: {PAD: 9, EOS: 4}, 3: {PAD: 9, EOS: 4}}
+    )
     assert one(hrt, model, 2)["tokens"].tolist() == [6, 5, EOS]
 
 
@@ -401,14 +494,20 @@ def test_penalty_of_unknown_words_in_both_stages(hrt):
     assert one(hrt, model, 2)["tokens"].tolist() == [3, 3, EOS]
     assert one(hrt, model, 2, unkpen=2.0)["tokens"].tolist() == [6, 5, EOS]
     got = one(hrt, model, 2, unkpen=0.5)
-    assert got["positional_scores"].tolist()[:2] == pytest.approx([float(logp[1, 3]) - 0.5, float(logp[0, 3]) - 0.5])
+    assert got["positional_scores"].tolist()[:2] == pytest.approx(
+        [float(logp[1, 3]) - 0.5, float(logp[0, 3]) - 0.5]
+    )
 
 
 def test_unnormalized_scores_are_equation_2(hrt):
     model, logp = crafted(hrt, {0: {5: 4}, 1: {6: 4}, 2: {EOS: 4}, 3: {EOS: 4}})
     total = float(logp[0, 5] + logp[1, 6] + logp[2, EOS] + logp[3, EOS])
-    assert float(one(hrt, model, 2, unnormalized=True)["score"]) == pytest.approx(total, abs=TOLERANCE)
-    assert float(one(hrt, model, 2, lenpen=0.6)["score"]) == pytest.approx(total / 4**0.6, abs=TOLERANCE)
+    assert float(one(hrt, model, 2, unnormalized=True)["score"]) == pytest.approx(
+        total, abs=TOLERANCE
+    )
+    assert float(one(hrt, model, 2, lenpen=0.6)["score"]) == pytest.approx(
+        total / 4**0.6, abs=TOLERANCE
+    )
 
 
 # ---------------------------------------------------------------- what is executed and reported
@@ -426,7 +525,9 @@ def test_one_encoder_call_and_one_decoder_call_more_than_chunks(hrt, chunk):
         generator = build(hrt, model, chunk)
         source = hrt.sources([5], SYMBOLS, seed)
         ((hypothesis,),) = generator.generate([model], hrt.sample(source))
-        ((z, _),) = stage_one([model], hrt.dictionary(SYMBOLS), hrt.sample(source), chunk, beam=1, max_len=9)[0][:1]
+        ((z, _),) = stage_one(
+            [model], hrt.dictionary(SYMBOLS), hrt.sample(source), chunk, beam=1, max_len=9
+        )[0][:1]
         chunks = len(z)
         assert generator.counters.encoder_calls == 1
         assert generator.counters.decoder_calls == chunks + 1 == hypothesis["steps"]
@@ -470,9 +571,24 @@ def test_hooks_see_both_stages(hrt):
     seen = []
     generator.step_hooks.append(seen.append)
     generator.generate([model], hrt.sample(hrt.sources([4], SYMBOLS)))
-    assert [(step.stage, step.number) for step in seen] == [("skip_at", 1), ("skip_at", 2), ("skip_at", 3), ("skip_cmlm", 4)]
-    assert [step.positions.flatten().tolist() for step in seen] == [[2], [4], [6], [1, 2, 3, 4, 5, 6]]
-    assert [step.tokens.flatten().tolist() for step in seen] == [[5], [6], [EOS], [7, 5, 8, 6, EOS, EOS]]
+    assert [(step.stage, step.number) for step in seen] == [
+        ("skip_at", 1),
+        ("skip_at", 2),
+        ("skip_at", 3),
+        ("skip_cmlm", 4),
+    ]
+    assert [step.positions.flatten().tolist() for step in seen] == [
+        [2],
+        [4],
+        [6],
+        [1, 2, 3, 4, 5, 6],
+    ]
+    assert [step.tokens.flatten().tolist() for step in seen] == [
+        [5],
+        [6],
+        [EOS],
+        [7, 5, 8, 6, EOS, EOS],
+    ]
     assert all(step.sentences.tolist() == [0] for step in seen)
 
 
@@ -485,8 +601,20 @@ def test_hypotheses_keep_fairseqs_contract(hrt):
             scores = [float(h["score"]) for h in hypotheses]
             assert scores == sorted(scores, reverse=True)
             for h in hypotheses:
-                assert {"tokens", "score", "positional_scores", "attention", "alignment", "steps", "history"} <= set(h)
-                assert h["tokens"][-1] == EOS and h["tokens"].ne(PAD).all() and h["tokens"].lt(SYMBOLS + 4).all()
+                assert {
+                    "tokens",
+                    "score",
+                    "positional_scores",
+                    "attention",
+                    "alignment",
+                    "steps",
+                    "history",
+                } <= set(h)
+                assert (
+                    h["tokens"][-1] == EOS
+                    and h["tokens"].ne(PAD).all()
+                    and h["tokens"].lt(SYMBOLS + 4).all()
+                )
                 assert len(h["tokens"]) == len(h["positional_scores"]) == len(h["token_steps"])
                 # fairseq-generate converts the scores to base two in place.
                 h["positional_scores"].div_(math.log(2))
@@ -515,7 +643,9 @@ def test_updated_parameters_are_used(hrt):
     expected = build(hrt, model, 2, beam=2).generate([model], sample)
     for mine, theirs in zip(got, expected):
         assert [h["tokens"].tolist() for h in mine] == [h["tokens"].tolist() for h in theirs]
-        assert [float(h["score"]) for h in mine] == pytest.approx([float(h["score"]) for h in theirs], abs=TOLERANCE)
+        assert [float(h["score"]) for h in mine] == pytest.approx(
+            [float(h["score"]) for h in theirs], abs=TOLERANCE
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -539,7 +669,10 @@ def test_lower_precision_decodes(hrt, dtype):
         (dict(chunk=2, beam=2, nat_beam=3), "--hrt-nat-beam 3 with --beam 2"),
         (dict(chunk=2, beam=2, nat_beam=0), "--hrt-nat-beam 0"),
         (dict(chunk=2, beam=4, nat_beam=2, nbest=3), "--nbest 3 with --hrt-nat-beam 2"),
-        (dict(chunk=2, beam=2, no_repeat_ngram_size=2), "--no-repeat-ngram-size.*--hrt-decode-chunk 1"),
+        (
+            dict(chunk=2, beam=2, no_repeat_ngram_size=2),
+            "--no-repeat-ngram-size.*--hrt-decode-chunk 1",
+        ),
         (dict(chunk=4, beam=2), "chunk size 4 was not trained.*2, 3"),
         (dict(chunk="auto", table="10:2,inf:4", beam=2), "chunk size 4 was not trained"),
         (dict(chunk="two", beam=2), "--hrt-decode-chunk 'two'"),
@@ -552,7 +685,13 @@ def test_impossible_requests_are_named(hrt, arguments, message):
     chunk = arguments.pop("chunk")
     model = hrt.model(symbols=SYMBOLS)
     with pytest.raises(ValueError, match=message):
-        decode([model], hrt.dictionary(SYMBOLS), hrt.sample(hrt.sources([4], SYMBOLS)), chunk, **arguments)
+        decode(
+            [model],
+            hrt.dictionary(SYMBOLS),
+            hrt.sample(hrt.sources([4], SYMBOLS)),
+            chunk,
+            **arguments,
+        )
 
 
 def test_a_prefix_needs_chunk_size_one(hrt):
@@ -560,12 +699,19 @@ def test_a_prefix_needs_chunk_size_one(hrt):
     sample = hrt.sample(hrt.sources([4], SYMBOLS))
     with pytest.raises(ValueError, match="--prefix-size.*--hrt-decode-chunk 1"):
         build(hrt, model, 2).generate([model], sample, prefix_tokens=torch.tensor([[5]]))
-    (hypotheses,) = build(hrt, model, 1).generate([model], sample, prefix_tokens=torch.tensor([[5, 7]]))
+    (hypotheses,) = build(hrt, model, 1).generate(
+        [model], sample, prefix_tokens=torch.tensor([[5, 7]])
+    )
     assert hypotheses[0]["tokens"].tolist()[:2] == [5, 7]
     (forced,) = build(hrt, model, 1, forced_start="w1 w3").generate([model], sample)
-    assert forced[0]["tokens"].equal(hypotheses[0]["tokens"]) and forced[0]["score"] == hypotheses[0]["score"]
+    assert (
+        forced[0]["tokens"].equal(hypotheses[0]["tokens"])
+        and forced[0]["score"] == hypotheses[0]["score"]
+    )
     for chunk in (2, "auto"):
-        with pytest.raises(ValueError, match="--forced-start w1: chunks cannot continue a .*--hrt-decode-chunk 1"):
+        with pytest.raises(
+            ValueError, match="--forced-start w1: chunks cannot continue a .*--hrt-decode-chunk 1"
+        ):
             build(hrt, model, chunk, forced_start="w1")
 
 
@@ -585,5 +731,10 @@ def test_the_end_is_forbidden_where_a_translation_would_be_too_short(hrt, chunk,
     log_probs = torch.zeros(2, len(masked), SYMBOLS + 4)
     generator._restrict(log_probs, positions[masked], [], chunk, None)
     forbidden = log_probs[:, :, EOS].isinf()
-    assert forbidden.tolist() == [[position <= shortest for position in positions[masked].tolist()]] * 2
-    assert log_probs[:, :, PAD].isinf().all() and int(log_probs.isinf().sum()) == int(forbidden.sum()) + 2 * len(masked)
+    assert (
+        forbidden.tolist()
+        == [[position <= shortest for position in positions[masked].tolist()]] * 2
+    )
+    assert log_probs[:, :, PAD].isinf().all() and int(log_probs.isinf().sum()) == int(
+        forbidden.sum()
+    ) + 2 * len(masked)

@@ -1,4 +1,5 @@
-"""The four training samples of a target: the tables of the papers, the partition, batches against single sentences."""
+"""The four training samples of a target: the tables of the papers, the partition, batches against
+single sentences."""
 
 import pytest
 import torch
@@ -15,8 +16,8 @@ from fairseq_hrt.hrt.sample import (
 PAD, EOS, MASK = 1, 2, 1000
 START = {2: 1002, 3: 1003, 4: 1004, 5: 1005}
 
-# (k, N, Skip-AT input @positions, its target, Skip-CMLM input, its target), as printed in the design.
-# B = <s_k>, M = mask, E = </s>, . = no loss, numbers = y_j.
+# (k, N, Skip-AT input @positions, its target, Skip-CMLM input, its target), as printed in the
+# design. B = <s_k>, M = mask, E = </s>, . = no loss, numbers = y_j.
 TABLE = [
     (2, 1, "B", [0], "E", "M E", "1 ."),
     (2, 4, "B 2 4", [0, 2, 4], "2 4 E", "M 2 M 4 M E", "1 . 3 . E ."),
@@ -30,7 +31,9 @@ TABLE = [
     (4, 5, "B 4", [0, 4], "4 E", "M M M 4 M M M E", "1 2 3 . 5 E E ."),
     (2, 7, "B 2 4 6", [0, 2, 4, 6], "2 4 6 E", "M 2 M 4 M 6 M E", "1 . 3 . 5 . 7 ."),
 ]
-every_length = pytest.mark.parametrize("chunk, length", [(k, n) for k in (1, 2, 3, 4, 5) for n in range(3 * k + 3)])
+every_length = pytest.mark.parametrize(
+    "chunk, length", [(k, n) for k in (1, 2, 3, 4, 5) for n in range(3 * k + 3)]
+)
 
 
 def words(length):
@@ -94,7 +97,9 @@ def test_targets_and_loss_positions_partition_the_sentence(chunk, length):
     _, positions, target = skip_cmlm_sample(words(length), chunk)
     predicted_first = (starts + chunk).tolist()
     predicted_second = positions[target.ne(PAD)].tolist()
-    assert sorted(predicted_first + predicted_second) == list(range(1, padded_length(length, chunk) + 1))
+    assert sorted(predicted_first + predicted_second) == list(
+        range(1, padded_length(length, chunk) + 1)
+    )
 
 
 @every_length
@@ -139,7 +144,10 @@ def batches(draw):
 def test_a_batch_equals_its_sentences(hrt, batch):
     rows, hidden, extra, learn_tail = batch
     width = max(n for _, n in rows) + 1 + extra
-    targets, masked = torch.full((len(rows), width), PAD), torch.zeros(len(rows), width, dtype=torch.bool)
+    targets, masked = (
+        torch.full((len(rows), width), PAD),
+        torch.zeros(len(rows), width, dtype=torch.bool),
+    )
     for row, (_, n) in enumerate(rows):
         targets[row, : n + 1] = torch.cat([words(n), torch.tensor([EOS])])
         masked[row, : n + 1] = torch.tensor(hidden[row])
@@ -170,7 +178,9 @@ def test_a_batch_equals_its_sentences(hrt, batch):
             assert view.input[row, :length].tolist() == expected[f"{name}_input"]
             assert view.positions[row, :length].tolist() == expected[f"{name}_positions"]
             assert view.target[row, :length].tolist() == expected[f"{name}_target"]
-            assert view.input[row, length:].eq(PAD).all() and view.target[row, length:].eq(PAD).all()
+            assert (
+                view.input[row, length:].eq(PAD).all() and view.target[row, length:].eq(PAD).all()
+            )
     # No column of padding that no sentence needs in the longer of the two views.
     assert views.parallel.input.ne(PAD).any(0).all() or extra
 

@@ -1,4 +1,5 @@
-"""``--score-reference``: Eq. 2 of given translations, against an independent scorer and against what decoding says of its own."""
+"""``--score-reference``: Eq. 2 of given translations, against an independent scorer and against
+what decoding says of its own."""
 
 import pytest
 import torch
@@ -48,7 +49,9 @@ def naive(hrt, models, source, target, chunk, *, tail):
     members=st.integers(1, 2),
 )
 def test_equals_an_independent_scorer(hrt, seed, chunk, tail, lengths, members):
-    models = [hrt.model(symbols=SYMBOLS, seed=seed + n, hrt_tail_target=tail) for n in range(members)]
+    models = [
+        hrt.model(symbols=SYMBOLS, seed=seed + n, hrt_tail_target=tail) for n in range(members)
+    ]
     sources = hrt.sources([length for length, _ in lengths], SYMBOLS, seed)
     targets = hrt.sources([length for _, length in lengths], SYMBOLS, seed + 1)
     found = score(hrt, models, hrt.sample(sources, extra=1), targets, chunk)
@@ -69,16 +72,21 @@ def test_translations_are_scored_as_they_were_found(hrt, chunk, tail):
     for seed in range(5):
         model = hrt.model(symbols=SYMBOLS, seed=seed, hrt_tail_target=tail)
         sample = hrt.sample(hrt.sources([5, 3, 7], SYMBOLS, seed))
-        options = DecodingOptions(beam=3, max_len_b=9, hrt_eos_last_chunk=True, hrt_decode_chunk=str(chunk))
+        options = DecodingOptions(
+            beam=3, max_len_b=9, hrt_eos_last_chunk=True, hrt_decode_chunk=str(chunk)
+        )
         generator = HRTGenerator([model], hrt.dictionary(SYMBOLS), options)
         for rank in range(3):
             best = [hypotheses[rank] for hypotheses in generator.generate([model], sample)]
             scored = score(hrt, [model], sample, [h["tokens"].tolist() for h in best], chunk)
             for mine, theirs in zip(scored, best):
-                # A first stage that writes </s> before its last token contradicts itself: its text is that of fewer chunks.
+                # A first stage that writes </s> before its last token contradicts itself: its text
+                # is that of fewer chunks.
                 if mine["steps"] == theirs["steps"]:
                     compared += 1
-                    assert float(mine["score"]) == pytest.approx(float(theirs["score"]), abs=TOLERANCE)
+                    assert float(mine["score"]) == pytest.approx(
+                        float(theirs["score"]), abs=TOLERANCE
+                    )
                     assert mine["positional_scores"].tolist() == pytest.approx(
                         theirs["positional_scores"].tolist(), abs=TOLERANCE
                     )

@@ -17,11 +17,17 @@ def test_views_belong_to_their_sentence(hrt):
     whole = hrt.batch([6, 2, 5, 1, 4])
     together = task.add_views(whole, 7, 0.5)["views"]
     for row in range(5):
-        alone = {"id": whole["id"][row : row + 1], "target": whole["target"][row : row + 1], "net_input": {}}
+        alone = {
+            "id": whole["id"][row : row + 1],
+            "target": whole["target"][row : row + 1],
+            "net_input": {},
+        }
         alone["target"] = alone["target"][:, alone["target"][0].ne(hrt.PAD)]
         single = task.add_views(alone, 7, 0.5)["views"]
         assert single.chunk_sizes[0] == together.chunk_sizes[row]
-        for mine, theirs in zip((single.causal, single.parallel), (together.causal, together.parallel)):
+        for mine, theirs in zip(
+            (single.causal, single.parallel), (together.causal, together.parallel)
+        ):
             for own, other in zip(mine, theirs):
                 width = own.size(1)
                 assert own[0].equal(other[row, :width])
@@ -35,7 +41,10 @@ def test_mixed_targets(hrt):
         task, _ = hrt.task(raw_probability=probability)
         views = task.add_views(sample, 1, 0.0)["views"]
         targets[probability] = [row[row.ne(hrt.PAD)].tolist() for row in views.causal.target]
-    expected = [[row[row.ne(hrt.PAD)].tolist() for row in sample[key]] for key in ("distilled_target", "target")]
+    expected = [
+        [row[row.ne(hrt.PAD)].tolist() for row in sample[key]]
+        for key in ("distilled_target", "target")
+    ]
     assert targets[0.0] == expected[0] and targets[1.0] == expected[1]
 
 
@@ -83,9 +92,18 @@ PAD, EOS, MASK, BOS2, BOS3 = 1, 2, 16, 17, 18
 
 
 def test_the_task_hands_over_what_it_was_given(hrt):
-    settings = hrt.task(dict(hrt_chunk_sizes=[3, 2], hrt_tail_target="pad"), seed=9, raw_probability=0.25)[0].view_settings()
+    settings = hrt.task(
+        dict(hrt_chunk_sizes=[3, 2], hrt_tail_target="pad"), seed=9, raw_probability=0.25
+    )[0].view_settings()
     assert settings == ViewSettings(
-        seed=9, chunk_sizes=(3, 2), starts=(17, 18), eos=EOS, mask=16, pad=PAD, learn_tail=False, raw_probability=0.25
+        seed=9,
+        chunk_sizes=(3, 2),
+        starts=(17, 18),
+        eos=EOS,
+        mask=16,
+        pad=PAD,
+        learn_tail=False,
+        raw_probability=0.25,
     )
     assert hrt.task()[0].view_settings().learn_tail
 
@@ -102,15 +120,22 @@ def test_the_task_hands_over_what_it_was_given(hrt):
     ],
 )
 def test_options_of_decoding_reach_the_generator(hrt, engine, given, sizes, completed):
-    generator = hrt.task(engine=engine, **given)[0].build_generator([hrt.model(symbols=12).float()], SimpleNamespace(beam=4))
+    generator = hrt.task(engine=engine, **given)[0].build_generator(
+        [hrt.model(symbols=12).float()], SimpleNamespace(beam=4)
+    )
     assert generator.options.changed() == {**given, "beam": 4, "engine": engine}
     assert generator.chooser.sizes == sizes and generator.nat_beam == completed
 
 
-@pytest.mark.parametrize("given", [dict(hrt_nat_beam=3), dict(hrt_eos_last_chunk=True), dict(hrt_chunk_table="9:1,inf:2")])
+@pytest.mark.parametrize(
+    "given",
+    [dict(hrt_nat_beam=3), dict(hrt_eos_last_chunk=True), dict(hrt_chunk_table="9:1,inf:2")],
+)
 def test_options_of_a_stage_that_does_not_run_are_refused(hrt, given):
     task = hrt.task(hrt_decode_chunk="1", **given)[0]
-    with pytest.raises(ValueError, match=f"--{next(iter(given)).replace('_', '-')} .*has an effect only with"):
+    with pytest.raises(
+        ValueError, match=f"--{next(iter(given)).replace('_', '-')} .*has an effect only with"
+    ):
         task.build_generator([hrt.model(symbols=12)], SimpleNamespace(beam=2))
 
 
@@ -137,8 +162,9 @@ def test_targets_are_cut_if_asked(hrt, monkeypatch, truncate):
 
     def load(self, split, epoch=1, combine=False, **_):
         self.datasets[split] = LanguagePairDataset(
-            ListDataset(rows, sizes), torch.tensor(sizes).numpy(), dictionary, ListDataset(rows, sizes),
-            torch.tensor(sizes).numpy(), dictionary, left_pad_target=False,
+            ListDataset(rows, sizes), torch.tensor(sizes).numpy(), dictionary,
+            ListDataset(rows, sizes), torch.tensor(sizes).numpy(), dictionary,
+            left_pad_target=False,
         )  # fmt: skip
 
     monkeypatch.setattr("fairseq_hrt.task.TranslationTask.load_dataset", load)
@@ -157,13 +183,17 @@ def test_only_training_may_gain_sizes(hrt, from_checkpoint):
 
 
 @pytest.mark.parametrize(
-    "choice, kind", [(None, "ChunkScorer"), ("3", "ChunkScorer"), ("auto", "ChunkScorer"), ("1", "SequenceScorer")]
+    "choice, kind",
+    [(None, "ChunkScorer"), ("3", "ChunkScorer"), ("auto", "ChunkScorer"), ("1", "SequenceScorer")],
 )
 def test_the_task_scores_with_the_chunk_size_of_decoding(hrt, choice, kind):
     task, model = hrt.task(hrt_decode_chunk=choice)
     scorer = task.build_generator([model], SimpleNamespace(score_reference=True))
     assert type(scorer).__name__ == kind
-    assert kind == "SequenceScorer" or scorer.chooser.sizes == {None: {2}, "3": {3}, "auto": {1, 2}}[choice]
+    assert (
+        kind == "SequenceScorer"
+        or scorer.chooser.sizes == {None: {2}, "3": {3}, "auto": {1, 2}}[choice]
+    )
 
 
 def test_an_untrained_chunk_size_cannot_be_scored(hrt):

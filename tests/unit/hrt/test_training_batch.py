@@ -1,4 +1,5 @@
-"""What the samples of a batch depend on: update, seed, sentence and settings, each of them and nothing else."""
+"""What the samples of a batch depend on: update, seed, sentence and settings, each of them and
+nothing else."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -11,7 +12,9 @@ from fairseq_hrt.hrt.training_batch import ViewSettings, draw_views
 from fairseq_hrt.training.distillation import draw_raw
 
 PAD, EOS, MASK, BOS2, BOS3 = 1, 2, 16, 17, 18
-SETTINGS = ViewSettings(seed=5, chunk_sizes=(2, 3), starts=(BOS2, BOS3), eos=EOS, mask=MASK, pad=PAD)
+SETTINGS = ViewSettings(
+    seed=5, chunk_sizes=(2, 3), starts=(BOS2, BOS3), eos=EOS, mask=MASK, pad=PAD
+)
 COUNT = 40
 
 
@@ -24,7 +27,9 @@ def make_batch(distilled=False):
 
 
 def same(one, other):
-    return all(a.equal(b) for a, b in zip((*one.causal, *one.parallel), (*other.causal, *other.parallel)))
+    return all(
+        a.equal(b) for a, b in zip((*one.causal, *one.parallel), (*other.causal, *other.parallel))
+    )
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])
@@ -32,7 +37,10 @@ def test_samples_change_with_the_update_and_the_seed_and_only_with_them(share):
     batch = make_batch()
     views = draw_views(batch, 7, share, SETTINGS)
     assert same(views, draw_views(batch, 7, share, SETTINGS))
-    for other in (draw_views(batch, 8, share, SETTINGS), draw_views(batch, 7, share, replace(SETTINGS, seed=6))):
+    for other in (
+        draw_views(batch, 8, share, SETTINGS),
+        draw_views(batch, 7, share, replace(SETTINGS, seed=6)),
+    ):
         assert not views.parallel.input.equal(other.parallel.input)
         assert share == 0 or not views.chunk_sizes.equal(other.chunk_sizes)
 
@@ -53,15 +61,20 @@ def test_each_draw_is_the_one_of_its_update(update):
 def test_start_symbols_are_those_of_the_chunk_size():
     views = draw_views(make_batch(), 3, 0.7, SETTINGS)
     expected = {1: EOS, 2: BOS2, 3: BOS3}
-    assert views.causal.input[:, 0].tolist() == [expected[size] for size in views.chunk_sizes.tolist()]
+    assert views.causal.input[:, 0].tolist() == [
+        expected[size] for size in views.chunk_sizes.tolist()
+    ]
     assert {1, 2, 3} == set(views.chunk_sizes.tolist())
 
 
 @pytest.mark.parametrize("learn_tail", [True, False])
 def test_the_tail_is_learnt_if_the_settings_say_so(learn_tail):
-    # 3 words and </s> in chunks of 3: positions 5 and 6 are filled up; 6 belongs to the first stage.
+    # 3 words and </s> in chunks of 3: positions 5 and 6 are filled up; 6 belongs to the first
+    # stage.
     batch = {"id": torch.arange(2), "target": torch.tensor([[5, 6, 7, EOS]] * 2)}
-    views = draw_views(batch, 0, 1.0, replace(SETTINGS, chunk_sizes=(3,), starts=(BOS3,), learn_tail=learn_tail))
+    views = draw_views(
+        batch, 0, 1.0, replace(SETTINGS, chunk_sizes=(3,), starts=(BOS3,), learn_tail=learn_tail)
+    )
     tail = EOS if learn_tail else PAD
     assert views.parallel.target.tolist() == [[5, 6, PAD, EOS, tail, PAD]] * 2
 
@@ -77,7 +90,10 @@ def test_training_draws_anew_in_every_update_and_validation_never(hrt):
             {f"{name}_{what}": 0 for name in ("at", "cmlm") for what in ("nll_loss", "ntokens")},
         )
 
-    model, sample = SimpleNamespace(train=lambda: None, eval=lambda: None, set_num_updates=lambda _: None), make_batch()
+    model, sample = (
+        SimpleNamespace(train=lambda: None, eval=lambda: None, set_num_updates=lambda _: None),
+        make_batch(),
+    )
     optimizer = SimpleNamespace(backward=lambda loss: None)
     for update in (3, 4):
         task.train_step(sample, model, criterion, optimizer, update)
@@ -85,7 +101,12 @@ def test_training_draws_anew_in_every_update_and_validation_never(hrt):
         assert same(seen[-1], expected) and seen[-1].chunk_sizes.equal(expected.chunk_sizes)
     for _ in range(2):
         task.valid_step(sample, model, criterion)
-        assert (seen[-2].chunk_sizes > 1).all(), "validation measures the second half of the curriculum's end"
+        assert (seen[-2].chunk_sizes > 1).all(), (
+            "validation measures the second half of the curriculum's end"
+        )
         assert same(seen[-2], draw_views(sample, 0, 1.0, task.view_settings()))
         # And chunk size 1 beside it.
-        assert same(seen[-1], draw_views(sample, 0, 0.0, task.view_settings())) and (seen[-1].chunk_sizes == 1).all()
+        assert (
+            same(seen[-1], draw_views(sample, 0, 0.0, task.view_settings()))
+            and (seen[-1].chunk_sizes == 1).all()
+        )

@@ -1,4 +1,5 @@
-"""The family's tests are quiet: a generator reports when it is done with, which may be after pytest has closed its streams."""
+"""The family's tests are quiet: a generator reports when it is done with, which may be after pytest
+has closed its streams."""
 
 import logging
 

@@ -20,7 +20,9 @@ def test_statistics(tiny):
     lengths = [len(best[0]["tokens"]) for best in found]
     assert statistics.sentences == 2 and statistics.tokens == sum(lengths)
     assert statistics.row_passes == len(seen) == sum(statistics.proved.values())
-    assert statistics.passes == generator.counters.decoder_calls == max(item.number for item in seen)
+    assert (
+        statistics.passes == generator.counters.decoder_calls == max(item.number for item in seen)
+    )
     assert statistics.pushed == sum(len(item.answers) for item in seen)
     assert sum(count * passes for count, passes in statistics.proved.items()) == sum(lengths)
     size = DecoderSize.of(model)
@@ -32,7 +34,10 @@ def test_statistics(tiny):
     recurrent = DecoderSize.of(tiny.model("marian_transformer", marian_cell="ssru"))
     assert size.flops(3, 5, 7) - recurrent.flops(3, 5, 7) == 2 * (4 * 256 * 3 + 4 * 16 * 3 * 5)
     sources = [6, 3]
-    expected = sum(size.flops(len(item.answers), item.first + len(item.answers), sources[item.sentence]) for item in seen)
+    expected = sum(
+        size.flops(len(item.answers), item.first + len(item.answers), sources[item.sentence])
+        for item in seen
+    )
     assert statistics.flops == expected + sum(size.source_flops(length) for length in sources)
     assert statistics.plain_flops < statistics.flops
     assert f"{sum(lengths)} tokens in {len(seen)} passes" in statistics.report()
@@ -63,7 +68,12 @@ def multiplications(size, tokens, keys, source):
     return size.layers * sum(a * b * c for a, b, c in layer) + tokens * d * size.vocabulary
 
 
-@given(tokens=st.integers(1, 9), keys=st.integers(1, 30), source=st.integers(1, 30), layers=st.integers(1, 6))
+@given(
+    tokens=st.integers(1, 9),
+    keys=st.integers(1, 30),
+    source=st.integers(1, 30),
+    layers=st.integers(1, 6),
+)
 def test_a_multiplication_and_an_addition_are_two(tokens, keys, source, layers):
     size = DecoderSize(layers=layers, width=8, inner=20, vocabulary=50)
     assert size.flops(tokens, keys, source) == 2 * multiplications(size, tokens, keys, source)
@@ -72,12 +82,16 @@ def test_a_multiplication_and_an_addition_are_two(tokens, keys, source, layers):
 
 
 def test_the_figures_of_a_run():
-    statistics = JacobiStatistics(mode="pj", sentences=2, tokens=12, row_passes=5, passes=4, pushed=30, flops=6_000_000_000,
-                                  plain_flops=4_000_000_000, seconds=1.5, proved=Counter({3: 2, 1: 3}))  # fmt: skip
+    statistics = JacobiStatistics(mode="pj", sentences=2, tokens=12, row_passes=5, passes=4,
+                                  pushed=30, flops=6_000_000_000,
+                                  plain_flops=4_000_000_000, seconds=1.5,
+                                  proved=Counter({3: 2, 1: 3}))  # fmt: skip
     assert statistics.iteration_speedup == 12 / 5
-    assert statistics.report() == (
-        "jacobi pj: 2 sentences, 12 tokens in 5 passes (2.40 times fewer than one by one), 30 tokens pushed (2.50 for each written), "
-        "6.00 GFLOP (1.50 times those of one by one); 1.50 s; tokens proved by a pass: {1: 3, 3: 2}"
+    assert (
+        statistics.report()
+        == "jacobi pj: 2 sentences, 12 tokens in 5 passes (2.40 times fewer than one by one), 30"
+        " tokens pushed (2.50 for each written), 6.00 GFLOP (1.50 times those of one by one);"
+        " 1.50 s; tokens proved by a pass: {1: 3, 3: 2}"
     )
     statistics.draft_seconds = 0.25
     assert "1.50 s, 0.25 s of them for drafts; tokens proved" in statistics.report()
@@ -85,9 +99,15 @@ def test_the_figures_of_a_run():
     statistics.iterations = 6
     assert "drafts; 6 iterations as the paper counts them; tokens proved" in statistics.report()
     document = statistics.to_json()
-    assert list(document["proved"].items()) == [(1, 3), (3, 2)] and document["iteration_speedup"] == 2.4
+    assert (
+        list(document["proved"].items()) == [(1, 3), (3, 2)]
+        and document["iteration_speedup"] == 2.4
+    )
     assert document["plain_flops"] == 4_000_000_000 and set(vars(statistics)) < set(document)
 
 
 def test_nothing_decoded_is_no_division_by_zero():
-    assert JacobiStatistics(mode="pj").iteration_speedup == 0 and "0 sentences" in JacobiStatistics(mode="pj").report()
+    assert (
+        JacobiStatistics(mode="pj").iteration_speedup == 0
+        and "0 sentences" in JacobiStatistics(mode="pj").report()
+    )

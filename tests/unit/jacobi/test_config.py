@@ -9,13 +9,23 @@ from fairseq_hrt.schema import JACOBI_DRAFTS, JACOBI_MODES
 
 def parse(*arguments):
     parser = options.get_generation_parser(default_task="translation_jacobi")
-    return options.parse_args_and_arch(parser, ["data", "--task", "translation_jacobi", "--path", "model.pt", *arguments])
+    return options.parse_args_and_arch(
+        parser, ["data", "--task", "translation_jacobi", "--path", "model.pt", *arguments]
+    )
 
 
 def test_the_defaults():
     config = JacobiTaskConfig()
-    assert (str(config.jacobi_mode), config.jacobi_block_size, str(config.jacobi_draft)) == ("frontier", 3, "previous")
-    assert (config.jacobi_window, config.jacobi_prefix_length, config.jacobi_draft_path) == (None, None, None)
+    assert (str(config.jacobi_mode), config.jacobi_block_size, str(config.jacobi_draft)) == (
+        "frontier",
+        3,
+        "previous",
+    )
+    assert (config.jacobi_window, config.jacobi_prefix_length, config.jacobi_draft_path) == (
+        None,
+        None,
+        None,
+    )
     assert config.jacobi_draft_options == "{}"
 
 
@@ -25,7 +35,10 @@ def test_the_command_line_says_the_same():
     for name in vars(config):
         if name.startswith("jacobi_"):
             assert getattr(given, name) == getattr(config, name), name
-    assert (parse("--jacobi-window", "4").jacobi_window, parse("--jacobi-prefix-length", "0").jacobi_prefix_length) == (4, 0)
+    assert (
+        parse("--jacobi-window", "4").jacobi_window,
+        parse("--jacobi-prefix-length", "0").jacobi_prefix_length,
+    ) == (4, 0)
 
 
 @pytest.mark.parametrize("option, choices", [("mode", JACOBI_MODES), ("draft", JACOBI_DRAFTS)])

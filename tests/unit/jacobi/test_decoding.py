@@ -61,7 +61,8 @@ def test_lossless(tiny, greedily_decoded, mode, rules):
 )  # fmt: skip
 @settings(max_examples=60, deadline=None)
 def test_any_draft_gives_the_same_result(tiny, seed, lengths, mode, limit, data):
-    """Drafts of an adversary: right, wrong, with </s> and unknown words anywhere, too short and too long."""
+    """Drafts of an adversary: right, wrong, with </s> and unknown words anywhere, too short and too
+    long."""
     model, sample = tiny.lively(seed=seed), tiny.sample(lengths, seed=seed)
     rules = dict(max_len_b=limit)
     expected = greedy(tiny, [model], sample, options=rules)
@@ -72,7 +73,8 @@ def test_any_draft_gives_the_same_result(tiny, seed, lengths, mode, limit, data)
             truth = best[0]["tokens"].tolist()
             drafts.append([
                 data.draw(st.sampled_from([token, token, token, 2, 3, 5])) for token in truth
-            ][: data.draw(st.integers(0, len(truth)))] + data.draw(st.lists(st.integers(2, 15), max_size=3)))  # fmt: skip
+            ][: data.draw(st.integers(0, len(truth)))] + data.draw(st.lists(st.integers(2, 15),
+                                        max_size=3)))  # fmt: skip
         drafter = ModelDrafter(lambda net_input, memories: drafts)
     generator = make_generator(tiny, [model], drafter=drafter, options=rules, **mode)
     assert_same(generator.generate([model], sample), expected)
@@ -83,16 +85,22 @@ def test_a_perfect_draft_needs_as_few_passes_as_windows(tiny):
     model, sample = tiny.lively(seed=4), tiny.sample([7, 3, 5], seed=4)
     rules = dict(max_len_b=13)
     expected = greedy(tiny, [model], sample, options=rules)
-    drafter = ModelDrafter(lambda net_input, memories: [best[0]["tokens"].tolist() for best in expected])
-    generator = make_generator(tiny, [model], drafter=drafter, options=rules, mode="frontier", window=4)
+    drafter = ModelDrafter(
+        lambda net_input, memories: [best[0]["tokens"].tolist() for best in expected]
+    )
+    generator = make_generator(
+        tiny, [model], drafter=drafter, options=rules, mode="frontier", window=4
+    )
     assert_same(generator.generate([model], sample), expected)
     needed = sum(-(-len(best[0]["tokens"]) // 4) for best in expected)
     assert generator.statistics.row_passes == needed
 
 
 def iterations(model, source, tokens, block, rules):
-    """Those of the paper's Algorithms 1 and 2 with a known length: one forward pass over all positions after the other, until a
-    block is as it was before; fairseq's module, without caches. ``tokens`` is what they have to find."""
+    """Those of the paper's Algorithms 1 and 2 with a known length: one forward pass over all
+    positions after the other, until a block is as it was before; fairseq's module, without caches.
+    ``tokens`` is what they have to find.
+    """
     # -1: not written yet, which no word is equal to.
     count, target = 0, [-1] * len(tokens)
     for first in range(0, len(tokens), block):
@@ -100,7 +108,11 @@ def iterations(model, source, tokens, block, rules):
         for _ in range(end - first):
             before = list(target)
             with torch.no_grad():
-                logits = model(source, torch.tensor([source.size(1)]), torch.tensor([[2, *target[:-1]]]).clamp(min=0))[0][0]
+                logits = model(
+                    source,
+                    torch.tensor([source.size(1)]),
+                    torch.tensor([[2, *target[:-1]]]).clamp(min=0),
+                )[0][0]
             logits[:, 1] = logits[: rules.get("min_len", 1), 2] = -torch.inf
             target[first:end] = logits.argmax(1)[first:end].tolist()
             target[-1] = 2 if end == len(tokens) else -1
@@ -112,14 +124,16 @@ def iterations(model, source, tokens, block, rules):
 
 
 @given(
-    seed=st.integers(1, 60), lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4), block=st.sampled_from([None, 1, 2, 3, 5, 50]),
+    seed=st.integers(1, 60), lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4),
+    block=st.sampled_from([None, 1, 2, 3, 5, 50]),
     rules=st.sampled_from([dict(max_len_b=13), dict(max_len_b=6), dict(max_len_b=9, min_len=4)]),
 )  # fmt: skip
 @settings(max_examples=60, deadline=None)
 def test_iterations_with_a_known_length_are_those_of_the_paper(tiny, seed, lengths, block, rules):
     model, sample = tiny.lively(seed=seed), tiny.sample(lengths, seed=seed)
     with torch.no_grad():
-        # fairseq's modules do not count padding as a position: <s>, which then looks the same, stands for it below.
+        # fairseq's modules do not count padding as a position: <s>, which then looks the same,
+        # stands for it below.
         model.decoder.embed_tokens.weight[0] = model.decoder.embed_tokens.weight[1]
     expected = greedy(tiny, [model], sample, options=rules)
     mode = dict(mode="pj") if block is None else dict(mode="pgj", block_size=block)
@@ -127,12 +141,17 @@ def test_iterations_with_a_known_length_are_those_of_the_paper(tiny, seed, lengt
     found = generator.generate([model], sample)
     assert_same(found, expected)
     for row, (best, length) in enumerate(zip(found, lengths)):
-        tokens, source = best[0]["tokens"].tolist(), sample["net_input"]["src_tokens"][row : row + 1, -length:]
+        tokens, source = (
+            best[0]["tokens"].tolist(),
+            sample["net_input"]["src_tokens"][row : row + 1, -length:],
+        )
         assert best[0]["steps"] == iterations(model, source, tokens, block or len(tokens), rules)
     assert generator.statistics.iterations == sum(best[0]["steps"] for best in found)
     # No position beyond the end is read.
     passes = generator.statistics.row_passes
-    assert block != 1 or generator.statistics.pushed == passes == sum(len(best[0]["tokens"]) for best in expected)
+    assert block != 1 or generator.statistics.pushed == passes == sum(
+        len(best[0]["tokens"]) for best in expected
+    )
 
 
 def test_an_ensemble(tiny):
@@ -143,17 +162,24 @@ def test_an_ensemble(tiny):
 
 
 def test_single_precision_differs_only_where_the_best_two_are_close(tiny):
-    """The gap rule: a different token is excused by a gap below 1e-4 in the reference, and by nothing else."""
+    """The gap rule: a different token is excused by a gap below 1e-4 in the reference, and by
+    nothing else."""
     total = 0
     for seed in range(1, 9):
         model, sample = tiny.lively(seed=seed).float(), tiny.sample([8, 5, 3, 6], seed=seed)
         rules = dict(max_len_b=20)
         expected = greedy(tiny, [model], sample, options=rules)
-        found = make_generator(tiny, [model], options=rules, mode="frontier", window=4).generate([model], sample)
+        found = make_generator(tiny, [model], options=rules, mode="frontier", window=4).generate(
+            [model], sample
+        )
         for (mine,), (other,) in zip(found, expected):
             total += 1
             if mine["tokens"].tolist() != other["tokens"].tolist():
-                place = next(i for i, pair in enumerate(zip(mine["tokens"], other["tokens"])) if pair[0] != pair[1])
+                place = next(
+                    i
+                    for i, pair in enumerate(zip(mine["tokens"], other["tokens"]))
+                    if pair[0] != pair[1]
+                )
                 gap = mine["positional_scores"][place] - other["positional_scores"][place]
                 assert abs(float(gap)) < 1e-4
     assert total == 32
@@ -178,14 +204,22 @@ def test_the_tests_see_a_wrong_cache(tiny, monkeypatch, mistake, cell):
     monkeypatch.setattr(DecoderState, "rollback", wrong)
     different = False
     for seed in range(1, 6):
-        model = tiny.lively(seed=seed) if cell is None else tiny.lively("marian_transformer", seed=seed, marian_cell=cell)
+        model = (
+            tiny.lively(seed=seed)
+            if cell is None
+            else tiny.lively("marian_transformer", seed=seed, marian_cell=cell)
+        )
         sample = tiny.sample([7, 5], seed=seed)
         expected = greedy(tiny, [model], sample, options=dict(max_len_b=12))
-        found = make_generator(tiny, [model], options=dict(max_len_b=12), mode="frontier", window=3).generate(
-            [model], sample
+        found = make_generator(
+            tiny, [model], options=dict(max_len_b=12), mode="frontier", window=3
+        ).generate([model], sample)
+        pairs = [
+            (a[0]["positional_scores"], b[0]["positional_scores"]) for a, b in zip(found, expected)
+        ]
+        different |= any(
+            a.shape != b.shape or not torch.allclose(a, b, atol=1e-4) for a, b in pairs
         )
-        pairs = [(a[0]["positional_scores"], b[0]["positional_scores"]) for a, b in zip(found, expected)]
-        different |= any(a.shape != b.shape or not torch.allclose(a, b, atol=1e-4) for a, b in pairs)
     assert different
 
 
@@ -219,10 +253,12 @@ def test_a_pass_reads_the_device_once(tiny):
     generator = make_generator(tiny, [model], options=dict(max_len_b=20), mode="frontier", window=3)
     generator.ensemble.reserve_positions(64)
     memories = generator.ensemble.encode(sample["net_input"])
-    rules = Constraints(tiny.dictionary(), min_length=0, max_lengths=torch.tensor([20, 12, 20, 9, 20, 20]))
+    rules = Constraints(
+        tiny.dictionary(), min_length=0, max_lengths=torch.tensor([20, 12, 20, 9, 20, 20])
+    )
     plan = JacobiPlan(
-        start=2, constraints=rules, window=WindowPlan("frontier", width=3), drafter=Drafter(), filler=3, temperature=1.0,
-        rank=lambda total, length: total,
+        start=2, constraints=rules, window=WindowPlan("frontier", width=3), drafter=Drafter(),
+        filler=3, temperature=1.0, rank=lambda total, length: total,
     )  # fmt: skip
     with torch.inference_mode(), HostReads() as reads:
         found = jacobi_decode(generator.ensemble, memories, plan)
@@ -251,12 +287,13 @@ def test_finished_rows_are_dropped_together(tiny, monkeypatch):
 
 
 @given(
-    seed=st.integers(1, 40), lengths=st.lists(st.integers(1, 9), min_size=2, max_size=6), mode=st.sampled_from(MODE_OPTIONS),
-    longest=st.integers(1, 14), data=st.data(),
+    seed=st.integers(1, 40), lengths=st.lists(st.integers(1, 9), min_size=2, max_size=6),
+    mode=st.sampled_from(MODE_OPTIONS), longest=st.integers(1, 14), data=st.data(),
 )  # fmt: skip
 @settings(max_examples=40, deadline=None)
 def test_batch_mates_change_nothing(tiny, seed, lengths, mode, longest, data):
-    """Whatever the options; ``--max-len-a`` alone counts padding, as in the search whose result this one has."""
+    """Whatever the options; ``--max-len-a`` alone counts padding, as in the search whose result
+    this one has."""
     rules = dict(
         max_len_b=longest,
         min_len=data.draw(st.integers(0, longest)),

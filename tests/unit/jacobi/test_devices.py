@@ -25,7 +25,9 @@ def test_decoding_happens_on_the_device(tiny, config, drafter):
 
     def decode(model, sample):
         options = DecodingOptions(beam=1, max_len_b=9, unkpen=float("inf"))
-        generator = JacobiGenerator([model], tiny.dictionary(), replace(options, **config), drafter=drafter())
+        generator = JacobiGenerator(
+            [model], tiny.dictionary(), replace(options, **config), drafter=drafter()
+        )
         return [best[0]["tokens"].tolist() for best in generator.generate([model], sample)]
 
     expected = decode(model, sample)

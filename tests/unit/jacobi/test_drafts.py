@@ -1,4 +1,5 @@
-"""Where guesses come from: earlier translations, the source, other models and which of them are taken."""
+"""Where guesses come from: earlier translations, the source, other models and which of them are
+taken."""
 
 from functools import partial
 from types import SimpleNamespace
@@ -50,13 +51,23 @@ def test_which_drafts_are_taken(tiny, monkeypatch, wrong):
         assert not model.training and config.data == "here" and read == ["a.pt"]
         assert (config.source_lang, config.target_lang) == ("nl", "en")
         # What the user gives, what the training had, and the rest by default.
-        assert (config.hrt_nat_beam, config.hrt_decode_chunk, config.hrt_eos_last_chunk) == (2, "2", False)
+        assert (config.hrt_nat_beam, config.hrt_decode_chunk, config.hrt_eos_last_chunk) == (
+            2,
+            "2",
+            False,
+        )
         return
     message = {
         "source": "its source dictionary is not that of the model that is decoded",
         "target": "its target dictionary is not that of the model that is decoded",
-        "language": "--jacobi-draft-path a.pt: its source language is fr, that of the model that is decoded nl",
-        "task": "--jacobi-draft hrt with --jacobi-draft-path a.pt: the checkpoint belongs to the task translation_dag",
+        "language": (
+            "--jacobi-draft-path a.pt: its source language is fr, that of the model that is"
+            " decoded nl"
+        ),
+        "task": (
+            "--jacobi-draft hrt with --jacobi-draft-path a.pt: the checkpoint belongs to the task"
+            " translation_dag"
+        ),
         "option": "the task translation_hrt has no option gamma",
         "text": "is not a Python dictionary",
     }[wrong]
@@ -111,9 +122,16 @@ def test_source_drafts(tiny):
 
 def test_an_option_of_a_draft_has_an_effect(monkeypatch):
     """What its checkpoint holds besides is nobody's mistake."""
-    held = OmegaConf.create({"_name": "translation_hrt", "hrt_decode_chunk": None, "hrt_chunk_table": "9:1,inf:2"})
-    monkeypatch.setattr(module, "load_other_model", lambda option, path, *, choose, **more: choose(held))
+    held = OmegaConf.create(
+        {"_name": "translation_hrt", "hrt_decode_chunk": None, "hrt_chunk_table": "9:1,inf:2"}
+    )
+    monkeypatch.setattr(
+        module, "load_other_model", lambda option, path, *, choose, **more: choose(held)
+    )
     load = partial(load_draft_model, "draft.pt", "hrt", beside=None, source=None, target=None)
     assert load(options="{'hrt_decode_chunk': '2'}") == {"hrt_decode_chunk": "2"}
-    with pytest.raises(ValueError, match="--jacobi-draft-options: --hrt-chunk-table 8:1,inf:2 has an effect only with"):
+    with pytest.raises(
+        ValueError,
+        match="--jacobi-draft-options: --hrt-chunk-table 8:1,inf:2 has an effect only with",
+    ):
         load(options="{'hrt_chunk_table': '8:1,inf:2'}")

@@ -37,8 +37,8 @@ def make_draft(tiny, family, like=None, **options):
     sizes = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in
              dict(embed_dim=16, ffn_embed_dim=24, layers=2).items()}  # fmt: skip
     args = Namespace(**{
-        **sizes, "encoder_attention_heads": 2, "decoder_attention_heads": 4, "max_source_positions": 64,
-        "max_target_positions": 64, "dropout": 0.0, **more, **options,
+        **sizes, "encoder_attention_heads": 2, "decoder_attention_heads": 4,
+        "max_source_positions": 64, "max_target_positions": 64, "dropout": 0.0, **more, **options,
     })  # fmt: skip
     arch = f"{family}_transformer"
     ARCH_CONFIG_REGISTRY[arch](args)
@@ -70,7 +70,11 @@ def test_an_equal_encoder_runs_once(tiny, monkeypatch, family, shared):
             draft.encoder.layers[1].fc2.bias[3] += 1e-6
     generator, drafter, alone = checking(tiny, family, model, task, draft)
     encoded, right = [], TransformerEngine.encode
-    monkeypatch.setattr(TransformerEngine, "encode", lambda self, batch: encoded.append(self.model) or right(self, batch))
+    monkeypatch.setattr(
+        TransformerEngine,
+        "encode",
+        lambda self, batch: encoded.append(self.model) or right(self, batch),
+    )
     for _ in range(2):
         del encoded[:]
         found = generator.generate([model], sample)
@@ -87,13 +91,19 @@ def test_what_makes_encoders_differ(tiny):
     model, dictionary = tiny.model(), tiny.dictionary()
     copy = tiny.model()
     assert same_encoder(model, copy, dictionary)
-    for name in ("embed_tokens.weight", "layers.0.self_attn.k_proj.weight", "layers.1.final_layer_norm.bias"):
+    for name in (
+        "embed_tokens.weight",
+        "layers.0.self_attn.k_proj.weight",
+        "layers.1.final_layer_norm.bias",
+    ):
         other = tiny.model()
         with torch.no_grad():
             other.encoder.state_dict()[name].view(-1)[-1] += 1e-7
         assert not same_encoder(model, other, dictionary), name
-    for options in (dict(encoder_attention_heads=4), dict(activation_fn="gelu"), dict(no_scale_embedding=True),
-                    dict(encoder_layers=1), dict(encoder_normalize_before=True), dict(encoder_learned_pos=True)):  # fmt: skip
+    for options in (dict(encoder_attention_heads=4), dict(activation_fn="gelu"),
+                    dict(no_scale_embedding=True),
+                    dict(encoder_layers=1), dict(encoder_normalize_before=True),
+                    dict(encoder_learned_pos=True)):  # fmt: skip
         other = tiny.model(**options)
         other.encoder.load_state_dict(model.encoder.state_dict(), strict=False)
         assert not same_encoder(model, other, dictionary), options
@@ -108,7 +118,8 @@ def test_the_first_model_with_the_drafts_encoder_lends_it(tiny):
 
 
 def test_a_lent_encoding_is_used_until_it_is_taken_back(tiny):
-    """The draft's own attention to the source, computed from vectors that another model's engine has."""
+    """The draft's own attention to the source, computed from vectors that another model's engine
+    has."""
     model, draft = tiny.model(seed=2), tiny.model(seed=4)
     draft.encoder.load_state_dict(model.encoder.state_dict())
     batch = tiny.sample([5, 3])["net_input"]

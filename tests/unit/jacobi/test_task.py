@@ -1,4 +1,5 @@
-"""The task takes what writes word by word from left to right, and makes the drafter that the options name."""
+"""The task takes what writes word by word from left to right, and makes the drafter that the
+options name."""
 
 from types import SimpleNamespace
 
@@ -15,7 +16,9 @@ from fairseq_hrt.schema import JACOBI_DRAFTS, MODEL_DRAFTS
 
 
 def make_task(tiny, *, target_symbols=12, **options):
-    config = JacobiTaskConfig(data="corpus", **{f"jacobi_{name}": value for name, value in options.items()})
+    config = JacobiTaskConfig(
+        data="corpus", **{f"jacobi_{name}": value for name, value in options.items()}
+    )
     return JacobiTranslationTask(config, tiny.dictionary(), tiny.dictionary(target_symbols))
 
 
@@ -23,7 +26,9 @@ def drafter_of(task, tiny):
     return task.make_drafter([tiny.model()], task.decoding_options(GenerationConfig(beam=1)))
 
 
-@pytest.mark.parametrize("draft, kind", [("previous", Drafter), ("ngram", NGramDrafter), ("source", SourceDrafter)])
+@pytest.mark.parametrize(
+    "draft, kind", [("previous", Drafter), ("ngram", NGramDrafter), ("source", SourceDrafter)]
+)
 def test_the_drafter_is_the_named_one(tiny, draft, kind):
     assert type(drafter_of(make_task(tiny, draft=draft), tiny)) is kind
 
@@ -39,7 +44,10 @@ def test_a_draft_that_would_never_be_asked_is_refused_before_it_is_loaded(tiny, 
     path = "draft.pt" if draft in MODEL_DRAFTS else None
     for options in (dict(window=1), dict(mode="pj")):
         task = make_task(tiny, draft=draft, draft_path=path, **options)
-        with pytest.raises(ValueError, match=f"--jacobi-draft {draft} has an effect only with --jacobi-mode frontier and"):
+        with pytest.raises(
+            ValueError,
+            match=f"--jacobi-draft {draft} has an effect only with --jacobi-mode frontier and",
+        ):
             task.build_generator([tiny.model()], GenerationConfig(beam=1))
 
 
@@ -47,16 +55,23 @@ def test_a_draft_that_would_never_be_asked_is_refused_before_it_is_loaded(tiny, 
 def test_models_draft_from_a_checkpoint_and_nothing_else_does(tiny, draft):
     of_model = draft in MODEL_DRAFTS
     task = make_task(tiny, draft=draft, draft_path=None if of_model else "draft.pt")
-    message = f"draft {draft} needs --jacobi-draft-path" if of_model else "draft-path draft.pt has an effect only with"
+    message = (
+        f"draft {draft} needs --jacobi-draft-path"
+        if of_model
+        else "draft-path draft.pt has an effect only with"
+    )
     with pytest.raises(ValueError, match=f"--jacobi-{message}"):
         task.build_generator([tiny.model()], GenerationConfig(beam=1))
 
 
 @pytest.mark.parametrize("family", MODEL_DRAFTS)
 def test_a_draft_model_is_loaded_as_the_options_say(tiny, monkeypatch, family):
-    """With the data and the dictionaries of this task; it translates greedily, and its translation is what is proposed."""
+    """With the data and the dictionaries of this task; it translates greedily, and its translation
+    is what is proposed."""
     asked, made = [], []
-    generator = SimpleNamespace(models=[tiny.model(seed=2)], counters=None, options=DecodingOptions())
+    generator = SimpleNamespace(
+        models=[tiny.model(seed=2)], counters=None, options=DecodingOptions()
+    )
     drafting = SimpleNamespace(
         make_generator=lambda models, options: made.append((models, options)) or generator,
         decoding_options=lambda args, **own: DecodingOptions(**vars(args), **own),
@@ -70,14 +85,17 @@ def test_a_draft_model_is_loaded_as_the_options_say(tiny, monkeypatch, family):
     task = make_task(tiny, draft=family, draft_path="draft.pt", draft_options="{'beta': 2}")
     drafter = drafter_of(task, tiny)
     dictionaries = dict(source=task.source_dictionary, target=task.target_dictionary)
-    assert asked == [("draft.pt", family, dict(beside=task.cfg, options="{'beta': 2}", **dictionaries))]
+    assert asked == [
+        ("draft.pt", family, dict(beside=task.cfg, options="{'beta': 2}", **dictionaries))
+    ]
     ((models, options),) = made
     assert type(drafter) is ModelDrafter and models is generator.models and options.beam == 1
 
 
 @pytest.mark.parametrize("broken", [False, True])
 def test_a_lent_encoding_is_taken_back(tiny, broken):
-    """After each batch, whatever becomes of it; the draft is moved to where the model that checks is."""
+    """After each batch, whatever becomes of it; the draft is moved to where the model that checks
+    is."""
     model, draft = tiny.model(seed=2).float().double(), tiny.model(seed=2).float()
     lent = []
 
@@ -87,7 +105,9 @@ def test_a_lent_encoding_is_taken_back(tiny, broken):
             raise RuntimeError("out of memory")
         return [[{"tokens": torch.tensor([5, 2])}]]
 
-    generator = SimpleNamespace(models=[draft], counters=None, options=DecodingOptions(), generate=generate, ensemble=None)
+    generator = SimpleNamespace(
+        models=[draft], counters=None, options=DecodingOptions(), generate=generate, ensemble=None
+    )
     translate, memory = make_task(tiny).translate_with(generator, [model]), object()
     for _ in range(2):
         if broken:

@@ -15,7 +15,9 @@ def test_the_mean(tmp_path):
         save(tmp_path / f"{number}.pt", value, update=number)
     state = average([tmp_path / f"{number}.pt" for number in range(3)])
     torch.testing.assert_close(state["model"]["w"], torch.tensor(values).sum().div(3).expand(2))
-    assert state["model"]["count"].item() == 3 and state["optimizer_history"][-1]["num_updates"] == 2
+    assert (
+        state["model"]["count"].item() == 3 and state["optimizer_history"][-1]["num_updates"] == 2
+    )
     assert state["last_optimizer_state"] is None
 
 
@@ -35,17 +37,26 @@ def test_other_models_are_refused(tmp_path):
 
 @pytest.mark.parametrize("kind", [Namespace, dict], ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("first, second, message", [
-    ({"arch": "hrt_transformer"}, {"arch": "bidirectional_transformer"}, "b.pt.*architecture is 'bidirectional_transformer' and 'hrt_"),
+    ({"arch": "hrt_transformer"}, {"arch": "bidirectional_transformer"},
+     "b.pt.*architecture is 'bidirectional_transformer' and 'hrt_"),
     # What has its default is left out.
-    ({"arch": "bidirectional_transformer"}, {"arch": "bidirectional_transformer", "bidirectional_distinct_starts": True},
+    ({"arch": "bidirectional_transformer"},
+     {"arch": "bidirectional_transformer", "bidirectional_distinct_starts": True},
      "bidirectional_distinct_starts is True and False"),
-    ({"arch": "dag_transformer", "dag_count_bos": True}, {"arch": "dag_transformer"}, "dag_count_bos is False and True"),
-    ({"arch": "transformer", "decoder_attention_heads": 4}, {"arch": "transformer"}, "decoder_attention_heads is 8 and 4"),
-    ({"arch": "transformer"}, {"arch": "transformer", "activation_fn": "gelu"}, "activation_fn is.*gelu.*relu"),
-    ({"arch": "transformer"}, {"arch": "transformer", "share_all_embeddings": True}, "share_all_embeddings is True and False"),
-    ({"arch": "hrt_transformer", "hrt_chunk_sizes": [2]}, {"arch": "hrt_transformer", "hrt_chunk_sizes": [3]}, "hrt_chunk_sizes is .3. and .2."),
+    ({"arch": "dag_transformer", "dag_count_bos": True}, {"arch": "dag_transformer"},
+     "dag_count_bos is False and True"),
+    ({"arch": "transformer", "decoder_attention_heads": 4}, {"arch": "transformer"},
+     "decoder_attention_heads is 8 and 4"),
+    ({"arch": "transformer"}, {"arch": "transformer", "activation_fn": "gelu"},
+     "activation_fn is.*gelu.*relu"),
+    ({"arch": "transformer"}, {"arch": "transformer", "share_all_embeddings": True},
+     "share_all_embeddings is True and False"),
+    ({"arch": "hrt_transformer", "hrt_chunk_sizes": [2]},
+     {"arch": "hrt_transformer", "hrt_chunk_sizes": [3]}, "hrt_chunk_sizes is .3. and .2."),
 ])  # fmt: skip
-def test_equal_parameters_that_are_used_otherwise_are_refused(tmp_path, first, second, message, kind):
+def test_equal_parameters_that_are_used_otherwise_are_refused(
+    tmp_path, first, second, message, kind
+):
     for name, options in (("a", first), ("b", second)):
         save(tmp_path / f"{name}.pt", 1.0, options=options, kind=kind)
     with pytest.raises(ValueError, match=message):
@@ -53,9 +64,11 @@ def test_equal_parameters_that_are_used_otherwise_are_refused(tmp_path, first, s
 
 
 @pytest.mark.parametrize("first, second", [
-    # Presets of one architecture; options of training; options of decoding, which a Namespace holds as well; an unknown architecture.
+    # Presets of one architecture; options of training; options of decoding, which a Namespace holds
+    # as well; an unknown architecture.
     ({"arch": "hrt_transformer_tiny", "dropout": 0.1}, {"arch": "hrt_transformer", "dropout": 0.2}),
-    ({"arch": "bidirectional_transformer", "bidirectional_scoring": "paper"}, {"arch": "bidirectional_transformer"}),
+    ({"arch": "bidirectional_transformer", "bidirectional_scoring": "paper"},
+     {"arch": "bidirectional_transformer"}),
     ({"arch": "of_a_plugin", "activation_fn": "relu"}, {"arch": "of_a_plugin"}),
 ])  # fmt: skip
 def test_one_model_is_averaged_however_it_is_trained_and_decoded(tmp_path, first, second):
@@ -66,7 +79,10 @@ def test_one_model_is_averaged_however_it_is_trained_and_decoded(tmp_path, first
 
 @pytest.mark.parametrize("kind", [Namespace, dict], ids=lambda kind: kind.__name__)
 def test_models_of_other_languages_are_refused(tmp_path, kind):
-    there, back = {"source_lang": "en", "target_lang": "de"}, {"source_lang": "de", "target_lang": "en"}
+    there, back = (
+        {"source_lang": "en", "target_lang": "de"},
+        {"source_lang": "de", "target_lang": "en"},
+    )
     for name, task in (("a", {"source_lang": None}), ("b", there), ("c", back)):
         save(tmp_path / f"{name}.pt", 1.0, task=task, kind=kind)
     # What one does not say is as the others have it.
@@ -78,7 +94,11 @@ def test_models_of_other_languages_are_refused(tmp_path, kind):
 @pytest.mark.parametrize("number", [0, 1])
 def test_nan_is_named(tmp_path, number):
     for name in range(2):
-        save(tmp_path / f"{name}.pt", 1.0, v=torch.tensor([1.0, float("nan" if name == number else "-inf")]))
+        save(
+            tmp_path / f"{name}.pt",
+            1.0,
+            v=torch.tensor([1.0, float("nan" if name == number else "-inf")]),
+        )
     with pytest.raises(ValueError, match=f"{number}.pt: v is NaN"):
         average([tmp_path / "0.pt", tmp_path / "1.pt"])
 
@@ -93,29 +113,64 @@ def test_a_checkpoint_without_parameters_is_refused(tmp_path):
 
 
 def test_last_checkpoints(tmp_path):
-    for name in ("checkpoint2", "checkpoint10", "checkpoint9", "checkpoint_best", "checkpoint_last", "other3"):
+    for name in (
+        "checkpoint2",
+        "checkpoint10",
+        "checkpoint9",
+        "checkpoint_best",
+        "checkpoint_last",
+        "other3",
+    ):
         (tmp_path / f"{name}.pt").touch()
-    assert [path.name for path in last_checkpoints(tmp_path, 2)] == ["checkpoint9.pt", "checkpoint10.pt"]
+    assert [path.name for path in last_checkpoints(tmp_path, 2)] == [
+        "checkpoint9.pt",
+        "checkpoint10.pt",
+    ]
     with pytest.raises(FileNotFoundError, match="holds 3.*4 are needed"):
         last_checkpoints(tmp_path, 4)
     for name in ("checkpoint_1_500", "checkpoint_2_1500"):
         (tmp_path / f"{name}.pt").touch()
-    assert [path.name for path in last_checkpoints(tmp_path, 2)] == ["checkpoint_1_500.pt", "checkpoint_2_1500.pt"]
+    assert [path.name for path in last_checkpoints(tmp_path, 2)] == [
+        "checkpoint_1_500.pt",
+        "checkpoint_2_1500.pt",
+    ]
 
 
 @pytest.mark.parametrize("maximise", [False, True])
 def test_best_checkpoints(tmp_path, maximise):
     for number, metric in enumerate([30.0, 33.0, 31.0, 29.0], 1):
-        save(tmp_path / f"checkpoint{number}.pt", 1.0, update=number, metric=metric, maximise=maximise)
-    save(tmp_path / "checkpoint_best.pt", 1.0, update=2 if maximise else 4, metric=33.0 if maximise else 29.0)
+        save(
+            tmp_path / f"checkpoint{number}.pt",
+            1.0,
+            update=number,
+            metric=metric,
+            maximise=maximise,
+        )
+    save(
+        tmp_path / "checkpoint_best.pt",
+        1.0,
+        update=2 if maximise else 4,
+        metric=33.0 if maximise else 29.0,
+    )
     chosen = [path.name for path in best_checkpoints(tmp_path, 2)]
-    assert chosen == (["checkpoint2.pt", "checkpoint3.pt"] if maximise else ["checkpoint4.pt", "checkpoint1.pt"])
+    assert chosen == (
+        ["checkpoint2.pt", "checkpoint3.pt"] if maximise else ["checkpoint4.pt", "checkpoint1.pt"]
+    )
 
 
 def test_a_metric_that_is_no_number_is_never_the_best(tmp_path, caplog):
     for number, metric in enumerate([float("nan"), 3.0, float("inf"), 2.0], 1):
-        save(tmp_path / f"checkpoint{number}.pt", 1.0, update=number, metric=metric, maximise=number == 3)
-    assert [path.name for path in best_checkpoints(tmp_path, 2)] == ["checkpoint4.pt", "checkpoint2.pt"]
+        save(
+            tmp_path / f"checkpoint{number}.pt",
+            1.0,
+            update=number,
+            metric=metric,
+            maximise=number == 3,
+        )
+    assert [path.name for path in best_checkpoints(tmp_path, 2)] == [
+        "checkpoint4.pt",
+        "checkpoint2.pt",
+    ]
     assert "checkpoint1.pt is left out: after 1 updates its metric was nan" in caplog.text
     with pytest.raises(FileNotFoundError, match="holds 2 such checkpoints, 3 are needed"):
         best_checkpoints(tmp_path, 3)

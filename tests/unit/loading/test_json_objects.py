@@ -8,7 +8,11 @@ from hypothesis import strategies as st
 
 from fairseq_hrt.loading.json_objects import json_object
 
-values = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner), max_leaves=8)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner),
+    max_leaves=8,
+)
 
 
 @given(st.dictionaries(st.text(), values))

@@ -12,12 +12,19 @@ VERTICES, TOKENS = torch.tensor([4, 3]), torch.tensor([3, 2])
 
 
 @pytest.mark.parametrize("change, message", [
-    (dict(links=LINKS[0]), r"links has the shape \[4, 4\]"), (dict(links=LINKS[:, :, :3]), r"links has the shape \[2, 4, 3\]"),
-    (dict(links=LINKS.unsqueeze(3)), r"links has the shape \[2, 4, 4, 1\]"), (dict(vertex_lengths=VERTICES[:1]), "vertex_lengths has the shape"),
-    (dict(match=MATCH[0]), "match has the shape"), (dict(match=MATCH[:1]), "match has the shape"), (dict(match=MATCH[:, :, :3]), "match has the shape"),
-    (dict(lengths=TOKENS.unsqueeze(1)), "target_lengths has the shape"), (dict(vertex_lengths=torch.tensor([4, 5])), r"vertex_lengths \[4, 5\] must be"),
-    (dict(vertex_lengths=torch.tensor([1, 4])), r"vertex_lengths \[1, 4\] must be 2 numbers from 2 to 4"),
-    (dict(lengths=torch.tensor([4, 2])), r"target_lengths \[4, 2\] must be 2 numbers from 2 to 3"), (dict(lengths=torch.tensor([3, 1])), "target_lengths"),
+    (dict(links=LINKS[0]), r"links has the shape \[4, 4\]"),
+    (dict(links=LINKS[:, :, :3]), r"links has the shape \[2, 4, 3\]"),
+    (dict(links=LINKS.unsqueeze(3)), r"links has the shape \[2, 4, 4, 1\]"),
+    (dict(vertex_lengths=VERTICES[:1]), "vertex_lengths has the shape"),
+    (dict(match=MATCH[0]), "match has the shape"), (dict(match=MATCH[:1]), "match has the shape"),
+    (dict(match=MATCH[:, :, :3]), "match has the shape"),
+    (dict(lengths=TOKENS.unsqueeze(1)), "target_lengths has the shape"),
+    (dict(vertex_lengths=torch.tensor([4, 5])), r"vertex_lengths \[4, 5\] must be"),
+    (dict(vertex_lengths=torch.tensor([1, 4])),
+     r"vertex_lengths \[1, 4\] must be 2 numbers from 2 to 4"),
+     (dict(lengths=torch.tensor([4, 2])),
+      r"target_lengths \[4, 2\] must be 2 numbers from 2 to 3"),
+      (dict(lengths=torch.tensor([3, 1])), "target_lengths"),
 ])  # fmt: skip
 def test_what_does_not_fit(change, message):
     values = dict(links=LINKS, vertex_lengths=VERTICES, match=MATCH, lengths=TOKENS)
@@ -28,8 +35,9 @@ def test_what_does_not_fit(change, message):
 
 
 @pytest.mark.parametrize("name, place, read", [
-    ("links", (0, 0, 3), True), ("links", (1, 0, 3), False), ("links", (1, 3, 0), False), ("match", (0, 2, 3), True), ("match", (1, 1, 2), True),
-    ("match", (1, 2, 0), False), ("match", (1, 0, 3), False),
+    ("links", (0, 0, 3), True), ("links", (1, 0, 3), False), ("links", (1, 3, 0), False),
+    ("match", (0, 2, 3), True), ("match", (1, 1, 2), True), ("match", (1, 2, 0), False),
+    ("match", (1, 0, 3), False),
 ])  # fmt: skip
 def test_nan_counts_where_it_is_read(name, place, read):
     values = dict(links=LINKS.clone(), vertex_lengths=VERTICES, match=MATCH.clone(), lengths=TOKENS)
@@ -49,5 +57,7 @@ def test_what_lies_inside():
         and inside[1].nonzero().tolist() == [[u, v] for u in range(3) for v in range(3)]
     )
     found = probabilities(LINKS.bfloat16() - 1, VERTICES)
-    assert found.dtype == torch.float32 and torch.equal(found, torch.where(inside, math.exp(-1), 0.0))
+    assert found.dtype == torch.float32 and torch.equal(
+        found, torch.where(inside, math.exp(-1), 0.0)
+    )
     assert probabilities(LINKS.double(), VERTICES).dtype == torch.float64

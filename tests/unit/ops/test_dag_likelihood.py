@@ -13,9 +13,15 @@ from fairseq_hrt.ops import dag_likelihood as module
 VERTICES, TOKENS = (7, 5, 8, 2), (4, 5, 2, 2)
 
 
-def batch(graphs, *, spread=1.0, seed=0, dtype=torch.float64, holes=0.0, vertices=VERTICES, tokens=TOKENS):
-    links = graphs.links(len(vertices), max(vertices), vertices, seed=seed, spread=spread, dtype=dtype, holes=holes)
-    match = graphs.match(len(vertices), max(tokens), max(vertices), seed=seed, spread=spread, dtype=dtype)
+def batch(
+    graphs, *, spread=1.0, seed=0, dtype=torch.float64, holes=0.0, vertices=VERTICES, tokens=TOKENS
+):
+    links = graphs.links(
+        len(vertices), max(vertices), vertices, seed=seed, spread=spread, dtype=dtype, holes=holes
+    )
+    match = graphs.match(
+        len(vertices), max(tokens), max(vertices), seed=seed, spread=spread, dtype=dtype
+    )
     return match, links, torch.tensor(tokens), torch.tensor(vertices)
 
 
@@ -33,8 +39,12 @@ def test_all_paths(graphs, spread, holes):
         for row, (count, length) in enumerate(zip(tokens.tolist(), vertices.tolist())):
             truth = graphs.Enumeration(match[row].detach(), links[row].detach(), count, length)
             assert float(found[row]) == pytest.approx(truth.likelihood, abs=1e-10)
-            torch.testing.assert_close(match.grad[row], weights[row] * truth.posterior, rtol=0, atol=1e-10)
-            torch.testing.assert_close(links.grad[row], weights[row] * truth.usage, rtol=0, atol=1e-10)
+            torch.testing.assert_close(
+                match.grad[row], weights[row] * truth.posterior, rtol=0, atol=1e-10
+            )
+            torch.testing.assert_close(
+                links.grad[row], weights[row] * truth.usage, rtol=0, atol=1e-10
+            )
 
 
 def test_gradcheck(graphs):
@@ -60,10 +70,13 @@ def test_single_precision_and_peaked_distributions(graphs, spread):
 
 
 def test_what_leaves_the_range_of_double_precision_is_redone_by_logarithms(graphs, monkeypatch):
-    """Partial paths a factor of e^1000 apart, where the unlikely one is the only one that can be finished."""
+    """Partial paths a factor of e^1000 apart, where the unlikely one is the only one that can be
+    finished."""
     called = []
     original = module._in_log_space
-    monkeypatch.setattr(module, "_in_log_space", lambda *a: (called.append(len(a[0])), original(*a))[1])
+    monkeypatch.setattr(
+        module, "_in_log_space", lambda *a: (called.append(len(a[0])), original(*a))[1]
+    )
     links = graphs.links(1, 5, [5])
     links[0, 1, 4] = links[0, 1, 3] = -math.inf
     match = torch.zeros(1, 4, 5, dtype=torch.float64)
@@ -73,7 +86,9 @@ def test_what_leaves_the_range_of_double_precision_is_redone_by_logarithms(graph
     match.requires_grad_()
     found = dag_log_likelihood(match, links, tokens, vertices)
     found.sum().backward()
-    truth = graphs.Enumeration(match[0].detach() + torch.tensor([0, 1000.0, 0, 0]).view(4, 1), links[0], 4, 5)
+    truth = graphs.Enumeration(
+        match[0].detach() + torch.tensor([0, 1000.0, 0, 0]).view(4, 1), links[0], 4, 5
+    )
     assert called and float(found[0]) == pytest.approx(truth.likelihood - 1000, abs=1e-9)
     torch.testing.assert_close(match.grad[0], truth.posterior, rtol=0, atol=1e-9)
 
@@ -81,7 +96,8 @@ def test_what_leaves_the_range_of_double_precision_is_redone_by_logarithms(graph
 @pytest.mark.parametrize("second", [-742.0, -744.0, -700.0, -300.0])
 @pytest.mark.parametrize("first", [-748.0, -745.2, -760.0, -743.0])
 def test_two_paths_at_the_edge_of_double_precision(graphs, first, second):
-    """One path pays at its end, the other at its beginning: e^-742 is a number of double precision, but one with few digits."""
+    """One path pays at its end, the other at its beginning: e^-742 is a number of double precision,
+    but one with few digits."""
     links = torch.full((1, 6, 6), -math.inf, dtype=torch.float64)
     for u, v in ((0, 1), (0, 2), (1, 3), (2, 4), (3, 5), (4, 5)):
         links[0, u, v] = 0.0
@@ -102,7 +118,8 @@ def test_two_paths_at_the_edge_of_double_precision(graphs, first, second):
 
 
 def without_any_path(graphs):
-    """Reach 2 with too few tokens, a target that no vertex emits, and one sentence as it should be."""
+    """Reach 2 with too few tokens, a target that no vertex emits, and one sentence as it should
+    be."""
     links = graphs.links(3, 12, [12, 12, 12])
     vertex = torch.arange(12)
     links[0] = links[0].masked_fill(vertex > vertex.unsqueeze(1) + 2, -math.inf)
@@ -114,7 +131,9 @@ def without_any_path(graphs):
 def test_that_no_path_exists_is_told_without_logarithms(graphs, monkeypatch):
     redone = []
     original = module._in_log_space
-    monkeypatch.setattr(module, "_in_log_space", lambda *parts: (redone.append(len(parts[0])), original(*parts))[1])
+    monkeypatch.setattr(
+        module, "_in_log_space", lambda *parts: (redone.append(len(parts[0])), original(*parts))[1]
+    )
     match, links, tokens, vertices = without_any_path(graphs)
     found = dag_log_likelihood(match.requires_grad_(), links, tokens, vertices)
     assert found[:2].tolist() == [-math.inf, -math.inf]
@@ -130,7 +149,9 @@ def test_that_no_path_exists_is_told_without_logarithms(graphs, monkeypatch):
 def test_reachability_by_enumeration(graphs, data):
     vertices = data.draw(st.lists(st.integers(2, 7), min_size=1, max_size=3))
     tokens = [data.draw(st.integers(2, length)) for length in vertices]
-    match, links, tokens_, vertices_ = batch(graphs, vertices=vertices, tokens=tokens, seed=data.draw(st.integers(0, 999)))
+    match, links, tokens_, vertices_ = batch(
+        graphs, vertices=vertices, tokens=tokens, seed=data.draw(st.integers(0, 999))
+    )
     generator = torch.Generator().manual_seed(data.draw(st.integers(0, 999)))
     share = data.draw(st.sampled_from([0.2, 0.5, 0.8]))
     match[torch.rand(match.shape, generator=generator) < share] = -math.inf
@@ -145,7 +166,12 @@ def test_without_gradients_only_the_likelihood_is_computed(graphs, monkeypatch):
     match, links, tokens, vertices = batch(graphs, seed=4)
     whole, posterior, usage = module.forward_backward(match, links, tokens, vertices)
     alone, *nothing = module.forward_backward(match, links, tokens, vertices, gradients=False)
-    assert torch.equal(whole, alone) and nothing == [None, None] and posterior is not None and usage is not None
+    assert (
+        torch.equal(whole, alone)
+        and nothing == [None, None]
+        and posterior is not None
+        and usage is not None
+    )
     wanted, original = [], module.forward_backward
 
     def watched(*arguments, gradients=True):
@@ -154,7 +180,9 @@ def test_without_gradients_only_the_likelihood_is_computed(graphs, monkeypatch):
 
     monkeypatch.setattr(module, "forward_backward", watched)
     with torch.no_grad():
-        assert torch.equal(dag_log_likelihood(match.requires_grad_(), links, tokens, vertices), whole)
+        assert torch.equal(
+            dag_log_likelihood(match.requires_grad_(), links, tokens, vertices), whole
+        )
     dag_log_likelihood(match.detach(), links, tokens, vertices)
     dag_log_likelihood(match, links, tokens, vertices)
     assert wanted == [False, False, True]
@@ -184,7 +212,8 @@ def test_half_precision_does_not_overflow(graphs):
 
 
 def test_sentences_without_a_path(graphs):
-    """More tokens than vertices, or no link to the end: -inf, no gradient, and the neighbours are not disturbed."""
+    """More tokens than vertices, or no link to the end: -inf, no gradient, and the neighbours are
+    not disturbed."""
     match, links, _, vertices = batch(graphs, vertices=(4, 6, 6), tokens=(6, 6, 4))
     links[2, :, 5] = -math.inf
     tokens = torch.tensor([6, 6, 4])
@@ -197,7 +226,11 @@ def test_sentences_without_a_path(graphs):
     found[1].backward()
     assert not match.grad[0].any() and not match.grad[2].any() and not links.grad[0].any()
     alignment = dag_best_alignment(match.detach(), links.detach(), tokens, vertices)
-    assert alignment[0].eq(-1).all() and alignment[1].tolist() == list(range(6)) and alignment[2].eq(-1).all()
+    assert (
+        alignment[0].eq(-1).all()
+        and alignment[1].tolist() == list(range(6))
+        and alignment[2].eq(-1).all()
+    )
 
 
 @settings(max_examples=60, deadline=None)

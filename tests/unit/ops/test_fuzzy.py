@@ -17,16 +17,28 @@ def batch(graphs, *, seed=0, spread=1.0, words=3, dtype=torch.float64):
     generator = torch.Generator().manual_seed(seed)
     targets = torch.randint(4, 4 + words, (3, 6), generator=generator)
     targets[:, 0] = 0
-    table = torch.randn(3, 7, 4 + words, generator=generator, dtype=torch.float64).mul(spread).log_softmax(2)
+    table = (
+        torch.randn(3, 7, 4 + words, generator=generator, dtype=torch.float64)
+        .mul(spread)
+        .log_softmax(2)
+    )
     for row, count in enumerate(TOKENS):
         targets[row, count - 1] = 2
         targets[row, count:] = 1
     match = table.gather(2, targets.unsqueeze(1).expand(-1, 7, -1)).transpose(1, 2)
-    return match.to(dtype), links.to(dtype), targets, torch.tensor(TOKENS), torch.tensor(VERTICES), table
+    return (
+        match.to(dtype),
+        links.to(dtype),
+        targets,
+        torch.tensor(TOKENS),
+        torch.tensor(VERTICES),
+        table,
+    )
 
 
 def enumerate_fuzzy(graphs, links, table, target, length, order):
-    """(precision, expected length, matches): expectations over all paths and, for each path, over its vertices' words."""
+    """(precision, expected length, matches): expectations over all paths and, for each path, over
+    its vertices' words."""
     grams = Counter(tuple(target[i : i + order]) for i in range(len(target) - order + 1))
     expected, produced, expected_length = Counter(), 0.0, 0.0
     for path in graphs.paths(length):
@@ -49,13 +61,17 @@ def test_all_paths(graphs, order, spread):
         found = fuzzy_alignment(match, links, targets, tokens, vertices, order=order)
         for row, (count, length) in enumerate(zip(TOKENS, VERTICES)):
             target = targets[row, :count].tolist()
-            precision, expected_length, hits = enumerate_fuzzy(graphs, links[row], table[row], target, length, order)
+            precision, expected_length, hits = enumerate_fuzzy(
+                graphs, links[row], table[row], target, length, order
+            )
             brevity = min(1.0, math.exp(1 - count / expected_length))
             assert float(found.expected_length[row]) == pytest.approx(expected_length, abs=1e-10)
             assert float(found.precision[row]) == pytest.approx(precision, abs=1e-10)
             assert float(found.brevity_penalty[row]) == pytest.approx(brevity, abs=1e-10)
             assert float(found.score[row]) == pytest.approx(brevity * precision, abs=1e-10)
-            assert float(found.recall[row]) == pytest.approx(hits / max(count - order + 1, 1), abs=1e-10)
+            assert float(found.recall[row]) == pytest.approx(
+                hits / max(count - order + 1, 1), abs=1e-10
+            )
 
 
 def test_clipping_counts_repeated_grams_once(graphs):
@@ -68,17 +84,22 @@ def test_clipping_counts_repeated_grams_once(graphs):
     match[0, 0, 0] = match[0, 2, 5] = 0.0
     match[0, 1, 1:5] = 0.0
     found = fuzzy_alignment(match, links, targets, torch.tensor([3]), torch.tensor([6]), order=1)
-    assert float(found.precision[0]) == pytest.approx(3 / 6) and float(found.brevity_penalty[0]) == 1.0
+    assert (
+        float(found.precision[0]) == pytest.approx(3 / 6) and float(found.brevity_penalty[0]) == 1.0
+    )
 
 
 def test_gradcheck(graphs):
-    # Without the last sentence, whose length is expected exactly: the brevity penalty has a kink there.
+    # Without the last sentence, whose length is expected exactly: the brevity penalty has a kink
+    # there.
     match, links, targets, tokens, vertices = (part[:2] for part in batch(graphs, seed=3)[:5])
     allowed = links > -math.inf
     free = links.masked_fill(~allowed, 0.0).requires_grad_()
 
     def function(scores, values):
-        found = fuzzy_alignment(scores, values.masked_fill(~allowed, -math.inf), targets, tokens, vertices)
+        found = fuzzy_alignment(
+            scores, values.masked_fill(~allowed, -math.inf), targets, tokens, vertices
+        )
         return found.score, found.expected_length
 
     assert torch.autograd.gradcheck(function, (match.requires_grad_(), free))
@@ -89,7 +110,9 @@ def test_targets_shorter_than_the_order_and_a_batch_of_one(graphs):
     match.requires_grad_()
     found = fuzzy_alignment(match[2:], links[2:], targets[2:], tokens[2:], vertices[2:], order=4)
     assert found.score.tolist() == [0.0]
-    found = fuzzy_alignment(match[2:, :2], links[2:], targets[2:, :2], tokens[2:], vertices[2:], order=4)
+    found = fuzzy_alignment(
+        match[2:, :2], links[2:], targets[2:, :2], tokens[2:], vertices[2:], order=4
+    )
     found.score.sum().backward()
     assert found.score.tolist() == [0.0] and torch.isfinite(match.grad).all()
     with pytest.raises(ValueError, match="order 0"):
@@ -104,7 +127,9 @@ def test_other_precisions(graphs):
     assert half.score.dtype == torch.float32 and torch.isfinite(half.score).all()
 
 
-@pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-12), (torch.float32, 2e-6), (torch.bfloat16, 2e-2)])
+@pytest.mark.parametrize(
+    "dtype, tolerance", [(torch.float64, 1e-12), (torch.float32, 2e-6), (torch.bfloat16, 2e-2)]
+)
 def test_passing_probabilities(graphs, dtype, tolerance):
     links = graphs.links(3, 7, VERTICES, spread=2.0)
     found = passing_probabilities(links.to(dtype), torch.tensor(VERTICES))
@@ -115,7 +140,9 @@ def test_passing_probabilities(graphs, dtype, tolerance):
                 expected[vertex] += math.exp(graphs.score(links[row], path))
         torch.testing.assert_close(found[row].double(), expected, rtol=0, atol=tolerance)
         assert float(found[row, 0]) == 1.0
-        assert float(found[row, length - 1]) == pytest.approx(1.0, abs=tolerance), "every path ends at the last vertex"
+        assert float(found[row, length - 1]) == pytest.approx(1.0, abs=tolerance), (
+            "every path ends at the last vertex"
+        )
 
 
 def test_links_that_do_not_lead_forward_are_refused(graphs):

@@ -18,7 +18,9 @@ def test_gathered_log_probabilities(with_bias, chunk, block, monkeypatch):
     targets = torch.randint(0, 11, (2, 3))
     found = gather_log_probs(features, weight, targets, bias=bias, chunk=chunk)
     logits = torch.nn.functional.linear(features, weight, bias)
-    expected = logits.log_softmax(-1).gather(2, targets.unsqueeze(1).expand(-1, 5, -1)).transpose(1, 2)
+    expected = (
+        logits.log_softmax(-1).gather(2, targets.unsqueeze(1).expand(-1, 5, -1)).transpose(1, 2)
+    )
     torch.testing.assert_close(found, expected)
     upstream = torch.randn_like(found)
     inputs = [tensor for tensor in (features, weight, bias) if tensor is not None]
@@ -54,7 +56,9 @@ def test_the_best_tokens_beside_them(chunk):
     torch.testing.assert_close(match, gather_log_probs(features, weight, targets, bias=bias))
     torch.testing.assert_close(largest, log_probs.amax(-1))
     assert not match.requires_grad and not largest.requires_grad
-    scores, tokens = best_tokens(features, weight, bias=bias, penalties={3: 0.5, 4: float("inf")}, chunk=chunk)
+    scores, tokens = best_tokens(
+        features, weight, bias=bias, penalties={3: 0.5, 4: float("inf")}, chunk=chunk
+    )
     log_probs[..., 3] -= 0.5
     log_probs[..., 4] = float("-inf")
     torch.testing.assert_close(scores, log_probs.amax(-1))
@@ -62,12 +66,22 @@ def test_the_best_tokens_beside_them(chunk):
 
 
 def test_no_more_logits_at_a_time_than_asked_for(monkeypatch):
-    features, weight, targets = torch.randn(2, 5, 4), torch.randn(11, 4), torch.zeros(2, 1, dtype=torch.long)
+    features, weight, targets = (
+        torch.randn(2, 5, 4),
+        torch.randn(11, 4),
+        torch.zeros(2, 1, dtype=torch.long),
+    )
     sizes, original = [], torch.nn.functional.linear
     monkeypatch.setattr(
-        torch.nn.functional, "linear", lambda *given: sizes.append(original(*given).numel()) or original(*given)
+        torch.nn.functional,
+        "linear",
+        lambda *given: sizes.append(original(*given).numel()) or original(*given),
     )
-    for program in (gather_log_probs, gather_with_largest, lambda f, w, t, chunk: best_tokens(f, w, chunk=chunk)):
+    for program in (
+        gather_log_probs,
+        gather_with_largest,
+        lambda f, w, t, chunk: best_tokens(f, w, chunk=chunk),
+    ):
         sizes.clear()
         program(features, weight, targets, chunk=35)
         assert sizes == [33, 33, 33, 11]
@@ -77,19 +91,26 @@ def test_no_more_logits_at_a_time_than_asked_for(monkeypatch):
 def test_logits_of_small_batches_are_kept_for_the_gradient(monkeypatch, most, kept):
     monkeypatch.setattr(gather, "KEPT", most)
     features, weight, held = torch.randn(2, 5, 4, requires_grad=True), torch.randn(11, 4), []
-    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: held.append(tensor) or tensor, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda tensor: held.append(tensor) or tensor, lambda tensor: tensor
+    ):
         gather_log_probs(features, weight, torch.zeros(2, 1, dtype=torch.long))
     assert sum(tensor.numel() for tensor in held if tensor.shape == (10, 11)) == kept
 
 
 def test_gathering_under_autocast_has_the_gradients_of_half_precision():
     torch.manual_seed(0)
-    features, weight = torch.randn(2, 5, 8, requires_grad=True), torch.randn(50, 8, requires_grad=True)
+    features, weight = (
+        torch.randn(2, 5, 8, requires_grad=True),
+        torch.randn(50, 8, requires_grad=True),
+    )
     targets = torch.tensor([[3, 3, 7], [0, 49, 3]])
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found = gather_log_probs(features, weight, targets)
         gradients = torch.autograd.grad(found.sum(), (features, weight))
-    exact = torch.autograd.grad(gather_log_probs(features, weight, targets).sum(), (features, weight))
+    exact = torch.autograd.grad(
+        gather_log_probs(features, weight, targets).sum(), (features, weight)
+    )
     assert found.dtype == torch.float32
     for one, other in zip(gradients, exact):
         assert one.dtype == torch.float32

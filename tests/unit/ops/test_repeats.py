@@ -33,7 +33,9 @@ def test_every_path_is_counted_under_the_vertices_where_its_words_begin(graphs, 
     tokens[torch.arange(len(lengths)), torch.tensor(lengths) - 1] = 2
     scores = -3 * torch.rand(links.shape[:2], dtype=torch.double, generator=generator)
     # As if all rows were small, too.
-    small = mock.patch.object(repeats, "_LEAST_MASS", data.draw(st.sampled_from([repeats._LEAST_MASS, 2.0])))
+    small = mock.patch.object(
+        repeats, "_LEAST_MASS", data.draw(st.sampled_from([repeats._LEAST_MASS, 2.0]))
+    )
     # As if the graphs were large.
     large = mock.patch.object(repeats, "_LARGE", data.draw(st.sampled_from([repeats._LARGE, 0])))
     with small, large:
@@ -42,23 +44,29 @@ def test_every_path_is_counted_under_the_vertices_where_its_words_begin(graphs, 
         expected = defaultdict(float)
         for path in graphs.paths(length):
             first, again = runs(path, tokens[row].tolist())
-            expected[first] += math.exp(graphs.score(links[row], path) + sum(float(scores[row, v]) for v in again))
+            expected[first] += math.exp(
+                graphs.score(links[row], path) + sum(float(scores[row, v]) for v in again)
+            )
         for first, probability in expected.items():
-            assert math.exp(graphs.score(found[row], first)) == pytest.approx(probability, abs=1e-12)
+            assert math.exp(graphs.score(found[row], first)) == pytest.approx(
+                probability, abs=1e-12
+            )
         # Nothing else leads to the end.
         total = sum(math.exp(graphs.score(found[row], path)) for path in graphs.paths(length))
         assert total == pytest.approx(sum(expected.values()))
         assert (found[row].exp().sum(1) < 1 + 1e-9).all() and not found[row].isnan().any()
         alone = without_repeats(
-            links[row : row + 1, :length, :length], tokens[row : row + 1, :length], scores[row : row + 1, :length],
-            torch.tensor([length]),
+            links[row : row + 1, :length, :length], tokens[row : row + 1, :length],
+            scores[row : row + 1, :length], torch.tensor([length]),
         )  # fmt: skip
         torch.testing.assert_close(alone[0], found[row, :length, :length])
 
 
 def test_a_graph_without_repeats_stays_as_it_is(graphs):
     links = graphs.links(1, 7, [7])
-    found = without_repeats(links, torch.arange(7).unsqueeze(0), torch.full((1, 7), -1.0), torch.tensor([7]))
+    found = without_repeats(
+        links, torch.arange(7).unsqueeze(0), torch.full((1, 7), -1.0), torch.tensor([7])
+    )
     torch.testing.assert_close(found, links)
     with pytest.raises(ValueError, match="vertex_lengths"):
         without_repeats(links, torch.arange(7).unsqueeze(0), torch.zeros(1, 7), torch.tensor([8]))
@@ -66,7 +74,8 @@ def test_a_graph_without_repeats_stays_as_it_is(graphs):
 
 @pytest.mark.parametrize("cost", [-4.0, -60.0, -800.0])
 def test_long_chains_of_repeats_do_not_underflow(cost):
-    """Each vertex leads to the next, all inner ones write the same word: one chain, of 58 repeats."""
+    """Each vertex leads to the next, all inner ones write the same word: one chain, of 58
+    repeats."""
     size = 60
     links = torch.full((2, size, size), -math.inf)
     links[:, torch.arange(size - 1), torch.arange(1, size)] = 0.0
@@ -88,7 +97,12 @@ def test_the_best_path_that_prints_a_text(graphs, data):
     tokens = [data.draw(st.integers(2, length)) for length in vertices]
     seed = data.draw(st.integers(0, 999))
     links = graphs.links(
-        len(vertices), max(vertices), vertices, seed=seed, spread=3.0, holes=data.draw(st.sampled_from([0.0, 0.5]))
+        len(vertices),
+        max(vertices),
+        vertices,
+        seed=seed,
+        spread=3.0,
+        holes=data.draw(st.sampled_from([0.0, 0.5])),
     )
     match = graphs.match(len(vertices), max(tokens), max(vertices), seed=seed, spread=3.0)
     found = best_printing_path(match, links, torch.tensor(tokens), torch.tensor(vertices))
@@ -98,7 +112,9 @@ def test_the_best_path_that_prints_a_text(graphs, data):
             # Where the text goes on: a choice of the vertices at which a new token begins.
             for begins in itertools.combinations(range(1, len(path)), count - 1):
                 index = [sum(place >= begin for begin in begins) for place in range(len(path))]
-                score = graphs.score(links[row], path) + sum(float(match[row, i, v]) for i, v in zip(index, path))
+                score = graphs.score(links[row], path) + sum(
+                    float(match[row, i, v]) for i, v in zip(index, path)
+                )
                 if score > best[0]:
                     best = (score, tuple(zip(path, index)))
         expected = [-1] * max(vertices)
@@ -113,7 +129,9 @@ def test_it_is_no_worse_than_the_path_with_a_vertex_for_each_token(graphs):
 
     def score(row, alignment):
         path = [v for v, index in enumerate(alignment.tolist()) if index >= 0]
-        return graphs.score(links[row], path) + sum(float(match[row, int(alignment[v]), v]) for v in path)
+        return graphs.score(links[row], path) + sum(
+            float(match[row, int(alignment[v]), v]) for v in path
+        )
 
     pairs = zip(best_printing_path(match, links, *sizes), dag_best_alignment(match, links, *sizes))
     assert all(score(row, mine) >= score(row, other) for row, (mine, other) in enumerate(pairs))

@@ -20,10 +20,17 @@ def test_the_best_path_of_the_best_length(graphs, data):
     beta = data.draw(st.sampled_from([0.0, 0.5, 1.0, 2.0]))
     seed = data.draw(st.integers(0, 999))
     links = graphs.links(len(lengths), max(lengths), lengths, seed=seed, spread=3.0, holes=0.3)
-    tokens = -torch.rand(links.shape[:2], dtype=torch.float64, generator=torch.Generator().manual_seed(seed)) * 3
+    tokens = (
+        -torch.rand(
+            links.shape[:2], dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+        )
+        * 3
+    )
     if data.draw(st.booleans()):
         tokens = torch.zeros_like(tokens)
-    found = joint_viterbi(tokens, links, torch.tensor(lengths), max_interior=torch.tensor(limits), length_beta=beta)
+    found = joint_viterbi(
+        tokens, links, torch.tensor(lengths), max_interior=torch.tensor(limits), length_beta=beta
+    )
     for row, (length, limit) in enumerate(zip(lengths, limits)):
         candidates = []
         for path in graphs.paths(length):
@@ -32,7 +39,9 @@ def test_the_best_path_of_the_best_length(graphs, data):
                 continue
             score = graphs.score(links[row], path) + sum(float(tokens[row, v]) for v in path[:-1])
             if score > -math.inf:
-                candidates.append((score / max(count, 1) ** beta if count else -math.inf, score, path))
+                candidates.append(
+                    (score / max(count, 1) ** beta if count else -math.inf, score, path)
+                )
         rank, score, path = max(candidates, default=(-math.inf, -math.inf, ()))
         if rank == -math.inf and candidates:
             score, path = candidates[0][1:]
@@ -45,7 +54,10 @@ def large_graph(graphs, seed, size, *, spread, reach=None):
     links = graphs.links(1, size, [size], seed=seed, spread=spread)
     if reach is not None:
         links[0, torch.ones(size, size).triu(reach + 1).bool()] = -math.inf
-    return -3 * torch.rand(1, size, dtype=links.dtype, generator=torch.Generator().manual_seed(seed)), links
+    return (
+        -3 * torch.rand(1, size, dtype=links.dtype, generator=torch.Generator().manual_seed(seed)),
+        links,
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -59,7 +71,9 @@ def large_graph(graphs, seed, size, *, spread, reach=None):
     dtype=st.sampled_from([torch.float32, torch.float64]),
     words=st.sampled_from([0.0, 1.0, -0.5]),
 )
-def test_states_that_are_left_out_lead_nowhere(graphs, seed, sizes, limits, beta, reach, spread, dtype, words):
+def test_states_that_are_left_out_lead_nowhere(
+    graphs, seed, sizes, limits, beta, reach, spread, dtype, words
+):
     """The same paths and scores, to the last bit."""
     size = max(sizes)
     scores, links = torch.zeros(len(sizes), size), torch.full((len(sizes), size, size), -math.inf)
@@ -85,18 +99,27 @@ class Elements(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, arguments=(), options=None):
         found = function(*arguments, **(options or {}))
         for value in (*arguments, *(found if isinstance(found, (tuple, list)) else (found,))):
-            self.count += value.numel() if isinstance(value, torch.Tensor) and not function.is_view else 0
+            self.count += (
+                value.numel() if isinstance(value, torch.Tensor) and not function.is_view else 0
+            )
         return found
 
 
 @pytest.mark.parametrize("limit", [10**6, 0.2, 0.1])
 def test_the_work_is_that_of_a_few_passes_over_the_links(graphs, limit):
-    """Whether the best path is short enough or not; layer by layer it would be the cube of the size."""
+    """Whether the best path is short enough or not; layer by layer it would be the cube of the
+    size."""
     work = []
     for size in (60, 120, 240):
         scores, links = large_graph(graphs, 3, size, spread=2.0)
         with mock.patch.object(viterbi, "_MANY", 0), Elements() as elements:
-            joint_viterbi(scores, links, torch.tensor([size]), max_interior=max(int(limit * size), 1), length_beta=1.0)
+            joint_viterbi(
+                scores,
+                links,
+                torch.tensor([size]),
+                max_interior=max(int(limit * size), 1),
+                length_beta=1.0,
+            )
         work.append(elements.count)
     assert work[2] < 5 * work[1] < 25 * work[0]
 
@@ -105,7 +128,13 @@ def test_a_larger_beta_gives_longer_paths(graphs):
     lengths = torch.tensor([20] * 6)
     links = graphs.links(6, 20, [20] * 6, spread=0.3)
     counts = [
-        int(joint_viterbi(torch.zeros(6, 20).double(), links, lengths, max_interior=18, length_beta=beta).paths.ge(0).sum())
+        int(
+            joint_viterbi(
+                torch.zeros(6, 20).double(), links, lengths, max_interior=18, length_beta=beta
+            )
+            .paths.ge(0)
+            .sum()
+        )
         for beta in (0.0, 1.0, 3.0)
     ]
     assert counts[0] < counts[1] < counts[2]
@@ -119,19 +148,28 @@ def test_batch_mates_and_padding_change_nothing(graphs):
     together = joint_viterbi(tokens, links, torch.tensor(lengths), **options)
     for row, length in enumerate(lengths):
         alone = joint_viterbi(
-            tokens[row : row + 1, :length], links[row : row + 1, :length, :length], torch.tensor([length]),
-            max_interior=options["max_interior"][row : row + 1], length_beta=1.0,
+            tokens[row : row + 1, :length], links[row : row + 1, :length, :length],
+            torch.tensor([length]), max_interior=options["max_interior"][row : row + 1],
+            length_beta=1.0,
         )  # fmt: skip
-        assert [v for v in alone.paths[0].tolist() if v >= 0] == [v for v in together.paths[row].tolist() if v >= 0]
+        assert [v for v in alone.paths[0].tolist() if v >= 0] == [
+            v for v in together.paths[row].tolist() if v >= 0
+        ]
         assert float(alone.scores[0]) == pytest.approx(float(together.scores[row]))
 
 
 def test_no_path_and_wrong_limits(graphs):
     links = torch.full((1, 4, 4), -math.inf, dtype=torch.float64)
-    found = joint_viterbi(torch.zeros(1, 4).double(), links, torch.tensor([4]), max_interior=2, length_beta=1.0)
+    found = joint_viterbi(
+        torch.zeros(1, 4).double(), links, torch.tensor([4]), max_interior=2, length_beta=1.0
+    )
     assert found.paths.eq(-1).all() and found.scores.tolist() == [-math.inf]
     with pytest.raises(ValueError, match="max_interior"):
-        joint_viterbi(torch.zeros(1, 4).double(), links, torch.tensor([4]), max_interior=0, length_beta=1.0)
+        joint_viterbi(
+            torch.zeros(1, 4).double(), links, torch.tensor([4]), max_interior=0, length_beta=1.0
+        )
     links[0, 1, 2] = math.nan
     with pytest.raises(ValueError, match="NaN"):
-        joint_viterbi(torch.zeros(1, 4).double(), links, torch.tensor([4]), max_interior=2, length_beta=1.0)
+        joint_viterbi(
+            torch.zeros(1, 4).double(), links, torch.tensor([4]), max_interior=2, length_beta=1.0
+        )

@@ -42,19 +42,36 @@ def test_every_line_goes_to_one_part(hold_out, tmp_path):
             tmp_path / "out",
         ]
         hold_out.main([str(word) for word in command])
-        parts[seed] = found = [(tmp_path / f"out/{name}.en").read_text().splitlines() for name in ("test", "valid", "train")]
-        assert [len(part) for part in found] == [10, 5, 35] and sorted(sum(found, [])) == sorted(lines)
+        parts[seed] = found = [
+            (tmp_path / f"out/{name}.en").read_text().splitlines()
+            for name in ("test", "valid", "train")
+        ]
+        assert [len(part) for part in found] == [10, 5, 35] and sorted(sum(found, [])) == sorted(
+            lines
+        )
         if len(parts) == 1:
             first = found
     assert parts[1] == first != parts[2]
 
 
 @pytest.mark.parametrize("changed, message", [
-    (["--test", "0"], "--test 0: give 1 or more"), (["--valid", "3"], "4 different lines are not enough to hold out 1 + 3"),
+    (["--test", "0"], "--test 0: give 1 or more"),
+    (["--valid", "3"], "4 different lines are not enough to hold out 1 + 3"),
 ])  # fmt: skip
 def test_what_cannot_be_held_out(hold_out, tmp_path, capsys, changed, message):
     (tmp_path / "text").write_text("a\nb\nc\nd\na\n")
-    command = [tmp_path / "text", "--language", "en", "--test", 1, "--valid", 1, "--out", tmp_path / "out", *changed]
+    command = [
+        tmp_path / "text",
+        "--language",
+        "en",
+        "--test",
+        1,
+        "--valid",
+        1,
+        "--out",
+        tmp_path / "out",
+        *changed,
+    ]
     assert message in refused(hold_out, command, capsys)
     assert not (tmp_path / "out").exists()
 
@@ -64,7 +81,9 @@ def student_options(load_example):
     return load_example("import/student_options.py")
 
 
-def test_a_student_of_these_options_starts_from_the_model(student_options, marian_folder, tmp_path, capsys):
+def test_a_student_of_these_options_starts_from_the_model(
+    student_options, marian_folder, tmp_path, capsys
+):
     import_model(marian_folder().path, tmp_path / "bundle")
     student_options.main([str(tmp_path / "bundle")])
     found = capsys.readouterr().out.splitlines()
@@ -88,7 +107,9 @@ def test_a_student_of_these_options_starts_from_the_model(student_options, maria
 
 def test_models_that_the_recipe_is_not_for(student_options, hugging_face_folder, tmp_path, capsys):
     import_model(hugging_face_folder("marian").path, tmp_path / "bundle")
-    assert "one SentencePiece model for both languages" in refused(student_options, [tmp_path / "bundle"], capsys)
+    assert "one SentencePiece model for both languages" in refused(
+        student_options, [tmp_path / "bundle"], capsys
+    )
     assert "bundle" in refused(student_options, [tmp_path / "missing"], capsys)
 
 
@@ -109,8 +130,12 @@ def test_systems_take_turns_with_the_same_sentences(compare):
 
 def test_the_table_has_medians_and_agreement(compare):
     texts = {"teacher": ["um homem corre hoje", "dois"], "student": ["um homem corre hoje", "três"]}
-    shown = compare.report(texts, {"teacher": [9, 1, 2], "student": [1, 1, 5]}, ["a man runs", "two"], 1)
+    shown = compare.report(
+        texts, {"teacher": [9, 1, 2], "student": [1, 1, 5]}, ["a man runs", "two"], 1
+    )
     rows = [line for line in shown.splitlines() if line.startswith("| ")]
     assert rows[2] == "| teacher | | | | 1 | 1.00 |"
     assert "| 1 of 2 | 2 | 2.00 |" in rows[3]
-    assert "nrefs:1" in shown and "  - student: um homem corre hoje" in shown and "três" not in shown
+    assert (
+        "nrefs:1" in shown and "  - student: um homem corre hoje" in shown and "três" not in shown
+    )

@@ -23,7 +23,10 @@ def precision(load_example):
 )
 def test_instructions_decide_and_how_fast_they_are(precision, tmp_path, vendor, flags, expected):
     path = tmp_path / "cpuinfo"
-    processor = f"processor\t: 0\nvendor_id\t: {vendor}\nmodel name\t: A: processor\nflags\t\t: {flags}\nbugs\t\t:\n\n"
+    processor = (
+        f"processor\t: 0\nvendor_id\t: {vendor}\nmodel name\t: A: processor\nflags\t\t:"
+        f" {flags}\nbugs\t\t:\n\n"
+    )
     path.write_text(processor * 2)
     assert precision.faster_precision(path) == expected
 
@@ -38,7 +41,9 @@ def test_other_processors_train_in_float32(precision, tmp_path, content):
 
 @pytest.mark.parametrize("asked", ["bfloat16", "float32"])
 def test_the_environment_decides_the_precision(precision, monkeypatch, asked):
-    monkeypatch.setattr(precision, "faster_precision", lambda: "float32" if asked == "bfloat16" else "bfloat16")
+    monkeypatch.setattr(
+        precision, "faster_precision", lambda: "float32" if asked == "bfloat16" else "bfloat16"
+    )
     monkeypatch.delenv("PRECISION", raising=False)
     assert precision.chosen_precision() != asked
     monkeypatch.setenv("PRECISION", asked)

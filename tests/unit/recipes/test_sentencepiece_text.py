@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
-TEXT = "".join(f"der Mann läuft {number} mal um das Haus, die Frau wartet .\n\n" for number in range(30))
+TEXT = "".join(
+    f"der Mann läuft {number} mal um das Haus, die Frau wartet .\n\n" for number in range(30)
+)
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,17 @@ def kernel():
 
 @pytest.fixture(scope="session")
 def runtime(tiny, kernel):
-    """Models of every family, decoded by the eager engine and by the runtime: the functions of runtime_models.py."""
-    names = ("sources", "eager_results", "eager_graphs", "runtime_engine", "check_equal", "same_hypothesis", "NEAR")
+    """Models of every family, decoded by the eager engine and by the runtime: the functions of
+    runtime_models.py."""
+    names = (
+        "sources",
+        "eager_results",
+        "eager_graphs",
+        "runtime_engine",
+        "check_equal",
+        "same_hypothesis",
+        "NEAR",
+    )
     functions = {name: getattr(runtime_models, name) for name in names}
     return SimpleNamespace(
         build=lambda *args, **options: runtime_models.build(tiny.dictionary, *args, **options),
@@ -33,8 +42,8 @@ def small(tmp_path):
     kernel = tmp_path / "kernel"
     kernel.mkdir()
     (kernel / "dispatch.c").write_text(
-        '#define FH_PUBLIC __attribute__((visibility("default")))\n#pragma GCC visibility push(default)\n'
-        + small_kernel.FUNCTIONS
+        '#define FH_PUBLIC __attribute__((visibility("default")))\n#pragma GCC visibility'
+        " push(default)\n" + small_kernel.FUNCTIONS
     )
     return tmp_path / "package", kernel
 
@@ -53,5 +62,7 @@ def files(runtime, tmp_path_factory):
         )
         model = runtime.build(arch, seed=number, **small, **overrides)
         found.append(folder / f"{arch}.safetensors")
-        write_runtime_model(model, *model.dictionaries, found[-1], weights=("int8", "float32")[number % 2])
+        write_runtime_model(
+            model, *model.dictionaries, found[-1], weights=("int8", "float32")[number % 2]
+        )
     return found

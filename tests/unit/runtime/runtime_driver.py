@@ -1,4 +1,5 @@
-"""Decodes model files in every way and tries damaged ones, with NumPy and the standard library alone: also under sanitizers.
+"""Decodes model files in every way and tries damaged ones, with NumPy and the standard library
+alone: also under sanitizers.
 
 python runtime_driver.py PACKAGE_FOLDER MUTATIONS SEED LIBRARY MODEL...
 """
@@ -12,7 +13,8 @@ from pathlib import Path
 
 
 def without_torch(package):
-    """Makes ``fairseq_hrt.runtime`` importable without the package's own start, which needs PyTorch."""
+    """Makes ``fairseq_hrt.runtime`` importable without the package's own start, which needs
+    PyTorch."""
     module = types.ModuleType("fairseq_hrt")
     module.__path__ = [package]
     sys.modules["fairseq_hrt"] = module
@@ -25,7 +27,9 @@ WAYS = {
         dict(beam=4, nbest=4, alignments=True),
         *(dict(beam=1, jacobi_mode=mode) for mode in ("frontier", "pj")),
         *(dict(beam=1, jacobi_mode=mode, jacobi_block_size=4) for mode in ("pgj", "hgj")),
-        dict(beam=1, jacobi_mode="frontier", jacobi_window=5, jacobi_draft="source", alignments=True),
+        dict(
+            beam=1, jacobi_mode="frontier", jacobi_window=5, jacobi_draft="source", alignments=True
+        ),
     ],
     "hrt": [
         dict(beam=1, hrt_decode_chunk="auto", alignments=True),
@@ -34,24 +38,34 @@ WAYS = {
     ],
     "bidirectional": [dict(beam=1), dict(beam=4, nbest=3, bidirectional_deduplicate=True)],
     "dag": [
-        *(dict(beam=1, dag_decode_strategy=name) for name in ("greedy", "lookahead", "viterbi", "joint-viterbi")),
+        *(
+            dict(beam=1, dag_decode_strategy=name)
+            for name in ("greedy", "lookahead", "viterbi", "joint-viterbi")
+        ),
         dict(beam=1, dag_decode_strategy="greedy", graphs=True),
     ],
 }
 
 
 def decode_all(engine, generator, *, rounds=1, damaged=True):
-    """Random tokens through every way of the family; what is refused of a damaged model is passed over."""
+    """Random tokens through every way of the family; what is refused of a damaged model is passed
+    over."""
     from fairseq_hrt.runtime.engine import DecodingOptions, NumericalError
 
     header = engine.header
     allowed = [token for token in range(header.source_vocabulary) if token != header.pad]
     for _ in range(rounds):
-        rows = [generator.choices(allowed, k=generator.randint(1, header.longest_source)) for _ in range(6)]
+        rows = [
+            generator.choices(allowed, k=generator.randint(1, header.longest_source))
+            for _ in range(6)
+        ]
         for way in WAYS[header.family]:
             limit = generator.choice((0, 1, 7, 10**6))
             options = DecodingOptions(
-                max_len_b=limit, min_len=generator.randint(0, min(limit, 1)), batch_size=generator.randint(1, 6), **way
+                max_len_b=limit,
+                min_len=generator.randint(0, min(limit, 1)),
+                batch_size=generator.randint(1, 6),
+                **way,
             )
             try:
                 found = engine.decode(rows, options)
@@ -73,18 +87,24 @@ def decode_all(engine, generator, *, rounds=1, damaged=True):
 
 
 def begin_with(engine, generator, rows, options):
-    """Random first words, padding among them; models that do not write from left to right refuse them."""
+    """Random first words, padding among them; models that do not write from left to right refuse
+    them."""
     from fairseq_hrt.runtime.engine import NumericalError, UnsupportedOption
 
     header, limit = engine.header, options.max_len_b
-    given = [generator.choices(range(header.target_vocabulary), k=generator.choice((0, 1, 3, 40))) for _ in rows]
+    given = [
+        generator.choices(range(header.target_vocabulary), k=generator.choice((0, 1, 3, 40)))
+        for _ in rows
+    ]
     try:
         found = engine.decode(rows, options, first_words=given)
     except (NumericalError, UnsupportedOption):
         return
     for words, best in zip(given, found):
         for result in best:
-            assert all(own in (word, header.pad) for own, word in zip(words[:limit], result.tokens[:-1])), (words, result)
+            assert all(
+                own in (word, header.pad) for own, word in zip(words[:limit], result.tokens[:-1])
+            ), (words, result)
 
 
 def end_early(engine, generator):
@@ -105,16 +125,24 @@ def end_early(engine, generator):
         except Cancelled:
             ended += 1
         after = engine.decode(few, options)
-        assert [[one.tokens for one in best] for best in after] == [[one.tokens for one in best] for best in before]
+        assert [[one.tokens for one in best] for best in after] == [
+            [one.tokens for one in best] for best in before
+        ]
     assert ended
 
 
 def judge(engine, rows, found, *, damaged):
-    """Scores what was written, and refuses what is no translation; models that write several words at once refuse everything."""
+    """Scores what was written, and refuses what is no translation; models that write several words
+    at once refuse everything."""
     from fairseq_hrt.runtime.engine import NumericalError, UnsupportedOption
 
     targets = [[result.tokens for result in best] for best in found]
-    wrong = [[[engine.header.target_vocabulary]], [[engine.header.pad]], [[]], [[engine.header.eos] * (1 << 15)]]
+    wrong = [
+        [[engine.header.target_vocabulary]],
+        [[engine.header.pad]],
+        [[]],
+        [[engine.header.eos] * (1 << 15)],
+    ]
     try:
         scored = engine.score(rows, targets)
     except UnsupportedOption:
@@ -136,7 +164,8 @@ def judge(engine, rows, found, *, damaged):
 
 
 def damaged(content, generator):
-    """The bytes of a file with some damage: in the header's text, its numbers, the tensors, or the length."""
+    """The bytes of a file with some damage: in the header's text, its numbers, the tensors, or the
+    length."""
     data = bytearray(content)
     length = int.from_bytes(data[:8], "little")
     kind = generator.randrange(5)
@@ -160,7 +189,8 @@ def damaged(content, generator):
 
 
 def try_damaged(path, folder, count, generator):
-    """Damaged files are refused with the reason, or are models and decode; returns how many were refused."""
+    """Damaged files are refused with the reason, or are models and decode; returns how many were
+    refused."""
     from fairseq_hrt.runtime.engine import Engine, ModelFileError
 
     content, refused = Path(path).read_bytes(), 0
@@ -194,11 +224,20 @@ def try_wrong_sizes(path, generator, count):
             name = generator.choice(names)
             value = getattr(header, name)
             changed = dataclasses.replace(
-                header, **{name: generator.choice((value + 1, value - 1, -1, 0, 2 * value, 2**31 - 1, -(2**31)))}
+                header,
+                **{
+                    name: generator.choice(
+                        (value + 1, value - 1, -1, 0, 2 * value, 2**31 - 1, -(2**31))
+                    )
+                },
             )
         else:
             name = generator.choice(sorted(own))
-            own[name] = own[name][generator.randint(0, 1) :] if generator.random() < 0.7 else own.pop(name).astype("float32")
+            own[name] = (
+                own[name][generator.randint(0, 1) :]
+                if generator.random() < 0.7
+                else own.pop(name).astype("float32")
+            )
         try:
             engine = Engine(changed, own)
         except (ValueError, MemoryError):

@@ -23,16 +23,20 @@ from fairseq_hrt.jacobi.generator import JacobiGenerator
 from fairseq_hrt.options import DecodingOptions  # noqa: F401  (for those who import this module)
 from fairseq_hrt.runtime.engine import Engine
 
-# A log-probability may differ by this much: float32 against float64. A choice between two words that are closer may differ.
+# A log-probability may differ by this much: float32 against float64. A choice between two words
+# that are closer may differ.
 NEAR = 1e-4
 CLASSES = {
-    "transformer": TransformerModel, "hrt_transformer": HRTTransformerModel, "dag_transformer": DagTransformerModel,
-    "bidirectional_transformer": BidirectionalTransformerModel, "marian_transformer": MarianTransformerModel,
+    "transformer": TransformerModel, "hrt_transformer": HRTTransformerModel,
+    "dag_transformer": DagTransformerModel,
+    "bidirectional_transformer": BidirectionalTransformerModel,
+    "marian_transformer": MarianTransformerModel,
 }  # fmt: skip
 
 # What there are model files of, and how they differ from the plain ones.
 ARCHITECTURES = {
-    "transformer": {}, "hrt_transformer": dict(share_all_embeddings=True), "bidirectional_transformer": dict(bidirectional_tokens_per_step=2),
+    "transformer": {}, "hrt_transformer": dict(share_all_embeddings=True),
+    "bidirectional_transformer": dict(bidirectional_tokens_per_step=2),
     "dag_transformer": dict(dag_upsample_base="predict", dag_upsample_scale="1.5"),
     "marian_transformer": dict(marian_cell="ssru"),
 }  # fmt: skip
@@ -45,7 +49,8 @@ def share_output(decoder):
 
 
 def build(dictionary, arch="transformer", *, symbols=12, target_symbols=None, seed=1, **overrides):
-    """A model in float64 with peaked distributions; where it is not refined by training its translations still depend on everything."""
+    """A model in float64 with peaked distributions; where it is not refined by training its
+    translations still depend on everything."""
     torch.manual_seed(seed)
     settings = dict(TINY)
     if arch == "hrt_transformer":
@@ -53,10 +58,15 @@ def build(dictionary, arch="transformer", *, symbols=12, target_symbols=None, se
     settings.update(overrides)
     args = Namespace(**settings)
     ARCH_CONFIG_REGISTRY[arch](args)
-    dictionaries = dictionary(symbols), dictionary(symbols if target_symbols is None else target_symbols)
+    dictionaries = (
+        dictionary(symbols),
+        dictionary(symbols if target_symbols is None else target_symbols),
+    )
     model = (
         CLASSES[arch]
-        .build_model(args, Namespace(source_dictionary=dictionaries[0], target_dictionary=dictionaries[1]))
+        .build_model(
+            args, Namespace(source_dictionary=dictionaries[0], target_dictionary=dictionaries[1])
+        )
         .double()
         .eval()
     )
@@ -75,7 +85,10 @@ def build(dictionary, arch="transformer", *, symbols=12, target_symbols=None, se
 def sources(lengths, *, symbols=12, seed=0):
     """Random sources of these lengths, ``</s>`` included."""
     generator = torch.Generator().manual_seed(seed)
-    return [[*torch.randint(4, 4 + symbols, (length - 1,), generator=generator).tolist(), 2] for length in lengths]
+    return [
+        [*torch.randint(4, 4 + symbols, (length - 1,), generator=generator).tolist(), 2]
+        for length in lengths
+    ]
 
 
 def generator_of(model, options):
@@ -88,13 +101,16 @@ def generator_of(model, options):
     if family == "bidirectional":
         return BidirectionalGenerator([model], dictionary, options)
     if options.jacobi_mode is not None:
-        drafter = SourceDrafter(*model.dictionaries) if options.jacobi_draft == "source" else Drafter()
+        drafter = (
+            SourceDrafter(*model.dictionaries) if options.jacobi_draft == "source" else Drafter()
+        )
         return JacobiGenerator([model], dictionary, options, drafter=drafter)
     return AutoregressiveGenerator([model], dictionary, options)
 
 
 def eager_graphs(model, rows, options):
-    """(tokens, log-probabilities, probabilities of links, path) of each source, by the eager engine."""
+    """(tokens, log-probabilities, probabilities of links, path) of each source, by the eager
+    engine."""
     generator, found = generator_of(model, options), []
 
     def keep(graphs, hypotheses):
@@ -104,13 +120,20 @@ def eager_graphs(model, rows, options):
     generator.graph_hooks.append(keep)
     for row in rows:
         generator.generate(
-            [model], {"net_input": {"src_tokens": torch.tensor([row]), "src_lengths": torch.tensor([len(row)])}}
+            [model],
+            {
+                "net_input": {
+                    "src_tokens": torch.tensor([row]),
+                    "src_lengths": torch.tensor([len(row)]),
+                }
+            },
         )
     return found
 
 
 def eager_results(model, rows, options, *, align=False, judge=None, lenpen=1.0, first_words=None):
-    """The eager engine's hypotheses of each source, one sentence at a time; judge: a model that ranks them."""
+    """The eager engine's hypotheses of each source, one sentence at a time; judge: a model that
+    ranks them."""
     generator = generator_of(model, options)
     if align:
         generator.align_words()
@@ -132,21 +155,27 @@ def runtime_engine(model, *, weights="float32", **options):
 
 
 def same_hypothesis(expected, got, *, steps=True):
-    """Whether two hypotheses agree; where tokens differ, whether the first difference is a near tie."""
+    """Whether two hypotheses agree; where tokens differ, whether the first difference is a near
+    tie."""
     tokens, scores = expected["tokens"].tolist(), expected["positional_scores"].tolist()
     if tokens != got.tokens:
         place = next(
-            (n for n, (a, b) in enumerate(zip(tokens, got.tokens)) if a != b), min(len(tokens), len(got.tokens)) - 1
+            (n for n, (a, b) in enumerate(zip(tokens, got.tokens)) if a != b),
+            min(len(tokens), len(got.tokens)) - 1,
         )
         return abs(scores[place] - got.positional_scores[place]) < NEAR
     assert got.positional_scores == pytest.approx(scores, rel=3e-6, abs=NEAR)
     assert got.score == pytest.approx(float(expected["score"]), rel=3e-6, abs=NEAR)
-    assert not steps or (got.steps, got.token_steps) == (expected["steps"], expected["token_steps"].tolist())
+    assert not steps or (got.steps, got.token_steps) == (
+        expected["steps"],
+        expected["token_steps"].tolist(),
+    )
     return True
 
 
 def check_equal(model, rows, options, *, first_words=None, **engine_options):
-    """Demands that the runtime in float32 finds what the eager engine finds; returns the runtime's results."""
+    """Demands that the runtime in float32 finds what the eager engine finds; returns the runtime's
+    results."""
     expected = eager_results(model, rows, options, first_words=first_words)
     with runtime_engine(model, **engine_options) as engine:
         got = engine.decode(rows, options, first_words=first_words)

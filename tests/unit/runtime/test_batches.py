@@ -1,4 +1,5 @@
-"""A result depends on its sentence alone: not on the batch, the threads, nor, but for rounding, on the instruction set."""
+"""A result depends on its sentence alone: not on the batch, the threads, nor, but for rounding, on
+the instruction set."""
 
 import random
 import subprocess
@@ -12,21 +13,35 @@ from fairseq_hrt.runtime.engine import NumericalError, Shortlist
 
 WAYS = {
     "at": ("transformer", dict(beam=1)), "at, beam": ("transformer", dict(beam=4, nbest=2)),
-    "jacobi": ("transformer", dict(beam=1, jacobi_mode="hgj")), "jacobi, whole": ("transformer", dict(beam=1, jacobi_mode="pj")),
-    "jacobi, frontier": ("transformer", dict(beam=1, jacobi_mode="frontier", jacobi_window=4, jacobi_draft="source")),
-    "hrt": ("hrt_transformer", dict(beam=1, hrt_decode_chunk="3")),
-    "hrt, beam": ("hrt_transformer", dict(beam=3, hrt_decode_chunk="auto", hrt_chunk_table="6:1,12:3,inf:2")),
-    "hrt, drafts": ("hrt_transformer", dict(beam=1, hrt_decode_chunk="1", hrt_draft_chunk=2, hrt_draft_width=8)),
-    "bidirectional": ("bidirectional_transformer", dict(beam=1)), "bidirectional, beam": ("bidirectional_transformer", dict(beam=3)),
-    "ssru": ("marian_transformer", dict(beam=1)), "ssru, beam": ("marian_transformer", dict(beam=4, nbest=2)),
+    "jacobi": ("transformer", dict(beam=1, jacobi_mode="hgj")),
+    "jacobi, whole": ("transformer", dict(beam=1, jacobi_mode="pj")),
+    "jacobi, frontier": ("transformer",
+                         dict(beam=1, jacobi_mode="frontier", jacobi_window=4,
+                              jacobi_draft="source")),
+                              "hrt": ("hrt_transformer", dict(beam=1, hrt_decode_chunk="3")),
+    "hrt, beam": ("hrt_transformer",
+                  dict(beam=3, hrt_decode_chunk="auto", hrt_chunk_table="6:1,12:3,inf:2")),
+    "hrt, drafts": ("hrt_transformer",
+                    dict(beam=1, hrt_decode_chunk="1", hrt_draft_chunk=2, hrt_draft_width=8)),
+    "bidirectional": ("bidirectional_transformer", dict(beam=1)),
+    "bidirectional, beam": ("bidirectional_transformer", dict(beam=3)),
+    "ssru": ("marian_transformer", dict(beam=1)),
+    "ssru, beam": ("marian_transformer", dict(beam=4, nbest=2)),
     "ssru, jacobi": ("marian_transformer", dict(beam=1, jacobi_mode="pj")),
-    "dag": ("dag_transformer", dict(beam=1)), "dag, viterbi": ("dag_transformer", dict(beam=1, dag_decode_strategy="joint-viterbi")),
+    "dag": ("dag_transformer", dict(beam=1)),
+    "dag, viterbi": ("dag_transformer", dict(beam=1, dag_decode_strategy="joint-viterbi")),
 }  # fmt: skip
-MORE = {"dag_transformer": dict(dag_upsample_scale="2"), "marian_transformer": dict(marian_cell="ssru")}
+MORE = {
+    "dag_transformer": dict(dag_upsample_scale="2"),
+    "marian_transformer": dict(marian_cell="ssru"),
+}
 
 
 def plain(found):
-    return [[(r.tokens, r.score, r.positional_scores, r.steps, r.token_steps) for r in best] for best in found]
+    return [
+        [(r.tokens, r.score, r.positional_scores, r.steps, r.token_steps) for r in best]
+        for best in found
+    ]
 
 
 @pytest.mark.parametrize("weights", ("int8", "float32"))
@@ -41,7 +56,9 @@ def test_batches_and_threads(runtime, way, weights):
         alone = [plain(engine.decode([row], runtime.options(**options)))[0] for row in rows]
         for size in (1, 7, 40):
             order = generator.sample(range(40), 40)
-            found = plain(engine.decode([rows[n] for n in order], runtime.options(batch_size=size, **options)))
+            found = plain(
+                engine.decode([rows[n] for n in order], runtime.options(batch_size=size, **options))
+            )
             assert found == [alone[n] for n in order]
     for threads in (2, 4):
         with runtime.runtime_engine(model, weights=weights, threads=threads) as engine:
@@ -69,7 +86,9 @@ def test_instruction_sets(runtime, kernel, weights):
                 )
 
 
-@pytest.mark.parametrize("overrides", (dict(), dict(hrt_chunk_sizes=[5]), dict(decoder_layers=1, hrt_relative_window=0)))
+@pytest.mark.parametrize(
+    "overrides", (dict(), dict(hrt_chunk_sizes=[5]), dict(decoder_layers=1, hrt_relative_window=0))
+)
 def test_drafts_change_nothing(runtime, overrides):
     for weights, seed in (("int8", 1), ("float32", 2), ("float32", 3)):
         model, rows = (
@@ -83,11 +102,17 @@ def test_drafts_change_nothing(runtime, overrides):
                 dict(max_len_b=12, unkpen=2.0, min_len=0),
                 dict(max_len_b=0, min_len=0),
             ):
-                expected = engine.decode(rows, runtime.options(beam=1, hrt_decode_chunk="1", **rules))
+                expected = engine.decode(
+                    rows, runtime.options(beam=1, hrt_decode_chunk="1", **rules)
+                )
                 for chunk in model.decoder.chunk_sizes:
                     for width in (0, 1, 3, 40):
                         options = runtime.options(
-                            beam=1, hrt_decode_chunk="1", hrt_draft_chunk=chunk, hrt_draft_width=width, **rules
+                            beam=1,
+                            hrt_decode_chunk="1",
+                            hrt_draft_chunk=chunk,
+                            hrt_draft_width=width,
+                            **rules,
                         )
                         for one, other in zip(expected, engine.decode(rows, options)):
                             assert one[0].tokens == other[0].tokens
@@ -96,7 +121,8 @@ def test_drafts_change_nothing(runtime, overrides):
 
 
 def passes_with_a_draft(words, draft, width, limit):
-    """The pass that settles each of ``words``, by the rules of kernel/drafts.c: a loop over a draft without any model."""
+    """The pass that settles each of ``words``, by the rules of kernel/drafts.c: a loop over a draft
+    without any model."""
     steps, place, number = [], 0, 0
     while len(steps) < len(words):
         number += 1
@@ -111,14 +137,20 @@ def passes_with_a_draft(words, draft, width, limit):
         if draft[place : place + 1] == new[-1:]:
             place += 1
             continue
-        near = [place + sign * away for away in range(1, 5) for sign in (1, -1) if place + sign * away >= 0]
+        near = [
+            place + sign * away
+            for away in range(1, 5)
+            for sign in (1, -1)
+            if place + sign * away >= 0
+        ]
         place = next((n for n in near if draft[n : n + 1] == new[-1:]), place) + 1
     return steps
 
 
 @pytest.mark.parametrize("width", (1, 3, 8, 40))
 def test_passes_of_drafts(runtime, width):
-    """Where a draft is wrong it is gone on with behind the word that the model has written, and its own passes count."""
+    """Where a draft is wrong it is gone on with behind the word that the model has written, and its
+    own passes count."""
     shifted = 0
     for seed in range(8):
         model, rows = (
@@ -127,8 +159,11 @@ def test_passes_of_drafts(runtime, width):
         )
         with runtime.runtime_engine(model) as engine:
             words, draft, found = (
-                [best[0] for best in engine.decode(rows, runtime.options(beam=1, max_len_b=20, hrt_decode_chunk=chunk, **own))]
-                for chunk, own in (("1", {}), ("3", {}), ("1", dict(hrt_draft_chunk=3, hrt_draft_width=width)))
+                [best[0] for best in engine.decode(rows,
+                                        runtime.options(beam=1, max_len_b=20,
+                                                        hrt_decode_chunk=chunk, **own))]
+                for chunk, own in (("1", {}), ("3", {}),
+                                   ("1", dict(hrt_draft_chunk=3, hrt_draft_width=width)))
             )  # fmt: skip
         for plain_one, drafted, one in zip(words, draft, found):
             expected = passes_with_a_draft(plain_one.tokens, drafted.tokens, width, 20)
@@ -142,14 +177,25 @@ def test_jacobi_changes_nothing(runtime):
     rows = runtime.sources((1, 4, 11, 17, 26), symbols=4)
     for weights, seed in (("int8", 1), ("float32", 2), ("int8", 3)):
         with runtime.runtime_engine(runtime.build(symbols=4, seed=seed), weights=weights) as engine:
-            for rules in (dict(max_len_b=20), dict(max_len_b=12, unkpen=-2.0, min_len=0), dict(max_len_b=0, min_len=0)):
+            for rules in (
+                dict(max_len_b=20),
+                dict(max_len_b=12, unkpen=-2.0, min_len=0),
+                dict(max_len_b=0, min_len=0),
+            ):
                 expected = engine.decode(rows, runtime.options(beam=1, **rules))
                 for own in (
-                    dict(jacobi_mode="frontier"), dict(jacobi_mode="frontier", jacobi_draft="source"), dict(jacobi_mode="pj"),
-                    dict(jacobi_mode="frontier", jacobi_window=7), dict(jacobi_mode="pgj", jacobi_block_size=5), dict(jacobi_mode="hgj"),
+                    dict(jacobi_mode="frontier"),
+                    dict(jacobi_mode="frontier", jacobi_draft="source"), dict(jacobi_mode="pj"),
+                    dict(jacobi_mode="frontier", jacobi_window=7),
+                    dict(jacobi_mode="pgj", jacobi_block_size=5), dict(jacobi_mode="hgj"),
                 ):  # fmt: skip
-                    for one, other in zip(expected, engine.decode(rows, runtime.options(beam=1, **own, **rules))):
-                        assert (one[0].tokens, one[0].positional_scores) == (other[0].tokens, other[0].positional_scores)
+                    for one, other in zip(
+                        expected, engine.decode(rows, runtime.options(beam=1, **own, **rules))
+                    ):
+                        assert (one[0].tokens, one[0].positional_scores) == (
+                            other[0].tokens,
+                            other[0].positional_scores,
+                        )
                         assert other[0].steps == max(other[0].token_steps) <= len(other[0].tokens)
 
 
@@ -159,24 +205,42 @@ def test_windows_of_many_sentences_are_passed_through_in_parts(runtime):
     model = runtime.build(symbols=4, seed=1, max_target_positions=500)
     with runtime.runtime_engine(model) as engine:
         limits = dict(beam=1, max_len_b=400, batch_size=30)
-        expected, found = (engine.decode(rows, runtime.options(**limits, **own)) for own in ({}, {"jacobi_mode": "pj"}))
-        alone = engine.decode(rows, runtime.options(jacobi_mode="pj", **{**limits, "batch_size": 1}))
+        expected, found = (
+            engine.decode(rows, runtime.options(**limits, **own))
+            for own in ({}, {"jacobi_mode": "pj"})
+        )
+        alone = engine.decode(
+            rows, runtime.options(jacobi_mode="pj", **{**limits, "batch_size": 1})
+        )
     assert plain(found) == plain(alone)
-    assert [best[0].positional_scores for best in found] == [best[0].positional_scores for best in expected]
+    assert [best[0].positional_scores for best in found] == [
+        best[0].positional_scores for best in expected
+    ]
 
 
 def naive_frontier(model, row, limit, *, first=2, most=32, trial=8):
-    """(tokens, the pass that settles each) of Jacobi decoding as wide as was right lately: prefixes through fairseq's decoder, no cache."""
+    """(tokens, the pass that settles each) of Jacobi decoding as wide as was right lately: prefixes
+    through fairseq's decoder, no cache."""
     encoded = model.encoder(torch.tensor([row]), src_lengths=torch.tensor([len(row)]))
     tokens, steps, answers, width, passes, settled = [], [], [], first, 0, 0
     while not tokens or tokens[-1] != 2:
         guesses = (answers + [3] * limit)[: min(width, limit + 1 - len(tokens)) - 1]
-        logits = model.decoder(torch.tensor([[2, *tokens, *guesses]]), encoder_out=encoded)[0][0, len(tokens) :].clone()
+        logits = model.decoder(torch.tensor([[2, *tokens, *guesses]]), encoder_out=encoded)[0][
+            0, len(tokens) :
+        ].clone()
         logits[:, 1] = -torch.inf
         if not tokens:
             logits[0, 2] = -torch.inf  # --min-len 1
-        best = [2 if len(tokens) + n >= limit else int(one) for n, one in enumerate(logits.argmax(-1))]
-        right = next((n for n, guess in enumerate(guesses) if guess != best[n] or guess == 2), len(guesses)) + 1
+        best = [
+            2 if len(tokens) + n >= limit else int(one) for n, one in enumerate(logits.argmax(-1))
+        ]
+        right = (
+            next(
+                (n for n, guess in enumerate(guesses) if guess != best[n] or guess == 2),
+                len(guesses),
+            )
+            + 1
+        )
         wrong_filler = right <= len(guesses) and guesses[right - 1] == 3
         answers = best[right:] if wrong_filler else []
         passes, settled = passes + 1, settled + right
@@ -189,12 +253,18 @@ def naive_frontier(model, row, limit, *, first=2, most=32, trial=8):
 
 
 def test_windows_are_as_wide_as_was_right_lately(runtime):
-    """The first batch of an engine is guessed, as nothing is measured yet: its passes show the widths."""
+    """The first batch of an engine is guessed, as nothing is measured yet: its passes show the
+    widths."""
     passes = set()
     for seed in range(12):
-        model, rows = runtime.build(symbols=2, seed=seed), runtime.sources((3, 9, 14), symbols=2, seed=seed)
+        model, rows = (
+            runtime.build(symbols=2, seed=seed),
+            runtime.sources((3, 9, 14), symbols=2, seed=seed),
+        )
         with runtime.runtime_engine(model) as engine:
-            found = engine.decode(rows, runtime.options(beam=1, max_len_b=40, jacobi_mode="frontier"))
+            found = engine.decode(
+                rows, runtime.options(beam=1, max_len_b=40, jacobi_mode="frontier")
+            )
         with torch.no_grad():
             expected = [naive_frontier(model, row, 40) for row in rows]
         assert [(best[0].tokens, best[0].token_steps) for best in found] == expected
@@ -207,7 +277,11 @@ def test_batches_of_each_size_are_measured_for_themselves(runtime):
     model, rows = runtime.build(symbols=2, seed=1), runtime.sources((9, 9, 9), symbols=2, seed=1)
     options = runtime.options(beam=1, max_len_b=40, jacobi_mode="frontier")
     with runtime.runtime_engine(model) as engine:
-        guessed, first, again = engine.decode(rows[:1], options), engine.decode(rows, options), engine.decode(rows, options)
+        guessed, first, again = (
+            engine.decode(rows[:1], options),
+            engine.decode(rows, options),
+            engine.decode(rows, options),
+        )
     assert guessed == first[:1] and first[0][0].steps < len(first[0][0].tokens)
     assert again[0][0].steps == len(again[0][0].tokens), "the second one is not"
 
@@ -230,16 +304,26 @@ def test_broken_numbers_behind_wrong_guesses_harm_nobody(runtime):
     with runtime.runtime_engine(model) as engine:
         for scores in (True, False):
             options = dict(beam=1, max_len_b=12, unkpen=float("inf"), scores=scores)
-            expected, *found = (engine.decode(rows, runtime.options(**options, **mode)) for mode in modes)
+            expected, *found = (
+                engine.decode(rows, runtime.options(**options, **mode)) for mode in modes
+            )
             for one in found:
                 assert [best[0].tokens for best in one] == [best[0].tokens for best in expected]
             for mode in modes:
                 # Where <unk> is written, the word behind it has no probability.
                 with pytest.raises(NumericalError, match="its weights are broken"):
-                    engine.decode(rows, runtime.options(beam=1, max_len_b=12, min_len=5, unkpen=-1e5, scores=scores, **mode))
+                    engine.decode(
+                        rows,
+                        runtime.options(
+                            beam=1, max_len_b=12, min_len=5, unkpen=-1e5, scores=scores, **mode
+                        ),
+                    )
         # Without scores </s> needs no probability where nothing else may follow.
         short = [
-            engine.decode(rows, runtime.options(beam=1, max_len_b=1, unkpen=-1e5, scores=False, **mode)) for mode in modes
+            engine.decode(
+                rows, runtime.options(beam=1, max_len_b=1, unkpen=-1e5, scores=False, **mode)
+            )
+            for mode in modes
         ]
         assert all([best[0].tokens for best in one] == [[3, 2]] * len(rows) for one in short)
 
@@ -264,9 +348,9 @@ def test_a_search_that_finds_nothing_is_an_error(runtime, arch, beam):
 
 @pytest.mark.skipif(build.compiler() is None, reason="no C compiler")
 def test_what_is_quicker_is_kept(tmp_path):
-    """The choice between two ways, by batches of one size: the other way first, then the plain one, then the quicker, now and then the slower."""
-    (tmp_path / "trial.c").write_text(
-        """
+    """The choice between two ways, by batches of one size: the other way first, then the plain one,
+    then the quicker, now and then the slower."""
+    (tmp_path / "trial.c").write_text("""
         #include <stdio.h>
         #include "trial.h"
         int main(void) {
@@ -283,11 +367,20 @@ def test_what_is_quicker_is_kept(tmp_path):
             }
             return 0;
         }
-        """
-    )
+        """)
     program = tmp_path / "trial"
     subprocess.run(
-        [*build.compiler(), "-std=c11", "-D_GNU_SOURCE", "-I", build.KERNEL, tmp_path / "trial.c", "-o", program], check=True
+        [
+            *build.compiler(),
+            "-std=c11",
+            "-D_GNU_SOURCE",
+            "-I",
+            build.KERNEL,
+            tmp_path / "trial.c",
+            "-o",
+            program,
+        ],
+        check=True,
     )
     sizes, plain_is_quicker, other_is_quicker = subprocess.run(
         [program], capture_output=True, text=True, check=True
@@ -300,17 +393,22 @@ def test_what_is_quicker_is_kept(tmp_path):
 
 
 def test_drafts_are_given_up_where_they_do_not_pay(runtime):
-    """Both ways are measured: over many batches of a small model nearly all are decoded by the quicker one, and all to the same words."""
+    """Both ways are measured: over many batches of a small model nearly all are decoded by the
+    quicker one, and all to the same words."""
     model, rows = runtime.build("hrt_transformer", seed=1), runtime.sources((9, 14, 6), seed=1)
     plain_ones, drafts = (
-        runtime.options(beam=1, hrt_decode_chunk="1", max_len_b=20, **own) for own in ({}, {"hrt_draft_chunk": 3})
+        runtime.options(beam=1, hrt_decode_chunk="1", max_len_b=20, **own)
+        for own in ({}, {"hrt_draft_chunk": 3})
     )
     with runtime.runtime_engine(model) as engine:
         expected = engine.decode(rows, plain_ones)
         found = [engine.decode(rows, drafts) for _ in range(40)]
     with runtime.runtime_engine(model) as engine:
         always = engine.decode(
-            rows, runtime.options(beam=1, hrt_decode_chunk="1", max_len_b=20, hrt_draft_chunk=3, hrt_draft_width=8)
+            rows,
+            runtime.options(
+                beam=1, hrt_decode_chunk="1", max_len_b=20, hrt_draft_chunk=3, hrt_draft_width=8
+            ),
         )
     steps = [[best[0].steps for best in one] for one in found]
     for one in found:
@@ -319,7 +417,9 @@ def test_drafts_are_given_up_where_they_do_not_pay(runtime):
         ]
     # First with drafts, then without; from then on what is quicker.
     greedy = [best[0].steps for best in expected]
-    assert steps[0] != greedy and steps[1] == greedy and [best[0].steps for best in always] != greedy
+    assert (
+        steps[0] != greedy and steps[1] == greedy and [best[0].steps for best in always] != greedy
+    )
     assert 1 <= steps.count(greedy) < 40
 
 
@@ -333,7 +433,9 @@ def test_shortlists(runtime, way):
         def listed(always, each=()):
             count = len(model.dictionaries[0]) + 1
             offsets = np.arange(count, dtype=np.int64) * len(each)
-            return Shortlist(offsets, np.tile(np.array(each, np.int32), count - 1), np.array(always))
+            return Shortlist(
+                offsets, np.tile(np.array(each, np.int32), count - 1), np.array(always)
+            )
 
         options = runtime.options(max_len_b=8, **options)
         whole = engine.decode(rows, options)
@@ -344,8 +446,11 @@ def test_shortlists(runtime, way):
         some = engine.decode(rows, options)
         assert {token for best in some for r in best for token in r.tokens} <= {0, 2, 3, 5, 7, 9}
         assert plain([engine.decode([row], options)[0] for row in rows]) == plain(some)
-        for wrong in (listed([words]), listed([], [-1]), Shortlist(np.arange(3), np.zeros(2), np.zeros(0)),
-                      listed([7 + (1 << 32)]), listed([7.5]), listed([[7]]), listed([0], [1])._replace(offsets=np.arange(len(model.dictionaries[0]) + 1)[::-1])):  # fmt: skip
+        for wrong in (listed([words]), listed([], [-1]),
+                      Shortlist(np.arange(3), np.zeros(2), np.zeros(0)),
+                      listed([7 + (1 << 32)]), listed([7.5]), listed([[7]]),
+                      listed([0],
+                             [1])._replace(offsets=np.arange(len(model.dictionaries[0]) + 1)[::-1])):  # fmt: skip
             with pytest.raises(ValueError, match="shortlist"):
                 engine.set_shortlist(wrong)
         engine.set_shortlist(None)
@@ -359,35 +464,66 @@ def test_given_first_words_are_in_the_shortlist(runtime, beam):
     count, given = len(model.dictionaries[0]) + 1, [[11, 12], [], [13]]
     nothing = np.zeros(0, np.int32)
     with runtime.runtime_engine(model) as engine:
-        engine.set_shortlist(Shortlist(np.zeros(count, np.int64), nothing, np.array([7, 5], np.int32)))
+        engine.set_shortlist(
+            Shortlist(np.zeros(count, np.int64), nothing, np.array([7, 5], np.int32))
+        )
         options = runtime.options(max_len_b=8, beam=beam)
         found = engine.decode(rows, options, first_words=given)
-        alone = [engine.decode([row], options, first_words=[words])[0] for row, words in zip(rows, given)]
+        alone = [
+            engine.decode([row], options, first_words=[words])[0] for row, words in zip(rows, given)
+        ]
         assert plain(found) == plain(alone)
         for best, words in zip(found, given):
             assert best[0].tokens[: len(words)] == words and np.isfinite(best[0].score)
             assert set(best[0].tokens) <= {0, 2, 3, 5, 7, *words}
         assert plain(engine.decode(rows, options)) != plain(found), "the words are forgotten again"
-        assert plain(engine.decode(rows, options, first_words=[[], [], []])) == plain(engine.decode(rows, options))
+        assert plain(engine.decode(rows, options, first_words=[[], [], []])) == plain(
+            engine.decode(rows, options)
+        )
 
 
 @pytest.mark.parametrize("weights", ("float32", "int8"))
 def test_one_sentence_on_several_threads(runtime, weights):
-    """A model whose products are large enough to be shared: the same to the last bit, whoever computes them."""
+    """A model whose products are large enough to be shared: the same to the last bit, whoever
+    computes them."""
     large = dict(
-        symbols=9000, encoder_embed_dim=64, decoder_embed_dim=64, encoder_ffn_embed_dim=512, decoder_ffn_embed_dim=512
+        symbols=9000,
+        encoder_embed_dim=64,
+        decoder_embed_dim=64,
+        encoder_ffn_embed_dim=512,
+        decoder_ffn_embed_dim=512,
     )
-    model = runtime.build("hrt_transformer", seed=4, encoder_layers=1, decoder_layers=1, share_all_embeddings=True, **large)
+    model = runtime.build(
+        "hrt_transformer",
+        seed=4,
+        encoder_layers=1,
+        decoder_layers=1,
+        share_all_embeddings=True,
+        **large,
+    )
     rows = runtime.sources((30, 7), symbols=9000)
-    ways = (dict(beam=1), dict(beam=1, scores=False), dict(beam=3, nbest=2), dict(beam=1, unkpen=3.0, hrt_decode_chunk="1"))
+    ways = (
+        dict(beam=1),
+        dict(beam=1, scores=False),
+        dict(beam=3, nbest=2),
+        dict(beam=1, unkpen=3.0, hrt_decode_chunk="1"),
+    )
     found = []
     for threads in (1, 2, 3):
         with runtime.runtime_engine(model, weights=weights, threads=threads) as engine:
-            found.append([engine.decode([row], runtime.options(max_len_b=8, **way)) for row in rows for way in ways])
+            found.append(
+                [
+                    engine.decode([row], runtime.options(max_len_b=8, **way))
+                    for row in rows
+                    for way in ways
+                ]
+            )
             together = engine.decode(rows, runtime.options(max_len_b=8, beam=1))
             assert together == [found[-1][0][0], found[-1][len(ways)][0]]
     assert found[0] == found[1] == found[2]
     if weights == "float32":
         options = runtime.options(max_len_b=8, beam=1)
-        for expected, (mine,) in zip(runtime.eager_results(model, rows, options), (found[1][0][0], found[1][len(ways)][0])):
+        for expected, (mine,) in zip(
+            runtime.eager_results(model, rows, options), (found[1][0][0], found[1][len(ways)][0])
+        ):
             assert runtime.same_hypothesis(expected[0], mine)

@@ -11,15 +11,26 @@ import pytest
 
 from fairseq_hrt.runtime.caller import Cancelled
 
-# Searches that take far longer than the kernel works before it asks for the first time, most of them on one sentence.
+# Searches that take far longer than the kernel works before it asks for the first time, most of
+# them on one sentence.
 LONG = {
     "greedy": ("transformer", dict(beam=1)), "beam": ("transformer", dict(beam=300)),
     "jacobi": ("transformer", dict(beam=1, jacobi_mode="frontier", jacobi_window=4)),
-    "hrt": ("hrt_transformer", dict(beam=200)), "drafts": ("hrt_transformer", dict(beam=1, hrt_decode_chunk="1", hrt_draft_chunk=2, hrt_draft_width=4)),
-    "blocks": ("bidirectional_transformer", dict(beam=1)), "beam of blocks": ("bidirectional_transformer", dict(beam=200)),
-    "lookahead": ("dag_transformer", dict(beam=1)), "viterbi": ("dag_transformer", dict(beam=1, dag_decode_strategy="joint-viterbi")),
+    "hrt": ("hrt_transformer", dict(beam=200)),
+    "drafts": ("hrt_transformer",
+               dict(beam=1, hrt_decode_chunk="1", hrt_draft_chunk=2, hrt_draft_width=4)),
+               "blocks": ("bidirectional_transformer", dict(beam=1)),
+               "beam of blocks": ("bidirectional_transformer", dict(beam=200)),
+    "lookahead": ("dag_transformer", dict(beam=1)),
+    "viterbi": ("dag_transformer", dict(beam=1, dag_decode_strategy="joint-viterbi")),
 }  # fmt: skip
-LARGE = dict(encoder_embed_dim=32, decoder_embed_dim=32, max_source_positions=300, max_target_positions=1500, symbols=2000)
+LARGE = dict(
+    encoder_embed_dim=32,
+    decoder_embed_dim=32,
+    max_source_positions=300,
+    max_target_positions=1500,
+    symbols=2000,
+)
 
 
 def long_work(runtime, way, *, threads=1):
@@ -29,7 +40,11 @@ def long_work(runtime, way, *, threads=1):
     model = runtime.build(arch, **LARGE, **(dict(dag_upsample_scale="5") if dag else {}))
     rows = runtime.sources([300] * (60 if options["beam"] == 1 or dag else 2), symbols=2000)
     rules = {} if dag else dict(min_len=1400)
-    return runtime.runtime_engine(model, threads=threads), rows, runtime.options(max_len_b=1499, **rules, **options)
+    return (
+        runtime.runtime_engine(model, threads=threads),
+        rows,
+        runtime.options(max_len_b=1499, **rules, **options),
+    )
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -58,7 +73,9 @@ def test_scores_and_alignments_end_too(runtime):
         with pytest.raises(Cancelled):
             engine.score(rows, [[row] * 20 for row in rows], cancelled=lambda: True)
         with pytest.raises(Cancelled):
-            engine.decode(rows, runtime.options(beam=1, max_len_b=1, alignments=True), cancelled=lambda: True)
+            engine.decode(
+                rows, runtime.options(beam=1, max_len_b=1, alignments=True), cancelled=lambda: True
+            )
 
 
 class Rang(BaseException):

@@ -1,4 +1,5 @@
-"""The engine of the runtime as Python sees it: sources that it refuses, its lifetime, what it raises."""
+"""The engine of the runtime as Python sees it: sources that it refuses, its lifetime, what it
+raises."""
 
 import dataclasses
 import time
@@ -19,8 +20,10 @@ def test_long_and_odd_sources(runtime):
         rows = runtime.sources((600, 1, 700))
         found = engine.decode(rows, runtime.options(beam=1, max_len_b=699, min_len=650))
         assert all(len(best[0].tokens) > 650 for best in found)
-        for row, message in (([], "no tokens"), ([4] * 701, "the model takes 700"), ([4, 99, 2], "dictionary"), ([-1], "token id"),
-                             ([1, 2], "padding"), ([2**40], "token id"), (["a"], "token id"), ([4.0, 2], "token id")):  # fmt: skip
+        for row, message in (([], "no tokens"), ([4] * 701, "the model takes 700"),
+                             ([4, 99, 2], "dictionary"), ([-1], "token id"),
+                             ([1, 2], "padding"), ([2**40], "token id"), (["a"], "token id"),
+                             ([4.0, 2], "token id")):  # fmt: skip
             with pytest.raises(ValueError, match=message):
                 engine.decode([row], runtime.options(beam=1))
         with pytest.raises(ValueError, match="--min-len 9"):
@@ -31,14 +34,20 @@ def test_long_and_odd_sources(runtime):
 
 
 @pytest.mark.parametrize("first_words, message", [
-    ([[5]], "2 sources but first words of 1"), ([[5], [16]], "the given word 0 of sentence 1 is 16, which is not in the dictionary of 16 words"),
-    ([[5, -1], []], "-1 is no token id; each beginning is a list of integers"), ([[5], 7], "beginning 1: 7 is no list"),
+    ([[5]], "2 sources but first words of 1"),
+    ([[5], [16]],
+     "the given word 0 of sentence 1 is 16, which is not in the dictionary of 16 words"),
+     ([[5, -1], []], "-1 is no token id; each beginning is a list of integers"),
+     ([[5], 7], "beginning 1: 7 is no list"),
 ])  # fmt: skip
 def test_first_words_that_are_none(runtime, first_words, message):
     with runtime.runtime_engine(runtime.build()) as engine:
         with pytest.raises(ValueError, match=message):
             engine.decode([[4, 2], [5, 2]], runtime.options(beam=1), first_words=first_words)
-        with pytest.raises(ValueError, match="--forced-start w1: an engine has no dictionary; give the ids as first_words"):
+        with pytest.raises(
+            ValueError,
+            match="--forced-start w1: an engine has no dictionary; give the ids as first_words",
+        ):
             engine.decode([[4, 2]], runtime.options(beam=1, forced_start="w1"))
 
 
@@ -48,7 +57,10 @@ def test_first_words_that_are_none(runtime, first_words, message):
 ])  # fmt: skip
 def test_models_that_cannot_be_given_first_words(runtime, arch, options):
     with runtime.runtime_engine(runtime.build(arch)) as engine:
-        options, rows = runtime.options(beam=1, max_len_b=6, **options), [[4, 2], [5, 6, 7, 4, 5, 2]]
+        options, rows = (
+            runtime.options(beam=1, max_len_b=6, **options),
+            [[4, 2], [5, 6, 7, 4, 5, 2]],
+        )
         assert engine.decode(rows, options, first_words=[[], []]) == engine.decode(rows, options)
         with pytest.raises(UnsupportedOption, match="sentence 1 has given first words"):
             engine.decode(rows, options, first_words=[[], [5]])
@@ -62,9 +74,13 @@ def test_drafts_begin_with_given_words(runtime):
             runtime.options(beam=1, max_len_b=12, hrt_decode_chunk="1", **more)
             for more in ({}, dict(hrt_draft_chunk=2, hrt_draft_width=4))
         )
-        expected, found = (engine.decode(rows, options, first_words=given) for options in (plain, drafted))
+        expected, found = (
+            engine.decode(rows, options, first_words=given) for options in (plain, drafted)
+        )
         assert [best[0].tokens for best in found] == [best[0].tokens for best in expected]
-        assert [best[0].positional_scores for best in found] == [best[0].positional_scores for best in expected]
+        assert [best[0].positional_scores for best in found] == [
+            best[0].positional_scores for best in expected
+        ]
 
 
 def test_not_a_number_is_named(runtime):
@@ -77,14 +93,21 @@ def test_not_a_number_is_named(runtime):
             engine.decode([[4, 5, 2]], runtime.options(beam=1))
 
 
-@pytest.mark.parametrize("options", [dict(beam=1), dict(beam=1, scores=False), dict(beam=3)], ids=str)
+@pytest.mark.parametrize(
+    "options", [dict(beam=1), dict(beam=1, scores=False), dict(beam=3)], ids=str
+)
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_words_of_no_probability_are_named(runtime, arch, options):
-    """Finite weights whose products are all minus infinity: the first word is none that the model chose."""
+    """Finite weights whose products are all minus infinity: the first word is none that the model
+    chose."""
     model = runtime.build(arch)
     header, tensors = convert(model, *model.dictionaries, weights="float32")
     tensors["output"] = np.full((header.target_vocabulary, header.decoder_width), -3e37, np.float32)
-    last = "decoder.final_norm" if header.decoder_final_norm else f"decoder.layers.{header.decoder_layers - 1}.final.norm"
+    last = (
+        "decoder.final_norm"
+        if header.decoder_final_norm
+        else f"decoder.layers.{header.decoder_layers - 1}.final.norm"
+    )
     tensors[f"{last}.bias"] = np.full_like(tensors[f"{last}.bias"], 50)
     header = dataclasses.replace(header, tied_output=False)
     with Engine(header, tensors) as engine, pytest.raises(NumericalError, match="NaN"):
@@ -118,7 +141,8 @@ def test_an_instruction_set_that_is_not_there(files):
 
 
 @pytest.mark.parametrize("status, kind", [
-    (binding.MEMORY, MemoryError), (binding.INVALID, ValueError), (binding.NUMBER, NumericalError), (binding.REFUSED, UnsupportedOption), (77, ValueError),
+    (binding.MEMORY, MemoryError), (binding.INVALID, ValueError), (binding.NUMBER, NumericalError),
+    (binding.REFUSED, UnsupportedOption), (77, ValueError),
 ])  # fmt: skip
 def test_what_the_kernel_reports(status, kind):
     message = binding.message_buffer()
@@ -132,7 +156,8 @@ def test_what_the_kernel_reports(status, kind):
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("strategy", ["lookahead", "joint-viterbi"])
 def test_graphs_of_long_sentences_cost_the_square_of_their_length(runtime, strategy, keep):
-    """Of few words, which are repeated everywhere. The cube would be 64 times as much for four times the words."""
+    """Of few words, which are repeated everywhere. The cube would be 64 times as much for four
+    times the words."""
     small = dict(encoder_embed_dim=8, decoder_embed_dim=8, encoder_layers=1, decoder_layers=1)
     model = runtime.build(
         "dag_transformer",
@@ -143,7 +168,9 @@ def test_graphs_of_long_sentences_cost_the_square_of_their_length(runtime, strat
         max_target_positions=1920,
         **small,
     )
-    options = runtime.options(beam=1, dag_decode_strategy=strategy, dag_keep_repeats=keep, max_len_b=1000)
+    options = runtime.options(
+        beam=1, dag_decode_strategy=strategy, dag_keep_repeats=keep, max_len_b=1000
+    )
     costs = []
     with runtime.runtime_engine(model) as engine:
         for length in (160, 640):

@@ -1,4 +1,5 @@
-"""The runtime in float32 finds what the eager engine finds: tokens, scores, steps, for every family and option."""
+"""The runtime in float32 finds what the eager engine finds: tokens, scores, steps, for every family
+and option."""
 
 import random
 
@@ -11,51 +12,74 @@ SHAPES = {
     "pre-norm": dict(encoder_normalize_before=True, decoder_normalize_before=True),
     "one head": dict(encoder_attention_heads=1, decoder_attention_heads=1),
     "odd sizes": dict(
-        encoder_embed_dim=22, decoder_embed_dim=30, encoder_ffn_embed_dim=33, decoder_ffn_embed_dim=17, encoder_attention_heads=2,
-        decoder_attention_heads=3,
+        encoder_embed_dim=22, decoder_embed_dim=30, encoder_ffn_embed_dim=33,
+        decoder_ffn_embed_dim=17, encoder_attention_heads=2, decoder_attention_heads=3,
     ),
     "shared": dict(share_all_embeddings=True, no_scale_embedding=True),
     "tied, normalised": dict(share_decoder_input_output_embed=True, layernorm_embedding=True),
-    "deep and shallow": dict(encoder_layers=4, decoder_layers=1, encoder_normalize_before=True, decoder_normalize_before=True),
+    "deep and shallow": dict(encoder_layers=4, decoder_layers=1, encoder_normalize_before=True,
+                             decoder_normalize_before=True),
 }  # fmt: skip
-ONLY_SOURCE = {"learned, gelu": dict(encoder_learned_pos=True, decoder_learned_pos=True, activation_fn="gelu"),
-               "no positions, tanh": dict(no_token_positional_embeddings=True, activation_fn="tanh"),
+ONLY_SOURCE = {"learned, gelu": dict(encoder_learned_pos=True, decoder_learned_pos=True,
+                                     activation_fn="gelu"),
+               "no positions, tanh": dict(no_token_positional_embeddings=True,
+                                          activation_fn="tanh"),
                "gelu_accurate": dict(activation_fn="gelu_accurate")}  # fmt: skip
 LENGTHS = (3, 1, 23)
 
 
 @pytest.mark.parametrize(
-    "shape, beam", [(shape, 1 + 3 * (n % 2)) for n, shape in enumerate((*SHAPES, *ONLY_SOURCE, "post-norm"))]
+    "shape, beam",
+    [(shape, 1 + 3 * (n % 2)) for n, shape in enumerate((*SHAPES, *ONLY_SOURCE, "post-norm"))],
 )
 def test_autoregressive(runtime, shape, beam):
     model = runtime.build(seed=3, **{**SHAPES, **ONLY_SOURCE}[shape])
-    runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(beam=beam, nbest=beam, max_len_b=14))
+    runtime.check_equal(
+        model, runtime.sources(LENGTHS), runtime.options(beam=beam, nbest=beam, max_len_b=14)
+    )
 
 
 @pytest.mark.parametrize("options", (
-    dict(beam=1, max_len_a=1.3, max_len_b=2), dict(beam=3, max_len_b=6, min_len=6), dict(beam=1, max_len_b=5, min_len=3, unkpen=2.5),
-    dict(beam=5, nbest=3, lenpen=0.0), dict(beam=5, nbest=5, lenpen=0.6, max_len_b=9), dict(beam=4, unnormalized=True, max_len_b=7),
-    dict(beam=20, nbest=8, max_len_b=4), dict(beam=2, unkpen=-3.0, max_len_b=9), dict(beam=1, min_len=0, max_len_b=0),
-    dict(beam=2, unkpen=float("inf"), max_len_b=5),
+    dict(beam=1, max_len_a=1.3, max_len_b=2), dict(beam=3, max_len_b=6, min_len=6),
+    dict(beam=1, max_len_b=5, min_len=3, unkpen=2.5), dict(beam=5, nbest=3, lenpen=0.0),
+    dict(beam=5, nbest=5, lenpen=0.6, max_len_b=9), dict(beam=4, unnormalized=True, max_len_b=7),
+    dict(beam=20, nbest=8, max_len_b=4), dict(beam=2, unkpen=-3.0, max_len_b=9),
+    dict(beam=1, min_len=0, max_len_b=0), dict(beam=2, unkpen=float("inf"), max_len_b=5),
 ))  # fmt: skip
 def test_options_of_the_search(runtime, options):
-    runtime.check_equal(runtime.build(seed=4), runtime.sources(LENGTHS), runtime.options(**{"max_len_b": 12, **options}))
+    runtime.check_equal(
+        runtime.build(seed=4),
+        runtime.sources(LENGTHS),
+        runtime.options(**{"max_len_b": 12, **options}),
+    )
 
 
 MARIAN = {
     "ssru": dict(marian_cell="ssru"),
     "ssru, pre-norm": dict(
-        marian_cell="ssru", encoder_normalize_before=True, decoder_normalize_before=True, marian_epsilon=1e-2
+        marian_cell="ssru",
+        encoder_normalize_before=True,
+        decoder_normalize_before=True,
+        marian_epsilon=1e-2,
     ),
     "ssru, odd sizes": {**SHAPES["odd sizes"], "marian_cell": "ssru", "activation_fn": "relu"},
-    "ssru, shared": dict(marian_cell="ssru", share_all_embeddings=True, marian_zero_start="no", marian_first_position=3),
+    "ssru, shared": dict(
+        marian_cell="ssru",
+        share_all_embeddings=True,
+        marian_zero_start="no",
+        marian_first_position=3,
+    ),
     "attention": {},
-    "attention, shared": dict(share_all_embeddings=True, layernorm_embedding=True, marian_output_bias="no"),
+    "attention, shared": dict(
+        share_all_embeddings=True, layernorm_embedding=True, marian_output_bias="no"
+    ),
 }
 WAYS = (
-    dict(beam=1), dict(beam=4, nbest=4), dict(beam=3, nbest=3, max_len_b=5, min_len=4, unkpen=1.5), dict(beam=1, jacobi_mode="pj"),
-    dict(beam=1, jacobi_mode="frontier", jacobi_window=3), dict(beam=1, jacobi_mode="pgj", jacobi_block_size=4),
-    dict(beam=1, jacobi_mode="hgj", jacobi_block_size=3), dict(beam=1, jacobi_mode="frontier", jacobi_window=5, jacobi_draft="source"),
+    dict(beam=1), dict(beam=4, nbest=4), dict(beam=3, nbest=3, max_len_b=5, min_len=4, unkpen=1.5),
+    dict(beam=1, jacobi_mode="pj"), dict(beam=1, jacobi_mode="frontier", jacobi_window=3),
+    dict(beam=1, jacobi_mode="pgj", jacobi_block_size=4),
+    dict(beam=1, jacobi_mode="hgj", jacobi_block_size=3),
+    dict(beam=1, jacobi_mode="frontier", jacobi_window=5, jacobi_draft="source"),
 )  # fmt: skip
 
 
@@ -68,28 +92,40 @@ def test_marian(runtime, shape):
         if "jacobi_mode" in way:
             with runtime.runtime_engine(model) as engine:
                 greedy = engine.decode(rows, runtime.options(beam=1, max_len_b=24))
-            assert [best[0].positional_scores for best in found] == [best[0].positional_scores for best in greedy]
+            assert [best[0].positional_scores for best in found] == [
+                best[0].positional_scores for best in greedy
+            ]
 
 
 @pytest.mark.parametrize("arch, beam", [("hrt_transformer", 3), ("bidirectional_transformer", 1)])
 def test_students_with_marians_conventions(runtime, arch, beam):
-    conventions = dict(activation_fn="swish", marian_first_position=0, marian_epsilon=1e-3, marian_output_bias="yes")
+    conventions = dict(
+        activation_fn="swish",
+        marian_first_position=0,
+        marian_epsilon=1e-3,
+        marian_output_bias="yes",
+    )
     model = runtime.build(arch, seed=3, share_all_embeddings=True, **conventions)
     runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(beam=beam, max_len_b=14))
 
 
 GIVEN = [[5, 6], [7], [3, 2], [], [8, 1, 6], [4] * 30]
 FROM_LEFT_TO_RIGHT = {
-    "transformer": ("transformer", {}, WAYS), "ssru": ("marian_transformer", dict(marian_cell="ssru"), WAYS[:5]),
-    "hrt": ("hrt_transformer", {}, [dict(beam=beam, nbest=beam, hrt_decode_chunk="1") for beam in (1, 3)]),
-    "one word": ("bidirectional_transformer", dict(bidirectional_directions=1, bidirectional_block=1), WAYS[:3]),
-    "three words": ("bidirectional_transformer", dict(bidirectional_directions=1, bidirectional_tokens_per_step=3), WAYS[:3]),
+    "transformer": ("transformer", {}, WAYS),
+    "ssru": ("marian_transformer", dict(marian_cell="ssru"), WAYS[:5]),
+    "hrt": ("hrt_transformer", {},
+            [dict(beam=beam, nbest=beam, hrt_decode_chunk="1") for beam in (1, 3)]),
+            "one word": ("bidirectional_transformer",
+                         dict(bidirectional_directions=1, bidirectional_block=1), WAYS[:3]),
+    "three words": ("bidirectional_transformer",
+                    dict(bidirectional_directions=1, bidirectional_tokens_per_step=3), WAYS[:3]),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", FROM_LEFT_TO_RIGHT)
 def test_given_first_words(runtime, kind):
-    """Words, </s> and <unk> among them, whatever the rules say; padding stands for any word; not beyond the maximum length."""
+    """Words, </s> and <unk> among them, whatever the rules say; padding stands for any word; not
+    beyond the maximum length."""
     arch, overrides, ways = FROM_LEFT_TO_RIGHT[kind]
     rules = (
         dict(),
@@ -98,7 +134,10 @@ def test_given_first_words(runtime, kind):
         dict(max_len_b=12, unkpen=1.5),
     )
     for seed, way in enumerate(ways):
-        model, rows = runtime.build(arch, seed=seed, **overrides), runtime.sources((3, 1, 23, 9, 6, 2), seed=seed)
+        model, rows = (
+            runtime.build(arch, seed=seed, **overrides),
+            runtime.sources((3, 1, 23, 9, 6, 2), seed=seed),
+        )
         for rule in rules:
             options = runtime.options(**{"max_len_b": 9, **way, **rule})
             got = runtime.check_equal(model, rows, options, first_words=GIVEN, threads=2)
@@ -108,11 +147,15 @@ def test_given_first_words(runtime, kind):
 
 
 WINDOWS = (
-    dict(jacobi_mode="frontier", jacobi_window=3), dict(jacobi_mode="pj"), dict(jacobi_mode="pgj", jacobi_block_size=4), dict(jacobi_mode="hgj"),
-    dict(jacobi_mode="hgj", jacobi_block_size=2, jacobi_prefix_length=5), dict(jacobi_mode="frontier", jacobi_window=1),
-    dict(jacobi_mode="frontier", jacobi_window=4, jacobi_draft="source"), dict(jacobi_mode="frontier", jacobi_window=90),
-    dict(jacobi_mode="frontier", jacobi_window=2, jacobi_draft="source"), dict(jacobi_mode="hgj", jacobi_prefix_length=0),
-    dict(jacobi_mode="pgj", jacobi_block_size=70), dict(jacobi_mode="pj", jacobi_known_length=True),
+    dict(jacobi_mode="frontier", jacobi_window=3), dict(jacobi_mode="pj"),
+    dict(jacobi_mode="pgj", jacobi_block_size=4), dict(jacobi_mode="hgj"),
+    dict(jacobi_mode="hgj", jacobi_block_size=2, jacobi_prefix_length=5),
+    dict(jacobi_mode="frontier", jacobi_window=1),
+    dict(jacobi_mode="frontier", jacobi_window=4, jacobi_draft="source"),
+    dict(jacobi_mode="frontier", jacobi_window=90),
+    dict(jacobi_mode="frontier", jacobi_window=2, jacobi_draft="source"),
+    dict(jacobi_mode="hgj", jacobi_prefix_length=0), dict(jacobi_mode="pgj", jacobi_block_size=70),
+    dict(jacobi_mode="pj", jacobi_known_length=True),
     dict(jacobi_mode="pgj", jacobi_block_size=4, jacobi_known_length=True),
 )  # fmt: skip
 LIMITS = (
@@ -136,11 +179,14 @@ def test_jacobi(runtime, shape, window):
         with runtime.runtime_engine(model) as engine:
             greedy = engine.decode(rows, runtime.options(**options))
         assert [best[0].tokens for best in found] == [best[0].tokens for best in greedy]
-        assert [best[0].positional_scores for best in found] == [best[0].positional_scores for best in greedy]
+        assert [best[0].positional_scores for best in found] == [
+            best[0].positional_scores for best in greedy
+        ]
 
 
 def test_guesses_from_the_source(runtime):
-    """Also where the source has fewer words left than are wanted, or none, and the model's own answers are left from the pass before."""
+    """Also where the source has fewer words left than are wanted, or none, and the model's own
+    answers are left from the pass before."""
     for seed in range(30):
         model = runtime.build(symbols=3, seed=seed)
         rows = runtime.sources((2, 5, 9), symbols=3, seed=seed)
@@ -151,7 +197,8 @@ def test_guesses_from_the_source(runtime):
 
 
 def test_guesses_come_true(runtime):
-    """Else the test above would say little: with each window but that of one token some sentence needs fewer passes than it has tokens."""
+    """Else the test above would say little: with each window but that of one token some sentence
+    needs fewer passes than it has tokens."""
     for window in WINDOWS:
         fewer = 0
         for seed in range(4):
@@ -169,13 +216,16 @@ def test_small_and_odd_vocabularies(runtime, symbols):
     for beam in (1, 3):
         model = runtime.build(symbols=symbols, target_symbols=symbols + 3, seed=beam)
         runtime.check_equal(
-            model, runtime.sources((1, 2, 9), symbols=symbols), runtime.options(beam=beam, nbest=beam, max_len_b=8)
+            model,
+            runtime.sources((1, 2, 9), symbols=symbols),
+            runtime.options(beam=beam, nbest=beam, max_len_b=8),
         )
 
 
 HYBRID = (
-    dict(beam=1), dict(beam=4, nbest=4), dict(beam=4, hrt_nat_beam=1), dict(beam=3, hrt_decode_chunk="3", nbest=2, lenpen=0.5),
-    dict(beam=1, hrt_decode_chunk="1"), dict(beam=3, hrt_decode_chunk="auto", hrt_chunk_table="4:1,9:3,inf:2", hrt_nat_beam=2),
+    dict(beam=1), dict(beam=4, nbest=4), dict(beam=4, hrt_nat_beam=1),
+    dict(beam=3, hrt_decode_chunk="3", nbest=2, lenpen=0.5), dict(beam=1, hrt_decode_chunk="1"),
+    dict(beam=3, hrt_decode_chunk="auto", hrt_chunk_table="4:1,9:3,inf:2", hrt_nat_beam=2),
     dict(beam=1, hrt_eos_last_chunk=True, min_len=3), dict(beam=4, nbest=4, hrt_scoring="eq2"),
 )  # fmt: skip
 
@@ -183,55 +233,76 @@ HYBRID = (
 @pytest.mark.parametrize("shape, options", [*zip(SHAPES, HYBRID), *zip(SHAPES, reversed(HYBRID))])
 def test_hybrid_regressive(runtime, shape, options):
     model = runtime.build("hrt_transformer", seed=2, **SHAPES[shape])
-    runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(**{"max_len_b": 14, **options}))
+    runtime.check_equal(
+        model, runtime.sources(LENGTHS), runtime.options(**{"max_len_b": 14, **options})
+    )
 
 
-CHANGES = (dict(hrt_relative_window=0), dict(hrt_relative_window=2), dict(hrt_tail_target="pad"), dict(hrt_chunk_sizes=[4, 2, 7]),
+CHANGES = (dict(hrt_relative_window=0), dict(hrt_relative_window=2), dict(hrt_tail_target="pad"),
+           dict(hrt_chunk_sizes=[4, 2, 7]),
            dict(hrt_tail_target="pad"))  # fmt: skip
 RULES = (
-    dict(beam=1, unkpen=1.0), dict(beam=4, min_len=5, max_len_b=8), dict(beam=2, max_len_b=1), dict(beam=2, unnormalized=True, min_len=2),
-    dict(beam=3, hrt_eos_last_chunk=True),
+    dict(beam=1, unkpen=1.0), dict(beam=4, min_len=5, max_len_b=8), dict(beam=2, max_len_b=1),
+    dict(beam=2, unnormalized=True, min_len=2), dict(beam=3, hrt_eos_last_chunk=True),
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("overrides, options", [*zip(CHANGES, RULES), *zip(CHANGES, reversed(RULES))])
+@pytest.mark.parametrize(
+    "overrides, options", [*zip(CHANGES, RULES), *zip(CHANGES, reversed(RULES))]
+)
 def test_options_of_hybrid_regressive_models(runtime, overrides, options):
     model = runtime.build("hrt_transformer", seed=6, **overrides)
     chunk = str(max(model.decoder.chunk_sizes)) if options["beam"] > 1 else None
     runtime.check_equal(
-        model, runtime.sources(LENGTHS), runtime.options(**{"max_len_b": 14, "hrt_decode_chunk": chunk, **options})
+        model,
+        runtime.sources(LENGTHS),
+        runtime.options(**{"max_len_b": 14, "hrt_decode_chunk": chunk, **options}),
     )
 
 
 ORDERS = {
-    "h=1 c=1": dict(bidirectional_directions=1), "h=1 c=3": dict(bidirectional_directions=1, bidirectional_tokens_per_step=3),
+    "h=1 c=1": dict(bidirectional_directions=1),
+    "h=1 c=3": dict(bidirectional_directions=1, bidirectional_tokens_per_step=3),
     "h=1 c=3, learned positions": dict(
-        bidirectional_directions=1, bidirectional_tokens_per_step=3, decoder_learned_pos=True, max_target_positions=8
+        bidirectional_directions=1, bidirectional_tokens_per_step=3, decoder_learned_pos=True,
+        max_target_positions=8
     ),
-    "h=2": dict(), "h=2 c=2": dict(bidirectional_tokens_per_step=2), "h=4": dict(bidirectional_directions=4),
-    "h=6 c=2": dict(bidirectional_directions=6, bidirectional_tokens_per_step=2), "z=1": dict(bidirectional_block=1),
+    "h=2": dict(), "h=2 c=2": dict(bidirectional_tokens_per_step=2),
+    "h=4": dict(bidirectional_directions=4),
+    "h=6 c=2": dict(bidirectional_directions=6, bidirectional_tokens_per_step=2),
+    "z=1": dict(bidirectional_block=1),
     "vanilla": dict(bidirectional_vanilla_mask=True, bidirectional_vanilla_positions=True),
-    "middle": dict(bidirectional_middle_to_side=True), "independent": dict(bidirectional_independent_directions=True),
-    "independent c=2": dict(bidirectional_independent_directions=True, bidirectional_tokens_per_step=2, decoder_layers=1),
-    "starts": dict(bidirectional_distinct_starts=True),
-    "starts h=4 c=2": dict(bidirectional_distinct_starts=True, bidirectional_directions=4, bidirectional_tokens_per_step=2),
+    "middle": dict(bidirectional_middle_to_side=True),
+    "independent": dict(bidirectional_independent_directions=True),
+    "independent c=2": dict(bidirectional_independent_directions=True,
+                            bidirectional_tokens_per_step=2, decoder_layers=1),
+                            "starts": dict(bidirectional_distinct_starts=True),
+                            "starts h=4 c=2": dict(bidirectional_distinct_starts=True,
+                                        bidirectional_directions=4,
+                                        bidirectional_tokens_per_step=2),
 }  # fmt: skip
 
 
 SLOTS = (
-    dict(beam=1), dict(beam=1, min_len=4, max_len_b=7, unkpen=1.0), dict(beam=4, nbest=4), dict(beam=3, nbest=2, lenpen=0.0, max_len_b=5),
+    dict(beam=1), dict(beam=1, min_len=4, max_len_b=7, unkpen=1.0), dict(beam=4, nbest=4),
+    dict(beam=3, nbest=2, lenpen=0.0, max_len_b=5),
     dict(beam=5, nbest=3, min_len=5, max_len_b=9, bidirectional_deduplicate=True),
 )  # fmt: skip
 PRINTED = (
-    dict(beam=1), dict(beam=4, nbest=4), dict(beam=3, nbest=2, lenpen=0.6, max_len_b=5), dict(beam=5, nbest=5, min_len=5, max_len_b=9, unkpen=1.0),
-    dict(beam=2, unnormalized=True),
+    dict(beam=1), dict(beam=4, nbest=4), dict(beam=3, nbest=2, lenpen=0.6, max_len_b=5),
+    dict(beam=5, nbest=5, min_len=5, max_len_b=9, unkpen=1.0), dict(beam=2, unnormalized=True),
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("order, options", [(order, SLOTS[(n + k) % 5]) for n, order in enumerate(ORDERS) for k in (0, 2)])
+@pytest.mark.parametrize(
+    "order, options",
+    [(order, SLOTS[(n + k) % 5]) for n, order in enumerate(ORDERS) for k in (0, 2)],
+)
 def test_bidirectional(runtime, order, options):
     model = runtime.build("bidirectional_transformer", seed=3, **ORDERS[order])
-    runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(**{"max_len_b": 14, **options}))
+    runtime.check_equal(
+        model, runtime.sources(LENGTHS), runtime.options(**{"max_len_b": 14, **options})
+    )
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -239,28 +310,40 @@ def test_algorithm_1(runtime, order):
     """The printed search, also of models that write one word a step."""
     for seed, options in enumerate(PRINTED):
         model = runtime.build("bidirectional_transformer", symbols=6, seed=seed, **ORDERS[order])
-        chosen = runtime.options(**{"max_len_b": 14, "bidirectional_scoring": "algorithm1", **options})
+        chosen = runtime.options(
+            **{"max_len_b": 14, "bidirectional_scoring": "algorithm1", **options}
+        )
         runtime.check_equal(model, runtime.sources(LENGTHS, symbols=6, seed=seed), chosen)
 
 
-@pytest.mark.parametrize("shape, beam", [(shape, 1 + 2 * (n % 2)) for n, shape in enumerate(SHAPES)])
+@pytest.mark.parametrize(
+    "shape, beam", [(shape, 1 + 2 * (n % 2)) for n, shape in enumerate(SHAPES)]
+)
 def test_bidirectional_shapes(runtime, shape, beam):
-    model = runtime.build("bidirectional_transformer", seed=3, bidirectional_tokens_per_step=2, **SHAPES[shape])
-    runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(beam=beam, nbest=beam, max_len_b=14))
+    model = runtime.build(
+        "bidirectional_transformer", seed=3, bidirectional_tokens_per_step=2, **SHAPES[shape]
+    )
+    runtime.check_equal(
+        model, runtime.sources(LENGTHS), runtime.options(beam=beam, nbest=beam, max_len_b=14)
+    )
 
 
 GRAPHS = {
-    "plain": {}, "all features": dict(dag_link_features="feature:position:sinposition"), "feature": dict(dag_link_features="feature"),
-    "position": dict(dag_link_features="position"), "reach": dict(dag_max_transition_length=3, dag_count_bos=True),
+    "plain": {}, "all features": dict(dag_link_features="feature:position:sinposition"),
+    "feature": dict(dag_link_features="feature"), "position": dict(dag_link_features="position"),
+    "reach": dict(dag_max_transition_length=3, dag_count_bos=True),
     "predicted": dict(dag_upsample_base="predict", dag_upsample_scale="1.5"),
 }  # fmt: skip
 
 
 PATHS = (
-    dict(), dict(dag_decode_strategy="greedy"), dict(dag_decode_strategy="viterbi"), dict(dag_decode_strategy="joint-viterbi"),
-    dict(dag_decode_beta=0.3, dag_allow_unk=True, unkpen=0.5), dict(dag_decode_strategy="joint-viterbi", dag_decode_length_beta=1.4, max_len_b=4),
-    dict(dag_decode_strategy="greedy", max_len_b=3, lenpen=0.5), dict(dag_decode_upsample_scale=0.3),
-    dict(dag_decode_upsample_scale=40.0, max_len_b=70), dict(dag_decode_strategy="joint-viterbi", dag_decode_upsample_scale=0.2),
+    dict(), dict(dag_decode_strategy="greedy"), dict(dag_decode_strategy="viterbi"),
+    dict(dag_decode_strategy="joint-viterbi"),
+    dict(dag_decode_beta=0.3, dag_allow_unk=True, unkpen=0.5),
+    dict(dag_decode_strategy="joint-viterbi", dag_decode_length_beta=1.4, max_len_b=4),
+    dict(dag_decode_strategy="greedy", max_len_b=3, lenpen=0.5),
+    dict(dag_decode_upsample_scale=0.3), dict(dag_decode_upsample_scale=40.0, max_len_b=70),
+    dict(dag_decode_strategy="joint-viterbi", dag_decode_upsample_scale=0.2),
 )  # fmt: skip
 
 
@@ -285,26 +368,45 @@ def test_graphs(runtime, graph, options, keep):
 @pytest.mark.parametrize("keep", (True, False))
 @pytest.mark.parametrize("reach", (1, 2, 7))
 def test_graphs_that_must_pass_many_repeats(runtime, reach, keep):
-    """One word in the dictionary; links lead so far only that it is repeated, and its probability less than any number in double."""
-    model = runtime.build("dag_transformer", symbols=1, seed=5, dag_max_transition_length=reach, max_target_positions=1200)
+    """One word in the dictionary; links lead so far only that it is repeated, and its probability
+    less than any number in double."""
+    model = runtime.build(
+        "dag_transformer",
+        symbols=1,
+        seed=5,
+        dag_max_transition_length=reach,
+        max_target_positions=1200,
+    )
     for strategy in ("lookahead", "viterbi", "joint-viterbi"):
         betas = [dict(dag_decode_beta=beta) for beta in (0.0, 50.0) if strategy == "lookahead"]
         for more in ({}, dict(max_len_b=3), *betas):
-            options = dict(dag_decode_strategy=strategy, dag_keep_repeats=keep, dag_decode_upsample_scale=30.0, **more)
+            options = dict(
+                dag_decode_strategy=strategy,
+                dag_keep_repeats=keep,
+                dag_decode_upsample_scale=30.0,
+                **more,
+            )
             got = runtime.check_equal(
-                model, runtime.sources(LENGTHS, symbols=1), runtime.options(**{"beam": 1, "max_len_b": 800, **options})
+                model,
+                runtime.sources(LENGTHS, symbols=1),
+                runtime.options(**{"beam": 1, "max_len_b": 800, **options}),
             )
             assert all(best[0].score > -float("inf") for best in got)
 
 
 @pytest.mark.parametrize("seed", range(24))
 def test_best_paths_through_longer_graphs(runtime, seed):
-    """Whether the limit of words or the exponent of the length decides, and however often words are repeated."""
+    """Whether the limit of words or the exponent of the length decides, and however often words are
+    repeated."""
     draw = random.Random(seed)
     words = draw.choice((1, 2, 12, 60))
     reach = draw.choice((None, None, 2, 6))
     model = runtime.build(
-        "dag_transformer", symbols=words, seed=seed, dag_max_transition_length=reach, max_target_positions=150
+        "dag_transformer",
+        symbols=words,
+        seed=seed,
+        dag_max_transition_length=reach,
+        max_target_positions=150,
     )
     strategy = draw.choice(("viterbi", "joint-viterbi", "joint-viterbi", "lookahead"))
     exponent = draw.choice((-1.0, 0.0, 0.5, 1.0, 1.0, 1.4, 3.0))
@@ -320,17 +422,24 @@ def test_best_paths_through_longer_graphs(runtime, seed):
     runtime.check_equal(model, runtime.sources((24, 11, 3), symbols=words, seed=seed), options)
 
 
-@pytest.mark.parametrize("shape, strategy", [*zip(SHAPES, 3 * ("greedy", "lookahead", "joint-viterbi"))])
+@pytest.mark.parametrize(
+    "shape, strategy", [*zip(SHAPES, 3 * ("greedy", "lookahead", "joint-viterbi"))]
+)
 def test_graph_shapes(runtime, shape, strategy):
     model = runtime.build("dag_transformer", seed=5, dag_upsample_scale="3", **SHAPES[shape])
-    options = runtime.options(beam=1, max_len_b=30, dag_keep_repeats=True, dag_decode_strategy=strategy)
+    options = runtime.options(
+        beam=1, max_len_b=30, dag_keep_repeats=True, dag_decode_strategy=strategy
+    )
     runtime.check_equal(model, runtime.sources(LENGTHS), options)
 
 
 @pytest.mark.parametrize("arch, more", [
-    ("transformer", {}), ("transformer", dict(jacobi_mode="frontier", jacobi_window=3)), ("hrt_transformer", dict(hrt_decode_chunk="2")),
-    ("hrt_transformer", dict(hrt_decode_chunk="3")), ("hrt_transformer", dict(hrt_decode_chunk="3", hrt_eos_last_chunk=True)),
-    ("bidirectional_transformer", {}), ("bidirectional_transformer", dict(bidirectional_deduplicate=True)),
+    ("transformer", {}), ("transformer", dict(jacobi_mode="frontier", jacobi_window=3)),
+    ("hrt_transformer", dict(hrt_decode_chunk="2")),
+    ("hrt_transformer", dict(hrt_decode_chunk="3")),
+    ("hrt_transformer", dict(hrt_decode_chunk="3", hrt_eos_last_chunk=True)),
+    ("bidirectional_transformer", {}),
+    ("bidirectional_transformer", dict(bidirectional_deduplicate=True)),
 ])  # fmt: skip
 @pytest.mark.parametrize("beam", (1, 3))
 def test_sentences_whose_own_limit_is_below_the_minimum(runtime, arch, more, beam):
@@ -348,10 +457,13 @@ def test_without_scores_the_words_are_the_same(runtime):
         with runtime.runtime_engine(model) as engine:
             ways = [dict(beam=beam) for beam in (1, 3)]
             if arch == "dag_transformer":
-                ways = [dict(beam=1, dag_decode_strategy=strategy) for strategy in NATIVE_STRATEGIES]
+                ways = [
+                    dict(beam=1, dag_decode_strategy=strategy) for strategy in NATIVE_STRATEGIES
+                ]
             for way in ways:
                 full, bare = (
-                    engine.decode(rows, runtime.options(scores=scores, max_len_b=12, **way)) for scores in (True, False)
+                    engine.decode(rows, runtime.options(scores=scores, max_len_b=12, **way))
+                    for scores in (True, False)
                 )
                 for (one, *_), (other, *_) in zip(full, bare):
                     assert one.tokens == other.tokens
@@ -363,18 +475,31 @@ def test_iterations_are_counted_without_scores_too(runtime):
     """Although the last word, of which only the place is asked, is known beforehand."""
     unchanged = 0
     for seed in range(6):
-        model, rows = runtime.build(symbols=4, seed=seed), runtime.sources(LENGTHS, symbols=4, seed=seed)
-        options = dict(beam=1, max_len_b=14, jacobi_mode="pgj", jacobi_block_size=4, jacobi_known_length=True)
+        model, rows = (
+            runtime.build(symbols=4, seed=seed),
+            runtime.sources(LENGTHS, symbols=4, seed=seed),
+        )
+        options = dict(
+            beam=1, max_len_b=14, jacobi_mode="pgj", jacobi_block_size=4, jacobi_known_length=True
+        )
         with runtime.runtime_engine(model) as engine:
-            full, bare = (engine.decode(rows, runtime.options(scores=scores, **options)) for scores in (True, False))
+            full, bare = (
+                engine.decode(rows, runtime.options(scores=scores, **options))
+                for scores in (True, False)
+            )
         for (one,), (other,) in zip(full, bare):
-            assert (one.tokens, one.steps, one.token_steps) == (other.tokens, other.steps, other.token_steps)
+            assert (one.tokens, one.steps, one.token_steps) == (
+                other.tokens,
+                other.steps,
+                other.token_steps,
+            )
             unchanged += one.steps - one.token_steps[-1]
     assert unchanged > 0
 
 
 ALIGNED = {
-    "greedy": ("transformer", dict(beam=1)), "beam": ("transformer", dict(beam=4, nbest=3)), "hybrid": ("hrt_transformer", dict(beam=3, nbest=2)),
+    "greedy": ("transformer", dict(beam=1)), "beam": ("transformer", dict(beam=4, nbest=3)),
+    "hybrid": ("hrt_transformer", dict(beam=3, nbest=2)),
     "one word a step": ("bidirectional_transformer", dict(beam=2, nbest=2)),
 }  # fmt: skip
 
@@ -382,7 +507,11 @@ ALIGNED = {
 @pytest.mark.parametrize("way", ALIGNED)
 def test_alignments(runtime, way):
     arch, options = ALIGNED[way]
-    own = dict(bidirectional_directions=1, bidirectional_block=1) if arch.startswith("bidirectional") else {}
+    own = (
+        dict(bidirectional_directions=1, bidirectional_block=1)
+        if arch.startswith("bidirectional")
+        else {}
+    )
     model, rows = runtime.build(arch, seed=8, **own), runtime.sources((3, 1, 23, 9, 14))
     found = runtime.options(max_len_b=14, alignments=True, **options)
     expected = runtime.eager_results(model, rows, found, align=True)
@@ -404,24 +533,42 @@ def test_alignments(runtime, way):
 
 
 def test_what_is_not_aligned_is_refused(runtime):
-    for arch, message in (("bidirectional_transformer", "not aligned"), ("dag_transformer", "not aligned")):
-        with runtime.runtime_engine(runtime.build(arch)) as engine, pytest.raises(ValueError, match=message):
+    for arch, message in (
+        ("bidirectional_transformer", "not aligned"),
+        ("dag_transformer", "not aligned"),
+    ):
+        with (
+            runtime.runtime_engine(runtime.build(arch)) as engine,
+            pytest.raises(ValueError, match=message),
+        ):
             engine.decode([[4, 2]], runtime.options(beam=1, alignments=True))
-    with runtime.runtime_engine(runtime.build()) as engine, pytest.raises(ValueError, match="writes no graph"):
+    with (
+        runtime.runtime_engine(runtime.build()) as engine,
+        pytest.raises(ValueError, match="writes no graph"),
+    ):
         engine.decode([[4, 2]], runtime.options(beam=1, graphs=True))
 
 
 @pytest.mark.parametrize(
-    "strategy, keep", [("greedy", True), ("lookahead", False), ("viterbi", True), ("joint-viterbi", False)]
+    "strategy, keep",
+    [("greedy", True), ("lookahead", False), ("viterbi", True), ("joint-viterbi", False)],
 )
 def test_the_graph_itself(runtime, strategy, keep):
-    model, rows = runtime.build("dag_transformer", seed=5, dag_upsample_scale="3"), runtime.sources((3, 1, 11))
-    options = runtime.options(beam=1, max_len_b=30, dag_keep_repeats=keep, dag_decode_strategy=strategy, graphs=True)
+    model, rows = (
+        runtime.build("dag_transformer", seed=5, dag_upsample_scale="3"),
+        runtime.sources((3, 1, 11)),
+    )
+    options = runtime.options(
+        beam=1, max_len_b=30, dag_keep_repeats=keep, dag_decode_strategy=strategy, graphs=True
+    )
     expected = runtime.eager_graphs(model, rows, options)
     with runtime.runtime_engine(model) as engine:
         got = engine.decode(rows, options)
         plain = engine.decode(
-            rows, runtime.options(beam=1, max_len_b=30, dag_keep_repeats=keep, dag_decode_strategy=strategy)
+            rows,
+            runtime.options(
+                beam=1, max_len_b=30, dag_keep_repeats=keep, dag_decode_strategy=strategy
+            ),
         )
     for (tokens, scores, links, path), (mine,), (bare,) in zip(expected, got, plain):
         assert (
@@ -430,7 +577,11 @@ def test_the_graph_itself(runtime, strategy, keep):
             and bare.positional_scores == pytest.approx(mine.positional_scores, abs=1e-5)
         )
         graph = mine.graph
-        assert graph.tokens.tolist() == tokens.tolist() and graph.links == pytest.approx(links.numpy(), abs=1e-4)
+        assert graph.tokens.tolist() == tokens.tolist() and graph.links == pytest.approx(
+            links.numpy(), abs=1e-4
+        )
         assert graph.scores == pytest.approx(scores.numpy(), abs=1e-3)
-        assert mine.tokens == graph.tokens[graph.path].tolist() and graph.path[-1] == len(tokens) - 1
+        assert (
+            mine.tokens == graph.tokens[graph.path].tolist() and graph.path[-1] == len(tokens) - 1
+        )
         assert graph.path == path

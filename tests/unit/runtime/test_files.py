@@ -19,9 +19,12 @@ def test_damaged_files(files, tmp_path):
 
 
 @pytest.mark.parametrize("overrides, message", [
-    (dict(activation_fn="linear"), "activation-fn linear"), (dict(decoder_input_dim=8, decoder_output_dim=8), "decoder-input-dim"),
-    (dict(cross_self_attention=True), "cross-self-attention"), (dict(arch="marian_transformer", activation_fn="linear"), "activation-fn linear"),
-    (dict(arch="bidirectional_transformer", bidirectional_distinct_starts=True, no_token_positional_embeddings=True),
+    (dict(activation_fn="linear"), "activation-fn linear"),
+    (dict(decoder_input_dim=8, decoder_output_dim=8), "decoder-input-dim"),
+    (dict(cross_self_attention=True), "cross-self-attention"),
+    (dict(arch="marian_transformer", activation_fn="linear"), "activation-fn linear"),
+    (dict(arch="bidirectional_transformer", bidirectional_distinct_starts=True,
+          no_token_positional_embeddings=True),
      "--bidirectional-distinct-starts without positions"),
 ])  # fmt: skip
 def test_models_that_the_runtime_does_not_know(runtime, overrides, message):

@@ -26,7 +26,9 @@ def test_a_file_holds_the_model(runtime, files):
         assert header == read_header(path) == type(header).from_json(header.to_json())
         rows = [[5, 6, 7, 2], [4, 2]]
         with Engine.open(path) as opened, Engine(header, tensors, threads=2) as built:
-            assert opened.decode(rows, runtime.options(beam=1)) == built.decode(rows, runtime.options(beam=1))
+            assert opened.decode(rows, runtime.options(beam=1)) == built.decode(
+                rows, runtime.options(beam=1)
+            )
             assert opened.weight_bytes > 0
 
 
@@ -34,15 +36,23 @@ def test_wrong_tensors_are_not_written(files, tmp_path):
     header, tensors = read_model(files[0])
     name = "decoder.layers.0.inner"
     for key, value, message in (
-        (name, tensors[name][:, 1:], "shape"), (name, tensors[name].astype(np.int16), "int16"), (f"{name}.scale", -tensors[f"{name}.scale"], "negative"),
-        (name, np.full_like(tensors[name], -128), "-128"), (f"{name}.bias", tensors[f"{name}.bias"] * np.nan, "not finite"), ("more", tensors[name], "more"),
-        ("decoder.embedding.rest", tensors["decoder.embedding"][1:], "rest is int8"), (f"{name}.rest", tensors[name], "belongs to no part"),
+        (name, tensors[name][:, 1:], "shape"), (name, tensors[name].astype(np.int16), "int16"),
+        (f"{name}.scale", -tensors[f"{name}.scale"], "negative"),
+        (name, np.full_like(tensors[name], -128), "-128"),
+        (f"{name}.bias", tensors[f"{name}.bias"] * np.nan, "not finite"),
+        ("more", tensors[name], "more"),
+        ("decoder.embedding.rest", tensors["decoder.embedding"][1:], "rest is int8"),
+        (f"{name}.rest", tensors[name], "belongs to no part"),
         ("decoder.embedding.rest", np.full_like(tensors["decoder.embedding"], -128), "-128"),
     ):  # fmt: skip
         with pytest.raises(ModelFileError, match=message):
             write_model(tmp_path / "model", header, {**tensors, key: value})
     with pytest.raises(ModelFileError, match=name):
-        write_model(tmp_path / "model", header, {key: value for key, value in tensors.items() if key != name})
+        write_model(
+            tmp_path / "model",
+            header,
+            {key: value for key, value in tensors.items() if key != name},
+        )
     assert not list(tmp_path.iterdir())
     for content in (b"", b"PK\x03\x04", b"\x80\x02}q\x00.", os.urandom(100)):
         (tmp_path / "file").write_bytes(content)
@@ -72,7 +82,9 @@ def test_a_file_has_exactly_the_tensors_of_its_header(files):
         rests = {f"{name}.rest" for name in EMBEDDINGS if f"{name}.rest" in tensors}
         assert set(tensors) == set(expected) | scales | rests
         assert bool(scales) == (header.weights == "int8")
-        assert {name: tensors[name].shape for name in expected} == {name: shape for name, (_, shape) in expected.items()}
+        assert {name: tensors[name].shape for name in expected} == {
+            name: shape for name, (_, shape) in expected.items()
+        }
         check_tensors(header, tensors)
 
 
@@ -100,9 +112,15 @@ def test_what_is_no_model_of_the_runtime(files, tmp_path):
     header, tensors = read_model(files[1])
     path = tmp_path / "model"
     save_file(tensors, str(path))
-    with pytest.raises(ModelFileError, match="model: it is no model of the runtime .*--runtime int8"):
+    with pytest.raises(
+        ModelFileError, match="model: it is no model of the runtime .*--runtime int8"
+    ):
         read_header(path)
-    save_file({**tensors, "more": tensors["decoder.embedding"]}, str(path), metadata={KEY: header.to_json()})
+    save_file(
+        {**tensors, "more": tensors["decoder.embedding"]},
+        str(path),
+        metadata={KEY: header.to_json()},
+    )
     assert read_header(path) == header, "of which no tensor is read"
     with pytest.raises(ModelFileError, match="its tensor 'more' belongs to no part"):
         read_model(path)

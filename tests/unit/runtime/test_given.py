@@ -10,14 +10,23 @@ from hypothesis import strategies as st
 from runtime_models import NEAR, runtime_engine, sources
 
 from fairseq_hrt.engine.native_model import convert
-from fairseq_hrt.runtime.engine import DecodingOptions, Engine, NumericalError, Shortlist, UnsupportedOption
+from fairseq_hrt.runtime.engine import (
+    DecodingOptions,
+    Engine,
+    NumericalError,
+    Shortlist,
+    UnsupportedOption,
+)
 
 ROWS = sources([1, 2, 5, 9, 6, 3])
 
 
 def targets_of(rows, *, seed=5):
     """None, one or several for each source."""
-    found = [sources(lengths, seed=seed + number) for number, lengths in enumerate([[3], [], [1, 7, 2], [4], [9, 9], [2]])]
+    found = [
+        sources(lengths, seed=seed + number)
+        for number, lengths in enumerate([[3], [], [1, 7, 2], [4], [9, 9], [2]])
+    ]
     return found[: len(rows)]
 
 
@@ -25,12 +34,18 @@ def targets_of(rows, *, seed=5):
 def log_probabilities(model, source, target):
     """By fairseq's modules."""
     inputs = torch.tensor([[2, *target[:-1]]])
-    logits, _ = model.decoder(inputs, encoder_out=model.encoder(torch.tensor([source]), torch.tensor([len(source)])))
-    return logits[0].double().log_softmax(-1).gather(1, torch.tensor(target)[:, None])[:, 0].tolist()
+    logits, _ = model.decoder(
+        inputs, encoder_out=model.encoder(torch.tensor([source]), torch.tensor([len(source)]))
+    )
+    return (
+        logits[0].double().log_softmax(-1).gather(1, torch.tensor(target)[:, None])[:, 0].tolist()
+    )
 
 
 @pytest.mark.parametrize("lenpen", [0.0, 1.0, 1.4])
-@pytest.mark.parametrize("overrides", [{}, dict(decoder_learned_pos=True), dict(symbols=300, seed=3)])
+@pytest.mark.parametrize(
+    "overrides", [{}, dict(decoder_learned_pos=True), dict(symbols=300, seed=3)]
+)
 def test_against_fairseq(runtime, overrides, lenpen):
     model = runtime.build(**overrides)
     targets = targets_of(ROWS)
@@ -61,10 +76,14 @@ def test_what_the_search_found_has_its_scores(runtime, arch, overrides, way, wei
     with runtime_engine(model, weights=weights) as engine:
         found = engine.decode(ROWS, DecodingOptions(beam=4, nbest=4, max_len_b=20, **way))
         scored = engine.score(ROWS, [[one.tokens for one in best] for best in found])
-        greedy = [best[0] for best in engine.decode(ROWS, DecodingOptions(beam=1, max_len_b=20, **way))]
+        greedy = [
+            best[0] for best in engine.decode(ROWS, DecodingOptions(beam=1, max_len_b=20, **way))
+        ]
         after = engine.score(ROWS, [[one.tokens] for one in greedy])
     for best, again in zip(found, scored):
-        assert [(one.score, one.positional_scores) for one in best] == [(one.score, one.positional_scores) for one in again]
+        assert [(one.score, one.positional_scores) for one in best] == [
+            (one.score, one.positional_scores) for one in again
+        ]
     # Greedy search sums the probabilities in another order.
     for one, (again,) in zip(greedy, after):
         assert one.positional_scores == pytest.approx(again.positional_scores, abs=1e-5)
@@ -75,11 +94,17 @@ def test_what_the_search_found_has_its_scores(runtime, arch, overrides, way, wei
 def test_company_changes_nothing(runtime, data):
     model = runtime.build(seed=4)
     rows = sources(data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=6)))
-    targets = [sources(data.draw(st.lists(st.integers(1, 12), max_size=3)), seed=7 + n) for n in range(len(rows))]
+    targets = [
+        sources(data.draw(st.lists(st.integers(1, 12), max_size=3)), seed=7 + n)
+        for n in range(len(rows))
+    ]
     with runtime_engine(model, weights="int8", threads=data.draw(st.integers(1, 3))) as engine:
         together = engine.score(rows, targets, batch_size=data.draw(st.integers(1, 7)))
     with runtime_engine(model, weights="int8") as engine:
-        alone = [[engine.score([row], [[target]])[0][0] for target in own] for row, own in zip(rows, targets)]
+        alone = [
+            [engine.score([row], [[target]])[0][0] for target in own]
+            for row, own in zip(rows, targets)
+        ]
     assert together == alone
 
 
@@ -120,7 +145,9 @@ def test_other_collections(runtime):
 def test_a_model_that_writes_nothing(runtime):
     with runtime_engine(runtime.build(max_target_positions=1)) as engine:
         assert engine.score([[4, 2]], [[[2]]])[0][0].score < 0
-        with pytest.raises(ValueError, match="translation 0 of sentence 0 has 2 tokens, the model writes 1"):
+        with pytest.raises(
+            ValueError, match="translation 0 of sentence 0 has 2 tokens, the model writes 1"
+        ):
             engine.score([[4, 2]], [[[5, 2]]])
 
 
@@ -131,7 +158,10 @@ def test_a_model_that_writes_nothing(runtime):
         ([[[5, 2], []]], "translation 1 of sentence 0 has no tokens"),
         (
             [[[5, 16, 2]]],
-            "token 1 of translation 0 of sentence 0 is 16, which is padding or not in the dictionary of 16 words",
+            (
+                "token 1 of translation 0 of sentence 0 is 16, which is padding or not in the"
+                " dictionary of 16 words"
+            ),
         ),
         ([[[1, 2]]], "token 0 of translation 0 of sentence 0 is 1, which is padding or not"),
         ([[[5] * 30]], "translation 0 of sentence 0 has 30 tokens, the model writes 24"),
@@ -143,20 +173,26 @@ def test_a_model_that_writes_nothing(runtime):
     ],
 )
 def test_bad_translations(runtime, targets, message):
-    with runtime_engine(runtime.build(max_target_positions=24)) as engine, pytest.raises(ValueError, match=message):
+    with (
+        runtime_engine(runtime.build(max_target_positions=24)) as engine,
+        pytest.raises(ValueError, match=message),
+    ):
         engine.score(ROWS[:1], targets)
 
 
 @pytest.mark.parametrize("arch", ["bidirectional_transformer", "dag_transformer"])
 def test_models_that_write_several_words_at_once(runtime, arch):
-    refusal = pytest.raises(UnsupportedOption, match="scored by models that write one word after the other")
+    refusal = pytest.raises(
+        UnsupportedOption, match="scored by models that write one word after the other"
+    )
     with runtime_engine(runtime.build(arch)) as engine, refusal:
         engine.score(ROWS[:1], [[[5, 2]]])
 
 
 @pytest.mark.parametrize("place", ["decoder.layers.0.inner", "output"])
 def test_broken_weights(runtime, place):
-    """Finite in the file, sums overflow in use; in the output layer of one word that is not even given."""
+    """Finite in the file, sums overflow in use; in the output layer of one word that is not even
+    given."""
     model = runtime.build()
     header, tensors = convert(model, *model.dictionaries, weights="float32")
     if place == "output":

@@ -1,4 +1,5 @@
-"""int8 against the same arithmetic in NumPy, written from the description of the file and of the operations alone."""
+"""int8 against the same arithmetic in NumPy, written from the description of the file and of the
+operations alone."""
 
 import numpy as np
 import pytest
@@ -6,7 +7,8 @@ import pytest
 from fairseq_hrt.engine.native_model import convert, quantise_rows
 from fairseq_hrt.runtime.engine import Engine
 
-# A score that differs by less has met the same integers; float32 sums in another order now and then round an activation the other way.
+# A score that differs by less has met the same integers; float32 sums in another order now and then
+# round an activation the other way.
 SAME = 2e-4
 
 
@@ -31,7 +33,9 @@ class Model:
     def linear(self, name, x, *, bias=None, positive=False):
         integers, scale = rounded(x, positive)
         weights = self.t[name].astype(np.int64)
-        out = (integers @ weights.T).astype(np.float32) * (scale * self.t[f"{name}.scale"]).astype(np.float32)
+        out = (integers @ weights.T).astype(np.float32) * (scale * self.t[f"{name}.scale"]).astype(
+            np.float32
+        )
         bias = self.t.get(f"{name}.bias" if bias is None else bias)
         return out if bias is None else out + bias
 
@@ -40,17 +44,24 @@ class Model:
             return x
         mean = x.mean(-1, keepdims=True)
         spread = np.sqrt(((x - mean) ** 2).mean(-1, keepdims=True) + self.h.epsilon)
-        return ((x - mean) / spread * self.t[f"{name}.weight"] + self.t[f"{name}.bias"]).astype(np.float32)
+        return ((x - mean) / spread * self.t[f"{name}.weight"] + self.t[f"{name}.bias"]).astype(
+            np.float32
+        )
 
     def embed(self, side, tokens, positions):
         name = "decoder.embedding" if self.h.shared_embedding else f"{side}.embedding"
-        vectors = (self.t[name] + self.t[f"{name}.rest"] / np.float32(254)) * self.t[f"{name}.scale"][:, None]
+        vectors = (self.t[name] + self.t[f"{name}.rest"] / np.float32(254)) * self.t[
+            f"{name}.scale"
+        ][:, None]
         if side == "decoder" and self.h.special_symbols:
             vectors = np.concatenate([vectors, self.t["decoder.special"]])
         vectors = vectors[tokens]
         if side == "decoder" and self.h.zero_start:
             vectors[tokens == self.h.eos] = 0
-        x = np.float32(getattr(self.h, f"{side}_scale")) * vectors + self.t[f"{side}.positions"][positions]
+        x = (
+            np.float32(getattr(self.h, f"{side}_scale")) * vectors
+            + self.t[f"{side}.positions"][positions]
+        )
         return self.norm(f"{side}.embedding_norm", x)
 
     def attend(self, queries, keys, values, heads, shown, relative=None):
@@ -115,7 +126,11 @@ class Model:
         """``[T, V]`` of the words behind all tokens."""
         x = self.embed("decoder", tokens, positions)
         window = self.h.relative_window
-        distances = np.clip(positions[None] - positions[:, None], -window, window) + window if window else None
+        distances = (
+            np.clip(positions[None] - positions[:, None], -window, window) + window
+            if window
+            else None
+        )
         for number in range(self.h.decoder_layers):
             x = self.layer("decoder", number, x, shown, memory, distances)
         x = self.norm("decoder.final_norm", x)
@@ -136,7 +151,10 @@ def forced(model, memory, result, chunk=1):
     start = header.target_vocabulary + 1 + header.chunk_sizes.index(chunk)
     count = len(kept)
     first = model.log_probs(
-        memory, np.concatenate([[start], kept[:-1]]), chunk * np.arange(count), np.tri(count, dtype=bool)
+        memory,
+        np.concatenate([[start], kept[:-1]]),
+        chunk * np.arange(count),
+        np.tri(count, dtype=bool),
     )
     masked = np.where(np.arange(1, len(whole) + 1) % chunk == 0, whole, header.target_vocabulary)
     found = model.log_probs(memory, masked, np.arange(1, len(whole) + 1), True)
@@ -156,7 +174,9 @@ def forced(model, memory, result, chunk=1):
     ],
 )
 @pytest.mark.parametrize("shape", [
-    dict(), dict(encoder_normalize_before=True, decoder_normalize_before=True, share_all_embeddings=True), dict(encoder_embed_dim=30, encoder_ffn_embed_dim=70),
+    dict(),
+    dict(encoder_normalize_before=True, decoder_normalize_before=True, share_all_embeddings=True),
+    dict(encoder_embed_dim=30, encoder_ffn_embed_dim=70),
 ])  # fmt: skip
 def test_greedy(runtime, arch, chunk, shape):
     if arch == "ssru":
@@ -177,7 +197,11 @@ def test_greedy(runtime, arch, chunk, shape):
                 continue  # forced at the maximum length
             same = abs(line[result.tokens[place]] - result.positional_scores[place]) < SAME
             near, total = near + same, total + 1
-            assert line.argmax() == result.tokens[place] or not same or line.max() - line[result.tokens[place]] < SAME
+            assert (
+                line.argmax() == result.tokens[place]
+                or not same
+                or line.max() - line[result.tokens[place]] < SAME
+            )
     assert near >= 0.9 * total, (near, total)
 
 
@@ -193,7 +217,10 @@ def test_an_embedding_is_finer_than_the_output_layer_that_shares_it(runtime):
     with Engine(header, tensors) as one, Engine(header, without) as other:
         assert one.weight_bytes - other.weight_bytes == integers.size
         rows, options = runtime.sources((9, 12)), runtime.options(beam=1, max_len_b=9)
-        scores = [[best.positional_scores for (best,) in engine.decode(rows, options)] for engine in (one, other)]
+        scores = [
+            [best.positional_scores for (best,) in engine.decode(rows, options)]
+            for engine in (one, other)
+        ]
         assert scores[0] != scores[1]
 
 

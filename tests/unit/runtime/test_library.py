@@ -24,7 +24,9 @@ def test_the_library_carries_its_sources_fingerprint(small, tmp_path):
     result = built(small, tmp_path)
     assert result.library == small[0] / build.LIBRARY and "plain" in result.instruction_sets
     (small[1] / "new.h").write_text("/* a change */\n")
-    with pytest.raises(library.LibraryUnavailable, match="out of date .* fix: python -m fairseq_hrt.runtime.build"):
+    with pytest.raises(
+        library.LibraryUnavailable, match="out of date .* fix: python -m fairseq_hrt.runtime.build"
+    ):
         library.open_library(*small)
     built(small, tmp_path)
     # The refused one must not have been loaded: the process would keep it.
@@ -61,7 +63,10 @@ def test_the_best_instruction_set_is_chosen(kernel, monkeypatch):
     # linux says what it found, in its own words
     flags = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else []
     if platform.machine() == "x86_64" and flags:
-        there = {"avx512_vnni": {"avx512_vnni", "avx512bw", "avx512dq", "avx512vl"}, "avx2": {"avx2", "fma"}}
+        there = {
+            "avx512_vnni": {"avx512_vnni", "avx512bw", "avx512dq", "avx512vl"},
+            "avx2": {"avx2", "fma"},
+        }
         for name, needed in there.items():
             assert kernel.fh_usable(name.encode(), None, 0) == (needed <= set(flags))
 
@@ -72,7 +77,9 @@ def test_an_instruction_set_can_be_forced(kernel, monkeypatch):
     assert (found.chosen, found.reason) == ("plain", f"{library.VARIABLE} is set")
     for wrong in ("avx1024", "neon_dotprod" if platform.machine() == "x86_64" else "avx2"):
         monkeypatch.setenv(library.VARIABLE, wrong)
-        with pytest.raises(library.LibraryUnavailable, match=f"{library.VARIABLE}={wrong}: .* give one of: .*plain"):
+        with pytest.raises(
+            library.LibraryUnavailable, match=f"{library.VARIABLE}={wrong}: .* give one of: .*plain"
+        ):
             library.instruction_sets(kernel)
 
 

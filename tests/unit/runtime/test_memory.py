@@ -1,4 +1,5 @@
-"""The kernel's memory: arrays taken from an arena are aligned, apart from each other, and bounded."""
+"""The kernel's memory: arrays taken from an arena are aligned, apart from each other, and
+bounded."""
 
 import subprocess
 
@@ -52,8 +53,18 @@ int main(void) {
 @pytest.mark.skipif(build.compiler() is None, reason="no C compiler")
 def test_an_arena(tmp_path):
     (tmp_path / "arena.c").write_text(PROGRAM)
-    program, flags = tmp_path / "arena", ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
-    command = [*build.compiler(), *flags, "-I", build.KERNEL, tmp_path / "arena.c", build.KERNEL / "memory.c"]
+    program, flags = (
+        tmp_path / "arena",
+        ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"],
+    )
+    command = [
+        *build.compiler(),
+        *flags,
+        "-I",
+        build.KERNEL,
+        tmp_path / "arena.c",
+        build.KERNEL / "memory.c",
+    ]
     subprocess.run([*command, "-o", program], check=True)
     finished = subprocess.run([program], capture_output=True, text=True)
     assert (finished.returncode, finished.stdout) == (0, "done\n")

@@ -1,4 +1,5 @@
-"""Every operation of the kernel on every instruction set that this machine can run, against NumPy in float64."""
+"""Every operation of the kernel on every instruction set that this machine can run, against NumPy
+in float64."""
 
 import numpy as np
 import pytest
@@ -10,12 +11,15 @@ from fairseq_hrt.runtime import library
 
 SETTINGS = settings(max_examples=40, deadline=None)
 SETS = ["avx512_vnni", "avx_vnni", "avx2", "neon_dotprod", "plain"]
-sizes = st.tuples(st.integers(1, 20), st.integers(1, 130), st.integers(1, 200), st.integers(0, 2**32 - 1))
+sizes = st.tuples(
+    st.integers(1, 20), st.integers(1, 130), st.integers(1, 200), st.integers(0, 2**32 - 1)
+)
 
 
 @pytest.fixture(scope="module")
 def kernel():
-    """As in conftest.py, so that installed wheels without PyTorch pass these tests, too: --noconftest."""
+    """As in conftest.py, so that installed wheels without PyTorch pass these tests, too:
+    --noconftest."""
     return library.load_library()
 
 
@@ -28,7 +32,10 @@ def ops(request, kernel):
 
 @pytest.fixture(scope="module")
 def every(kernel):
-    return [Operations(name, library=kernel, guard=64) for name in library.instruction_sets(kernel).usable]
+    return [
+        Operations(name, library=kernel, guard=64)
+        for name in library.instruction_sets(kernel).usable
+    ]
 
 
 def quantised(x, positive=False):
@@ -41,7 +48,9 @@ def quantised(x, positive=False):
         integers = np.where(usable[:, None], np.rint(x * factor[:, None]), 0)
         if positive:
             integers = np.maximum(integers, 0)
-        scales = np.where(np.isfinite(largest), np.where(usable, largest / steps, 0), np.nan).astype(np.float32)
+        scales = np.where(
+            np.isfinite(largest), np.where(usable, largest / steps, 0), np.nan
+        ).astype(np.float32)
     return integers.astype(np.int64), scales
 
 
@@ -61,7 +70,9 @@ def int8_case(rows, inputs, outputs, seed):
     weights[random.random((outputs, inputs)) < 0.2] = -127
     scales = (random.random(outputs) * 0.02 + 1e-4).astype(np.float32)
     bias = random.standard_normal(outputs).astype(np.float32)
-    x = (random.standard_normal((rows, inputs)) * 10.0 ** random.integers(-3, 4, (rows, 1))).astype(np.float32)
+    x = (random.standard_normal((rows, inputs)) * 10.0 ** random.integers(-3, 4, (rows, 1))).astype(
+        np.float32
+    )
     return weights, scales, bias, x
 
 
@@ -88,14 +99,25 @@ def test_halves_are_rounded_to_even(ops):
 
 def test_rows_that_cannot_be_quantised(ops):
     x = np.array(
-        [[0, 0, -0.0], [1, np.nan, 2], [np.inf, 1, 2], [1e-37, 0, 0], [1e-36, 0, -1e-36], [3e38, 0, -3e38]], np.float32
+        [
+            [0, 0, -0.0],
+            [1, np.nan, 2],
+            [np.inf, 1, 2],
+            [1e-37, 0, 0],
+            [1e-36, 0, -1e-36],
+            [3e38, 0, -3e38],
+        ],
+        np.float32,
     )
     integers, scales = ops.integers(ops.prepare(x, INT8))
     assert integers.tolist() == [[0, 0, 0]] * 4 + [[127, 0, -127]] * 2
     np.testing.assert_array_equal(
-        scales[:5], np.array([0, np.nan, np.nan, 0, np.float32(1e-36) / np.float32(127)], np.float32)
+        scales[:5],
+        np.array([0, np.nan, np.nan, 0, np.float32(1e-36) / np.float32(127)], np.float32),
     )
-    positive = ops.integers(ops.prepare(np.array([[-1.0, 1.0, 0.5]], np.float32), INT8, positive=True))[0]
+    positive = ops.integers(
+        ops.prepare(np.array([[-1.0, 1.0, 0.5]], np.float32), INT8, positive=True)
+    )[0]
     assert positive.tolist() == [[0, 255, 128]], "what relu cannot have written becomes 0"
 
 
@@ -105,11 +127,20 @@ def test_int8_product_is_exact(ops, shape, positive, relu, with_residual):
     rows, _, outputs, seed = shape
     weights, scales, bias, x = int8_case(*shape)
     x = np.maximum(x, 0) if positive else x
-    residual = np.random.default_rng(seed).standard_normal((rows, outputs)).astype(np.float32) if with_residual else None
-    found = ops.product(
-        ops.pack(weights, scales, bias), ops.prepare(x, INT8, positive=positive), relu=relu, residual=residual
+    residual = (
+        np.random.default_rng(seed).standard_normal((rows, outputs)).astype(np.float32)
+        if with_residual
+        else None
     )
-    np.testing.assert_array_equal(found, int8_product(weights, scales, bias, *quantised(x, positive), residual, relu))
+    found = ops.product(
+        ops.pack(weights, scales, bias),
+        ops.prepare(x, INT8, positive=positive),
+        relu=relu,
+        residual=residual,
+    )
+    np.testing.assert_array_equal(
+        found, int8_product(weights, scales, bias, *quantised(x, positive), residual, relu)
+    )
     assert ops.check_guards()
 
 
@@ -126,7 +157,9 @@ def test_the_largest_sums_do_not_saturate(ops, positive, sign):
     x[:, 0] = 1  # the third row is not all of one size
     ones, zeros = np.ones(70, np.float32), np.zeros(70, np.float32)
     found = ops.product(ops.pack(weights, ones, zeros), ops.prepare(x, INT8, positive=positive))
-    np.testing.assert_array_equal(found, int8_product(weights, ones, zeros, *quantised(x, positive)))
+    np.testing.assert_array_equal(
+        found, int8_product(weights, ones, zeros, *quantised(x, positive))
+    )
 
 
 def test_not_a_number_stays_visible(ops):
@@ -153,13 +186,20 @@ def test_parts_of_a_matrix(every):
     weights, scales, bias, x = int8_case(4, 37, 200, 7)
     whole = ops.pack(weights, scales, bias)
     expected = ops.product(whole, ops.prepare(x, INT8)).copy()
-    for kind, matrix in ((INT8, whole), (FLOAT32, ops.pack(weights.astype(np.float32) * scales[:, None], None, bias))):
+    for kind, matrix in (
+        (INT8, whole),
+        (FLOAT32, ops.pack(weights.astype(np.float32) * scales[:, None], None, bias)),
+    ):
         ready = ops.prepare(x, kind)
         full = ops.product(matrix, ready).copy()
         ids = [199, 0, 64, 63, 5, 5]
         np.testing.assert_array_equal(ops.product(ops.select(matrix, ids), ready), full[:, ids])
-        np.testing.assert_array_equal(ops.product(ops.slice(matrix, 64, 100), ready), full[:, 64:164])
-        np.testing.assert_array_equal(ops.row(matrix, 130), weights[130].astype(np.float32) * scales[130])
+        np.testing.assert_array_equal(
+            ops.product(ops.slice(matrix, 64, 100), ready), full[:, 64:164]
+        )
+        np.testing.assert_array_equal(
+            ops.row(matrix, 130), weights[130].astype(np.float32) * scales[130]
+        )
         tokens, _, _ = ops.best(ops.slice(matrix, 128, 50), ready)
         np.testing.assert_array_equal(tokens, full[:, 128:178].argmax(1))
         with pytest.raises(ValueError):
@@ -178,12 +218,21 @@ def test_float_product(ops, shape, relu, with_residual):
     rows, inputs, outputs, seed = shape
     random = np.random.default_rng(seed)
     weights, bias, x = (
-        random.standard_normal(size).astype(np.float32) for size in ((outputs, inputs), outputs, (rows, inputs))
+        random.standard_normal(size).astype(np.float32)
+        for size in ((outputs, inputs), outputs, (rows, inputs))
     )
     residual = random.standard_normal((rows, outputs)).astype(np.float32) if with_residual else None
-    found = ops.product(ops.pack(weights, None, bias), ops.prepare(x, FLOAT32), relu=relu, residual=residual)
-    expected = x.astype(np.float64) @ weights.T.astype(np.float64) + bias + (0 if residual is None else residual)
-    np.testing.assert_allclose(found, np.maximum(expected, 0) if relu else expected, rtol=1e-5, atol=1e-5 * np.sqrt(inputs))
+    found = ops.product(
+        ops.pack(weights, None, bias), ops.prepare(x, FLOAT32), relu=relu, residual=residual
+    )
+    expected = (
+        x.astype(np.float64) @ weights.T.astype(np.float64)
+        + bias
+        + (0 if residual is None else residual)
+    )
+    np.testing.assert_allclose(
+        found, np.maximum(expected, 0) if relu else expected, rtol=1e-5, atol=1e-5 * np.sqrt(inputs)
+    )
     assert ops.check_guards()
 
 
@@ -198,8 +247,13 @@ def test_a_row_does_not_depend_on_its_neighbours(ops, kind, outputs):
         else ops.pack(random.standard_normal((outputs, 77)).astype(np.float32), None, bias)
     )
     gain = random.standard_normal(77).astype(np.float32)
-    one_by_one = np.concatenate([ops.product(matrix, ops.prepare(x[[r]], kind)).copy() for r in range(20)])
-    chosen = [[part[0] for part in ops.best(matrix, ops.prepare(x[[r]], kind), with_sum=True)] for r in range(20)]
+    one_by_one = np.concatenate(
+        [ops.product(matrix, ops.prepare(x[[r]], kind)).copy() for r in range(20)]
+    )
+    chosen = [
+        [part[0] for part in ops.best(matrix, ops.prepare(x[[r]], kind), with_sum=True)]
+        for r in range(20)
+    ]
     normed = np.concatenate([ops.norm(x[[r]], gain, gain, 1e-5).copy() for r in range(20)])
     for rows in range(2, 21):
         ready = ops.prepare(x[:rows], kind)
@@ -267,7 +321,9 @@ def test_best(ops, shape, kind, data):
         assert tokens[r] == expected
         assert best[r] == (row[expected] if expected >= 0 else -np.inf)
     largest = values.max(1).astype(np.float64)
-    np.testing.assert_allclose(sums, largest + np.log(np.exp(values - largest[:, None]).sum(1)), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        sums, largest + np.log(np.exp(values - largest[:, None]).sum(1)), rtol=1e-5, atol=1e-5
+    )
     assert ops.check_guards()
 
 
@@ -279,7 +335,11 @@ def test_the_lowest_of_equals_is_best(ops):
         assert ops.best(matrix, ready)[0].tolist() == [first] * 3
         assert ops.best(matrix, ready, [Rule([first])] * 3)[0].tolist() == [second] * 3
         row = ops.product(matrix, ready)[0]
-        assert ops.top(row, 3)[1].tolist() == [first, second, 0 if first else 2 if second == 1 else 1]
+        assert ops.top(row, 3)[1].tolist() == [
+            first,
+            second,
+            0 if first else 2 if second == 1 else 1,
+        ]
 
 
 def test_everything_banned_and_everything_impossible(ops):
@@ -295,7 +355,10 @@ def test_everything_banned_and_everything_impossible(ops):
 def test_values_that_are_no_numbers_are_reported(ops, value, place):
     bias = np.zeros(130, np.float32)
     bias[place] = value
-    matrix, ready = ops.pack(np.ones((130, 4), np.float32), None, bias), ops.prepare(np.ones((2, 4), np.float32), FLOAT32)
+    matrix, ready = (
+        ops.pack(np.ones((130, 4), np.float32), None, bias),
+        ops.prepare(np.ones((2, 4), np.float32), FLOAT32),
+    )
     tokens, values, sums = ops.best(matrix, ready, [Rule([place])] * 2, with_sum=True)
     assert tokens.tolist() == [NAN] * 2 and np.isnan(values).all() and np.isnan(sums).all()
     assert ops.top(bias, 3)[0] == NAN
@@ -304,7 +367,10 @@ def test_values_that_are_no_numbers_are_reported(ops, value, place):
 def test_large_finite_values_are_values(ops):
     bias = np.full(130, 3e38, np.float32)
     bias[100] = 3.2e38
-    matrix, ready = ops.pack(np.zeros((130, 4), np.float32), None, bias), ops.prepare(np.ones((2, 4), np.float32), FLOAT32)
+    matrix, ready = (
+        ops.pack(np.zeros((130, 4), np.float32), None, bias),
+        ops.prepare(np.ones((2, 4), np.float32), FLOAT32),
+    )
     assert ops.best(matrix, ready)[0].tolist() == [100] * 2
     assert ops.top(bias, 2)[1].tolist() == [100, 0]
 
@@ -334,7 +400,9 @@ def test_top(ops, count, n, seed, data):
     )
     found, tokens, values = ops.top(row, n, rule)
     after = reference_best(row, rule)[1]
-    expected = sorted((i for i in range(count) if i not in rule.banned), key=lambda i: (-after[i], i))[:n]
+    expected = sorted(
+        (i for i in range(count) if i not in rule.banned), key=lambda i: (-after[i], i)
+    )[:n]
     assert found == len(expected) and tokens.tolist() == expected
     np.testing.assert_array_equal(values, after[expected])
     assert ops.check_guards()
@@ -350,7 +418,8 @@ def test_exponential(ops):
     assert (np.abs(found - expected) <= 2 * np.spacing(expected.astype(np.float32))).all()
     special = np.array([np.nan, np.inf, -np.inf, 89.0, 1e30, -110.0, -1e30], np.float32)
     np.testing.assert_array_equal(
-        ops.in_place("exponential", special), np.array([np.nan, np.inf, 0, np.inf, np.inf, 0, 0], np.float32)
+        ops.in_place("exponential", special),
+        np.array([np.nan, np.inf, 0, np.inf, np.inf, 0, 0], np.float32),
     )
 
 
@@ -363,8 +432,12 @@ def test_softmax(ops, count, size, seed, missing):
     row[random.integers(count)] = 1.5
     wide = row.astype(np.float64)
     log_sum = wide.max() + np.log(np.exp(wide - wide.max()).sum())
-    np.testing.assert_allclose(ops.in_place("softmax", row), np.exp(wide - log_sum), rtol=2e-5, atol=1e-30)
-    np.testing.assert_allclose(ops.in_place("log_softmax", row), wide - log_sum, rtol=1e-5, atol=2e-5)
+    np.testing.assert_allclose(
+        ops.in_place("softmax", row), np.exp(wide - log_sum), rtol=2e-5, atol=1e-30
+    )
+    np.testing.assert_allclose(
+        ops.in_place("log_softmax", row), wide - log_sum, rtol=1e-5, atol=2e-5
+    )
     assert ops.logsumexp(row) == pytest.approx(log_sum, rel=1e-5, abs=1e-5)
     assert ops.check_guards()
 
@@ -372,12 +445,18 @@ def test_softmax(ops, count, size, seed, missing):
 @pytest.mark.parametrize("count", [1, 7, 16, 17, 40])
 def test_softmax_of_what_is_no_number(ops, count):
     nothing = np.full(count, -np.inf, np.float32)
-    assert np.isnan(ops.in_place("softmax", nothing)).all() and np.isnan(ops.in_place("log_softmax", nothing)).all()
+    assert (
+        np.isnan(ops.in_place("softmax", nothing)).all()
+        and np.isnan(ops.in_place("log_softmax", nothing)).all()
+    )
     assert ops.logsumexp(nothing) == -np.inf
     for place in {0, count // 2, count - 1}:
         row = np.linspace(-1, 1, count).astype(np.float32)
         row[place] = np.nan
-        assert np.isnan(ops.in_place("softmax", row)).all() and np.isnan(ops.in_place("log_softmax", row)).all()
+        assert (
+            np.isnan(ops.in_place("softmax", row)).all()
+            and np.isnan(ops.in_place("log_softmax", row)).all()
+        )
         assert np.isnan(ops.logsumexp(row))
         row[place] = np.inf
         assert ops.logsumexp(row) == np.inf
@@ -390,13 +469,17 @@ def test_layer_norm(ops, rows, width, seed):
     x = (random.standard_normal((rows, width)) * 5 + 100).astype(np.float32)
     gain, bias = (random.standard_normal(width).astype(np.float32) for _ in range(2))
     wide = x.astype(np.float64)
-    expected = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5) * gain + bias
+    expected = (wide - wide.mean(1, keepdims=True)) / np.sqrt(
+        wide.var(1, keepdims=True) + 1e-5
+    ) * gain + bias
     found = ops.norm(x, gain, bias, 1e-5)
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=2e-3)
     # In place, where rows are shorter than their distance.
     wider = np.full((rows, width + 3), 7, np.float32)
     wider[:, :width] = x
-    np.testing.assert_array_equal(ops.norm(wider[:, :width], gain, bias, 1e-5, out=wider[:, :width]), found)
+    np.testing.assert_array_equal(
+        ops.norm(wider[:, :width], gain, bias, 1e-5, out=wider[:, :width]), found
+    )
     assert (wider[:, width:] == 7).all() and ops.check_guards()
 
 
@@ -427,12 +510,17 @@ def reference_attention(queries, keys, values, heads, seen, table=None, distance
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.integers(1, 9), st.sampled_from([1, 2, 15, 16, 17, 33, 100, 300]), st.integers(1, 3), st.sampled_from([1, 3, 4, 16, 20, 32, 64, 70, 130]),
-    st.sampled_from(["all", "causal", "mask", "one mask", "both"]), st.integers(0, 20), st.integers(0, 2**32 - 1),
+    st.integers(1, 9), st.sampled_from([1, 2, 15, 16, 17, 33, 100, 300]), st.integers(1, 3),
+    st.sampled_from([1, 3, 4, 16, 20, 32, 64, 70, 130]),
+    st.sampled_from(["all", "causal", "mask", "one mask", "both"]), st.integers(0, 20),
+    st.integers(0, 2**32 - 1),
 )  # fmt: skip
 def test_attention(ops, rows, tokens, heads, width, kind, window, seed):
     random = np.random.default_rng(seed)
-    queries, keys, values = (random.standard_normal((n, heads * width)).astype(np.float32) for n in (rows, tokens, tokens))
+    queries, keys, values = (
+        random.standard_normal((n, heads * width)).astype(np.float32)
+        for n in (rows, tokens, tokens)
+    )
     cache = ops.cache(heads, width, tokens)
     for at in range(0, tokens, 7):
         ops.put(cache, at, keys[at : at + 7], values[at : at + 7])
@@ -450,17 +538,26 @@ def test_attention(ops, rows, tokens, heads, width, kind, window, seed):
     table = distances = None
     if window:
         table = random.standard_normal((2 * window + 1, width)).astype(np.float32)
-        here, there = random.integers(0, 40, rows).astype(np.int32), np.sort(random.integers(0, 40, tokens)).astype(np.int32)
+        here, there = (
+            random.integers(0, 40, rows).astype(np.int32),
+            np.sort(random.integers(0, 40, tokens)).astype(np.int32),
+        )
         distances = np.clip(there[None] - here[:, None], -window, window) + window
         call.update(relative=ops.relative(table), query_positions=here, key_positions=there)
-    expected, expected_weights = reference_attention(queries, keys, values, heads, seen, table, distances)
+    expected, expected_weights = reference_attention(
+        queries, keys, values, heads, seen, table, distances
+    )
     found, weights = ops.attend(cache, tokens, queries, with_weights=True, **call)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-5)
     np.testing.assert_allclose(weights, expected_weights, rtol=1e-4, atol=1e-6)
     # Each query on its own gives the same bits, and the result may replace the queries.
     for r in range(rows):
         part = {
-            name: value[[r]] if name in ("visible", "query_positions") or (name == "mask" and value.ndim == 2) else value
+            name: (
+                value[[r]]
+                if name in ("visible", "query_positions") or (name == "mask" and value.ndim == 2)
+                else value
+            )
             for name, value in call.items()
         }
         own = queries[[r]].copy()
@@ -472,14 +569,19 @@ def test_attention(ops, rows, tokens, heads, width, kind, window, seed):
     head = heads - 1
     alone = ops.scores(cache, head, np.ascontiguousarray(queries[0, head * width :]), tokens)
     np.testing.assert_allclose(
-        alone, keys[:, head * width :].astype(np.float64) @ queries[0, head * width :] / np.sqrt(width), rtol=1e-4, atol=1e-4
+        alone,
+        keys[:, head * width :].astype(np.float64) @ queries[0, head * width :] / np.sqrt(width),
+        rtol=1e-4,
+        atol=1e-4,
     )
     assert ops.check_guards()
 
 
 def test_hidden_tokens_may_hold_anything(ops):
     random = np.random.default_rng(2)
-    queries, keys, values = (random.standard_normal((n, 24)).astype(np.float32) for n in (2, 21, 21))
+    queries, keys, values = (
+        random.standard_normal((n, 24)).astype(np.float32) for n in (2, 21, 21)
+    )
     expected = None
     for junk in (0, np.nan, np.inf):
         cache = ops.cache(2, 12, 21)

@@ -47,7 +47,11 @@ def test_which_models_write_in_order():
 def test_the_longest_translation():
     """``</s>`` included; the model may end it before."""
     model = header(longest_source=10, longest_target=30)
-    for given, expected in ((dict(max_len_b=7), 8), (dict(max_len_a=1.25, max_len_b=3), 16), (dict(max_len_b=200), 30)):
+    for given, expected in (
+        (dict(max_len_b=7), 8),
+        (dict(max_len_a=1.25, max_len_b=3), 16),
+        (dict(max_len_b=200), 30),
+    ):
         assert longest_written(model, DecodingOptions(**given)) == expected
 
 
@@ -138,9 +142,12 @@ def test_what_a_model_does_not_have_is_refused(family, options, message):
 
 
 @pytest.mark.parametrize("family, own, options, expected", [
-    ("autoregressive", {}, {}, True), ("dag", {}, {}, False), ("hrt", {}, {}, False), ("hrt", {}, dict(hrt_decode_chunk="1"), True),
-    ("hrt", {}, dict(hrt_decode_chunk="auto"), False), ("hrt", {}, dict(hrt_decode_chunk="1", hrt_draft_chunk=2, beam=1), True),
-    ("bidirectional", dict(block=3), {}, True), ("bidirectional", dict(block=2, directions=2), {}, False),
+    ("autoregressive", {}, {}, True), ("dag", {}, {}, False), ("hrt", {}, {}, False),
+    ("hrt", {}, dict(hrt_decode_chunk="1"), True),
+    ("hrt", {}, dict(hrt_decode_chunk="auto"), False),
+    ("hrt", {}, dict(hrt_decode_chunk="1", hrt_draft_chunk=2, beam=1), True),
+    ("bidirectional", dict(block=3), {}, True),
+    ("bidirectional", dict(block=2, directions=2), {}, False),
 ])  # fmt: skip
 def test_which_models_take_first_words(family, own, options, expected):
     model = header(family, **own)
@@ -150,7 +157,10 @@ def test_which_models_take_first_words(family, own, options, expected):
         if expected:
             options_for(model, asked)
             continue
-        refusal = f"--{name.replace('_', '-')} {value}: first words can be given to models that write from left to right"
+        refusal = (
+            f"--{name.replace('_', '-')} {value}: first words can be given to models that write"
+            " from left to right"
+        )
         with pytest.raises(UnsupportedOption, match=refusal):
             options_for(model, asked)
 

@@ -8,7 +8,8 @@ from fairseq_hrt.runtime.results import deduplicate
 
 
 def collapsed(words):
-    """Immediately repeated n-grams, the longest first, taken out one after the other until there are none."""
+    """Immediately repeated n-grams, the longest first, taken out one after the other until there
+    are none."""
     for size in (4, 3, 2, 1):
         for place in range(len(words) - 2 * size + 1):
             if words[place : place + size] == words[place + size : place + 2 * size]:
@@ -27,4 +28,7 @@ def test_no_ngram_is_repeated_at_once(words):
     assert (kept == words) == (collapsed(words) == words)
     # What belongs to a token goes with it; what was not there does not appear.
     assert [tokens[place] for place in result.token_steps] == result.tokens
-    assert result.positional_scores == [float(-place) for place in result.token_steps] and result.alignment == []
+    assert (
+        result.positional_scores == [float(-place) for place in result.token_steps]
+        and result.alignment == []
+    )

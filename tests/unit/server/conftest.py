@@ -1,4 +1,5 @@
-"""A server whose systems translate words by turning them round: what it says of a sentence depends on nothing else."""
+"""A server whose systems translate words by turning them round: what it says of a sentence depends
+on nothing else."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,7 +50,13 @@ class ReversingTranslator:
         found = []
         for line in lines:
             words = [word[::-1] for word in line.split()]
-            one = Reversed(line, " ".join(words), tokens=[*words, "</s>"], token_steps=[1] * len(words) + [2], steps=2)
+            one = Reversed(
+                line,
+                " ".join(words),
+                tokens=[*words, "</s>"],
+                token_steps=[1] * len(words) + [2],
+                steps=2,
+            )
             one.alternatives = [Reversed(line, f"{one.text} {rank}") for rank in range(1, nbest)]
             found.append(one)
         return found
@@ -66,7 +73,8 @@ def translator():
 
 @pytest.fixture
 def make_client(monkeypatch, translator):
-    """A function that starts a server with some settings; systems are named ``name:source-target``."""
+    """A function that starts a server with some settings; systems are named
+    ``name:source-target``."""
     clients = []
 
     def load(name, folder, settings, metrics, load_translator):
@@ -77,7 +85,12 @@ def make_client(monkeypatch, translator):
                 return translator.graphs(lines, batch_size=settings.max_batch, **options)
             return translator.translate(lines, details=True, **options)
 
-        batcher = Batcher(decode, max_batch=settings.max_batch, max_queue=settings.max_queue, wait=settings.batch_wait)
+        batcher = Batcher(
+            decode,
+            max_batch=settings.max_batch,
+            max_queue=settings.max_queue,
+            wait=settings.batch_wait,
+        )
         task = "translation_dag" if name.startswith("dag") else "translation_autoregressive"
         return ServedSystem(name, bundle(source, target, task), translator, batcher)
 
@@ -85,7 +98,10 @@ def make_client(monkeypatch, translator):
 
     def make(systems=("plain:en-de",), **settings):
         # How quick the machine is decides nothing.
-        chosen = Settings(systems=tuple((name, Path("unused")) for name in systems), **{"time_limit": 300, **settings})
+        chosen = Settings(
+            systems=tuple((name, Path("unused")) for name in systems),
+            **{"time_limit": 300, **settings},
+        )
         client = TestClient(application.create_application(chosen), raise_server_exceptions=False)
         clients.append(client)
         client.__enter__()

@@ -13,8 +13,9 @@ def spans(text):
 
 
 @pytest.mark.parametrize("text, expected", [
-    ("The two-year-old didn't, 3.5%!", ["The", "two-year-old", "didn't", ",", "3.5", "%", "!"]), (" \n ", []), ("«Où»", ["«", "Où", "»"]),
-    ("中文 ok です", ["中", "文", "ok", "で", "す"]), ("-a- b.", ["-", "a", "-", "b", "."]), ("", []),
+    ("The two-year-old didn't, 3.5%!", ["The", "two-year-old", "didn't", ",", "3.5", "%", "!"]),
+    (" \n ", []), ("«Où»", ["«", "Où", "»"]), ("中文 ok です", ["中", "文", "ok", "で", "す"]),
+    ("-a- b.", ["-", "a", "-", "b", "."]), ("", []),
 ])  # fmt: skip
 def test_words(text, expected):
     assert spans(text) == expected
@@ -25,7 +26,9 @@ def test_words_of_spans(text, start, length):
     words = Words(text)
     assert "".join(spans(text)) == "".join(text.split())
     both = list(zip(words.starts, words.ends))
-    assert [*words.at(start, start + length)] == [n for n, (a, b) in enumerate(both) if a < start + length and b > start]
+    assert [*words.at(start, start + length)] == [
+        n for n, (a, b) in enumerate(both) if a < start + length and b > start
+    ]
     assert words.before(start) == sum((a + b) / 2 < start for a, b in both)
 
 
@@ -35,7 +38,13 @@ def test_links_of_subwords():
     subwords = ["He", "said", '"', "news@@", "papers", '"', "."]
     tokens = ["Er", "sagte", "„", "Zeit@@", "ungen", "“", ".", "</s>"]
     found = links(source, subwords, translation, tokens, [0, 1, 2, 3, 4, 5, 6, 7])
-    assert [translation[link.start : link.end] for link in found] == ["Er", "sagte", "Zeit", "ungen", "."]
+    assert [translation[link.start : link.end] for link in found] == [
+        "Er",
+        "sagte",
+        "Zeit",
+        "ungen",
+        ".",
+    ]
     assert [source[link.source] for link in found] == ["e", "i", "w", "e", "."]
     assert origins(Words(source), Words(translation), found) == [0, 1, -1, 3, -1, 5]
     pieces = links("a bc", ["▁a", "▁b", "c"], "C ab", ["▁C", "▁a", "b", "</s>"], [2, 0, 1, 3])
@@ -59,14 +68,18 @@ PIECES = st.lists(st.text(alphabet="ab@▁. <", min_size=0, max_size=4), max_siz
     PIECES,
     st.lists(st.integers(-1, 13), max_size=14),
 )
-def test_whatever_a_model_says_links_lie_in_the_texts(source, subwords, translation, tokens, alignment):
+def test_whatever_a_model_says_links_lie_in_the_texts(
+    source, subwords, translation, tokens, alignment
+):
     last = 0
     for link in links(source, subwords, translation, tokens, alignment):
         assert last <= link.start < link.end <= len(translation) and 0 <= link.source < len(source)
         last = link.end
 
 
-@given(st.lists(st.text(alphabet="abc", min_size=1, max_size=6), min_size=1, max_size=10), st.data())
+@given(
+    st.lists(st.text(alphabet="abc", min_size=1, max_size=6), min_size=1, max_size=10), st.data()
+)
 def test_subwords_of_a_text_are_found_where_they_are(words, data):
     text, subwords, expected = "", [], []
     for word in words:

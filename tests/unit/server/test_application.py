@@ -49,25 +49,40 @@ def test_alternatives_are_nested_for_lists_and_capped(make_client):
 def test_auto_says_what_it_found(make_client):
     client = make_client(["a:en-de", "b:de-en"])
     answer = client.post(
-        "/translate", json={"q": "Ein Mann geht durch den Park und lacht.", "source": "auto", "target": "en"}
+        "/translate",
+        json={"q": "Ein Mann geht durch den Park und lacht.", "source": "auto", "target": "en"},
     ).json()
-    assert answer["detectedLanguage"]["language"] == "de" and 90 < answer["detectedLanguage"]["confidence"] <= 100
-    answer = client.post("/translate", json={"q": ["The man", "is there"], "source": "auto", "target": "de"}).json()
+    assert (
+        answer["detectedLanguage"]["language"] == "de"
+        and 90 < answer["detectedLanguage"]["confidence"] <= 100
+    )
+    answer = client.post(
+        "/translate", json={"q": ["The man", "is there"], "source": "auto", "target": "de"}
+    ).json()
     assert [found["language"] for found in answer["detectedLanguage"]] == ["en", "en"]
     assert "detectedLanguage" not in client.post("/translate", json=ASKED).json()
     ranked = client.post("/detect", data={"q": "Der Hund läuft schnell über die Straße."}).json()
-    assert ranked[0]["language"] == "de" and ranked == sorted(ranked, key=lambda found: -found["confidence"])
+    assert ranked[0]["language"] == "de" and ranked == sorted(
+        ranked, key=lambda found: -found["confidence"]
+    )
     assert client.post("/detect", json={"q": "12 34"}).json()[0]["confidence"] == 0
 
 
 def test_html_keeps_its_tags(client):
-    text = '<p class="x">One <b>two</b>.<br/><script>var a = "b";</script><i translate="no">stay</i> a &lt; b</p><!-- no -->'
-    answer = client.post("/translate", json={**ASKED, "q": text, "format": "html"}).json()["translatedText"]
-    assert (
-        answer
-        == '<p class="x">enO <b>owt</b>.<br/><script>var a = "b";</script><i translate="no">stay</i> a &lt; b</p><!-- no -->'
+    text = (
+        '<p class="x">One <b>two</b>.<br/><script>var a = "b";</script><i translate="no">stay</i> a'
+        " &lt; b</p><!-- no -->"
     )
-    answer = client.post("/translate", json={**ASKED, "q": "&gt;b a&lt;", "format": "html", "alternatives": 1}).json()
+    answer = client.post("/translate", json={**ASKED, "q": text, "format": "html"}).json()[
+        "translatedText"
+    ]
+    assert (
+        answer == '<p class="x">enO <b>owt</b>.<br/><script>var a = "b";</script><i'
+        ' translate="no">stay</i> a &lt; b</p><!-- no -->'
+    )
+    answer = client.post(
+        "/translate", json={**ASKED, "q": "&gt;b a&lt;", "format": "html", "alternatives": 1}
+    ).json()
     assert answer == {"translatedText": "b&gt; &lt;a", "alternatives": ["b&gt; &lt;a 1"]}
 
 
@@ -79,12 +94,21 @@ def test_what_can_be_asked_about(make_client):
         {"code": "fr", "name": "French", "targets": []},
     ]
     assert client.get("/health").json() == {"status": "ok"}
-    assert client.get("/frontend/settings").json()["language"]["target"] == {"code": "de", "name": "German"}
-    assert [system["name"] for system in client.get("/v1/systems").json()] == ["a:en-de", "b:en-fr", "c:de-en"]
+    assert client.get("/frontend/settings").json()["language"]["target"] == {
+        "code": "de",
+        "name": "German",
+    }
+    assert [system["name"] for system in client.get("/v1/systems").json()] == [
+        "a:en-de",
+        "b:en-fr",
+        "c:de-en",
+    ]
 
 
 def test_details(client):
-    answer = client.post("/v1/translate", json={**ASKED, "q": "One. Two three.", "alternatives": 1}).json()
+    answer = client.post(
+        "/v1/translate", json={**ASKED, "q": "One. Two three.", "alternatives": 1}
+    ).json()
     assert answer["system"] == "plain:en-de" and answer["milliseconds"] >= 0
     (found,) = answer["translations"]
     assert found["text"] == ".enO owT .eerht"
@@ -105,13 +129,19 @@ def test_details(client):
         ({"q": "a", "source": "en"}, "Invalid request: missing target parameter"),
         ({**ASKED, "target": "zz"}, "zz is not supported"),
         ({**ASKED, "source": "zz\u0000<b>"}, "zz?<b> is not supported"),
-        ({**ASKED, "source": "de"}, "German (de) is not available as a target language from German (de)"),
+        (
+            {**ASKED, "source": "de"},
+            "German (de) is not available as a target language from German (de)",
+        ),
         ({**ASKED, "format": "pdf"}, "pdf format is not supported"),
         ({**ASKED, "q": 5}, "Invalid request: q must be a string or a list of strings"),
         ({**ASKED, "q": ["a", 5]}, "Invalid request: q must be a string or a list of strings"),
         ({**ASKED, "q": {"a": "b"}}, "Invalid request: q must be a string or a list of strings"),
         ({**ASKED, "source": ["en"]}, "Invalid request: source must be a string"),
-        ({**ASKED, "alternatives": "many"}, "Invalid request: alternatives parameter is not a number"),
+        (
+            {**ASKED, "alternatives": "many"},
+            "Invalid request: alternatives parameter is not a number",
+        ),
         ({**ASKED, "alternatives": -1}, "Invalid request: alternatives parameter is not a number"),
         ({**ASKED, "q": "x" * 101}, "Invalid request: request (101) exceeds text limit (100)"),
         ({**ASKED, "q": ["x"] * 11}, "Invalid request: request (11) exceeds batch limit (10)"),
@@ -133,38 +163,55 @@ def test_what_is_wrong_is_said(make_client, fields, message):
         ({"replace_unk": "/etc/passwd"}, "option replace_unk must be true or false"),
         (
             {"user_dir": "/tmp"},
-            "option user_dir cannot be chosen here; there are: beam, nbest, lenpen, min_len, max_len_a, max_len_b, "
-            "unnormalized, replace_unk",
+            (
+                "option user_dir cannot be chosen here; there are: beam, nbest, lenpen, min_len,"
+                " max_len_a, max_len_b, unnormalized, replace_unk"
+            ),
         ),
         (
             {"dag_decode_strategy": "greedy"},
-            "option dag_decode_strategy cannot be chosen here; there are: beam, nbest, lenpen, min_len, "
-            "max_len_a, max_len_b, unnormalized, replace_unk",
+            (
+                "option dag_decode_strategy cannot be chosen here; there are: beam, nbest, lenpen,"
+                " min_len, max_len_a, max_len_b, unnormalized, replace_unk"
+            ),
         ),
         ([1], "options must be an object"),
     ],
 )
 def test_options_that_may_not_be_chosen(client, options, message):
     response = client.post("/v1/translate", json={**ASKED, "options": options})
-    assert (response.status_code, response.json()) == (400, {"error": f"Invalid request: {message}"})
+    assert (response.status_code, response.json()) == (
+        400,
+        {"error": f"Invalid request: {message}"},
+    )
 
 
 def test_options_reach_the_decoder(make_client, translator):
     client = make_client(["plain:en-de", "dag:en-de"])
     given = {"beam": 3, "lenpen": 0.5, "max_len_b": 9, "unnormalized": True}
-    assert client.post("/v1/translate", json={**ASKED, "q": "ab", "options": given}).status_code == 200
+    assert (
+        client.post("/v1/translate", json={**ASKED, "q": "ab", "options": given}).status_code == 200
+    )
     assert translator.batches[-1] == (["ab"], {"nbest": 1, **given})
     # Alternatives widen what is too narrow for them, and change nothing else.
     asked = {**ASKED, "q": "ab", "options": {"beam": 2, "lenpen": 0.5}, "alternatives": 3}
     assert client.post("/v1/translate", json=asked).status_code == 200
     assert translator.batches[-1] == (["ab"], {"beam": 4, "nbest": 4, "lenpen": 0.5})
     own = {"dag_decode_strategy": "lookahead", "dag_decode_beta": 0.7}
-    assert client.post("/v1/translate", json={**ASKED, "q": "ab", "system": "dag:en-de", "options": own}).status_code == 200
+    assert (
+        client.post(
+            "/v1/translate", json={**ASKED, "q": "ab", "system": "dag:en-de", "options": own}
+        ).status_code
+        == 200
+    )
     assert translator.batches[-1] == (["ab"], {"nbest": 1, **own})
-    described = client.get("/spec").json()["paths"]["/v1/translate"]["post"]["requestBody"]["content"]["application/json"][
-        "schema"
-    ]
-    assert described["properties"]["options"]["properties"]["dag_decode_strategy"]["enum"][0] == "greedy"
+    described = client.get("/spec").json()["paths"]["/v1/translate"]["post"]["requestBody"][
+        "content"
+    ]["application/json"]["schema"]
+    assert (
+        described["properties"]["options"]["properties"]["dag_decode_strategy"]["enum"][0]
+        == "greedy"
+    )
 
 
 @pytest.mark.parametrize("score", [float("-inf"), float("nan"), None])
@@ -186,7 +233,9 @@ def test_a_score_that_is_no_number_is_left_open(client, translator, monkeypatch,
     assert [other["score"] for other in sentence["alternatives"]] == [None, None]
 
 
-def test_a_model_that_computes_nan_is_no_fault_of_the_request(client, translator, monkeypatch, caplog):
+def test_a_model_that_computes_nan_is_no_fault_of_the_request(
+    client, translator, monkeypatch, caplog
+):
     def translate(*given, **options):
         raise NumericalError("the model of /secret/path computed NaN")
 
@@ -209,7 +258,9 @@ def test_systems_of_one_bundle_share_its_model(translator, tmp_path):
 
     translator.bundle = Bundle(tmp_path, "translation_hrt", "en", "de", "space", "none")
     systems = (("two", tmp_path), ("three", tmp_path))
-    chosen = Settings(systems=systems, options=(("three", "hrt_decode_chunk", "3"), ("three", "lenpen", "0.5")))
+    chosen = Settings(
+        systems=systems, options=(("three", "hrt_decode_chunk", "3"), ("three", "lenpen", "0.5"))
+    )
     with TestClient(create_application(chosen, load)) as client:
         assert loaded == [tmp_path]
         assert [system["options"] for system in client.get("/v1/systems").json()] == [
@@ -217,10 +268,19 @@ def test_systems_of_one_bundle_share_its_model(translator, tmp_path):
             {"hrt_decode_chunk": "3", "lenpen": "0.5"},
         ]
         for name, expected in (("two", {}), ("three", {"hrt_decode_chunk": "3", "lenpen": "0.5"})):
-            assert client.post("/v1/translate", json={**ASKED, "q": "ab", "system": name}).status_code == 200
+            assert (
+                client.post("/v1/translate", json={**ASKED, "q": "ab", "system": name}).status_code
+                == 200
+            )
             assert translator.batches[-1] == (["ab"], {"nbest": 1, **expected})
-        client.post("/v1/translate", json={**ASKED, "q": "ab", "system": "three", "options": {"hrt_decode_chunk": "2"}})
-        assert translator.batches[-1] == (["ab"], {"nbest": 1, "hrt_decode_chunk": "2", "lenpen": "0.5"})
+        client.post(
+            "/v1/translate",
+            json={**ASKED, "q": "ab", "system": "three", "options": {"hrt_decode_chunk": "2"}},
+        )
+        assert translator.batches[-1] == (
+            ["ab"],
+            {"nbest": 1, "hrt_decode_chunk": "2", "lenpen": "0.5"},
+        )
 
 
 def align(translator):
@@ -243,11 +303,20 @@ def test_tags_and_placeholders_move_with_their_words(translator, tmp_path):
     translator.bundle = Bundle(tmp_path, "translation_autoregressive", "en", "de", "space", "none")
     html = {**ASKED, "q": "ab <b>cd</b> {x} ef", "format": "html"}
     text = {**ASKED, "q": "ab {x} cd"}
-    with TestClient(create_application(Settings(systems=(("a", tmp_path),)), lambda folder, settings: translator)) as client:
-        assert client.post("/translate", json=html).json() == {"translatedText": "fe <b>dc</b> {x} ba"}
+    with TestClient(
+        create_application(
+            Settings(systems=(("a", tmp_path),)), lambda folder, settings: translator
+        )
+    ) as client:
+        assert client.post("/translate", json=html).json() == {
+            "translatedText": "fe <b>dc</b> {x} ba"
+        }
         assert translator.batches[-1] == (["ab cd ef"], {"nbest": 1, "print_alignment": "hard"})
         # What costs a pass is asked for only where it is needed.
-        for fields, expected in ((text, "dc }x{ ba"), ({**html, "q": "<p>ab cd</p>"}, "<p>dc ba</p>")):
+        for fields, expected in (
+            (text, "dc }x{ ba"),
+            ({**html, "q": "<p>ab cd</p>"}, "<p>dc ba</p>"),
+        ):
             assert client.post("/translate", json=fields).json() == {"translatedText": expected}
             assert translator.batches[-1][1]["print_alignment"] is None
         kept = {**text, "keep": "placeholders"}
@@ -278,7 +347,11 @@ def test_graphs(make_client, translator):
     assert [system["graph"] for system in client.get("/v1/systems").json()] == [True, False]
     fields = {**ASKED, "q": "One. none\nTwo.", "graph": True, "options": {"dag_keep_repeats": True}}
     (found,) = client.post("/v1/translate", json=fields).json()["translations"]
-    assert [sentence["graph"] for sentence in found["sentences"]] == [{"translation": "One."}, None, {"translation": "Two."}]
+    assert [sentence["graph"] for sentence in found["sentences"]] == [
+        {"translation": "One."},
+        None,
+        {"translation": "Two."},
+    ]
     assert sorted(line for lines, _ in asked for line in lines) == ["One.", "Two.", "none"]
     assert all(options == {"dag_keep_repeats": True} for _, options in asked)
     (found,) = client.post("/v1/translate", json={**fields, "graph": False}).json()["translations"]
@@ -288,7 +361,10 @@ def test_graphs(make_client, translator):
         ({"system": "plain:en-de", "options": {}}, "this system writes no graph"),
     ):
         response = client.post("/v1/translate", json={**fields, **wrong})
-        assert (response.status_code, response.json()["error"]) == (400, f"Invalid request: {message}")
+        assert (response.status_code, response.json()["error"]) == (
+            400,
+            f"Invalid request: {message}",
+        )
 
     def refuse(lines, **options):
         raise ValueError("no such thing in /some/folder")
@@ -298,9 +374,13 @@ def test_graphs(make_client, translator):
     assert response.status_code == 400 and "folder" not in response.text
 
 
-@pytest.mark.parametrize("content", [b"{", b"[1]", b"\xff\xfe", b'{"q": NaN}', b"[" * 100000, b'{"q": "\\ud800"'])
+@pytest.mark.parametrize(
+    "content", [b"{", b"[1]", b"\xff\xfe", b'{"q": NaN}', b"[" * 100000, b'{"q": "\\ud800"']
+)
 def test_bodies_that_are_no_json(client, content):
-    response = client.post("/translate", content=content, headers={"content-type": "application/json"})
+    response = client.post(
+        "/translate", content=content, headers={"content-type": "application/json"}
+    )
     assert response.status_code == 400 and response.json()["error"].startswith("Invalid request")
 
 
@@ -315,22 +395,46 @@ def test_half_a_surrogate_pair_is_replaced(client):
 
 def test_other_refusals(make_client):
     client = make_client(max_body=200)
-    assert client.post("/translate", content=b"x", headers={"content-type": "text/plain"}).status_code == 415
+    assert (
+        client.post("/translate", content=b"x", headers={"content-type": "text/plain"}).status_code
+        == 415
+    )
     response = client.post("/translate", json={**ASKED, "q": "x" * 300})
-    assert (response.status_code, response.json()) == (413, {"error": "Request body exceeds the limit of 200 bytes"})
-    assert (client.get("/translate").status_code, client.get("/translate").json()) == (405, {"error": "Method not allowed"})
-    for path in ("/nothing", "/../setup.py", "/page/../application.py", "/%2e%2e/%2e%2e/etc/passwd"):
-        assert (client.get(path).status_code, client.get(path).json()) == (404, {"error": "Not found"})
+    assert (response.status_code, response.json()) == (
+        413,
+        {"error": "Request body exceeds the limit of 200 bytes"},
+    )
+    assert (client.get("/translate").status_code, client.get("/translate").json()) == (
+        405,
+        {"error": "Method not allowed"},
+    )
+    for path in (
+        "/nothing",
+        "/../setup.py",
+        "/page/../application.py",
+        "/%2e%2e/%2e%2e/etc/passwd",
+    ):
+        assert (client.get(path).status_code, client.get(path).json()) == (
+            404,
+            {"error": "Not found"},
+        )
 
 
 def test_keys(make_client, tmp_path):
     (tmp_path / "keys").write_text("# of friends\nsecret\nother\n")
     client = make_client(key_file=tmp_path / "keys")
     assert client.post("/translate", json=ASKED).status_code == 403
-    assert client.post("/translate", json={**ASKED, "api_key": "wrong"}).json() == {"error": "Invalid API key"}
+    assert client.post("/translate", json={**ASKED, "api_key": "wrong"}).json() == {
+        "error": "Invalid API key"
+    }
     assert client.post("/translate", json={**ASKED, "api_key": 7}).status_code == 403
     assert client.post("/translate", json={**ASKED, "api_key": "other"}).status_code == 200
-    assert client.post("/v1/translate", json=ASKED, headers={"authorization": "Bearer secret"}).status_code == 200
+    assert (
+        client.post(
+            "/v1/translate", json=ASKED, headers={"authorization": "Bearer secret"}
+        ).status_code
+        == 200
+    )
     assert client.post("/detect", json={"q": "a"}).status_code == 403
     assert client.get("/frontend/settings").json()["keyRequired"] is True
 
@@ -356,13 +460,17 @@ def test_headers(make_client):
     assert "unsafe-inline" not in response.headers["content-security-policy"]
     assert response.headers["x-content-type-options"] == "nosniff"
     assert "access-control-allow-origin" not in response.headers
-    allowed = make_client(allow_origin="https://example.org").get("/health", headers={"origin": "https://example.org"})
+    allowed = make_client(allow_origin="https://example.org").get(
+        "/health", headers={"origin": "https://example.org"}
+    )
     assert allowed.headers["access-control-allow-origin"] == "https://example.org"
 
 
 def test_sentences_are_counted(make_client):
     client = make_client(max_sentences=3)
-    assert client.post("/translate", json={**ASKED, "q": ["One. Two.", "Three."]}).status_code == 200
+    assert (
+        client.post("/translate", json={**ASKED, "q": ["One. Two.", "Three."]}).status_code == 200
+    )
     response = client.post("/translate", json={**ASKED, "q": ["One. Two.", "Three. Four."]})
     assert (response.status_code, response.json()) == (
         400,
@@ -391,7 +499,9 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3),
     max_leaves=6,
 )
-FIELD = st.sampled_from(["q", "source", "target", "format", "alternatives", "api_key", "system", "options", "graph"])
+FIELD = st.sampled_from(
+    ["q", "source", "target", "format", "alternatives", "api_key", "system", "options", "graph"]
+)
 VALUE = (
     JSON
     | st.sampled_from(["en", "de", "auto", "html", "text", "<b>x</b>"])
@@ -399,9 +509,16 @@ VALUE = (
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(fields=st.dictionaries(FIELD, VALUE), route=st.sampled_from(["/translate", "/v1/translate", "/detect"]))
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    fields=st.dictionaries(FIELD, VALUE),
+    route=st.sampled_from(["/translate", "/v1/translate", "/detect"]),
+)
 def test_whatever_is_asked_is_answered(client, fields, route):
-    response = client.post(route, content=json.dumps(fields), headers={"content-type": "application/json"})
+    response = client.post(
+        route, content=json.dumps(fields), headers={"content-type": "application/json"}
+    )
     assert response.status_code in (200, 400)
     assert response.status_code == 200 or set(response.json()) == {"error"}

@@ -70,8 +70,14 @@ def test_similar_lengths_go_together_and_the_oldest_is_always_among_them(gate):
         return [await task for task in tasks]
 
     answers = occupied(gate, scenario)
-    assert answers == [[text.upper()] for text in ["a" * 30, "b", "c" * 29, "d" * 2, "e" * 28, "f" * 3]]
-    assert [sorted(map(len, sentences)) for sentences, _ in gate.batches] == [[5], [28, 29, 30], [1, 2, 3]]
+    assert answers == [
+        [text.upper()] for text in ["a" * 30, "b", "c" * 29, "d" * 2, "e" * 28, "f" * 3]
+    ]
+    assert [sorted(map(len, sentences)) for sentences, _ in gate.batches] == [
+        [5],
+        [28, 29, 30],
+        [1, 2, 3],
+    ]
 
 
 def test_a_long_sentence_does_not_starve(gate):
@@ -139,7 +145,9 @@ def test_a_batch_for_which_nobody_waits_need_not_be_decoded_to_its_end():
         return [sentence.upper() for sentence in sentences]
 
     async def run():
-        requests = [asyncio.ensure_future(own.submit(sentences)) for sentences in (["a", "b"], ["c"])]
+        requests = [
+            asyncio.ensure_future(own.submit(sentences)) for sentences in (["a", "b"], ["c"])
+        ]
         while not entered.is_set():
             await asyncio.sleep(0.001)
         for request in requests:
@@ -152,7 +160,10 @@ def test_a_batch_for_which_nobody_waits_need_not_be_decoded_to_its_end():
     own = Batcher(decode, max_batch=8, max_queue=8, wait=0.05)
     assert asyncio.run(run()) == ["NEXT"]
     own.close(5)
-    assert [sorted(batch) for batch in batches] == [["a", "b", "c"], ["next"]], "its sentences are not tried alone"
+    assert [sorted(batch) for batch in batches] == [
+        ["a", "b", "c"],
+        ["next"],
+    ], "its sentences are not tried alone"
 
 
 def test_an_error_reaches_everybody_in_the_batch_and_nobody_else():
@@ -163,7 +174,9 @@ def test_an_error_reaches_everybody_in_the_batch_and_nobody_else():
 
     async def run():
         own = Batcher(decode, max_batch=8, max_queue=8, wait=0.0)
-        good, bad = await asyncio.gather(own.submit(["a"]), own.submit(["b"], bad=True), return_exceptions=True)
+        good, bad = await asyncio.gather(
+            own.submit(["a"]), own.submit(["b"], bad=True), return_exceptions=True
+        )
         own.close(5)
         return good, bad
 
@@ -196,7 +209,9 @@ def test_a_sentence_that_fails_takes_no_other_with_it(gate):
 
     async def run():
         own = Batcher(decode, max_batch=8, max_queue=8, wait=0.2)
-        found = await asyncio.gather(*(own.submit([text]) for text in ("a", "bad", "b")), return_exceptions=True)
+        found = await asyncio.gather(
+            *(own.submit([text]) for text in ("a", "bad", "b")), return_exceptions=True
+        )
         own.close(5)
         return found
 
@@ -219,7 +234,8 @@ def test_the_length_of_the_queue_is_told(gate):
 
 
 class Words:
-    """Prepares sentences into pieces of three words; "bad" cannot be prepared. Waits at "slow" to be let through."""
+    """Prepares sentences into pieces of three words; "bad" cannot be prepared. Waits at "slow" to
+    be let through."""
 
     def __init__(self):
         self.seen, self.entered, self.open = [], threading.Event(), threading.Event()
@@ -244,7 +260,9 @@ def preparing(scenario):
 
     async def run():
         words = Words()
-        own = batcher(decode_words, prepare=words, join=lambda sentence, results, options: " ".join(results))
+        own = batcher(
+            decode_words, prepare=words, join=lambda sentence, results, options: " ".join(results)
+        )
         slow = asyncio.ensure_future(own.submit(["slow"]))
         while not words.entered.is_set():
             await asyncio.sleep(0.001)
@@ -264,7 +282,8 @@ def submitted(own, *requests):
 
 @pytest.mark.parametrize("length", [3, 90])
 def test_many_sentences_hold_up_nobody(length):
-    """Whoever has had least goes first: between a request of a hundred sentences and a later one stands the batch that is being decoded."""
+    """Whoever has had least goes first: between a request of a hundred sentences and a later one
+    stands the batch that is being decoded."""
     other, batches = "o" * length, []
     entered, proceed = threading.Event(), threading.Event()
 
@@ -302,7 +321,9 @@ def test_very_long_sentences_hold_up_nobody(gate):
         await asyncio.gather(*tasks)
 
     occupied(gate, scenario, max_batch=32)
-    assert [len(sentences) for sentences, _ in gate.batches[1:]] == [1] * 6 and gate.batches[1][0] == ["five words"]
+    assert [len(sentences) for sentences, _ in gate.batches[1:]] == [1] * 6 and gate.batches[1][
+        0
+    ] == ["five words"]
 
 
 def test_a_short_request_is_not_decoded_with_long_ones(gate):
@@ -320,13 +341,20 @@ def test_a_short_request_is_not_decoded_with_long_ones(gate):
 
 def test_a_batch_is_limited_in_work(gate):
     async def scenario(own):
-        tasks = submitted(own, *(["x" * length] for length in (50, 50, 50, 30, LONG, LONG, LONG, 300)))
+        tasks = submitted(
+            own, *(["x" * length] for length in (50, 50, 50, 30, LONG, LONG, LONG, 300))
+        )
         await ready(own, 8)
         gate.open.set()
         await asyncio.gather(*tasks)
 
     occupied(gate, scenario)
-    assert [list(map(len, texts)) for texts, _ in gate.batches[1:]] == [[30, LONG, LONG], [LONG, 50], [50, 50], [300]]
+    assert [list(map(len, texts)) for texts, _ in gate.batches[1:]] == [
+        [30, LONG, LONG],
+        [LONG, 50],
+        [50, 50],
+        [300],
+    ]
 
 
 def test_requests_of_the_same_size_take_turns(gate):
@@ -375,7 +403,9 @@ def test_new_requests_cannot_hold_up_one_that_has_had_much(gate):
         await asyncio.gather(*tasks)
 
     occupied(gate, scenario)
-    long_ones = [number for number, (sentences, _) in enumerate(gate.batches) if "l" * 40 in sentences]
+    long_ones = [
+        number for number, (sentences, _) in enumerate(gate.batches) if "l" * 40 in sentences
+    ]
     assert max(after - before for before, after in zip(long_ones, long_ones[1:])) <= OLDEST
 
 
@@ -423,24 +453,36 @@ def test_no_more_is_prepared_ahead_than_a_decoder_can_choose_from(gate):
         await asyncio.gather(task, other)
         return prepared
 
-    assert sorted(occupied(gate, scenario, prepare=prepare)) == ["first", *["m"] * 3 * AHEAD, "other one"]
+    assert sorted(occupied(gate, scenario, prepare=prepare)) == [
+        "first",
+        *["m"] * 3 * AHEAD,
+        "other one",
+    ]
     assert len(seen) == 52
 
 
 @settings(max_examples=50, deadline=None)
 @given(
     st.lists(
-        st.lists(st.text("abc ", min_size=1, max_size=12).filter(str.strip), min_size=1, max_size=5), min_size=1, max_size=6
+        st.lists(
+            st.text("abc ", min_size=1, max_size=12).filter(str.strip), min_size=1, max_size=5
+        ),
+        min_size=1,
+        max_size=6,
     )
 )
 def test_answers_have_the_order_of_what_was_asked(requests):
     async def run():
-        own = batcher(decode_words, prepare=Words(), join=lambda sentence, results, options: " ".join(results))
+        own = batcher(
+            decode_words, prepare=Words(), join=lambda sentence, results, options: " ".join(results)
+        )
         found = await asyncio.gather(*(own.submit(request) for request in requests))
         own.close(5)
         return found, own.waiting
 
-    expected = [[" ".join(sentence.upper().split()) for sentence in request] for request in requests]
+    expected = [
+        [" ".join(sentence.upper().split()) for sentence in request] for request in requests
+    ]
     assert asyncio.run(run()) == (expected, 0)
 
 
@@ -450,7 +492,9 @@ def test_what_cannot_be_joined_is_an_error_of_its_sentence():
 
     async def run():
         own = batcher(decode_words, prepare=Words(), join=join)
-        found = await asyncio.gather(own.submit(["a b c d"], beam=2), own.submit(["e"]), return_exceptions=True)
+        found = await asyncio.gather(
+            own.submit(["a b c d"], beam=2), own.submit(["e"]), return_exceptions=True
+        )
         own.close(5)
         return found
 

@@ -7,9 +7,13 @@ import pytest
 from fairseq_hrt.server.detection import LanguageDetector
 
 
-@pytest.mark.parametrize(("languages", "expected"), [(["en", "de"], "de"), (["en"], "en"), (["xx-YY"], "xx-YY")])
+@pytest.mark.parametrize(
+    ("languages", "expected"), [(["en", "de"], "de"), (["en"], "en"), (["xx-YY"], "xx-YY")]
+)
 def test_a_language_that_is_not_served_is_found_with_little_confidence(languages, expected):
-    (first, *_) = LanguageDetector(languages).detect("Ein Mann geht mit seinem Hund durch den Park und lacht.")
+    first, *_ = LanguageDetector(languages).detect(
+        "Ein Mann geht mit seinem Hund durch den Park und lacht."
+    )
     assert first["language"] == expected
     assert first["confidence"] > 90 if expected == "de" else first["confidence"] < 10
 
@@ -27,7 +31,9 @@ def test_the_served_ones_by_their_probability(monkeypatch):
     # Less than one in a hundred is not worth saying, unless there is nothing else.
     assert found == [{"confidence": 30.2, "language": "de"}, {"confidence": 1.2, "language": "en"}]
     assert LanguageDetector(["it"]).detect("whatever") == [{"confidence": 0.4, "language": "it"}]
-    assert LanguageDetector(["nl", "cs"]).detect("whatever") == [{"confidence": 0.0, "language": "cs"}]
+    assert LanguageDetector(["nl", "cs"]).detect("whatever") == [
+        {"confidence": 0.0, "language": "cs"}
+    ]
 
 
 @pytest.mark.parametrize("text", ["", " 12.5 %", "?!"])
@@ -41,7 +47,9 @@ def test_the_model_is_read_once_and_before_it_is_needed(monkeypatch):
 
     reads, read = [], threading.Event()
     monkeypatch.setattr(
-        LanguageIdentifier, "from_model_file", lambda *given, **more: (reads.append(given), read.set(), Ranking())[2]
+        LanguageIdentifier,
+        "from_model_file",
+        lambda *given, **more: (reads.append(given), read.set(), Ranking())[2],
     )
     detector = LanguageDetector(["en"])
     detector.prepare()

@@ -26,7 +26,9 @@ def test_load(make_client, tmp_path):
     (tmp_path / "lines").write_text("ab\n\ncd ef\n")
     client = make_client()
     server = uvicorn.Server(
-        uvicorn.Config(client.app, lifespan="off", **process.server_options(client.app.state.server.settings))
+        uvicorn.Config(
+            client.app, lifespan="off", **process.server_options(client.app.state.server.settings)
+        )
     )
     with process.bound_socket("127.0.0.1", 0) as listening:
         listening.listen()
@@ -45,10 +47,17 @@ def test_load(make_client, tmp_path):
             "--seconds",
             "0.3",
         ]
-        program = [sys.executable, EXAMPLE / "load.py", f"http://127.0.0.1:{listening.getsockname()[1]}", *arguments]
+        program = [
+            sys.executable,
+            EXAMPLE / "load.py",
+            f"http://127.0.0.1:{listening.getsockname()[1]}",
+            *arguments,
+        ]
         result = subprocess.run(list(map(str, program)), capture_output=True, text=True, timeout=60)
         server.should_exit = True
         thread.join(20)
     assert result.returncode == 0, result.stderr
     rows = [line.split() for line in result.stdout.splitlines()[1:]]
-    assert [row[0] for row in rows] == ["1", "3"] and all(float(row[1]) > 0 and row[-1] == "0" for row in rows)
+    assert [row[0] for row in rows] == ["1", "3"] and all(
+        float(row[1]) > 0 and row[-1] == "0" for row in rows
+    )

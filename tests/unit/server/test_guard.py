@@ -42,7 +42,10 @@ async def echo(request):
 
 
 def test_the_handler_gets_the_whole_body():
-    parts = [{"type": "http.request", "body": part, "more_body": part != b"c"} for part in (b"a", b"b", b"c")]
+    parts = [
+        {"type": "http.request", "body": part, "more_body": part != b"c"}
+        for part in (b"a", b"b", b"c")
+    ]
     response = respond(echo, parts, max_body=3)
     assert (response.status_code, response.body) == (200, b"abc")
     assert {name: response.headers[name] for name in HEADERS} == HEADERS
@@ -51,7 +54,10 @@ def test_the_handler_gets_the_whole_body():
 @pytest.mark.parametrize("size", [4, 40, 100])
 def test_a_long_body_is_refused_and_not_kept(size):
     """Of a very long one, of which nobody waits for the end."""
-    parts = [{"type": "http.request", "body": b"x", "more_body": number < size - 1} for number in range(size)]
+    parts = [
+        {"type": "http.request", "body": b"x", "more_body": number < size - 1}
+        for number in range(size)
+    ]
     if size == 100:
         # The client would go on for ever: 16 times the limit is enough.
         parts = parts[:49]
@@ -62,7 +68,10 @@ def test_a_long_body_is_refused_and_not_kept(size):
 
 @pytest.mark.parametrize(
     "error, status, message",
-    [(RequestError(429, "busy", {"Retry-After": "7"}), 429, "busy"), (KeyError("/a/path"), 500, "Internal server error")],
+    [
+        (RequestError(429, "busy", {"Retry-After": "7"}), 429, "busy"),
+        (KeyError("/a/path"), 500, "Internal server error"),
+    ],
 )
 def test_errors_are_answered(caplog, error, status, message):
     async def fail(request):
@@ -73,11 +82,14 @@ def test_errors_are_answered(caplog, error, status, message):
     assert response.headers.get("retry-after") == ("7" if status == 429 else None)
     assert response.headers["cache-control"] == "no-store"
     # Where it happened stands in the log, and nothing that the request could have said.
-    assert "/a/path" not in caplog.text and ("KeyError" in caplog.text and "in fail" in caplog.text) == (status == 500)
+    assert "/a/path" not in caplog.text and (
+        "KeyError" in caplog.text and "in fail" in caplog.text
+    ) == (status == 500)
 
 
 @pytest.mark.parametrize("messages, settings, status", [
-    ([{"type": "http.request"}], {"time_limit": 0.05}, 504), ([{"type": "http.request"}, {"type": "http.disconnect"}], {}, 499),
+    ([{"type": "http.request"}], {"time_limit": 0.05}, 504),
+    ([{"type": "http.request"}, {"type": "http.disconnect"}], {}, 499),
 ])  # fmt: skip
 def test_work_for_nobody_is_given_up(messages, settings, status):
     given_up = []
@@ -111,7 +123,9 @@ def test_more_requests_than_connections_are_refused(caplog):
             async def receive():
                 return messages.pop() if messages else await asyncio.Event().wait()
 
-            request = Request({"type": "http", "method": "POST", "path": route, "headers": []}, receive)
+            request = Request(
+                {"type": "http", "method": "POST", "path": route, "headers": []}, receive
+            )
             return asyncio.ensure_future(guard.guarded(route, wait)(request))
 
         # All routes together.
@@ -119,13 +133,19 @@ def test_more_requests_than_connections_are_refused(caplog):
         await asyncio.sleep(0)
         refused = await asyncio.gather(answer("/x"), answer("/y"))
         proceed.set()
-        answered = [*await asyncio.gather(*first), *await asyncio.gather(answer("/x"), answer("/y"))]
+        answered = [
+            *await asyncio.gather(*first),
+            *await asyncio.gather(answer("/x"), answer("/y")),
+        ]
         return refused, answered, metrics.exposition()[0].decode()
 
     refused, answered, figures = asyncio.run(run())
     assert [response.status_code for response in answered] == [200] * 4
     for response in refused:
-        assert (response.status_code, json.loads(response.body)) == (503, {"error": "Too many requests at once"})
+        assert (response.status_code, json.loads(response.body)) == (
+            503,
+            {"error": "Too many requests at once"},
+        )
         assert response.headers["connection"] == "close" and response.headers["retry-after"] == "1"
     assert 'fairseq_hrt_requests_total{route="/y",status="503"} 1.0' in figures
     assert sum(json.loads(record.message)["status"] == 503 for record in caplog.records) == 2
@@ -133,7 +153,10 @@ def test_more_requests_than_connections_are_refused(caplog):
 
 def test_own_headers_stay():
     response = with_headers(JSONResponse({}, headers={"Cache-Control": "max-age=9"}))
-    assert response.headers["cache-control"] == "max-age=9" and response.headers["referrer-policy"] == "no-referrer"
+    assert (
+        response.headers["cache-control"] == "max-age=9"
+        and response.headers["referrer-policy"] == "no-referrer"
+    )
 
 
 def ask(application, body):
@@ -176,7 +199,12 @@ def test_nothing_is_decoded_for_a_client_that_has_gone(make_client, translator):
     busy.start()
     assert entered.wait(5)
     body = json.dumps({**ASKED, "q": "nobody reads this"}).encode()
-    assert ask(client.app, [{"type": "http.request", "body": body}, {"type": "http.disconnect"}])["status"] == 499
+    assert (
+        ask(client.app, [{"type": "http.request", "body": body}, {"type": "http.disconnect"}])[
+            "status"
+        ]
+        == 499
+    )
     proceed.set()
     busy.join(5)
     assert [lines for lines, _ in translator.batches] == [["Good morning."]]
@@ -188,7 +216,10 @@ def test_too_slow(make_client, translator):
     translator.before = lambda lines: proceed.wait(5)
     response = client.post("/translate", json=ASKED)
     proceed.set()
-    assert (response.status_code, response.json()) == (504, {"error": "The translation took too long"})
+    assert (response.status_code, response.json()) == (
+        504,
+        {"error": "The translation took too long"},
+    )
     # A busy machine may need more than the limit for any request; sooner or later it does not.
     assert any(client.post("/translate", json=ASKED).status_code == 200 for _ in range(100))
 
@@ -202,17 +233,26 @@ def test_foreign_hosts(make_client, caplog):
     response = client.post("/translate", json=ASKED, headers={"Host": "evil.example:80"})
     assert (response.status_code, response.headers["connection"]) == (421, "close")
     assert response.json() == {
-        "error": "'evil.example:80' is not a host of this server; fairseq-hrt serve --allow-host adds one"
+        "error": (
+            "'evil.example:80' is not a host of this server; fairseq-hrt serve --allow-host"
+            " adds one"
+        )
     }
     assert client.get("/", headers={"Host": "evil.example"}).status_code == 421
-    entries = [json.loads(record.message) for record in caplog.records if record.name == "fairseq_hrt.access"]
+    entries = [
+        json.loads(record.message)
+        for record in caplog.records
+        if record.name == "fairseq_hrt.access"
+    ]
     assert [entry["status"] for entry in entries] == [200, 200, 200, 421, 421]
     figures = client.get("/metrics", headers={"Host": "localhost"}).text
     assert 'fairseq_hrt_requests_total{route="/translate",status="421"} 1.0' in figures
 
 
 def test_any_host_where_none_is_told(client):
-    assert client.post("/translate", json=ASKED, headers={"Host": "evil.example"}).status_code == 200
+    assert (
+        client.post("/translate", json=ASKED, headers={"Host": "evil.example"}).status_code == 200
+    )
 
 
 def test_the_log_knows_no_texts(client, caplog):
@@ -220,4 +260,6 @@ def test_the_log_knows_no_texts(client, caplog):
     client.post("/translate", json=ASKED)
     (record,) = [record for record in caplog.records if record.name == "fairseq_hrt.access"]
     entry = json.loads(record.message)
-    assert entry["route"] == "/translate" and entry["status"] == 200 and "Good" not in record.message
+    assert (
+        entry["route"] == "/translate" and entry["status"] == 200 and "Good" not in record.message
+    )

@@ -19,7 +19,8 @@ SECONDS = 30
 
 @pytest.fixture
 def pipe():
-    """Both ends; what is left open is closed by the end of the process, as a thread may still write."""
+    """Both ends; what is left open is closed by the end of the process, as a thread may still
+    write."""
     reading, writing = os.pipe()
     yield reading, writing
     os.close(reading)
@@ -36,7 +37,8 @@ def speaker():
 def said(logger, lines=LINES):
     """Whether so much was said; the thread waits for ever where the handler does."""
     thread = threading.Thread(
-        target=lambda: [logger.info("%05d %s", number, "x" * 100) for number in range(lines)], daemon=True
+        target=lambda: [logger.info("%05d %s", number, "x" * 100) for number in range(lines)],
+        daemon=True,
     )
     thread.start()
     thread.join(SECONDS)
@@ -65,7 +67,9 @@ def test_nobody_reads(pipe, speaker):
             else:
                 numbers.append(int(line.split()[0]))
     # In their order; the rest is counted.
-    assert numbers == sorted(set(numbers)) and numbers[: log.MOST_LINES] == list(range(log.MOST_LINES))
+    assert numbers == sorted(set(numbers)) and numbers[: log.MOST_LINES] == list(
+        range(log.MOST_LINES)
+    )
     assert missing > 1000 and len(numbers) + missing == LINES
     # What is said later is written, and nothing told twice.
     speaker.info("later")
@@ -97,7 +101,10 @@ def test_a_reader_that_has_gone(pipe, speaker):
     # Somebody else listens now: what was lost is told behind the next line.
     os.dup2(pipe[1], writing)
     speaker.info("again")
-    assert until(pipe[0], rb"missing.*\n") == "again\n10 lines are missing from the log: nobody read it\n"
+    assert (
+        until(pipe[0], rb"missing.*\n")
+        == "again\n10 lines are missing from the log: nobody read it\n"
+    )
 
 
 def test_standard_error_is_written_by_a_thread(monkeypatch, capfd):
@@ -119,6 +126,10 @@ def test_standard_error_is_written_by_a_thread(monkeypatch, capfd):
             warnings.warn("beware", stacklevel=1)
         handler.flush()
         found = capfd.readouterr().err
-        assert found.startswith("<caf\u00e9 \\udc80>\n") and "beware" in found and "not this" not in found
+        assert (
+            found.startswith("<caf\u00e9 \\udc80>\n")
+            and "beware" in found
+            and "not this" not in found
+        )
     finally:
         logging.captureWarnings(False)

@@ -18,7 +18,9 @@ def texts(marked):
 
 
 def joined(marked, translations):
-    return marked.join([passage.write(text, []) for passage, text in zip(marked.passages, translations)])
+    return marked.join(
+        [passage.write(text, []) for passage, text in zip(marked.passages, translations)]
+    )
 
 
 def word_by_word(passage, change=str.upper):
@@ -29,7 +31,9 @@ def word_by_word(passage, change=str.upper):
 
 @pytest.mark.parametrize("aligned", [False, True])
 @pytest.mark.parametrize(
-    "piece", ["<b>x", "<", "&", "<!--", "<![CDATA[", "<?", "<script>", "<a b=", "</b>", "<b>x ", "<b>x</b> ", "<x/>a ", "<p><b>x ", "{a} ",
+    "piece",
+    ["<b>x", "<", "&", "<!--", "<![CDATA[", "<?", "<script>", "<a b=", "</b>", "<b>x ",
+     "<b>x</b> ", "<x/>a ", "<p><b>x ", "{a} ",
               "%(", "{{", "a@", "a.", "http://", "http://. ", "<p>", "<i><p>x</i>", "<!-- -->"],
 )  # fmt: skip
 def test_long_markup(piece, aligned):
@@ -39,8 +43,10 @@ def test_long_markup(piece, aligned):
 
 
 @pytest.mark.parametrize("html, message", [
-    ("<p>x</p>" + "<a " * (MOST_OPEN + 1), f'there are {MOST_OPEN + 1} "<" that no ">" follows'), ("a<![secret[b]]>", 'a declaration that begins with "<!\\[" is none'),
-    ("<![secret[", "a declaration"), ("secret &#" + "9" * 4301 + ";", "a character reference .* too many digits"),
+    ("<p>x</p>" + "<a " * (MOST_OPEN + 1), f'there are {MOST_OPEN + 1} "<" that no ">" follows'),
+    ("a<![secret[b]]>", 'a declaration that begins with "<!\\[" is none'),
+    ("<![secret[", "a declaration"),
+    ("secret &#" + "9" * 4301 + ";", "a character reference .* too many digits"),
     ('<a b="&#' + "9" * 4301 + ';">secret</a>', "too many digits"),
 ])  # fmt: skip
 def test_what_is_refused(html, message):
@@ -59,12 +65,15 @@ def test_joined_again_with_other_texts():
 
 def test_texts_inside_of_what_is_kept_are_kept():
     marked = MarkedUpText(
-        '<div translate="no"><p>a<b>b</b></p></div><p>c<span class="x notranslate">d<i>e</i></span></p><pre>f<b>g</b></pre>h'
+        '<div translate="no"><p>a<b>b</b></p></div><p>c<span class="x'
+        ' notranslate">d<i>e</i></span></p><pre>f<b>g</b></pre>h'
     )
     assert texts(marked) == ["c", "h"]
 
 
-@pytest.mark.parametrize("name", ["script", "style", "code", "pre", "textarea", "template", "noscript"])
+@pytest.mark.parametrize(
+    "name", ["script", "style", "code", "pre", "textarea", "template", "noscript"]
+)
 def test_what_is_no_text_for_readers(name):
     marked = MarkedUpText(f"a<{name}>b</{name}><!-- c --><!doctype d> \n e")
     assert [text.strip() for text in texts(marked)] == ["a", "e"]
@@ -74,7 +83,8 @@ def test_texts_are_replaced_and_escaped():
     marked = MarkedUpText('<p title="a &amp; b">One <b>two</b> &lt; three<br/></p>')
     assert texts(marked) == ["One ", "two", " < three"]
     assert (
-        joined(marked, ["1 ", "<i>2</i>", " & 3"]) == '<p title="a &amp; b">1 <b>&lt;i&gt;2&lt;/i&gt;</b> &amp; 3<br/></p>'
+        joined(marked, ["1 ", "<i>2</i>", " & 3"])
+        == '<p title="a &amp; b">1 <b>&lt;i&gt;2&lt;/i&gt;</b> &amp; 3<br/></p>'
     )
 
 
@@ -86,24 +96,33 @@ def test_many_texts_side_by_side():
 
 def test_pronunciations_are_no_texts():
     marked = MarkedUpText("<ruby>a<rp>(</rp><rt>b</rt><rp>)</rp></ruby>")
-    assert texts(marked) == ["a"] and joined(marked, ["<c>"]) == "<ruby>&lt;c&gt;<rp>(</rp><rt>b</rt><rp>)</rp></ruby>"
+    assert (
+        texts(marked) == ["a"]
+        and joined(marked, ["<c>"]) == "<ruby>&lt;c&gt;<rp>(</rp><rt>b</rt><rp>)</rp></ruby>"
+    )
 
 
 def test_text_is_translated_across_inline_elements():
     marked = MarkedUpText(
-        '<p>The <b class="x">two <i>young</i></b> women<!-- c --> run<br>to <a href="?a&amp;b">us</a>.</p>\n<pre>no</pre>',
+        '<p>The <b class="x">two <i>young</i></b> women<!-- c --> run<br>to <a'
+        ' href="?a&amp;b">us</a>.</p>\n<pre>no</pre>',
         True,
     )
     assert texts(marked) == ["The two young women run", "to us."]
-    assert marked.join(map(word_by_word, marked.passages)) == (
-        '<p>THE <b class="x">TWO <i>YOUNG</i></b> WOMEN<!-- c --> RUN<br/>TO <a href="?a&amp;b">US</a>.</p>\n<pre>no</pre>'
+    assert (
+        marked.join(map(word_by_word, marked.passages))
+        == '<p>THE <b class="x">TWO <i>YOUNG</i></b> WOMEN<!-- c --> RUN<br/>TO <a'
+        ' href="?a&amp;b">US</a>.</p>\n<pre>no</pre>'
     )
 
 
 @pytest.mark.parametrize("html, expected", [
-    ("<b>One<p>two</p>three</b> four", ["One", "two", "three", " four"]), ("one <i>two<br>three</i> four", ["one ", "two", "three", " four"]),
-    ("one <code>x</code>, two", ["one, two"]), ('one <span translate="no">x<p>y</p></span> two', ["one two"]), ("a<img src=x>b", ["ab"]),
-    ("See <x id='1'/>the page", ["See the page"]), ("a <script>b</script> c", ["a ", " c"]), ("Hello {name}, you", ["Hello, you"]),
+    ("<b>One<p>two</p>three</b> four", ["One", "two", "three", " four"]),
+    ("one <i>two<br>three</i> four", ["one ", "two", "three", " four"]),
+    ("one <code>x</code>, two", ["one, two"]),
+    ('one <span translate="no">x<p>y</p></span> two', ["one two"]), ("a<img src=x>b", ["ab"]),
+    ("See <x id='1'/>the page", ["See the page"]), ("a <script>b</script> c", ["a ", " c"]),
+    ("Hello {name}, you", ["Hello, you"]),
 ])  # fmt: skip
 def test_what_a_passage_is(html, expected):
     marked = MarkedUpText(html, True)
@@ -117,23 +136,33 @@ def test_what_a_passage_is(html, expected):
 
 def test_xliff():
     marked = MarkedUpText('One <x id="1"/>two <g id="2">three</g>', True)
-    assert marked.join(map(word_by_word, marked.passages)) == 'ONE <x id="1"/>TWO <g id="2">THREE</g>'
+    assert (
+        marked.join(map(word_by_word, marked.passages)) == 'ONE <x id="1"/>TWO <g id="2">THREE</g>'
+    )
 
 
 def test_elements_nested_too_deeply_are_translated_text_by_text():
     for depth, passages in ((MOST_NESTED, 1), (MOST_NESTED + 1, 2 * (MOST_NESTED + 1) + 1)):
         html = "a<b>" * depth + "c" + "</b>d" * depth
         marked = MarkedUpText(html, True)
-        assert len(marked.passages) == passages and marked.join([one.untranslated() for one in marked.passages]) == html
+        assert (
+            len(marked.passages) == passages
+            and marked.join([one.untranslated() for one in marked.passages]) == html
+        )
 
 
 def test_without_alignments_each_text_between_tags_and_placeholders_is_a_passage():
     html = "One {x} <b>two</b> &lt;i&gt; <code>no</code>"
     marked = MarkedUpText(html)
-    assert texts(marked) == ["One ", "two"] and joined(marked, ["1 ", "2"]) == "1 {x} <b>2</b> &lt;i&gt; <code>no</code>"
+    assert (
+        texts(marked) == ["One ", "two"]
+        and joined(marked, ["1 ", "2"]) == "1 {x} <b>2</b> &lt;i&gt; <code>no</code>"
+    )
 
 
-WORD = st.sampled_from(["one", "two", "a&amp;b", "don't", "3.5", ",", ".", "\u4e2d\u6587", "&lt;", "x-y"])
+WORD = st.sampled_from(
+    ["one", "two", "a&amp;b", "don't", "3.5", ",", ".", "\u4e2d\u6587", "&lt;", "x-y"]
+)
 UNITS = [
     "<img/>",
     "<!-- c -->",
@@ -149,9 +178,9 @@ UNITS = [
 GLUE = "<img/>"
 PIECES = st.recursive(
     WORD | st.sampled_from(UNITS),
-    lambda inner: st.tuples(st.sampled_from(["b", "i", "span", "p"]), st.lists(inner, max_size=4), st.booleans()).map(
-        lambda found: f"<{found[0]}>{(' ' if found[2] else GLUE).join(found[1])}</{found[0]}>"
-    ),
+    lambda inner: st.tuples(
+        st.sampled_from(["b", "i", "span", "p"]), st.lists(inner, max_size=4), st.booleans()
+    ).map(lambda found: f"<{found[0]}>{(' ' if found[2] else GLUE).join(found[1])}</{found[0]}>"),
     max_leaves=12,
 )
 
@@ -171,7 +200,9 @@ PLACEHOLDER = re.compile(r"\{name\d*\}|%s|https://a\.b/c\?d=e|a\.b@c\.org|&lt;x/
 
 
 def canonical(html):
-    return MarkedUpText(html).join([passage.untranslated() for passage in MarkedUpText(html).passages])
+    return MarkedUpText(html).join(
+        [passage.untranslated() for passage in MarkedUpText(html).passages]
+    )
 
 
 @given(st.lists(PIECES, max_size=8), st.randoms(use_true_random=False), st.booleans())
@@ -181,7 +212,9 @@ def test_every_tag_and_placeholder_once_whatever_the_translation(pieces, chance,
 
     def invented(passage):
         words = [(found.start(), found[0]) for found in re.finditer(r"\S+", passage.text)]
-        chosen = [word for word in words if chance.random() < 0.8] + [(-1, "neu") for _ in range(chance.randrange(3))]
+        chosen = [word for word in words if chance.random() < 0.8] + [
+            (-1, "neu") for _ in range(chance.randrange(3))
+        ]
         chance.shuffle(chosen)
         text, found = "", []
         for place, word in chosen:
@@ -192,15 +225,17 @@ def test_every_tag_and_placeholder_once_whatever_the_translation(pieces, chance,
         return text, found
 
     translations = [invented(passage) for passage in marked.passages]
-    result = marked.join([passage.write(*found) for passage, found in zip(marked.passages, translations)])
+    result = marked.join(
+        [passage.write(*found) for passage, found in zip(marked.passages, translations)]
+    )
     assert sorted(TAG.findall(result)) == sorted(TAG.findall(html))
     assert sorted(PLACEHOLDER.findall(result)) == sorted(PLACEHOLDER.findall(html))
     assert around(result) == around(html), "each element is inside of those it was in"
     if aligned:
         # The rest is the translations without a change. Around a unit there may be spaces more.
-        assert "".join(visible(result).split()) == "".join(visible(escape(text)) for text, _ in translations).replace(
-            " ", ""
-        )
+        assert "".join(visible(result).split()) == "".join(
+            visible(escape(text)) for text, _ in translations
+        ).replace(" ", "")
 
 
 def visible(html):

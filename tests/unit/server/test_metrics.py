@@ -37,14 +37,19 @@ def test_requests_and_batches_are_counted():
     metrics.observe_batch("a", 3, 0.25)
     metrics.observe_batch("a", 5, 0.5)
     found = read(metrics)
-    assert found["requests_total", "/translate", "200"] == 2 and found["requests_total", "/translate", "400"] == 1
+    assert (
+        found["requests_total", "/translate", "200"] == 2
+        and found["requests_total", "/translate", "400"] == 1
+    )
     assert found["request_seconds_sum", "/translate"] == pytest.approx(3.5015)
     assert (
         found["request_seconds_bucket", "/translate", "0.002"] == 1
         and found["request_seconds_bucket", "/translate", "1.0"] == 2
     )
     assert found["sentences_total", "a"] == 8 and found["batch_sentences_count", "a"] == 2
-    assert found["batch_sentences_bucket", "a", "4.0"] == 1 and found["batch_seconds_sum", "a"] == pytest.approx(0.75)
+    assert found["batch_sentences_bucket", "a", "4.0"] == 1 and found[
+        "batch_seconds_sum", "a"
+    ] == pytest.approx(0.75)
 
 
 def test_the_queue_is_asked_when_somebody_looks():

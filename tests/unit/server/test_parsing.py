@@ -1,4 +1,5 @@
-"""HTTP/1.1: the lines that h11 accepts, no more and no fewer, in linear time; no request with two lengths."""
+"""HTTP/1.1: the lines that h11 accepts, no more and no fewer, in linear time; no request with two
+lengths."""
 
 import re
 
@@ -12,8 +13,14 @@ from fairseq_hrt.server.parsing import StrictConnection
 
 HEAD = b"POST / HTTP/1.1\r\nHost: x\r\n"
 LINES = {
-    "header_field_re": (_abnf.header_field, [b"a", b"X-", b":", b" ", b"\t", b"\x00", b"\x7f", b"\r", b"\n", b"\xff", b"v"]),
-    "chunk_header_re": (_abnf.chunk_header, [b"1", b"fF", b"g", b";", b"e", b" ", b"\t", b"\r", b"\n", b"\r\n", b"0" * 9]),
+    "header_field_re": (
+        _abnf.header_field,
+        [b"a", b"X-", b":", b" ", b"\t", b"\x00", b"\x7f", b"\r", b"\n", b"\xff", b"v"],
+    ),
+    "chunk_header_re": (
+        _abnf.chunk_header,
+        [b"1", b"fF", b"g", b";", b"e", b" ", b"\t", b"\r", b"\n", b"\r\n", b"0" * 9],
+    ),
 }
 
 
@@ -22,7 +29,9 @@ LINES = {
 def test_the_same_lines_are_accepted(name, data):
     grammar, parts = LINES[name]
     start = b"a:" if name == "header_field_re" else b"1"
-    line = data.draw(st.sampled_from([b"", start])) + b"".join(data.draw(st.lists(st.sampled_from(parts), max_size=12)))
+    line = data.draw(st.sampled_from([b"", start])) + b"".join(
+        data.draw(st.lists(st.sampled_from(parts), max_size=12))
+    )
     line += data.draw(st.sampled_from([b"", b"\r\n"]))
     expected, found = re.fullmatch(grammar.encode(), line), getattr(_readers, name).fullmatch(line)
     assert (found is None) == (expected is None)
@@ -46,7 +55,11 @@ def test_blanks_take_no_time(received):
 
 
 @pytest.mark.parametrize(
-    "headers", [b"Content-Length: 3\r\nTransfer-Encoding: chunked", b"transfer-encoding: CHUNKED\r\ncontent-length: 0"]
+    "headers",
+    [
+        b"Content-Length: 3\r\nTransfer-Encoding: chunked",
+        b"transfer-encoding: CHUNKED\r\ncontent-length: 0",
+    ],
 )
 def test_two_lengths_are_refused(headers):
     connection = StrictConnection(h11.SERVER)
@@ -57,7 +70,10 @@ def test_two_lengths_are_refused(headers):
 
 @pytest.mark.parametrize(
     "rest, body",
-    [(b"Content-Length: 3\r\n\r\nabc", b"abc"), (b"Transfer-Encoding: chunked\r\n\r\n2 \r\nab\r\n0\r\n\r\n", b"ab")],
+    [
+        (b"Content-Length: 3\r\n\r\nabc", b"abc"),
+        (b"Transfer-Encoding: chunked\r\n\r\n2 \r\nab\r\n0\r\n\r\n", b"ab"),
+    ],
 )
 def test_one_length_is_enough(rest, body):
     connection = StrictConnection(h11.SERVER)

@@ -6,9 +6,12 @@ from fairseq_hrt.server.placeholders import without_placeholders
 
 
 @pytest.mark.parametrize("text, expected", [
-    ("Hi {name}, {0} {} {a.b[0]}", ["{name}", "{0}", "{}", "{a.b[0]}"]), ("{{ user }} ${x}", ["{{ user }}", "${x}"]), ("{not one} a}", []),
-    ("%s %d %1$s %(n)s %.2f %5d %@ 50% done 5%so", ["%s", "%d", "%1$s", "%(n)s", "%.2f", "%5d", "%@"]),
-    ("See https://a.b/c?d=e#f, (www.x.org).", ["https://a.b/c?d=e#f", "www.x.org"]), ("mail a.b+c@d-e.org.", ["a.b+c@d-e.org"]), ("a @b", []),
+    ("Hi {name}, {0} {} {a.b[0]}", ["{name}", "{0}", "{}", "{a.b[0]}"]),
+    ("{{ user }} ${x}", ["{{ user }}", "${x}"]), ("{not one} a}", []),
+    ("%s %d %1$s %(n)s %.2f %5d %@ 50% done 5%so",
+     ["%s", "%d", "%1$s", "%(n)s", "%.2f", "%5d", "%@"]),
+     ("See https://a.b/c?d=e#f, (www.x.org).", ["https://a.b/c?d=e#f", "www.x.org"]),
+     ("mail a.b+c@d-e.org.", ["a.b+c@d-e.org"]), ("a @b", []),
     ('<x id="1"/> <b> </b> 1 < 2 a<b and c>d', ['<x id="1"/>', "<b>", "</b>"]), ("", []),
 ])  # fmt: skip
 def test_placeholders(text, expected):
@@ -18,7 +21,8 @@ def test_placeholders(text, expected):
 
 
 @pytest.mark.parametrize(
-    "piece", ["a", "a.", "http://.", "{", "{{ ", "%(", "%1", "<a ", '<a b="', "a@", "a@b.", "www.", "${"]
+    "piece",
+    ["a", "a.", "http://.", "{", "{{ ", "%(", "%1", "<a ", '<a b="', "a@", "a@b.", "www.", "${"],
 )
 def test_much_of_what_begins_like_a_placeholder(piece):
     """In quadratic time it would take minutes."""

@@ -1,4 +1,5 @@
-"""Connections as clients really make them: slow, endless, malformed. Each is answered or closed, and the server goes on."""
+"""Connections as clients really make them: slow, endless, malformed. Each is answered or closed,
+and the server goes on."""
 
 import contextlib
 import json
@@ -28,7 +29,9 @@ def address(make_client, monkeypatch):
     """A listening server whose patience is short."""
     monkeypatch.setattr(process, "HEAD_SECONDS", 0.4)
     application = make_client(time_limit=0.6, max_body=5000, max_connections=MOST).app
-    options = process.server_options(Settings(systems=(("unused", "unused"),), time_limit=0.6, max_connections=MOST))
+    options = process.server_options(
+        Settings(systems=(("unused", "unused"),), time_limit=0.6, max_connections=MOST)
+    )
     server = uvicorn.Server(uvicorn.Config(application, lifespan="off", **options))
     with process.bound_socket("127.0.0.1", 0) as listening:
         found = listening.getsockname()
@@ -63,7 +66,11 @@ def status(found):
 
 def question(body=QUESTION, length=None, head=b""):
     return (
-        POST + head + b"Content-Length: %d\r\nConnection: close\r\n\r\n" % (len(body) if length is None else length) + body
+        POST
+        + head
+        + b"Content-Length: %d\r\nConnection: close\r\n\r\n"
+        % (len(body) if length is None else length)
+        + body
     )
 
 
@@ -74,12 +81,15 @@ def test_a_request(address):
 
 
 def test_answers_are_sent_at_once(address, monkeypatch):
-    """Head and body of an answer are two writes; the second one must not wait for the client's acknowledgement of the first."""
+    """Head and body of an answer are two writes; the second one must not wait for the client's
+    acknowledgement of the first."""
     seen = []
     made = process.Connection.connection_made
 
     def note(self, transport):
-        seen.append(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        seen.append(
+            transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        )
         made(self, transport)
 
     monkeypatch.setattr(process.Connection, "connection_made", note)
@@ -109,17 +119,30 @@ def test_a_body_for_a_route_that_reads_none(address):
 def test_too_much(address):
     assert status(talk(address, question(b"x" * 6000))) == 413
     # It is still sending when the limit is reached, and yet sees the answer.
-    assert status(talk(address, question(length=70000, body=b""), *[b"x" * 10000] * 7, pause=0.02)) == 413
+    assert (
+        status(talk(address, question(length=70000, body=b""), *[b"x" * 10000] * 7, pause=0.02))
+        == 413
+    )
     # Nobody waits for the rest of this one.
     assert status(talk(address, question(b"x" * 90000, length=10**12))) in (413, None)
     assert status(talk(address, question(head=b"X: " + b"v" * 200000 + b"\r\n"))) == 400
-    assert status(talk(address, question(head=b"".join(b"X-%d: v\r\n" % number for number in range(20000))))) == 400
+    assert (
+        status(
+            talk(
+                address, question(head=b"".join(b"X-%d: v\r\n" % number for number in range(20000)))
+            )
+        )
+        == 400
+    )
 
 
 def test_connections_that_ask_nothing_make_room(address, monkeypatch):
     monkeypatch.setattr(process, "HEAD_SECONDS", SECONDS)
     with contextlib.ExitStack() as stack:
-        idle = [stack.enter_context(socket.create_connection(address, timeout=SECONDS)) for _ in range(MOST + 5)]
+        idle = [
+            stack.enter_context(socket.create_connection(address, timeout=SECONDS))
+            for _ in range(MOST + 5)
+        ]
         assert status(talk(address, question())) == 200
         closed = 0
         for connection in idle:
@@ -160,7 +183,9 @@ def test_where_all_are_busy_no_other_one_is_answered(address, monkeypatch):
             if number >= MOST:
                 # Head and body may come one after the other.
                 refused = b"".join(iter(lambda: receive(busy[-1]), b""))
-                assert status(refused) == 503 and refused.endswith(b'{"error":"Too many requests at once"}')
+                assert status(refused) == 503 and refused.endswith(
+                    b'{"error":"Too many requests at once"}'
+                )
         assert [status(receive(connection)) for connection in busy[:MOST]] == [408] * MOST
     assert status(talk(address, question())) == 200
 
@@ -176,17 +201,27 @@ def test_what_is_no_http(address):
     # After the head, when the application waits for the body already.
     found = talk(address, POST + b"Transfer-Encoding: chunked\r\n\r\n", b"zz\r\n", pause=0.05)
     assert found.count(b"HTTP/1.1") == 1 and status(found) == 400
-    assert b"307" not in talk(address, b"POST /translate/ HTTP/1.1\r\nHost: elsewhere\r\nConnection: close\r\n\r\n")
+    assert b"307" not in talk(
+        address, b"POST /translate/ HTTP/1.1\r\nHost: elsewhere\r\nConnection: close\r\n\r\n"
+    )
 
 
 def test_whatever_is_sent_is_answered_or_closed(address, caplog):
     source = random.Random(5)
     found = []
     for _ in range(90):
-        text = bytearray(question(source.choice([QUESTION, b"[" * 4000, b"\xff" * 9, b"", b'{"q": 1e999}', b'{"q":' * 500])))
+        text = bytearray(
+            question(
+                source.choice(
+                    [QUESTION, b"[" * 4000, b"\xff" * 9, b"", b'{"q": 1e999}', b'{"q":' * 500]
+                )
+            )
+        )
         for _ in range(source.choice([0, 0, 1, 3, 30])):
             place = source.randrange(len(text))
-            text[place : place + source.choice([0, 1, 1, 5])] = bytes(source.choices(range(256), k=source.choice([0, 1, 2])))
+            text[place : place + source.choice([0, 1, 1, 5])] = bytes(
+                source.choices(range(256), k=source.choice([0, 1, 2]))
+            )
         found.append(status(talk(address, bytes(text), b"\r\n\r\n")))
     assert set(found) <= {200, 400, 404, 405, 408, 413, 415, None}
     assert found.count(200) > 2 and found.count(400) > 20
@@ -198,9 +233,12 @@ HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.mark.parametrize("read", [True, False])
-@pytest.mark.parametrize("again", [HEALTH * 1000, HEALTH[:-2] + b"X: " + b"x" * 40000 + b"\r\n\r\n"])
+@pytest.mark.parametrize(
+    "again", [HEALTH * 1000, HEALTH[:-2] + b"X: " + b"x" * 40000 + b"\r\n\r\n"]
+)
 def test_requests_are_not_read_before_their_turn(address, monkeypatch, read, again):
-    """Of a client that sends faster than it is answered, one head and a piece are held, whether it reads the answers or not."""
+    """Of a client that sends faster than it is answered, one head and a piece are held, whether it
+    reads the answers or not."""
     held = []
     received = process.Connection.data_received
 
@@ -248,8 +286,17 @@ def test_all_requests_that_were_sent_at_once_are_answered(address):
 def test_two_lengths(address):
     """Whichever of them is meant, the rest is not taken for another request."""
     smuggled = b"0\r\n\r\n" + HEALTH
-    found = talk(address, POST + b"Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n" % len(smuggled) + smuggled)
-    assert found.count(b"HTTP/1.1") == 1 and status(found) == 400 and found.endswith(b'{"error": "Invalid HTTP request"}')
+    found = talk(
+        address,
+        POST
+        + b"Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n" % len(smuggled)
+        + smuggled,
+    )
+    assert (
+        found.count(b"HTTP/1.1") == 1
+        and status(found) == 400
+        and found.endswith(b'{"error": "Invalid HTTP request"}')
+    )
 
 
 def test_small_chunks_keep_nobody_waiting(address, monkeypatch):

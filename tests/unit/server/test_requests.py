@@ -1,4 +1,5 @@
-"""What a request says: read from JSON, forms and queries, and refused by the name of what is wrong."""
+"""What a request says: read from JSON, forms and queries, and refused by the name of what is
+wrong."""
 
 import json
 import math
@@ -37,24 +38,34 @@ WORDS = st.text(st.sampled_from("aZ0 &=+%;/\\\"'{}[]\n\t\x00é中\u2028😀"), m
 
 
 @settings(max_examples=60)
-@given(st.dictionaries(WORDS.filter(bool), WORDS | st.lists(WORDS, min_size=2, max_size=3), max_size=4))
+@given(
+    st.dictionaries(WORDS.filter(bool), WORDS | st.lists(WORDS, min_size=2, max_size=3), max_size=4)
+)
 def test_three_ways_to_say_the_same(fields):
     form = urlencode(fields, doseq=True)
-    for body, kind, query in ((json.dumps(fields), "application/json", ""), (form, FORM, ""), ("", "", form)):
+    for body, kind, query in (
+        (json.dumps(fields), "application/json", ""),
+        (form, FORM, ""),
+        ("", "", form),
+    ):
         assert parse_fields(body.encode(), kind, query) == fields
 
 
 def test_content_types():
     assert parse_fields(b' {"a": 1}', "", "a=2&b=3") == {"a": 1, "b": "3"}, "the body comes first"
-    assert parse_fields(b"a=1&a=2&a=3", f"{FORM.upper()}; charset=utf-8", "") == {"a": ["1", "2", "3"]}
+    assert parse_fields(b"a=1&a=2&a=3", f"{FORM.upper()}; charset=utf-8", "") == {
+        "a": ["1", "2", "3"]
+    }
     assert parse_fields(b" ", "text/plain", "a=") == {"a": ""}
     assert refusal(parse_fields, b"a", "text/plain", "")[0] == 415
     assert refusal(parse_fields, b"a=1", "", "")[0] == 415
 
 
 @pytest.mark.parametrize("body, kind, query, message", [
-    (b"\xff", "application/json", "", "not UTF-8"), (b"{", "application/json", "", "not JSON"), (b"[" * 100_000, "application/json", "", "not JSON"),
-    (b'{"a": Infinity}', "application/json", "", "not JSON"), (b"[]", "application/json", "", "a JSON object"), (b"a=%ff", FORM, "", "not UTF-8"),
+    (b"\xff", "application/json", "", "not UTF-8"), (b"{", "application/json", "", "not JSON"),
+    (b"[" * 100_000, "application/json", "", "not JSON"),
+    (b'{"a": Infinity}', "application/json", "", "not JSON"),
+    (b"[]", "application/json", "", "a JSON object"), (b"a=%ff", FORM, "", "not UTF-8"),
     (b"", "", "&".join(f"a{n}=1" for n in range(1001)), "too many"),
 ])  # fmt: skip
 def test_bodies_that_cannot_be_read(body, kind, query, message):
@@ -73,28 +84,57 @@ def test_keys():
         check_key(fields, authorization, ["a", "b"])
     missing, wrong = "Please contact the server operator to get an API key", "Invalid API key"
     for fields, authorization, message in (
-        ({}, "", missing), ({"api_key": 5}, "", missing), ({}, "Basic b", missing), ({"api_key": "c"}, "Bearer b", wrong),
-        ({"api_key": "\ud800"}, "", wrong), ({"api_key": "bb"}, "", wrong),
+        ({}, "", missing), ({"api_key": 5}, "", missing), ({}, "Basic b", missing),
+        ({"api_key": "c"}, "Bearer b", wrong), ({"api_key": "\ud800"}, "", wrong),
+        ({"api_key": "bb"}, "", wrong),
     ):  # fmt: skip
         assert refusal(check_key, fields, authorization, ["a", "b"]) == (403, message)
 
 
 def test_a_checked_request():
-    found = translation_request({**ASKED, "source": " EN ", "alternatives": "9", "system": "x", "graph": True}, SETTINGS)
-    assert (found.texts, found.single, found.source, found.target, found.format) == (("a",), True, "en", "de", "text")
-    assert (found.alternatives, found.system, found.graph) == (2, "x", True), "no more alternatives than are given"
-    many = translation_request({**ASKED, "q": ["a\ud800", ""], "format": "html", "alternatives": ""}, SETTINGS)
-    assert (many.texts, many.single, many.format, many.alternatives) == (("a\ufffd", ""), False, "html", 0)
-    assert [translation_request({**ASKED, "keep": keep}, SETTINGS).keep for keep in ("", "placeholders")] == [False, True]
+    found = translation_request(
+        {**ASKED, "source": " EN ", "alternatives": "9", "system": "x", "graph": True}, SETTINGS
+    )
+    assert (found.texts, found.single, found.source, found.target, found.format) == (
+        ("a",),
+        True,
+        "en",
+        "de",
+        "text",
+    )
+    assert (found.alternatives, found.system, found.graph) == (
+        2,
+        "x",
+        True,
+    ), "no more alternatives than are given"
+    many = translation_request(
+        {**ASKED, "q": ["a\ud800", ""], "format": "html", "alternatives": ""}, SETTINGS
+    )
+    assert (many.texts, many.single, many.format, many.alternatives) == (
+        ("a\ufffd", ""),
+        False,
+        "html",
+        0,
+    )
+    assert [
+        translation_request({**ASKED, "keep": keep}, SETTINGS).keep for keep in ("", "placeholders")
+    ] == [False, True]
 
 
 @pytest.mark.parametrize("fields, message", [
-    ({"q": None}, "missing q"), ({"q": []}, "missing q"), ({"q": 5}, "q must be a string or a list"), ({"q": ["a", None]}, "q must be a string or a list"),
-    ({"q": ["a"] * 4}, "request (4) exceeds batch limit (3)"), ({"q": ["a" * 6, "b" * 5]}, "request (11) exceeds text limit (10)"),
-    ({"source": ""}, "missing source"), ({"target": 1}, "target must be a string"), ({"format": "x\n<y>"}, "x?<y> format"), ({"format": [1]}, "[1] format"),
-    ({"alternatives": "-1"}, "alternatives"), ({"alternatives": True}, "alternatives"), ({"alternatives": 1.5}, "alternatives"),
-    ({"keep": "names"}, "keep names is not supported; it may be placeholders"), ({"keep": [1]}, "keep [1] is"), ({"keep": None}, "keep null"),
-    ({"alternatives": "1234567"}, "alternatives"), ({"system": 3}, "system must be"), ({"graph": "yes"}, "graph must be"),
+    ({"q": None}, "missing q"), ({"q": []}, "missing q"),
+    ({"q": 5}, "q must be a string or a list"),
+    ({"q": ["a", None]}, "q must be a string or a list"),
+    ({"q": ["a"] * 4}, "request (4) exceeds batch limit (3)"),
+    ({"q": ["a" * 6, "b" * 5]}, "request (11) exceeds text limit (10)"),
+    ({"source": ""}, "missing source"), ({"target": 1}, "target must be a string"),
+    ({"format": "x\n<y>"}, "x?<y> format"), ({"format": [1]}, "[1] format"),
+    ({"alternatives": "-1"}, "alternatives"), ({"alternatives": True}, "alternatives"),
+    ({"alternatives": 1.5}, "alternatives"),
+    ({"keep": "names"}, "keep names is not supported; it may be placeholders"),
+    ({"keep": [1]}, "keep [1] is"), ({"keep": None}, "keep null"),
+    ({"alternatives": "1234567"}, "alternatives"), ({"system": 3}, "system must be"),
+    ({"graph": "yes"}, "graph must be"),
 ])  # fmt: skip
 def test_fields_that_are_refused_by_name(fields, message):
     status, words = refusal(translation_request, {**ASKED, **fields}, SETTINGS)
@@ -115,23 +155,39 @@ def test_one_text_to_detect():
 
 def test_options_belong_to_tasks():
     own = {name: choice.task for name, choice in DECODING.items() if choice.task}
-    assert decoding_options({}, "translation") == decoding_options({"options": None}, "translation") == {}
-    assert decoding_options({"options": {"lenpen": 1, "beam": 2}}, "translation") == {"beam": 2, "lenpen": 1}
+    assert (
+        decoding_options({}, "translation")
+        == decoding_options({"options": None}, "translation")
+        == {}
+    )
+    assert decoding_options({"options": {"lenpen": 1, "beam": 2}}, "translation") == {
+        "beam": 2,
+        "lenpen": 1,
+    }
     for name, task in own.items():
-        value = {bool: True, int: 1, float: 1, str: (*DECODING[name].values, "")[0]}[DECODING[name].kind]
+        value = {bool: True, int: 1, float: 1, str: (*DECODING[name].values, "")[0]}[
+            DECODING[name].kind
+        ]
         assert decoding_options({"options": {name: value}}, task) == {name: value}
         status, message = refusal(decoding_options, {"options": {name: value}}, "translation")
-        assert status == 400 and f"option {name} cannot be chosen here" in message and f", {name}" not in message
+        assert (
+            status == 400
+            and f"option {name} cannot be chosen here" in message
+            and f", {name}" not in message
+        )
 
 
 @pytest.mark.parametrize("choice, good, bad, text", [
     (Choice(int, 1, 3), [1, 3], [0, 4, 2.0, "2", True, None, math.nan], "an integer from 1 to 3"),
-    (Choice(float, 0, 2), [0, 2, 0.5], [-0.1, math.nan, math.inf, "1", False], "a number from 0 to 2"),
+    (Choice(float, 0, 2), [0, 2, 0.5], [-0.1, math.nan, math.inf, "1", False],
+     "a number from 0 to 2"),
     (Choice(bool), [True, False], [0, 1, "true", None], "true or false"),
     (Choice(str, values=("a", "b")), ["a", "b"], ["c", "", 1, ["a"], True], "one of a, b"),
 ])  # fmt: skip
 def test_choices(choice, good, bad, text):
-    assert all(choice.accepts(value) for value in good) and not any(choice.accepts(value) for value in bad)
+    assert all(choice.accepts(value) for value in good) and not any(
+        choice.accepts(value) for value in bad
+    )
     assert str(choice) == text
 
 

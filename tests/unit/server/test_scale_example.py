@@ -1,4 +1,5 @@
-"""examples/scale: shards are finished or not, found by their contents, and joined in the order of the corpus."""
+"""examples/scale: shards are finished or not, found by their contents, and joined in the order of
+the corpus."""
 
 import gzip
 import hashlib
@@ -47,7 +48,11 @@ def test_the_order_is_that_of_the_corpus(shards, corpus, tmp_path):
     for number in range(3):
         index = json.loads((tmp_path / f"out/shards/{number:06}.json").read_text())
         data = (tmp_path / f"out/shards/{number:06}.txt").read_bytes()
-        assert (index["number"], index["lines"], index["sha256"]) == (number, 2, hashlib.sha256(data).hexdigest())
+        assert (index["number"], index["lines"], index["sha256"]) == (
+            number,
+            2,
+            hashlib.sha256(data).hexdigest(),
+        )
     packed = tmp_path / "corpus.gz"
     packed.write_bytes(gzip.compress(corpus.read_bytes()))
     run(shards, packed, tmp_path / "other", tmp_path / "again")
@@ -101,7 +106,9 @@ def test_parquet(shards, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet", reason="columns are read with pyarrow")
     import pyarrow
 
-    parquet.write_table(pyarrow.table({"id": range(3), "words": ["ab", None, "c\nd"]}), tmp_path / "corpus.parquet")
+    parquet.write_table(
+        pyarrow.table({"id": range(3), "words": ["ab", None, "c\nd"]}), tmp_path / "corpus.parquet"
+    )
     found = shards.split_corpus(tmp_path / "corpus.parquet", tmp_path / "out", 2, "words")
     for shard in found:
         shards.translate_shard(shard, tmp_path / "out", MADE_WITH, turned)
@@ -117,7 +124,9 @@ def deploying(load_example):
 
 def deployed(**changes):
     """The options of a deployment, as they are parsed."""
-    given = dict(systems=["x=bundle"], replicas=2, threads=3, engine="auto", time_limit=7.0, key_file=None)
+    given = dict(
+        systems=["x=bundle"], replicas=2, threads=3, engine="auto", time_limit=7.0, key_file=None
+    )
     return SimpleNamespace(**{**given, **changes})
 
 
@@ -148,12 +157,18 @@ def test_a_deployment_is_the_application_of_the_server(deploying, tmp_path, monk
     # A replica has a folder of its own.
     assert settings.systems == (("x", tmp_path / "bundle"),)
     deploying.deployment(settings, 2)
-    assert (seen["num_replicas"], seen["ray_actor_options"], seen["graceful_shutdown_timeout_s"]) == (
+    assert (
+        seen["num_replicas"],
+        seen["ray_actor_options"],
+        seen["graceful_shutdown_timeout_s"],
+    ) == (
         2,
         {"num_cpus": 3},
         7.0,
     )
     made = seen["build"]()
-    assert made.state.server.settings == settings and "/v1/translate" in {route.path for route in made.routes}
+    assert made.state.server.settings == settings and "/v1/translate" in {
+        route.path for route in made.routes
+    }
     with pytest.raises(ValueError, match="--replicas 0"):
         deploying.settings_of(deployed(replicas=0))

@@ -9,7 +9,25 @@ from fairseq_hrt.server.segments import Segments, split
 
 LENGTH = 20000
 PIECES = st.sampled_from(
-    [" ", "\n", "\t", ".", "? ", "Dr. ", "a", "B", "\u2028", "\r\n", "。", '"', "é", "\x85", "\u3000", "<b>", "1.5"]
+    [
+        " ",
+        "\n",
+        "\t",
+        ".",
+        "? ",
+        "Dr. ",
+        "a",
+        "B",
+        "\u2028",
+        "\r\n",
+        "。",
+        '"',
+        "é",
+        "\x85",
+        "\u3000",
+        "<b>",
+        "1.5",
+    ]
 )
 
 
@@ -26,7 +44,14 @@ def test_sentences_and_gaps_are_the_text(text, language):
 
 # Each of these took minutes in a splitter or parser that looks at everything once for each place.
 @pytest.mark.parametrize(
-    "text", ["a" + " " * LENGTH + "b", "a." * (LENGTH // 2), '"a. ' * (LENGTH // 4), "a\n" * (LENGTH // 2), "「" * LENGTH]
+    "text",
+    [
+        "a" + " " * LENGTH + "b",
+        "a." * (LENGTH // 2),
+        '"a. ' * (LENGTH // 4),
+        "a\n" * (LENGTH // 2),
+        "「" * LENGTH,
+    ],
 )
 def test_long_texts_of_one_sign(text):
     segments = split(text, "en")

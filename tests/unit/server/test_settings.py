@@ -18,7 +18,10 @@ from fairseq_hrt.server.settings import Settings, parse_option, parse_system
         ({"max_sentences": 10, "max_queue": 5}, "--max-sentences 10 do not fit"),
         ({"systems": ()}, "at least one bundle"),
         ({"systems": (("a", "x"), ("a", "y"))}, "two systems are called 'a'"),
-        ({"allow_hosts": ("a", "http://b")}, "--allow-host 'http://b' is not a name or address: leave out scheme and port"),
+        (
+            {"allow_hosts": ("a", "http://b")},
+            "--allow-host 'http://b' is not a name or address: leave out scheme and port",
+        ),
         ({"options": (("b", "beam", "1"),)}, "--set b:beam: there is no such system; there are: a"),
     ],
 )
@@ -29,9 +32,15 @@ def test_settings_that_are_refused(changed, message):
 
 def test_settings_reach_the_workers_as_they_are(tmp_path):
     chosen = (parse_option("a:--hrt-decode-chunk=3"), parse_option("a: dag_keep_repeats"))
-    settings = Settings(systems=(parse_system(f"a={tmp_path}"),), options=chosen, key_file=tmp_path / "keys", time_limit=1.5)
+    settings = Settings(
+        systems=(parse_system(f"a={tmp_path}"),),
+        options=chosen,
+        key_file=tmp_path / "keys",
+        time_limit=1.5,
+    )
     assert (
-        settings.options_of("a") == {"hrt_decode_chunk": "3", "dag_keep_repeats": "true"} and settings.options_of("b") == {}
+        settings.options_of("a") == {"hrt_decode_chunk": "3", "dag_keep_repeats": "true"}
+        and settings.options_of("b") == {}
     )
     for wrong in ("beam=1", ":beam=1", "a:", "a:=1"):
         with pytest.raises(ValueError, match="write NAME:OPTION=VALUE"):
@@ -59,10 +68,25 @@ def test_names_of_systems(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name", ["max_body", "max_texts", "max_queue", "max_connections", "max_batch", "max_characters", "max_sentences"]
+    "name",
+    [
+        "max_body",
+        "max_texts",
+        "max_queue",
+        "max_connections",
+        "max_batch",
+        "max_characters",
+        "max_sentences",
+    ],
 )
 def test_limits_are_positive(name):
     for wrong in (0, -1, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match=f"--{name.replace('_', '-')} {wrong} must be greater than 0, and finite"):
+        with pytest.raises(
+            ValueError,
+            match=f"--{name.replace('_', '-')} {wrong} must be greater than 0, and finite",
+        ):
             Settings(systems=(("a", Path("x")),), **{name: wrong})
-    assert Settings(systems=(("a", Path("x")),), max_alternatives=0, batch_wait=0.0).max_alternatives == 0
+    assert (
+        Settings(systems=(("a", Path("x")),), max_alternatives=0, batch_wait=0.0).max_alternatives
+        == 0
+    )

@@ -31,7 +31,13 @@ def test_a_server_without_systems_knows_no_language():
 
 
 def served(name, source, target, task="translation_hrt", alternatives=True):
-    return ServedSystem(name, Bundle(Path("unused"), task, source, target, "space", "none"), None, None, alternatives)
+    return ServedSystem(
+        name,
+        Bundle(Path("unused"), task, source, target, "space", "none"),
+        None,
+        None,
+        alternatives,
+    )
 
 
 def asked(target, system=None):
@@ -40,25 +46,44 @@ def asked(target, system=None):
 
 def test_a_request_finds_its_system():
     catalogue = Catalogue(
-        [served("a", "en", "de"), served("b", "en", "de"), served("c", "de", "en"), served("d", "en", "qq")]
+        [
+            served("a", "en", "de"),
+            served("b", "en", "de"),
+            served("c", "de", "en"),
+            served("d", "en", "qq"),
+        ]
     )
     assert catalogue.sources == ["de", "en"]
     assert catalogue.languages()[1:] == [
-        {"code": "en", "name": "English", "targets": ["de", "qq"]}, {"code": "qq", "name": "qq", "targets": []},
+        {"code": "en", "name": "English", "targets": ["de", "qq"]},
+        {"code": "qq", "name": "qq", "targets": []},
     ]  # fmt: skip
-    assert catalogue.choose(asked("de"), "en").name == "a" and catalogue.choose(asked("de", "b"), "en").name == "b"
+    assert (
+        catalogue.choose(asked("de"), "en").name == "a"
+        and catalogue.choose(asked("de", "b"), "en").name == "b"
+    )
     for request, source, message in (
         (asked("xx"), "en", "xx is not supported"),
         (asked("de"), "yy", "yy is not supported"),
         (asked("qq"), "de", "qq (qq) is not available as a target language from German (de)"),
-        (asked("de", "c"), "en", "Invalid request: there is no such system; from en to de there are: a, b"),
+        (
+            asked("de", "c"),
+            "en",
+            "Invalid request: there is no such system; from en to de there are: a, b",
+        ),
     ):
         with pytest.raises(RequestError) as caught:
             catalogue.choose(request, source)
         assert (caught.value.status, caught.value.message) == (400, message)
 
 
-TASKS = ("translation", "translation_autoregressive", "translation_hrt", "translation_bidirectional", "translation_dag")
+TASKS = (
+    "translation",
+    "translation_autoregressive",
+    "translation_hrt",
+    "translation_bidirectional",
+    "translation_dag",
+)
 
 
 def test_options_for_several_hypotheses():
@@ -67,20 +92,25 @@ def test_options_for_several_hypotheses():
     assert found["translation_dag"] == {"beam": 6, "nbest": 6, "dag_decode_strategy": "beam"}
     for task in ("translation", "translation_autoregressive", "translation_bidirectional"):
         assert found[task] == {"beam": 6, "nbest": 6}
-    assert alternatives_options(served("a", "en", "de", alternatives=False), 3, {"lenpen": 1}) == {"lenpen": 1}
+    assert alternatives_options(served("a", "en", "de", alternatives=False), 3, {"lenpen": 1}) == {
+        "lenpen": 1
+    }
     assert language_name("fi") == "Finnish" and language_name("tlh") == "tlh"
 
 
 @pytest.mark.parametrize(
     "bundled, own, asked, expected",
     [
-        ({}, {}, {}, (5, 5)), ({"beam": "7"}, {}, {}, (7, 7)), ({"beam": "7"}, {"beam": "2"}, {}, (3, 3)), ({"beam": "7"}, {}, {"beam": 4}, (4, 4)),
-        ({"beam": "1"}, {}, {}, (3, 3)), ({"beam": "7", "hrt_nat_beam": "1"}, {}, {}, (7, 3)), ({"hrt_nat_beam": "5"}, {}, {"beam": 3}, (3, 3)),
+        ({}, {}, {}, (5, 5)), ({"beam": "7"}, {}, {}, (7, 7)),
+        ({"beam": "7"}, {"beam": "2"}, {}, (3, 3)), ({"beam": "7"}, {}, {"beam": 4}, (4, 4)),
+        ({"beam": "1"}, {}, {}, (3, 3)), ({"beam": "7", "hrt_nat_beam": "1"}, {}, {}, (7, 3)),
+        ({"hrt_nat_beam": "5"}, {}, {"beam": 3}, (3, 3)),
         ({"beam": "5"}, {"hrt_nat_beam": "4"}, {}, (5, 4)),
     ],
 )  # fmt: skip
 def test_alternatives_never_narrow_a_beam(bundled, own, asked, expected):
-    """Whoever asks for two more translations gets the best one of the beam that is searched without them."""
+    """Whoever asks for two more translations gets the best one of the beam that is searched without
+    them."""
     system = served("a", "en", "de", "translation_hrt")
     system.bundle.options.update(bundled)
     system.options.update(own)
@@ -91,7 +121,11 @@ def test_alternatives_never_narrow_a_beam(bundled, own, asked, expected):
 def test_other_choices_of_a_request_stay():
     system = served("a", "en", "de", "translation_dag")
     asked = {"dag_decode_strategy": "lookahead", "nbest": 7, "beam": 4}
-    assert alternatives_options(system, 3, asked) == {"dag_decode_strategy": "lookahead", "nbest": 7, "beam": 7}
+    assert alternatives_options(system, 3, asked) == {
+        "dag_decode_strategy": "lookahead",
+        "nbest": 7,
+        "beam": 7,
+    }
 
 
 class Greedy:
@@ -116,21 +150,26 @@ class Greedy:
 @pytest.mark.parametrize("task, tried", [("translation_hrt", True), ("translation_jacobi", False)])
 def test_loading_tries_what_a_system_can_do(task, tried):
     translator, metrics = Greedy(task), Metrics()
-    settings = Settings(systems=(("x", Path("folder")),), options=(("x", "lenpen", "0.5"),), max_batch=7)
+    settings = Settings(
+        systems=(("x", Path("folder")),), options=(("x", "lenpen", "0.5"),), max_batch=7
+    )
     system = load_system("x", Path("folder"), settings, metrics, lambda folder, given: translator)
     try:
         assert translator.calls[0] == {"lenpen": "0.5"}, "so that the first request does not wait"
         assert translator.calls[1:] == [
-            *[{"lenpen": "0.5", "beam": 5, "nbest": 2, "hrt_nat_beam": 5}] * tried, {"lenpen": "0.5", "print_alignment": "hard"},
+            *[{"lenpen": "0.5", "beam": 5, "nbest": 2, "hrt_nat_beam": 5}] * tried,
+            {"lenpen": "0.5", "print_alignment": "hard"},
         ]  # fmt: skip
         assert not system.aligned, "it took the option and returned no alignment"
         assert system.describe() == {
-            "name": "x", "source": "en", "target": "de", "task": task, "engine": "native", "alternatives": False, "graph": False,
-            "options": {"lenpen": "0.5"}, "examples": [],
+            "name": "x", "source": "en", "target": "de", "task": task, "engine": "native",
+            "alternatives": False, "graph": False, "options": {"lenpen": "0.5"}, "examples": [],
         }  # fmt: skip
         assert b'fairseq_hrt_waiting_sentences{system="x"} 0.0' in metrics.exposition()[0]
         asyncio.run(system.batcher.submit(["b"]))
-        assert translator.calls[-1]["cancelled"] == system.batcher.given_up, "so that it ends with its requests"
+        assert translator.calls[-1]["cancelled"] == system.batcher.given_up, (
+            "so that it ends with its requests"
+        )
     finally:
         system.batcher.close()
 
@@ -144,7 +183,9 @@ def test_loading_tries_whether_a_system_aligns_words(aligned):
             return [Translation(line, line, tokens=["a"], alignment=[0]) for line in lines]
 
     settings = Settings(systems=(("x", Path("folder")),))
-    system = load_system("x", Path("folder"), settings, Metrics(), lambda *_: Aligning("translation_jacobi"))
+    system = load_system(
+        "x", Path("folder"), settings, Metrics(), lambda *_: Aligning("translation_jacobi")
+    )
     system.batcher.close()
     assert system.aligned == aligned
 
@@ -157,7 +198,10 @@ class InPieces(Greedy):
 
     def translate(self, lines, *, details, **options):
         words = [getattr(line, "words", line) for line in lines]
-        return [Translation(" ".join(own).upper(), "whole", tokens=list(own), score=-1.0 * len(own)) for own in words]
+        return [
+            Translation(" ".join(own).upper(), "whole", tokens=list(own), score=-1.0 * len(own))
+            for own in words
+        ]
 
     def graphs(self, lines, **options):
         return [[f"graph of {' '.join(line.words)}"] for line in lines]
@@ -165,10 +209,14 @@ class InPieces(Greedy):
 
 def test_a_long_sentence_is_translated_in_pieces():
     translator, settings = InPieces("translation_dag"), Settings(systems=(("x", Path("folder")),))
-    batcher = load_system("x", Path("folder"), settings, Metrics(), lambda folder, given: translator).batcher
+    batcher = load_system(
+        "x", Path("folder"), settings, Metrics(), lambda folder, given: translator
+    ).batcher
 
     async def run():
-        return await asyncio.gather(batcher.submit(["a b c", "", "d"]), batcher.submit(["a b c"], graph=True))
+        return await asyncio.gather(
+            batcher.submit(["a b c", "", "d"]), batcher.submit(["a b c"], graph=True)
+        )
 
     try:
         translations, graphs = asyncio.run(run())
@@ -183,8 +231,9 @@ def test_a_long_sentence_is_translated_in_pieces():
 @pytest.mark.parametrize(
     "engine, runtime, fails, expected",
     [
-        ("auto", "runtime.safetensors", None, ["native"]), ("auto", None, None, ["torch"]), ("torch", "runtime.safetensors", None, ["torch"]),
-        ("native", None, None, ["native"]), ("auto", "runtime.safetensors", UnsupportedOption("--sampling"), ["native", "torch"]),
+        ("auto", "runtime.safetensors", None, ["native"]), ("auto", None, None, ["torch"]),
+        ("torch", "runtime.safetensors", None, ["torch"]), ("native", None, None, ["native"]),
+        ("auto", "runtime.safetensors", UnsupportedOption("--sampling"), ["native", "torch"]),
     ],
 )  # fmt: skip
 def test_the_engine_is_decided_once(monkeypatch, caplog, engine, runtime, fails, expected):
@@ -197,7 +246,9 @@ def test_the_engine_is_decided_once(monkeypatch, caplog, engine, runtime, fails,
         return engine, threads
 
     monkeypatch.setattr(pretrained, "from_pretrained", from_pretrained)
-    monkeypatch.setattr(systems, "load_bundle", lambda folder, *, for_runtime: SimpleNamespace(runtime=runtime))
+    monkeypatch.setattr(
+        systems, "load_bundle", lambda folder, *, for_runtime: SimpleNamespace(runtime=runtime)
+    )
     caplog.set_level(logging.WARNING)
     settings = Settings(systems=(("x", Path("folder")),), engine=engine, threads=3)
     assert load_translator(Path("folder"), settings) == (expected[-1], 3) and tried == expected
@@ -209,7 +260,10 @@ def test_what_is_not_installed_is_named(monkeypatch):
         raise ImportError("no module", name="torch")
 
     monkeypatch.setattr(pretrained, "from_pretrained", from_pretrained)
-    with pytest.raises(ValueError, match="folder needs PyTorch and fairseq, and torch is not installed.*--runtime int8"):
+    with pytest.raises(
+        ValueError,
+        match="folder needs PyTorch and fairseq, and torch is not installed.*--runtime int8",
+    ):
         load_translator(Path("folder"), Settings(systems=(("x", Path("folder")),), engine="torch"))
 
 
@@ -226,7 +280,9 @@ def test_options_of_a_system_do_not_stand_in_the_way_of_a_request():
     system = load_system("x", Path("folder"), settings, Metrics(), lambda folder, given: translator)
     try:
         system.batcher._decode(["a"], {"hrt_decode_chunk": "3"})
-        assert {k: v for k, v in translator.calls[-1].items() if k.startswith("hrt")} == {"hrt_decode_chunk": "3"}
+        assert {k: v for k, v in translator.calls[-1].items() if k.startswith("hrt")} == {
+            "hrt_decode_chunk": "3"
+        }
         system.batcher._decode(["a"], {})
         assert translator.calls[-1]["hrt_chunk_table"] == "9:1,inf:2"
         # What a request itself asks for in vain is refused by the translator.

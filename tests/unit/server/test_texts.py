@@ -11,7 +11,10 @@ from fairseq_hrt.server.texts import DecodedText
 def translated(decoded):
     """Each sentence in capital letters, with one alternative for those of more than one word."""
     others = {True: [SimpleNamespace(text="other")], False: []}
-    return [SimpleNamespace(text=one.upper(), alternatives=others[" " in one]) for one in decoded.sentences]
+    return [
+        SimpleNamespace(text=one.upper(), alternatives=others[" " in one])
+        for one in decoded.sentences
+    ]
 
 
 def test_plain_text():
@@ -24,7 +27,9 @@ def test_plain_text():
 
 
 def test_html():
-    decoded = DecodedText("<p>One two. Three!</p> <i>four</i><b>five</b><code>no</code>", "html", "en")
+    decoded = DecodedText(
+        "<p>One two. Three!</p> <i>four</i><b>five</b><code>no</code>", "html", "en"
+    )
     assert decoded.sentences == ["One two.", "Three!", "four", "five"]
     decoded.translations = translated(decoded)
     # Each rank anew: putting one together leaves the others alone.
@@ -42,10 +47,15 @@ def aligned(decoded, change=reversed):
         tokens = [words[place] for place in places]
         found.append(
             SimpleNamespace(
-                text=" ".join(tokens).upper(), tokens=[one.upper() for one in tokens], alignment=places, alternatives=[]
+                text=" ".join(tokens).upper(),
+                tokens=[one.upper() for one in tokens],
+                alignment=places,
+                alternatives=[],
             )
         )
-        found[-1].alternatives.append(SimpleNamespace(text="OTHER", tokens=["OTHER"], alignment=[0]))
+        found[-1].alternatives.append(
+            SimpleNamespace(text="OTHER", tokens=["OTHER"], alignment=[0])
+        )
     return found
 
 
@@ -54,7 +64,10 @@ def test_tags_and_placeholders_move_with_their_words():
     decoded = DecodedText(html, "html", "en", str.split)
     assert decoded.aligned and decoded.sentences == ["The red house stands.", "It", "is very old!"]
     decoded.translations = aligned(decoded)
-    assert decoded.text() == "<p>STANDS. <b>HOUSE RED</b> THE IT</p> OLD! <i>VERY</i> <code>n</code> IS {x}"
+    assert (
+        decoded.text()
+        == "<p>STANDS. <b>HOUSE RED</b> THE IT</p> OLD! <i>VERY</i> <code>n</code> IS {x}"
+    )
     assert decoded.text(1) == "<p>OTHER<b></b> OTHER</p> OTHER {x} <i></i> <code>n</code>"
 
 
@@ -89,8 +102,11 @@ def test_nothing_to_translate():
 
 def test_the_parser_of_the_verb_loads_nothing_heavy():
     code = (
-        "import sys, json; from fairseq_hrt.cli import serve; serve.build_parser();"
-        "print(json.dumps([name for name in ('torch', 'fairseq', 'starlette', 'uvicorn', 'numpy') if name in sys.modules]))"
+        "import sys, json; from fairseq_hrt.cli import serve;"
+        " serve.build_parser();print(json.dumps([name for name in ('torch', 'fairseq', 'starlette',"
+        " 'uvicorn', 'numpy') if name in sys.modules]))"
     )
-    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
     assert json.loads(output) == []

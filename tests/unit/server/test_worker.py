@@ -55,7 +55,9 @@ def test_a_worker_ends_with_its_supervisor(tmp_path):
     """The standard output ends when the last process that holds it has ended."""
     (tmp_path / "program.py").write_text(PROGRAM)
     environment = {**os.environ, "PYTHONPATH": str(Path(fairseq_hrt.__file__).parents[1])}
-    with subprocess.Popen([sys.executable, tmp_path / "program.py"], stdout=subprocess.PIPE, env=environment) as supervisor:
+    with subprocess.Popen(
+        [sys.executable, tmp_path / "program.py"], stdout=subprocess.PIPE, env=environment
+    ) as supervisor:
         assert supervisor.stdout.readline() == b"started\n"
         supervisor.kill()
         assert supervisor.communicate(timeout=60) == (b"", None)

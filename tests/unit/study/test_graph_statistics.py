@@ -10,11 +10,17 @@ from matplotlib.figure import Figure
 
 from fairseq_hrt.dag.scorer import TranslationScores
 
-# Of each sentence: log P(a | x), log P(y | a, x), log P(y | x); the second is longer than its graph.
+# Of each sentence: log P(a | x), log P(y | a, x), log P(y | x); the second is longer than its
+# graph.
 SCORES = [(-1.0, -2.0, -2.5), (float("-inf"),) * 3, (-3.0, -4.0, -6.5)]
 # The same of the model's own translations.
-OWN = [TranslationScores(-0.5, -0.25, -0.125), TranslationScores(-1.0, -2.0, -0.5), TranslationScores(-3.0, -0.75, -2.0)]
-# Of each sentence: passing probability and best token of the vertices between the first and the last.
+OWN = [
+    TranslationScores(-0.5, -0.25, -0.125),
+    TranslationScores(-1.0, -2.0, -0.5),
+    TranslationScores(-3.0, -0.75, -2.0),
+]
+# Of each sentence: passing probability and best token of the vertices between the first and the
+# last.
 VERTICES = [[(0.9, 0.95), (0.25, 0.5)], [(0.5, 0.91)], []]
 
 
@@ -26,7 +32,13 @@ class Data(list):
 def make_document(inner):
     ends = {"passing": 7.0, "tokens": [{"token": "end", "probability": 7.0}]}
     vertices = [
-        {"passing": passing, "tokens": [{"token": "best", "probability": share}, {"token": "x", "probability": 0.01}]}
+        {
+            "passing": passing,
+            "tokens": [
+                {"token": "best", "probability": share},
+                {"token": "x", "probability": 0.01},
+            ],
+        }
         for passing, share in inner
     ]
     return {"vertices": [ends, *vertices, ends]}
@@ -34,7 +46,10 @@ def make_document(inner):
 
 def make_system(name="DAG", scores=SCORES, graphs=True):
     def decode(sample):
-        return [[dict(zip(("path_log_prob", "token_log_prob", "log_likelihood"), scores[number])), {}] for number in sample]
+        return [
+            [dict(zip(("path_log_prob", "token_log_prob", "log_likelihood"), scores[number])), {}]
+            for number in sample
+        ]
 
     def describe(models, sample):
         assert models == ["model"]
@@ -44,9 +59,17 @@ def make_system(name="DAG", scores=SCORES, graphs=True):
         assert models == ["model"]
         return [OWN[number] for number in sample]
 
-    generator = SimpleNamespace(describe_graphs=describe, score_translations=score) if graphs else object()
+    generator = (
+        SimpleNamespace(describe_graphs=describe, score_translations=score) if graphs else object()
+    )
     return SimpleNamespace(
-        name=name, task_name="t", dataset=Data([5, 3, 9]), collate=list, decode=decode, generator=generator, models=["model"]
+        name=name,
+        task_name="t",
+        dataset=Data([5, 3, 9]),
+        collate=list,
+        decode=decode,
+        generator=generator,
+        models=["model"],
     )
 
 
@@ -61,23 +84,46 @@ def test_means_are_those_of_sentences_with_a_path(size):
 
 
 def test_what_is_refused():
-    with pytest.raises(ValueError, match=r"system 'AT' \(task t\) writes no graph: give a dag_transformer"):
+    with pytest.raises(
+        ValueError, match=r"system 'AT' \(task t\) writes no graph: give a dag_transformer"
+    ):
         collect(make_system("AT"), make_system("AT", graphs=False))
-    with pytest.raises(ValueError, match="every reference is longer than its graph; raise --dag-decode-upsample-scale"):
+    with pytest.raises(
+        ValueError,
+        match="every reference is longer than its graph; raise --dag-decode-upsample-scale",
+    ):
         collect(make_system(scores=[SCORES[1]] * 3), make_system())
 
 
 RESULTS = [
-    GraphStatistics("a | $\\frac{$", 2, 1, 2.0, 3.0, 4.5, 1.5, 1.0, 0.875, [0.25, 0.5, 0.9, 0.75], [0.5, 0.91, 0.95, 0.9])
+    GraphStatistics(
+        "a | $\\frac{$",
+        2,
+        1,
+        2.0,
+        3.0,
+        4.5,
+        1.5,
+        1.0,
+        0.875,
+        [0.25, 0.5, 0.9, 0.75],
+        [0.5, 0.91, 0.95, 0.9],
+    )
 ]
 
 
 def test_the_table():
     lines = markdown(RESULTS).splitlines()
     rows = [
-        [cell.strip() for cell in line.replace(r"\|", "").strip("|").split("|")] for line in lines if line.startswith("|")
+        [cell.strip() for cell in line.replace(r"\|", "").strip("|").split("|")]
+        for line in lines
+        if line.startswith("|")
     ]
-    assert rows[2][1:] == ["2.00", "3.00", "4.50", "50.0%", "50.0%", "1 of 3"] and rows[5][1:] == ["1.50", "1.00", "0.88"]
+    assert rows[2][1:] == ["2.00", "3.00", "4.50", "50.0%", "50.0%", "1 of 3"] and rows[5][1:] == [
+        "1.50",
+        "1.00",
+        "0.88",
+    ]
     assert [len(row) for row in rows] == [7] * 3 + [4] * 3 and "$" not in rows[2][0] + rows[5][0]
     assert "Of their own translations, repeats kept:" in lines
 
@@ -96,7 +142,10 @@ def test_the_distributions(monkeypatch, tmp_path):
     for axes, field in zip(figures[0].axes, ("passing", "token")):
         # A step's outline rises to its share: as often as the values say, in per cent.
         heights = axes.patches[0].get_xy()[:, 1]
-        shares = {100 * sum(int(20 * value) == bin for value in getattr(RESULTS[0], field)) / 4 for bin in range(20)}
+        shares = {
+            100 * sum(int(20 * value) == bin for value in getattr(RESULTS[0], field)) / 4
+            for bin in range(20)
+        }
         assert set(heights.round(6)) == shares and max(shares) > 0
         assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a | \\$\\frac{\\$"]
 
@@ -111,11 +160,15 @@ def measured(monkeypatch):
 
     def collect(scored, decoded):
         found.append((scored, decoded))
-        return GraphStatistics(decoded[0].name, 9, 1, 1.0, 2.0, 2.5, 0.5, 0.25, 0.6, [0.25, 0.75], [0.95, 0.5])
+        return GraphStatistics(
+            decoded[0].name, 9, 1, 1.0, 2.0, 2.5, 0.5, 0.25, 0.6, [0.25, 0.75], [0.95, 0.5]
+        )
 
     monkeypatch.setattr(graph_statistics, "FairseqSystem", lambda *given: given)
     monkeypatch.setattr(graph_statistics, "collect", collect)
-    monkeypatch.setattr(graph_statistics, "draw", lambda results, paths: [path.touch() for path in paths])
+    monkeypatch.setattr(
+        graph_statistics, "draw", lambda results, paths: [path.touch() for path in paths]
+    )
     return found
 
 
@@ -125,11 +178,19 @@ def test_all_models_share_a_table(measured, tmp_path, capsys):
     table = capsys.readouterr().out
     assert "| DAG | 1.00 |" in table and "| FA-DAT | 1.00 |" in table
     for (scored, decoded), options in zip(measured, ({}, {"beam": "2"})):
-        assert scored[0].options == {**options, "score_reference": "true"} and decoded[0].options == options
+        assert (
+            scored[0].options == {**options, "score_reference": "true"}
+            and decoded[0].options == options
+        )
         assert scored[1] == decoded[1] == ["data", "--gen-subset", "test"]
     document = json.loads((tmp_path / "out/graph_statistics.json").read_text())
     assert [result["name"] for result in document["results"]] == ["DAG", "FA-DAT"]
-    assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".md", ".json", ".png", ".svg"}
+    assert {path.suffix for path in (tmp_path / "out").iterdir()} == {
+        ".md",
+        ".json",
+        ".png",
+        ".svg",
+    }
 
 
 def test_without_a_folder_nothing_is_written(measured, tmp_path, monkeypatch, capsys):

@@ -10,7 +10,8 @@ from mutual_information import draw, estimate, markdown
 
 
 def dependent_pairs(count, seed=0):
-    """Pairs of coins, the second equal to the first in 9 of 10 cases, as a parallel and an autoregressive model score them."""
+    """Pairs of coins, the second equal to the first in 9 of 10 cases, as a parallel and an
+    autoregressive model score them."""
     torch.manual_seed(seed)
     parallel, autoregressive = [], []
     for _ in range(count):
@@ -27,7 +28,9 @@ def test_the_mutual_information_of_coins():
     assert result.low < truth < result.high and result.high - result.low < 0.04
     assert result.nats == pytest.approx(truth, abs=0.02)
     assert result.perplexity == pytest.approx(2) and result.words == 8000
-    assert math.log(result.perplexity) - math.log(result.baseline_perplexity) == pytest.approx(result.nats)
+    assert math.log(result.perplexity) - math.log(result.baseline_perplexity) == pytest.approx(
+        result.nats
+    )
 
 
 def test_the_interval_covers_the_truth_in_about_95_of_100_trials():
@@ -51,8 +54,13 @@ def test_other_sentences_are_refused():
 
 def test_table_and_picture(tmp_path):
     # The second name is no mathematics.
-    results = [estimate(name, *dependent_pairs(50, seed)) for seed, name in enumerate(("IBDecoder", r"IB+SA(2) $\frac{$"))]
-    assert "| IBDecoder | 2.000 |" in markdown(results) and "Natural logarithms, 100 words" in markdown(results)
+    results = [
+        estimate(name, *dependent_pairs(50, seed))
+        for seed, name in enumerate(("IBDecoder", r"IB+SA(2) $\frac{$"))
+    ]
+    assert "| IBDecoder | 2.000 |" in markdown(
+        results
+    ) and "Natural logarithms, 100 words" in markdown(results)
     draw(results, [tmp_path / "m.png", tmp_path / "m.svg"])
     assert (tmp_path / "m.png").stat().st_size > 5000
 
@@ -68,14 +76,27 @@ BASELINE = ["data", "--baseline", "name=one,path=one.pt"]
 def scored(monkeypatch):
     """The descriptions and data of the systems that have scored."""
     found = []
-    monkeypatch.setattr(mutual_information, "FairseqSystem", lambda *given: found.append(given) or given[0])
-    monkeypatch.setattr(mutual_information, "score_references", lambda system: [SCORES[system.name]] * 5)
-    monkeypatch.setattr(mutual_information, "draw", lambda results, paths: [path.touch() for path in paths])
+    monkeypatch.setattr(
+        mutual_information, "FairseqSystem", lambda *given: found.append(given) or given[0]
+    )
+    monkeypatch.setattr(
+        mutual_information, "score_references", lambda system: [SCORES[system.name]] * 5
+    )
+    monkeypatch.setattr(
+        mutual_information, "draw", lambda results, paths: [path.touch() for path in paths]
+    )
     return found
 
 
 def test_systems_are_compared_with_the_baseline(scored, tmp_path, capsys):
-    more = ["--system", "name=two,path=two.pt,beam=3", "--system", "name=again,path=one.pt", "--out", str(tmp_path)]
+    more = [
+        "--system",
+        "name=two,path=two.pt,beam=3",
+        "--system",
+        "name=again,path=one.pt",
+        "--out",
+        str(tmp_path),
+    ]
     mutual_information.main([*BASELINE, *more])
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     # Twice as probable a word: log 2 nats.
@@ -83,10 +104,14 @@ def test_systems_are_compared_with_the_baseline(scored, tmp_path, capsys):
         "| again | 2.000 | 2.000 | 0.0000 |"
     )
     assert [spec.options for spec, _ in scored] == [
-        {"score_reference": "true"}, {"beam": "3", "score_reference": "true"}, {"score_reference": "true"},
+        {"score_reference": "true"}, {"beam": "3", "score_reference": "true"},
+        {"score_reference": "true"},
     ]  # fmt: skip
     assert {tuple(data) for _, data in scored} == {("data", "--gen-subset", "valid")}
-    assert [row["name"] for row in json.loads((tmp_path / "mutual_information.json").read_text())["results"]] == [
+    assert [
+        row["name"]
+        for row in json.loads((tmp_path / "mutual_information.json").read_text())["results"]
+    ] == [
         "two",
         "again",
     ]
@@ -95,7 +120,9 @@ def test_systems_are_compared_with_the_baseline(scored, tmp_path, capsys):
 def test_the_seed_reaches_the_bootstrap(scored, monkeypatch, capsys):
     seeds, estimate = [], mutual_information.estimate
     monkeypatch.setattr(
-        mutual_information, "estimate", lambda *given, seed: seeds.append(seed) or estimate(*given, seed=seed)
+        mutual_information,
+        "estimate",
+        lambda *given, seed: seeds.append(seed) or estimate(*given, seed=seed),
     )
     mutual_information.main([*BASELINE, "--system", "name=two,path=x"])
     mutual_information.main([*BASELINE, "--system", "name=two,path=x", "--seed", "7"])
@@ -106,4 +133,7 @@ def test_two_models_of_one_name(scored, capsys):
     with pytest.raises(SystemExit) as end:
         mutual_information.main([*BASELINE, "--system", "name=one,path=other.pt"])
     assert end.value.code == 2 and len(scored) == 1
-    assert capsys.readouterr().err.splitlines()[-1] == "error: two models are called 'one': give each a name of its own"
+    assert (
+        capsys.readouterr().err.splitlines()[-1]
+        == "error: two models are called 'one': give each a name of its own"
+    )

@@ -26,11 +26,21 @@ for step in range(len(checkpoint.read_text().split()) if checkpoint.exists() els
 
 
 def command(name, code, result="done", **fields):
-    return {"name": name, "kind": "command", "command": ["python", "-c", textwrap.dedent(code)], "result": result, **fields}
+    return {
+        "name": name,
+        "kind": "command",
+        "command": ["python", "-c", textwrap.dedent(code)],
+        "result": result,
+        **fields,
+    }
 
 
 def writes(name, text="x", **fields):
-    return command(name, f"import os, pathlib; pathlib.Path(os.environ['OUT'], 'done').write_text({text!r})", **fields)
+    return command(
+        name,
+        f"import os, pathlib; pathlib.Path(os.environ['OUT'], 'done').write_text({text!r})",
+        **fields,
+    )
 
 
 @pytest.fixture
@@ -57,10 +67,17 @@ def test_everything_is_run_once_and_recorded(make, tmp_path):
     a, b, twin = runner.entries
     assert runner.failed == {} and a.identity == twin.identity
     record = runner.store.record(b)
-    assert record["state"] == "finished" and record["parents"] == {"a": a.identity} and len(record["attempts"]) == 1
+    assert (
+        record["state"] == "finished"
+        and record["parents"] == {"a": a.identity}
+        and len(record["attempts"]) == 1
+    )
     attempt = record["attempts"][0]
     assert (
-        attempt["versions"]["python"] and attempt["processor"] and attempt["commit"] == "unknown" and attempt["threads"] == 1
+        attempt["versions"]["python"]
+        and attempt["processor"]
+        and attempt["commit"] == "unknown"
+        and attempt["threads"] == 1
     )
     assert (tmp_path / "out" / "names" / "b").resolve() == runner.store.path(b)
     before = (runner.store.path(a) / "record.json").stat().st_mtime_ns
@@ -72,16 +89,23 @@ def test_a_name_follows_the_matrix(make, tmp_path):
     work(make(writes("first", "one"), writes("second", "two")))
     # What was the second is now called the first, and nothing of it is left to run.
     renamed = work(make(writes("first", "two"), writes("old", "one")))
-    assert [(tmp_path / "out" / "names" / name / "done").read_text() for name in ("first", "old")] == ["two", "one"]
+    assert [
+        (tmp_path / "out" / "names" / name / "done").read_text() for name in ("first", "old")
+    ] == ["two", "one"]
     assert all(len(renamed.store.record(entry)["attempts"]) == 1 for entry in renamed.entries)
 
 
 def test_cpu_time_is_recorded_over_all_commands(make, study, monkeypatch):
     runner = make(command("a", "pass"))
     out = runner.store.path(runner.entries[0])
-    busy = f"import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass\nopen(r'{out}/done', 'w')"
+    busy = (
+        "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end:"
+        f" pass\nopen(r'{out}/done', 'w')"
+    )
     monkeypatch.setattr(
-        study.runner, "steps_of", lambda entry, folders: [study.steps.Step([sys.executable, "-c", busy])] * 2
+        study.runner,
+        "steps_of",
+        lambda entry, folders: [study.steps.Step([sys.executable, "-c", busy])] * 2,
     )
     (attempt,) = work(runner).store.record(runner.entries[0])["attempts"]
     # What the last look did not see is lost; interpreters take time to start.
@@ -92,17 +116,26 @@ def test_what_failed_stops_only_what_needs_it_and_is_tried_again(make, tmp_path)
     flag = tmp_path / "flag"
     fails = command(
         "a",
-        f"import os, pathlib; p = pathlib.Path({str(flag)!r}); assert p.exists(); pathlib.Path(os.environ['OUT'], 'done').touch()",
+        f"import os, pathlib; p = pathlib.Path({str(flag)!r}); assert p.exists();"
+        " pathlib.Path(os.environ['OUT'], 'done').touch()",
     )
     entries = [fails, command("b", "open(r'${a}/done'); open(r'${out}/done', 'w')"), writes("c")]
     runner = work(make(*entries))
     assert set(runner.failed) == {"a"} and "status 1" in runner.failed["a"]
     a, b, c = runner.entries
-    assert runner.store.record(a)["state"] == "failed" and runner.store.record(b) == {} and runner.store.finished(c)
+    assert (
+        runner.store.record(a)["state"] == "failed"
+        and runner.store.record(b) == {}
+        and runner.store.finished(c)
+    )
     assert "AssertionError" in runner.store.log_tail(a)
     flag.touch()
     runner = work(make(*entries))
-    assert runner.failed == {} and runner.store.finished(b) and len(runner.store.record(a)["attempts"]) == 2
+    assert (
+        runner.failed == {}
+        and runner.store.finished(b)
+        and len(runner.store.record(a)["attempts"]) == 2
+    )
 
 
 def test_a_command_that_leaves_nothing_has_failed(make):
@@ -117,7 +150,11 @@ def test_of_a_finished_training_the_average_and_the_last_state_are_kept(make, st
     code = f"import pathlib; p = pathlib.Path({str(out)!r}); (p / 'checkpoints').mkdir()\n" + "".join(
         f"(p / 'checkpoints/{name}').touch()\n" for name in names
     ) + "(p / 'model.pt').touch()"  # fmt: skip
-    monkeypatch.setattr(study.runner, "steps_of", lambda entry, folders: [study.steps.Step([sys.executable, "-c", code])])
+    monkeypatch.setattr(
+        study.runner,
+        "steps_of",
+        lambda entry, folders: [study.steps.Step([sys.executable, "-c", code])],
+    )
     work(runner)
     assert runner.store.finished(runner.entries[0]) and (out / "model.pt").exists()
     assert [path.name for path in (out / "checkpoints").iterdir()] == ["checkpoint_last.pt"]
@@ -133,7 +170,12 @@ def test_no_more_than_so_many_at_once_and_what_must_be_alone_is(make, tmp_path):
         pathlib.Path(os.environ["OUT"], "done").touch()
     """
     runner = work(
-        make(*(command(f"e{number}", textwrap.dedent(code) + f"# {number}", alone=number == 3) for number in range(5)))
+        make(
+            *(
+                command(f"e{number}", textwrap.dedent(code) + f"# {number}", alone=number == 3)
+                for number in range(5)
+            )
+        )
     )
     alone = str(runner.store.path(runner.entries[3]))
     running, most = set(), 0
@@ -147,7 +189,9 @@ def test_no_more_than_so_many_at_once_and_what_must_be_alone_is(make, tmp_path):
 def test_standard_output_becomes_a_file_only_when_it_is_whole(make, study, tmp_path, monkeypatch):
     runner = make(command("a", "print('half', flush=True); raise SystemExit(1)", result="best"))
     out = runner.store.path(runner.entries[0])
-    step = study.steps.Step([sys.executable, "-c", runner.entries[0].fields["command"][2]], output=out / "best")
+    step = study.steps.Step(
+        [sys.executable, "-c", runner.entries[0].fields["command"][2]], output=out / "best"
+    )
     monkeypatch.setattr(study.runner, "steps_of", lambda entry, folders: [step])
     assert set(work(runner).failed) == {"a"} and not (out / "best").exists()
 
@@ -175,7 +219,9 @@ def test_threads_are_those_of_trainings_alone(study, tmp_path):
     matrix, plain = (study.command.MatrixFile(path, None, True, threads) for threads in (3, None))
     assert [entry.threads for entry in matrix.entries] == [3, 1]
     assert [entry.threads for entry in plain.entries] == [1, 1]
-    assert [entry.identity for entry in matrix.entries] == [entry.identity for entry in plain.entries]
+    assert [entry.identity for entry in matrix.entries] == [
+        entry.identity for entry in plain.entries
+    ]
     path.write_text(path.read_text().replace('"c"', '"b"'))
     os.utime(path, ns=(1, 1))
     assert [(entry.name, entry.threads) for entry in matrix.reread()] == [("m", 3), ("b", 1)]
@@ -191,7 +237,13 @@ def test_none_at_all_is_refused(study, capsys, option):
 def test_share_and_time_left(study, tmp_path):
     train = {"kind": "train", "data": "d", "options": {"max-update": 10}, "minutes": 30}
     entries = study.matrix.resolve(
-        {"entry": [writes("a", minutes=2), {"name": "m", **train}, {"name": "n", **train, "average": 2}]}
+        {
+            "entry": [
+                writes("a", minutes=2),
+                {"name": "m", **train},
+                {"name": "n", **train, "average": 2},
+            ]
+        }
     )
     store = study.store.Store(tmp_path)
     left = study.runner.minutes_left
@@ -209,7 +261,14 @@ def test_share_and_time_left(study, tmp_path):
 
 def test_named_entries_bring_what_they_need(study):
     entries = study.matrix.resolve(
-        {"entry": [writes("a"), command("b", "r'${a}'"), writes("c", text="y", alone=True), command("d", "r'${c}'")]}
+        {
+            "entry": [
+                writes("a"),
+                command("b", "r'${a}'"),
+                writes("c", text="y", alone=True),
+                command("d", "r'${c}'"),
+            ]
+        }
     )
     assert [entry.name for entry in study.command.chosen(entries, ["b"], True)] == ["a", "b"]
     assert [entry.name for entry in study.command.chosen(entries, None, False)] == ["a", "b"]
@@ -250,7 +309,9 @@ def test_a_killed_driver_goes_on_and_trains_nothing_twice(study, tmp_path, how):
         "command": ["python", str(script), "${out}", "12", "0.15"],
         "result": "model.pt",
     }
-    matrix.write_text("[[entry]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in entry.items()))
+    matrix.write_text(
+        "[[entry]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in entry.items())
+    )
     (found,) = study.matrix.read_matrix(matrix)
     store = study.store.Store(out)
     steps = store.path(found) / "steps"
@@ -277,7 +338,9 @@ def test_two_drivers_do_not_share_a_folder(study, tmp_path, capsys):
     (tmp_path / "matrix.toml").write_text("")
     lock = study.store.Store(tmp_path / "out").lock(tmp_path / "out" / "lock")
     with pytest.raises(SystemExit):
-        study.command.main(["run", "--matrix", str(tmp_path / "matrix.toml"), "--out", str(tmp_path / "out")])
+        study.command.main(
+            ["run", "--matrix", str(tmp_path / "matrix.toml"), "--out", str(tmp_path / "out")]
+        )
     assert "another driver works in" in capsys.readouterr().err
     os.close(lock)
 

@@ -11,19 +11,25 @@ def test_figures_by_their_places(study, made):
     figures = study.figures.Figures(entries, store)
     assert figures.value("t/A/bleu") == 60.5 and figures.value("t/B/length_ratio") == 1.01
     # Batches of one and two sentences take 10 and 20 ms.
-    assert figures.value("t/A/ms@1") == pytest.approx(15) and figures.value("t/A/sentences@32") == pytest.approx(100)
+    assert figures.value("t/A/ms@1") == pytest.approx(15) and figures.value(
+        "t/A/sentences@32"
+    ) == pytest.approx(100)
     assert figures.value("t/A/calls@1") == 4 and figures.value("t/B/identical") == 30
     assert figures.value("t:results.json:systems.1.quality.chrf") == 50.25
     assert figures.value("m/minutes") == 3
     # 100 updates of 25 a pass, after 50 of the model it was made from.
     assert figures.value("m/epochs") == 6 and figures.minutes("m") == 6
     assert figures.value("later/A/bleu") is None and figures.value("later:results.json:x") is None
-    for place, message in (("t/C/bleu", "no system 'C', but A, B"), ("t/A/x", "unknown figure 'x'"), ("x/A/bleu", "no entry 'x'"),
-                           ("t/A/ms@4", "not timed at batch size 4"), ("t", "names no figure")):  # fmt: skip
+    for place, message in (("t/C/bleu", "no system 'C', but A, B"),
+                           ("t/A/x", "unknown figure 'x'"), ("x/A/bleu", "no entry 'x'"),
+                           ("t/A/ms@4", "not timed at batch size 4"),
+                           ("t", "names no figure")):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             figures.value(place)
     figures.outcome("t").systems[0]["identical"] = None
-    with pytest.raises(ValueError, match="'t' compares with no system; give it the option identical-to"):
+    with pytest.raises(
+        ValueError, match="'t' compares with no system; give it the option identical-to"
+    ):
         figures.value("t/A/identical")
 
 
@@ -35,20 +41,37 @@ def test_ratios_are_taken_within_repeats(study, system):
     assert study.outcomes.speed_ratio(fast, slow, "1") == 3
     systems = study.outcomes.reduced({"systems": [slow, fast]}, "slow")
     assert [system["speeds"]["1"]["times"]["slow"] for system in systems] == [1, 3]
-    assert "times" not in study.outcomes.reduced({"systems": [slow, fast]}, "other")[1]["speeds"]["1"]
+    assert (
+        "times" not in study.outcomes.reduced({"systems": [slow, fast]}, "other")[1]["speeds"]["1"]
+    )
 
 
 def test_differences_have_a_sign(study):
-    assert [study.tables.signed(value) for value in (-1, 0.206, 0.004, -0.004)] == ["−1.00", "+0.21", "0.00", "0.00"]
+    assert [study.tables.signed(value) for value in (-1, 0.206, 0.004, -0.004)] == [
+        "−1.00",
+        "+0.21",
+        "0.00",
+        "0.00",
+    ]
 
 
 def test_the_main_table(study, made):
     raw, entries, store = made
     figures = study.figures.Figures(entries, store, reference="B")
     paths = study.tables.write_tables(raw, {}, figures, store.folder / "tables")
-    assert [path.name for path in paths] == ["main.md", "late.md", "tuned.md", "trained.md", "claims.md", "report.md"]
+    assert [path.name for path in paths] == [
+        "main.md",
+        "late.md",
+        "tuned.md",
+        "trained.md",
+        "claims.md",
+        "report.md",
+    ]
     at, student, other = paths[0].read_text().split("\n")[2:5]
-    assert at == r"| AT | 60.50 |  | 80.50 | 1.010 |  | 15.00 | 100 | 2.00 / 2.00 | 6.0 | 6 | 27.3 \| 26.8 |"
+    assert (
+        at == r"| AT | 60.50 |  | 80.50 | 1.010 |  | 15.00 | 100 | 2.00 / 2.00 | 6.0 | 6 | 27.3 \|"
+        r" 26.8 |"
+    )
     assert student.startswith("| student | 30.25 | −30.25 (p = 0.0") and "1.00 / 1.00" in student
     assert "| 30.25 ± 0.00 (30.25, 30.25, not run yet) |" in student
     assert other == "| other | not run yet |  |  |  |  |  |  |  | 2.0 | 3 |  |"
@@ -60,12 +83,20 @@ def test_the_main_table(study, made):
         "## trained",
     ]
     trained = paths[3].read_text()
-    assert "| start | finished | 50 | 2.0 | 3 | 1 | 2 | P, 2 cores, 2 threads | cccccccccc+ |" in trained
+    assert (
+        "| start | finished | 50 | 2.0 | 3 | 1 | 2 | P, 2 cores, 2 threads | cccccccccc+ |"
+        in trained
+    )
     assert "Commit +: the last start found files of the repository changed" in trained
 
 
 def test_the_bootstrap_is_sacrebleus_and_always_the_same(study, lines):
-    test, good, bad, references = study.tables.paired_bootstrap, lines.good, lines.bad, lines.references
+    test, good, bad, references = (
+        study.tables.paired_bootstrap,
+        lines.good,
+        lines.bad,
+        lines.references,
+    )
     similar = [good[0] + " ja", *good[1:-1], good[-1].replace("hund", "ball")]
     assert (
         test(good, bad, references, 200)
@@ -78,8 +109,10 @@ def test_the_bootstrap_is_sacrebleus_and_always_the_same(study, lines):
 
 
 @pytest.mark.parametrize("row, message", [
-    ({"x": 1}, "unknown key 'x'"), ({}, "test"), ({"test": "t", "system": 3}, "system = 3 is no text"),
-    ({"test": "t", "system": "s", "table": "../a"}, "table = '../a'"), ({"test": "t", "system": "s", "table": "claims"}, "none of analyses, tuned"),
+    ({"x": 1}, "unknown key 'x'"), ({}, "test"),
+    ({"test": "t", "system": 3}, "system = 3 is no text"),
+    ({"test": "t", "system": "s", "table": "../a"}, "table = '../a'"),
+    ({"test": "t", "system": "s", "table": "claims"}, "none of analyses, tuned"),
 ])  # fmt: skip
 def test_a_wrong_row_is_refused(study, row, message):
     with pytest.raises(ValueError, match=message):
@@ -90,12 +123,28 @@ def test_a_wrong_row_is_refused(study, row, message):
 
 
 def test_a_table_like_another(study):
-    row = {"table": "main", "label": "AT", "test": "test-at", "system": "A", "model": "at", "speed": "speed/A"}
+    row = {
+        "table": "main",
+        "label": "AT",
+        "test": "test-at",
+        "system": "A",
+        "model": "at",
+        "speed": "speed/A",
+    }
     more = {"name": "second", "like": "main", "suffix": "-2", "seeds": ["-seed2"]}
     _, second = study.tables.read_rows({"row": [row], "table": [more]})
-    assert (second.table, second.label, second.test, second.model, second.speed) == ("second", "AT", "test-at-2", "at-2", "")
+    assert (second.table, second.label, second.test, second.model, second.speed) == (
+        "second",
+        "AT",
+        "test-at-2",
+        "at-2",
+        "",
+    )
     assert second.seeds == ["test-at-2-seed2"]
-    for wrong, message in (({"like": "x"}, "like='x' is no table"), ({"suffix": None}, "no 'suffix'")):
+    for wrong, message in (
+        ({"like": "x"}, "like='x' is no table"),
+        ({"suffix": None}, "no 'suffix'"),
+    ):
         table = {key: value for key, value in {**more, **wrong}.items() if value is not None}
         with pytest.raises(ValueError, match=message):
             study.tables.read_rows({"row": [row], "table": [table]})
@@ -106,8 +155,16 @@ def test_other_seeds_of_a_table(study):
     alone = {"table": "main", "label": "NAT", "test": "test-nat", "system": "N"}
     raw = {
         "entry": [{"name": "test-at"}, {"name": "test-nat"}],
-        "copy": [{"suffix": "-seed2", "entries": ["test-at"]}, {"suffix": "-fr", "entries": ["test-at"]}],
-        "row": [row, alone, {**row, "table": "other"}, {**row, "label": "AT again", "seeds": ["test-nat"]}],
+        "copy": [
+            {"suffix": "-seed2", "entries": ["test-at"]},
+            {"suffix": "-fr", "entries": ["test-at"]},
+        ],
+        "row": [
+            row,
+            alone,
+            {**row, "table": "other"},
+            {**row, "label": "AT again", "seeds": ["test-nat"]},
+        ],
         "table": [{"name": "main", "seeds": ["-seed2", "-seed3"]}],
     }
     found = study.tables.read_rows(raw)
@@ -118,20 +175,28 @@ def test_what_is_not_finished_is_only_listed(study):
     text = "\n".join([
         "Before.", "",
         "| System | BLEU | seeds | ms |", "| --- | ---: | ---: | ---: |",
-        "| A \\| B | 3.10 | not run yet | 2 |", "| C | not run yet |  |  |", "| D. | not run yet |  |  |", "| E | 4.00 | not run yet |  |", "",
-        "| Claim | where | ours | verdict | by |", "|---|---|---:|---:|---|", "| good | HRT | 1 | **yes** | t |",
-        "| good. | DAG | not run yet | **not run yet** | u |", "", "After.", "",
+        "| A \\| B | 3.10 | not run yet | 2 |", "| C | not run yet |  |  |",
+        "| D. | not run yet |  |  |", "| E | 4.00 | not run yet |  |", "",
+        "| Claim | where | ours | verdict | by |", "|---|---|---:|---:|---|",
+        "| good | HRT | 1 | **yes** | t |", "| good. | DAG | not run yet | **not run yet** | u |",
+        "", "After.", "",
     ])  # fmt: skip
     assert study.tables.finished_rows(text) == "\n".join([
         "Before.", "",
-        "| System | BLEU | ms |", "| --- | ---: | ---: |", "| A \\| B | 3.10 | 2 |", "| E | 4.00 |  |", "", "Not run yet:", "", "- C", "- D.", "",
+        "| System | BLEU | ms |", "| --- | ---: | ---: |", "| A \\| B | 3.10 | 2 |",
+        "| E | 4.00 |  |", "", "Not run yet:", "", "- C", "- D.", "",
         "| Claim | where | ours | verdict | by |", "| --- | --- | ---: | ---: | --- |",
-        "| good | HRT | 1 | **yes** | t |", "", "Not run yet:", "", "- good (DAG): u", "", "After.", "",
+        "| good | HRT | 1 | **yes** | t |", "", "Not run yet:", "", "- good (DAG): u", "",
+        "After.", "",
     ])  # fmt: skip
 
 
 def test_what_is_no_table_stays_as_it_is(study):
-    for text in ("|x| is the norm of x", "| a |\n| --- |\n| 1 |", "| a | b |\n| --- | --- |\n| 1 |"):
+    for text in (
+        "|x| is the norm of x",
+        "| a |\n| --- |\n| 1 |",
+        "| a | b |\n| --- | --- |\n| 1 |",
+    ):
         assert study.tables.finished_rows(text) == text
 
 
@@ -151,7 +216,8 @@ def test_machines_are_named(study, made):
     record["attempts"][-1]["processor"] = "Q"
     store.write(later, record)
     assert machines(rows) == [
-        "Machine: P; on Q: AT · other; a seed on Q: student. Times of different machines do not compare."
+        "Machine: P; on Q: AT · other; a seed on Q: student. Times of different machines do not"
+        " compare."
     ]
     timed = [
         replace(row, speed="later/B") if row.label == "student" else replace(row, speed="")
@@ -159,7 +225,8 @@ def test_machines_are_named(study, made):
         if row.table == "main"
     ]
     assert machines(timed) == [
-        "Machine: P; on Q: other; a seed on Q: student; speed on Q: student. Times of different machines do not compare."
+        "Machine: P; on Q: other; a seed on Q: student; speed on Q: student. Times of different"
+        " machines do not compare."
     ]
 
 
@@ -169,16 +236,24 @@ def test_a_budget_is_not_guessed(study, made):
     by_name = {entry.name: entry for entry in entries}
     store.write(by_name["start"], {"state": "running"})
     figures = study.figures.Figures(entries, store)
-    assert figures.epochs("m") is None and figures.minutes("m") is None and figures.epochs("moved") is None
+    assert (
+        figures.epochs("m") is None
+        and figures.minutes("m") is None
+        and figures.epochs("moved") is None
+    )
 
 
 @pytest.mark.parametrize("file, content", [
-    ("results.json", "{}"), ("results.json", "[]"), ("results.json", "{"), ("record.json", '{"state": "finished", "attempts": [{}]}'),
+    ("results.json", "{}"), ("results.json", "[]"), ("results.json", "{"),
+    ("record.json", '{"state": "finished", "attempts": [{}]}'),
 ])  # fmt: skip
 def test_a_folder_that_is_broken_is_named(study, made, file, content):
     _, entries, store = made
     (store.path({entry.name: entry for entry in entries}["t"]) / file).write_text(content)
-    with pytest.raises(ValueError, match="'t' is finished, but what it left in .* cannot be used .*; remove that folder"):
+    with pytest.raises(
+        ValueError,
+        match="'t' is finished, but what it left in .* cannot be used .*; remove that folder",
+    ):
         study.figures.Figures(entries, store).value("t/A/bleu")
 
 
@@ -197,15 +272,20 @@ def test_analyses_with_their_pictures(study, made):
     ]
     folder = store.path({entry.name: entry for entry in entries}["t"])
     (folder / "table.md").write_text(
-        "| System | BLEU |\n| --- | ---: |\n| A | 1 |\n\nDecoding:\n\n* A: `path:/here`\n\nBLEU: `b`\n\nMachine: P\n"
+        "| System | BLEU |\n| --- | ---: |\n| A | 1 |\n\nDecoding:\n\n* A: `path:/here`\n\nBLEU:"
+        " `b`\n\nMachine: P\n"
     )
     (folder / "speed.png").write_bytes(b"picture")
     figures = study.figures.Figures(entries, store)
-    paths = {path.name: path for path in study.tables.write_tables(raw, {}, figures, store.folder / "tables")}
+    paths = {
+        path.name: path
+        for path in study.tables.write_tables(raw, {}, figures, store.folder / "tables")
+    }
     text = paths["analyses.md"].read_text()
-    assert text == (
-        "### Speed (Figure 1)\n\nEntry `t`. The paper: twice as fast. Here: not here.\n\n| System | BLEU |\n| --- | ---: |\n| A | 1 |\n\n"
-        "BLEU: `b`\n\nMachine: P\n\n![Speed (Figure 1)](t-speed.png)\n\nNot run yet:\n\n- Others: `later`\n"
+    assert (
+        text == "### Speed (Figure 1)\n\nEntry `t`. The paper: twice as fast. Here: not here.\n\n|"
+        " System | BLEU |\n| --- | ---: |\n| A | 1 |\n\nBLEU: `b`\n\nMachine: P\n\n![Speed"
+        " (Figure 1)](t-speed.png)\n\nNot run yet:\n\n- Others: `later`\n"
     )
     assert (store.folder / "tables" / "t-speed.png").read_bytes() == b"picture"
     assert "## analyses" in paths["report.md"].read_text()
@@ -217,15 +297,30 @@ def test_analyses_with_their_pictures(study, made):
         ({"table": 5}, "table = 5 is no text"),
         ({"more": 1}, "more"),
     ):
-        analysis = {"title": "x"} if "title" in wrong else {"entry": "t", "title": "x", "table": "table.md", **wrong}
+        analysis = (
+            {"title": "x"}
+            if "title" in wrong
+            else {"entry": "t", "title": "x", "table": "table.md", **wrong}
+        )
         with pytest.raises(ValueError, match=message):
-            study.tables.write_tables({**raw, "analysis": [analysis]}, {}, figures, store.folder / "tables")
+            study.tables.write_tables(
+                {**raw, "analysis": [analysis]}, {}, figures, store.folder / "tables"
+            )
     with pytest.raises(ValueError, match="under \\[\\[analysis"):
-        study.tables.write_tables({**raw, "analysis": analysis}, {}, figures, store.folder / "tables")
+        study.tables.write_tables(
+            {**raw, "analysis": analysis}, {}, figures, store.folder / "tables"
+        )
 
 
 def claim(**fields):
-    return {"paper": "HRT", "place": "Table 2", "says": "good", "theirs": "28.49", "experiment": "t", **fields}
+    return {
+        "paper": "HRT",
+        "place": "Table 2",
+        "says": "good",
+        "theirs": "28.49",
+        "experiment": "t",
+        **fields,
+    }
 
 
 def test_claims(study, made):
@@ -247,33 +342,41 @@ def test_claims(study, made):
     verdicts = [line.split(" | ")[4] for line in text.split("\n")[2:11]]
     later = "**not run yet**"
     assert verdicts == [
-        "**yes**", "**no**", "**only if half is enough**", later, "**yes**", later, "**only if judged by hand**", later,
-        "**only if it may never be yes**",
+        "**yes**", "**no**", "**only if half is enough**", later, "**yes**", later,
+        "**only if judged by hand**", later, "**only if it may never be yes**",
     ]  # fmt: skip
-    assert text.count("60.5 against 30.2") == 5 and text.endswith("9 claims: 2 yes, 3 only if, 3 not run yet, 1 no.\n")
+    assert text.count("60.5 against 30.2") == 5 and text.endswith(
+        "9 claims: 2 yes, 3 only if, 3 not run yet, 1 no.\n"
+    )
 
 
 @pytest.mark.parametrize("fields, message", [
     ({"values": {"a": "t/C/bleu"}, "ours": "", "yes": "a > 1"}, "no system 'C'"),
     ({"values": {"a": "t/A/bleu"}, "yes": "a > 1"}, "it has values and no ours"),
     ({"values": {"a": "t/A/bleu"}, "ours": "", "only_if": "a > 1"}, "it has only_if and no unless"),
-    ({"values": {"a": "t/A/bleu"}, "ours": "{a}"}, "it has values and nothing that judges them; give yes"),
+    ({"values": {"a": "t/A/bleu"}, "ours": "{a}"},
+     "it has values and nothing that judges them; give yes"),
     ({"values": {"a": "later/A/blue"}, "ours": "", "yes": "a > 1"}, "unknown figure 'blue'"),
     ({"values": {"a": "t/A/bleu"}, "ours": "", "yes": "__import__('os')"}, "not allowed"),
     ({"values": {"a": "t/A/bleu"}, "ours": "", "yes": "b > 1"}, "not allowed"),
     ({"values": {"a": "t/A/bleu"}, "ours": "{b}", "yes": "a > 1"}, "shows {b}, which is none of a"),
     ({"values": {"a": "t/A/bleu"}, "ours": "{a.real}", "yes": "a > 1"}, "shows {a.real}"),
     ({"values": {"a": "t/A/bleu"}, "ours": "", "yes": "a / 0 > 1"}, "division by zero"),
-    ({"values": {"a": "t:results.json:systems.9"}, "ours": "", "yes": "a > 1"}, "no number 'systems.9' in its results.json"),
-    ({"values": {"a": "t:results.json:systems.0.name"}, "ours": "", "yes": "a > 1"}, "no number 'systems.0.name'"),
-    ({"values": {"a": "t:../x.json:b"}, "ours": "", "yes": "a > 1"}, "'../x.json' is no file in the folder of 't'"),
+    ({"values": {"a": "t:results.json:systems.9"}, "ours": "", "yes": "a > 1"},
+     "no number 'systems.9' in its results.json"),
+    ({"values": {"a": "t:results.json:systems.0.name"}, "ours": "", "yes": "a > 1"},
+     "no number 'systems.0.name'"),
+    ({"values": {"a": "t:../x.json:b"}, "ours": "", "yes": "a > 1"},
+     "'../x.json' is no file in the folder of 't'"),
     ({"values": {"a": 3}}, "no table of texts"), ({"ours": 3}, "ours = 3 is no text"),
     ({"values": {"a": "t/A/bleu"}, "ours": "", "yes": "a >"}, "no expression"),
 ])  # fmt: skip
 def test_a_wrong_claim_is_refused_by_name(study, made, fields, message):
     _, entries, store = made
     with pytest.raises(ValueError, match=f"claim 'good': .*{message}"):
-        study.claims.claims_table({"claim": [claim(**fields)]}, study.figures.Figures(entries, store))
+        study.claims.claims_table(
+            {"claim": [claim(**fields)]}, study.figures.Figures(entries, store)
+        )
 
 
 def test_conditions(study):
@@ -300,7 +403,9 @@ def test_the_matrix_of_the_study_is_sound(study):
         )
         for test, system in measured:
             assert any(f"name={system}," in text for text in names[test].fields["systems"]), row
-        assert not row.against or any(other.label == row.against and other.table == row.table for other in rows)
+        assert not row.against or any(
+            other.label == row.against and other.table == row.table for other in rows
+        )
 
 
 def test_every_training_of_the_matrix_is_accepted_by_fairseq(study, tmp_path):
@@ -316,13 +421,20 @@ def test_every_training_of_the_matrix_is_accepted_by_fairseq(study, tmp_path):
         # A schedule that ends elsewhere than the training is a slip of the pen.
         own = entry.fields["options"]
         # The average has to take in the end of the schedule; the search compares last states.
-        assert own["max-update"] % own["save-interval-updates"] == 0 or entry.name.startswith("search"), entry.name
-        assert own["lr-scheduler"] == "inverse_sqrt" or own["total-num-update"] == own["max-update"], entry.name
+        assert own["max-update"] % own["save-interval-updates"] == 0 or entry.name.startswith(
+            "search"
+        ), entry.name
+        assert (
+            own["lr-scheduler"] == "inverse_sqrt" or own["total-num-update"] == own["max-update"]
+        ), entry.name
 
 
 def test_every_system_of_the_matrix_can_be_read(study):
     from fairseq_hrt.systems import parse_system
 
     for entry in study.matrix.read_matrix(study.folder / "matrix.toml"):
-        for text in [*entry.fields.get("systems", []), *([entry.fields["system"]] if "system" in entry.fields else [])]:
+        for text in [
+            *entry.fields.get("systems", []),
+            *([entry.fields["system"]] if "system" in entry.fields else []),
+        ]:
             parse_system(study.matrix.TEXT.sub("lenpen=1.0", text))

@@ -1,4 +1,5 @@
-"""CTranslate2 as a system of the comparison: the translations and limits of fairseq, and what it cannot do is refused by name."""
+"""CTranslate2 as a system of the comparison: the translations and limits of fairseq, and what it
+cannot do is refused by name."""
 
 import json
 from argparse import Namespace
@@ -34,26 +35,33 @@ def data_of(folder):
 
 @pytest.fixture
 def load(folder):
-    return lambda text: load_system(parse_system(text.replace("FOLDER", str(folder))), data_of(folder))
+    return lambda text: load_system(
+        parse_system(text.replace("FOLDER", str(folder))), data_of(folder)
+    )
 
 
 def translations(system):
     sample = system.collate_text(LINES)
     found = zip(sample["id"].tolist(), system.decode(sample))
-    return sorted((number, [one["tokens"].tolist() for one in hypotheses][:1]) for number, hypotheses in found)
+    return sorted(
+        (number, [one["tokens"].tolist() for one in hypotheses][:1]) for number, hypotheses in found
+    )
 
 
 def test_it_translates_what_the_others_translate(load, folder):
     at = "path=FOLDER/at.pt,beam=1,max_len_b=9"
-    eager, native = load(f"name=a,{at},task=translation_autoregressive"), load(f"name=b,{at},engine=ctranslate2")
+    eager, native = (
+        load(f"name=a,{at},task=translation_autoregressive"),
+        load(f"name=b,{at},engine=ctranslate2"),
+    )
     assert isinstance(native, CTranslate2System) and translations(native) == translations(eager)
     best = native.decode(native.collate_text(LINES[:1]))[0]
     assert len(best) == 1 and native.text(best[0]["tokens"]) == eager.text(best[0]["tokens"])
     # It does not tell how often its decoder ran, nor are there models of PyTorch.
     assert not native.counters.known and native.models == [] and native.model_bytes > 1000
     assert native.signature() == {
-        "task": "ctranslate2", "engine": f"ctranslate2 {ctranslate2.__version__}", "checkpoint": "at.pt", "beam": "1",
-        "max_len_b": "9", "dtype": "float32", "device": "cpu",
+        "task": "ctranslate2", "engine": f"ctranslate2 {ctranslate2.__version__}",
+        "checkpoint": "at.pt", "beam": "1", "max_len_b": "9", "dtype": "float32", "device": "cpu",
     }  # fmt: skip
     # The converted model serves another process, and whoever exports it.
     again = load_system(native.reloadable, data_of(folder))
@@ -64,7 +72,9 @@ def test_batches_are_words_without_their_end(tiny):
     dictionary = tiny.dictionary()
     system = object.__new__(CTranslate2System)
     dataset = [{"source": torch.tensor([4, 5, tiny.EOS])}, {"source": torch.tensor([6, tiny.EOS])}]
-    system.task = SimpleNamespace(source_dictionary=dictionary, datasets={"test": dataset}, dataset=lambda name: dataset)
+    system.task = SimpleNamespace(
+        source_dictionary=dictionary, datasets={"test": dataset}, dataset=lambda name: dataset
+    )
     system.subset = "test"
     found = system.collate([1, 0])
     assert found["id"].tolist() == [1, 0] and found["words"] == [["w2"], ["w0", "w1"]]
@@ -83,11 +93,17 @@ def test_limits_are_those_of_fairseq(tiny):
     system = object.__new__(CTranslate2System)
     system.name, system.task = "ct2", SimpleNamespace(target_dictionary=tiny.dictionary())
     system.translator = SimpleNamespace(translate_batch=translate)
-    system.options = Namespace(beam=3, lenpen=0.5, max_len_a=1.5, max_len_b=4, min_len=2, no_repeat_ngram_size=6)
+    system.options = Namespace(
+        beam=3, lenpen=0.5, max_len_a=1.5, max_len_b=4, min_len=2, no_repeat_ngram_size=6
+    )
     found = system.decode({"words": [["a"], ["a", "b", "c", "d"]]})
     # 1.5 * 5 + 4, for </s> counts; the longest of the batch decides.
     assert asked[0]["max_decoding_length"] == 11 and asked[0]["min_decoding_length"] == 2
-    assert (asked[0]["beam_size"], asked[0]["length_penalty"], asked[0]["no_repeat_ngram_size"]) == (3, 0.5, 6)
+    assert (
+        asked[0]["beam_size"],
+        asked[0]["length_penalty"],
+        asked[0]["no_repeat_ngram_size"],
+    ) == (3, 0.5, 6)
     assert asked[0]["max_input_length"] == 0, "nothing of a source is cut off"
     assert [[(one["tokens"].tolist(), one["score"]) for one in row] for row in found] == [
         [([4, 7, tiny.EOS], -1.0), ([tiny.EOS], -2.0)]
@@ -109,8 +125,14 @@ def test_padding_is_never_written(tiny, tmp_path):
     free = translator.translate_batch(words, beam_size=1, max_decoding_length=12)
     assert any(PADDING in result.hypotheses[0] for result in free)
     system = object.__new__(CTranslate2System)
-    system.name, system.translator, system.task = "ct2", translator, Namespace(target_dictionary=dictionary)
-    system.options = Namespace(beam=1, lenpen=1, max_len_a=0, max_len_b=12, min_len=1, no_repeat_ngram_size=0)
+    system.name, system.translator, system.task = (
+        "ct2",
+        translator,
+        Namespace(target_dictionary=dictionary),
+    )
+    system.options = Namespace(
+        beam=1, lenpen=1, max_len_a=0, max_len_b=12, min_len=1, no_repeat_ngram_size=0
+    )
     greedy = DecodingOptions(beam=1, max_len_a=0, max_len_b=12)
     expected = AutoregressiveGenerator([model], dictionary, greedy).generate([model], sample)
     found = [best[0]["tokens"].tolist()[:-1] for best in system.decode({"words": words})]
@@ -120,7 +142,10 @@ def test_padding_is_never_written(tiny, tmp_path):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("sampling=true,diverse=1", "system 'a': CTranslate2 does not know diverse, sampling; it takes beam, compute_type"),
+        (
+            "sampling=true,diverse=1",
+            "system 'a': CTranslate2 does not know diverse, sampling; it takes beam, compute_type",
+        ),
         ("task=translation", "engine=ctranslate2 takes no task"),
     ],
 )
@@ -131,24 +156,37 @@ def test_what_is_refused(load, text, message):
 
 def test_models_of_other_words(tiny, tmp_path):
     dictionary = tiny.dictionary()
-    with pytest.raises(ValueError, match=r"holds no model of fairseq-hrt export \(no source_vocabulary.json\)"):
+    with pytest.raises(
+        ValueError, match=r"holds no model of fairseq-hrt export \(no source_vocabulary.json\)"
+    ):
         check_dictionaries(tmp_path, dictionary, dictionary)
     words = ["<s>", "<blank>", "</s>", "<unk>", *dictionary.symbols[4:]]
     for name in ("source", "target"):
         (tmp_path / f"{name}_vocabulary.json").write_text(json.dumps(words))
     # The special symbols may have other names.
     check_dictionaries(tmp_path, dictionary, dictionary)
-    with pytest.raises(ValueError, match="target_vocabulary.json has other words than the data's target dictionary"):
+    with pytest.raises(
+        ValueError, match="target_vocabulary.json has other words than the data's target dictionary"
+    ):
         check_dictionaries(tmp_path, dictionary, tiny.dictionary(11))
     (tmp_path / "shared_vocabulary.json").write_text(json.dumps(words))
     for name in ("source", "target"):
         (tmp_path / f"{name}_vocabulary.json").unlink()
     check_dictionaries(tmp_path, dictionary, dictionary)
-    for wrong in ([*words[:-1], "other"], [*words[:5], words[6], words[5], *words[7:]], {"words": words}):
+    for wrong in (
+        [*words[:-1], "other"],
+        [*words[:5], words[6], words[5], *words[7:]],
+        {"words": words},
+    ):
         (tmp_path / "shared_vocabulary.json").write_text(json.dumps(wrong))
-        with pytest.raises(ValueError, match="shared_vocabulary.json has other words than the data's source dictionary"):
+        with pytest.raises(
+            ValueError,
+            match="shared_vocabulary.json has other words than the data's source dictionary",
+        ):
             check_dictionaries(tmp_path, dictionary, dictionary)
     for damaged in (b'["a', b"\xff"):
         (tmp_path / "shared_vocabulary.json").write_bytes(damaged)
-        with pytest.raises(ValueError, match="shared_vocabulary.json is damaged .*: export the model again"):
+        with pytest.raises(
+            ValueError, match="shared_vocabulary.json is damaged .*: export the model again"
+        ):
             check_dictionaries(tmp_path, dictionary, dictionary)

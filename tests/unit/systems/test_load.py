@@ -21,7 +21,9 @@ def engines(monkeypatch):
         (ctranslate2_system, "CTranslate2System"),
         (native_system, "NativeSystem"),
     ):
-        monkeypatch.setattr(module, name, lambda *given, name=name, **more: (name, *given, *more.values()))
+        monkeypatch.setattr(
+            module, name, lambda *given, name=name, **more: (name, *given, *more.values())
+        )
 
 
 @pytest.mark.parametrize(
@@ -45,5 +47,8 @@ def test_what_is_watched_tells_of_its_passes(engines):
 
 
 def test_ctranslate2_cannot_be_watched():
-    with pytest.raises(ValueError, match="system 'a': engine=ctranslate2 translates, but its steps cannot be watched"):
+    with pytest.raises(
+        ValueError,
+        match="system 'a': engine=ctranslate2 translates, but its steps cannot be watched",
+    ):
         load_watched(spec_of("ctranslate2"), DATA)

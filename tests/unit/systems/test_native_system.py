@@ -25,21 +25,28 @@ def folder(tmp_path_factory):
     write_dictionaries(place)
     for family in ("autoregressive", "hrt"):
         write_checkpoint(place / f"{family}.pt", place, family)
-    write_bundle(place / "bundle", "hrt", complete=lambda bundle: add_runtime(bundle, "float32", data=place))
+    write_bundle(
+        place / "bundle", "hrt", complete=lambda bundle: add_runtime(bundle, "float32", data=place)
+    )
     return place
 
 
 @pytest.fixture
 def load(folder):
     def loaded(text):
-        return load_system(parse_system(text.replace("FOLDER", str(folder))), [str(folder), "-s", "de", "-t", "en"])
+        return load_system(
+            parse_system(text.replace("FOLDER", str(folder))), [str(folder), "-s", "de", "-t", "en"]
+        )
 
     return loaded
 
 
 def translations(system):
     sample = system.collate_text(LINES)
-    return sorted((number, best[0]["tokens"].tolist()) for number, best in zip(sample["id"].tolist(), system.decode(sample)))
+    return sorted(
+        (number, best[0]["tokens"].tolist())
+        for number, best in zip(sample["id"].tolist(), system.decode(sample))
+    )
 
 
 def test_it_decodes_what_the_others_decode(load, folder):
@@ -48,7 +55,9 @@ def test_it_decodes_what_the_others_decode(load, folder):
     assert isinstance(native, NativeSystem) and translations(native) == translations(eager)
     found = native.decode(native.collate_text(LINES[:1]))[0][0]
     assert native.text(found["tokens"]) == eager.text(found["tokens"])
-    assert found["score"] == pytest.approx(float(eager.decode(eager.collate_text(LINES[:1]))[0][0]["score"]), abs=1e-4)
+    assert found["score"] == pytest.approx(
+        float(eager.decode(eager.collate_text(LINES[:1]))[0][0]["score"]), abs=1e-4
+    )
     assert len(found["positional_scores"]) == len(found["token_steps"]) == len(found["tokens"])
     native.counters.reset()
     native.decode(native.collate_text(LINES[:1]))
@@ -58,7 +67,9 @@ def test_it_decodes_what_the_others_decode(load, folder):
     assert native.decode(native.collate_text(LINES))[0][0]["score"] is None
     again = native.reloadable
     assert again.path.endswith(".safetensors") and native.model_bytes > 1000
-    assert translations(load_system(again, [str(folder), "-s", "de", "-t", "en"])) == translations(eager)
+    assert translations(load_system(again, [str(folder), "-s", "de", "-t", "en"])) == translations(
+        eager
+    )
 
 
 def test_the_task_may_choose_the_engine(load):
@@ -78,11 +89,16 @@ def test_bundles_and_their_options(load):
     eager = load("name=a,path=FOLDER/bundle/model.pt,beam=1,max_len_b=20")
     native = load("name=b,path=FOLDER/bundle,engine=native")
     assert (
-        translations(native) == translations(eager) and native.dtype == "float32" and native.task_name == "translation_hrt"
+        translations(native) == translations(eager)
+        and native.dtype == "float32"
+        and native.task_name == "translation_hrt"
     )
     assert native.signature()["beam"] == "1" and native.signature()["engine"].startswith("native ")
     slower = load("name=b,path=FOLDER/bundle,engine=native,hrt_decode_chunk=1")
-    assert slower.generator.options.hrt_decode_chunk == "1" and slower.generator.options.max_len_b == 20
+    assert (
+        slower.generator.options.hrt_decode_chunk == "1"
+        and slower.generator.options.max_len_b == 20
+    )
 
 
 def test_jacobi_is_a_task_of_the_teacher(load):
@@ -90,24 +106,33 @@ def test_jacobi_is_a_task_of_the_teacher(load):
     greedy = load(f"name=a,{at},engine=native,task=translation_autoregressive,weights=float32")
     for options in ("", ",jacobi_mode=pj", ",jacobi_mode=hgj,jacobi_block_size=2"):
         found = load(f"name=b,{at},engine=native,task=translation_jacobi,weights=float32{options}")
-        assert translations(found) == translations(greedy) and found.task_name == "translation_jacobi"
-    assert translations(load(f"name=c,{at},task=translation_jacobi,jacobi_mode=pj")) == translations(greedy)
+        assert (
+            translations(found) == translations(greedy) and found.task_name == "translation_jacobi"
+        )
+    assert translations(
+        load(f"name=c,{at},task=translation_jacobi,jacobi_mode=pj")
+    ) == translations(greedy)
     with pytest.raises(ValueError, match="one dictionary for both sides"):
         load(f"name=d,{at},engine=native,task=translation_jacobi,jacobi_draft=source")
 
 
 def test_a_shortlist_from_a_file(load, folder):
     (folder / "lex").write_text("A a 0.9\n")
-    assert translations(load("name=a,path=FOLDER/hrt.pt,engine=native,beam=1,weights=float32,shortlist=FOLDER/lex"))
+    assert translations(
+        load("name=a,path=FOLDER/hrt.pt,engine=native,beam=1,weights=float32,shortlist=FOLDER/lex")
+    )
 
 
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("path=FOLDER/bundle,weights=int8", "a bundle has its own"), ("path=FOLDER,beam=1", "is no bundle"),
-        ("path=FOLDER/hrt.pt,sampling=true", "--sampling"), ("path=FOLDER/hrt.pt,task=translation_autoregressive", "task=translation_hrt"),
-        ("path=FOLDER/hrt.pt:FOLDER/hrt.pt", "decodes one model"), ("path=FOLDER/hrt.pt,weights=int4", "choose one of"),
-        ("path=FOLDER/bundle,shortlist=true", "needs a bundle with a shortlist"), ("path=FOLDER/hrt.pt,no_such=1", "no-such"),
+        ("path=FOLDER/bundle,weights=int8", "a bundle has its own"),
+        ("path=FOLDER,beam=1", "is no bundle"), ("path=FOLDER/hrt.pt,sampling=true", "--sampling"),
+        ("path=FOLDER/hrt.pt,task=translation_autoregressive", "task=translation_hrt"),
+        ("path=FOLDER/hrt.pt:FOLDER/hrt.pt", "decodes one model"),
+        ("path=FOLDER/hrt.pt,weights=int4", "choose one of"),
+        ("path=FOLDER/bundle,shortlist=true", "needs a bundle with a shortlist"),
+        ("path=FOLDER/hrt.pt,no_such=1", "no-such"),
         ("path=FOLDER/hrt.pt,beam=1,hrt_decode_chunk=7", "chunk size 7 was not trained"),
     ],
 )  # fmt: skip
@@ -123,22 +148,29 @@ def test_other_dictionaries(load, folder, tmp_path):
     spec = parse_system(f"name=a,engine=native,path={folder}/bundle")
     with pytest.raises(ValueError, match="other dictionaries than the data"):
         load_system(spec, [str(tmp_path), "-s", "de", "-t", "en"])
-    assert torch.is_tensor(load(f"name=a,engine=native,path={folder}/bundle").collate_text(["a"])["id"])
+    assert torch.is_tensor(
+        load(f"name=a,engine=native,path={folder}/bundle").collate_text(["a"])["id"]
+    )
 
 
 RESCORED = "path=FOLDER/hrt.pt,beam=4,hrt_nat_beam=4,nbest=3,max_len_b=9,rescore_path=FOLDER/autoregressive.pt"
 
 
 def test_a_teacher_chooses(load, folder):
-    """As in PyTorch; again from the converted files, which is what a measurement of memory loads."""
+    """As in PyTorch; again from the converted files, which is what a measurement of memory
+    loads."""
     eager = load(f"name=a,{RESCORED},rescore_lenpen=0.5")
     native = load(f"name=b,{RESCORED},rescore_lenpen=0.5,engine=native,weights=float32")
-    plain = load("name=c,path=FOLDER/hrt.pt,beam=4,hrt_nat_beam=4,nbest=3,max_len_b=9,engine=native,weights=float32")
+    plain = load(
+        "name=c,path=FOLDER/hrt.pt,beam=4,hrt_nat_beam=4,nbest=3,max_len_b=9,engine=native,weights=float32"
+    )
     assert translations(native) == translations(eager) != translations(plain)
     sample, other = native.collate_text(LINES), eager.collate_text(LINES)
     expected = dict(zip(other["id"].tolist(), eager.decode(other)))
     for number, best in zip(sample["id"].tolist(), native.decode(sample)):
-        assert [one["tokens"].tolist() for one in best] == [one["tokens"].tolist() for one in expected[number][:3]]
+        assert [one["tokens"].tolist() for one in best] == [
+            one["tokens"].tolist() for one in expected[number][:3]
+        ]
         assert [one["score"] for one in best] == pytest.approx(
             [float(one["score"]) for one in expected[number][:3]], abs=1e-4
         )
@@ -153,7 +185,9 @@ def test_a_teacher_chooses(load, folder):
     assert native.longest_source == 7
     again = native.reloadable
     assert again.options["rescore_path"].endswith(".safetensors")
-    assert translations(load_system(again, [str(folder), "-s", "de", "-t", "en"])) == translations(eager)
+    assert translations(load_system(again, [str(folder), "-s", "de", "-t", "en"])) == translations(
+        eager
+    )
     native.without_scores()
     assert translations(native) == translations(eager)
 
@@ -165,7 +199,9 @@ def test_a_teacher_chooses_among_the_translations_of_a_bundle(load, folder):
     assert translations(native) == translations(eager)
     again = native.reloadable
     assert again.path == native.spec.path and again.options["rescore_path"].endswith(".safetensors")
-    assert translations(load_system(again, [str(folder), "-s", "de", "-t", "en"])) == translations(eager)
+    assert translations(load_system(again, [str(folder), "-s", "de", "-t", "en"])) == translations(
+        eager
+    )
     plain = load("name=c,path=FOLDER/bundle,rescore_lenpen=1.0,engine=native")
     assert plain.generator.rescorer is None and plain.reloadable == plain.spec
 
@@ -173,7 +209,10 @@ def test_a_teacher_chooses_among_the_translations_of_a_bundle(load, folder):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("path=FOLDER/hrt.pt,beam=4,rescore_lenpen=2", "--rescore-lenpen 2.0 has an effect only with --rescore-path"),
+        (
+            "path=FOLDER/hrt.pt,beam=4,rescore_lenpen=2",
+            "--rescore-lenpen 2.0 has an effect only with --rescore-path",
+        ),
         (
             f"{RESCORED}:FOLDER/hrt.pt",
             "'b': the native engine chooses by one model, rescore_path= names 2; give engine=torch",
@@ -184,11 +223,23 @@ def test_a_teacher_chooses_among_the_translations_of_a_bundle(load, folder):
             "only one translation to choose from; give --beam and --hrt-nat-beam 2 or more",
         ),
         ("path=FOLDER/hrt.pt,beam=4,rescore_path=FOLDER/no.pt", "--rescore-path: No such file"),
-        ("path=FOLDER/hrt.pt,beam=4,rescore_path=FOLDER/dict.de.txt", "--rescore-path .*dict.de.txt"),
-        ("path=FOLDER/hrt.pt,beam=4,rescore_path=FOLDER/no.safetensors", "--rescore-path .*no.safetensors: "),
-        ("path=FOLDER/hrt.pt,beam=4,rescore_path=FOLDER/bundle/dict.de.txt.safetensors", "--rescore-path .*safetensors: "),
+        (
+            "path=FOLDER/hrt.pt,beam=4,rescore_path=FOLDER/dict.de.txt",
+            "--rescore-path .*dict.de.txt",
+        ),
+        (
+            "path=FOLDER/hrt.pt,beam=4,rescore_path=FOLDER/no.safetensors",
+            "--rescore-path .*no.safetensors: ",
+        ),
+        (
+            "path=FOLDER/hrt.pt,beam=4,rescore_path=FOLDER/bundle/dict.de.txt.safetensors",
+            "--rescore-path .*safetensors: ",
+        ),
         # Nothing is loaded where there is nothing to choose from.
-        ("path=FOLDER/hrt.pt,beam=1,rescore_path=FOLDER/no.pt", "there is only one translation to choose from"),
+        (
+            "path=FOLDER/hrt.pt,beam=1,rescore_path=FOLDER/no.pt",
+            "there is only one translation to choose from",
+        ),
     ],
 )
 def test_a_judge_that_cannot_choose(load, text, message):
@@ -196,7 +247,15 @@ def test_a_judge_that_cannot_choose(load, text, message):
         load(f"name=b,{text},engine=native")
 
 
-SIZES = dict(source_vocabulary=9, target_vocabulary=8, eos=2, pad=1, unk=3, longest_source=20, longest_target=30)
+SIZES = dict(
+    source_vocabulary=9,
+    target_vocabulary=8,
+    eos=2,
+    pad=1,
+    unk=3,
+    longest_source=20,
+    longest_target=30,
+)
 
 
 def test_a_model_that_chooses_reads_what_another_one_writes():
@@ -209,10 +268,16 @@ def test_a_model_that_chooses_reads_what_another_one_writes():
     for chosen, message in (
         (
             judge(longest_target=9),
-            "reads translations of 9 tokens, the one that is decoded writes up to 10; lower --max-len-a",
+            (
+                "reads translations of 9 tokens, the one that is decoded writes up to 10; lower"
+                " --max-len-a"
+            ),
         ),
         (judge("dag"), "is of the family dag and does not write one word after the other"),
-        (judge(target_vocabulary=7), "the target vocabulary of that model is 7, of the one that is decoded 8"),
+        (
+            judge(target_vocabulary=7),
+            "the target vocabulary of that model is 7, of the one that is decoded 8",
+        ),
         (judge(unk=4), "the unk of that model is 4, of the one that is decoded 3"),
     ):
         with pytest.raises(ValueError, match=f"--rescore-path: .*{message}"):

@@ -4,13 +4,24 @@ import json
 
 import pytest
 
-from fairseq_hrt.systems.specification import SystemSpec, generate_arguments, parse_system, read_systems
+from fairseq_hrt.systems.specification import (
+    SystemSpec,
+    generate_arguments,
+    parse_system,
+    read_systems,
+)
 
 
 def test_values_may_hold_commas_and_equal_signs():
-    spec = parse_system("name=HRT k=2 (1,1),path=a.pt:b.pt,task=translation_hrt,beam=1,hrt_chunk_table=10:1,30:2,inf:1")
+    spec = parse_system(
+        "name=HRT k=2"
+        " (1,1),path=a.pt:b.pt,task=translation_hrt,beam=1,hrt_chunk_table=10:1,30:2,inf:1"
+    )
     assert spec == SystemSpec(
-        "HRT k=2 (1,1)", "a.pt:b.pt", "translation_hrt", {"beam": "1", "hrt_chunk_table": "10:1,30:2,inf:1"}
+        "HRT k=2 (1,1)",
+        "a.pt:b.pt",
+        "translation_hrt",
+        {"beam": "1", "hrt_chunk_table": "10:1,30:2,inf:1"},
     )
 
 
@@ -42,9 +53,15 @@ def test_engines(given, engine):
         ("name=AT", "needs path="),
         ("AT,path=a.pt", "not of the form"),
         ("name=AT,path=a.pt,gen_subset=valid", "same for all systems"),
-        ("name=AT,path=a.pt,engine=fast", "engine=fast is unknown, choose one of auto, torch, native, ctranslate2"),
+        (
+            "name=AT,path=a.pt,engine=fast",
+            "engine=fast is unknown, choose one of auto, torch, native, ctranslate2",
+        ),
         ("name=AT,path=a.pt,prefix-size=2", "'AT': prefix_size=2 takes words from the references"),
-        ("name=AT,path=a.pt,score_reference=true", "score_reference=true takes words from the references"),
+        (
+            "name=AT,path=a.pt,score_reference=true",
+            "score_reference=true takes words from the references",
+        ),
     ],
 )
 def test_incomplete_systems_are_refused(text, message):
@@ -54,7 +71,11 @@ def test_incomplete_systems_are_refused(text, message):
 
 def test_file_of_systems(tmp_path):
     path = tmp_path / "systems.json"
-    path.write_text(json.dumps([{"name": "AT", "path": "a.pt", "beam": 5, "unnormalized": True, "--max-len-b": 10}]))
+    path.write_text(
+        json.dumps(
+            [{"name": "AT", "path": "a.pt", "beam": 5, "unnormalized": True, "--max-len-b": 10}]
+        )
+    )
     (spec,) = read_systems(path)
     assert spec.options == {"beam": "5", "unnormalized": "true", "max_len_b": "10"}
     path.write_text('{"name": "AT"}')
@@ -67,6 +88,11 @@ def test_file_of_systems(tmp_path):
 
 
 def test_arguments_of_fairseq_generate():
-    spec = SystemSpec("AT", "a.pt", None, {"max_len_b": "10", "unnormalized": "true", "sampling": "false"})
+    spec = SystemSpec(
+        "AT", "a.pt", None, {"max_len_b": "10", "unnormalized": "true", "sampling": "false"}
+    )
     arguments = generate_arguments(spec, ["data-bin", "--gen-subset", "test"], "translation")
-    assert arguments == ("data-bin --gen-subset test --path a.pt --task translation --max-len-b 10 --unnormalized".split())
+    assert (
+        arguments
+        == "data-bin --gen-subset test --path a.pt --task translation --max-len-b 10 --unnormalized".split()
+    )

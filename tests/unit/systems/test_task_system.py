@@ -14,10 +14,15 @@ CPU = torch.device("cpu")
 
 def make_system(task=None, post_process=None, **more):
     config = SimpleNamespace(
-        dataset=SimpleNamespace(gen_subset="test"), common_eval=SimpleNamespace(post_process=post_process)
+        dataset=SimpleNamespace(gen_subset="test"),
+        common_eval=SimpleNamespace(post_process=post_process),
     )
-    named = dict(task_name="translation", device=CPU, dtype="float32", counters=GenerationCounters())
-    return TaskSystem(SystemSpec("AT", "a.pt", None, {}), config, task, "of the training", **named, **more)
+    named = dict(
+        task_name="translation", device=CPU, dtype="float32", counters=GenerationCounters()
+    )
+    return TaskSystem(
+        SystemSpec("AT", "a.pt", None, {}), config, task, "of the training", **named, **more
+    )
 
 
 def test_their_base_is_complete_when_it_is_made():
@@ -27,7 +32,10 @@ def test_their_base_is_complete_when_it_is_made():
 
 
 def test_how_long_sources_may_be():
-    models = [SimpleNamespace(max_positions=lambda: (30, 50)), SimpleNamespace(max_positions=lambda: (40, 20))]
+    models = [
+        SimpleNamespace(max_positions=lambda: (30, 50)),
+        SimpleNamespace(max_positions=lambda: (40, 20)),
+    ]
     judge = SimpleNamespace(rescorer=SimpleNamespace(judge=SimpleNamespace(longest_source=25)))
     assert make_system().longest_source is None
     assert make_system(models=models, generator=SimpleNamespace()).longest_source == 30
@@ -42,7 +50,9 @@ def test_sentences_are_loaded_when_they_are_first_asked_for():
         loads.append((subset, task_cfg))
         datasets[subset] = ["a sentence"]
 
-    made = make_system(SimpleNamespace(datasets=datasets, load_dataset=load, dataset=datasets.__getitem__))
+    made = make_system(
+        SimpleNamespace(datasets=datasets, load_dataset=load, dataset=datasets.__getitem__)
+    )
     assert loads == []
     assert made.dataset == made.dataset == ["a sentence"] and loads == [("test", "of the training")]
 
@@ -57,11 +67,19 @@ def test_words_without_special_symbols():
         return made.text(torch.tensor([dictionary.index(word) for word in words]))
 
     made = make_system(task)
-    assert text(made, "un@@", "der", "b", "</s>") == "under b", "the subwords of BPE are joined unless it is said otherwise"
+    assert text(made, "un@@", "der", "b", "</s>") == "under b", (
+        "the subwords of BPE are joined unless it is said otherwise"
+    )
     assert text(make_system(task, "sentencepiece"), "\u2581a", "b", "\u2581c", "</s>") == "ab c"
     # A generator may write more symbols that are no words.
     strip = {dictionary.eos(), dictionary.bos(), dictionary.index("b")}
     assert (
-        text(make_system(task, generator=SimpleNamespace(symbols_to_strip_from_output=strip)), "<s>", "b", "der", "</s>")
+        text(
+            make_system(task, generator=SimpleNamespace(symbols_to_strip_from_output=strip)),
+            "<s>",
+            "b",
+            "der",
+            "</s>",
+        )
         == "der"
     )

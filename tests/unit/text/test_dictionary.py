@@ -9,13 +9,20 @@ def test_dictionaries_are_read_as_fairseq_reads_them(tmp_path):
     from fairseq.data import Dictionary
 
     path = tmp_path / "dict.de.txt"
-    path.write_text("a 9\nb b 3\n<unk> 2 #fairseq:overwrite\nc\u2028d 1\na 1 #fairseq:overwrite\n", encoding="utf-8")
+    path.write_text(
+        "a 9\nb b 3\n<unk> 2 #fairseq:overwrite\nc\u2028d 1\na 1 #fairseq:overwrite\n",
+        encoding="utf-8",
+    )
     expected, found = Dictionary.load(str(path)), Words(path)
     assert found.words == expected.symbols and len(found) == len(expected)
     for word in ["a", "b b", "x", "c\u2028d", "</s>", "<pad>"]:
         symbol = expected.index(word)
         assert found.ids([word]) == [expected.unk() if symbol < expected.nspecial else symbol]
-    for content, message in (("a 1\na 2\n", "the word 'a' again"), ("a\n", "no word with its count"), ("a x\n", "no word")):
+    for content, message in (
+        ("a 1\na 2\n", "the word 'a' again"),
+        ("a\n", "no word with its count"),
+        ("a x\n", "no word"),
+    ):
         path.write_text(content)
         with pytest.raises(ValueError, match=message):
             Words(path)

@@ -21,9 +21,11 @@ LANGUAGES = (
     *(pytest.param(language, marks=pytest.mark.slow) for language in ("zh", "ja", "ko", "cjk")),
 )
 PIECES = [
-    *"abcdeXYZ  ''''..,,\"\"((%))0129-:;!?`$€«»„“”‘’´…–— ", " ", "s", "'s ", "n't ", "d'", "l'", "@-@", " @-@ ", "No. ", "Mr. ", "z.B. ",
-    "...", "DOTMULTI", "²", "½", "٣", " % ", "中", "文", "가", "ก", "़", "्", "ß", "É", "\u00a0", "º", "cm", "nº", " „", "“ ", "S. 5",
-    "e.g. ", "'tis ", "5,3", ",5", "Ⅷ", "\u2029", "\x00", "\t", "\u200b", "\ue000", "😀", "¿", "[", "]", "}", "\\", "'ll ", "''",
+    *"abcdeXYZ  ''''..,,\"\"((%))0129-:;!?`$€«»„“”‘’´…–— ", " ", "s", "'s ", "n't ", "d'", "l'",
+    "@-@", " @-@ ", "No. ", "Mr. ", "z.B. ", "...", "DOTMULTI", "²", "½", "٣", " % ", "中", "文",
+    "가", "ก", "़", "्", "ß", "É", "\u00a0", "º", "cm", "nº", " „", "“ ", "S. 5", "e.g. ", "'tis ",
+    "5,3", ",5", "Ⅷ", "\u2029", "\x00", "\t", "\u200b", "\ue000", "😀", "¿", "[", "]", "}", "\\",
+    "'ll ", "''",
 ]  # fmt: skip
 
 
@@ -35,7 +37,11 @@ def fuzzed_lines(count, seed):
             return generator.choice(PIECES)
         return chr(
             generator.choice(
-                [generator.randrange(32, 592), generator.randrange(32, 0xD800), generator.randrange(0xE000, 0x110000)]
+                [
+                    generator.randrange(32, 592),
+                    generator.randrange(32, 0xD800),
+                    generator.randrange(0xE000, 0x110000),
+                ]
             )
         )
 
@@ -47,7 +53,10 @@ class Reference:
 
     def __init__(self, language):
         self.normalize = MosesPunctNormalizer(lang=language).normalize
-        self.tokenizer, self.detokenizer = MosesTokenizer(lang=language), MosesDetokenizer(lang=language)
+        self.tokenizer, self.detokenizer = (
+            MosesTokenizer(lang=language),
+            MosesDetokenizer(lang=language),
+        )
         # The same sets, made once instead of for every prefix.
         alpha, lower = set(self.tokenizer.IsAlpha), set(self.tokenizer.IsLower)
         self.tokenizer.isanyalpha = lambda text: not alpha.isdisjoint(text)
@@ -124,12 +133,18 @@ def test_many_full_stops(text):
 @pytest.mark.parametrize("signs", ["a5, ", "a5' ", "sA. "])
 def test_every_short_text_of_few_signs(english, signs):
     reference, _, tokenize = english
-    for text in ("".join(chosen) for length in range(5) for chosen in itertools.product(signs, repeat=length)):
+    for text in (
+        "".join(chosen) for length in range(5) for chosen in itertools.product(signs, repeat=length)
+    ):
         assert tokenize(text) == reference.tokenize(text), text
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.sampled_from(["DOT", "MULTI", "D", "OT", ".", "..", " ", "a"]), max_size=12).map("".join))
+@given(
+    st.lists(st.sampled_from(["DOT", "MULTI", "D", "OT", ".", "..", " ", "a"]), max_size=12).map(
+        "".join
+    )
+)
 def test_texts_that_hold_the_marker_of_full_stops(english, text):
     reference, _, tokenize = english
     assert tokenize(text) == reference.tokenize(text)
@@ -142,7 +157,26 @@ def test_many_beginnings_of_the_marker_of_full_stops(english):
 
 
 @pytest.mark.parametrize(
-    "signs", [".", "'", ",", "-", "5,", "a'", "a.", " .'", '"', "(", ") ", "\u00a0", "\u3000", "a", "5", "DOT", "@-@ "]
+    "signs",
+    [
+        ".",
+        "'",
+        ",",
+        "-",
+        "5,",
+        "a'",
+        "a.",
+        " .'",
+        '"',
+        "(",
+        ") ",
+        "\u00a0",
+        "\u3000",
+        "a",
+        "5",
+        "DOT",
+        "@-@ ",
+    ],
 )
 @pytest.mark.parametrize("language", ["en", "de", "fr"])
 def test_runs_of_one_sign(language, signs):

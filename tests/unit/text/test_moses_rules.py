@@ -20,10 +20,13 @@ def test_rules_are_kept_in_a_file(tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda d: d.update(format=2), lambda d: d.pop("alpha"), lambda d: d.update(more=1), lambda d: d.update(alnum=[3, 1]),
-        lambda d: d.update(number=[48]), lambda d: d.update(lower=[0, 0x110000]), lambda d: d.update(prefixes=[1]),
-        lambda d: d.update(currency="$"), lambda d: d.update(language=["en"]), lambda d: d.update(target_alpha=[True, 5]),
-        lambda d: d.update(alpha=[]), lambda d: d.update(number=[]), lambda d: d.update(number=[0x660, 0x669]), lambda d: d.update({"\x1b[2J": 1}),
+        lambda d: d.update(format=2), lambda d: d.pop("alpha"), lambda d: d.update(more=1),
+        lambda d: d.update(alnum=[3, 1]), lambda d: d.update(number=[48]),
+        lambda d: d.update(lower=[0, 0x110000]), lambda d: d.update(prefixes=[1]),
+        lambda d: d.update(currency="$"), lambda d: d.update(language=["en"]),
+        lambda d: d.update(target_alpha=[True, 5]), lambda d: d.update(alpha=[]),
+        lambda d: d.update(number=[]), lambda d: d.update(number=[0x660, 0x669]),
+        lambda d: d.update({"\x1b[2J": 1}),
     ],
 )  # fmt: skip
 def test_damaged_rules_are_refused(tmp_path, change):
@@ -48,7 +51,9 @@ def test_ranges_hold_the_characters_that_they_are_made_of(signs, code):
     ends = _ranges(signs)
     assert is_member(ends, code) == (chr(code) in "".join(signs))
     # As few as there can be.
-    assert list(ends) == sorted(ends) and all(last + 1 < first for last, first in zip(ends[1::2], ends[2::2]))
+    assert list(ends) == sorted(ends) and all(
+        last + 1 < first for last, first in zip(ends[1::2], ends[2::2])
+    )
 
 
 def test_classes_are_those_of_sacremoses():

@@ -18,7 +18,9 @@ def test_subwords_know_their_word(scheme):
     assert numbers == ([0, 1, 2] if scheme == "none" else [0, 1, 1, 1, 2])
 
 
-@pytest.mark.parametrize("scheme, mark", [("subword-nmt", ""), ("sentencepiece", "▁"), ("none", "")])
+@pytest.mark.parametrize(
+    "scheme, mark", [("subword-nmt", ""), ("sentencepiece", "▁"), ("none", "")]
+)
 def test_whole_words_are_written(scheme, mark):
     source = LINES[scheme]
     # Two parts of one word, and </s>.
@@ -26,7 +28,12 @@ def test_whole_words_are_written(scheme, mark):
 
     def written(lexicon):
         return with_words(
-            ["one", "<unk>", "<unk>", "</s>"], alignment, source, scheme=scheme, lexicon=lexicon, unknown="<unk>"
+            ["one", "<unk>", "<unk>", "</s>"],
+            alignment,
+            source,
+            scheme=scheme,
+            lexicon=lexicon,
+            unknown="<unk>",
         )
 
     assert written({}) == ["one", mark + "Zebra", "</s>"]
@@ -35,7 +42,9 @@ def test_whole_words_are_written(scheme, mark):
 
 def test_a_cut_off_word_and_an_empty_line():
     assert whole_words(["br@@"], "subword-nmt") == (["br"], [0])
-    assert with_words(["<unk>", "</s>"], [0, 0], [], scheme="none", lexicon={}, unknown="<unk>") == ["<unk>", "</s>"]
+    assert with_words(
+        ["<unk>", "</s>"], [0, 0], [], scheme="none", lexicon={}, unknown="<unk>"
+    ) == ["<unk>", "</s>"]
 
 
 def test_words_for_unknown_ones():

@@ -38,7 +38,9 @@ def both(request, tmp_path_factory):
     learnt = io.StringIO()
     learn_bpe(text, learnt, 60, min_frequency=2, is_dict=False)
     path = tmp_path_factory.mktemp("codes") / "codes"
-    path.write_text(learnt.getvalue().replace("#version: 0.2", f"#version: {request.param}"), encoding="utf-8")
+    path.write_text(
+        learnt.getvalue().replace("#version: 0.2", f"#version: {request.param}"), encoding="utf-8"
+    )
     with open(path, encoding="utf-8") as codes:
         return BPE(codes), SubwordUnits(path)
 
@@ -46,7 +48,10 @@ def both(request, tmp_path_factory):
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(
-        st.one_of(st.sampled_from(WORDS), st.text(st.sampled_from("lowerstwidnaabgöß@</w>"), min_size=1, max_size=12)),
+        st.one_of(
+            st.sampled_from(WORDS),
+            st.text(st.sampled_from("lowerstwidnaabgöß@</w>"), min_size=1, max_size=12),
+        ),
         max_size=6,
     )
 )
@@ -54,12 +59,15 @@ def test_units_are_those_of_subword_nmt(both, words):
     reference, units = both
     text = " ".join(words)
     assert units.split(text) == reference.process_line(text).split()
-    assert units.split(text) == reference.process_line(text).split(), "also those that were remembered"
+    assert units.split(text) == reference.process_line(text).split(), (
+        "also those that were remembered"
+    )
 
 
 @st.composite
 def codes_and_word(draw):
-    """Merges that no training finds, among them pairs which later ones make again, and a word that they fit."""
+    """Merges that no training finds, among them pairs which later ones make again, and a word that
+    they fit."""
     letters = draw(st.sampled_from(["a", "ab", "abc"]))
     parts, merges = [*letters, "</w>", *(letter + "</w>" for letter in letters)], []
     for _ in range(draw(st.integers(1, 24))):
@@ -68,7 +76,12 @@ def codes_and_word(draw):
         parts.append("".join(merges[-1]))
     version = draw(st.sampled_from(["0.1", "0.2"]))
     lines = "\n".join(f"{left} {right}" for left, right in draw(st.permutations(merges)))
-    word = draw(st.one_of(st.text(st.sampled_from(letters), min_size=1, max_size=200), st.integers(1, 300).map("a".__mul__)))
+    word = draw(
+        st.one_of(
+            st.text(st.sampled_from(letters), min_size=1, max_size=200),
+            st.integers(1, 300).map("a".__mul__),
+        )
+    )
     return f"#version: {version}\n{lines}\n", word
 
 
@@ -101,7 +114,8 @@ def test_work_grows_like_the_length_of_a_word(both, letters):
     ranks, units.ranks = units.ranks, Counted(units.ranks)
     try:
         assert "".join(units.split(word)).replace("@@", "") == word
-        # Each pair once, and each merge, of which there are fewer than characters, has two neighbours.
+        # Each pair once, and each merge, of which there are fewer than characters, has two
+        # neighbours.
         assert len(word) <= units.ranks.asked <= 3 * len(word)
     finally:
         units.ranks = ranks
@@ -118,7 +132,9 @@ def test_what_is_remembered_is_small(both):
         "-",
     ]
     assert word in units.units and word + "-" not in units.units
-    assert max(sys.getsizeof(word) + sys.getsizeof(found) for word, found in units.units.items()) < 900
+    assert (
+        max(sys.getsizeof(word) + sys.getsizeof(found) for word, found in units.units.items()) < 900
+    )
 
 
 def test_a_pair_that_stands_there_twice_counts_once(tmp_path):
@@ -131,7 +147,14 @@ def test_a_pair_that_stands_there_twice_counts_once(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "version, expected", [("0.2", (0, 2)), ("0.1", (0, 1)), ("0.2.0", (0, 2)), ("0.1.0.00", (0, 1)), ("0.2.000", (0, 2))]
+    "version, expected",
+    [
+        ("0.2", (0, 2)),
+        ("0.1", (0, 1)),
+        ("0.2.0", (0, 2)),
+        ("0.1.0.00", (0, 1)),
+        ("0.2.000", (0, 2)),
+    ],
 )
 def test_versions(tmp_path, version, expected):
     (tmp_path / "codes").write_text(f"#version: {version}\na b\n", encoding="utf-8")
@@ -148,10 +171,12 @@ def test_codes_without_a_version(tmp_path):
 @pytest.mark.parametrize(
     "content, message",
     [
-        (b"", "merge 1 is ''"), (b"#version: 0.2\n", "merge 1 is ''"), (b"#version: 0.2\na b\nc\n", "merge 2 is 'c'"),
-        (b"#version: 3\na b\n", "version '3'"), (b"#version:\na b\n", "version '#version:'"), (b"\xff\xfe\n", "cannot be read"),
+        (b"", "merge 1 is ''"), (b"#version: 0.2\n", "merge 1 is ''"),
+        (b"#version: 0.2\na b\nc\n", "merge 2 is 'c'"), (b"#version: 3\na b\n", "version '3'"),
+        (b"#version:\na b\n", "version '#version:'"), (b"\xff\xfe\n", "cannot be read"),
         # Of a long one a part is shown, at once.
-        (b"#version: " + b".0" * 200_000 + b"x\na b\n", r"version '(\.0){20}';"), (b"#version: 0.1x\na b\n", "version '0.1x'"), (b"#version: 0.21\na b\n", "version"),
+        (b"#version: " + b".0" * 200_000 + b"x\na b\n", r"version '(\.0){20}';"),
+        (b"#version: 0.1x\na b\n", "version '0.1x'"), (b"#version: 0.21\na b\n", "version"),
     ],
 )  # fmt: skip
 def test_what_is_no_file_of_codes(tmp_path, content, message):
@@ -163,10 +188,13 @@ def test_what_is_no_file_of_codes(tmp_path, content, message):
 
 
 def test_codes_of_fastbpe(tmp_path):
-    """Its files have a frequency behind each merge and no version; its units are those of subword-nmt 0.2."""
+    """Its files have a frequency behind each merge and no version; its units are those of
+    subword-nmt 0.2."""
     merges = ["l o", "lo w", "e r</w>", "low er</w>", "n e", "ne w</w>"]
     (tmp_path / "subword-nmt").write_text("#version: 0.2\n" + "".join(f"{one}\n" for one in merges))
-    (tmp_path / "fastbpe").write_text("".join(f"{one} {90 - rank}\n" for rank, one in enumerate(merges)))
+    (tmp_path / "fastbpe").write_text(
+        "".join(f"{one} {90 - rank}\n" for rank, one in enumerate(merges))
+    )
     expected, found = (SubwordUnits(tmp_path / name) for name in ("subword-nmt", "fastbpe"))
     text = "lower low new newer x lol"
     assert (

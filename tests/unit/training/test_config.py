@@ -21,7 +21,9 @@ def test_nothing_is_distilled_by_default():
 def test_options_of_the_command_line():
     given = parse("--distilled-data", "a:b", "--raw-probability", "0.25")
     assert (given.distilled_data, given.raw_probability) == ("a:b", 0.25)
-    assert DistillationConfig.from_namespace(given) == DistillationConfig(distilled_data="a:b", raw_probability=0.25)
+    assert DistillationConfig.from_namespace(given) == DistillationConfig(
+        distilled_data="a:b", raw_probability=0.25
+    )
 
 
 def test_a_probability_is_a_number(capsys):
@@ -32,5 +34,13 @@ def test_a_probability_is_a_number(capsys):
 
 def test_conventions_are_fairseqs_by_default():
     config = ConventionsConfig()
-    assert (config.activation_fn, config.marian_first_position, config.marian_epsilon) == ("relu", None, 1e-5)
-    assert config.marian_output_bias == "no" and ACTIVATIONS[:2] == ["relu", "gelu"] and ACTIVATIONS[-1] == "swish"
+    assert (config.activation_fn, config.marian_first_position, config.marian_epsilon) == (
+        "relu",
+        None,
+        1e-5,
+    )
+    assert (
+        config.marian_output_bias == "no"
+        and ACTIVATIONS[:2] == ["relu", "gelu"]
+        and ACTIVATIONS[-1] == "swish"
+    )

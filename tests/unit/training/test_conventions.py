@@ -1,4 +1,5 @@
-"""Conventions are noted beside the weights, and nobody starts from weights of others without a word."""
+"""Conventions are noted beside the weights, and nobody starts from weights of others without a
+word."""
 
 from argparse import Namespace
 
@@ -15,8 +16,13 @@ STUDENTS = {
     "hrt_transformer": dict(hrt_chunk_sizes=[2], hrt_relative_window=3),
     "bidirectional_transformer": {},
 }
-MARIANS = dict(activation_fn="swish", marian_first_position=0, marian_epsilon=1e-6, marian_output_bias="yes")
-WANTED = "--activation-fn swish --marian-first-position 0 --marian-epsilon 1e-06 --marian-output-bias yes"
+MARIANS = dict(
+    activation_fn="swish", marian_first_position=0, marian_epsilon=1e-6, marian_output_bias="yes"
+)
+WANTED = (
+    "--activation-fn swish --marian-first-position 0 --marian-epsilon 1e-06"
+    " --marian-output-bias yes"
+)
 
 
 @settings(max_examples=30, deadline=None)
@@ -38,19 +44,25 @@ def test_sinusoids_from_any_position(rows, first, left, size):
     for row, length in enumerate(rows):
         for place in range(length):
             angles = (first + place) * frequencies
-            expected[row, place + (longest - length if left else 0)] = torch.cat([angles.sin(), angles.cos()])
+            expected[row, place + (longest - length if left else 0)] = torch.cat(
+                [angles.sin(), angles.cos()]
+            )
     torch.testing.assert_close(module(tokens), expected, rtol=0, atol=1e-5)
-    torch.testing.assert_close(module.slot_table(longest)[:longest], expected[rows.index(longest)], rtol=0, atol=1e-5)
+    torch.testing.assert_close(
+        module.slot_table(longest)[:longest], expected[rows.index(longest)], rtol=0, atol=1e-5
+    )
     # fairseq's search asks for the last one of so many inputs.
     torch.testing.assert_close(module(tokens, {})[0, 0], module.slot_table(longest)[longest - 1])
     if first == 2:
-        torch.testing.assert_close(module(tokens), SinusoidalPositionalEmbedding(width, 1, 30)(tokens))
+        torch.testing.assert_close(
+            module(tokens), SinusoidalPositionalEmbedding(width, 1, 30)(tokens)
+        )
     assert list(module.state_dict()) == ["_float_tensor"]
 
 
 @given(
-    activation=st.sampled_from(ACTIVATIONS), first=st.integers(0, 9999), epsilon=st.sampled_from([1e-12, 1e-6, 1e-5, 0.3]),
-    zero=st.booleans(),
+    activation=st.sampled_from(ACTIVATIONS), first=st.integers(0, 9999),
+    epsilon=st.sampled_from([1e-12, 1e-6, 1e-5, 0.3]), zero=st.booleans(),
 )  # fmt: skip
 def test_notes(activation, first, epsilon, zero):
     """They survive half precision, as they are integers; fairseq's conventions need none."""
@@ -59,11 +71,19 @@ def test_notes(activation, first, epsilon, zero):
     if note is None:
         assert (first, epsilon, zero) == (2, 1e-5, False) and activation != "swish"
     else:
-        assert note.dtype == torch.long and Conventions.read(note) == own._replace(epsilon=pytest.approx(epsilon))
+        assert note.dtype == torch.long and Conventions.read(note) == own._replace(
+            epsilon=pytest.approx(epsilon)
+        )
 
 
 @pytest.mark.parametrize(
-    "note", [torch.zeros(4), torch.zeros(3).long(), torch.tensor([99, 0, 1, 0]), torch.tensor([0, -1, 1, 0])]
+    "note",
+    [
+        torch.zeros(4),
+        torch.zeros(3).long(),
+        torch.tensor([99, 0, 1, 0]),
+        torch.tensor([0, -1, 1, 0]),
+    ],
 )
 def test_damaged_notes(tiny, note):
     model = tiny.model("marian_transformer")
@@ -74,7 +94,10 @@ def test_damaged_notes(tiny, note):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (dict(marian_first_position=-1), "--marian-first-position -1 must be at least 0 and below 10000"),
+        (
+            dict(marian_first_position=-1),
+            "--marian-first-position -1 must be at least 0 and below 10000",
+        ),
         (dict(marian_first_position=10_000), "--marian-first-position 10000"),
         (dict(marian_epsilon=0.0), "--marian-epsilon 0.0 must be above 0 and below 1"),
         (dict(marian_epsilon=float("nan")), "--marian-epsilon nan"),
@@ -89,23 +112,35 @@ def test_values_that_no_model_has(tiny, options, message):
 @pytest.mark.parametrize("cell", ["attention", "ssru"])
 @torch.no_grad()
 def test_students_start_from_marians_models(tiny, arch, cell, caplog):
-    """With the same options; what they take over computes what it computed. Self-attention starts anew in the place of cells."""
+    """With the same options; what they take over computes what it computed. Self-attention starts
+    anew in the place of cells."""
     teacher = tiny.model("marian_transformer", marian_cell=cell)
     student = tiny.model(arch, seed=2, **MARIANS, **STUDENTS[arch])
     fresh = {name: value.clone() for name, value in student.state_dict().items()}
     student.load_state_dict(dict(teacher.state_dict()))
     sample, kept = tiny.sample([5, 3]), student.state_dict()
-    found, expected = (model.encoder(**sample["net_input"])["encoder_out"][0] for model in (student, teacher))
+    found, expected = (
+        model.encoder(**sample["net_input"])["encoder_out"][0] for model in (student, teacher)
+    )
     assert found.equal(expected)
     for name, value in teacher.state_dict().items():
         if ".cell." not in name and name != NOTE and not name.endswith("_float_tensor"):
             assert kept[name].equal(value), name
-    anew = [name for name in kept if "decoder" in name and ".self_attn." in name and "_proj." in name]
-    assert len(anew) == 16 and all(kept[name].equal(fresh[name]) == (cell == "ssru") for name in anew)
-    assert ("recurrent cells (SSRU): self-attention starts anew; the encoder" in caplog.text) == (cell == "ssru")
+    anew = [
+        name for name in kept if "decoder" in name and ".self_attn." in name and "_proj." in name
+    ]
+    assert len(anew) == 16 and all(
+        kept[name].equal(fresh[name]) == (cell == "ssru") for name in anew
+    )
+    assert ("recurrent cells (SSRU): self-attention starts anew; the encoder" in caplog.text) == (
+        cell == "ssru"
+    )
     assert "begins with a vector of zeros, this model's with the embedding of </s>" in caplog.text
     if arch == "hrt_transformer":
-        assert not kept["decoder.embed_special.weight"][1:].any() and kept["decoder.embed_special.weight"][0].any()
+        assert (
+            not kept["decoder.embed_special.weight"][1:].any()
+            and kept["decoder.embed_special.weight"][0].any()
+        )
     # What it writes itself it reads again, without a word.
     caplog.clear()
     tiny.model(arch, seed=3, **MARIANS, **STUDENTS[arch]).load_state_dict(dict(kept))
@@ -114,7 +149,8 @@ def test_students_start_from_marians_models(tiny, arch, cell, caplog):
 
 @torch.no_grad()
 def test_a_student_computes_as_its_teacher(tiny):
-    """From the second word on, where the start is fairseq's: the whole decoder, positions, epsilons, activation and bias."""
+    """From the second word on, where the start is fairseq's: the whole decoder, positions,
+    epsilons, activation and bias."""
     teacher = tiny.model("marian_transformer", marian_zero_start="no")
     sample, tokens = tiny.sample([5, 3]), torch.tensor([[2, 7, 8, 4], [2, 4, 4, 9]])
     expected = teacher.decoder(tokens, encoder_out=teacher.encoder(**sample["net_input"]))[0]
@@ -136,14 +172,18 @@ def test_other_conventions_are_named(tiny, arch, missing):
     options = {name: value for name, value in MARIANS.items() if name != missing}
     student = tiny.model(arch, **options, **STUDENTS[arch])
     with pytest.raises(
-        ValueError, match=f"weights were trained with {WANTED}: build this model with the same options"
+        ValueError,
+        match=f"weights were trained with {WANTED}: build this model with the same options",
     ) as raised:
         student.load_state_dict(dict(teacher.state_dict()))
     assert "\n" not in str(raised.value)
 
 
 def test_fairseqs_conventions_are_named_likewise(tiny):
-    fairseqs = "--activation-fn relu --marian-first-position 2 --marian-epsilon 1e-05 --marian-output-bias no"
+    fairseqs = (
+        "--activation-fn relu --marian-first-position 2 --marian-epsilon 1e-05"
+        " --marian-output-bias no"
+    )
     state = tiny.model().state_dict()
     for arch in (*STUDENTS, "marian_transformer"):
         more = " --marian-zero-start no" if arch == "marian_transformer" else ""
@@ -153,11 +193,15 @@ def test_fairseqs_conventions_are_named_likewise(tiny):
 
 def test_who_has_none_of_these_options_says_so(tiny):
     state = tiny.model("marian_transformer").state_dict()
-    with pytest.raises(ValueError, match=f"{WANTED}: this architecture does not have these options"):
+    with pytest.raises(
+        ValueError, match=f"{WANTED}: this architecture does not have these options"
+    ):
         tiny.model("dag_transformer").load_state_dict(dict(state))
     with pytest.raises(RuntimeError, match="encoder.conventions"):
         tiny.model().load_state_dict(dict(state))
-    with pytest.raises(ValueError, match="--marian-zero-start yes: build this model with the same options"):
+    with pytest.raises(
+        ValueError, match="--marian-zero-start yes: build this model with the same options"
+    ):
         tiny.model("marian_transformer", marian_zero_start="no").load_state_dict(dict(state))
     with pytest.raises(RuntimeError, match="has no place for decoder.layers.0.cell"):
         ssru = tiny.model("marian_transformer", marian_cell="ssru").state_dict()

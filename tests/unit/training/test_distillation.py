@@ -18,7 +18,13 @@ def pairs(tiny, targets, sources=None):
     tensors = [[torch.tensor(line) for line in side] for side in (sources, targets)]
     sizes = [[len(line) for line in side] for side in (sources, targets)]
     return LanguagePairDataset(
-        tensors[0], sizes[0], tiny.dictionary(), tensors[1], sizes[1], tiny.dictionary(), shuffle=False
+        tensors[0],
+        sizes[0],
+        tiny.dictionary(),
+        tensors[1],
+        sizes[1],
+        tiny.dictionary(),
+        shuffle=False,
     )
 
 
@@ -50,14 +56,20 @@ def test_lengths_are_those_of_the_longer_target(tiny):
     [
         (None, DISTILLED[:3], "has 3 sentences but raw has 4"),
         ([[5, 2], [5, 2], [5, 5, 2], [5, 5, 5, 5, 2]], DISTILLED, "source of sentence 0 differs"),
-        ([[5, 5, 5, 2], [5, 2], [5, 6, 2], [5, 5, 5, 5, 2]], DISTILLED, "source of sentence 2 differs"),
+        (
+            [[5, 5, 5, 2], [5, 2], [5, 6, 2], [5, 5, 5, 5, 2]],
+            DISTILLED,
+            "source of sentence 2 differs",
+        ),
     ],
 )
 def test_other_sources_are_refused(tiny, sources, targets, message):
     if sources is None:
         sources = [[5] * length + [2] for length in (3, 1, 2)]
     with pytest.raises(ValueError, match=message):
-        distillation._same_sources(pairs(tiny, RAW), pairs(tiny, targets, sources), "distilled", "raw")
+        distillation._same_sources(
+            pairs(tiny, RAW), pairs(tiny, targets, sources), "distilled", "raw"
+        )
 
 
 def test_dictionaries_are_compared(tmp_path):

@@ -21,7 +21,9 @@ def splitmix(*keys):
 
     state = 0
     for key in keys:
-        state = mix(state + 0x9E3779B97F4A7C15 + mix((key & MASK) + 0x9E3779B97F4A7C15 & MASK) & MASK)
+        state = mix(
+            state + 0x9E3779B97F4A7C15 + mix((key & MASK) + 0x9E3779B97F4A7C15 & MASK) & MASK
+        )
     return (state >> 11) / 2.0**53
 
 
@@ -34,10 +36,16 @@ def test_hashed_numbers_are_uniform_and_independent_of_their_batch():
     ids = torch.arange(20_000)
     numbers = hash_uniform(1, 7, ids, 3)
     counts = torch.histc(numbers, 20, 0, 1)
-    assert ((counts - 1000) ** 2 / 1000).sum() < 45  # chi square, 19 degrees of freedom, p about 0.0007
+    assert (
+        (counts - 1000) ** 2 / 1000
+    ).sum() < 45  # chi square, 19 degrees of freedom, p about 0.0007
     order = torch.randperm(20_000)
     assert hash_uniform(1, 7, ids[order], 3).equal(numbers[order])
-    for other in (hash_uniform(2, 7, ids, 3), hash_uniform(1, 8, ids, 3), hash_uniform(1, 7, ids, 4)):
+    for other in (
+        hash_uniform(2, 7, ids, 3),
+        hash_uniform(1, 8, ids, 3),
+        hash_uniform(1, 7, ids, 4),
+    ):
         assert abs(np.corrcoef(numbers, other)[0, 1]) < 0.03
 
 
@@ -50,6 +58,11 @@ def test_keys_broadcast_and_one_must_be_a_tensor():
 
 def test_the_purposes_of_random_numbers_stay():
     """Another value would draw other numbers from the same seed."""
-    names = "RAW_TARGET CHUNKED CHUNK_SIZE MASK_COUNT MASK_ORDER GLANCED_VERTEX GLANCED_SHARE GRAPH_SCALE WALK".split()
-    assert {purpose.name: int(purpose) for purpose in Purpose} == dict(zip(names, (1, 2, 3, 4, 5, 11, 12, 13, 14)))
+    names = (
+        "RAW_TARGET CHUNKED CHUNK_SIZE MASK_COUNT MASK_ORDER GLANCED_VERTEX GLANCED_SHARE"
+        " GRAPH_SCALE WALK".split()
+    )
+    assert {purpose.name: int(purpose) for purpose in Purpose} == dict(
+        zip(names, (1, 2, 3, 4, 5, 11, 12, 13, 14))
+    )
     assert float(hash_uniform(1, 7, torch.tensor(3), Purpose.WALK)) == splitmix(1, 7, 3, 14)

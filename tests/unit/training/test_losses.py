@@ -31,7 +31,9 @@ def test_losses_and_gradients_are_those_of_fairseq(rows, size, epsilon, block):
         weights = torch.arange(1, rows + 1, dtype=torch.float64)
         loss, nll = smoothed_cross_entropy(logits, target, epsilon)
         (gradient,) = torch.autograd.grad((loss * weights).sum(), logits)
-    expected, expected_nll = label_smoothed_nll_loss(logits.log_softmax(-1), target, epsilon, reduce=False)
+    expected, expected_nll = label_smoothed_nll_loss(
+        logits.log_softmax(-1), target, epsilon, reduce=False
+    )
     (expected_gradient,) = torch.autograd.grad((expected.flatten() * weights).sum(), logits)
     torch.testing.assert_close(loss, expected.flatten())
     torch.testing.assert_close(nll, expected_nll.flatten())
@@ -41,7 +43,9 @@ def test_losses_and_gradients_are_those_of_fairseq(rows, size, epsilon, block):
 
 def test_gradients_are_finite_differences():
     logits, target = example(4, 5)
-    assert torch.autograd.gradcheck(lambda values: smoothed_cross_entropy(values, target, 0.3)[0], logits)
+    assert torch.autograd.gradcheck(
+        lambda values: smoothed_cross_entropy(values, target, 0.3)[0], logits
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
@@ -55,7 +59,9 @@ def test_half_precision_is_summed_in_single_precision(dtype):
     assert loss.dtype == nll.dtype == torch.float32
     torch.testing.assert_close(loss.double(), expected.flatten(), rtol=1e-5, atol=1e-5)
     assert logits.grad.dtype == dtype
-    torch.testing.assert_close(logits.grad.double(), exact.grad, rtol=torch.finfo(dtype).eps, atol=1e-6)
+    torch.testing.assert_close(
+        logits.grad.double(), exact.grad, rtol=torch.finfo(dtype).eps, atol=1e-6
+    )
 
 
 def test_logits_that_exponentials_cannot_hold():
@@ -70,7 +76,9 @@ def test_nothing_of_the_size_of_the_vocabulary_is_kept_besides_the_logits():
     """The memory that a large vocabulary costs: the logits, once."""
     logits, target = example(6, 40)
     kept = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor) or tensor, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda tensor: kept.append(tensor) or tensor, lambda tensor: tensor
+    ):
         smoothed_cross_entropy(logits, target, 0.1)
     assert sorted(tensor.numel() for tensor in kept) == [6, 240]
 

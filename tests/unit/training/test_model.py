@@ -30,7 +30,9 @@ class OwnTransformer(ConfiguredTransformer):
 
 def build(tiny, **options):
     task = Namespace(source_dictionary=tiny.dictionary(), target_dictionary=tiny.dictionary(14))
-    return OwnTransformer.build_model(Namespace(**{**TINY, "max_target_positions": 64, **options}), task)
+    return OwnTransformer.build_model(
+        Namespace(**{**TINY, "max_target_positions": 64, **options}), task
+    )
 
 
 def test_the_decoder_gets_the_whole_configuration(tiny):
@@ -40,7 +42,10 @@ def test_the_decoder_gets_the_whole_configuration(tiny):
     assert isinstance(model.decoder.cfg, OwnConfig) and len(model.decoder.dictionary) == 18
     # Values below the surface, which fairseq loses of a configuration that it registers itself.
     assert [len(side.layers) for side in (model.encoder, model.decoder)] == [2, 2]
-    assert model.encoder.layers[0].fc1.out_features == 24 and model.decoder.layers[0].self_attn.num_heads == 4
+    assert (
+        model.encoder.layers[0].fc1.out_features == 24
+        and model.decoder.layers[0].self_attn.num_heads == 4
+    )
 
 
 def test_options_are_those_of_the_configuration():
@@ -48,7 +53,9 @@ def test_options_are_those_of_the_configuration():
     OwnTransformer.add_args(parser)
     # What nobody gives is left to the architecture.
     assert set(vars(parser.parse_args([])).values()) == {None, False}
-    given = parser.parse_args(["--own-size", "5", "--decoder-layers", "4", "--encoder-embed-dim", "32"])
+    given = parser.parse_args(
+        ["--own-size", "5", "--decoder-layers", "4", "--encoder-embed-dim", "32"]
+    )
     assert (given.own_size, given.decoder_layers, given.encoder_embed_dim) == (5, 4, 32)
 
 
@@ -63,10 +70,13 @@ STARTS = {
     "DAG with a length head": ("dag_transformer", {"dag_upsample_base": "predict"}),
 }
 KEYS = r"decoder\.layers\.0\.self_attn\.relative_keys and 1 more"
-# What a start would lose, or has too little of, where there is something. IBDecoder's parameters are those of a Transformer.
+# What a start would lose, or has too little of, where there is something. IBDecoder's parameters
+# are those of a Transformer.
 LOST = {
     "HRT": r"the model has no place for decoder\.special_chunk_sizes and 3 more",
-    "HRT without relative positions": r"the model has no place for decoder\.special_chunk_sizes and 1 more",
+    "HRT without relative positions": (
+        r"the model has no place for decoder\.special_chunk_sizes and 1 more"
+    ),
     "IMDecoder": r"the model has no place for decoder\.embed_positions\.directions;",
     "DAG": r"the model has no place for decoder\.links\.",
     "DAG with a length head": r"the model has no place for decoder\.(links|length_head)\.",
@@ -75,7 +85,10 @@ WITHIN = {
     ("HRT", "HRT without relative positions"): f"the model has no place for {KEYS}",
     ("HRT without relative positions", "HRT"): f"the checkpoint lacks {KEYS}",
     ("IMDecoder", "IBDecoder"): "the checkpoint has vectors for 4 directions",
-    ("DAG with a length head", "DAG"): r"the model has no place for decoder\.length_head\.output\.weight and 1 more",
+    (
+        "DAG with a length head",
+        "DAG",
+    ): r"the model has no place for decoder\.length_head\.output\.weight and 1 more",
 }
 
 
@@ -117,7 +130,9 @@ def test_an_ordinary_transformer_starts_likewise(tiny, start):
     """fairseq's own class, with fairseq's own words."""
     teacher, state = of_a_family(tiny, "teacher"), of_a_family(tiny, start).state_dict()
     if start in LOST:
-        with pytest.raises(RuntimeError, match=LOST[start].split(" for ")[1].split(" and ")[0].rstrip(";")):
+        with pytest.raises(
+            RuntimeError, match=LOST[start].split(" for ")[1].split(" and ")[0].rstrip(";")
+        ):
             teacher.load_state_dict(dict(state))
     else:
         teacher.load_state_dict(dict(state))
@@ -126,7 +141,8 @@ def test_an_ordinary_transformer_starts_likewise(tiny, start):
 def test_other_sizes_are_named(tiny):
     model, other = of_a_family(tiny, "HRT"), of_a_family(tiny, "teacher", decoder_ffn_embed_dim=32)
     message = (
-        r"HRTTransformerModel: size mismatch: decoder\.layers\.0\.fc1\.weight \[32, 16\] instead of \[24, 16\] and 5 more;"
+        r"HRTTransformerModel: size mismatch: decoder\.layers\.0\.fc1\.weight \[32, 16\] instead of"
+        r" \[24, 16\] and 5 more;"
     )
     with pytest.raises(RuntimeError, match=message):
         model.load_state_dict(dict(other.state_dict()))
@@ -135,7 +151,9 @@ def test_other_sizes_are_named(tiny):
 def test_what_is_no_difference_of_parameters_stays_an_error(tiny, monkeypatch):
     model = of_a_family(tiny, "IBDecoder")
     monkeypatch.setattr(
-        torch.nn.Module, "load_state_dict", lambda *_, **__: (_ for _ in ()).throw(RuntimeError("out of memory"))
+        torch.nn.Module,
+        "load_state_dict",
+        lambda *_, **__: (_ for _ in ()).throw(RuntimeError("out of memory")),
     )
     with pytest.raises(RuntimeError, match="^out of memory$"):
         model.load_state_dict(dict(model.state_dict()))

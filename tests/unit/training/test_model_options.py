@@ -1,4 +1,5 @@
-"""Options from YAML reach a model's configuration under whatever name they are given, or are refused by name."""
+"""Options from YAML reach a model's configuration under whatever name they are given, or are
+refused by name."""
 
 from argparse import Namespace
 from enum import Enum
@@ -27,7 +28,11 @@ def other_value(config, path):
     kind = interpret_dc_type(part.__dataclass_fields__[path[-1]].type)
     default = part.__dataclass_fields__[path[-1]].default
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return next(choice.value for choice in kind if choice.value != str(getattr(default, "value", default)))
+        return next(
+            choice.value
+            for choice in kind
+            if choice.value != str(getattr(default, "value", default))
+        )
     if kind is bool:
         return not default
     if kind in (int, float):
@@ -63,12 +68,16 @@ def written(path, value, *, nested):
 @pytest.mark.parametrize("nested", [True, False], ids=["nested", "flat"])
 def test_every_option_reaches_the_model(monkeypatch, architecture, nested):
     names = flat_names(ARCH_MODEL_REGISTRY[architecture].config)
-    assert {"encoder_layers", "decoder_output_dim", "quant_noise_pq", "dropout", "export"} <= set(names)
+    assert {"encoder_layers", "decoder_output_dim", "quant_noise_pq", "dropout", "export"} <= set(
+        names
+    )
     for path in names.values():
         value = other_value(ARCH_MODEL_REGISTRY[architecture].config, path)
         given = OmegaConf.create({"_name": architecture, **written(path, value, nested=nested)})
         if path[-1] == "layers_to_keep":
-            with pytest.raises(ValueError, match=f"--{path[0]}-layers-to-keep: a model is pruned when it is loaded"):
+            with pytest.raises(
+                ValueError, match=f"--{path[0]}-layers-to-keep: a model is pruned when it is loaded"
+            ):
                 configuration(monkeypatch, architecture, given)
             continue
         assert value_at(configuration(monkeypatch, architecture, given), path) == value, path
@@ -77,7 +86,8 @@ def test_every_option_reaches_the_model(monkeypatch, architecture, nested):
 @settings(max_examples=40)
 @given(data=st.data(), architecture=st.sampled_from(ARCHITECTURES))
 def test_groups_and_single_names_are_the_command_line(data, architecture):
-    """Whatever is given in whichever way: the configuration is that of ``fairseq-train`` with the same values."""
+    """Whatever is given in whichever way: the configuration is that of ``fairseq-train`` with the
+    same values."""
     config = ARCH_MODEL_REGISTRY[architecture].config
     names = flat_names(config)
     accepted = sorted(name for name in names if not name.endswith("layers_to_keep"))
@@ -96,18 +106,30 @@ def test_groups_and_single_names_are_the_command_line(data, architecture):
 
 def test_options_and_presets_are_those_of_the_parser(monkeypatch):
     parser = options.get_training_parser(default_task="translation_hrt")
-    arguments = ["data", "--task", "translation_hrt", "--arch", "hrt_transformer_tiny", "--decoder-embed-dim", "96"]
+    arguments = [
+        "data",
+        "--task",
+        "translation_hrt",
+        "--arch",
+        "hrt_transformer_tiny",
+        "--decoder-embed-dim",
+        "96",
+    ]
     parsed = options.parse_args_and_arch(parser, arguments)
     expected = configuration(monkeypatch, "hrt_transformer_tiny", parsed)
     yaml = OmegaConf.create({"_name": "hrt_transformer_tiny", "decoder": {"embed_dim": 96}})
     found = configuration(monkeypatch, "hrt_transformer_tiny", yaml)
     for path in flat_names(type(found)).values():
         assert value_at(found, path) == value_at(expected, path), path
-    assert found.decoder.input_dim == found.decoder.output_dim == 96 and found.encoder.embed_dim == 128
+    assert (
+        found.decoder.input_dim == found.decoder.output_dim == 96 and found.encoder.embed_dim == 128
+    )
 
 
 def test_flattening_is_done_once_and_in_place():
-    given = OmegaConf.create({"_name": "new", "encoder": {"layers": "2", "_name": None}, "decoder_layers": 3})
+    given = OmegaConf.create(
+        {"_name": "new", "encoder": {"layers": "2", "_name": None}, "decoder_layers": 3}
+    )
     flatten_options(given)
     assert given == {"_name": "new", "encoder_layers": 2, "decoder_layers": 3}
     flatten_options(given)
@@ -121,7 +143,10 @@ def test_flattening_is_done_once_and_in_place():
 @pytest.mark.parametrize(
     "given, message",
     [
-        ({"encoder": {"layrs": 2}}, r"model\.encoder_layrs: new has no such option; did you mean encoder_layers\?"),
+        (
+            {"encoder": {"layrs": 2}},
+            r"model\.encoder_layrs: new has no such option; did you mean encoder_layers\?",
+        ),
         ({"droput": 0.1}, r"model\.droput: new has no such option; did you mean dropout\?"),
         ({"zzzzzzzz": 0.1}, r"model\.zzzzzzzz: new has no such option$"),
         (
@@ -129,7 +154,10 @@ def test_flattening_is_done_once_and_in_place():
             r"model\.encoder_layers is given twice, as 2 and as 3; leave one out",
         ),
         ({"encoder": 2}, r"model\.encoder: 2 is not a group of options such as \{layers: 6\}"),
-        ({"encoder": {"layers": "two"}}, r"model\.encoder_layers: 'two' does not fit \(.*Integer\)"),
+        (
+            {"encoder": {"layers": "two"}},
+            r"model\.encoder_layers: 'two' does not fit \(.*Integer\)",
+        ),
         ({"encoder_layers": None}, r"model\.encoder_layers: None does not fit"),
         ({"activation_fn": "reglu"}, r"model\.activation_fn: 'reglu' does not fit"),
     ],

@@ -10,9 +10,10 @@ from fairseq_hrt.training.presets import COMMON_PRESETS, preset, register_preset
 
 def test_a_preset_names_what_fairseq_reads():
     assert preset(embed=8, ffn=16, heads=2, layers=(3, 1), dropout=0.2) == {
-        "encoder_embed_dim": 8, "encoder_ffn_embed_dim": 16, "encoder_attention_heads": 2, "encoder_layers": 3,
-        "decoder_embed_dim": 8, "decoder_ffn_embed_dim": 16, "decoder_attention_heads": 2, "decoder_layers": 1,
-        "decoder_input_dim": 8, "decoder_output_dim": 8, "dropout": 0.2,
+        "encoder_embed_dim": 8, "encoder_ffn_embed_dim": 16, "encoder_attention_heads": 2,
+        "encoder_layers": 3, "decoder_embed_dim": 8, "decoder_ffn_embed_dim": 16,
+        "decoder_attention_heads": 2, "decoder_layers": 1, "decoder_input_dim": 8,
+        "decoder_output_dim": 8, "dropout": 0.2,
     }  # fmt: skip
     pre_norm = preset(embed=8, ffn=16, heads=2, layers=(1, 1), pre_norm=True)
     assert pre_norm["encoder_normalize_before"] is pre_norm["decoder_normalize_before"] is True
@@ -22,9 +23,13 @@ def test_a_preset_names_what_fairseq_reads():
 def registered(monkeypatch):
     found = {}
     monkeypatch.setattr(
-        presets, "register_model_architecture", lambda model, name: lambda fill: found.update({name: (model, fill)})
+        presets,
+        "register_model_architecture",
+        lambda model, name: lambda fill: found.update({name: (model, fill)}),
     )
-    register_presets("new", {**COMMON_PRESETS, "own": dict(embed=24, ffn=32, heads=4, layers=(2, 5))})
+    register_presets(
+        "new", {**COMMON_PRESETS, "own": dict(embed=24, ffn=32, heads=4, layers=(2, 5))}
+    )
     return found
 
 
