@@ -13,6 +13,7 @@ its layers.
 
 import argparse
 import ctypes as C
+import functools
 import json
 import statistics
 import time
@@ -93,9 +94,9 @@ def main() -> None:
                         "nothing": lambda: table.logsumexp(frm, 1),  # noqa: B023 - called at once
                         "product": lambda: table.product(m, p, goal, outputs, 0, None, 0),  # noqa: B023
                         "best": lambda: table.best(m, p, None, chosen, None, None),  # noqa: B023
-                        "quantise": lambda: table.prepare(
-                            a, to, kind, frm, inputs, rows, inputs, 0
-                        ),  # noqa: B023
+                        "quantise": functools.partial(
+                            table.prepare, a, to, kind, frm, inputs, rows, inputs, 0
+                        ),
                     },
                     given.repeats,
                 )

@@ -219,11 +219,12 @@ def markdown(results: List[OpsResult], memory: FuzzyMemory, device: str) -> str:
     return "\n".join([
         *lines,
         "",
-        f"Forward and backward pass, single precision, {torch.get_num_threads()} thread(s), {device}; medians with minimum and "
-        "maximum.",
+        f"Forward and backward pass, single precision, {torch.get_num_threads()} thread(s), "
+        f"{device}; medians with minimum and maximum.",
         "",
-        f"Fuzzy loss: {memory.tokens} target tokens ({memory.sizes}) in {memory.seconds:.1f} s with a peak of "
-        f"{memory.gigabytes:.2f} GB; the logits alone would be {memory.logits:.2f} GB.",
+        f"Fuzzy loss: {memory.tokens} target tokens ({memory.sizes}) in {memory.seconds:.1f} s "
+        f"with a peak of {memory.gigabytes:.2f} GB; the logits alone would be "
+        f"{memory.logits:.2f} GB.",
         "",
     ])  # fmt: skip
 

@@ -118,7 +118,26 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="also in how many sentences each system has exactly the tokens of this one",
     )
-    protocol = parser.add_argument_group("protocol")
+    _add_protocol(parser.add_argument_group("protocol"))
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="folder for table, figures and translations"
+    )
+    output.add_argument(
+        "--examples",
+        type=int,
+        default=0,
+        metavar="N",
+        help=(
+            "also show N translations with the decoding step of each token; in colour on a terminal"
+            " or with FORCE_COLOR set, never with NO_COLOR"
+        ),
+    )
+    return parser
+
+
+def _add_protocol(protocol: "argparse._ArgumentGroup") -> None:
+    """How quality and speed are measured."""
     for name, default, explanation in (
         ("--repeats", 5, "repeats of the speed test"),
         ("--speed-sentences", 100, "sentences of the speed test, drawn at random"),
@@ -167,21 +186,6 @@ def build_parser() -> argparse.ArgumentParser:
             " to 30, more"
         ),
     )
-    output = parser.add_argument_group("output")
-    output.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="folder for table, figures and translations"
-    )
-    output.add_argument(
-        "--examples",
-        type=int,
-        default=0,
-        metavar="N",
-        help=(
-            "also show N translations with the decoding step of each token; in colour on a terminal"
-            " or with FORCE_COLOR set, never with NO_COLOR"
-        ),
-    )
-    return parser
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:

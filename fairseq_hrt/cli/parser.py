@@ -49,9 +49,9 @@ class VerbParser(argparse.ArgumentParser):
         found, unknown = self.parse_known_args(args, namespace)
         return self._all_known(found, unknown)
 
-    def parse_intermixed_args(
+    def parse_intermixed_args(  # type: ignore[override]
         self, args: Optional[Sequence[str]] = None, namespace: Any = None
-    ) -> Any:  # type: ignore[override]
+    ) -> Any:
         """As argparse does, with a hint for misspelt options."""
         found, unknown = self.parse_known_intermixed_args(args, namespace)
         return self._all_known(found, unknown)

@@ -18,11 +18,12 @@ from .display import shown
 # Every attribute that fairseq 0.12.2 hands to eval, eval_str_list, eval_str_dict or eval_bool.
 EVALUATED = frozenset(
     """
-    adafactor_eps adam_betas adamax_betas adaptive_input_cutoff adaptive_softmax_cutoff character_filters
-    conv_aggregator_layers conv_feature_layers decoder_attention decoder_layers downsample encoder_attention
-    encoder_layers gated_attention lamb_betas left_pad_source left_pad_target pipeline_balance
-    pipeline_decoder_balance pipeline_decoder_devices pipeline_devices pipeline_encoder_balance
-    pipeline_encoder_devices pretrained project_input self_attention wer_args xformers_att_config
+    adafactor_eps adam_betas adamax_betas adaptive_input_cutoff adaptive_softmax_cutoff
+    character_filters conv_aggregator_layers conv_feature_layers decoder_attention decoder_layers
+    downsample encoder_attention encoder_layers gated_attention lamb_betas left_pad_source
+    left_pad_target pipeline_balance pipeline_decoder_balance pipeline_decoder_devices
+    pipeline_devices pipeline_encoder_balance pipeline_encoder_devices pretrained project_input
+    self_attention wer_args xformers_att_config
     """.split()
 )
 # The flat form of a nested option: encoder.xformers_att_config.

@@ -138,8 +138,9 @@ def _multilingual(folder: Path, config: Settings, languages: Languages) -> Conve
         rows[row] = token
     if not tokens:
         raise ValueError(
-            f"{folder} names no language tokens: special_tokens_map.json or {tokenizer.subject.name} must list them "  # type: ignore[attr-defined]  # a path
-            "(additional_special_tokens)"
+            f"{folder} names no language tokens: special_tokens_map.json or"
+            f" {tokenizer.subject.name}"  # type: ignore[attr-defined]  # a path
+            " must list them (additional_special_tokens)"
         )
     words = make_vocabulary(rows, specials_in(rows), path)
     source, source_name = chosen_token(tokens, languages[0], "--source-language", folder)

@@ -90,10 +90,12 @@ class DagLoss(FairseqCriterion):
         if log.get("clamped") and not self.warned_of_clamping:
             self.warned_of_clamping = True
             logger.warning(
-                "%d of %d graphs of a batch are cut to the decoder's positions, further ones are counted as clamped_graphs: raise "
-                "--max-target-positions, or leave such pairs out by --dag-max-vertices",
-                log["clamped"], len(possible),
-            )  # fmt: skip
+                "%d of %d graphs of a batch are cut to the decoder's positions, further ones"
+                " are counted as clamped_graphs: raise --max-target-positions, or leave such"
+                " pairs out by --dag-max-vertices",
+                log["clamped"],
+                len(possible),
+            )
         return loss, log["sample_size"], log
 
     @property

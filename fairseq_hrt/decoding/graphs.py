@@ -25,9 +25,9 @@ def describe_graph(
         least: links less probable than this are left out, unless they are on the path.
 
     Returns:
-        ``{"vertices": [{"vertex", "passing", "tokens": [{"token", "probability"}], "chosen"}], "links":
-        [{"from", "to", "probability", "chosen"}], "translation",
-        "score"}``, numbers and strings only. ``passing`` is the probability that a path passes the vertex.
+        ``{"vertices": [{"vertex", "passing", "tokens": [{"token", "probability"}], "chosen"}],
+        "links": [{"from", "to", "probability", "chosen"}], "translation", "score"}``, numbers and
+        strings only. ``passing`` is the probability that a path passes the vertex.
     """
     passed = [0, *path]
     steps, passing = set(zip(passed, passed[1:])), passing_probabilities(links)

@@ -216,7 +216,7 @@ def header_of(
             f"{side}_layers": len(module.layers),
             f"{side}_heads": _heads(module.layers[0]) if len(module.layers) else 1,
             f"{side}_inner": module.layers[0].fc1.weight.size(0) if len(module.layers) else 1,
-            f"{side}_pre_norm": bool(module.layers[0].normalize_before) if len(module.layers) else False,
+            f"{side}_pre_norm": len(module.layers) > 0 and bool(module.layers[0].normalize_before),
             f"{side}_final_norm": module.layer_norm is not None,
             f"{side}_embedding_norm": module.layernorm_embedding is not None,
             f"{side}_scale": float(module.embed_scale),

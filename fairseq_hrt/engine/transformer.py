@@ -224,8 +224,10 @@ class TransformerEngine:
                 asking = layer.cross_norm(x) if layer.before else x
                 attention.append(layer.cross.weights(asking, keys, memory.bias))
             x = layer.block(
-                x, layer.cross_norm, lambda y: layer.cross(y, keys, values, memory.bias)
-            )  # noqa: B023
+                x,
+                layer.cross_norm,
+                lambda y: layer.cross(y, keys, values, memory.bias),  # noqa: B023
+            )
             x = layer.block(x, layer.final_norm, layer.feed_forward)
         if remember:
             state.length += count

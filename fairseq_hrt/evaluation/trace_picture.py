@@ -98,16 +98,19 @@ _PAGE = """<!DOCTYPE html>
 <style>
 body {{ font-family: system-ui, sans-serif; margin: 2rem; color: #222; }}
 h2 {{ font-size: 1rem; margin: 1.6rem 0 .3rem; }}
-.word {{ display: inline-block; min-width: 1.2rem; margin: .15rem; padding: .25rem .5rem; border-radius: .3rem; text-align: center; }}
+.word {{ display: inline-block; min-width: 1.2rem; margin: .15rem; padding: .25rem .5rem;
+  border-radius: .3rem; text-align: center; }}
 .word small {{ display: block; font-size: .65rem; opacity: .75; min-height: .8rem; }}
-.s0 {{ background: {0}; color: #999; }} .s1 {{ background: {1}; color: #fff; }} .s2 {{ background: {2}; }}
+.s0 {{ background: {0}; color: #999; }} .s1 {{ background: {1}; color: #fff; }}
+.s2 {{ background: {2}; }}
 .s3 {{ background: {3}; }} .s4 {{ background: {4}; }}
 label {{ display: block; position: sticky; top: 0; background: #fff; padding: .5rem 0; }}
 input {{ width: 60%; vertical-align: middle; }}
 </style></head><body>
 <h1>Decoding, step by step</h1>
 <p>{5}</p>
-<label>decoder pass <input id="step" type="range" min="1" max="{6}" value="1"> <output id="number">1</output></label>
+<label>decoder pass <input id="step" type="range" min="1" max="{6}" value="1">
+<output id="number">1</output></label>
 <p>{7}</p>
 <div id="traces"></div>
 <script type="application/json" id="data">{8}</script>
@@ -120,7 +123,8 @@ function show() {{
   place.replaceChildren(...traces.map(trace => {{
     const block = document.createElement("section"), title = document.createElement("h2");
     const row = trace.passes[Math.min(step, trace.passes.length) - 1];
-    title.textContent = `${{trace.name}}: pass ${{Math.min(step, trace.passes.length)}} of ${{trace.passes.length}}`;
+    const pass = Math.min(step, trace.passes.length);
+    title.textContent = `${{trace.name}}: pass ${{pass}} of ${{trace.passes.length}}`;
     block.append(title);
     row.forEach(cell => {{
       const word = document.createElement("span"), figure = document.createElement("small");

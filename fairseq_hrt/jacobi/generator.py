@@ -116,8 +116,12 @@ class JacobiGenerator(EngineGenerator):
         statistics.seconds += self._now() - began
         if options.retain_iter_history:
             for hypothesis in found:
-                ends = [place + 1 for place, step in enumerate(hypothesis.token_steps)
-                        if place + 1 == len(hypothesis.tokens) or hypothesis.token_steps[place + 1] > step]  # fmt: skip
+                steps = hypothesis.token_steps
+                ends = [
+                    place + 1
+                    for place, step in enumerate(steps)
+                    if place + 1 == len(hypothesis.tokens) or steps[place + 1] > step
+                ]
                 hypothesis.history = [hypothesis.tokens[:end] for end in ends]
         return [[hypothesis] for hypothesis in found]
 

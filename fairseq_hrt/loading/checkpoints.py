@@ -25,8 +25,9 @@ logger = logging.getLogger(__name__)
 # a checkpoint names.
 MODELS = frozenset(
     """
-    bart cmlm_transformer fconv insertion_transformer iterative_nonautoregressive_transformer levenshtein_transformer lightconv lstm
-    nacrf_transformer nonautoregressive_transformer transformer transformer_align
+    bart cmlm_transformer fconv insertion_transformer iterative_nonautoregressive_transformer
+    levenshtein_transformer lightconv lstm nacrf_transformer nonautoregressive_transformer
+    transformer transformer_align
     """.split()
 )
 # fairseq's tasks that a checkpoint or a bundle may name by itself.

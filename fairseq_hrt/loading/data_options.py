@@ -17,15 +17,17 @@ from ..families import NAMES
 # Of fairseq's generation options those that shape the search; none of them names a file.
 SEARCH = frozenset(
     """
-    beam nbest max_len_a max_len_b min_len match_source_len unnormalized no_early_stop no_beamable_mm lenpen unkpen prefix_size
-    no_repeat_ngram_size sampling sampling_topk sampling_topp temperature diverse_beam_groups diverse_beam_strength diversity_rate
-    iter_decode_eos_penalty iter_decode_max_iter iter_decode_force_max_iter iter_decode_with_beam retain_iter_history decoding_format
-    print_step
+    beam nbest max_len_a max_len_b min_len match_source_len unnormalized no_early_stop
+    no_beamable_mm lenpen unkpen prefix_size no_repeat_ngram_size sampling sampling_topk
+    sampling_topp temperature diverse_beam_groups diverse_beam_strength diversity_rate
+    iter_decode_eos_penalty iter_decode_max_iter iter_decode_force_max_iter iter_decode_with_beam
+    retain_iter_history decoding_format print_step
     """.split()
 )
 # Of the options of the translation task those that belong to the model.
 MODEL = frozenset(
-    "left_pad_source left_pad_target max_source_positions max_target_positions truncate_source".split()
+    "left_pad_source left_pad_target max_source_positions max_target_positions "
+    "truncate_source".split()
 )
 # Texts of these kinds are tables of numbers ("10:1,30:2,inf:1"), ranges ("4~8") and words ("auto").
 _WORDS = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.,:;~@+-]{0,199}")

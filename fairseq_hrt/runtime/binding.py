@@ -29,7 +29,10 @@ class SideShape(C.Structure):
     _fields_ = [
         *(
             (name, C.c_int32)
-            for name in "vocabulary width layers heads inner positions pre_norm final_norm embedding_norm longest".split()
+            for name in (
+                "vocabulary width layers heads inner positions pre_norm final_norm embedding_norm"
+                " longest"
+            ).split()
         ),
         ("scale", C.c_double),
     ]
@@ -40,9 +43,10 @@ class Shape(C.Structure):
 
     _fields_ = [
         *((name, C.c_int32) for name in (
-            "family activation bos pad eos unk shared_embedding tied_output output_bias special_symbols chunk_count relative_window "
-            "learn_tail directions block causal independent middle_to_side link_heads link_rows reach count_bos length_classes "
-            "cell zero_start"
+            "family activation bos pad eos unk shared_embedding tied_output output_bias "
+            "special_symbols chunk_count relative_window learn_tail directions block causal "
+            "independent middle_to_side link_heads link_rows reach count_bos length_classes cell "
+            "zero_start"
         ).split()),
         ("chunk_sizes", C.POINTER(C.c_int32)),
         ("epsilon", C.c_double),

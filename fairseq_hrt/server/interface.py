@@ -10,34 +10,8 @@ from .settings import Settings
 def describe_interface(settings: Settings) -> Dict[str, Any]:
     """The document; limits are those of this server."""
     text = {"type": "string", "maxLength": settings.max_characters}
-    texts = {
-        "oneOf": [
-            text,
-            {"type": "array", "items": text, "minItems": 1, "maxItems": settings.max_texts},
-        ]
-    }
     language = {"type": "string", "description": "ISO 639-1 code"}
-    translate = _object(
-        {
-            "q": {**texts, "description": "what is translated"},
-            "source": {**language, "description": "ISO 639-1 code, or auto"},
-            "target": language,
-            "format": {"type": "string", "enum": list(FORMATS), "default": "text"},
-            "keep": {
-                "type": "string",
-                "enum": [KEPT],
-                "description": "what of plain text is kept as it is; html always is",
-            },
-            "alternatives": {
-                "type": "integer",
-                "minimum": 0,
-                "default": 0,
-                "description": "others, besides the best one",
-            },
-            "api_key": {"type": "string"},
-        },
-        ["q", "source", "target"],
-    )
+    translate = _translation_request(settings, text, language)
     options = {name: _choice(choice) for name, choice in DECODING.items()}
     detailed = _object(
         {
@@ -114,6 +88,39 @@ def describe_interface(settings: Settings) -> Dict[str, Any]:
             },
         },
     }
+
+
+def _translation_request(
+    settings: Settings, text: Dict[str, Any], language: Dict[str, Any]
+) -> Dict[str, Any]:
+    """What /translate is asked, as LibreTranslate has it."""
+    texts = {
+        "oneOf": [
+            text,
+            {"type": "array", "items": text, "minItems": 1, "maxItems": settings.max_texts},
+        ]
+    }
+    return _object(
+        {
+            "q": {**texts, "description": "what is translated"},
+            "source": {**language, "description": "ISO 639-1 code, or auto"},
+            "target": language,
+            "format": {"type": "string", "enum": list(FORMATS), "default": "text"},
+            "keep": {
+                "type": "string",
+                "enum": [KEPT],
+                "description": "what of plain text is kept as it is; html always is",
+            },
+            "alternatives": {
+                "type": "integer",
+                "minimum": 0,
+                "default": 0,
+                "description": "others, besides the best one",
+            },
+            "api_key": {"type": "string"},
+        },
+        ["q", "source", "target"],
+    )
 
 
 def _choice(choice: Choice) -> Dict[str, Any]:

@@ -112,7 +112,8 @@ def _quote_before_stops(found: "re.Match[str]") -> str:
 
 
 class Tokenizer:
-    """``sacremoses.MosesTokenizer(lang=language).tokenize(text, escape=False, return_str=True)``."""
+    """``sacremoses.MosesTokenizer(lang=language)``, called as ``tokenize(text, escape=False,
+    return_str=True)``."""
 
     JUNK = re.compile("[\\000-\\037]")
     DOTS = re.compile(r"\.{2,}")

@@ -8,17 +8,22 @@
  *
  * The way of a call through the files:
  *
- *   model.c          checks named tensors and packs them, once (packing.c)
- *   batch.c          fh_decode and fh_score: checks (checks.c), sorts sentences by length, cuts
- * batches, spreads them over threads (threads.c) encoder.c        encodes a batch, and leaves keys
- * and values of the source for the decoder decoder.c        one step: new tokens of some rows, each
- * row with a cache of what came before; all ways of decoding take such steps choose.c         from
- * a step's features to words and their scores, or to the best of a shortlist (shortlist.c) search.c
- * beam.c  word by word, greedily or with a beam: read decoder.c and these first verify.c guesses
- * checked by one pass, from the model itself (jacobi.c) or from its chunks (drafts.c) hrt.c,
- * bidirectional.c and block_beam.c, dag.c and graph.c: the families that write several words in a
- * pass given.c align.c  read finished translations: their scores, the source word of each of their
- * words results.c        copies what was found for the caller
+ * - model.c: checks named tensors and packs them, once (packing.c)
+ * - batch.c: fh_decode and fh_score: checks (checks.c), sorts sentences by length, cuts batches,
+ *   spreads them over threads (threads.c)
+ * - encoder.c: encodes a batch, and leaves keys and values of the source for the decoder
+ * - decoder.c: one step: new tokens of some rows, each row with a cache of what came before; all
+ *   ways of decoding take such steps
+ * - choose.c: from a step's features to words and their scores, or to the best of a shortlist
+ *   (shortlist.c)
+ * - search.c and beam.c: word by word, greedily or with a beam: read decoder.c and these first
+ * - verify.c: guesses checked by one pass, from the model itself (jacobi.c) or from its chunks
+ *   (drafts.c)
+ * - hrt.c, bidirectional.c and block_beam.c, dag.c and graph.c: the families that write several
+ *   words in a pass
+ * - given.c and align.c: read finished translations: their scores, the source word of each of their
+ *   words
+ * - results.c: copies what was found for the caller
  *
  * Below them: work.c, what encoder and decoder share, and the products; team.c, threads that share
  * one product; memory.c, buffers and arenas; operations.h, the arithmetic, written once (body_*.h)

@@ -72,9 +72,10 @@ def test_teacher_and_data_are_their_contents(tmp_path):
     for name, text in {**files, **{f"data/{name}": name for name in data + others}}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    hashed = lambda *paths: content_hash(
-        model_files(os.pathsep.join(str(tmp_path / path) for path in paths))
-    )  # noqa: E731
+
+    def hashed(*paths):
+        return content_hash(model_files(os.pathsep.join(str(tmp_path / path) for path in paths)))
+
     assert hashed("a/checkpoint.pt") == hashed("b/moved.pt") != hashed("b/checkpoint.pt")
     assert hashed("a/checkpoint.pt", "b/checkpoint.pt") != hashed("a/checkpoint.pt")
     assert len(model_files(str(tmp_path / "ct2"))) == 2
