@@ -29,6 +29,7 @@ from setuptools import find_packages, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 from setuptools.command.editable_wheel import editable_wheel
+from setuptools.errors import SetupError
 
 ROOT = Path(__file__).resolve().parent
 STARTUP_FILE = "fairseq_hrt_startup.pth"
@@ -79,6 +80,8 @@ class Build(build_py):
     kernel_machine = ""
     # Where fairseq is not wanted nothing waits for it.
     with_startup_line = True
+    # Where PyTorch is not wanted nothing else can translate.
+    needs_kernel = False
 
     def run(self) -> None:
         super().run()
@@ -90,13 +93,19 @@ class Build(build_py):
         )
         built = kernel.build(folder, objects=ROOT / kernel.OBJECTS)
         self.kernel_machine = built.machine
+        fix = (
+            f"{built.reason}; fix: install gcc or clang (on Debian and Ubuntu: apt install gcc),"
+            " then this package again"
+        )
         if built.library:
             self.announce(f"kernel of the runtime: {', '.join(built.instruction_sets)}", 2)
-        else:
-            self.warn(
-                f"the runtime is left out, translation will use PyTorch: {built.reason}; fix:"
-                " install gcc or clang, then this package again"
+        elif self.needs_kernel:
+            raise SetupError(
+                "nothing could be translated without the native engine, which was not compiled:"
+                f" {fix}"
             )
+        else:
+            self.warn(f"the runtime is left out, translation will use PyTorch: {fix}")
         if not self.editable_mode:
             self.kernel_files = tuple(
                 str(folder / name)
@@ -173,6 +182,9 @@ SHTAB = "shtab>=1.9,<2"
 
 SENTENCEPIECE = "sentencepiece>=0.1.99"
 
+# Marian's descriptions of models; the plugin has it through omegaconf
+YAML = "PyYAML>=5.1"
+
 SERVE = [
     "starlette>=0.40,<2",
     # 0.30 has the supervisor of workers that server/process.py extends
@@ -248,6 +260,7 @@ class TranslationBuild(Build):
     """For machines that only translate."""
 
     with_startup_line = False
+    needs_kernel = True
 
 
 def setup_arguments(*, only_translation: bool = False) -> Dict[str, Any]:
@@ -260,6 +273,7 @@ def setup_arguments(*, only_translation: bool = False) -> Dict[str, Any]:
         # moses: detokenises a few Asian languages, which bundles of Moses' rules leave to
         # sacremoses
         extras = {
+            "import": [SENTENCEPIECE, YAML],
             "serve": SERVE,
             "sentencepiece": [SENTENCEPIECE],
             "completion": [SHTAB],

@@ -14,6 +14,7 @@ import importlib
 import keyword
 import os
 import sys
+from types import ModuleType
 from typing import Callable, List, Optional, Sequence, Tuple
 
 from . import __version__
@@ -36,6 +37,8 @@ VERBS = {
     "graph": "show the graph that a directed acyclic model writes for a sentence",
     "completion": "print what a shell needs to complete verbs and options",
 }
+# Those that an installation for machines that only translate can run.
+TRANSLATING = ("doctor", "translate", "score", "import", "serve", "completion")
 # What other tools call these options.
 SAID_AS_VERBS = {"help": "--help", "version": "--version"}
 
@@ -55,35 +58,47 @@ class LaterParser(argparse.ArgumentParser):
 
 def build_parser(
     verb_parser: Callable[..., argparse.ArgumentParser] = LaterParser,
+    *,
+    only_translates: bool = False,
 ) -> argparse.ArgumentParser:
     """The parser of the whole command line.
 
     Args:
         verb_parser: makes the parser of one verb from its name in ``prog`` and further arguments of
             ``ArgumentParser``.
+        only_translates: leave out what such an installation cannot run.
     """
+    left_out = [name for name in VERBS if only_translates and name not in TRANSLATING]
+    of_fairseq = argparse.SUPPRESS if only_translates else None
     parser = argparse.ArgumentParser(
         prog="fairseq-hrt",
         description=(
             "Tools of fairseq_hrt. Each verb explains itself: fairseq-hrt help VERB, or fairseq-hrt"
             " VERB --help"
         ),
+        epilog=(
+            f"The whole plugin, fairseq_hrt, also has: {', '.join(left_out)}." if left_out else None
+        ),
         formatter_class=HelpFormatter,
     )
     parser.add_argument("-V", "--version", action="version", version=f"fairseq_hrt {__version__}")
     parser.add_argument(
-        "--user-dir", action="store_true", help="print the path for fairseq's --user-dir and stop"
+        "--user-dir",
+        action="store_true",
+        help=of_fairseq or "print the path for fairseq's --user-dir and stop",
     )
     parser.add_argument(
         "--options",
         action="store_true",
-        help="explain the options added to fairseq's commands and stop",
+        help=of_fairseq or "explain the options added to fairseq's commands and stop",
     )
     parser.set_defaults(verb="doctor", rest=[])
     verbs = parser.add_subparsers(
         title="verbs", dest="verb", metavar="VERB", parser_class=verb_parser
     )  # type: ignore[call-overload]  # argparse only calls it
     for name, text in VERBS.items():
+        if name in left_out:
+            continue
         verbs.add_parser(name, help=text, add_help=False)
     return parser
 
@@ -96,23 +111,16 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         asked = arguments[0] == "help" and not SAID_AS_VERBS.keys() & arguments[1:2]
         rest = arguments[1:] if asked else []
         arguments = [*rest, SAID_AS_VERBS[arguments[0]]]
-    parser = build_parser()
     verb = next((text for text in arguments if not text.startswith("-")), None)
-    if verb is not None and verb not in VERBS:
+    known = verb in VERBS
+    # What is installed matters to the list of verbs alone, and looking takes time.
+    parser = build_parser(only_translates=not known and distribution().only_translates())
+    if verb is not None and not known:
         parser.error(no_such_verb(verb))
     chosen = parser.parse_args(arguments)
-    if chosen.user_dir or chosen.options:
-        from .cli.reporting import reporting, write_output
-
-        with reporting(parser):
-            if chosen.user_dir:
-                write_output(os.path.dirname(os.path.abspath(__file__)) + "\n")
-            else:
-                from .cli.option_help import option_help
-
-                write_output(option_help() + "\n")
-        return 0
     try:
+        if chosen.user_dir or chosen.options:
+            return explain(parser, options=chosen.options and not chosen.user_dir)
         return (
             importlib.import_module(f".cli.{module_of(chosen.verb or 'doctor')}", __package__).main(
                 chosen.rest
@@ -122,13 +130,33 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == __package__:
             raise
-        from .distribution import not_installed
-
-        parser.exit(2, f"error: {not_installed(error.name, f'fairseq-hrt {chosen.verb}')}\n")
+        command = f"fairseq-hrt {'--options' if chosen.options else chosen.verb}"
+        parser.exit(2, f"error: {distribution().not_installed(error.name, command)}\n")
     except KeyboardInterrupt:
         # While PyTorch was being imported; the verbs themselves report it.
         sys.stderr.write("interrupted\n")
         return 130
+
+
+def distribution() -> ModuleType:
+    """The module of that name, where it is needed."""
+    from . import distribution as found
+
+    return found
+
+
+def explain(parser: argparse.ArgumentParser, *, options: bool) -> int:
+    """Prints the package's folder, or what it adds to fairseq's ``options``."""
+    from .cli.reporting import reporting, write_output
+
+    with reporting(parser):
+        if options:
+            from .cli.option_help import option_help
+
+            write_output(option_help() + "\n")
+        else:
+            write_output(os.path.dirname(os.path.abspath(__file__)) + "\n")
+    return 0
 
 
 def module_of(verb: str) -> str:

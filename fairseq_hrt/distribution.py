@@ -48,6 +48,6 @@ def not_installed(module: Optional[str], command: str) -> str:
         )
     return (
         f"{command} needs {missing}, which an installation that only translates does not have:"
-        f" install the plugin, {PLUGIN}, in an environment of its own, as its README.md says"
-        " (Install)"
+        f" install the whole plugin, {PLUGIN}, in an environment of its own, as"
+        " docs/installation.md says"
     )

@@ -28,8 +28,8 @@ from typing import Dict, Optional, Sequence, Tuple
 
 import numpy as np
 
-from fairseq_hrt.engine.native_model import quantise_rows, rest_of_rows
 from fairseq_hrt.runtime.format import EMBEDDINGS, Header, expected_tensors, read_model, write_model
+from fairseq_hrt.runtime.packing import quantise_rows, rest_of_rows
 
 Tensors = Dict[str, np.ndarray]
 # Matrices whose inputs are words or positions, not a vector of the model.

@@ -7,6 +7,7 @@ __all__ = [
     "description",
     "examples",
     "lexical_table",
+    "native_bundle",
     "native_decoder",
     "pretrained",
     "runtime_bundle",

@@ -1,8 +1,8 @@
 """A bundle: a folder with everything that translates raw text, to be copied, kept and handed on.
 
 bundle.json     names, text preparation, decoding options, measured quality
-model.pt        the checkpoint, without its optimiser; model_2.pt, … for an ensemble
-dict.<lang>.txt dictionaries
+model.pt        the checkpoint, without its optimiser; model_2.pt, … for an ensemble; none of a
+model imported without PyTorch dict.<lang>.txt dictionaries
 codes           subword codes or model; target_codes where the target language has its own
 moses.json      Moses' rules for these languages
 runtime.safetensors, shortlist.safetensors   for the native runtime, where they were asked for
@@ -35,7 +35,7 @@ class Bundle:
         task: the task it is decoded with.
         source_lang, target_lang: of the dictionaries.
         tokenizer, subwords: see :class:`TextRecipe`.
-        models: file names.
+        models: file names; none where the native engine's model is the only one.
         codes: file name, or None.
         options: of decoding, by the names of ``fairseq-generate``, e.g. ``{"beam": "1"}``.
         card: what else is known, e.g. ``{"BLEU": 38.0, "signature": "…"}``.
@@ -93,7 +93,17 @@ class Bundle:
 
     @property
     def paths(self) -> List[Path]:
-        """The checkpoints."""
+        """The checkpoints.
+
+        Raises:
+            ValueError: there are none.
+        """
+        if not self.models:
+            raise ValueError(
+                f"{self.folder} holds the native engine's model alone, and this needs the"
+                " checkpoint, which was not made where PyTorch was missing: import the model again"
+                " with the whole plugin, fairseq_hrt"
+            )
         return [self.folder / name for name in self.models]
 
     def content_hash(self) -> str:
@@ -186,11 +196,35 @@ def make_bundle(
         tokenizer=tokenizer,
         subwords=subwords,
         models=names,
-        codes=None if codes is None else "codes",
         options=dict(options or {}),
         card={**_training_card(states[0]), **(card or {})},
-        rules="moses.json" if tokenizer == "moses" else None,
     )
+    return create_bundle(bundle, data, codes, states=states, check=check, complete=complete)
+
+
+def create_bundle(
+    bundle: Bundle,
+    data: Path,
+    codes: Optional[Path],
+    *,
+    states: Sequence[Dict[str, Any]] = (),
+    check: Optional[Callable[[Path], object]] = None,
+    complete: Optional[Callable[[Bundle], None]] = None,
+) -> Bundle:
+    """Writes what a bundle says into its folder, which must not exist; see :func:`make_bundle`.
+
+    Args:
+        bundle: what it shall say, apart from its codes and rules.
+        states: of its checkpoints, in the order of their names; without any PyTorch is not loaded.
+        data, codes, check, complete: see there.
+
+    Raises:
+        ValueError: the folder exists, or a file is missing.
+        OSError: a file cannot be read or written.
+    """
+    folder = bundle.folder
+    bundle.codes = None if codes is None else "codes"
+    bundle.rules = "moses.json" if bundle.tokenizer == "moses" else None
     remove_leftovers(folder.absolute().parent, folder.name + ".")
     with new_folder(folder) as partial:
         with _errors_naming(folder, partial):
@@ -253,9 +287,9 @@ def _fill(
     place: Path, bundle: Bundle, states: Sequence[Dict[str, Any]], data: Path, codes: Optional[Path]
 ) -> None:
     """Writes the files of a bundle into the empty folder ``place``, all but its description."""
-    import torch
-
     for name, state in zip(bundle.models, states):
+        import torch
+
         # A third of a training checkpoint: the optimiser's moments are of no use here.
         kept = {
             key: value

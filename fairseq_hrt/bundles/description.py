@@ -70,7 +70,9 @@ def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[s
     for name in ("tokenizer", "subwords"):
         if not isinstance(document[name], str):
             raise ValueError(f"{path} names the {name} {shown(document[name])}, which is no text")
-    models = _checked_models(document.get("models", ["model.pt"]), path)
+    models = _checked_models(
+        document.get("models", ["model.pt"]), path, least=int(document.get("runtime") is None)
+    )
     codes = document.get("codes")
     languages = (document["source_lang"], document["target_lang"])
     more = {name: document.get(name) for name in _MORE_FILES}
@@ -160,15 +162,15 @@ def _kind(path: Path) -> str:
     return "no plain file" if path.exists() else "missing"
 
 
-def _checked_models(models: object, path: Path) -> List[str]:
+def _checked_models(models: object, path: Path, *, least: int) -> List[str]:
     if (
         not isinstance(models, list)
-        or not 1 <= len(models) <= MOST_MODELS
+        or not least <= len(models) <= MOST_MODELS
         or len(set(map(repr, models))) < len(models)
     ):
         raise ValueError(
-            f"{path} names the models {shown(models)}: it must be a list of 1 to {MOST_MODELS}"
-            " distinct files"
+            f"{path} names the models {shown(models)}: it must be a list of {least} to"
+            f" {MOST_MODELS} distinct files"
         )
     return models
 

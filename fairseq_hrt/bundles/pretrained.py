@@ -68,7 +68,8 @@ def from_pretrained(
             )
         # Read again: fairseq demands more of what a bundle holds.
         return Translator(load_bundle(folder), with_torch(), **decoding)
-    fallback = None if engine == "native" else with_torch
+    # Without a checkpoint there is nothing that PyTorch could take over.
+    fallback = None if engine == "native" or not bundle.models else with_torch
     try:
         decoder = NativeDecoder(bundle, threads=threads, use_shortlist=use_shortlist)
         return Translator(bundle, decoder, fallback=fallback, **decoding)

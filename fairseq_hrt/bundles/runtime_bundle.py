@@ -3,10 +3,10 @@ and its shortlist."""
 
 import logging
 import math
-import shutil
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 from fairseq.data import data_utils
@@ -17,20 +17,22 @@ from ..loading.checkpoints import task_name
 from ..loading.data_options import options_of_training
 from ..options import SCHEMA, DecodingOptions
 from ..runtime.engine import Engine
-from ..runtime.format import STORED, write_model
+from ..runtime.format import STORED, Header
 from ..schema import CALLER, EVERY_TASK, FAIRSEQ
 from ..text.dictionary import Words
 from .bundle import Bundle, make_bundle
 from .examples import SUBSETS
+from .native_bundle import read_candidates, write_native_model, write_native_shortlist
 from .native_decoder import NativeDecoder
 from .pretrained import from_pretrained
-from .shortlist import load_shortlist, mean_candidates, write_shortlist
+from .shortlist import mean_candidates
 from .torch_decoder import TorchDecoder
 from .translator import Translator, Wanted, Watch
 
 logger = logging.getLogger(__name__)
 
-MODEL, SHORTLIST = "runtime.safetensors", "shortlist.safetensors"
+# Makes the native engine's model with ``weights=`` of a kind.
+MakeModel = Callable[..., Tuple[Header, Dict[str, np.ndarray]]]
 # Sentences that are compared.
 SENTENCES = 100
 # float32 differs from PyTorch by the order of its sums alone.
@@ -66,6 +68,7 @@ def pack(
     runtime: Optional[str] = None,
     lines: Optional[Sequence[str]] = None,
     shortlist: Optional[Path] = None,
+    make_model: Optional[MakeModel] = None,
     complete: Optional[Callable[[Bundle], None]] = None,
     **described: Any,
 ) -> Bundle:
@@ -74,7 +77,8 @@ def pack(
 
     Args:
         folder, checkpoints, data: see :func:`.bundle.make_bundle`.
-        runtime, lines, shortlist: see :func:`add_runtime`; None: no model for the native engine.
+        runtime, lines, shortlist, make_model: see :func:`add_runtime`; no ``runtime``: no model for
+        the native engine.
         complete: adds what else belongs to the bundle, before the engines are compared.
         described: see :func:`.bundle.make_bundle`.
 
@@ -87,7 +91,9 @@ def pack(
         if complete is not None:
             complete(bundle)
         if runtime is not None:
-            add_runtime(bundle, runtime, data=data, lines=lines, shortlist=shortlist)
+            add_runtime(
+                bundle, runtime, data=data, lines=lines, shortlist=shortlist, make_model=make_model
+            )
 
     engine = "torch" if runtime is None else "native"
     # A bundle that cannot be loaded is worse than none.
@@ -104,6 +110,7 @@ def add_runtime(
     data: Path,
     lines: Optional[Sequence[str]] = None,
     shortlist: Optional[Path] = None,
+    make_model: Optional[MakeModel] = None,
 ) -> None:
     """Converts the bundle's model, compares it with PyTorch's engine, and writes both results into
     the bundle.
@@ -114,6 +121,8 @@ def add_runtime(
         data: folder of fairseq-preprocess; its sentences are compared unless there are ``lines``.
         lines: raw source lines to compare with.
         shortlist: a ``lex`` or ``vmap`` file.
+        make_model: makes it from what was imported, as it is made without PyTorch; None: from the
+            checkpoint.
 
     Raises:
         UnsupportedOption: the bundle's options or task are not known to the runtime.
@@ -130,11 +139,11 @@ def add_runtime(
     eager = TorchDecoder(bundle, device="cpu")
     in_torch = Translator(bundle, eager)
     task = eager.prepare(in_torch.defaults, Wanted(32), frozenset()).task
-    model, dictionaries = eager.models[0], (task.source_dictionary, task.target_dictionary)
-    write_model(bundle.folder / MODEL, *convert(model, *dictionaries, weights=weights))
-    # Readable by whom the bundle is handed to.
-    shutil.copymode(bundle.folder / f"dict.{bundle.source_lang}.txt", bundle.folder / MODEL)
-    bundle.runtime, bundle.runtime_options = MODEL, trained_options(eager)
+    make_model = make_model or partial(
+        convert, eager.models[0], task.source_dictionary, task.target_dictionary
+    )
+    write_native_model(bundle, *make_model(weights=weights))
+    bundle.runtime_options = trained_options(eager)
     decoder = NativeDecoder(bundle)
     native = Translator(bundle, decoder)
     if lines is None:
@@ -155,9 +164,7 @@ def add_runtime(
     )
     if weights != "float32":
         # The conversion itself is proved without rounding.
-        with Engine(
-            *convert(model, *dictionaries, weights="float32"), threads=decoder.engine.threads
-        ) as exact:
+        with Engine(*make_model(weights="float32"), threads=decoder.engine.threads) as exact:
             require_equal(
                 agreement(exact.decode(sentences, options, first_words=first_words), expected)
             )
@@ -167,21 +174,15 @@ def add_runtime(
     logger.info("runtime, %s: %s", weights, found)
     bundle.card[f"runtime, {weights}"] = str(found)
     if shortlist is not None:
-        words = [
-            Words(bundle.folder / f"dict.{language}.txt")
-            for language in (bundle.source_lang, bundle.target_lang)
-        ]
-        made = load_shortlist(shortlist, words[0], words[1])
-        decoder.engine.set_shortlist(made)
+        candidates = read_candidates(bundle, shortlist)
+        decoder.engine.set_shortlist(candidates)
         found = agreement(
             decoder.engine.decode(sentences, options, first_words=first_words), expected
         )
-        write_shortlist(bundle.folder / SHORTLIST, made)
-        shutil.copymode(bundle.folder / MODEL, bundle.folder / SHORTLIST)
-        bundle.shortlist = SHORTLIST
-        size = mean_candidates(made, sentences)
+        write_native_shortlist(bundle, candidates)
+        size = mean_candidates(candidates, sentences)
         bundle.card[f"runtime, {weights}, shortlist"] = (
-            f"{found}; {size:.0f} of {len(words[1])} words a sentence on average"
+            f"{found}; {size:.0f} of {len(in_torch.target.words)} words a sentence on average"
         )
     decoder.engine.close()
 

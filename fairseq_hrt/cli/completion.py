@@ -13,7 +13,7 @@ import argparse
 import importlib
 from typing import Any, Optional, Sequence
 
-from ..distribution import install_command
+from ..distribution import install_command, only_translates
 from .command import execute
 from .parser import verb_parser
 
@@ -55,7 +55,7 @@ def whole_parser() -> argparse.ArgumentParser:
         own = importlib.import_module(f".{verb}", __package__).build_parser()
         return argparse.ArgumentParser(prog=prog, parents=[own], add_help=False)
 
-    return build(verb_parser)
+    return build(verb_parser, only_translates=only_translates())
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ NEEDED_TO_TRANSLATE = ("numpy", "safetensors")
 # Module, what it is for, and what installs it.
 OPTIONAL = (
     ("sentencepiece", "bundles with SentencePiece pieces", "sentencepiece"),
+    ("yaml", "fairseq-hrt import of Marian's models", "import"),
     ("starlette", "fairseq-hrt serve", "serve"),
     ("ctranslate2", "fairseq-hrt export, CTranslate2 in benchmarks", "ctranslate2"),
     ("matplotlib", "pictures of benchmark, tune, trace and graph", "examples"),

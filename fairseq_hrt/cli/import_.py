@@ -12,13 +12,16 @@ SOURCE is a folder of Hugging Face's transformers (Marian, MBart-50, M2M-100, NL
 Marian as OPUS-MT, Firefox and translateLocally have them (.npz, .bin, 8-bit ones too), the model
 file in one, or a folder of a model that fairseq published (checkpoints, dictionaries, codes). The
 checkpoint in the bundle is one of fairseq's: it can be a teacher (distill) and the start of
-training. The licence of a model stays its own.
+training. An installation that only translates makes no checkpoint: its bundles hold the native
+engine's model alone (--runtime int8 unless you say otherwise). The licence of a model stays its
+own.
 """
 
 import argparse
 from pathlib import Path
 from typing import Optional, Sequence
 
+from ..distribution import only_translates
 from ..text.pipeline import SUBWORDS, TOKENIZERS
 from .bundle import add_runtime_arguments, read_lines
 from .command import execute
@@ -67,7 +70,8 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: the source cannot be imported, or options contradict each other.
     """
-    if options.runtime is None and options.runtime_lines:
+    checkpoint = not only_translates()
+    if checkpoint and options.runtime is None and options.runtime_lines:
         raise ValueError(
             "--runtime-lines belongs to the native engine: give --runtime int8 or float32"
         )
@@ -82,10 +86,17 @@ def run(options: argparse.Namespace) -> None:
         codes=options.codes,
         runtime=options.runtime,
         lines=lines,
+        checkpoint=checkpoint,
     )
     bundle = import_model(options.source, options.output, wishes)
+    alone = (
+        ""
+        if bundle.models
+        else ", the native engine's model alone (no PyTorch here, so no checkpoint)"
+    )
     write_output(
-        f"{bundle.folder}: {bundle.source_lang} -> {bundle.target_lang}, task {bundle.task}\n"
+        f"{bundle.folder}: {bundle.source_lang} -> {bundle.target_lang}, task"
+        f" {bundle.task}{alone}\n"
     )
 
 

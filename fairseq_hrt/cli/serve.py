@@ -20,6 +20,7 @@ from ..distribution import install_command
 from ..schema import ENGINES
 from .command import execute
 from .parser import verb_parser
+from .settings import read_settings
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -115,7 +116,12 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Listens until it is told to stop."""
+    """Listens until it is told to stop.
+
+    Raises:
+        ValueError: an option that does not exist, is given twice or has a bad value; or the extra
+            is not installed.
+    """
     from ..server.settings import Settings, parse_option, parse_system
 
     if not 0 <= options.port <= 65535:
@@ -133,6 +139,8 @@ def run(options: argparse.Namespace) -> None:
         tuple(map(parse_system, options.systems)),
         tuple(map(parse_option, options.set)),
     )
+    for name, _ in systems:
+        read_settings([f"{option}={value}" for system, option, value in chosen if system == name])
     if options.allow_hosts is not None:
         fields["allow_hosts"] = tuple(options.allow_hosts)
     settings = Settings(**{**fields, "systems": systems, "options": chosen})

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Dict, List, Sequence
 
 from ..conditions import flag
+from ..loading.data_options import SEARCH
 from ..options import KINDS, SCHEMA, check_value
 from ..schema import CALLER
 from .parser import did_you_mean
@@ -75,8 +76,8 @@ def read_settings(pairs: Sequence[str]) -> Dict[str, str]:
     """``["beam=5"]`` → ``{"beam": "5"}``.
 
     Raises:
-        ValueError: an entry without ``=``, a name that neither this package nor fairseq has, or a
-            bad value.
+        ValueError: an entry without ``=``, a name that neither this package nor fairseq has or that
+            is given twice, or a bad value.
     """
     settings: Dict[str, str] = {}
     for pair in pairs:
@@ -90,6 +91,10 @@ def read_settings(pairs: Sequence[str]) -> Dict[str, str]:
                 check_value(name, value)
         elif name not in _ELSEWHERE:
             _require_known(name, pair)
+        if name in settings:
+            raise ValueError(
+                f"--set {name}={settings[name]} and --set {name}={value}: give one of them"
+            )
         settings[name] = value
     return settings
 
@@ -100,13 +105,13 @@ def _require_known(name: str, pair: str) -> None:
         "task",
     ]
     foreign = fairseq_options()
-    # Where fairseq is not installed nothing is known of its options; the native engine refuses them
-    # by name.
-    if name in known or name in foreign or not foreign:
+    meant = did_you_mean(name, known)
+    # Where fairseq is not installed not all of its options are known; the native engine refuses
+    # them by name.
+    if name in known or name in (foreign or SEARCH) or not (foreign or meant):
         return
     raise ValueError(
-        f"--set {pair}: there is no such"
-        f" option{did_you_mean(name, known) or '; fairseq-hrt --options explains all'}"
+        f"--set {pair}: there is no such option{meant or '; fairseq-hrt --options explains all'}"
     )
 
 

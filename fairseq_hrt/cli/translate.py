@@ -27,6 +27,7 @@ the other hypotheses.
 
 import argparse
 import gzip
+import importlib.util
 import logging
 import os
 import shlex
@@ -425,8 +426,9 @@ def translate_lines(
 
 
 def progress_bar(visible: bool, begun: int) -> Any:
-    """A bar that counts lines; without one tqdm is not loaded."""
-    if not visible:
+    """A bar that counts lines; none where it would not be seen, or without tqdm, which an
+    installation that only translates lacks."""
+    if not visible or importlib.util.find_spec("tqdm") is None:
         return nullcontext(SimpleNamespace(update=lambda count: None))
     from tqdm import tqdm
 

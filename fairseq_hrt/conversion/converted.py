@@ -5,16 +5,21 @@ import logging
 import shutil
 import tempfile
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
-import torch
 
-from ..bundles.bundle import Bundle
-from ..bundles.runtime_bundle import pack
+from ..bundles.bundle import Bundle, create_bundle
+from ..bundles.description import checked_options
+from ..bundles.native_bundle import read_candidates, write_native_model, write_native_shortlist
+from ..bundles.pretrained import from_pretrained
 from ..escaping import shown
 from ..loading.data_options import language_of_data
+from ..runtime.format import Header
+from .native_model import native_model
+from .plain_files import WHOLE
 from .vocabularies import Vocabulary
 
 logger = logging.getLogger(__name__)
@@ -85,14 +90,17 @@ def write_bundle(
     *,
     runtime: Optional[str] = None,
     lines: Optional[Sequence[str]] = None,
+    checkpoint: bool = True,
 ) -> Bundle:
-    """Writes checkpoint, dictionaries and bundle.
+    """Writes dictionaries, models and bundle.
 
     Args:
         converted: what was read.
         folder: of the bundle; must not exist.
         runtime: weights of the native engine's model, ``int8`` or ``float32``; None: none.
         lines: raw source lines to compare both engines with.
+        checkpoint: whether it also gets a checkpoint of fairseq, which takes PyTorch; else the
+            native engine's model is all.
 
     Raises:
         ValueError: the folder exists, or the model cannot be represented.
@@ -109,22 +117,31 @@ def write_bundle(
         place = Path(scratch)
         for language, words in zip(converted.languages, (converted.source, converted.target)):
             words.save(place / f"dict.{language}.txt")
-        checkpoints = []
-        for number, model in enumerate(converted.models, start=1):
-            checkpoints.append(place / f"model{number}.pt")
-            write_checkpoint(model, converted.languages, place, checkpoints[-1])
         shortlist = None
-        if converted.shortlist is not None:
-            shortlist = place / "shortlist.vmap"
-            shortlist.write_text(
-                "".join(f"{line}\n" for line in converted.shortlist), encoding="utf-8", newline="\n"
-            )
-
-        if shortlist is not None and runtime is None:
+        if converted.shortlist is not None and runtime is None:
             logger.warning(
                 "the shortlist is left out: it belongs to the native engine's model, which"
                 " --runtime makes"
             )
+        elif converted.shortlist is not None:
+            shortlist = place / "shortlist.vmap"
+            shortlist.write_text(
+                "".join(f"{line}\n" for line in converted.shortlist), encoding="utf-8", newline="\n"
+            )
+        make_model = partial(
+            native_model, converted.models[0].options, converted.models[0].parameters
+        )
+        if not checkpoint:
+            assert runtime is not None
+            return _write_native_bundle(
+                converted, folder, place, make_model(weights=runtime), shortlist
+            )
+        from ..bundles.runtime_bundle import pack
+
+        checkpoints = []
+        for number, model in enumerate(converted.models, start=1):
+            checkpoints.append(place / f"model{number}.pt")
+            write_checkpoint(model, converted.languages, place, checkpoints[-1])
         return pack(
             folder,
             checkpoints,
@@ -137,9 +154,41 @@ def write_bundle(
             card=converted.card,
             runtime=runtime,
             lines=lines,
-            shortlist=shortlist if runtime is not None else None,
-            complete=lambda bundle: complete_text(bundle, converted),
+            shortlist=shortlist,
+            make_model=make_model,
+            complete=partial(complete_text, converted=converted),
         )
+
+
+def _write_native_bundle(
+    converted: Converted,
+    folder: Path,
+    place: Path,
+    model: Tuple[Header, Dict[str, np.ndarray]],
+    shortlist: Optional[Path],
+) -> Bundle:
+    """Writes a bundle whose only model is that of the native engine; the dictionaries lie in
+    ``place``."""
+    if len(converted.models) > 1:
+        raise ValueError(
+            f"an ensemble of {len(converted.models)} models is decoded by PyTorch only: import it"
+            f" with {WHOLE}, or give the path of one model"
+        )
+    bundle = Bundle(
+        folder, TASK, *converted.languages, converted.tokenizer, converted.subwords, models=[],
+        options=checked_options(converted.decoding, None, "the new bundle"),
+        card={"architecture": converted.models[0].architecture},
+    )  # fmt: skip
+
+    def complete(made: Bundle) -> None:
+        complete_text(made, converted)
+        made.card["checkpoint"] = "none: imported without PyTorch"
+        write_native_model(made, *model)
+        if shortlist is not None:
+            write_native_shortlist(made, read_candidates(made, shortlist))
+
+    check = partial(from_pretrained, device="cpu", engine="native")
+    return create_bundle(bundle, place, converted.codes, complete=complete, check=check)
 
 
 def complete_text(bundle: Bundle, converted: Converted) -> None:
@@ -166,6 +215,7 @@ def write_checkpoint(
     Raises:
         ValueError: the model does not have the parameters, or they are not all of its own.
     """
+    import torch
     from fairseq import options as fairseq_options
     from fairseq import tasks
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf

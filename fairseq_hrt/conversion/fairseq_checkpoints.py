@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import List, Optional, Tuple
 
 from ..bundles.bundle import Bundle
-from ..bundles.runtime_bundle import pack
 from ..escaping import shown
 from .converted import TASK
 
@@ -67,6 +66,8 @@ def read_fairseq(
             " --codes, or --subwords none"
         )
     assert subwords is not None
+    # PyTorch, which the readers of other models do not need.
+    from ..bundles.runtime_bundle import pack
 
     def complete(bundle: Bundle) -> None:
         bundle.card["imported from"] = f"fairseq: {', '.join(path.name for path in checkpoints)}"

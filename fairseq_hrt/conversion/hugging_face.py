@@ -5,14 +5,14 @@ loading reads.
 """
 
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
-from ..compat import checkpoint_loading
 from ..escaping import shown
+from ..loading.json_objects import json_object
 from ..text.pipeline import LANGUAGE_TOKEN
-from .plain_files import Settings, beside, read_json
+from .plain_files import WHOLE, Settings, beside, read_json
 from .tensors import Tensors
 
 CONFIG = "config.json"
@@ -24,6 +24,8 @@ _WEIGHTS = (
     "pytorch_model.bin.index.json",
 )
 _TOKENIZER = "tokenizer_config.json"
+# Types of numbers in safetensors files.
+_FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 # Names of one matrix: the embeddings of both sides, the one that they share, and the output layer.
 MOST_SHARED = 4
 # Vectors of positions that are computed, in files of older releases.
@@ -72,13 +74,15 @@ def read_weights(folder: Path) -> Tensors:
     held: Dict[str, np.ndarray] = {}
     left = MOST_SHARED * sum(file.stat().st_size for file in files)
     for file in files:
-        for name, value in (
+        for name, value, size in (
             _safetensors(file) if file.suffix == ".safetensors" else _pickled(file)
-        ).items():
+        ):
             if name in held:
                 raise ValueError(f"{file} has {shown(name)}, which another file has, too")
-            held[name] = _float32(value, name, file)
-            left -= value.numel() * value.element_size()
+            if not np.isfinite(value).all():
+                raise ValueError(f"{file}: {shown(name)} holds numbers that are not finite")
+            held[name] = value
+            left -= size
             if left < 0:
                 raise ValueError(
                     f"{path} has more than {MOST_SHARED} times the numbers that its files hold:"
@@ -87,56 +91,78 @@ def read_weights(folder: Path) -> Tensors:
     return Tensors(held, path)
 
 
-def _safetensors(path: Path) -> Dict[str, Any]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+# A tensor's name, its numbers as float32, and the bytes that it takes in the file.
+_Stored = Tuple[str, np.ndarray, int]
+
+
+def _safetensors(path: Path) -> Iterator[_Stored]:
+    """The tensors of a safetensors file; bfloat16, which NumPy does not have, is the upper half of
+    a float32."""
+    from safetensors import SafetensorError, safe_open
 
     try:
-        return load_file(str(path))
-    except (
-        SafetensorError,
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RuntimeError,
-        MemoryError,
-    ) as error:
+        # Refuses a head that is none: types and shapes that do not fit their bytes, gaps, and
+        # tensors that share them.
+        with safe_open(str(path), framework="np"), open(path, "rb") as file:
+            head = file.read(int.from_bytes(file.read(8), "little"))
+        content = np.memmap(path, np.uint8, "c", offset=8 + len(head))
+        described = {
+            name: entry
+            for name, entry in json_object(head.decode("utf-8")).items()
+            if name != "__metadata__"
+        }
+    except (SafetensorError, OSError, ValueError, OverflowError, MemoryError) as error:
         raise ValueError(
             f"{path} is not a safetensors file, or damaged: {' '.join(str(error).split())[:200]}"
         ) from None
+    for name, entry in described.items():
+        if entry["dtype"] not in _FLOATS:
+            raise ValueError(
+                f"{path}: {shown(name)} has the type {entry['dtype']}; floating-point numbers are"
+                " read"
+            )
+        start, end = entry["data_offsets"]
+        stored = content[start:end].view(_FLOATS[entry["dtype"]]).reshape(entry["shape"])
+        if entry["dtype"] == "BF16":
+            stored = (stored.astype(np.uint32) << 16).view(np.float32)
+        yield name, stored.astype(np.float32, copy=False), end - start
 
 
-def _pickled(path: Path) -> Dict[str, Any]:
+def _pickled(path: Path) -> Iterator[_Stored]:
+    """The tensors of a file of PyTorch's."""
+    try:
+        import torch
+    except ImportError:
+        raise ValueError(
+            f"{path} is read by PyTorch, model.safetensors is not: give that, or import the model"
+            f" with {WHOLE}"
+        ) from None
+    from ..compat import checkpoint_loading
+
     state = checkpoint_loading.load(str(path), map_location="cpu")
     if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
         raise ValueError(f"{path} holds a {type(state).__name__}, not tensors by their names")
-    return state
-
-
-def _float32(value: Any, name: str, path: Path) -> np.ndarray:
-    import torch
-
-    if (
-        not isinstance(value, torch.Tensor)
-        or value.layout != torch.strided
-        or value.device.type != "cpu"
-    ):
-        raise ValueError(f"{path}: {shown(name)} is a {type(value).__name__}, not a plain tensor")
-    if not value.dtype.is_floating_point or value.is_quantized:
-        raise ValueError(
-            f"{path}: {shown(name)} has the type {value.dtype}; floating-point numbers are read"
-        )
-    # A view may show the same bytes over and over again.
-    if value.numel() * value.element_size() > value.untyped_storage().nbytes():
-        raise ValueError(
-            f"{path}: {shown(name)} has the shape {shown(tuple(value.shape))}, but not as many"
-            " numbers"
-        )
-    if not torch.isfinite(value).all():
-        raise ValueError(f"{path}: {shown(name)} holds numbers that are not finite")
-    return np.asarray(value.detach().float().numpy())
+    for name, value in state.items():
+        if (
+            not isinstance(value, torch.Tensor)
+            or value.layout != torch.strided
+            or value.device.type != "cpu"
+        ):
+            raise ValueError(
+                f"{path}: {shown(name)} is a {type(value).__name__}, not a plain tensor"
+            )
+        if not value.dtype.is_floating_point or value.is_quantized:
+            raise ValueError(
+                f"{path}: {shown(name)} has the type {value.dtype}; floating-point numbers are read"
+            )
+        size = value.numel() * value.element_size()
+        # A view may show the same bytes over and over again.
+        if size > value.untyped_storage().nbytes():
+            raise ValueError(
+                f"{path}: {shown(name)} has the shape {shown(tuple(value.shape))}, but not as many"
+                " numbers"
+            )
+        yield name, np.asarray(value.detach().float().numpy()), size
 
 
 def read_generation(folder: Path, config: Dict[str, Any]) -> Settings:

@@ -8,6 +8,8 @@ from typing import Any, Dict, List, Optional, Tuple
 from ..escaping import shown
 from ..loading.json_objects import json_object
 
+# What reads every model, for messages.
+WHOLE = "the whole plugin, fairseq_hrt"
 # A vocabulary of a million long words takes less.
 LARGEST = 64 * 1024 * 1024
 # Descriptions of models have two levels.
@@ -119,10 +121,12 @@ def parse_yaml(text: str, path: Path) -> Any:
     Tags, anchors and aliases are refused, as is more than one document: Marian writes none of them.
 
     Raises:
-        ValueError: the text is no such YAML.
+        ValueError: the text is no such YAML, or the package is not installed.
     """
-    import yaml
-
+    try:
+        import yaml
+    except ImportError as error:
+        raise ValueError("Marian's models need the package PyYAML: pip install PyYAML") from error
     composer = _Composer()
     try:
         # Events come from libyaml where PyYAML has it.

@@ -10,7 +10,7 @@ from .fairseq_checkpoints import is_fairseq, read_fairseq, unknown_kind
 from .hugging_face import CONFIG
 from .hugging_face_folders import read_hugging_face
 from .marian import MODELS, is_marian, read_marian
-from .plain_files import refuse_links_outside
+from .plain_files import WHOLE, refuse_links_outside
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,8 @@ class Wishes:
         :class:`~..text.pipeline.TextRecipe`.
         runtime: weights of the native engine's model, ``int8`` or ``float32``; None: none.
         lines: raw source lines to compare both engines with.
+        checkpoint: whether the bundle also gets a checkpoint of fairseq, which takes PyTorch;
+            without one the native engine's model is made in any case.
     """
 
     source_language: Optional[str] = None
@@ -32,6 +34,7 @@ class Wishes:
     codes: Optional[Path] = None
     runtime: Optional[str] = None
     lines: Optional[List[str]] = None
+    checkpoint: bool = True
 
 
 def import_model(source: Path, folder: Path, wishes: Wishes = Wishes()) -> Bundle:
@@ -65,20 +68,30 @@ def import_model(source: Path, folder: Path, wishes: Wishes = Wishes()) -> Bundl
         raise ValueError(unknown_kind(source))
     refuse_links_outside(place, source)
     if fairseq:
+        if not wishes.checkpoint:
+            raise ValueError(
+                f"{source} is a model of fairseq, which is read by PyTorch: import it with {WHOLE}"
+            )
         if languages != (None, None):
             raise ValueError(
                 "--source-language and --target-language: fairseq's checkpoints know their"
                 " languages; leave them out"
             )
         return read_fairseq(source, folder, text=text, runtime=wishes.runtime, lines=wishes.lines)
+    if not wishes.checkpoint and wishes.lines is not None:
+        raise ValueError(
+            "--runtime-lines are for comparing with PyTorch's engine, which is not there: leave"
+            " it out"
+        )
     converted = (
         read_hugging_face(place, languages) if hugging_face else read_marian(source, languages)
     )
     return write_bundle(
         _prepared(converted, wishes),
         folder,
-        runtime=wishes.runtime,
+        runtime=wishes.runtime or (None if wishes.checkpoint else "int8"),
         lines=wishes.lines or _sample(converted),
+        checkpoint=wishes.checkpoint,
     )
 
 

@@ -1,7 +1,7 @@
 """From a loaded model to a model of the native engine (:mod:`..runtime.format`)."""
 
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Tuple
 
 import numpy as np
 import torch
@@ -10,14 +10,11 @@ from fairseq.models.transformer import TransformerEncoderBase
 from fairseq.modules import LearnedPositionalEmbedding, SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 
-from ..decoding import NumericalError
 from ..families import MODEL_FAMILIES
-from ..runtime.format import ACTIVATIONS, EMBEDDINGS, STORED, Header, write_model
+from ..runtime.format import ACTIVATIONS, Header, write_model
+from ..runtime.packing import model_tensors, require_stored
 from .layers import FairseqModule, UnsupportedModelError
 from .transformer import TransformerEngine
-
-# The best link of a graph is often a near tie: its small matrices are never rounded.
-EXACT = ("links",)
 
 
 def write_runtime_model(
@@ -55,50 +52,21 @@ def convert(
     Raises:
         NumericalError: a parameter is not finite, besides what is raised there.
     """
-    if weights not in STORED:
-        raise ValueError(f"weights {weights!r}: choose one of {', '.join(STORED)}")
+    require_stored(weights)
     family = check_convertible(model, source, target)
     header = header_of(model, source, target, family, weights)
-    tensors: Dict[str, np.ndarray] = {}
-    for name, value in _tensors(model, header).items():
-        array = np.ascontiguousarray(value.detach().float().cpu().numpy())
-        if not np.isfinite(array).all():
-            raise NumericalError(
-                f"the model's {name} holds a number that is not finite, NaN or infinity (a diverged"
-                " or truncated training?); take an earlier checkpoint, or --engine torch where it"
-                " is meant"
-            )
-        matrix = array.ndim == 2 and not name.endswith(
-            ("positions", "relative", "special", "table", "length_head")
-        )
-        if weights == "int8" and matrix and name not in EXACT:
-            tensors[name], tensors[f"{name}.scale"] = quantise_rows(array)
-            if name in EMBEDDINGS:
-                # Read a row at a time, so that finer values cost no time; what rounding does to
-                # them goes through the whole model.
-                tensors[f"{name}.rest"] = rest_of_rows(
-                    array, tensors[name], tensors[f"{name}.scale"]
-                )
-        else:
-            tensors[name] = array
-    return header, tensors
+    parameters = {
+        name: _array(value) for name, value in model.named_parameters(remove_duplicate=False)
+    }
+    return header, model_tensors(
+        header, parameters, {name: _array(value) for name, value in _made(model, header).items()}
+    )
 
 
-def quantise_rows(weights: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-    """``[N, K]`` → int8 ``[N, K]`` and float32 ``[N]``: row n is about
-    ``scale[n] * integers[n]``."""
-    scale = (np.abs(weights).max(1) / np.float32(127)).astype(np.float32)
-    # A row of zeros, or of numbers too small for a scale.
-    divisor = np.where(scale > 1e-36, scale, np.float32(1))
-    integers = np.clip(np.rint(weights / divisor[:, None]), -127, 127).astype(np.int8)
-    return integers, np.where(scale > 1e-36, scale, np.float32(0)).astype(np.float32)
-
-
-def rest_of_rows(weights: np.ndarray, integers: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """What :func:`quantise_rows` left, in 254ths of the scale: int8 ``[N, K]``."""
-    divisor = np.where(scale > 0, scale, np.float32(1)).astype(np.float64)
-    left = weights / divisor[:, None] - integers
-    return np.where(scale[:, None] > 0, np.clip(np.rint(254 * left), -127, 127), 0).astype(np.int8)
+def _array(value: Tensor) -> np.ndarray:
+    """A float32 array, of the same memory where that is possible."""
+    found: np.ndarray = value.detach().float().cpu().numpy()
+    return found
 
 
 def check_convertible(model: FairseqModule, source: Dictionary, target: Dictionary) -> str:
@@ -256,34 +224,16 @@ def header_of(
     return header
 
 
-def _tensors(model: FairseqModule, header: Header) -> Dict[str, Tensor]:
-    encoder, decoder = model.encoder, model.decoder
+def _made(model: FairseqModule, header: Header) -> Dict[str, Tensor]:
+    """Tensors of the model file that are no parameters: tables of positions, and the links of a
+    graph."""
     found: Dict[str, Tensor] = {}
-    for side, module, count in (
-        ("encoder", encoder, header.encoder_positions),
-        ("decoder", decoder, header.decoder_positions),
-    ):
-        if side == "decoder" or not header.shared_embedding:
-            found[f"{side}.embedding"] = module.embed_tokens.weight
-        if count:
-            found[f"{side}.positions"] = _position_table(module, count)
-        _norm(found, f"{side}.embedding_norm", module.layernorm_embedding)
-        _norm(found, f"{side}.final_norm", module.layer_norm)
-        for number, layer in enumerate(module.layers):
-            _layer(found, f"{side}.layers.{number}", layer)
-    if not header.tied_output:
-        found["output"] = decoder.output_projection.weight
-    if header.output_bias:
-        found["output.bias"] = decoder.output_projection.bias
-    if header.special_symbols:
-        found["decoder.special"] = decoder.embed_special.weight
+    if header.encoder_positions:
+        found["encoder.positions"] = _position_table(model.encoder, header.encoder_positions)
+    if header.decoder_positions:
+        found["decoder.positions"] = _position_table(model.decoder, header.decoder_positions)
     if header.family == "dag":
-        found["links"], found["links.table"] = _links(decoder.links, header)
-        if decoder.length_head is not None:
-            found["length_head"], found["length_head.bias"] = (
-                decoder.length_head.output.weight,
-                decoder.length_head.output.bias,
-            )
+        found["links"], found["links.table"] = _links(model.decoder.links, header)
     return found
 
 
@@ -303,42 +253,6 @@ def _position_table(module: FairseqModule, count: int) -> Tensor:
     return SinusoidalPositionalEmbedding.get_embedding(
         offset + count, positions.embedding_dim, positions.padding_idx
     )[offset:]
-
-
-def _norm(found: Dict[str, Tensor], name: str, norm: Optional[FairseqModule]) -> None:
-    if norm is not None:
-        found[f"{name}.weight"], found[f"{name}.bias"] = norm.weight, norm.bias
-
-
-def _linear(found: Dict[str, Tensor], name: str, *parts: nn.Linear) -> None:
-    """Linear layers with the same input as one."""
-    found[name] = torch.cat([part.weight for part in parts])
-    found[f"{name}.bias"] = torch.cat(
-        [
-            part.weight.new_zeros(len(part.weight)) if part.bias is None else part.bias
-            for part in parts
-        ]
-    )
-
-
-def _layer(found: Dict[str, Tensor], name: str, layer: FairseqModule) -> None:
-    attention, cross = getattr(layer, "self_attn", None), getattr(layer, "encoder_attn", None)
-    if attention is None:
-        _linear(found, f"{name}.cell", layer.cell.forget, layer.cell.candidate)
-    else:
-        _linear(found, f"{name}.self.input", attention.q_proj, attention.k_proj, attention.v_proj)
-        _linear(found, f"{name}.self.output", attention.out_proj)
-        if getattr(attention, "relative_keys", None) is not None:
-            found[f"{name}.self.relative"] = attention.relative_keys
-    _norm(found, f"{name}.self.norm", layer.self_attn_layer_norm)
-    if cross is not None:
-        _linear(found, f"{name}.cross.query", cross.q_proj)
-        _linear(found, f"{name}.cross.memory", cross.k_proj, cross.v_proj)
-        _linear(found, f"{name}.cross.output", cross.out_proj)
-        _norm(found, f"{name}.cross.norm", layer.encoder_attn_layer_norm)
-    _linear(found, f"{name}.inner", layer.fc1)
-    _linear(found, f"{name}.outer", layer.fc2)
-    _norm(found, f"{name}.final.norm", layer.final_layer_norm)
 
 
 def _links(predictor: FairseqModule, header: Header) -> Tuple[Tensor, Tensor]:

@@ -23,6 +23,7 @@ __all__ = [
     "longest_written",
     "options",
     "options_for",
+    "packing",
     "settled",
     "takes_first_words",
     "writes_in_order",

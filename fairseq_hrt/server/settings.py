@@ -145,6 +145,6 @@ def parse_option(text: str) -> Tuple[str, str, str]:
     """
     name, sign, rest = text.partition(":")
     option, _, value = rest.partition("=")
-    if not sign or not name.strip() or not option.strip():
+    if not sign or "=" in name or not name.strip() or not option.strip():
         raise ValueError(f"--set {text!r}: write NAME:OPTION=VALUE, e.g. HRT3:hrt_decode_chunk=3")
     return name.strip(), option.strip().lstrip("-").replace("-", "_"), value or "true"

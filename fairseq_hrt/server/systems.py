@@ -156,10 +156,13 @@ def load_translator(folder: Path, settings: Settings) -> Any:
     """
     from ..bundles.pretrained import from_pretrained
 
-    if settings.engine == "auto" and load_bundle(folder, for_runtime=True).runtime is not None:
+    bundle = load_bundle(folder, for_runtime=True) if settings.engine == "auto" else None
+    if bundle is not None and bundle.runtime is not None:
         try:
             return from_pretrained(folder, engine="native", threads=settings.threads)
         except (UnsupportedOption, LibraryUnavailable) as error:
+            if not bundle.models:
+                raise
             logger.warning("%s (PyTorch takes over)", printable(str(error)))
     try:
         return from_pretrained(

@@ -10,14 +10,19 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from imported_models import marian_folder, sentencepiece_model
 from native_bundles import with_runtime
 
+from fairseq_hrt.bundles.native_bundle import MODEL
+from fairseq_hrt.conversion import Wishes, import_model
 from fairseq_hrt.runtime.build import LIBRARY, OBJECTS, REPORT, compiler, platform_tag
 
 ROOT = Path(__file__).resolve().parents[2]
 STARTUP = "fairseq_hrt_startup.pth"
 
 pytestmark = pytest.mark.slow
+# Fixtures of the unit tests.
+__all__ = ["marian_folder", "sentencepiece_model"]
 
 
 def pip(*arguments, **variables) -> None:
@@ -179,8 +184,9 @@ def test_sources_and_wheels_hold_the_kernel(sources, wheel, tmp_path):
 
 
 @pytest.mark.skipif(compiler() is None, reason="no C compiler")
-def test_an_installation_that_only_translates(sources, tmp_path):
-    """In an empty environment, with NumPy, safetensors and nothing else, within 130 MB."""
+def test_an_installation_that_only_translates(sources, tmp_path, marian_folder):
+    """In an empty environment, with NumPy, safetensors and nothing else, within 130 MB; with two
+    more packages it imports models."""
     folder = tmp_path / "environment"
     venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"
@@ -192,7 +198,8 @@ def test_an_installation_that_only_translates(sources, tmp_path):
         tmp_path,
         sources / "examples" / "translate_only",
     )
-    pip("--python", python, "install", next(tmp_path.glob("*.whl")))
+    (wheel,) = tmp_path.glob("*.whl")
+    pip("--python", python, "install", wheel)
     packages = site_packages(python)
     installed = {path.name.partition("-")[0] for path in packages.glob("*.dist-info")}
     assert installed == {"fairseq_hrt_translate", "numpy", "safetensors"}
@@ -220,12 +227,29 @@ def test_an_installation_that_only_translates(sources, tmp_path):
     translated = command("translate", "bundle")
     assert translated.returncode == 0 and translated.stdout.count("\n") == 3, translated.stderr
     assert "No problem found." in command("doctor").stdout
-    refused = command("bundle", "model.pt", "--data", "data", "--output", "other")
-    assert (
-        refused.returncode == 2
-        and refused.stderr.count("\n") == 1
-        and "only translates" in refused.stderr
+    source = marian_folder(int8=True).path
+    for arguments, message in (
+        (["bundle", "model.pt", "--data", "data", "--output", "other"], "only translates"),
+        (["import", source, "--output", "imported"], "pip install PyYAML"),
+        (["--options"], "only translates"),
+    ):
+        refused = command(*arguments)
+        assert (
+            refused.returncode == 2
+            and refused.stderr.count("\n") == 1
+            and message in refused.stderr
+        )
+
+    pip("--python", python, "install", f"{wheel}[import]")
+    imported = command("import", source, "--output", "imported")
+    assert imported.returncode == 0 and "the native engine's model alone" in imported.stdout, (
+        imported.stderr
     )
+    import_model(source, tmp_path / "whole", Wishes(runtime="int8"))
+    assert (tmp_path / "imported" / MODEL).read_bytes() == (tmp_path / "whole" / MODEL).read_bytes()
+    assert command("translate", "imported").stdout == command("translate", "whole").stdout != ""
+    refused = command("translate", "imported", "--engine", "torch")
+    assert refused.returncode == 2 and refused.stderr.count("\n") == 1, refused.stderr
 
 
 def test_startup_line_that_was_left_behind_is_silent(wheel, environment, tmp_path):

@@ -151,13 +151,18 @@ DOCUMENTS = sorted(
     for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("fairseq_hrt/*/README.md"))
 )
 # Modules that are not ours, or have no parser.
-ELSEWHERE = (["python", "-m", "fairseq_hrt"], ["python", "-m", "zipfile"], ["python", "-m", "venv"])
+ELSEWHERE = (
+    ["python", "-m", "fairseq_hrt"],
+    ["python", "-m", "zipfile"],
+    ["python3", "-m", "venv"],
+)
 PROGRAMS = (
     "auditwheel",
     "bash",
     "curl",
     "pip",
     "python",
+    "python3",
     "subword-nmt",
     "fairseq-hrt",
     "fairseq-preprocess",

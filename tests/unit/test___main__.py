@@ -9,7 +9,7 @@ import pytest
 
 import fairseq_hrt
 from fairseq_hrt import __main__ as command_line
-from fairseq_hrt.__main__ import VERBS, main, module_of, no_such_verb
+from fairseq_hrt.__main__ import TRANSLATING, VERBS, main, module_of, no_such_verb
 
 
 @pytest.fixture
@@ -67,6 +67,43 @@ def test_what_is_said_without_a_verb(verbs, capsys):
         end.value.code == 0
         and all(re.search(rf"^    {verb}\s", shown, re.M) for verb in VERBS)
         and verbs.calls == []
+    )
+
+
+def test_an_installation_that_only_translates_lists_what_it_has(verbs, capsys, monkeypatch):
+    monkeypatch.setattr(command_line, "distribution", lambda: SimpleNamespace(
+        only_translates=lambda: True,
+        not_installed=lambda module, command: f"{command} needs {module}"
+    ))  # fmt: skip
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown, others = capsys.readouterr().out, set(VERBS) - set(TRANSLATING)
+    assert {verb for verb in VERBS if re.search(rf"^    {verb}\s", shown, re.M)} == set(
+        TRANSLATING
+    ) and "--options" not in shown
+    assert " ".join(shown.split()).endswith(
+        f"also has: {', '.join(verb for verb in VERBS if verb in others)}."
+    )
+    # Whoever gives one of the others all the same is told what it needs.
+    verbs.result = ModuleNotFoundError("no", name="torch")
+    for arguments, command in ((["tune", "x"], "tune"), (["tune", "--help"], "tune")):
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+        assert (
+            end.value.code == 2
+            and capsys.readouterr().err == f"error: fairseq-hrt {command} needs torch\n"
+        )
+
+
+def test_options_that_only_fairseq_explains(capsys, monkeypatch):
+    monkeypatch.setattr(
+        command_line, "explain", lambda parser, options: importlib.import_module("no_such_fairseq")
+    )
+    with pytest.raises(SystemExit) as end:
+        main(["--options"])
+    assert (
+        end.value.code == 2
+        and "fairseq-hrt --options needs no_such_fairseq" in capsys.readouterr().err
     )
 
 

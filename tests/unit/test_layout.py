@@ -88,7 +88,7 @@ ALLOWED = {
         "text", "loading", "engine", "runtime", "decoding", "options", "schema", "families",
         "files", "escaping",
     },
-    "conversion": {"bundles", "text", "loading", "escaping", "compat"},
+    "conversion": {"bundles", "text", "loading", "runtime", "escaping", "compat"},
     "systems": {
         "bundles", "text", "loading", "engine", "runtime", "decoding", "options", "schema",
         "families", "option_effects", "files", "resuming",

@@ -1,10 +1,12 @@
-"""What setup.py makes of a kernel that was compiled for another processor."""
+"""What setup.py makes of a kernel that was compiled for another processor, and without a
+compiler."""
 
 import runpy
 from pathlib import Path
 
 import pytest
 from setuptools import Distribution
+from setuptools.errors import SetupError
 
 from fairseq_hrt.runtime import build
 
@@ -39,3 +41,23 @@ def test_a_wheel_is_tagged_as_its_kernel(monkeypatch, tmp_path, machine):
     assert wheel.get_tag() == ("py3", "none", "any"), "nothing was compiled yet"
     distribution.run_command("build_py")
     assert wheel.get_tag() == ("py3", "none", f"linux_{machine}")
+
+
+@pytest.mark.parametrize("only_translation", [False, True])
+def test_without_a_compiler(monkeypatch, tmp_path, only_translation):
+    """The plugin has PyTorch to translate with; the installation that has not is not made, with one
+    line that says why."""
+    monkeypatch.setenv("CC", "/no/such/compiler")
+    commands = runpy.run_path(str(ROOT / "setup.py"), run_name="commands")
+    chosen = commands["setup_arguments"](only_translation=only_translation)["cmdclass"]
+    distribution = Distribution({"name": "x", "packages": [], "cmdclass": chosen})
+    distribution.get_command_obj("build_py").build_lib = str(tmp_path)
+    (tmp_path / "fairseq_hrt" / "runtime").mkdir(parents=True)
+    if not only_translation:
+        distribution.run_command("build_py")
+        return
+    with pytest.raises(
+        SetupError, match="no C compiler was found; fix: install gcc or clang"
+    ) as refused:
+        distribution.run_command("build_py")
+    assert "\n" not in str(refused.value)

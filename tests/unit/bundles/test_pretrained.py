@@ -1,5 +1,7 @@
 """Which engine a bundle is translated with."""
 
+import json
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -40,6 +42,32 @@ def test_engines(bundles, tmp_path, monkeypatch):
         fairseq_hrt.from_pretrained(bundles / "hrt", engine="native")
 
 
+def test_bundles_without_a_checkpoint(bundles, tmp_path, caplog):
+    """Of models that were imported without PyTorch: nothing takes over, and what needs the
+    checkpoint says so."""
+    folder = shutil.copytree(bundles / "hrt", tmp_path / "bundle")
+    document = json.loads((folder / "bundle.json").read_text())
+    (folder / "bundle.json").write_text(json.dumps({**document, "models": []}))
+    (folder / "model.pt").unlink()
+    model = fairseq_hrt.from_pretrained(folder)
+    assert (
+        isinstance(model.decoder, NativeDecoder)
+        and model.translate(["a b"])
+        and model.bundle.content_hash()
+    )
+    with pytest.raises(ValueError, match="no-repeat-ngram-size"):
+        model.translate(["a b"], no_repeat_ngram_size=2)
+    assert "takes over" not in caplog.text
+    with pytest.raises(
+        ValueError,
+        match="the native engine's model alone.* import the model again with the whole plugin",
+    ):
+        fairseq_hrt.from_pretrained(folder, engine="torch")
+    (folder / "bundle.json").write_text(json.dumps({**document, "models": [], "runtime": None}))
+    with pytest.raises(ValueError, match=r"names the models \[\]: it must be a list of 1 to"):
+        fairseq_hrt.from_pretrained(folder)
+
+
 @pytest.mark.parametrize("given, runtime, expected", [
     (dict(), True, "native"), (dict(), False, "torch"), (dict(device="cpu"), True, "native"),
     (dict(device="cuda"), True, "torch"), (dict(engine="torch"), True, "torch"),
@@ -52,7 +80,9 @@ def test_who_decodes(monkeypatch, given, runtime, expected):
     monkeypatch.setattr(
         pretrained,
         "load_bundle",
-        lambda folder, **more: SimpleNamespace(runtime="file" if runtime else None),
+        lambda folder, **more: SimpleNamespace(
+            runtime="file" if runtime else None, models=["model.pt"]
+        ),
     )
     monkeypatch.setattr(pretrained, "NativeDecoder", lambda bundle, **more: ("native", more))
     monkeypatch.setattr(

@@ -88,11 +88,14 @@ def test_the_native_engine_gets_its_lines_and_shortlist(made, tmp_path):
     (((bundle, weights), named),) = made.added
     assert bundle.folder == "out" and weights == "int8"
     assert named == dict(
-        data=Path("bin"), lines=["a b", "", "c\ufffd\u2028d"], shortlist=Path("lex")
+        data=Path("bin"),
+        lines=["a b", "", "c\ufffd\u2028d"],
+        shortlist=Path("lex"),
+        make_model=None,
     )
     assert made.loaded == [(Path("out"), {"device": "cpu", "engine": "native"})]
     verb.main([*ARGUMENTS, "--runtime", "float32"])
-    assert made.added[1][1] == dict(data=Path("bin"), lines=None, shortlist=None)
+    assert made.added[1][1] == dict(data=Path("bin"), lines=None, shortlist=None, make_model=None)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from fairseq_hrt.__main__ import VERBS, main
+from fairseq_hrt.cli import completion
 from fairseq_hrt.cli.completion import SHELLS
 
 pytest.importorskip("shtab")
@@ -46,6 +47,13 @@ def test_every_shell_gets_every_verb(shell, capsys):
     main(["completion", shell])
     shown = capsys.readouterr().out
     assert all(verb in shown for verb in VERBS) and "--dag-upsample" not in shown
+
+
+def test_an_installation_that_only_translates(monkeypatch, capsys):
+    monkeypatch.setattr(completion, "only_translates", lambda: True)
+    main(["completion", "bash"])
+    shown = capsys.readouterr().out
+    assert "--runtime-lines" in shown and "--gen-subset" not in shown and "distill" not in shown
 
 
 def test_without_shtab(monkeypatch, capsys):

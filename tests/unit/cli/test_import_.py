@@ -2,6 +2,7 @@
 
 import pytest
 
+import fairseq_hrt
 from fairseq_hrt import __main__ as command_line
 from fairseq_hrt.cli import import_
 
@@ -17,6 +18,44 @@ def test_a_folder_becomes_a_bundle(marian_folder, tmp_path, capsys):
         import_.main([str(made.path), "--output", str(tmp_path / "bundle")])
     line = capsys.readouterr().err
     assert ended.value.code == 2 and line.count("\n") == 1 and "exists already" in line
+
+
+def test_an_installation_that_only_translates(marian_folder, tmp_path, capsys, monkeypatch):
+    """The native engine's model is what it can make, and what it makes unasked."""
+    monkeypatch.setattr(import_, "only_translates", lambda: True)
+    made = marian_folder()
+    import_.main([str(made.path), "--output", str(tmp_path / "bundle")])
+    assert "the native engine's model alone (no PyTorch here" in capsys.readouterr().out
+    assert fairseq_hrt.from_pretrained(tmp_path / "bundle").decoder.engine.header.weights == "int8"
+    assert not (tmp_path / "bundle" / "model.pt").exists()
+    published, ensemble = tmp_path / "model.pt", [made.path, "--output", tmp_path / "other"]
+    published.touch()
+    second = made.path / "second.bin"
+    second.write_bytes((made.path / "model.ende.bin").read_bytes())
+    (made.path / "config.yml").write_text(
+        "models: [model.ende.bin, second.bin]\nvocabs: [vocab.ende.spm]\n"
+    )
+    for arguments, message in (
+        (
+            [made.path / "model.ende.bin", "--runtime-lines", published, "--output", "x"],
+            "--runtime-lines are for comparing",
+        ),
+        (
+            [published, "--output", "x"],
+            "model.pt is a model of fairseq, which is read by PyTorch: import it with the whole",
+        ),
+        (
+            ensemble,
+            (
+                "an ensemble of 2 models is decoded by PyTorch only: import it with the whole"
+                " plugin, fairseq_hrt"
+            ),
+        ),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            import_.main(list(map(str, arguments)))
+        line = capsys.readouterr().err
+        assert ended.value.code == 2 and message in line and line.count("\n") == 1
 
 
 @pytest.mark.parametrize(

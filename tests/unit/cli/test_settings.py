@@ -53,6 +53,8 @@ def test_flags_are_those_that_a_request_may_choose(read):
     (["--dag-decode-strategy", "best"], "choose one of greedy"),
     (["--set", "threads=2"], "is not an option of decoding: give --threads"),
     (["--set", "static_weights=1"], "there is no such option"),
+    (["--set", "beam=1", "--set", "beam=2"], "--set beam=1 and --set beam=2: give one of them"),
+    (["--set", "no_repeat_ngram_size=2", "--set", "no-repeat-ngram-size=2"], "give one of them"),
 ])  # fmt: skip
 def test_what_is_refused(read, words, message):
     with pytest.raises(ValueError) as refused:
@@ -89,3 +91,7 @@ def test_options_of_fairseq_are_known_without_loading_it(monkeypatch):
     monkeypatch.setattr(settings.importlib.util, "find_spec", lambda name: None)
     # Without fairseq the native engine refuses them by name.
     assert read_settings(["sampling_topk=3", "xyzzy=1"]) == {"sampling_topk": "3", "xyzzy": "1"}
+    with pytest.raises(
+        ValueError, match="--set baem=2: there is no such option; did you mean beam"
+    ):
+        read_settings(["baem=2"])

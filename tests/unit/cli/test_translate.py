@@ -473,6 +473,16 @@ def test_reading_from_a_terminal_is_said(run, monkeypatch, model):
     assert run("x")[2] == "" and run("--text", "a")[2] == ""
 
 
+def test_without_tqdm_there_is_no_bar(monkeypatch):
+    """An installation that only translates does not have it."""
+    with translate.progress_bar(True, 3) as bar:
+        assert bar.n == 3
+    monkeypatch.setattr(translate.importlib.util, "find_spec", lambda name: None)
+    with translate.progress_bar(True, 3) as bar:
+        bar.update(1)
+        assert not hasattr(bar, "n")
+
+
 def test_options_as_flags(run, model):
     Path("x").write_text("a\n")
     assert (

@@ -80,3 +80,37 @@ def test_bundles_that_are_not_made(marian_folder, tmp_path):
     with pytest.raises(ValueError, match="nothing of the name x"):
         write_bundle(converted, tmp_path / "bundle")
     assert not (tmp_path / "bundle").exists()
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"no_repeat_ngram_size": "2"}, "--no-repeat-ngram-size"),
+        ({"beam": "none"}, "beam"),
+        ({"lm_path": "x"}, "lm_path"),
+    ],
+)
+def test_nothing_stays_of_what_the_native_engine_cannot_decode(
+    marian_folder, tmp_path, options, message
+):
+    converted = read_marian(marian_folder().path, (None, None))
+    converted.decoding.update(options)
+    with pytest.raises(ValueError, match=message):
+        write_bundle(converted, tmp_path / "made" / "bundle", runtime="int8", checkpoint=False)
+    assert not (tmp_path / "made").exists() or list((tmp_path / "made").iterdir()) == []
+
+
+def test_the_card_of_a_bundle_without_a_checkpoint(marian_folder, tmp_path):
+    made = write_bundle(
+        read_marian(marian_folder().path, (None, None)),
+        tmp_path / "bundle",
+        runtime="int8",
+        checkpoint=False,
+    )
+    assert made.card == {
+        "architecture": "marian_transformer", "imported from": "Marian: model.ende.bin",
+        "checkpoint": "none: imported without PyTorch"
+    }  # fmt: skip
+    assert (
+        "| checkpoint | none: imported without PyTorch |" in (made.folder / "README.md").read_text()
+    )

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -177,3 +178,25 @@ def test_languages_by_their_names():
     ):
         with pytest.raises(ValueError, match=message):
             chosen_token(tokens, name, "-t", "f")
+
+
+def test_types_that_are_not_read(tmp_path):
+    save_file({"a": torch.ones(3, dtype=torch.int64)}, str(tmp_path / "model.safetensors"))
+    with pytest.raises(ValueError, match="'a' has the type I64; floating-point numbers are read"):
+        read_weights(tmp_path)
+    save_file(
+        {"a": torch.tensor([1.0, float("inf")], dtype=torch.bfloat16)},
+        str(tmp_path / "model.safetensors"),
+    )
+    with pytest.raises(ValueError, match="'a' holds numbers that are not finite"):
+        read_weights(tmp_path)
+
+
+def test_pickles_without_pytorch(tmp_path, monkeypatch):
+    (tmp_path / "pytorch_model.bin").touch()
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(
+        ValueError,
+        match=r"pytorch_model\.bin is read by PyTorch.* import the model with the whole plugin",
+    ):
+        read_weights(tmp_path)

@@ -1,5 +1,6 @@
 """Descriptions are data: JSON and YAML without tags, anchors, depth or endless size."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,9 @@ def test_settings():
     ):  # fmt: skip
         with pytest.raises(ValueError, match="^the file has"):
             call()
+
+
+def test_without_pyyaml(monkeypatch):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(ValueError, match="need the package PyYAML: pip install PyYAML"):
+        parse_yaml("a: b", Path("x"))

@@ -7,13 +7,7 @@ import pytest
 from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_REGISTRY
 
 from fairseq_hrt.decoding import NumericalError
-from fairseq_hrt.engine.native_model import (
-    UnsupportedModelError,
-    check_convertible,
-    convert,
-    quantise_rows,
-    rest_of_rows,
-)
+from fairseq_hrt.engine.native_model import UnsupportedModelError, check_convertible, convert
 
 
 def dag_model(tiny, **options):
@@ -168,15 +162,3 @@ def test_conventions_of_students(tiny, arch):
         angles = np.arange(5)[:, None] * 10_000.0 ** (-np.arange(8) / 7)
         expected = np.concatenate([np.sin(angles), np.cos(angles)], 1)
         np.testing.assert_allclose(tensors[f"{side}.positions"][:5], expected, atol=1e-5)
-
-
-def test_the_rest_of_a_row_makes_its_integers_finer():
-    weights = np.random.default_rng(0).normal(size=(6, 40)).astype(np.float32)
-    weights[3] = 0
-    integers, scale = quantise_rows(weights)
-    rest = rest_of_rows(weights, integers, scale)
-    coarse, fine = scale[:, None] * integers, scale[:, None] * (integers + rest / 254)
-    step = scale.max()
-    assert np.abs(weights - coarse).max() > step / 8
-    assert np.abs(weights - fine).max() <= 1.01 * step / 508
-    assert not integers[3].any() and not rest[3].any()

@@ -246,13 +246,17 @@ def test_the_engine_is_decided_once(monkeypatch, caplog, engine, runtime, fails,
         return engine, threads
 
     monkeypatch.setattr(pretrained, "from_pretrained", from_pretrained)
-    monkeypatch.setattr(
-        systems, "load_bundle", lambda folder, *, for_runtime: SimpleNamespace(runtime=runtime)
-    )
+    bundle = SimpleNamespace(runtime=runtime, models=["model.pt"])
+    monkeypatch.setattr(systems, "load_bundle", lambda folder, *, for_runtime: bundle)
     caplog.set_level(logging.WARNING)
     settings = Settings(systems=(("x", Path("folder")),), engine=engine, threads=3)
     assert load_translator(Path("folder"), settings) == (expected[-1], 3) and tried == expected
     assert ("PyTorch takes over" in caplog.text) == bool(fails)
+    if fails:
+        # There is no checkpoint that it could take over.
+        bundle.models = []
+        with pytest.raises(UnsupportedOption, match="--sampling"):
+            load_translator(Path("folder"), settings)
 
 
 def test_what_is_not_installed_is_named(monkeypatch):

@@ -1,0 +1,48 @@
+"""The files of a bundle that the native engine reads, as they are made; without PyTorch."""
+
+import shutil
+from pathlib import Path
+from typing import Dict
+
+import numpy as np
+
+from ..runtime.engine import Shortlist
+from ..runtime.format import Header, write_model
+from ..text.dictionary import Words
+from .bundle import Bundle
+from .shortlist import load_shortlist, write_shortlist
+
+MODEL, SHORTLIST = "runtime.safetensors", "shortlist.safetensors"
+
+
+def write_native_model(bundle: Bundle, header: Header, tensors: Dict[str, np.ndarray]) -> None:
+    """Adds the model to a bundle that is being made."""
+    write_model(bundle.folder / MODEL, header, tensors)
+    bundle.runtime = MODEL
+    _like_the_dictionaries(bundle, MODEL)
+
+
+def read_candidates(bundle: Bundle, path: Path) -> Shortlist:
+    """A shortlist for the dictionaries of a bundle that is being made.
+
+    Raises:
+        ValueError: it is none, or belongs to another model.
+    """
+    source, target = (
+        Words(bundle.folder / f"dict.{language}.txt")
+        for language in (bundle.source_lang, bundle.target_lang)
+    )
+    return load_shortlist(path, source, target)
+
+
+def write_native_shortlist(bundle: Bundle, shortlist: Shortlist) -> None:
+    """Adds the shortlist to a bundle that is being made."""
+    write_shortlist(bundle.folder / SHORTLIST, shortlist)
+    bundle.shortlist = SHORTLIST
+    _like_the_dictionaries(bundle, SHORTLIST)
+
+
+def _like_the_dictionaries(bundle: Bundle, name: str) -> None:
+    """Readable by whom the bundle is handed to; safetensors makes its files for their owner
+    alone."""
+    shutil.copymode(bundle.folder / f"dict.{bundle.source_lang}.txt", bundle.folder / name)

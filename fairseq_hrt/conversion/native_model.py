@@ -1,0 +1,104 @@
+"""The native engine's model of an imported one, with NumPy alone: what is written is the same with
+and without PyTorch."""
+
+import math
+from typing import Any, Dict, Mapping, Tuple
+
+import numpy as np
+
+from ..runtime.format import Header
+from ..runtime.packing import model_tensors, require_stored
+
+_SIDES = ("encoder", "decoder")
+# Rows before those of positions in fairseq's tables, <s> and <pad>; its first sinusoid is that of
+# the next number.
+_OFFSET = 2
+
+
+Options = Mapping[str, Any]
+Parameters = Mapping[str, np.ndarray]
+
+
+def native_model(
+    options: Options, parameters: Parameters, *, weights: str
+) -> Tuple[Header, Dict[str, np.ndarray]]:
+    """What :func:`~..runtime.format.write_model` takes.
+
+    Args:
+        options, parameters: of a ``transformer`` or ``marian_transformer``, see
+        :class:`.converted.ConvertedModel`.
+        weights: ``int8`` or ``float32``.
+
+    Raises:
+        ValueError: an unknown kind of weights, or a model that the native engine does not have.
+    """
+    require_stored(weights)
+    made = {f"{side}.positions": _positions(options, parameters, side) for side in _SIDES}
+    header = _header(
+        options,
+        parameters,
+        weights,
+        {name.replace(".", "_"): len(table) for name, table in made.items()},
+    )
+    return header, model_tensors(header, parameters, made)
+
+
+def _header(
+    options: Options, parameters: Parameters, weights: str, positions: Dict[str, int]
+) -> Header:
+    embeddings = {side: parameters[f"{side}.embed_tokens.weight"] for side in _SIDES}
+    values: Dict[str, Any] = dict(
+        family="autoregressive", weights=weights, bos=0, pad=1, eos=2, unk=3,
+        source_vocabulary=len(embeddings["encoder"]), target_vocabulary=len(embeddings["decoder"]),
+        activation=options["activation_fn"], longest_source=options["max_source_positions"],
+        longest_target=options["max_target_positions"],
+        shared_embedding=np.array_equal(embeddings["encoder"], embeddings["decoder"]),
+        tied_output=np.array_equal(parameters["decoder.output_projection.weight"],
+                                   embeddings["decoder"]),
+                                   output_bias="decoder.output_projection.bias" in parameters,
+                                   epsilon=options.get("marian_epsilon", Header.epsilon),
+        cell=options.get("marian_cell", Header.cell),
+        zero_start=options.get("marian_zero_start") == "yes", **positions,
+    )  # fmt: skip
+    for side in _SIDES:
+        width, before = options[f"{side}_embed_dim"], options.get(f"{side}_normalize_before", False)
+        values.update({
+            f"{side}_width": width, f"{side}_layers": options[f"{side}_layers"],
+            f"{side}_heads": options[f"{side}_attention_heads"],
+            f"{side}_inner": options[f"{side}_ffn_embed_dim"], f"{side}_pre_norm": before,
+            f"{side}_final_norm": before,
+            f"{side}_embedding_norm": options.get("layernorm_embedding", False),
+            f"{side}_scale": 1.0 if options.get("no_scale_embedding", False) else math.sqrt(width),
+        })  # fmt: skip
+    header = Header(**values)
+    header.check()
+    return header
+
+
+def _positions(options: Options, parameters: Parameters, side: str) -> np.ndarray:
+    """The vectors of a side's positions ``[positions, D]``, as many as fairseq's module of the same
+    options has."""
+    count = options[f"max_{'source' if side == 'encoder' else 'target'}_positions"]
+    if options.get(f"{side}_learned_pos", False):
+        return parameters[f"{side}.embed_positions.weight"][_OFFSET:]
+    # Behind the longest translation the decoder has one more, of what would follow.
+    return _sinusoids(
+        count + (side == "decoder"),
+        options[f"{side}_embed_dim"],
+        options.get("marian_first_position", _OFFSET),
+    )
+
+
+def _sinusoids(count: int, width: int, first: int) -> np.ndarray:
+    """fairseq's and Marian's vectors of the positions from ``first`` on: ``[count, width]``.
+
+    Frequencies and angles are rounded to float32 as in training; the functions of them are exact,
+    whatever the machine.
+    """
+    half = width // 2
+    exponents = np.arange(half, dtype=np.float32) * np.float32(-math.log(10000) / max(half - 1, 1))
+    frequencies = np.exp(exponents.astype(np.float64)).astype(np.float32)
+    angles = np.arange(first, first + count, dtype=np.float32)[:, None] * frequencies
+    return np.concatenate(
+        [np.sin(angles, dtype=np.float64), np.cos(angles, dtype=np.float64)], 1
+    ).astype(np.float32)
