@@ -201,12 +201,24 @@ SERVE = [
 # Another release knows other rules, formats otherwise or infers other types, so each is fixed
 LINT = ["ruff==0.17.6", "mypy==2.4.1"]
 
+DOCS = [
+    # The manual. Warnings fail its build, and another release warns of other things, so each is
+    # fixed. 8.1.3 is the last Sphinx for Python 3.10, and 4.0.1 the last reader of Markdown for
+    # that
+    "sphinx==8.1.3",
+    "myst-parser==4.0.1",
+    "furo==2025.12.19",
+    # the tutorial, a notebook: runs it, and is what it runs in
+    "nbclient>=0.10",
+    "ipykernel>=6.29",
+]
+
 EXTRAS = {
     # the recipes: plots, the score of summaries, which must not change with a release, and the
     # study's matrix on Python 3.10
     "examples": ["matplotlib>=3.7", "rouge-score==0.1.2", 'tomli>=2; python_version < "3.11"'],
     # xdist: two cores share the tests, the long files first; CTranslate2 and SentencePiece, because
-    # their tests should not only be skipped; style and types are tested, too
+    # their tests should not only be skipped; style, types and the manual are tested, too
     "test": [
         "pytest>=8",
         "hypothesis>=6.90",
@@ -217,11 +229,14 @@ EXTRAS = {
         *SERVE,
         "httpx>=0.27",
         *LINT,
+        *DOCS,
     ],
     # imported models are compared with transformers' own translations where it is installed
     "huggingface": ["transformers>=5"],
     # without the tests: for editors and pre-commit
     "lint": LINT,
+    # without the tests: sphinx-build
+    "docs": DOCS,
     # tests/mutation/run.py takes its faults and their application from it; what it draws depends on
     # the release
     "mutation": ["cosmic-ray==8.7.*"],
@@ -246,7 +261,7 @@ EXTRAS["all"] = sorted(
     {
         package
         for extra, packages in EXTRAS.items()
-        if extra not in ("test", "huggingface", "lint", "mutation", "kenlm")
+        if extra not in ("test", "huggingface", "lint", "docs", "mutation", "kenlm")
         for package in packages
     }
 )
@@ -290,8 +305,7 @@ def setup_arguments(*, only_translation: bool = False) -> Dict[str, Any]:
             "egg_info": {"egg_base": "."},
             "build": {"build_base": str(ROOT / "build" / Path.cwd().name)},
         },
-        # type checkers read the annotations of a package with this marker; the families' README.md
-        # stay in the repository
+        # type checkers read the annotations of a package with this marker
         package_data={"fairseq_hrt": ["py.typed"], "fairseq_hrt.server": ["page/*"]},
         # fairseq itself is not among them: pip would follow its pins, which it then rejects, and
         # fetch torchaudio. It is installed by: pip install --no-deps fairseq==0.12.2

@@ -15,7 +15,7 @@ from . import compat, families, registration
 if TYPE_CHECKING:
     from .bundles.translator import Translator
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["autoregressive", "bidirectional", "compat", "dag", "from_pretrained", "hrt", "jacobi"]
 
 

@@ -3,7 +3,7 @@ options."""
 
 import argparse
 from dataclasses import fields, is_dataclass
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.dataclass import FairseqDataclass
@@ -27,20 +27,26 @@ def option_help() -> str:
         " …\n\nOptions that fairseq_hrt adds. Those of fairseq itself:\nfairseq-train --help and"
         " the like.\n"
     ]
-    for title, config in _configs():
-        own = _own_fields(config)
-        everything = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
-        gen_parser_from_dataclass(everything, config())
+    for title, _, actions in own_parsers():
         # A parser for each heading: two criterions may have an option of the same name.
         shown = argparse.ArgumentParser(
             usage=argparse.SUPPRESS, add_help=False, formatter_class=WithDefaults
         )
         group = shown.add_argument_group(title)
-        for action in everything._actions:
-            if action.dest in own:
-                group._add_action(action)
+        for action in actions:
+            group._add_action(action)
         parts.append(shown.format_help())
     return "\n".join(parts)
+
+
+def own_parsers() -> Iterator[Tuple[str, type, List[argparse.Action]]]:
+    """(heading, dataclass, options that fairseq does not have) of whatever this package has
+    registered."""
+    for title, config in _configs():
+        own = _own_fields(config)
+        everything = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
+        gen_parser_from_dataclass(everything, config())
+        yield title, config, [action for action in everything._actions if action.dest in own]
 
 
 def _configs() -> List[Tuple[str, type]]:
