@@ -215,8 +215,13 @@ DOCS = [
 
 EXTRAS = {
     # the recipes: plots, the score of summaries, which must not change with a release, and the
-    # study's matrix on Python 3.10
-    "examples": ["matplotlib>=3.7", "rouge-score==0.1.2", 'tomli>=2; python_version < "3.11"'],
+    # study's tasks and tables
+    "examples": [
+        "matplotlib>=3.7",
+        "rouge-score==0.1.2",
+        "doit>=0.36",
+        'tomli>=2; python_version < "3.11"',
+    ],
     # xdist: two cores share the tests, the long files first; CTranslate2 and SentencePiece, because
     # their tests should not only be skipped; style, types and the manual are tested, too
     "test": [

@@ -1,302 +1,509 @@
-"""Reads a matrix of configurations and knows every entry by its content.
+"""What the study trains and measures: what stands in the main table, and «students from plenty»."""
 
-A matrix is a TOML file:
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
-    [options.small]                      # options of fairseq-train that several entries share
-    encoder-layers = 4
+from entries import AT_BEAM, EXACT, INT8, TEST, Fields, Matrix, best, dag, hrt, ib, system
 
-    [[entry]]
-    name = "at"
-    kind = "train"                       # prepare, train, distill, command, tune, benchmark (see
-    steps.py) data = "${en-de}/data-bin"           # ${NAME} is the folder of another entry: that
-    entry comes first use = ["small"]                      # these tables of options, later ones
-    win, options = { seed = 1, lr = 0.001 }   # then these
-    minutes = 20                         # a guess, for the estimate of the time left
-
-    [[entry]]
-    name = "at-seed2"
-    like = "at"                          # everything as there, but:
-    options = { seed = 2 }
-    rename = { en-de = "en-fr" }         # and ${en-fr} where it says ${en-de}
-
-    [[copy]]                             # a second time, whole: a copy of each of these entries,
-    named with the suffix, which refer to each other suffix = "-seed2"
-    entries = ["at", "distilled", "hrt"]
-    train = { options = { seed = 2 } }   # what is different in the copies of a kind
-
-``$(NAME/FILE)`` is the text in a file that another entry writes. Two entries of the same content
-are one, whatever their names; name, note, minutes, threads, nice and alone are no part of the
-content.
-"""
-
-import hashlib
-import json
-import re
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, Tuple
-
-try:
-    import tomllib
-except ModuleNotFoundError:  # Python 3.10
-    import tomli as tomllib
-
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-FOLDER = re.compile(r"\$\{([^}]*)\}")
-TEXT = re.compile(r"\$\(([^/)]*)/([^)]*)\)")
-KINDS = ("prepare", "train", "distill", "command", "tune", "benchmark")
-# These say how an entry is run or shown, not what it is.
-OUTSIDE_IDENTITY = {"name", "like", "rename", "use", "note", "minutes", "threads", "nice", "alone"}
+TRANSFORMER = {
+    "task": "translation",
+    "arch": "transformer",
+    "criterion": "autoregressive_loss",
+    "label-smoothing": 0.1,
+}
+HRT = {
+    "task": "translation_hrt",
+    "arch": "hrt_transformer",
+    "criterion": "hrt_loss",
+    "label-smoothing": 0.1,
+}
+IB = {
+    "task": "translation_bidirectional", "arch": "bidirectional_transformer",
+    "criterion": "bidirectional_loss", "label-smoothing": 0.1, "bidirectional-directions": 2,
+}  # fmt: skip
+DAG = {
+    "task": "translation_dag",
+    "arch": "dag_transformer",
+    "criterion": "dag_nll_loss",
+    "dag-upsample-scale": "4",
+}
+NORMALISED = {"encoder-normalize-before": True, "decoder-normalize-before": True}
+QUIET = {
+    **TEST, "sources": "${en-de}/raw/test.en.gz", "codes": "${en-de}/bpe/codes", "repeats": 5,
+    "speed-sentences": 100, "batch-sizes": "1,32", "memory": True,
+}  # fmt: skip
+LENPEN = "lenpen=0.6,1.0,1.4,1.8,2.4,3.2,4.2"
+BETA = "dag_decode_beta=0.25,0.5,1.0,1.5"
+LENGTH_BETA = "dag_decode_length_beta=0.8,1.0,1.2,1.5,2.0,2.5,3.0"
+AT_GREEDY = "task=translation_autoregressive,beam=1"
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One configuration of the matrix.
-
-    Attributes:
-        name: what people call it.
-        fields: what it consists of; for a training with all its options.
-        identity: hash of the fields, in which other entries are named by their identities.
-        parents: names of the entries that must be finished first.
-        minutes: guessed duration.
-        threads: of each of its processes.
-        nice: how far its processes stand back behind others, 0 to 19.
-        alone: whether nothing else may run at the same time (for measurements of speed).
-        note: for people.
-    """
-
-    name: str
-    fields: Mapping[str, Any]
-    identity: str
-    parents: Tuple[str, ...]
-    minutes: float = 1.0
-    threads: int = 1
-    nice: int = 0
-    alone: bool = False
-    note: str = ""
-
-    @property
-    def kind(self) -> str:
-        return str(self.fields["kind"])
+# ---- The main table
 
 
-def strings(value: Any) -> Iterator[str]:
-    """All strings inside nested lists and tables."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from strings(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from strings(item)
-
-
-def replaced(value: Any, change: Any) -> Any:
-    """The same nested lists and tables with ``change(text)`` for every string."""
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, Mapping):
-        return {key: replaced(item, change) for key, item in value.items()}
-    if isinstance(value, list):
-        return [replaced(item, change) for item in value]
-    return value
-
-
-def references(value: Any) -> List[str]:
-    """Names of the entries that a value refers to, in order of appearance, each once; ``${out}`` is
-    the entry's own folder."""
-    found: Dict[str, None] = {}
-    for text in strings(value):
-        for name in FOLDER.findall(text):
-            if name != "out":
-                found[name] = None
-        for name, _ in TEXT.findall(text):
-            found[name] = None
-    return list(found)
-
-
-def renamed(value: Any, names: Mapping[str, str]) -> Any:
-    """The value with references to other entries, as ``names`` says."""
-
-    def change(text: str) -> str:
-        text = FOLDER.sub(lambda match: "${" + names.get(match[1], match[1]) + "}", text)
-        return TEXT.sub(lambda match: f"$({names.get(match[1], match[1])}/{match[2]})", text)
-
-    return replaced(value, change)
-
-
-def _inherited(
-    raw: Mapping[str, Dict[str, Any]], name: str, seen: Tuple[str, ...] = ()
-) -> Dict[str, Any]:
-    """The fields of an entry with those of the entry it is ``like``."""
-    own = raw[name]
-    origin = own.get("like")
-    if origin is None:
-        return dict(own)
-    if origin not in raw:
-        raise ValueError(f"entry {name!r}: like={origin!r} names no entry; give one of the matrix")
-    if origin in seen:
-        raise ValueError(
-            f"entry {name!r} is like itself ({' → '.join([*seen, name])}); remove one like="
-        )
-    base = _inherited(raw, origin, (*seen, name))
-    names = own.get("rename", {})
-    earlier = base.pop("rename", {})
-    base = renamed(base, names)
-    # What the entry takes from shared tables is renamed like what it takes from the other entry.
-    base["rename"] = {**names, **{old: names.get(new, new) for old, new in earlier.items()}}
-    for key, value in own.items():
-        if key == "rename":
-            continue
-        merged = isinstance(value, Mapping) and isinstance(base.get(key), Mapping)
-        base[key] = {**base[key], **value} if merged else value
-    return base
-
-
-def _identity(fields: Mapping[str, Any], identities: Mapping[str, str]) -> str:
-    """Hash of the fields; what they refer to counts by its own identity."""
-    if fields["kind"] == "train":
-        # Trainings named this script before fairseq-train had --bf16 on CPUs; identities of what
-        # they made stay.
-        fields = {**fields, "program": "examples/common/train_bf16.py"}
-    text = json.dumps(renamed(fields, identities), sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def resolve(raw: Mapping[str, Any]) -> List[Entry]:
-    """The entries of a parsed matrix in its order, parents before children where the order leaves a
-    choice.
-
-    Raises:
-        ValueError: for an unknown kind, table of options or reference, a bad or double name, or
-            entries that wait for each other.
-    """
-    shared = raw.get("options", {})
-    tables: Dict[str, Dict[str, Any]] = {}
-    for table in raw.get("entry", []):
-        name = table.get("name", "")
-        if not NAME.fullmatch(name) or name == "out":
-            raise ValueError(
-                f"entry name {name!r}: give letters, digits, '.', '-' and '_' (and not 'out')"
-            )
-        if name in tables:
-            raise ValueError(f"two entries are called {name!r}; give each its own name")
-        tables[name] = table
-    for copy in raw.get("copy", []):
-        _add_copies(copy, tables)
-    entries: Dict[str, Entry] = {}
-    for name in tables:
-        _add(name, tables, shared, entries, ())
-    return list(entries.values())
-
-
-def _add_copies(copy: Mapping[str, Any], tables: Dict[str, Dict[str, Any]]) -> None:
-    """Adds the entries that a ``[[copy]]`` asks for."""
-    suffix, names = copy.get("suffix", ""), copy.get("entries", [])
-    if not suffix:
-        raise ValueError('a [[copy]] has no suffix; give one, e.g. suffix = "-seed2"')
-    for name in names:
-        if name not in tables:
-            raise ValueError(f"[[copy]] {suffix!r}: there is no entry {name!r}")
-    # In the order of the matrix, so that importance stays what it is.
-    for name in [name for name in tables if name in names]:
-        if name + suffix in tables:
-            raise ValueError(
-                f"two entries are called {name + suffix!r}; give the copy another suffix"
-            )
-        different = copy.get(_inherited(tables, name).get("kind", ""), {})
-        tables[name + suffix] = {
-            "name": name + suffix,
-            "like": name,
-            "rename": {other: other + suffix for other in names},
-            **different,
-        }
-
-
-def _add(
-    name: str,
-    tables: Mapping[str, Any],
-    shared: Mapping[str, Any],
-    entries: Dict[str, Entry],
-    path: Tuple[str, ...],
-) -> None:
-    """Adds an entry after the entries it refers to."""
-    if name in entries:
-        return
-    if name in path:
-        raise ValueError(f"entries wait for each other: {' → '.join([*path, name])}")
-    own = _inherited(tables, name)
-    if own.get("kind") not in KINDS:
-        raise ValueError(
-            f"entry {name!r}: unknown kind {own.get('kind')!r}; give one of {', '.join(KINDS)}"
-        )
-    options: Dict[str, Any] = {}
-    for table in own.get("use", []):
-        if table not in shared:
-            raise ValueError(
-                f"entry {name!r}: there is no [options.{table}]; give one of"
-                f" {', '.join(shared) or 'those of the matrix'}"
-            )
-        options.update(renamed(shared[table], own.get("rename", {})))
-    options.update(own.get("options", {}))
-    # false takes an option of a shared table away.
-    options = {key: value for key, value in options.items() if value is not False}
-    fields = {key: value for key, value in own.items() if key not in OUTSIDE_IDENTITY}
-    if options:
-        fields["options"] = options
-    _require_checkpoints(name, fields)
-    parents = references(fields)
-    for parent in parents:
-        if parent not in tables:
-            raise ValueError(
-                f"entry {name!r} refers to {parent!r}, which is no entry of the matrix"
-            )
-        _add(parent, tables, shared, entries, (*path, name))
-    identities = {parent: entries[parent].identity for parent in parents}
-    entries[name] = Entry(
-        name=name,
-        fields=fields,
-        identity=_identity(fields, identities),
-        parents=tuple(parents),
-        minutes=float(own.get("minutes", 1.0)),
-        threads=int(own.get("threads", 1)),
-        nice=int(own.get("nice", 0)),
-        alone=bool(own.get("alone", False)),
-        note=str(own.get("note", "")),
+def teachers(matrix: Matrix) -> None:
+    """Data, the teacher, its translations, and the teacher that learns from them."""
+    matrix.add(
+        "en-de",
+        "prepare",
+        script="examples/multi30k/prepare.sh",
+        environment={"SRC": "en", "TGT": "de", "MERGES": "5000"},
+    )
+    raw = {**TRANSFORMER, "dropout": 0.2}
+    matrix.train(
+        "search-256",
+        raw,
+        updates=600,
+        lr=0.0015,
+        warmup=200,
+        save=200,
+        average=2,
+        criterion="label_smoothed_cross_entropy",
+    )
+    matrix.train("at-start", raw, updates=700, lr=0.0015, save=100, average=2, start="search-256")
+    matrix.train("at", raw, updates=5000, lr=0.002, start="at-start")
+    matrix.distill("distilled", "at", "en-de")
+    matrix.tune("at-tuned", system("AT", "at", AT_BEAM), LENPEN)
+    own = [
+        system("AT beam 5", "at", AT_BEAM, best("at-tuned")),
+        system("AT greedy", "at", AT_GREEDY),
+    ]
+    matrix.test("test-at", own, against={"AT greedy": "AT beam 5"})
+    copy = (
+        "mkdir -p $OUT/data-bin && cp ${en-de}/data-bin/* $OUT/data-bin && cp"
+        " ${distilled}/data-bin/train.* $OUT/data-bin"
+    )
+    matrix.add("distilled-data", "command", command=["bash", "-c", copy], result="data-bin")
+    matrix.train("at-distilled", raw, updates=5000, lr=0.0015, start="at", data="distilled-data")
+    better = [
+        system("AT distilled beam 5", "at-distilled", AT_BEAM, best("at-tuned")),
+        system("AT distilled greedy", "at-distilled", AT_GREEDY),
+    ]
+    matrix.test(
+        "test-at-distilled",
+        own + better,
+        against={"AT distilled beam 5": "AT beam 5", "AT distilled greedy": "AT greedy"},
     )
 
 
-def _require_checkpoints(name: str, fields: Mapping[str, Any]) -> None:
-    """Refuses a training that cannot be averaged as it asks for: better now than after its
-    hours."""
-    options, wanted = fields.get("options", {}), int(fields.get("average", 1))
-    updates, interval = options.get("max-update"), options.get("save-interval-updates")
-    if not (isinstance(updates, int) and isinstance(interval, int) and interval > 0):
-        return
-    if fields["kind"] == "train" and updates // interval < wanted:
-        raise ValueError(
-            f"entry {name!r} averages {wanted} checkpoints, but {updates} updates write one every"
-            f" {interval}: {updates // interval}; give a smaller average or save-interval-updates"
+def hrt_students(matrix: Matrix) -> None:
+    """HRT for all chunk sizes, for k = 2 alone, and for k = 2 from the better teacher."""
+    distilled = {**HRT, "dropout": 0.2, "distilled-data": "${distilled}/data-bin"}
+    alone = {**distilled, "hrt-chunk-sizes": "2", "hrt-curriculum-power": 0}
+    every = {"raw-probability": 0.5, "hrt-chunk-sizes": "2,3"}
+    matrix.train(
+        "hrt", distilled, every, {"hrt-curriculum-steps": 5000}, updates=5000, lr=0.0015, start="at"
+    )
+    matrix.train("hrt-k2-distilled", alone, updates=2500, lr=0.001, start="hrt")
+    matrix.train("hrt-k2-from-distilled", alone, updates=3000, lr=0.0015, start="at-distilled")
+    for name in ("hrt", "hrt-k2-distilled", "hrt-k2-from-distilled"):
+        for beam in (5, 1):
+            matrix.tune(f"{name}-tuned-5-{beam}", hrt("HRT k=2", name, 2, (5, beam)), LENPEN)
+    all_of_it = [
+        system("HRT C_d=1", "hrt", "task=translation_hrt,beam=1,hrt_decode_chunk=1"),
+        hrt("HRT k=2", "hrt", 2, (5, 5), "hrt-tuned-5-5"),
+        hrt("HRT k=2", "hrt", 2, (5, 1), "hrt-tuned-5-1"), hrt("HRT k=2", "hrt", 2, (1, 1)),
+        hrt("HRT k=3", "hrt", 3, (5, 1), "hrt-tuned-5-1"), hrt("HRT k=3", "hrt", 3, (1, 1)),
+    ]  # fmt: skip
+    matrix.test("test-hrt", all_of_it)
+    for name in ("hrt-k2-distilled", "hrt-k2-from-distilled"):
+        ways = [hrt("HRT k=2", name, 2, (5, beam), f"{name}-tuned-5-{beam}") for beam in (5, 1)]
+        matrix.test(f"test-{name}", [*ways, hrt("HRT k=2", name, 2, (1, 1))])
+
+
+def ib_students(matrix: Matrix) -> None:
+    """IBDecoder and IB+SA(2)."""
+    distilled = {**IB, "dropout": 0.3, "distilled-data": "${distilled}/data-bin"}
+    for name, words, start in (
+        ("ib", 1, "at"),
+        ("ib-sa2", 2, "at"),
+        ("ib-from-distilled", 1, "at-distilled"),
+    ):
+        matrix.train(
+            name,
+            distilled,
+            updates=4000,
+            lr=0.0015,
+            start=start,
+            bidirectional_tokens_per_step=words,
+        )
+        matrix.tune(f"{name}-tuned", ib("IBDecoder", name, 4), LENPEN)
+        title, chosen, unique = (
+            "IB+SA(2)" if words > 1 else "IBDecoder",
+            best(f"{name}-tuned"),
+            "bidirectional_deduplicate=true",
+        )
+        ways = [ib(f"{title} beam 4", name, 4, chosen), ib(f"{title} greedy", name, 1)]
+        ways += [
+            ib(f"{title} beam 4 without repeats", name, 4, unique, chosen),
+            ib(f"{title} greedy without repeats", name, 1, unique),
+        ]
+        matrix.test(f"test-{name}", ways)
+
+
+def graphs(matrix: Matrix) -> None:
+    """DAG and FA-DAT, from raw targets."""
+    matrix.train(
+        "dag-3000",
+        DAG,
+        updates=3000,
+        lr=0.0015,
+        start="at-start",
+        dropout=0.1,
+        dag_glance_schedule="0.5:0.1@3000",
+    )
+    matrix.train(
+        "dag",
+        DAG,
+        updates=4000,
+        lr=0.0015,
+        start="dag-3000",
+        dropout=0.3,
+        dag_glance_schedule="0.3:0.1@4000",
+    )
+    fuzzy = {**DAG, "criterion": "dag_fuzzy_loss", "dropout": 0.3, "dag-glance-schedule": "0.1"}
+    matrix.train("fa-dat", fuzzy, updates=400, lr=0.0003, warmup=30, save=100, start="dag")
+    for name in ("dag", "fa-dat"):
+        title = name.upper()
+        matrix.tune(f"{name}-tuned-lookahead", dag("DAG lookahead", name, "lookahead"), BETA)
+        matrix.tune(
+            f"{name}-tuned-viterbi", dag("DAG joint-viterbi", name, "joint-viterbi"), LENGTH_BETA
+        )
+        ways = [
+            dag(f"{title} greedy", name, "greedy"),
+            dag(f"{title} lookahead", name, "lookahead", best(f"{name}-tuned-lookahead")),
+        ]
+        matrix.test(
+            f"test-{name}",
+            [
+                *ways,
+                dag(f"{title} joint-viterbi", name, "joint-viterbi", best(f"{name}-tuned-viterbi")),
+            ],
         )
 
 
-def read_toml(path: Path) -> Dict[str, Any]:
-    """A TOML file.
+def other_models(matrix: Matrix) -> None:
+    """Two decoder layers, 12 + 1 layers, and Mask-Predict."""
+    raw = {**TRANSFORMER, "dropout": 0.2}
+    matrix.train(
+        "at-2-layers", raw, updates=5000, lr=0.002, warmup=400, layers=(3, 2), data="distilled-data"
+    )
+    student = {
+        **IB,
+        "dropout": 0.3,
+        "distilled-data": "${distilled}/data-bin",
+        "bidirectional-tokens-per-step": 1,
+    }
+    matrix.train("ib-2-layers", student, updates=5000, lr=0.002, warmup=400, layers=(3, 2))
+    two = [
+        ib("IBDecoder 2 layers greedy", "ib-2-layers", 1),
+        system("AT 2 layers greedy", "at-2-layers", AT_GREEDY),
+    ]
+    matrix.test("test-2-layers", two)
+    matrix.train(
+        "at-e12d1-start", raw, NORMALISED, updates=3500, lr=0.002, warmup=400, layers=(12, 1)
+    )
+    chunks = {
+        **HRT,
+        "dropout": 0.2,
+        "distilled-data": "${distilled}/data-bin",
+        "raw-probability": 0.5,
+        "hrt-chunk-sizes": "2,3",
+    }
+    matrix.train(
+        "hrt-e12d1",
+        chunks,
+        NORMALISED,
+        updates=2000,
+        lr=0.0015,
+        layers=(12, 1),
+        start="at-e12d1-start",
+        hrt_curriculum_steps=2000,
+    )
+    deep = [
+        system("AT E12D1 beam 5", "at-e12d1-start", AT_BEAM),
+        system("AT E12D1 greedy", "at-e12d1-start", AT_GREEDY),
+    ]
+    deep.append(
+        system("HRT E12D1 C_d=1", "hrt-e12d1", "task=translation_hrt,beam=1,hrt_decode_chunk=1")
+    )
+    matrix.test(
+        "test-depth",
+        [
+            *deep,
+            hrt("HRT E12D1 k=2", "hrt-e12d1", 2, (1, 1)),
+            hrt("HRT E12D1 k=3", "hrt-e12d1", 3, (1, 1)),
+        ],
+    )
+    start = ["python", "examples/common/nat_from_at.py", "${at}/model.pt", "${out}/model.pt"]
+    matrix.add("nat-start", "command", command=start, result="model.pt")
+    masked = {
+        "task": "translation_lev", "arch": "cmlm_transformer", "criterion": "nat_loss",
+        "noise": "random_mask", "length-loss-factor": 0.1, "pred-length-offset": True,
+        "disable-validation": True, "dropout": 0.1, "label-smoothing": 0.1,
+    }  # fmt: skip
+    matrix.train(
+        "mask-predict", masked, updates=2500, lr=0.0015, start="nat-start", data="distilled-data"
+    )
+    # All iterations: fairseq ends where two passes mask the same words, although short translations
+    # keep their masks then.
+    ways = "task=translation_lev,beam=1,iter_decode_max_iter={},iter_decode_with_beam=5,iter_decode_force_max_iter=true,iter_decode_eos_penalty=0"
+    matrix.test(
+        "test-mask-predict",
+        [
+            system(f"Mask-Predict {count}", "mask-predict", ways.format(count - 1), engine="")
+            for count in (4, 10)
+        ],
+    )
 
-    Raises:
-        ValueError: it is none; the message names it.
-    """
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path} is no TOML file: {error}") from None
+
+def speed(matrix: Matrix) -> None:
+    """Speed with int8 weights, to be measured while nothing else runs."""
+    chunk = "hrt_decode_chunk"
+    systems = [
+        system("CTranslate2 int8 greedy", "at", "compute_type=int8,beam=1",
+               engine="engine=ctranslate2,"),
+        system("CTranslate2 int8 beam 5", "at", "compute_type=int8,beam=5", best("at-tuned"),
+               engine="engine=ctranslate2,"),
+        system("native AT beam 5", "at", AT_BEAM, best("at-tuned"), engine=INT8),
+        system("native AT greedy", "at", AT_GREEDY, engine=INT8),
+        system("native HRT C_d=1", "hrt", f"task=translation_hrt,beam=1,{chunk}=1", engine=INT8),
+        system("native HRT C_d=1 by drafts of k=3", "hrt",
+               f"task=translation_hrt,beam=1,{chunk}=1,hrt_draft_chunk=3", engine=INT8),
+    ]  # fmt: skip
+
+    def chunks(title: str, size: Any, beams: Tuple[int, int], *tuned: str) -> None:
+        way = f"task=translation_hrt,beam={beams[0]},hrt_nat_beam={beams[1]},{chunk}={size}"
+        systems.append(
+            system(
+                f"native {title} ({beams[0]} {beams[1]})",
+                "hrt",
+                way,
+                *map(best, tuned),
+                engine=INT8,
+            )
+        )
+
+    def alone(beams: Tuple[int, int], *tuned: str) -> None:
+        way = f"task=translation_hrt,{chunk}=2,beam={beams[0]},hrt_nat_beam={beams[1]}"
+        systems.append(
+            system(
+                f"native HRT for k=2 alone ({beams[0]} {beams[1]})",
+                "hrt-k2-distilled",
+                way,
+                *map(best, tuned),
+                engine=INT8,
+            )
+        )
+
+    chunks("HRT k=2", 2, (5, 5), "hrt-tuned-5-5")
+    chunks("HRT k=2", 2, (5, 1), "hrt-tuned-5-1")
+    chunks("HRT k=2", 2, (1, 1))
+    alone((5, 5), "hrt-k2-distilled-tuned-5-5")
+    alone((5, 1), "hrt-k2-distilled-tuned-5-1")
+    alone((1, 1))
+    for title, size in (("HRT k=3", 3), ("HRT auto", "auto")):
+        chunks(title, size, (5, 1), "hrt-tuned-5-1")
+        chunks(title, size, (1, 1))
+    for title, name in (("IBDecoder", "ib"), ("IB+SA(2)", "ib-sa2")):
+        systems.append(ib(f"native {title} beam 4", name, 4, best(f"{name}-tuned"), engine=INT8))
+        systems.append(ib(f"native {title} greedy", name, 1, engine=INT8))
+    for name in ("dag", "fa-dat"):
+        title = f"native {name.upper()}"
+        systems.append(dag(f"{title} greedy", name, "greedy", engine=INT8))
+        systems.append(
+            dag(
+                f"{title} lookahead",
+                name,
+                "lookahead",
+                best(f"{name}-tuned-lookahead"),
+                engine=INT8,
+            )
+        )
+        systems.append(
+            dag(
+                f"{title} joint-viterbi",
+                name,
+                "joint-viterbi",
+                best(f"{name}-tuned-viterbi"),
+                engine=INT8,
+            )
+        )
+    matrix.test(
+        "speed", systems, {**QUIET, "ratio-to": ["CTranslate2 int8 greedy", "native AT greedy"]}
+    )
 
 
-def read_matrix(path: Path) -> List[Entry]:
-    """The entries of a TOML file.
+# ---- Students from plenty: what do the families lose where they learn from five times as many
+# translations?
 
-    Raises:
-        ValueError: as ``resolve`` and ``read_toml``.
-    """
-    return resolve(read_toml(path))
+CAPTIONS = 144_541
+# 4,096 tokens and 10,000 updates are some 16 passes over so many captions.
+PLENTY: Fields = {"max-tokens": 4096, "dropout": 0.2}
+PASSES = 10_000
+# How often raw pairs stand beside the translations in the data of graphs, and how many times as
+# much data that is.
+SHARES = {1: 1.2, 3: 1.6}
+
+
+def plenty_data(matrix: Matrix) -> None:
+    """English captions (PLENTY=file), the better teacher's translations of them, and both with raw
+    pairs."""
+    script = ["python", "examples/study/plenty.py"]
+    matrix.add(
+        "plenty-text",
+        "command",
+        command=[*script, "text", "${en-de}", "--lines", str(CAPTIONS), "--out", "${out}"],
+        result="data-bin",
+    )
+    matrix.distill("plenty-distilled", "at-distilled", "plenty-text", best=f",{best('at-tuned')}")
+    for count in (0, *SHARES):
+        name = f"plenty-mixed-{count}" if count else "plenty-data"
+        mix = [
+            "mix",
+            "${en-de}",
+            "--translated",
+            "${plenty-distilled}",
+            "--raw",
+            str(count),
+            "--out",
+            "${out}",
+        ]
+        matrix.add(name, "command", command=[*script, *mix], result="data-bin")
+
+
+def plenty_students(matrix: Matrix) -> None:
+    """All start from the better teacher, but for the one with two decoder layers, which cannot."""
+    every: Fields = {
+        "updates": PASSES,
+        "lr": 0.0015,
+        "save": 500,
+        "start": "at-distilled",
+        "data": "plenty-data",
+    }
+    matrix.train("plenty-at", TRANSFORMER, PLENTY, **every)
+    matrix.train(
+        "plenty-at-2",
+        TRANSFORMER,
+        PLENTY,
+        **{**every, "start": "", "lr": 0.002, "warmup": 400, "layers": (3, 2)},
+    )
+    matrix.train("plenty-hrt-k2", HRT, PLENTY, **every, hrt_chunk_sizes="2", hrt_curriculum_power=0)
+    matrix.train(
+        "plenty-hrt", HRT, PLENTY, **every, hrt_chunk_sizes="2,3", hrt_curriculum_steps=PASSES
+    )
+    matrix.train(
+        "plenty-ib",
+        IB,
+        PLENTY,
+        **every,
+        bidirectional_tokens_per_step=1,
+        bidirectional_distinct_starts=True,
+    )
+    matrix.train("plenty-ib-sa2", IB, PLENTY, **every, bidirectional_tokens_per_step=2)
+    for count, size in SHARES.items():
+        updates = int(size * PASSES)
+        own = {**every, "data": f"plenty-mixed-{count}"}
+        likelihood, fuzzy = updates * 17 // 20, updates * 3 // 20
+        matrix.train(
+            f"plenty-dag-{count}",
+            DAG,
+            PLENTY,
+            **{**own, "updates": likelihood},
+            dag_glance_schedule=f"0.5:0.1@{likelihood}",
+        )
+        own.update(updates=fuzzy, lr=0.0003, save=100, start=f"plenty-dag-{count}")
+        matrix.train(
+            f"plenty-fa-dat-{count}",
+            DAG,
+            PLENTY,
+            **own,
+            criterion="dag_fuzzy_loss",
+            dag_glance_schedule="0.1",
+        )
+        matrix.tune(
+            f"plenty-fa-dat-{count}-tuned",
+            dag("FA-DAT lookahead", f"plenty-fa-dat-{count}", "lookahead"),
+            BETA,
+        )
+    # The share that is better on the validation set.
+    for name in ("plenty-dag", "plenty-fa-dat"):
+        found = [
+            part
+            for count in SHARES
+            for part in (
+                f"${{{name}-{count}}}/model.pt",
+                f"${{plenty-fa-dat-{count}-tuned}}/tuned.json",
+            )
+        ]
+        matrix.add(
+            name,
+            "command",
+            command=["python", "examples/study/plenty.py", "choose", *found, "--out", "${out}"],
+            result="model.pt",
+        )
+
+
+def plenty_systems(engine: str) -> List[str]:
+    """Every model in its ways to decode, with what was chosen for it on the validation set."""
+    systems = []
+    for title, name in (("AT", "plenty-at"), ("AT 3+2", "plenty-at-2")):
+        systems += [
+            system(f"{title} beam 5", name, AT_BEAM, best(f"{name}-tuned"), engine=engine),
+            system(f"{title} greedy", name, AT_GREEDY, engine=engine),
+        ]
+    for title, name, size in (
+        ("HRT for k=2 alone", "plenty-hrt-k2", 2),
+        ("HRT k=2", "plenty-hrt", 2),
+        ("HRT k=3", "plenty-hrt", 3),
+    ):
+        for beams in ((5, 5), (5, 1), (1, 1)):
+            tuned = [f"{name}-tuned-5-{beams[1]}"] if beams[0] > 1 else []
+            systems.append(hrt(title, name, size, beams, *tuned, engine=engine))
+    for title, name in (("IBDecoder", "plenty-ib"), ("IB+SA(2)", "plenty-ib-sa2")):
+        systems += [
+            ib(f"{title} beam 4", name, 4, best(f"{name}-tuned"), engine=engine),
+            ib(f"{title} greedy", name, 1, engine=engine),
+        ]
+    for title, name in (("DAG", "plenty-dag"), ("FA-DAT", "plenty-fa-dat")):
+        systems.append(dag(f"{title} greedy", name, "greedy", engine=engine))
+        systems.append(
+            dag(f"{title} lookahead", name, "lookahead", best(f"{name}-tuned"), engine=engine)
+        )
+    return systems
+
+
+def plenty_figures(matrix: Matrix) -> None:
+    """Choices on the validation set, then quality and speed."""
+    for name in ("plenty-at", "plenty-at-2"):
+        matrix.tune(f"{name}-tuned", system("AT", name, AT_BEAM), LENPEN)
+    for name in ("plenty-hrt-k2", "plenty-hrt"):
+        for beam in (5, 1):
+            matrix.tune(f"{name}-tuned-5-{beam}", hrt("HRT k=2", name, 2, (5, beam)), LENPEN)
+    for name in ("plenty-ib", "plenty-ib-sa2"):
+        matrix.tune(f"{name}-tuned", ib("IBDecoder", name, 4), LENPEN)
+    for name in ("plenty-dag", "plenty-fa-dat"):
+        matrix.tune(f"{name}-tuned", dag("DAG lookahead", name, "lookahead"), BETA)
+    names = [own.split(",")[0].removeprefix("name=") for own in plenty_systems(EXACT)]
+    against = {
+        name: "AT beam 5" if "beam" in name or "(5" in name else "AT greedy" for name in names
+    }
+    del against["AT beam 5"]
+    matrix.test("test-plenty", plenty_systems(EXACT), against={**against, "AT greedy": "AT beam 5"})
+    matrix.test("speed-plenty", plenty_systems(INT8), {**QUIET, "ratio-to": ["AT greedy"]})
+
+
+GROUPS: Dict[str, Sequence[Callable[[Matrix], None]]] = {
+    "main": (teachers, hrt_students, ib_students, graphs, other_models, speed),
+    "plenty": (plenty_data, plenty_students, plenty_figures),
+}
+
+
+def read_matrix() -> Tuple[Matrix, Dict[str, List[str]]]:
+    """All entries, and the names of those that each group adds."""
+    matrix, groups = Matrix(), {}
+    for group, parts in GROUPS.items():
+        before = set(matrix.entries)
+        for part in parts:
+            part(matrix)
+        groups[group] = [name for name in matrix.entries if name not in before]
+    return matrix, groups

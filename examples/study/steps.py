@@ -1,149 +1,24 @@
-"""What each kind of entry runs: its commands in order, and the file that shows that all of them are
-done.
+"""The commands of an entry, and how they are run: killed at any moment, an entry goes on when it is
+run again."""
 
-prepare    ``script`` with OUT set to the entry's folder and ``environment``; leaves data-bin
-train      fairseq-train on ``data`` with ``options`` in the faster precision, then the average of
-the last ``average`` checkpoints: model.pt distill    fairseq-hrt distill of ``data`` by ``system``;
-leaves data-bin tune       fairseq-hrt tune on ``data``: ``system`` over ``grid``; leaves tuned.json
-and best, which can be appended to a system benchmark  fairseq-hrt benchmark of ``systems`` on
-``data`` with ``options``; leaves results.json command    ``command``, a list; must leave ``result``
-
-Every command may be killed and started again: it goes on or does its work anew.
-"""
-
+import calendar
+import fcntl
+import json
+import os
+import platform
+import re
 import runpy
+import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Sequence
 
-from matrix import FOLDER, TEXT, Entry, replaced
+from entries import FOLDER, TEXT, Entry, replaced
 
-PRECISION = Path(__file__).resolve().parents[1] / "common" / "precision.py"
-# What does not change the result of a training: how often it says something, and how often it keeps
-# what can be gone on from.
-TRAIN_HABITS = {
-    "log-format": "simple",
-    "log-interval": 50,
-    "num-workers": 0,
-    "required-batch-size-multiple": 1,
-    "no-epoch-checkpoints": True,
-}
+from fairseq_hrt.evaluation.comparison import environment
 
-
-class Step(NamedTuple):
-    """One command.
-
-    Attributes:
-        arguments: the command line.
-        output: file that gets the standard output, whole or not at all; None: the log.
-    """
-
-    arguments: List[str]
-    output: Optional[Path] = None
-
-
-def flags(options: Mapping[str, Any]) -> List[str]:
-    """Options as arguments: ``{"lr": 0.1, "share-all-embeddings": true}`` becomes
-    ``--lr 0.1 --share-all-embeddings``; lists are repeated."""
-    arguments: List[str] = []
-    for name, value in options.items():
-        if value is True:
-            arguments.append(f"--{name}")
-        elif isinstance(value, list):
-            for item in value:
-                arguments += [f"--{name}", str(item)]
-        elif value is not False:
-            # With = a value may begin with a dash.
-            arguments.append(f"--{name}={value}")
-    return arguments
-
-
-def console(verb: str) -> List[str]:
-    """A verb of fairseq-hrt in the interpreter that runs the driver."""
-    return [sys.executable, "-m", "fairseq_hrt", verb]
-
-
-def _prepare(fields: Mapping[str, Any], out: Path) -> List[Step]:
-    return [Step(["bash", fields["script"]])]
-
-
-def _train(fields: Mapping[str, Any], out: Path) -> List[Step]:
-    precision = runpy.run_path(str(PRECISION))["chosen_precision"]()
-    options = {
-        **TRAIN_HABITS,
-        "bf16": precision == "bfloat16",
-        **fields["options"],
-        "save-dir": out / "checkpoints",
-    }
-    count = int(fields.get("average", 1))
-    options.setdefault("keep-interval-updates", max(count, 1))
-    average = [
-        *console("average"),
-        "--folder",
-        str(out / "checkpoints"),
-        "--last",
-        str(count),
-        "--output",
-        str(out / "model.pt"),
-    ]
-    program = str(Path(sys.executable).with_name("fairseq-train"))
-    return [Step([program, fields["data"], *flags(options)]), Step(average)]
-
-
-def _distill(fields: Mapping[str, Any], out: Path) -> List[Step]:
-    arguments = [
-        fields["data"],
-        "--system",
-        fields["system"],
-        "--out",
-        str(out),
-        *flags(fields.get("options", {})),
-    ]
-    return [Step([*console("distill"), *arguments])]
-
-
-def _tune(fields: Mapping[str, Any], out: Path) -> List[Step]:
-    grids = [argument for grid in fields["grid"] for argument in ("--grid", grid)]
-    arguments = [
-        fields["data"],
-        "--system",
-        fields["system"],
-        *grids,
-        "--out",
-        str(out),
-        "--print-best",
-        *flags(fields.get("options", {})),
-    ]
-    return [Step([*console("tune"), *arguments], output=out / "best")]
-
-
-def _benchmark(fields: Mapping[str, Any], out: Path) -> List[Step]:
-    systems = [argument for system in fields["systems"] for argument in ("--system", system)]
-    return [
-        Step(
-            [
-                *console("benchmark"),
-                fields["data"],
-                *systems,
-                *flags(fields.get("options", {})),
-                "--out",
-                str(out),
-            ]
-        )
-    ]
-
-
-def _command(fields: Mapping[str, Any], out: Path) -> List[Step]:
-    command = list(fields["command"])
-    if command[0] == "python":
-        command[0] = sys.executable
-    return [Step(command)]
-
-
-BUILDERS: Dict[str, Callable[[Mapping[str, Any], Path], List[Step]]] = {
-    "prepare": _prepare, "train": _train, "distill": _distill, "tune": _tune,
-    "benchmark": _benchmark, "command": _command,
-}  # fmt: skip
+REPOSITORY = Path(__file__).resolve().parents[2]
 RESULTS = {
     "prepare": "data-bin",
     "train": "model.pt",
@@ -151,48 +26,220 @@ RESULTS = {
     "tune": "best",
     "benchmark": "results.json",
 }
+# What does not change the result of a training: how often it says something, and what it keeps to
+# go on from.
+HABITS = {
+    "log-format": "simple", "log-interval": 50, "num-workers": 0,
+    "required-batch-size-multiple": 1, "no-epoch-checkpoints": True,
+}  # fmt: skip
+# As in examples/common/recipe.sh: freed memory is kept, which saves a quarter of a small model's
+# time.
+MEMORY = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": "100000000000",
+    "MALLOC_TOP_PAD_": "134217728",
+}
+BEGIN_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
 
-def result_of(entry: Entry) -> str:
-    """Name of the file or folder that the last step of an entry leaves in the entry's folder."""
-    return str(entry.fields["result"]) if entry.kind == "command" else RESULTS[entry.kind]
+def flags(options: Mapping[str, Any]) -> List[str]:
+    """Options as arguments; lists are repeated. With = a value may begin with a dash."""
+    arguments: List[str] = []
+    for name, value in options.items():
+        for item in value if isinstance(value, list) else [value]:
+            if item is not False:
+                arguments.append(f"--{name}" if item is True else f"--{name}={item}")
+    return arguments
 
 
 def filled(value: Any, folders: Mapping[str, Path], out: Path) -> Any:
-    """The value with paths and texts for references to other entries.
-
-    Raises:
-        ValueError: if a file that is referred to is not there.
-    """
-
-    def text_of(name: str, file: str) -> str:
-        path = folders[name] / file
-        try:
-            return path.read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise ValueError(f"cannot read {path}: {error.strerror}") from None
+    """The value with paths and texts for references to other entries."""
 
     def change(text: str) -> str:
         text = FOLDER.sub(lambda match: str(out if match[1] == "out" else folders[match[1]]), text)
-        return TEXT.sub(lambda match: text_of(match[1], match[2]), text)
+        return TEXT.sub(
+            lambda match: (folders[match[1]] / match[2]).read_text(encoding="utf-8").strip(), text
+        )
 
     return replaced(value, change)
 
 
-def steps_of(entry: Entry, folders: Mapping[str, Path]) -> List[Step]:
-    """The commands of an entry whose parents are finished.
+def commands(entry: Entry, folders: Mapping[str, Path], out: Path) -> List[List[str]]:
+    """The command lines of an entry whose parents are finished.
 
     Args:
         entry: what is to be run.
-        folders: of the entry itself and of its parents, by name.
+        folders: of its parents, by name.
+        out: its own.
     """
-    out = folders[entry.name]
-    return BUILDERS[entry.kind](filled(entry.fields, folders, out), out)
+    fields = filled(entry.fields, folders, out)
+    console = [sys.executable, "-m", "fairseq_hrt"]
+    options = flags(fields.get("options", {}))
+    if entry.kind == "prepare":
+        return [["bash", fields["script"]]]
+    if entry.kind == "command":
+        first, *rest = fields["command"]
+        return [[sys.executable if first == "python" else first, *rest]]
+    if entry.kind == "train":
+        bfloat16 = (
+            runpy.run_path(str(REPOSITORY / "examples/common/precision.py"))["chosen_precision"]()
+            == "bfloat16"
+        )
+        count = fields["average"]
+        keeping = {
+            **HABITS,
+            "bf16": bfloat16,
+            "save-dir": out / "checkpoints",
+            "keep-interval-updates": count,
+        }
+        average = [
+            "average",
+            "--folder",
+            str(out / "checkpoints"),
+            "--last",
+            str(count),
+            "--output",
+            str(out / "model.pt"),
+        ]
+        training = [
+            str(Path(sys.executable).with_name("fairseq-train")),
+            fields["data"],
+            *flags(keeping),
+            *options,
+        ]
+        return [training, [*console, *average]]
+    own = [
+        part for one in fields.get("systems", [fields.get("system")]) for part in ("--system", one)
+    ]
+    own += [part for one in fields.get("grid", []) for part in ("--grid", one)]
+    own += ["--print-best"] if entry.kind == "tune" else []
+    return [[*console, entry.kind, fields["data"], *own, *options, "--out", str(out)]]
 
 
-def shown(arguments: Sequence[str]) -> str:
-    """A command line for a log."""
-    return "+ " + " ".join(
-        argument if argument.isascii() and " " not in argument else repr(argument)
-        for argument in arguments
+def processor() -> str:
+    """The CPU's own name, with the numbers of its family and model, which tell generations of one
+    name apart."""
+    text = (
+        Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").exists() else ""
     )
+    known = dict(re.findall(r"^(model name|cpu family|model)\s*: (.*)$", text, re.M))
+    name = known.get("model name") or platform.processor() or "unknown"
+    return (
+        f"{name} (family {known['cpu family']}, model {known['model']})"
+        if len(known) == 3
+        else name
+    )
+
+
+def read_record(folder: Path) -> Dict[str, Any]:
+    """What is known of an entry in its folder."""
+    path = folder / "record.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def write_record(folder: Path, record: Mapping[str, Any]) -> None:
+    partial = folder / "record.json.partial"
+    partial.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    partial.replace(folder / "record.json")
+
+
+class Store:
+    """The folder of a study: an entry has ``entries/IDENTITY``, and ``names/NAME`` points there.
+
+    Args:
+        folder: where everything is written.
+        entries: of the matrix, by name.
+        threads: of each training; a seed has the same figures with the same number.
+    """
+
+    def __init__(self, folder: Path, entries: Mapping[str, Entry], threads: int = 1) -> None:
+        self.folder, self.entries, self.threads = folder, entries, threads
+
+    def path(self, name: str) -> Path:
+        return self.folder / "entries" / self.entries[name].identity
+
+    def finished(self, name: str) -> bool:
+        return read_record(self.path(name)).get("state") == "finished"
+
+    def run(self, name: str) -> None:
+        """Runs an entry, or goes on with it.
+
+        Raises:
+            ValueError: another process works on it, or a command fails.
+        """
+        entry, out = self.entries[name], self.path(name)
+        out.mkdir(parents=True, exist_ok=True)
+        self._link(name)
+        with (out / "lock").open("a", encoding="utf-8") as lock:
+            try:
+                # Commands inherit the lock: what outlives a killed driver is not started a second
+                # time beside itself.
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ValueError(
+                    f"{name}: another process works in {out}; wait for it, or end it"
+                ) from None
+            if not self.finished(name):
+                self._run(entry, out, lock.fileno())
+
+    def _link(self, name: str) -> None:
+        link = self.folder / "names" / name
+        link.parent.mkdir(exist_ok=True)
+        partial = link.with_name(f".{name}.{os.getpid()}")
+        partial.symlink_to(Path("..", "entries", self.entries[name].identity))
+        partial.replace(link)
+
+    def _run(self, entry: Entry, out: Path, lock: int) -> None:
+        threads = self.threads if entry.kind == "train" else 1
+        earlier = read_record(out)
+        for last in earlier.get("attempts", [])[-1:]:
+            if not last["seconds"] and (out / "log").exists():
+                # Its driver was killed: what the commands said last is when they ended.
+                begun = calendar.timegm(time.strptime(last["begin"], BEGIN_FORMAT))
+                last["seconds"] = round((out / "log").stat().st_mtime - begun, 1)
+        record = {**earlier, "name": entry.name, "fields": entry.fields, "state": "running"}
+        machine = environment(threads)
+        attempt = {
+            "begin": time.strftime(BEGIN_FORMAT, time.gmtime()), "seconds": 0.0,
+            "processor": processor(), "cores": os.cpu_count(), "threads": threads,
+            "commit": machine["commit"], "versions": machine,
+        }  # fmt: skip
+        record["attempts"] = [*record.get("attempts", []), attempt]
+        begin = time.monotonic()
+        write_record(out, record)
+        try:
+            for arguments in commands(
+                entry, {parent: self.path(parent) for parent in entry.parents}, out
+            ):
+                self._call(entry, arguments, out, threads, lock)
+            result = out / entry.fields.get("result", RESULTS.get(entry.kind, ""))
+            if not result.exists():
+                raise ValueError(
+                    f"{entry.name}: its commands ended well, but {result} is not there"
+                )
+            record["state"] = "finished"
+        except BaseException:
+            record["state"] = "failed"
+            raise
+        finally:
+            attempt["seconds"] = round(time.monotonic() - begin, 1)
+            write_record(out, record)
+
+    def _call(
+        self, entry: Entry, arguments: Sequence[str], out: Path, threads: int, lock: int
+    ) -> None:
+        variables = {**MEMORY, **os.environ, **entry.fields.get("environment", {})}
+        variables.update(OUT=str(out), OMP_NUM_THREADS=str(threads), PYTHONUNBUFFERED="1")
+        best = out / "best.partial" if entry.kind == "tune" else None
+        with (out / "log").open("ab") as log:
+            log.write(("+ " + " ".join(arguments) + "\n").encode())
+            log.flush()
+            with best.open("wb") if best else log as output:
+                code = subprocess.call(
+                    arguments, cwd=REPOSITORY, env=variables, stdin=subprocess.DEVNULL,
+                    stdout=output, stderr=log, pass_fds=(lock,)
+                )  # fmt: skip
+        if code:
+            raise ValueError(f"{entry.name}: a command ended with status {code}; see {out / 'log'}")
+        if best:
+            best.replace(out / "best")

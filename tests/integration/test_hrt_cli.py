@@ -1,11 +1,9 @@
 """The hybrid-regressive family through the real command line: train, resume, decode, validate, and
 everything refused."""
 
-import json
 import pickletools
 import re
 import zipfile
-from pathlib import Path
 
 import pytest
 from command_line import (
@@ -126,35 +124,6 @@ def test_references_are_scored_by_both_stages(command, toy_data, student):
             texts[number] == target and len(scores[number][0].split()) == len(target[0].split()) + 1
         )
     assert len(texts) == 20
-
-
-def test_the_losses_of_both_stages_are_told_apart(
-    command, toy_corpus, toy_data, student, teacher, tmp_path
-):
-    script = Path(__file__).resolve().parents[2] / "examples/study/stages.py"
-    model = student[0] / "checkpoint_last.pt"
-    given = [
-        toy_data,
-        "-s",
-        "de",
-        "-t",
-        "en",
-        "--references",
-        toy_corpus / "test.en",
-        "--out",
-        tmp_path,
-    ]
-    command("python", script, *given, "--model", model)
-    found = json.loads((tmp_path / "stages.json").read_text())
-    assert set(found) == {"1", "2", "3"} and all(0 <= found[size]["kept"] <= 1 for size in "23")
-    assert (
-        "is no HRT model"
-        in command("python", script, *given, "--model", teacher, check=False).stderr
-    )
-    swapped = command(
-        "python", script, *given, "--model", model, "-s", "en", "-t", "fr", check=False
-    )
-    assert swapped.returncode == 2 and "dict.fr.txt" in swapped.stderr
 
 
 def test_validate(command, toy_data, student):

@@ -19,7 +19,6 @@ MODULES = (
     "modifiers",
     "nouns",
     "sentence",
-    "valid_share",
     "verbs",
 )
 

@@ -1,0 +1,284 @@
+"""Fills the pages of results: tables from the published figures, and the picture.
+
+    python examples/study/pages.py
+
+A page is written by hand but for what stands between two markers, each on a line of its own:
+
+    <!-- NAME:begin -->
+    <!-- NAME:end -->
+
+NAME is a table of ``tables.toml``, ``claims`` or ``main-claims``, or ``ENTRY/FILE.md``, the table
+that an analysis wrote. A table has ``columns`` and either ``rows``, whose cells are text with
+places of figures (see figures.py) in braces, or ``systems``: label, place of the system and, where
+it is compared, the label of the other one.
+"""
+
+import argparse
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Sequence
+
+from figures import HERE, Figures, evaluate
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10
+    import tomli as tomllib
+
+REPOSITORY = HERE.parents[1]
+RESULTS = "RESULTS.md"
+PAGES = (REPOSITORY / RESULTS, HERE / RESULTS)
+MARKER = re.compile(r"<!-- ([\w./-]+):(begin|end) -->")
+PLACE = re.compile(r"\{([^{}]+?)(?::([+,]?\.?\d*[fd]?))?\}")
+# Header and format of what a benchmark measured.
+QUANTITIES = {
+    "bleu": ("BLEU", ".1f"), "chrf": ("chrF", ".1f"), "length_ratio": ("length ratio", ".3f"),
+    "identical": ("identical", ",d"), "ms": ("ms, batch size", ".2f"),
+    "sentences": ("sentences/s, batch size", ".0f"), "calls": ("decoder calls, batch size", ".1f"),
+    "times": ("× CTranslate2, batch size", ".2f"),
+}  # fmt: skip
+
+
+def read_toml(path: Path) -> Dict[str, Any]:
+    """A TOML file."""
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; columns of numbers are aligned to the right."""
+    right = [
+        all(re.match(r"[\d+−–]|$", row[column]) for row in rows) for column in range(len(header))
+    ]
+    lines = [list(header), ["---:" if own else "---" for own in right], *map(list, rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def filled(text: str, figures: Figures) -> str:
+    """A text with figures for their places."""
+
+    def shown(match: re.Match) -> str:
+        value = figures.value(match[1])
+        # A range in brackets stays with the data.
+        return value.partition(" (")[0] if isinstance(value, str) else format(value, match[2] or "")
+
+    return PLACE.sub(shown, text)
+
+
+def system_table(table: Mapping[str, Any], figures: Figures) -> str:
+    """A table of systems; see the module. ``difference`` is that of BLEU to the other system, ``p``
+    its paired bootstrap where one was made."""
+    places = {label: place for label, place, *_ in table["systems"]}
+    if len(places) < len(table["systems"]):
+        raise ValueError(
+            "two systems of a table have one label:"
+            f" {', '.join(label for label, *_ in table['systems'])}"
+        )
+    header, rows = ["System"], [[label] for label in places]
+    for column in table["columns"]:
+        quantity, _, size = column.partition("@")
+        title, shape = QUANTITIES.get(quantity, (quantity, ""))
+        header.append(f"{title} {size}".strip())
+        for row, (_, place, *against) in zip(rows, table["systems"]):
+            other = places[against[0]] if against else ""
+            if quantity == "difference":
+                row.append(
+                    signed(
+                        figures.system(place)["quality"]["bleu"]
+                        - figures.system(other)["quality"]["bleu"]
+                    )
+                    if other
+                    else ""
+                )
+            elif quantity == "p":
+                row.append(significance(place, other, figures) if other else "")
+            else:
+                row.append(measured(figures, place, column, shape))
+    return markdown(header, rows)
+
+
+def measured(figures: Figures, place: str, column: str, shape: str) -> str:
+    """A figure of a system, or a dash where its speed was not measured."""
+    quantity, _, size = column.partition("@")
+    if size and figures.system(place)["speeds"].get(size, {}).get(quantity) is None:
+        return "–"
+    return format(figures.value(f"{place}/{column}"), shape)
+
+
+def signed(value: float) -> str:
+    """A difference of BLEU."""
+    # No negative zero.
+    return f"{round(value, 1) + 0.0:+.1f}".replace("-", "−")
+
+
+def significance(place: str, other: str, figures: Figures) -> str:
+    """p of two systems that were compared on one machine; nothing otherwise."""
+    (name, _, system), (base, _, other_system) = place.partition("/"), other.partition("/")
+    p = (
+        figures.outcome(name)
+        .get("p", {})
+        .get(f"{system} against {figures.outcome(base)['identity']}/{other_system}")
+    )
+    return "" if p is None else f"{p:.3f}"
+
+
+def verdict(claim: Mapping[str, Any], values: Mapping[str, Any]) -> str:
+    """Whether a claim was reproduced: yes, partly, no, or not run yet."""
+    if "verdict" in claim:
+        return str(claim["verdict"])
+    for word in ("yes", "partly"):
+        if word in claim and evaluate(claim[word], values):
+            return word
+    return "no"
+
+
+def claims_table(claims: Sequence[Mapping[str, Any]], figures: Figures, others: bool) -> str:
+    """How many claims were reproduced, and a row for each of the main ones, for the page of the
+    repository, or of the others, for the study's."""
+    rows: List[List[str]] = []
+    counts = dict.fromkeys(("yes", "partly", "no", "not run yet"), 0)
+    for claim in claims:
+        values = {name: figures.value(place) for name, place in claim.get("values", {}).items()}
+        word = verdict(claim, values)
+        counts[word] += 1
+        if claim.get("main", False) != others:
+            # From the folder of the page.
+            link = (
+                claim["see"]
+                if others
+                else os.path.normpath(
+                    f"examples/study/{RESULTS if claim['see'][0] == '#' else ''}{claim['see']}"
+                )
+            )
+            rows.append(
+                [
+                    claim["says"],
+                    claim["place"],
+                    claim.get("theirs", ""),
+                    f"[{word}]({link})",
+                    claim["found"].format(**values),
+                ]
+            )
+    said = ", ".join(f"{count} {word}" for word, count in counts.items())
+    where = (
+        " The main ones: [RESULTS.md](../../RESULTS.md#do-the-papers-claims-hold)."
+        if others
+        else ""
+    )
+    return f"{len(claims)} claims: {said}.{where}\n\n" + markdown(
+        ["Claim", "from", "the paper has", "holds here", "what we found"], rows
+    )
+
+
+def table_text(name: str, tables: Mapping[str, Any], figures: Figures) -> str:
+    """The text for a marker.
+
+    Raises:
+        ValueError: there is no table of this name, or a figure of it is missing.
+    """
+    if name in ("claims", "main-claims"):
+        return claims_table(
+            read_toml(HERE / "claims.toml")["claim"], figures, others=name == "claims"
+        )
+    if name in tables:
+        table = tables[name]
+        if "systems" in table:
+            return system_table(table, figures)
+        return markdown(
+            table["columns"], [[filled(cell, figures) for cell in row] for row in table["rows"]]
+        )
+    entry, _, file = name.partition("/")
+    text = figures.outcome(entry).get("texts", {}).get(file)
+    if text is None:
+        raise ValueError(f"tables.toml has no table {name!r}, and no analysis published it")
+    return text.strip()
+
+
+def page_text(text: str, figures: Figures) -> str:
+    """A page with tables between its markers.
+
+    Raises:
+        ValueError: markers are not in pairs; see also :func:`table_text`.
+    """
+    tables = read_toml(HERE / "tables.toml")
+    lines: List[str] = []
+    name = ""
+    for line in text.split("\n"):
+        match = MARKER.fullmatch(line)
+        if match and ((match[2] == "begin") == bool(name) or name not in ("", match[1])):
+            raise ValueError(f"{line}: markers come in pairs, begin and end, of one name")
+        if match and not name:
+            name = match[1]
+            lines += [line, table_text(name, tables, figures)]
+        elif match:
+            name = ""
+        if not name:
+            lines.append(line)
+    if name:
+        raise ValueError(f"<!-- {name}:begin --> has no end")
+    return "\n".join(lines)
+
+
+def draw(path: Path, figures: Figures) -> None:
+    """BLEU against speed, of the systems of the table ``quality``; a line joins those that no other
+    beats in both."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    # Text as text: small, and searched and read aloud.
+    pyplot.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "study", "font.size": 9})
+    drawing, axes = pyplot.subplots(figsize=(7, 4.2))
+    table = read_toml(HERE / "tables.toml")["quality"]
+    points = [
+        (figures.value(f"{place}/sentences@1"), figures.value(f"{place}/bleu"), label)
+        for label, place in table["systems"]
+    ]
+    best = sorted(
+        own
+        for own in points
+        if not any(other[0] > own[0] and other[1] > own[1] for other in points)
+    )
+    axes.plot([own[0] for own in best], [own[1] for own in best], color="0.75", zorder=0)
+    for speed, bleu, label in points:
+        axes.plot(
+            speed,
+            bleu,
+            "s" if label.startswith("CTranslate2") else "o",
+            color="C1" if label.startswith("CTranslate2") else "C0",
+        )
+        right = speed < 1900
+        # The lower one of two that are close has its label below.
+        below = any(abs(other[0] - speed) < 400 and 0 < other[1] - bleu < 0.3 for other in points)
+        place = (6 if right else -6, -11 if below else 4)
+        axes.annotate(
+            label, (speed, bleu), place, textcoords="offset points", ha="left" if right else "right"
+        )
+    axes.set(xlabel="sentences per second, batch size 1", ylabel="BLEU", xlim=(0, 2200))
+    axes.spines[["top", "right"]].set_visible(False)
+    drawing.tight_layout()
+    drawing.savefig(path, metadata={"Date": None, "Creator": None})
+    pyplot.close(drawing)
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    """Runs the command."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.parse_args(arguments)
+    figures = Figures()
+    try:
+        pages = {page: page_text(page.read_text(encoding="utf-8"), figures) for page in PAGES}
+    except ValueError as error:
+        parser.error(str(error))
+    for page, text in pages.items():
+        page.write_text(text, encoding="utf-8")
+    draw(HERE / "quality_speed.svg", figures)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
