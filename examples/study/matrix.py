@@ -246,7 +246,10 @@ def other_models(matrix: Matrix) -> None:
     )
     # All iterations: fairseq ends where two passes mask the same words, although short translations
     # keep their masks then.
-    ways = "task=translation_lev,beam=1,iter_decode_max_iter={},iter_decode_with_beam=5,iter_decode_force_max_iter=true,iter_decode_eos_penalty=0"
+    ways = (
+        "task=translation_lev,beam=1,iter_decode_max_iter={},iter_decode_with_beam=5,"
+        "iter_decode_force_max_iter=true,iter_decode_eos_penalty=0"
+    )
     matrix.test(
         "test-mask-predict",
         [
