@@ -7,8 +7,8 @@ untrained, each in a process of its own.
 The models are those of decoding_speed.py. A fresh process imports what it needs, loads the model,
 and translates sentences of one length, the smallest batches first. Shown are medians of several
 starts: the model's file or files; seconds to load it (its pages are in memory already); memory
-    (resident set) of the process once it has translated batches of each size; and its largest
-    memory, which has what only loading needs, too.
+(resident set) of the process once it has translated batches of each size; and its largest memory,
+which has what only loading needs, too.
 The interpreter with its libraries is in all of them; what it takes before anything is loaded stands
 below. Needs Linux (/proc).
 """

@@ -10,10 +10,9 @@ Every sentence has as many source as target tokens, which the decoders are told 
 weights are random. The models have the sizes of the quickstart, of the Multi30k recipes, or of a
 preset of hrt_transformer. Compared are fairseq's greedy search, our engine's, hybrid-regressive
 decoding, CTranslate2 (where it is installed) and the native runtime (where it is built), which
-decodes the teacher and every
-family: HRT with k = 2 and 3, IBDecoder, IB+SA(2) to (4) (words at each end), and a directed acyclic
-    graph (--graph-scale), greedily; the
-teacher, and HRT's first stage, with a beam of 5, too.
+decodes the teacher and every family: HRT with k = 2 and 3, IBDecoder, IB+SA(2) to (4) (words at
+each end), and a directed acyclic graph (--graph-scale), greedily; the teacher, and HRT's first
+stage, with a beam of 5, too.
 --systems native,CTranslate2 leaves the slow ones away. With --shortlist both runtimes choose among
 that many random words a source word. Each size is measured with each length, batch size and
 shortlist. Prints a table for each of these settings: decoder calls, milliseconds a sentence, words

@@ -2,8 +2,7 @@
 known by its place and its contents.
 
     OUT/shards/000017.txt    translations, one a line
-    OUT/shards/000017.json   number, lines, SHA-256 of source and translations, what they were made
-    with
+    OUT/shards/000017.json   number, lines, SHA-256 of source and translations, what made them
 
 A shard whose files agree is finished; whatever was interrupted is made again. Nothing here needs
 Ray.

@@ -1,7 +1,7 @@
 """The matrix as tasks of doit (pydoit.org), which orders, selects and runs them side by side.
 
-    doit -f examples/study/dodo.py -n 2 main          trains and tests what the main table needs,
-    two entries at a time doit -f examples/study/dodo.py speed              while nothing else runs
+    doit -f examples/study/dodo.py -n 2 main          the main table, two entries at a time
+    doit -f examples/study/dodo.py speed              while nothing else runs
     doit -f examples/study/dodo.py -n 2 -c plenty     goes on where an entry fails
     doit -f examples/study/dodo.py list --all -s      what is done (U) and what is not (R)
 

@@ -16,7 +16,7 @@ A model that predicts z words at once assumes them independent given the earlier
 log P_autoregressive - log P_parallel over the words of real translations, both models writing in
 the *same order*, estimates the mutual information per word that this ignores (IBDecoder, Appendix
 B: the difference of log perplexities; its Table 3 is in logarithms to base 10, here are nats).
-    ``</s>`` counts, dead slots do not, nothing is smoothed.
+``</s>`` counts, dead slots do not, nothing is smoothed.
 True mutual information is never negative; an estimate below zero is the noise of two trainings.
 """
 

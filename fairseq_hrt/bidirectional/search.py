@@ -9,11 +9,10 @@ beam still needs. A sentence is done when N hypotheses have ended, as in one-wor
 
 The others count whole blocks, with what stands behind ``</s>``. ``algorithm1`` is the printed
 algorithm: each hypothesis has its N best blocks, all of them with ``</s>`` are finished, wherever
-    they rank, and a sentence is done with N of those. That
-ends with short translations. ``paper`` searches as the authors' released code does: of the 2 N best
-blocks of *all* hypotheses those with ``</s>`` are finished, the N best finished ones are kept by
-score over length penalty, and a sentence is done when the worst of them is better than the best
-open hypothesis can still become.
+they rank, and a sentence is done with N of those. That ends with short translations. ``paper``
+searches as the authors' released code does: of the 2 N best blocks of *all* hypotheses those with
+``</s>`` are finished, the N best finished ones are kept by score over length penalty, and a
+sentence is done when the worst of them is better than the best open hypothesis can still become.
 
 Devices: the search stays on the device; each step brings one packed tensor to the host, where
     hypotheses are written down.

@@ -7,12 +7,11 @@ Example:
 
 Takes a checkpoint with the folder of its dictionaries, or a bundle. What converts: models of
 fairseq's transformer family (the teachers), and hrt_transformer trained with --hrt-relative-window
-0, as the autoregressive model that it also is (C_d = 1). What does
-not: hrt_transformer with relative positions (CTranslate2 drops the absolute ones beside them), and
-    every model that writes several
-words at a time (bidirectional_transformer, dag_transformer, fairseq's non-autoregressive ones), for
-CTranslate2 writes one word after another. The result is compared with fairseq on random sentences
-before it is kept. Text goes in and out in the model's own words (tokenised, in subwords):
+0, as the autoregressive model that it also is (C_d = 1). What does not: hrt_transformer with
+relative positions (CTranslate2 drops the absolute ones beside them), and every model that writes
+several words at a time (bidirectional_transformer, dag_transformer, fairseq's non-autoregressive
+ones), for CTranslate2 writes one word after another. The result is compared with fairseq on random
+sentences before it is kept. Text goes in and out in the model's own words (tokenised, in subwords):
 
     translator = ctranslate2.Translator("at_ctranslate2")
     found = translator.translate_batch([["a", "word@@"]], suppress_sequences=[["<blank>"]])

@@ -27,12 +27,12 @@ def without_repeats(
 
     one unit triangular system of non-negative numbers, so without cancellation. No chain leaves its
     word: large graphs are solved word by word, as the cost is the cube of the vertices of one.
-        Where a vertex has nothing but long chains of repeats
-    before it (``--dag-max-transition-length``, and a model that writes one frequent word
-    everywhere), these products underflow; the rows of such a sentence are computed relative to
-    their sums, in float64. A path over the new links visits the vertices where its words begin;
-    log-links of the path plus log-probabilities of its words' first tokens are log-probability of
-    printing these words from there, however often the graph repeats them.
+    Where a vertex has nothing but long chains of repeats before it
+    (``--dag-max-transition-length``, and a model that writes one frequent word everywhere), these
+    products underflow; the rows of such a sentence are computed relative to their sums, in float64.
+    A path over the new links visits the vertices where its words begin; log-links of the path plus
+    log-probabilities of its words' first tokens are log-probability of printing these words from
+    there, however often the graph repeats them.
 
     Args:
         links: ``[B, L, L]``, log P(v | u), impossible for v <= u.

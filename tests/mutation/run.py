@@ -1,15 +1,14 @@
 """Mutation testing: small faults are put into the package one at a time; tests that still pass have
 not looked there.
 
-    python tests/mutation/run.py --out runs/mutation                    300 mutants of seed 1, two
-    at a time python tests/mutation/run.py --out runs/mutation --only dag/beam    only the drawn
-    ones of a module python tests/mutation/run.py --out runs/mutation --report           only the
-    report of what has been run
+    python tests/mutation/run.py --out runs/mutation                    300 mutants of seed 1
+    python tests/mutation/run.py --out runs/mutation --only dag/beam    only those of a module
+    python tests/mutation/run.py --out runs/mutation --report           only the report
 
-The faults are cosmic-ray's operators (``pip install -e ".[mutation]"``). First a place in the
+Two mutants run at a time. The faults are cosmic-ray's operators (``pip install -e ".[mutation]"``). First a place in the
 source is drawn, every package in proportion to its places, then one of the operators that apply
 there: drawing operators alone would mean comparisons, for which there are the most. The draw goes
-    by hashes of the lines, so that an edit only changes what is drawn of the lines it touches.
+by hashes of the lines, so that an edit only changes what is drawn of the lines it touches.
 Each mutant lives in a copy of the repository and meets the tests that name its module, then all
 others of its package. Results are kept in OUT/mutants.jsonl; started again, it goes on where it
 stopped. OUT/report.md is the share killed and the survivors, with the reasons of ``harmless.json``
