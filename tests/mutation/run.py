@@ -5,14 +5,14 @@ not looked there.
     python tests/mutation/run.py --out runs/mutation --only dag/beam    only those of a module
     python tests/mutation/run.py --out runs/mutation --report           only the report
 
-Two mutants run at a time. The faults are cosmic-ray's operators (``pip install -e ".[mutation]"``). First a place in the
-source is drawn, every package in proportion to its places, then one of the operators that apply
-there: drawing operators alone would mean comparisons, for which there are the most. The draw goes
-by hashes of the lines, so that an edit only changes what is drawn of the lines it touches.
-Each mutant lives in a copy of the repository and meets the tests that name its module, then all
-others of its package. Results are kept in OUT/mutants.jsonl; started again, it goes on where it
-stopped. OUT/report.md is the share killed and the survivors, with the reasons of ``harmless.json``
-where somebody has looked at one.
+Two mutants run at a time. The faults are cosmic-ray's operators (``pip install -e ".[mutation]"``).
+First a place in the source is drawn, every package in proportion to its places, then one of the
+operators that apply there: drawing operators alone would mean comparisons, for which there are the
+most. The draw goes by hashes of the lines, so that an edit only changes what is drawn of the lines
+it touches. Each mutant lives in a copy of the repository and meets the tests that name its module,
+then all others of its package. Results are kept in OUT/mutants.jsonl; started again, it goes on
+where it stopped. OUT/report.md is the share killed and the survivors, with the reasons of
+``harmless.json`` where somebody has looked at one.
 """
 
 import argparse
