@@ -149,7 +149,7 @@ class Schema:
         None,
         EVERY_TASK,
         "words of the target dictionary that every translation begins with, such as a language"
-        " token; they count in its score",
+        " token; in its score they count as certain",
     )
 
     # ---- hrt

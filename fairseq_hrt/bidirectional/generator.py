@@ -116,6 +116,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
             max_lengths=limits,
             unkpen=options.unkpen,
             prefix=prefix,
+            prefix_scored=not self.forced,
         )
         slots = rules.longest_limit + decoder.block
         positions = (

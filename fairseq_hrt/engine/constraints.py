@@ -24,6 +24,9 @@ class Constraints:
             ends, even before ``min_length``.
         prefix: LongTensor ``[B, P]``, tokens that each sentence must begin with, whatever they
             repeat; pad where it is free again.
+        prefix_scored: False scores these tokens 0, as Hugging Face scores forced ones: they are no
+            choice of the model's, and divided by different lengths their log-probability would rank
+            translations that all have it.
     """
 
     def __init__(
@@ -35,9 +38,11 @@ class Constraints:
         unkpen: float = 0.0,
         no_repeat_ngram_size: int = 0,
         prefix: Optional[Tensor] = None,
+        prefix_scored: bool = True,
     ) -> None:
         self.pad, self.eos, self.unk = dictionary.pad(), dictionary.eos(), dictionary.unk()
         self.min_length, self.unkpen, self.prefix = min_length, unkpen, prefix
+        self.prefix_scored = prefix_scored
         self.max_lengths = max_lengths
         # The same for the host, read once.
         self.limits: List[int] = max_lengths.tolist()
@@ -136,10 +141,12 @@ class Constraints:
             )
 
     def _force(self, log_probs: Tensor, forced: Tensor, own: Tensor) -> None:
-        """Leaves only the forced token ``[R, 1]`` of each row, with its probability ``own``; pad
-        forces nothing."""
+        """Leaves only the forced token ``[R, 1]`` of each row, with its probability ``own`` if that
+        is scored; pad forces nothing."""
         bound = forced.ne(self.pad)
-        if self.unkpen != float("inf"):
+        if not self.prefix_scored:
+            own = torch.zeros_like(own)
+        elif self.unkpen != float("inf"):
             own = torch.where(forced.eq(self.unk), own - self.unkpen, own)
         free = log_probs.gather(1, forced)
         log_probs.masked_fill_(bound, float("-inf"))

@@ -280,6 +280,7 @@ class AutoregressiveGenerator(EngineGenerator):
             unkpen=options.unkpen,
             no_repeat_ngram_size=options.no_repeat_ngram_size,
             prefix=prefix,
+            prefix_scored=not self.forced,
         )
         self.ensemble.reserve_positions(rules.longest_limit + 1)
         plan = SearchPlan(

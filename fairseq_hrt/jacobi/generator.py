@@ -89,6 +89,7 @@ class JacobiGenerator(EngineGenerator):
                 unkpen=options.unkpen,
                 no_repeat_ngram_size=options.no_repeat_ngram_size,
                 prefix=prefix,
+                prefix_scored=not self.forced,
             )
 
         first = self.eos if start is None else start

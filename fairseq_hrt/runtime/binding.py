@@ -12,7 +12,7 @@ from ..options import KINDS, SCHEMA
 from .format import ACTIVATIONS, CELLS, Header
 from .library import load_library
 
-INTERFACE = 8
+INTERFACE = 9
 OK, MEMORY, INVALID, NUMBER, REFUSED, ENDED = range(6)
 # gelu_fast and gelu_accurate are two names of one formula.
 _ACTIVATION = dict(zip(ACTIVATIONS, (0, 1, 2, 2, 3, 4)))
@@ -93,7 +93,11 @@ class Options(C.Structure):
 class FirstWords(C.Structure):
     """fh_first_words."""
 
-    _fields_ = [("tokens", C.POINTER(C.c_int32)), ("offsets", C.POINTER(C.c_int64))]
+    _fields_ = [
+        ("tokens", C.POINTER(C.c_int32)),
+        ("offsets", C.POINTER(C.c_int64)),
+        ("scored", C.c_int32),
+    ]
 
 
 class Targets(C.Structure):

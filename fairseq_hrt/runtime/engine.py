@@ -168,8 +168,9 @@ class Engine:
         Args:
             sources: dictionary ids ending in ``</s>``.
             first_words: of each source the target ids that its translations have to begin with,
-                whatever their probability, which counts; padding stands for any word. The model has
-                to write from left to right (hrt: in chunks of 1).
+                whatever their probability, which counts unless they are those of
+                ``options.forced_start``; padding stands for any word. The model has to write from
+                left to right (hrt: in chunks of 1).
             every: all hypotheses that the search has found, whatever ``options.nbest`` says.
             cancelled: whether nobody wants the results any more; asked in this thread, from time to
                 time.
@@ -196,7 +197,8 @@ class Engine:
                     f"{len(sources)} sources but first words of {len(first_words)}: each source"
                     " needs a list of them"
                 )
-            given = C.byref(binding.FirstWords(*_flatten(first_words, "beginning")))
+            scored = options.forced_start is None
+            given = C.byref(binding.FirstWords(*_flatten(first_words, "beginning"), scored))
         results = self._run("fh_decode", sources, options, given, every=every, cancelled=cancelled)
         if options.bidirectional_deduplicate and self.header.family == "bidirectional":
             for best in results:

@@ -98,12 +98,16 @@ def test_marians_model_in_stock_commands_and_as_a_teacher(
 
 
 def test_language_tokens_in_stock_commands(command, imported, hugging_face_folder):
-    """Given by ``--forced-start``, or before the references by ``--prefix-size``."""
+    """Given by ``--forced-start``, or before the references by ``--prefix-size``; the same where
+    the probability of the token, which counts only there, is not divided by lengths."""
     made = hugging_face_folder("mbart")
     bundle, data = imported(
         made, "-s", "en", "-t", "de_DE", "--runtime", "int8", targets=["de_DE"] * len(LINES)
     )
-    options = [data, *USER_DIR, "--path", bundle / "model.pt", "--max-len-b", "12", "--beam", "3"]
+    options = [
+        data, *USER_DIR, "--path", bundle / "model.pt", "--max-len-b", "12", "--beam", "3",
+        "--lenpen", "0",
+    ]  # fmt: skip
     begun = ("--forced-start", "de_DE", "--engine", "native")
     stock, native = (
         hypotheses(command("fairseq-generate", *options, "--task", task, *more).stdout)

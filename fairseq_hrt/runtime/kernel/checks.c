@@ -121,7 +121,9 @@ fh_beginning *fh_take_first_words(const fh_model *m, const fh_first_words *first
         }
         /* No translation has more. */
         int32_t most = m->decoder.shape.longest;
-        found[i] = (fh_beginning){first->tokens + begin, count < most ? (int32_t)count : most};
+        found[i] = (fh_beginning){.words = first->tokens + begin,
+                                  .count = count < most ? (int32_t)count : most,
+                                  .scored = first->scored};
     }
     return found;
 }

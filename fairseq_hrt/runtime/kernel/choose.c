@@ -37,8 +37,10 @@ fh_ask fh_ask_word(const fh_work *w, int32_t sentence, int32_t place, int32_t mi
     fh_ask ask = fh_ask_at(w, sentence, place, min_len, max_len);
     const fh_beginning *given = w->beginnings ? &w->beginnings[sentence] : NULL;
     if (given && place < max_len && place < given->count &&
-        given->words[place] != w->model->shape.pad)
+        given->words[place] != w->model->shape.pad) {
         ask.only = given->words[place];
+        ask.certain = !given->scored;
+    }
     return ask;
 }
 
@@ -210,7 +212,10 @@ int fh_best_words(fh_work *w, const float *features, const fh_ask *asks, int32_t
     for (int32_t r = 0; r < rows; r++)
         if (asks[r].only >= 0) {
             tokens[r] = asks[r].only;
-            if (scores && fh_word_scores(w, features + r * d, asks + r, 1, tokens + r, scores + r))
+            if (scores && asks[r].certain)
+                scores[r] = 0;
+            else if (scores &&
+                     fh_word_scores(w, features + r * d, asks + r, 1, tokens + r, scores + r))
                 return w->error.code;
         }
     return FH_OK;
@@ -285,7 +290,8 @@ int fh_best_lists(fh_work *w, const float *features, const fh_ask *asks, int32_t
             if (asks[first + r].only >= 0) {
                 counts[first + r] = 1;
                 tokens[at] = asks[first + r].only;
-                scores[at] = one_score(w, row, sum, list, tokens[at]);
+                scores[at] =
+                    asks[first + r].certain ? 0 : one_score(w, row, sum, list, tokens[at]);
                 continue;
             }
             int32_t found =

@@ -12,6 +12,7 @@ typedef struct {
     int32_t bans;
     int32_t banned[FH_MOST_BANS];
     int32_t only;    /* the one word that may be chosen; negative: any that is not banned */
+    int32_t certain; /* 1: the score of that word is 0 */
     int32_t guessed; /* 1: the row may stand on wrong words; where it has no best word that is no
                         error, but FH_NAN or FH_NONE (its score: NaN) */
 } fh_ask;

@@ -43,7 +43,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FH_INTERFACE 8 /* changes with every change of a structure or a function below */
+#define FH_INTERFACE 9 /* changes with every change of a structure or a function below */
 
 #if defined(_WIN32)
 #define FH_PUBLIC __declspec(dllexport)
@@ -180,6 +180,7 @@ typedef void (*fh_ask_caller)(int32_t *goes_on);
 typedef struct {
     const int32_t *tokens;
     const int64_t *offsets;
+    int32_t scored; /* 0: the score of each is 0 */
 } fh_first_words;
 
 /* Sentence i has the tokens offsets[i] to offsets[i + 1] - 1. first_words: NULL where none are

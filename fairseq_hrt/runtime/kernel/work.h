@@ -22,6 +22,7 @@ typedef struct {
 typedef struct {
     const int32_t *words;
     int32_t count;
+    int32_t scored; /* 0: the score of each is 0 */
 } fh_beginning;
 
 /* A sentence's own output layer, see shortlist.h. */

@@ -1,6 +1,7 @@
 """The weights of Hugging Face's models under fairseq's names; where transformers is installed, its
 own translations."""
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -150,19 +151,19 @@ def test_translations_and_scores_are_those_of_transformers(
     hugging_face_folder, tmp_path, kind, wishes, search
 ):
     """Of translations that end by themselves; of the others the words are the same in greedy
-    search.
-
-    Both divide by the number of words with ``</s>`` and the forced first one, whose log-probability
-    counts here, as in fairseq, and not there. So among translations of several lengths theirs is
-    the one of our beam that is best without it.
-    """
+    search. Both divide by the number of words with ``</s>`` and the forced first one, whose
+    log-probability counts as 0."""
     made = hugging_face_folder(kind)
-    import_model(made.path, tmp_path / "bundle", wishes)
+    native = dataclasses.replace(wishes, runtime="float32", lines=LINES)
+    import_model(made.path, tmp_path / "bundle", native)
     beam, lenpen = search
-    options = dict(beam=beam, nbest=beam, lenpen=lenpen, unkpen=0, max_len_b=15)
-    model = from_pretrained(tmp_path / "bundle", device="cpu", engine="torch", **options)
+    options = dict(beam=beam, lenpen=lenpen, unkpen=0, max_len_b=15)
+    models = [
+        from_pretrained(tmp_path / "bundle", device="cpu", engine=engine, **options)
+        for engine in ("torch", "native")
+    ]
     numbers = {word: number for number, word in enumerate(made.words)}
-    start = None if kind == "marian" else numbers[model.bundle.target_prefix]
+    start = None if kind == "marian" else numbers[models[0].bundle.target_prefix]
     lines = [
         *LINES,
         *(
@@ -171,29 +172,22 @@ def test_translations_and_scores_are_those_of_transformers(
             for second in ("park", "ball reads", "a")
         ),
     ]
-    sources = [[numbers[word] for word in [*model.pipeline.words(line), "</s>"]] for line in lines]
-    ended, otherwise = 0, 0
-
-    def their_score(one):
-        return sum(one.positional_scores[0 if start is None else 1 :]) / len(one.tokens) ** lenpen
-
-    for (expected, score), found in zip(
-        translations_of_transformers(made, sources, search, start),
-        model.translate(lines, details=True),
-    ):
-        best = max([found, *found.alternatives], key=their_score)
-        otherwise += best is not found
-        words = [numbers[word] for word in best.tokens]
-        if expected[-1] != numbers["</s>"]:
-            # Cut there; here </s> follows.
-            assert beam > 1 or (len(expected) == 15 and words == [*expected, numbers["</s>"]])
-            continue
-        ended += 1
-        assert words == expected
-        assert score is None or their_score(best) == pytest.approx(score, abs=1e-4)
-    assert ended > (0 if beam == 1 else 10)
-    # Nothing is chosen anew where lengths or first words do not count.
-    assert bool(otherwise) == (start is not None and search == (4, 1))
+    sources = [
+        [numbers[word] for word in [*models[0].pipeline.words(line), "</s>"]] for line in lines
+    ]
+    theirs = translations_of_transformers(made, sources, search, start)
+    for model in models:
+        ended = 0
+        for (expected, score), found in zip(theirs, model.translate(lines, details=True)):
+            words = [numbers[word] for word in found.tokens]
+            if expected[-1] != numbers["</s>"]:
+                # Cut there; here </s> follows.
+                assert beam > 1 or (len(expected) == 15 and words == [*expected, numbers["</s>"]])
+                continue
+            ended += 1
+            assert words == expected
+            assert score is None or found.score == pytest.approx(score, abs=1e-4)
+        assert ended > (0 if beam == 1 else 10)
 
 
 def test_an_output_bias_where_there_is_none_here(hugging_face_folder, tmp_path):

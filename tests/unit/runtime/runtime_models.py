@@ -144,7 +144,9 @@ def eager_results(model, rows, options, *, align=False, judge=None, lenpen=1.0, 
     for row, given in zip(rows, first_words or [None] * len(rows)):
         tokens = torch.tensor([row])
         sample = {"net_input": {"src_tokens": tokens, "src_lengths": torch.tensor([len(row)])}}
-        prefix = None if given is None else torch.tensor([given])
+        # The generator itself forces the words that its options name.
+        own = given is not None and options.forced_start is None
+        prefix = torch.tensor([given]) if own else None
         found.append(generator.generate([model], sample, prefix_tokens=prefix)[0][: options.nbest])
     return found
 

@@ -1,6 +1,7 @@
 """The runtime in float32 finds what the eager engine finds: tokens, scores, steps, for every family
 and option."""
 
+import dataclasses
 import random
 
 import pytest
@@ -144,6 +145,40 @@ def test_given_first_words(runtime, kind):
             for given, best in zip(GIVEN, got):
                 written = best[0].tokens[: options.max_len_b]
                 assert all(word in (own, 1) for own, word in zip(written, given)), (given, best)
+
+
+@pytest.mark.parametrize("kind", FROM_LEFT_TO_RIGHT)
+def test_forced_words_cost_nothing(runtime, kind):
+    """The translations that begin with given words, in the order that they have without the scores
+    of these."""
+    arch, overrides, ways = FROM_LEFT_TO_RIGHT[kind]
+    words = [5, 3, 6]
+    for seed, way in enumerate(ways):
+        model, rows = (
+            runtime.build(arch, seed=seed, **overrides),
+            runtime.sources((3, 1, 23, 9), seed=seed),
+        )
+        names = " ".join(model.dictionaries[1][word] for word in words)
+        for rule in (dict(lenpen=1.3), dict(lenpen=0, unkpen=1.5), dict(max_len_b=2, min_len=1)):
+            options = runtime.options(**{"max_len_b": 9, **way, **rule})
+            with runtime.runtime_engine(model) as engine:
+                expected = engine.decode(rows, options, first_words=[words] * len(rows))
+            found = runtime.check_equal(
+                model,
+                rows,
+                dataclasses.replace(options, forced_start=names),
+                first_words=[words] * len(rows),
+            )
+            for best, mine in zip(expected, found):
+                for one in best:
+                    given = one.positional_scores[: min(len(words), options.max_len_b)]
+                    one.positional_scores[: len(given)] = [0] * len(given)
+                    one.score -= sum(given) / len(one.tokens) ** options.lenpen
+                best.sort(key=lambda one: -one.score)
+                assert [one.tokens for one in mine] == [one.tokens for one in best]
+                for one, other in zip(mine, best):
+                    near = pytest.approx([other.score, *other.positional_scores], abs=runtime.NEAR)
+                    assert [one.score, *one.positional_scores] == near
 
 
 WINDOWS = (

@@ -1,0 +1,250 @@
+"""The layout of Table 1 of the paper on Jacobi decoding, for imported models: BLEU and speed-up of
+each decoding algorithm, language pair by language pair.
+
+    python examples/jacobi/table.py --out runs/jacobi \
+        --test Opus opus-mt-en-de test.en test.de \
+        --test MBart50 mbart-large-50-many-to-many-mmt test.en test.de en_XX de_DE
+
+Each --test is a name, a folder (a bundle, or what fairseq-hrt import takes), raw source lines, and
+their references; multilingual models need two languages besides. Tests of one name share rows. All
+lines are translated for BLEU, --speed-lines of them are timed one sentence at a time, the
+algorithms in turns. A cell is BLEU / how many times as fast as greedy search of the same engine /
+how many times fewer decoder passes it takes. The table goes to the standard output and into
+--out/table.md, everything that was measured into --out/table.json.
+"""
+
+import argparse
+import json
+import logging
+import shlex
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence
+
+from fairseq_hrt.bundles.bundle import load_bundle
+from fairseq_hrt.bundles.pretrained import from_pretrained
+from fairseq_hrt.bundles.translator import Translator
+from fairseq_hrt.cli.settings import read_settings
+from fairseq_hrt.conversion import Wishes, import_model
+from fairseq_hrt.engine import GenerationCounters
+from fairseq_hrt.evaluation.comparison import processor
+from fairseq_hrt.evaluation.quality import evaluate, read_lines
+from fairseq_hrt.evaluation.speed import measure
+
+GREEDY = "Greedy autoregressive"
+JACOBI: Dict[str, Dict[str, Any]] = {
+    "PJ": {"jacobi_mode": "pj"},
+    "PGJ (b=5)": {"jacobi_mode": "pgj", "jacobi_block_size": 5},
+    "PGJ (b=3)": {"jacobi_mode": "pgj", "jacobi_block_size": 3},
+    "HGJ (b=3)": {"jacobi_mode": "hgj", "jacobi_block_size": 3},
+    # Ours: a window that slides.
+    "Frontier (ours)": {"jacobi_mode": "frontier"},
+}
+ALGORITHMS: Dict[str, Dict[str, Any]] = {
+    GREEDY: {"beam": 1},
+    "Beam search (5)": {"beam": 5},
+    **{
+        name: {"beam": 1, "task": "translation_jacobi", **options}
+        for name, options in JACOBI.items()
+    },
+}
+ENGINES = {"torch": "PyTorch", "native": "native"}
+
+
+class Algorithm:
+    """One way of decoding, to be measured: one sentence at a time, raw text to raw text."""
+
+    def __init__(self, name: str, translator: Translator, options: Dict[str, Any]) -> None:
+        self.name, self.translator, self.options = name, translator, options
+        self.counters = GenerationCounters(known=False)
+        self.lines: Sequence[str] = ()
+
+    def collate(self, ids: Sequence[int]) -> List[str]:
+        """The raw lines."""
+        return [self.lines[number] for number in ids]
+
+    def decode(self, sample: List[str]) -> Any:
+        """Translates them."""
+        return self.translator.translate(sample, batch_size=1, **self.options)
+
+
+def measure_engine(
+    translator: Translator,
+    lines: Sequence[str],
+    references: Sequence[str],
+    settings: Dict[str, str],
+    given: argparse.Namespace,
+) -> List[Dict[str, Any]]:
+    """What each algorithm does with one model on one engine; the first is greedy search."""
+    systems = [
+        Algorithm(name, translator, {**settings, **options}) for name, options in ALGORITHMS.items()
+    ]
+    found = [
+        translator.translate(lines, details=True, batch_size=1, **system.options)
+        for system in systems
+    ]
+    for system in systems:
+        system.lines = lines
+    count = min(given.speed_lines, len(lines))
+    # Spread over the text.
+    batches = [[number * len(lines) // count] for number in range(count)]
+    timings = measure(systems, batches, repeats=given.repeats)
+    steps = [sum(one.steps for one in own) for own in found]
+    texts = [[one.text for one in own] for own in found]
+    rows = []
+    for system, own_steps, own in zip(systems, steps, texts):
+        quality = evaluate(own, references)
+        rows.append(
+            {
+                "algorithm": system.name,
+                "bleu": quality.bleu,
+                "signature": quality.bleu_signature,
+                "speed_up": asdict(timings[system.name].ratio_to(timings[GREEDY])),
+                "milliseconds": timings[system.name].mean_milliseconds(),
+                "steps": own_steps,
+                "step_ratio": steps[0] / max(own_steps, 1),
+                "as_greedy": sum(map(str.__eq__, own, texts[0])),
+                "sentences": len(own),
+            }
+        )
+    return rows
+
+
+def run_test(
+    test: Sequence[str], settings: Dict[str, str], given: argparse.Namespace
+) -> List[Dict[str, Any]]:
+    """The rows of one ``--test``.
+
+    Raises:
+        ValueError: it does not have what it needs.
+    """
+    if len(test) not in (4, 6):
+        raise ValueError(
+            f"--test {' '.join(test)}: give NAME MODEL SOURCES REFERENCES, and for a multilingual"
+            " model its two languages"
+        )
+    name, folder, languages = test[0], Path(test[1]), test[4:] or (None, None)
+    lines, references = (read_lines(Path(file)) for file in test[2:4])
+    if not lines or len(lines) != len(references):
+        raise ValueError(
+            f"{test[2]} has {len(lines)} lines and {test[3]} has {len(references)}: give a"
+            " reference for each line, one at least"
+        )
+    rows = []
+    with tempfile.TemporaryDirectory() as temporary:
+        if not (folder / "bundle.json").is_file():
+            kind = "float32" if "native" in given.engines else None
+            wishes = Wishes(languages[0], languages[1], runtime=kind)
+            folder = import_model(folder, Path(temporary) / "bundle", wishes).folder
+        elif languages[0] is not None:
+            raise ValueError(f"--test {name}: {folder} is a bundle, which has its languages")
+        bundle = load_bundle(folder, for_runtime=True)
+        for engine in given.engines:
+            if engine == "native" and bundle.runtime is None:
+                continue
+            print(f"{name}, {bundle.source_lang}-{bundle.target_lang}, {engine}", file=sys.stderr)
+            translator = from_pretrained(folder, device="cpu", engine=engine, threads=given.threads)
+            shared = {
+                "model": name,
+                "direction": f"{bundle.source_lang}-{bundle.target_lang}",
+                "engine": engine,
+            }
+            found = measure_engine(translator, lines, references, settings, given)
+            rows += [{**shared, **row} for row in found]
+    return rows
+
+
+def table(rows: Sequence[Dict[str, Any]]) -> str:
+    """In Markdown: algorithms below each other, directions beside each other."""
+    directions = list(dict.fromkeys(row["direction"] for row in rows))
+    cells = {
+        (row["model"], row["engine"], row["algorithm"], row["direction"]): (
+            f"{row['bleu']:.2f} / {row['speed_up']['median']:.2f}× / {row['step_ratio']:.2f}×"
+        )
+        for row in rows
+    }
+    written = [
+        f"| model, engine | algorithm | {' | '.join(directions)} |",
+        "| --- | --- |" + " --- |" * len(directions),
+    ]
+    for model, engine, algorithm in dict.fromkeys(key[:3] for key in sorted_keys(rows)):
+        own = [cells.get((model, engine, algorithm, direction), "–") for direction in directions]
+        written.append(f"| {model}, {ENGINES[engine]} | {algorithm} | {' | '.join(own)} |")
+    signatures = ", ".join(dict.fromkeys(f"`{row['signature']}`" for row in rows))
+    written += ["", f"BLEU / speed-up in time / in decoder passes. BLEU: {signatures}."]
+    return "\n".join(written) + "\n"
+
+
+def sorted_keys(rows: Sequence[Dict[str, Any]]) -> List[Any]:
+    """Model, engine, algorithm of each row: models in the order given, then engines."""
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    keys = [(row["model"], row["engine"], row["algorithm"]) for row in rows]
+    return sorted(keys, key=lambda key: (models.index(key[0]), list(ENGINES).index(key[1])))
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--test", action="append", nargs="+", required=True, metavar="WORD",
+        help="NAME MODEL SOURCES REFERENCES [SOURCE_LANGUAGE TARGET_LANGUAGE]; repeatable",
+    )  # fmt: skip
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument(
+        "--engines", nargs="+", choices=ENGINES, default=list(ENGINES),
+        help="native: where a bundle has its model (default: both)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="OPTION=VALUE",
+        help="a decoding option of all algorithms, e.g. max_len_a=1.5; repeatable",
+    )  # fmt: skip
+    for name, default, explanation in (
+        ("--speed-lines", 100, "lines that are timed, spread over the text"),
+        ("--repeats", 5, "of the timing"),
+        ("--threads", 1, "of each engine"),
+    ):
+        parser.add_argument(
+            name, type=int, default=default, metavar="N", help=f"{explanation} (default: {default})"
+        )
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Runs the command."""
+    parser = build_parser()
+    given = parser.parse_args(arguments)
+    for name in ("speed_lines", "repeats", "threads"):
+        if getattr(given, name) < 1:
+            parser.error(f"--{name.replace('_', '-')} {getattr(given, name)}: give 1 or more")
+    logging.disable(logging.INFO)
+    try:
+        settings = read_settings(given.set)
+        rows = [row for test in given.test for row in run_test(test, settings, given)]
+        if not rows:
+            raise ValueError(
+                "--engines native: none of the bundles has a model for it; make them with --runtime"
+            )
+        given.out.mkdir(parents=True, exist_ok=True)
+        written = table(rows)
+        words = sys.argv[1:] if arguments is None else arguments
+        contents = {
+            "command": shlex.join(["python", "examples/jacobi/table.py", *words]),
+            "machine": processor(),
+            "threads": given.threads,
+            "rows": rows,
+        }
+        (given.out / "table.md").write_text(written, encoding="utf-8")
+        (given.out / "table.json").write_text(
+            json.dumps(contents, indent=1) + "\n", encoding="utf-8"
+        )
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    sys.stdout.write(written)
+
+
+if __name__ == "__main__":
+    main()
