@@ -91,11 +91,10 @@ def test_the_native_engine_translates_and_serves_them(
     from fairseq_hrt.server.settings import Settings
 
     lines = ["a man in red", "two dogs", "water", "woman reads book near the park"]
-    import_model(
-        hugging_face_folder(kind).path,
-        tmp_path / "bundle",
-        Wishes(*names, runtime=weights, lines=lines),
-    )
+    made = hugging_face_folder(kind)
+    # A beam of random weights would write nothing else.
+    (made.path / "config.json").write_text(json.dumps({**made.config, "min_length": 4}))
+    import_model(made.path, tmp_path / "bundle", Wishes(*names, runtime=weights, lines=lines))
     native = from_pretrained(tmp_path / "bundle", device="cpu", engine="native")
     found = native.translate(lines, details=True)
     assert all((one.tokens[0] == first) == (first is not None) for one in found)
