@@ -3,7 +3,7 @@ each decoding algorithm, language pair by language pair.
 
     python examples/jacobi/table.py --out runs/jacobi \
         --test Opus opus-mt-en-de test.en test.de \
-        --test MBart50 mbart-large-50-many-to-many-mmt test.en test.de en_XX de_DE
+        --test MBart50 mbart-large-50-many-to-many-mmt test.en test.de en de
 
 Each --test is a name, a folder (a bundle, or what fairseq-hrt import takes), raw source lines, and
 their references; multilingual models need two languages besides. Tests of one name share rows. All
@@ -220,7 +220,6 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     for name in ("speed_lines", "repeats", "threads"):
         if getattr(given, name) < 1:
             parser.error(f"--{name.replace('_', '-')} {getattr(given, name)}: give 1 or more")
-    logging.disable(logging.INFO)
     try:
         settings = read_settings(given.set)
         rows = [row for test in given.test for row in run_test(test, settings, given)]
@@ -247,4 +246,5 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
 
 
 if __name__ == "__main__":
+    logging.disable(logging.INFO)
     main()
