@@ -169,19 +169,12 @@ def table(rows: Sequence[Dict[str, Any]]) -> str:
         f"| model, engine | algorithm | {' | '.join(directions)} |",
         "| --- | --- |" + " --- |" * len(directions),
     ]
-    for model, engine, algorithm in dict.fromkeys(key[:3] for key in sorted_keys(rows)):
+    for model, engine, algorithm in dict.fromkeys(key[:3] for key in cells):
         own = [cells.get((model, engine, algorithm, direction), "–") for direction in directions]
         written.append(f"| {model}, {ENGINES[engine]} | {algorithm} | {' | '.join(own)} |")
     signatures = ", ".join(dict.fromkeys(f"`{row['signature']}`" for row in rows))
     written += ["", f"BLEU / speed-up in time / in decoder passes. BLEU: {signatures}."]
     return "\n".join(written) + "\n"
-
-
-def sorted_keys(rows: Sequence[Dict[str, Any]]) -> List[Any]:
-    """Model, engine, algorithm of each row: models in the order given, then engines."""
-    models = list(dict.fromkeys(row["model"] for row in rows))
-    keys = [(row["model"], row["engine"], row["algorithm"]) for row in rows]
-    return sorted(keys, key=lambda key: (models.index(key[0]), list(ENGINES).index(key[1])))
 
 
 def build_parser() -> argparse.ArgumentParser:
