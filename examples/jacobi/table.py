@@ -3,7 +3,7 @@ each decoding algorithm, language pair by language pair.
 
     python examples/jacobi/table.py --out runs/jacobi \
         --test Opus opus-mt-en-de test.en test.de \
-        --test MBart50 mbart-large-50-many-to-many-mmt test.en test.de en_XX de_DE
+        --test MBart50 mbart-large-50-many-to-many-mmt test.en test.de en de
 
 Each --test is a name, a folder (a bundle, or what fairseq-hrt import takes), raw source lines, and
 their references; multilingual models need two languages besides. Tests of one name share rows. All
@@ -145,9 +145,7 @@ def run_test(
             if engine == "native" and bundle.runtime is None:
                 continue
             print(f"{name}, {bundle.source_lang}-{bundle.target_lang}, {engine}", file=sys.stderr)
-            translator = from_pretrained(
-                folder, device="cpu", engine=engine, threads=given.threads
-            )
+            translator = from_pretrained(folder, device="cpu", engine=engine, threads=given.threads)
             shared = {
                 "model": name,
                 "direction": f"{bundle.source_lang}-{bundle.target_lang}",
@@ -171,19 +169,12 @@ def table(rows: Sequence[Dict[str, Any]]) -> str:
         f"| model, engine | algorithm | {' | '.join(directions)} |",
         "| --- | --- |" + " --- |" * len(directions),
     ]
-    for model, engine, algorithm in dict.fromkeys(key[:3] for key in sorted_keys(rows)):
+    for model, engine, algorithm in dict.fromkeys(key[:3] for key in cells):
         own = [cells.get((model, engine, algorithm, direction), "–") for direction in directions]
         written.append(f"| {model}, {ENGINES[engine]} | {algorithm} | {' | '.join(own)} |")
     signatures = ", ".join(dict.fromkeys(f"`{row['signature']}`" for row in rows))
     written += ["", f"BLEU / speed-up in time / in decoder passes. BLEU: {signatures}."]
     return "\n".join(written) + "\n"
-
-
-def sorted_keys(rows: Sequence[Dict[str, Any]]) -> List[Any]:
-    """Model, engine, algorithm of each row: models in the order given, then engines."""
-    models = list(dict.fromkeys(row["model"] for row in rows))
-    keys = [(row["model"], row["engine"], row["algorithm"]) for row in rows]
-    return sorted(keys, key=lambda key: (models.index(key[0]), list(ENGINES).index(key[1])))
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -222,7 +213,6 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     for name in ("speed_lines", "repeats", "threads"):
         if getattr(given, name) < 1:
             parser.error(f"--{name.replace('_', '-')} {getattr(given, name)}: give 1 or more")
-    logging.disable(logging.INFO)
     try:
         settings = read_settings(given.set)
         rows = [row for test in given.test for row in run_test(test, settings, given)]
@@ -249,4 +239,5 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
 
 
 if __name__ == "__main__":
+    logging.disable(logging.INFO)
     main()

@@ -1,6 +1,9 @@
 """examples/jacobi: the table of decoding algorithms, with tiny models of random weights."""
 
 import json
+import re
+import shlex
+from pathlib import Path
 
 import pytest
 from imported_models import hugging_face_folder, sentencepiece_model
@@ -8,6 +11,7 @@ from imported_models import hugging_face_folder, sentencepiece_model
 from fairseq_hrt.conversion import Wishes, import_model
 
 __all__ = ["hugging_face_folder", "sentencepiece_model"]
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 LINES = ["a man in red shirt", "", "two dogs play with ball on green grass near water"]
 
 
@@ -28,7 +32,7 @@ def test_models_of_two_kinds_in_both_engines(table, hugging_face_folder, texts, 
     bundle = tmp_path / "bundle"
     import_model(hugging_face_folder("marian").path, bundle)
     mbart = str(hugging_face_folder("mbart").path)
-    tests = [["Opus", str(bundle), *texts], ["MBart50", mbart, *texts, "en", "fr_XX"]]
+    tests = [["Opus", str(bundle), *texts], ["MBart50", mbart, *texts, "en", "fr"]]
     words = ["--out", str(tmp_path / "out"), "--speed-lines", "2", "--repeats", "1"]
     words += ["--set", "max_len_a=0", "--set", "max_len_b=9"]
     table.main([*words, *(word for test in tests for word in ("--test", *test))])
@@ -75,3 +79,12 @@ def test_what_is_refused(table, hugging_face_folder, texts, tmp_path, capsys):
     ):
         assert message in refused(table, [*out, *words], capsys)
     assert not (tmp_path / "out").exists()
+
+
+def test_the_command_of_the_page(table):
+    page = (EXAMPLES / "jacobi/README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```bash\n(.*?)```", page, re.S)
+    program, script, *words = shlex.split(block.replace("\\\n", " "))
+    given = table.build_parser().parse_args(words)
+    assert (program, script) == ("python", "examples/jacobi/table.py")
+    assert [len(test) for test in given.test] == [4, 4, 6, 6]
