@@ -76,7 +76,13 @@ def _lines(path: Path) -> Iterator[str]:
         with reading(path) as file:
             for line in raw_lines(file, str(path)):
                 yield line.decode("utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise ValueError(
+            f"{path} is not a text of words. A binary shortlist of Marian numbers the words of"
+            " Marian's vocabulary: fairseq-hrt import reads it with its model; here give a lexical"
+            " table (lex.s2t.gz)"
+        ) from None
+    except OSError as error:
         raise ValueError(f"{path} cannot be read as a shortlist: {error}") from error
 
 

@@ -273,8 +273,9 @@ class Translator:
         their subwords and ``</s>``.
 
         For autoregressive and bidirectional models that is the score with which a greedy
-        ``translate`` finds them; for ``hrt_transformer`` that of both stages with the chunk size of
-        decoding (Eq. 2, over whole chunks); for ``dag_transformer`` log P(y | x) over all paths.
+        ``translate`` finds them, except that a language token that it forces counts here; for
+        ``hrt_transformer`` that of both stages with the chunk size of decoding (Eq. 2, over whole
+        chunks); for ``dag_transformer`` log P(y | x) over all paths.
 
         Args:
             sources, targets: raw lines, of the same number; a pair with an empty line has no score
