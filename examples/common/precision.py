@@ -11,7 +11,8 @@ thread, against one in float32, took
 
     0.4 times as long on AMD's Zen 4 and Zen 5, which have AVX-512 BF16 at full rate;
     1.6 times as long on Intel's Emerald Rapids without AMX, which virtual machines may hide (a
-    training step: 1.5 times); 4 times as long with AVX-512, without any instruction for bfloat16.
+        training step: 1.5 times);
+    4 times as long with AVX-512, without any instruction for bfloat16.
 
 So the answer is bfloat16 with AVX-512 BF16 on AMD, and with AMX (not measured here: units made for
 such products), float32 everywhere else. It depends on the processor alone: what is stopped and

@@ -1,8 +1,7 @@
 """Raw text in pieces of a SentencePiece model, one sentence a line.
 
-    python examples/common/sentencepiece_text.py encode --model vocab.spm train.en.gz >
-    train.pieces.en python examples/common/sentencepiece_text.py learn --pieces 32000 train.en
-    train.de > learnt.model
+    python examples/common/sentencepiece_text.py encode --model vocab.spm train.en.gz > train.en
+    python examples/common/sentencepiece_text.py learn --pieces 32000 train.en train.de > new.spm
 
 Text is plain or gzip. `learn` writes the model: unigrams, of all sentences, with every character,
 the same on every machine.

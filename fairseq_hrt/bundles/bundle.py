@@ -1,8 +1,9 @@
 """A bundle: a folder with everything that translates raw text, to be copied, kept and handed on.
 
 bundle.json     names, text preparation, decoding options, measured quality
-model.pt        the checkpoint, without its optimiser; model_2.pt, … for an ensemble; none of a
-model imported without PyTorch dict.<lang>.txt dictionaries
+model.pt        the checkpoint, without its optimiser; model_2.pt, … for an ensemble; no file where
+                a model was imported without PyTorch
+dict.<lang>.txt dictionaries
 codes           subword codes or model; target_codes where the target language has its own
 moses.json      Moses' rules for these languages
 runtime.safetensors, shortlist.safetensors   for the native runtime, where they were asked for

@@ -53,10 +53,10 @@ def _header(
         activation=options["activation_fn"], longest_source=options["max_source_positions"],
         longest_target=options["max_target_positions"],
         shared_embedding=np.array_equal(embeddings["encoder"], embeddings["decoder"]),
-        tied_output=np.array_equal(parameters["decoder.output_projection.weight"],
-                                   embeddings["decoder"]),
-                                   output_bias="decoder.output_projection.bias" in parameters,
-                                   epsilon=options.get("marian_epsilon", Header.epsilon),
+        tied_output=np.array_equal(
+            parameters["decoder.output_projection.weight"], embeddings["decoder"]),
+        output_bias="decoder.output_projection.bias" in parameters,
+        epsilon=options.get("marian_epsilon", Header.epsilon),
         cell=options.get("marian_cell", Header.cell),
         zero_start=options.get("marian_zero_start") == "yes", **positions,
     )  # fmt: skip

@@ -1,16 +1,15 @@
 """Decoding without PyTorch: a converted model, token ids in, token ids out.
 
     engine = Engine.open("model.safetensors", threads=2)
-    engine.header.family                    # "hrt"; also .source_vocabulary, .eos, .chunk_sizes, …
-    (see .format.Header) engine.isa                              # "avx512_vnni": which instruction
-    set the kernel uses options = DecodingOptions(beam=1, hrt_decode_chunk="3")
-    for best in engine.decode([[17, 4, 2], [9, 2]], options):      # one list for each sentence,
-    best first
-        best[0].tokens, best[0].score                              # ids with </s>, what hypotheses
-        are ranked by
-    engine.score([[17, 4, 2]], [[[5, 2], [6, 8, 2]]])              # log-probabilities of given
-    translations of each source engine.set_shortlist(Shortlist(offsets, candidates, always))   #
-    None switches it off engine.close()
+    engine.header.family     # "hrt"; also .source_vocabulary, .eos, … (see .format.Header)
+    engine.isa               # "avx512_vnni": which instruction set the kernel uses
+    options = DecodingOptions(beam=1, hrt_decode_chunk="3")
+    for best in engine.decode([[17, 4, 2], [9, 2]], options):      # one list per sentence
+        best[0].tokens       # the best hypothesis: ids with </s>
+        best[0].score        # what hypotheses are ranked by
+    engine.score([[17, 4, 2]], [[[5, 2], [6, 8, 2]]])              # of given translations
+    engine.set_shortlist(Shortlist(offsets, candidates, always))   # None switches it off
+    engine.close()
 
 Sources are dictionary ids that end in ``</s>``; results have their order and number. The result of
 a sentence does not depend on the sentences beside it, on ``batch_size`` or on ``threads``, to the

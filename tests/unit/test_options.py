@@ -84,9 +84,9 @@ def test_an_option_is_described(name):
         (dict(rescore_lenpen=20.5), "--rescore-lenpen 20.5"),
         (dict(dag_decode_upsample_scale=0.0),
          "--dag-decode-upsample-scale 0.0 must be greater than 0"),
-         (dict(dag_decode_strategy="x"), "--dag-decode-strategy x: choose"),
-         (dict(bidirectional_length_penalty="x"),
-          "--bidirectional-length-penalty x: choose one of power, gnmt"),
+        (dict(dag_decode_strategy="x"), "--dag-decode-strategy x: choose"),
+        (dict(bidirectional_length_penalty="x"),
+         "--bidirectional-length-penalty x: choose one of power, gnmt"),
     ],
 )  # fmt: skip
 def test_bad_values_are_named(values, message):

@@ -11,16 +11,19 @@
  * allocates, keeps state or calls back: everything may be used from several threads at once.
  *
  * What may be relied on:
- *  - int8: the quantised integers, the sums and the float32 results of `product` are equal bit for
- * bit on every instruction set. The result is ((float)sum * (input scale * output scale) + bias) +
- * residual, each step rounded to float32, no fused multiply-add, so NumPy can compute it too.
- *  - everything else differs between instruction sets by the order of summation (and the last bits
- * of exp) only.
- *  - on one instruction set a row's result does not depend on the other rows of a call, nor on how
- * many there are.
- *  - not-a-number in a row stays visible: products, norms and softmax propagate it, `best` and
- * `top` report it. Buffers that are packed or quantised into must be aligned to FH_ALIGNMENT bytes;
- * plain float arrays need not be.
+ *
+ * - int8: the quantised integers, the sums and the float32 results of `product` are equal bit for
+ *   bit on every instruction set. The result is ((float)sum * (input scale * output scale) + bias)
+ *   + residual, each step rounded to float32, no fused multiply-add, so NumPy can compute it too.
+ * - everything else differs between instruction sets by the order of summation (and the last bits
+ *   of exp) only.
+ * - on one instruction set a row's result does not depend on the other rows of a call, nor on how
+ *   many there are.
+ * - not-a-number in a row stays visible: products, norms and softmax propagate it, `best` and `top`
+ *   report it.
+ *
+ * Buffers that are packed or quantised into must be aligned to FH_ALIGNMENT bytes; plain float
+ * arrays need not be.
  */
 #ifndef FH_OPERATIONS_H
 #define FH_OPERATIONS_H

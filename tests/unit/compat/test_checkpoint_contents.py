@@ -325,9 +325,9 @@ def huge_values():
         "doubled in a namespace": (Namespace(x=doubled), "more than 300000 values"),
         "a long way": ({"a": "${" + ".".join(["model"] * 4000) + "}", "model": "${model}"},
                        "one of more than"),
-                       "references": ({"b0": 1, **chain}, "more than 30000 values"),
-                       "circles": ({"a": "${model.b}", "b": "${model.a}"}, "levels deep"),
-                       "itself": ({"a": "${model.a.a.a}"}, "levels deep"),
+        "references": ({"b0": 1, **chain}, "more than 30000 values"),
+        "circles": ({"a": "${model.b}", "b": "${model.a}"}, "levels deep"),
+        "itself": ({"a": "${model.a.a.a}"}, "levels deep"),
         "products": ({"encoder_layers": "[[['a']*9999]*9999]*9999"}, "no plain literal|elements"),
         "parts": ({"encoder_layers": "[" + "[0]*40000," * 900 + "]"}, "elements"),
         "parts less than nothing": ({"encoder_layers": "[[0]*-99999999," + "[0]*40000," * 900 + "]"}, "elements"), "as many, before the sign": ({"encoder_layers": "[-99999999*[0]," + "[0]*40000," * 900 + "]"}, "elements"),
@@ -351,8 +351,8 @@ def test_what_holds_itself_or_is_huge_is_refused(name):
                          ["x: 1", AnyNode("x: 1"),
                           with_attributes(OmegaConf.create({}), _content="x: 1"),
                           with_attributes(OmegaConf.create([]), _content=b"x: 1"),
-                                   with_attributes(AnyNode(1), _val=AnyNode("x: 1")), 5, [1],
-                                   Namespace(x=1)])  # fmt: skip
+                          with_attributes(AnyNode(1), _val=AnyNode("x: 1")), 5, [1],
+                          Namespace(x=1)])  # fmt: skip
 def test_a_configuration_is_a_dictionary(value):
     """OmegaConf would read a text as YAML."""
     assert "which is no configuration" in str(unsafe_value({"cfg": value}))

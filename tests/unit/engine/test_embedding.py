@@ -37,7 +37,7 @@ def test_scaled_words_and_positions(kind, projected):
         table = {"none": lambda: torch.zeros(12, width),
                  "learned": lambda: modules["learned"].weight,
                  "sinusoidal": lambda: SinusoidalPositionalEmbedding.get_embedding(12, width,
-                                        PAD)}[kind]()  # fmt: skip
+                                                                                   PAD)}[kind]()  # fmt: skip
         torch.testing.assert_close(packed(TOKENS, None), words + table[PAD + 1 : PAD + 4])
         torch.testing.assert_close(
             packed(TOKENS, torch.tensor([[2, 6, 0]])),

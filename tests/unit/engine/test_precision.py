@@ -8,8 +8,8 @@ from fairseq_hrt.engine.precision import log_mean, log_softmax
 
 @pytest.mark.parametrize("kept, dtype",
                          [(torch.float16, torch.float32), (torch.bfloat16, torch.float32),
-                                         (torch.float32, torch.float32),
-                                         (torch.float64, torch.float64)])  # fmt: skip
+                          (torch.float32, torch.float32),
+                          (torch.float64, torch.float64)])  # fmt: skip
 def test_log_probabilities_are_at_least_single(kept, dtype):
     logits = torch.randn(3, 7).to(kept)
     found = log_softmax(logits)

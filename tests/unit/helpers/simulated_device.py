@@ -2,8 +2,8 @@
 host's reads.
 
     with SimulatedDevice() as device:
-        model = device.move(model)                      # a copy; parameters and buffers, as .cuda()
-        does it found = generator([model]).generate([model], device.send(sample))
+        model = device.move(model)          # a copy; parameters and buffers, as .cuda() does it
+        found = generator([model]).generate([model], device.send(sample))
     assert device.reads <= ...
 
 Inside the block tensors on the device are computed by the CPU, with their true values, but behave

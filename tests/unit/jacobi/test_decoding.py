@@ -74,7 +74,7 @@ def test_any_draft_gives_the_same_result(tiny, seed, lengths, mode, limit, data)
             drafts.append([
                 data.draw(st.sampled_from([token, token, token, 2, 3, 5])) for token in truth
             ][: data.draw(st.integers(0, len(truth)))] + data.draw(st.lists(st.integers(2, 15),
-                                        max_size=3)))  # fmt: skip
+                                                                            max_size=3)))  # fmt: skip
         drafter = ModelDrafter(lambda net_input, memories: drafts)
     generator = make_generator(tiny, [model], drafter=drafter, options=rules, **mode)
     assert_same(generator.generate([model], sample), expected)

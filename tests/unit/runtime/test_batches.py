@@ -18,7 +18,7 @@ WAYS = {
     "jacobi, frontier": ("transformer",
                          dict(beam=1, jacobi_mode="frontier", jacobi_window=4,
                               jacobi_draft="source")),
-                              "hrt": ("hrt_transformer", dict(beam=1, hrt_decode_chunk="3")),
+    "hrt": ("hrt_transformer", dict(beam=1, hrt_decode_chunk="3")),
     "hrt, beam": ("hrt_transformer",
                   dict(beam=3, hrt_decode_chunk="auto", hrt_chunk_table="6:1,12:3,inf:2")),
     "hrt, drafts": ("hrt_transformer",
@@ -160,8 +160,8 @@ def test_passes_of_drafts(runtime, width):
         with runtime.runtime_engine(model) as engine:
             words, draft, found = (
                 [best[0] for best in engine.decode(rows,
-                                        runtime.options(beam=1, max_len_b=20,
-                                                        hrt_decode_chunk=chunk, **own))]
+                                                   runtime.options(beam=1, max_len_b=20,
+                                                                   hrt_decode_chunk=chunk, **own))]
                 for chunk, own in (("1", {}), ("3", {}),
                                    ("1", dict(hrt_draft_chunk=3, hrt_draft_width=width)))
             )  # fmt: skip

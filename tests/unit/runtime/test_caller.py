@@ -19,8 +19,8 @@ LONG = {
     "hrt": ("hrt_transformer", dict(beam=200)),
     "drafts": ("hrt_transformer",
                dict(beam=1, hrt_decode_chunk="1", hrt_draft_chunk=2, hrt_draft_width=4)),
-               "blocks": ("bidirectional_transformer", dict(beam=1)),
-               "beam of blocks": ("bidirectional_transformer", dict(beam=200)),
+    "blocks": ("bidirectional_transformer", dict(beam=1)),
+    "beam of blocks": ("bidirectional_transformer", dict(beam=200)),
     "lookahead": ("dag_transformer", dict(beam=1)),
     "viterbi": ("dag_transformer", dict(beam=1, dag_decode_strategy="joint-viterbi")),
 }  # fmt: skip

@@ -116,8 +116,8 @@ FROM_LEFT_TO_RIGHT = {
     "ssru": ("marian_transformer", dict(marian_cell="ssru"), WAYS[:5]),
     "hrt": ("hrt_transformer", {},
             [dict(beam=beam, nbest=beam, hrt_decode_chunk="1") for beam in (1, 3)]),
-            "one word": ("bidirectional_transformer",
-                         dict(bidirectional_directions=1, bidirectional_block=1), WAYS[:3]),
+    "one word": ("bidirectional_transformer",
+                 dict(bidirectional_directions=1, bidirectional_block=1), WAYS[:3]),
     "three words": ("bidirectional_transformer",
                     dict(bidirectional_directions=1, bidirectional_tokens_per_step=3), WAYS[:3]),
 }  # fmt: skip
@@ -311,10 +311,10 @@ ORDERS = {
     "independent": dict(bidirectional_independent_directions=True),
     "independent c=2": dict(bidirectional_independent_directions=True,
                             bidirectional_tokens_per_step=2, decoder_layers=1),
-                            "starts": dict(bidirectional_distinct_starts=True),
-                            "starts h=4 c=2": dict(bidirectional_distinct_starts=True,
-                                        bidirectional_directions=4,
-                                        bidirectional_tokens_per_step=2),
+    "starts": dict(bidirectional_distinct_starts=True),
+    "starts h=4 c=2": dict(bidirectional_distinct_starts=True,
+                           bidirectional_directions=4,
+                           bidirectional_tokens_per_step=2),
 }  # fmt: skip
 
 

@@ -34,7 +34,7 @@ def word_by_word(passage, change=str.upper):
     "piece",
     ["<b>x", "<", "&", "<!--", "<![CDATA[", "<?", "<script>", "<a b=", "</b>", "<b>x ",
      "<b>x</b> ", "<x/>a ", "<p><b>x ", "{a} ",
-              "%(", "{{", "a@", "a.", "http://", "http://. ", "<p>", "<i><p>x</i>", "<!-- -->"],
+     "%(", "{{", "a@", "a.", "http://", "http://. ", "<p>", "<i><p>x</i>", "<!-- -->"],
 )  # fmt: skip
 def test_long_markup(piece, aligned):
     marked = MarkedUpText(piece * (LENGTH // len(piece)) + ">", aligned)

@@ -10,8 +10,8 @@ from fairseq_hrt.server.placeholders import without_placeholders
     ("{{ user }} ${x}", ["{{ user }}", "${x}"]), ("{not one} a}", []),
     ("%s %d %1$s %(n)s %.2f %5d %@ 50% done 5%so",
      ["%s", "%d", "%1$s", "%(n)s", "%.2f", "%5d", "%@"]),
-     ("See https://a.b/c?d=e#f, (www.x.org).", ["https://a.b/c?d=e#f", "www.x.org"]),
-     ("mail a.b+c@d-e.org.", ["a.b+c@d-e.org"]), ("a @b", []),
+    ("See https://a.b/c?d=e#f, (www.x.org).", ["https://a.b/c?d=e#f", "www.x.org"]),
+    ("mail a.b+c@d-e.org.", ["a.b+c@d-e.org"]), ("a @b", []),
     ('<x id="1"/> <b> </b> 1 < 2 a<b and c>d', ['<x id="1"/>', "<b>", "</b>"]), ("", []),
 ])  # fmt: skip
 def test_placeholders(text, expected):
