@@ -53,5 +53,5 @@ def option(default: Any, origin: str, help: str = "", **more: Any) -> Any:
 
 
 def count(default: Any, origin: str, help: str = "", *, least: int = 1, **more: Any) -> Any:
-    """The field of a whole number, as large as fits."""
+    """The field of an integer, as large as fits."""
     return option(default, origin, help, least=least, most=LARGEST_COUNT, **more)

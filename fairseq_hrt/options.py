@@ -152,7 +152,7 @@ def read_value(name: str, value: Any) -> Any:
 
 
 def check_value(name: str, text: str) -> None:
-    """Refuses a text that is no value of an option, whatever the others are.
+    """Refuses a text that is not a value of an option, whatever the others are.
 
     Raises:
         ValueError: by name.

@@ -13,7 +13,7 @@ decoding, CTranslate2 (where it is installed) and the native runtime (where it i
 decodes the teacher and every family: HRT with k = 2 and 3, IBDecoder, IB+SA(2) to (4) (words at
 each end), and a directed acyclic graph (--graph-scale), greedily; the teacher, and HRT's first
 stage, with a beam of 5, too.
---systems native,CTranslate2 leaves the slow ones away. With --shortlist both runtimes choose among
+--systems native,CTranslate2 leaves the slow ones out. With --shortlist both runtimes choose among
 that many random words a source word. Each size is measured with each length, batch size and
 shortlist. Prints a table for each of these settings: decoder calls, milliseconds a sentence, words
 (tokens) a second, and the ratio to the chosen system, medians of interleaved repeats with minimum

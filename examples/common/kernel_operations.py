@@ -1,4 +1,4 @@
-"""The kernel's operations (kernel/operations.h) on NumPy arrays, one by one: for tests and
+"""The kernel's operations (kernel/operations.h) on NumPy arrays, one at a time: for tests and
 measurements. Engines call them in C."""
 
 import ctypes as C

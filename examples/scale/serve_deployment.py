@@ -26,7 +26,7 @@ def settings_of(options):
     """The server's settings; bundles by their whole paths, as replicas have folders of their own.
 
     Raises:
-        ValueError: a system is no bundle, or a number is out of range.
+        ValueError: a system is not a bundle, or a number is out of range.
     """
     from fairseq_hrt.server.application import check
     from fairseq_hrt.server.settings import Settings, parse_system

@@ -54,7 +54,7 @@ def split_corpus(corpus: Path, out: Path, size: int, column: str = "text") -> Li
     same contents stay.
 
     Raises:
-        ValueError: the corpus is empty, or ``size`` is no size.
+        ValueError: the corpus is empty, or ``size`` is not a size.
     """
     if size < 1:
         raise ValueError(f"--shard-lines {size} must be at least 1")
@@ -121,7 +121,7 @@ def read_index(place: Path) -> Dict[str, Any]:
         index = None
     if not isinstance(index, dict):
         raise ValueError(
-            f"{place.with_suffix('.json')} is no index of a shard: remove it and start again"
+            f"{place.with_suffix('.json')} is not an index of a shard: remove it and start again"
         )
     return index
 

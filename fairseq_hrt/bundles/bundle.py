@@ -128,8 +128,8 @@ def load_bundle(folder: Path, *, for_runtime: bool = False) -> Bundle:
             own checks, and fairseq is not loaded.
 
     Raises:
-        ValueError: the folder is no bundle, or one of another format, or its description asks for
-            more than a bundle may; the message names what is wrong.
+        ValueError: the folder is not a bundle, or one of another format, or its description asks
+            for more than a bundle may; the message names what is wrong.
     """
     document = read_description(folder, FORMAT, for_runtime=for_runtime)
     # As an absolute path it cannot be taken for an option, wherever it is given on.
@@ -176,7 +176,7 @@ def make_bundle(
 
     for path in [*checkpoints, *([] if codes is None else [codes])]:
         if not path.is_file():
-            raise ValueError(f"{path} is no file")
+            raise ValueError(f"{path} is not a file")
     if folder.exists() or folder.is_symlink():
         raise ValueError(f"{folder} exists already: give another folder or remove it")
     states = [read_checkpoint(path) for path in checkpoints]

@@ -69,7 +69,7 @@ def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[s
         language_of_data(document[side], str(path))
     for name in ("tokenizer", "subwords"):
         if not isinstance(document[name], str):
-            raise ValueError(f"{path} names the {name} {shown(document[name])}, which is no text")
+            raise ValueError(f"{path} names the {name} {shown(document[name])}, which is not text")
     models = _checked_models(
         document.get("models", ["model.pt"]), path, least=int(document.get("runtime") is None)
     )
@@ -137,14 +137,14 @@ def _read_json(path: Path, folder: Path) -> Dict[str, Any]:
         if path.is_symlink() or not path.is_file():
             # A pipe or device would be waited for.
             raise ValueError(
-                f"{folder} is no bundle: {path.name} is {_kind(path)}; make one with fairseq-hrt"
+                f"{folder} is not a bundle: {path.name} is {_kind(path)}; make one with fairseq-hrt"
                 " bundle"
             )
         with open(path, "rb") as file:
             content = file.read(LARGEST + 1)
     except OSError as error:
         raise ValueError(
-            f"{folder} is no bundle: {error}; make one with fairseq-hrt bundle"
+            f"{folder} is not a bundle: {error}; make one with fairseq-hrt bundle"
         ) from error
     if len(content) > LARGEST:
         raise ValueError(f"{path} does not describe a bundle: it has more than {LARGEST} bytes")

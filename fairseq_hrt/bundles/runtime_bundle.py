@@ -255,5 +255,5 @@ def require_equal(found: Agreement) -> None:
     if not found.difference <= LARGEST_DIFFERENCE or 2 * found.identical < found.sentences:
         raise ValueError(
             f"--runtime: the converted model does not translate as PyTorch's engine does ({found});"
-            " leave --runtime away"
+            " leave --runtime out"
         )

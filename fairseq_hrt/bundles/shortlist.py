@@ -150,7 +150,7 @@ def read_shortlist(path: Path) -> Shortlist:
     """Reads a bundle's shortlist; the engine checks that its ids are the model's.
 
     Raises:
-        ValueError: the file is no shortlist.
+        ValueError: the file is not a shortlist.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
@@ -167,15 +167,17 @@ def read_shortlist(path: Path) -> Shortlist:
         MemoryError,
     ) as error:
         # AttributeError: a type of numbers that NumPy does not have.
-        raise ValueError(f"{path} is no shortlist: {error!s:.200}") from None
+        raise ValueError(f"{path} is not a shortlist: {error!s:.200}") from None
     types = {"offsets": np.int64, "candidates": np.int32, "always": np.int32}
     if set(parts) != set(types) or any(
         parts[name].dtype != kind or parts[name].ndim != 1 for name, kind in types.items()
     ):
-        raise ValueError(f"{path} is no shortlist: it must hold {', '.join(types)}")
+        raise ValueError(f"{path} is not a shortlist: it must hold {', '.join(types)}")
     offsets, size = parts["offsets"], parts["candidates"].size
     if not offsets.size or offsets[0] != 0 or offsets[-1] != size or (np.diff(offsets) < 0).any():
-        raise ValueError(f"{path} is no shortlist: its offsets do not divide its {size} candidates")
+        raise ValueError(
+            f"{path} is not a shortlist: its offsets do not divide its {size} candidates"
+        )
     return Shortlist(**parts)
 
 

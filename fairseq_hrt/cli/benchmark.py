@@ -391,9 +391,7 @@ def pin(threads: int) -> None:
         ValueError: the system cannot, or there are fewer cores.
     """
     if not hasattr(os, "sched_setaffinity"):
-        raise ValueError(
-            "--pin: this system does not let a process choose its cores; leave it away"
-        )
+        raise ValueError("--pin: this system does not let a process choose its cores; leave it out")
     cores = sorted(os.sched_getaffinity(0))
     if threads > len(cores):
         raise ValueError(f"--pin with --threads {threads}: this process may use {len(cores)} cores")

@@ -71,8 +71,8 @@ def what_to_load(options: argparse.Namespace) -> Tuple[Path, List[str], Optional
         return bundle.paths[0], [str(bundle.folder), *languages], bundle.recipe.codes
     if options.data is None:
         raise ValueError(
-            f"{options.model} is no folder of a bundle; for a checkpoint give --data, the folder of"
-            " its dictionaries"
+            f"{options.model} is not a folder of a bundle; for a checkpoint give --data, the folder"
+            " of its dictionaries"
         )
     return (
         options.model,

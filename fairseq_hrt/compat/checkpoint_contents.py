@@ -83,7 +83,7 @@ def make_plain(state: object) -> None:
         # OmegaConf's nodes, a class derived from dict: they could show fairseq another
         # configuration than the one that is replaced.
         if hasattr(state, "keys"):
-            raise UnsafeValueError("the file", state, "which is no plain dictionary")
+            raise UnsafeValueError("the file", state, "which is not a plain dictionary")
         return
     assert isinstance(state, dict)
     for part, kinds, what in (
@@ -227,12 +227,12 @@ class _Copier:
         copied = argparse.Namespace()
         for key, value in list(_vars_of(arguments).items()):
             if type(key) is not str:
-                raise UnsafeValueError(name, key, "which is no name of an option")
+                raise UnsafeValueError(name, key, "which is not a name of an option")
             vars(copied)[str(_key(name, key))] = self.copy(key, value, depth + 1, plain_texts=True)
         for option in LOOKED_UP:
             value = vars(copied).get(option)
             if value is not None and not (isinstance(value, str) and _NAME.fullmatch(value)):
-                raise UnsafeValueError(option, value, "which is no name of anything registered")
+                raise UnsafeValueError(option, value, "which is not a name of anything registered")
         return copied
 
     def _target(self, name: str, path: str, depth: int) -> object:
@@ -289,21 +289,21 @@ def _content_of_node(name: str, node: object) -> object:
     for attribute in ("_content", "_val"):
         if attribute in held:
             return held[attribute]
-    raise UnsafeValueError(name, node, "which is no value of an option")
+    raise UnsafeValueError(name, node, "which is not a value of an option")
 
 
 def _key(name: str, key: object) -> object:
     if type(key) not in (str, *PLAIN) or (isinstance(key, str) and not _OPTION.fullmatch(key)):
-        raise UnsafeValueError(name, key, "which is no name of an option")
+        raise UnsafeValueError(name, key, "which is not a name of an option")
     return key
 
 
 def _scalar(name: str, value: object) -> object:
-    """A value that is no container; NumPy's are made Python's."""
+    """A value that is not a container; NumPy's are made Python's."""
     kind = type(value)
     if kind is int and cast(int, value).bit_length() > _MOST_BITS:
         raise UnsafeValueError(
-            name, f"{cast(int, value).bit_length()} bits", "which is no number of an option"
+            name, f"{cast(int, value).bit_length()} bits", "which is not a number of an option"
         )
     if kind in PLAIN:
         return value
@@ -320,4 +320,4 @@ def _scalar(name: str, value: object) -> object:
     if type(plain) in PLAIN:
         return plain
     # It could have the attributes that fairseq reads.
-    raise UnsafeValueError(name, value, "which is no value of an option")
+    raise UnsafeValueError(name, value, "which is not a value of an option")

@@ -16,8 +16,8 @@ stands in ``FAIRSEQ_HRT_TRUSTED_CHECKPOINTS`` (several are joined by `os.pathsep
 
     FAIRSEQ_HRT_TRUSTED_CHECKPOINTS=/models/old.pt fairseq-generate --path /models/old.pt ...
 
-A file that is cut short or is no checkpoint is refused by name as well, and so is a configuration
-that asks for a model of quite another size than the file holds (`checkpoint_sizes`).
+A file that is cut short or is not a checkpoint is refused by name as well, and so is a
+configuration that asks for a model of quite another size than the file holds (`checkpoint_sizes`).
 """
 
 import argparse
@@ -178,7 +178,7 @@ def load_checkpoint(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> 
     if not isinstance(state, dict):
         path = file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", "the file")
         raise CorruptCheckpointError(
-            f"{path} is no checkpoint: it holds a {type(state).__name__} instead of a dictionary"
+            f"{path} is not a checkpoint: it holds a {type(state).__name__} instead of a dictionary"
         )
     return state
 

@@ -114,7 +114,7 @@ class SizeLimit:
 
 
 def _numbers(config: Any, prefix: str = "") -> Iterator[Tuple[str, int]]:
-    """The whole numbers of a configuration, of nested parts too (``encoder.embed_dim``)."""
+    """The integers of a configuration, of nested parts too (``encoder.embed_dim``)."""
     held: Mapping[Any, Any] = (
         vars(config)
         if isinstance(config, Namespace)

@@ -44,7 +44,7 @@ def literal(text: str) -> object:
     ``+``, ``-`` and ``*``.
 
     Raises:
-        SyntaxError: the text is no expression of Python; ``eval`` would say the same.
+        SyntaxError: the text is not an expression of Python; ``eval`` would say the same.
         ValueError: the expression holds anything else, or stands for something huge.
     """
     if len(text) > _LONGEST:
@@ -79,11 +79,11 @@ def _value(node: ast.AST) -> Tuple[Any, int]:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
         value, size = _value(node.operand)
         if not isinstance(value, (int, float)):
-            raise ValueError("a sign before something that is no number")
+            raise ValueError("a sign before something that is not a number")
         return (-value if isinstance(node.op, ast.USub) else value), size
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
         return _combined(node.op, _value(node.left), _value(node.right))
-    raise ValueError(f"{type(node).__name__} is no literal")
+    raise ValueError(f"{type(node).__name__} is not a literal")
 
 
 def _values(nodes: Sequence[ast.AST]) -> Tuple[List[Any], int]:
@@ -120,11 +120,11 @@ def why_refused(name: str, value: object) -> Optional[str]:
 
     Args:
         name: of the option.
-        value: one that is no container.
+        value: one that is not a container.
     """
     if isinstance(value, bytes):
         # eval reads them, too.
-        return "which is no plain literal" if is_evaluated(name) else None
+        return "which is not a plain literal" if is_evaluated(name) else None
     if not isinstance(value, str):
         return None
     reference = REFERENCE.fullmatch(value)

@@ -129,7 +129,8 @@ def _pairs(path: Path) -> Iterator[Tuple[str, str, float]]:
         raise ValueError(f"{path} cannot be read as a shortlist of Marian: {error}") from None
     except ValueError:
         raise ValueError(
-            f"{path}: line {number} is not TARGET SOURCE PROBABILITY: it is no shortlist of Marian"
+            f"{path}: line {number} is not TARGET SOURCE PROBABILITY: it is not a shortlist of"
+            " Marian"
         ) from None
 
 

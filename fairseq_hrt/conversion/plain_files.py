@@ -107,7 +107,7 @@ class _Composer:
         elif self.keys[-1] is not None:
             self.open[-1][self.keys[-1]], self.keys[-1] = value, None
         elif not isinstance(value, str):
-            raise ValueError("a key is no text")
+            raise ValueError("a key is not text")
         elif value in self.open[-1]:
             raise ValueError(f"{shown(value)} stands there twice")
         else:

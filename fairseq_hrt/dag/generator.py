@@ -375,7 +375,7 @@ class DagGenerator(EngineGenerator):
         self, graphs: Graphs, texts: Tensor, emissions: Tensor, ends: Tensor
     ) -> List[Optional[Hypothesis]]:
         """One text ``[B, t]`` of each sentence, -1 behind it, with its best path; None where there
-        is no text."""
+        is not text."""
         size, lengths = graphs.links.size(1), (texts >= 0).sum(1).clamp(min=1) + 1
         rows, last = torch.arange(len(texts), device=texts.device), graphs.last
         match = (

@@ -57,7 +57,7 @@ class LoadedModels(NamedTuple):
 
 def option_text(value: Any) -> str:
     """How a value is written in a mapping of options: ``"true"`` stands for a switch, ``"false"``
-    leaves it away."""
+    leaves it out."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -141,7 +141,7 @@ def load_models(
 
     Raises:
         OSError: a file is missing or unreadable.
-        ValueError: a file is no checkpoint, is damaged, unsafe, or does not fit the task.
+        ValueError: a file is not a checkpoint, is damaged, unsafe, or does not fit the task.
     """
     overrides = dictionary_option(
         "--model-overrides", config.common_eval.model_overrides, "{'encoder_embed_path': None}"
@@ -175,7 +175,7 @@ def build_models(
 
     Raises:
         OSError: a file is missing or unreadable.
-        ValueError: a file is no checkpoint, is damaged, unsafe, or does not fit the task.
+        ValueError: a file is not a checkpoint, is damaged, unsafe, or does not fit the task.
     """
     models: List[nn.Module] = []
     for path in map(str, paths):

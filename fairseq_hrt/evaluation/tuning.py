@@ -108,7 +108,7 @@ def tune(
     twice = sorted(set(spec.options) & {name for options in grid for name in options})
     if twice:
         raise ValueError(
-            f"{', '.join(twice)}: given in --system and in --grid; leave it away in one of them"
+            f"{', '.join(twice)}: given in --system and in --grid; leave it out in one of them"
         )
     identity = None if cache is None else _identity(spec, data, references, detokenize)
     found = []

@@ -66,7 +66,8 @@ class RelativeSelfAttention(nn.Module):
         super().__init__()
         if width % heads:
             raise ValueError(
-                f"--decoder-embed-dim {width} is no multiple of --decoder-attention-heads {heads}"
+                f"--decoder-embed-dim {width} is not a multiple of --decoder-attention-heads"
+                f" {heads}"
             )
         self.num_heads, self.head_dim, self.dropout = heads, width // heads, dropout
         self.k_proj, self.v_proj, self.q_proj, self.out_proj = (

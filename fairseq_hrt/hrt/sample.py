@@ -124,6 +124,6 @@ def check_chunk_size(chunk_size: int) -> None:
     """Raises ValueError unless K is a positive integer."""
     if not isinstance(chunk_size, int) or chunk_size < 1:
         raise ValueError(
-            f"chunk size {chunk_size!r} is no positive integer; 1 is autoregressive, 2 and more"
+            f"chunk size {chunk_size!r} is not a positive integer; 1 is autoregressive, 2 and more"
             " are HRT"
         )

@@ -59,7 +59,7 @@ class JacobiStatistics:
         passes: decoder calls of whole batches.
         pushed: tokens put through the decoder, each sentence's own window.
         proved: how many passes proved 1, 2, … tokens.
-        flops: of these passes; plain_flops: of decoding one by one.
+        flops: of these passes; plain_flops: of decoding word by word.
         mode: how it was decoded.
         draft_seconds, seconds: spent by the draft model, and altogether.
     """
@@ -79,7 +79,7 @@ class JacobiStatistics:
 
     @property
     def iteration_speedup(self) -> float:
-        """Passes one by one by executed passes, sentence by sentence."""
+        """Passes word by word by executed passes, sentence by sentence."""
         return self.tokens / max(self.row_passes, 1)
 
     def to_json(self) -> Dict[str, object]:
@@ -97,10 +97,10 @@ class JacobiStatistics:
         ]
         return (
             f"jacobi {self.mode}: {self.sentences} sentences, {self.tokens} tokens in"
-            f" {self.row_passes} passes ({self.iteration_speedup:.2f} times fewer than one by one),"
-            f" {self.pushed} tokens pushed ({self.pushed / max(self.tokens, 1):.2f} for each"
+            f" {self.row_passes} passes ({self.iteration_speedup:.2f} times fewer than word by"
+            f" word), {self.pushed} tokens pushed ({self.pushed / max(self.tokens, 1):.2f} for each"
             f" written), {self.flops / 1e9:.2f} GFLOP ({self.flops / max(self.plain_flops, 1):.2f}"
-            f" times those of one by one); {self.seconds:.2f} s"
+            f" times those of word by word); {self.seconds:.2f} s"
             + (f", {self.draft_seconds:.2f} s of them for drafts" if self.draft_seconds else "")
             + (
                 f"; {self.iterations} iterations as the paper counts them"

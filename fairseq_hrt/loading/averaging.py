@@ -89,7 +89,7 @@ def best_checkpoints(folder: Path, count: int) -> List[Path]:
 def _number(value: Any) -> float:
     """A metric: one of Python's or NumPy's numbers, or a tensor of one."""
     if isinstance(value, str):
-        raise TypeError(f"{shown(value)} is no number")
+        raise TypeError(f"{shown(value)} is not a number")
     return float(value)
 
 

@@ -50,7 +50,7 @@ class reading:
 
     ::
 
-        with reading(path, "is no checkpoint of fairseq"):
+        with reading(path, "is not a checkpoint of fairseq"):
             ...
 
     Args:
@@ -89,18 +89,18 @@ def read_checkpoint(
         path: of the file.
         overrides: what the user has changed in its configuration (``--model-overrides``).
         for_decoding: a model will be built from it: its architecture must be a known one, and files
-            that it names are left away.
+            that it names are left out.
 
     Raises:
         OSError: the file is missing or unreadable.
         ValueError: no checkpoint, a damaged one, or one that names what must not come from data.
     """
-    with reading(path, "is no checkpoint of fairseq"):
+    with reading(path, "is not a checkpoint of fairseq"):
         state = checkpoint_utils.load_checkpoint_to_cpu(
             str(path), dict(overrides) if overrides else None
         )
         if not isinstance(state["model"], dict):
-            raise ValueError(f"{path} is no checkpoint of fairseq: it holds no parameters")
+            raise ValueError(f"{path} is not a checkpoint of fairseq: it holds no parameters")
         config = state.get("cfg")
         if not for_decoding:
             return state
@@ -108,7 +108,7 @@ def read_checkpoint(
             value_of(config, part) is None for part in ("task", "model")
         ):
             raise ValueError(
-                f"{path} is no checkpoint of fairseq: it does not say which task and model it"
+                f"{path} is not a checkpoint of fairseq: it does not say which task and model it"
                 " belongs to"
             )
         if not is_trusted(str(path)):

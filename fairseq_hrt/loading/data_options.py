@@ -163,10 +163,10 @@ def _wanted(kind: Any, text: str) -> Optional[str]:
     if kind is bool:
         return None if text in ("true", "false") else "true or false"
     if kind in (int, float):
-        return None if _is_number(kind, text) else "a whole number" if kind is int else "a number"
+        return None if _is_number(kind, text) else "an integer" if kind is int else "a number"
     if kind is str:
         return None if _WORDS.fullmatch(text) else "a short word or table of numbers"
-    return "left away"
+    return "left out"
 
 
 def _is_number(kind: type, text: str) -> bool:
@@ -197,7 +197,7 @@ def language_of_data(name: object, subject: str) -> str:
 def options_of_training(saved: Any, task: str) -> Mapping[str, Any]:
     """Those options of a checkpoint's ``cfg.task`` that decoding with the same task may take over.
 
-    Values of another kind than the option's are left away: they are of no use to decoding.
+    Values of another kind than the option's are left out: they are of no use to decoding.
     """
     from fairseq.tasks import TASK_DATACLASS_REGISTRY
 

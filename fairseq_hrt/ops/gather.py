@@ -34,7 +34,7 @@ def gather_log_probs(
         weight: ``[V, D]``.
         targets: LongTensor ``[B, T]``.
         bias: ``[V]``.
-        chunk: logits computed at one time; with fewer than their whole number none are kept.
+        chunk: logits computed at one time; with fewer than all of them none are kept.
 
     Returns:
         ``[B, T, L]``, differentiable in features, weight and bias; float32 for half-precision

@@ -385,7 +385,7 @@ def _listed(values: Any, what: str) -> List[Any]:
     try:
         return values.tolist() if isinstance(values, np.ndarray) else list(values)
     except TypeError:
-        raise ValueError(f"{what}: {values!r} is no list") from None
+        raise ValueError(f"{what}: {values!r} is not a list") from None
 
 
 def _flatten(rows: Sequence[Sequence[int]], what: str = "source") -> Tuple[Any, Any]:
@@ -402,6 +402,6 @@ def _flatten(rows: Sequence[Sequence[int]], what: str = "source") -> Tuple[Any, 
     ]
     if bad:
         raise ValueError(
-            f"{bad[0]!r} is no token id; each {what} is a list of integers from the dictionary"
+            f"{bad[0]!r} is not a token id; each {what} is a list of integers from the dictionary"
         )
     return (C.c_int32 * max(len(flat), 1))(*flat), offsets

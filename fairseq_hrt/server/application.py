@@ -78,7 +78,7 @@ class Server:
         """Loads all systems, unless it is done already.
 
         Raises:
-            ValueError: one of them is no bundle or cannot be loaded.
+            ValueError: one of them is not a bundle or cannot be loaded.
         """
         if self.catalogue.systems:
             return
@@ -337,7 +337,7 @@ def check(settings: Settings) -> None:
     """Reads what can be wrong and takes no time, before anything is loaded.
 
     Raises:
-        ValueError: a system is no bundle, or the keys cannot be read.
+        ValueError: a system is not a bundle, or the keys cannot be read.
     """
     read_keys(settings.key_file)
     for _, folder in settings.systems:

@@ -15,7 +15,7 @@ from .passages import Document
 MOST_OPEN = 100
 # Inline elements within each other; what is nested deeper is translated text by text.
 MOST_NESTED = 20
-# What is inside is no text for readers.
+# What is inside is not text for readers.
 _KEPT = frozenset(("script", "style", "code", "pre", "textarea", "template", "noscript"))
 # Elements that stand in the middle of sentences; x, g and ph are those of XLIFF. Any other one ends
 # the text before it.

@@ -1,6 +1,6 @@
 """Text across inline elements: translated as one text, the elements put back by its alignment.
 
-What is no text at all (placeholders, addresses, code, images, comments) is cut out before and put
+What is not text at all (placeholders, addresses, code, images, comments) is cut out before and put
 back like an element without words. Each element and each such unit is written once, whatever the
 alignment; elements stay nested as they were.
 """
@@ -18,7 +18,7 @@ _LINE_BREAKS = tuple("\r\n\x0b\x0c\x85\u2028\u2029")
 
 @dataclass(eq=False)
 class _Mark:
-    """An element, or a unit that is no text.
+    """An element, or a unit that is not text.
 
     Attributes:
         opening, closing: how it is written; a unit is all opening.
@@ -94,7 +94,7 @@ class Passage:
         self._cut = False
 
     def unit(self, written: str) -> None:
-        """Adds what is no text.
+        """Adds what is not text.
 
         Args:
             written: as it is written.

@@ -1,4 +1,4 @@
-"""What of a text is put in later or is no word: placeholders, addresses, tags."""
+"""What of a text is put in later or is not a word: placeholders, addresses, tags."""
 
 import re
 from typing import Iterator, Tuple

@@ -151,7 +151,7 @@ def _translations(line: str, path: Path) -> List[str]:
     """What a line of a block holds.
 
     Raises:
-        ValueError: it is no list of texts.
+        ValueError: it is not a list of texts.
     """
     try:
         found = json.loads(line)

@@ -28,7 +28,7 @@ class SystemSpec:
         path: checkpoint file; several joined by ``:`` are an ensemble.
         task: a registered task; None: the task that the checkpoint was trained with.
         options: further options of ``fairseq-generate`` without dashes, e.g. ``{"beam": "1"}``. The
-            value ``"true"`` stands for a switch without a value, ``"false"`` leaves it away.
+            value ``"true"`` stands for a switch without a value, ``"false"`` leaves it out.
         defaults: names of those that are set aside where others leave them without effect: a
             bundle's own, those of a grid.
         engine: ``torch`` (PyTorch: this package's engine or whatever decodes the task), ``native``,
@@ -105,7 +105,7 @@ def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
         if values.get(key, harmless) != harmless:
             raise ValueError(
                 f"system {values['name']!r}: {key}={values[key]} takes words from the references,"
-                " which is no translation; leave it away (fairseq-generate knows it)"
+                " which is no translation; leave it out (fairseq-generate knows it)"
             )
     engine = values.get("engine", "torch")
     engine = _FORMERLY.get(engine, engine)

@@ -61,7 +61,7 @@ class MosesRules:
                 or list(ends) != sorted(ends)
                 or (ends and not 0 <= ends[0] <= ends[-1] < 0x110000)
             ):
-                raise ValueError(f"rules of text: {name} is no list of character ranges")
+                raise ValueError(f"rules of text: {name} is not a list of character ranges")
         for name in ("alpha", "number"):
             # Of texts without others the expressions hold these alone.
             if not getattr(self, name) or getattr(self, name)[0] >= ord(LATIN):

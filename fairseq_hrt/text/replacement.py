@@ -54,7 +54,7 @@ def with_words(
         unknown: how the unknown word is written.
     """
     words, numbers = whole_words(source, scheme)
-    # Behind the last subword stands </s>, which is no word.
+    # Behind the last subword stands </s>, which is not a word.
     places = [numbers[place] if place < len(numbers) else len(words) for place in alignment]
     mark = "▁" if scheme == "sentencepiece" else ""
     marked = {word: mark + lexicon.get(word, word) for word in words}
@@ -79,7 +79,7 @@ def read_lexicon(path: str) -> Dict[str, str]:
         columns = line.split()
         if columns and len(columns) < 2:
             raise ValueError(
-                f"--replace-unk {path}, line {number}: {line!r} is no source word with its"
+                f"--replace-unk {path}, line {number}: {line!r} is not a source word with its"
                 " translation"
             )
         if columns:

@@ -302,7 +302,7 @@ def test_what_is_refused(command, bundles, toy_data, teacher, tmp_path):
     text = (foreign / "bundle.json").read_text()
     (foreign / "bundle.json").write_text(text.replace('"model.pt"', '"../broken/model.pt"'))
     for arguments, message in (
-        (["translate", tmp_path / "nowhere"], "is no bundle"),
+        (["translate", tmp_path / "nowhere"], "is not a bundle"),
         (["translate", broken], "dict.en.txt"),
         (["translate", foreign], "'../broken/model.pt', which the bundle does not hold"),
         (["translate", bundles["teacher"], "--set", "beam"], "--set beam: give OPTION=VALUE"),

@@ -456,7 +456,7 @@ CHECKPOINTS = {
     "something huge": (lambda h: h.fconv(encoder_layers="[0] * 10000000000"), "10000000000"),
     "something deep": (lambda h: h.fconv(encoder_layers="(" * 5000 + ")" * 5000), "model.pt"),
     "a configuration in YAML": (yaml_configuration, "cfg="),
-    "a configuration in a node": (node_configuration, "which is no configuration"),
+    "a configuration in a node": (node_configuration, "which is not a configuration"),
     "a name with a line feed": (name_with_line_feed, "encoder_xformers_att_config\\nx"),
     "a file behind a name with a line feed": (file_name_with_line_feed, "encoder_embed_path\\nx"),
     "the environment in the history": (environment_in_history,

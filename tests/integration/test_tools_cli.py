@@ -516,7 +516,7 @@ def test_export_of_bundles_and_what_is_refused(
         "exists already": [bundle, "--output", exported],
         "'int3' is unknown": [bundle, "--quantization", "int3"],
         "--task translation_bidirectional": [models["parallel"], "--data", toy_data],
-        "is no bundle": [toy_data],
+        "is not a bundle": [toy_data],
         "none.pt": [tmp_path / "none.pt", "--data", toy_data],
     }.items():
         output = [] if "--output" in arguments else ["--output", tmp_path / "refused"]

@@ -64,7 +64,7 @@ def test_nothing_is_taken_from_the_current_folder(module, tmp_path, monkeypatch)
     for name in ("json", "runpy", "subprocess", "threading", "signal", "fairseq_hrt"):
         (here / f"{name}.py").write_text("raise SystemExit('taken from the current folder')\n")
     monkeypatch.chdir(here)
-    # Python passes over what is no text.
+    # Python passes over what is not text.
     monkeypatch.setattr(sys, "path", [tmp_path, *(entry for entry in sys.path if entry)])
     result = run_module(module("print('right')\n"), [])
     assert (result.returncode, result.stdout, result.stderr) == (0, "right\n", "")

@@ -118,7 +118,7 @@ static INLINE float row_exponentials(const float *row, int32_t count, float top,
 static float logsumexp(const float *row, int32_t count) {
     float top = row_largest(row, count);
     if (top == INFINITY ||
-        top == -INFINITY) { /* the difference of infinities is no number: only look for NaN */
+        top == -INFINITY) { /* the difference of infinities is not a number: only look for NaN */
         for (int32_t i = 0; i < count; i++)
             if (isnan(row[i])) return NAN;
         return top;

@@ -33,7 +33,7 @@ class FullDisk:
 
 
 @pytest.mark.parametrize("failure, error, message", [
-    ("codes", ValueError, "no.codes is no file"),
+    ("codes", ValueError, "no.codes is not a file"),
     ("copy", OSError, "No space left on device: '.*/new/b'"),
     ("save", OSError, "new/b/model.pt cannot be written"),
     ("check", ValueError, "new/b/codes is empty"),

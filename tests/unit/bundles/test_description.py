@@ -127,7 +127,7 @@ def test_the_runtime_takes_every_option_that_a_bundle_may_set(task):
     (dict(user_dir="/x"), "'user_dir' is none of format, task"),
     (dict(subwords=...), "it has no 'subwords'"), (dict(task="of_a_plugin"), "names the task"),
     (dict(source_lang="../de"), "names the language"), (dict(target_lang=5), "names the language"),
-    (dict(tokenizer=1), "names the tokenizer 1, which is no text"),
+    (dict(tokenizer=1), "names the tokenizer 1, which is not text"),
     (dict(subwords=None), "names the subwords None"),
     (dict(models=[]), "it must be a list of 1 to 64"),
     (dict(models="model.pt"), "names the models"),
@@ -184,7 +184,7 @@ def test_where_no_description_is(folder):
         path = folder / "bundle.json"
         path.unlink(missing_ok=True)
         make(path)
-        with pytest.raises(ValueError, match=f"is no bundle: bundle.json is {kind}; make one"):
+        with pytest.raises(ValueError, match=f"is not a bundle: bundle.json is {kind}; make one"):
             read_description(folder, 1, for_runtime=True)
 
 

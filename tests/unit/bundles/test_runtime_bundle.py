@@ -94,7 +94,7 @@ def test_agreement():
     assert "3 of 4 translations identical" in str(Agreement(4, 3, 0.001))
     require_equal(Agreement(4, 3, 0.001))
     for bad in (Agreement(4, 1, 0.0), Agreement(4, 4, 0.02), Agreement(4, 4, float("nan"))):
-        with pytest.raises(ValueError, match="leave --runtime away"):
+        with pytest.raises(ValueError, match="leave --runtime out"):
             require_equal(bad)
 
 

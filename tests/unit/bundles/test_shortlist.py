@@ -113,11 +113,11 @@ def test_damaged_shortlists_are_refused(words, tmp_path, change):
     parts = load_shortlist(tmp_path / "lex", *words)._asdict()
     change(parts)
     save_file(parts, str(tmp_path / "damaged"))
-    with pytest.raises(ValueError, match="is no shortlist"):
+    with pytest.raises(ValueError, match="is not a shortlist"):
         read_shortlist(tmp_path / "damaged")
     for content in (b"nothing", tensor_file("F8_E4M3"), tensor_file("F4"), tensor_file("BF16")):
         (tmp_path / "damaged").write_bytes(content)
-        with pytest.raises(ValueError, match="is no shortlist"):
+        with pytest.raises(ValueError, match="is not a shortlist"):
             read_shortlist(tmp_path / "damaged")
 
 

@@ -160,7 +160,7 @@ def test_the_process_keeps_to_its_cores(monkeypatch):
     with pytest.raises(ValueError, match="--pin with --threads 4: this process may use 3 cores"):
         pin(4)
     monkeypatch.delattr(os, "sched_setaffinity")
-    with pytest.raises(ValueError, match="leave it away"):
+    with pytest.raises(ValueError, match="leave it out"):
         pin(1)
 
 

@@ -21,7 +21,7 @@ def test_a_checkpoint_with_its_data():
     given = parse("a.pt", "--data", "bin", "-s", "de", "-t", "en")
     assert verb.what_to_load(given)[1] == ["bin", "--source-lang", "de", "--target-lang", "en"]
     with pytest.raises(
-        ValueError, match=r"a\.pt is no folder of a bundle; for a checkpoint give --data"
+        ValueError, match=r"a\.pt is not a folder of a bundle; for a checkpoint give --data"
     ):
         verb.what_to_load(parse("a.pt"))
 

@@ -231,8 +231,8 @@ def with_attributes(value, **attributes):
     (numpy.arange(2), "no value of an option"),
     (with_attributes(Dictionary(), encoder_layers="exit()"), "no value of an option"),
     (AverageMeter(), "no value of an option"), (torch.zeros(1), "no value of an option"),
-    pytest.param(16**10000, "40001 bits', which is no number", id="huge"),
-    (-(2**64), "65 bits', which is no number"), (dict, "no value of an option"),
+    pytest.param(16**10000, "40001 bits', which is not a number", id="huge"),
+    (-(2**64), "65 bits', which is not a number"), (dict, "no value of an option"),
     (AnyNode("x")._metadata, "no value of an option"), ({(1, 2): 3}, "no name of an option"),
     (with_attributes(Namespace(), __class__="x"), "no name of an option"),
     (with_attributes(Namespace(), **{"__iter__": 1}), "no name of an option"),
@@ -355,7 +355,7 @@ def test_what_holds_itself_or_is_huge_is_refused(name):
                           Namespace(x=1)])  # fmt: skip
 def test_a_configuration_is_a_dictionary(value):
     """OmegaConf would read a text as YAML."""
-    assert "which is no configuration" in str(unsafe_value({"cfg": value}))
+    assert "which is not a configuration" in str(unsafe_value({"cfg": value}))
 
 
 @pytest.mark.parametrize("value", [
@@ -419,7 +419,7 @@ def test_what_checkpoints_hold_besides_is_left_alone():
     ids=repr,
 )
 def test_a_file_that_only_behaves_like_a_dictionary_is_refused(state):
-    assert "which is no plain dictionary" in str(unsafe_value(state))
+    assert "which is not a plain dictionary" in str(unsafe_value(state))
 
 
 def test_configurations_of_all_kinds_are_left_alone():
@@ -512,7 +512,7 @@ def test_arguments_are_a_namespace():
     assert (found.name, found.value, found.reason) == (
         "bpe",
         "'../x'",
-        "which is no name of anything registered",
+        "which is not a name of anything registered",
     )
     assert (
         unsafe_value(
@@ -552,7 +552,7 @@ def test_a_checkpoint_is_a_dictionary(tmp_path, value, kind):
     torch.save(value, tmp_path / "x.pt")
     with pytest.raises(
         CorruptCheckpointError,
-        match=rf"x.pt is no checkpoint: it holds a {kind} instead of a dictionary",
+        match=rf"x.pt is not a checkpoint: it holds a {kind} instead of a dictionary",
     ):
         checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "x.pt"))
     assert type(load(tmp_path / "x.pt")).__name__ == kind

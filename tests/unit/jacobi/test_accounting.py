@@ -89,8 +89,8 @@ def test_the_figures_of_a_run():
     assert statistics.iteration_speedup == 12 / 5
     assert (
         statistics.report()
-        == "jacobi pj: 2 sentences, 12 tokens in 5 passes (2.40 times fewer than one by one), 30"
-        " tokens pushed (2.50 for each written), 6.00 GFLOP (1.50 times those of one by one);"
+        == "jacobi pj: 2 sentences, 12 tokens in 5 passes (2.40 times fewer than word by word), 30"
+        " tokens pushed (2.50 for each written), 6.00 GFLOP (1.50 times those of word by word);"
         " 1.50 s; tokens proved by a pass: {1: 3, 3: 2}"
     )
     statistics.draft_seconds = 0.25

@@ -37,8 +37,8 @@ def test_long_and_odd_sources(runtime):
     ([[5]], "2 sources but first words of 1"),
     ([[5], [16]],
      "the given word 0 of sentence 1 is 16, which is not in the dictionary of 16 words"),
-    ([[5, -1], []], "-1 is no token id; each beginning is a list of integers"),
-    ([[5], 7], "beginning 1: 7 is no list"),
+    ([[5, -1], []], "-1 is not a token id; each beginning is a list of integers"),
+    ([[5], 7], "beginning 1: 7 is not a list"),
 ])  # fmt: skip
 def test_first_words_that_are_none(runtime, first_words, message):
     with runtime.runtime_engine(runtime.build()) as engine:

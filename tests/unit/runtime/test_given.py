@@ -166,10 +166,10 @@ def test_a_model_that_writes_nothing(runtime):
         ([[[1, 2]]], "token 0 of translation 0 of sentence 0 is 1, which is padding or not"),
         ([[[5] * 30]], "translation 0 of sentence 0 has 30 tokens, the model writes 24"),
         ([[[5, 2], [5, 6]]], "translation 1 of sentence 0 does not end in </s>"),
-        ([[[-1, 2]]], "-1 is no token id; each translation is a list of integers"),
-        ([[["a", 2]]], "'a' is no token id"),
-        ([[5, 2]], "translation 0: 5 is no list"),
-        ([None], "the translations of sentence 0: None is no list"),
+        ([[[-1, 2]]], "-1 is not a token id; each translation is a list of integers"),
+        ([[["a", 2]]], "'a' is not a token id"),
+        ([[5, 2]], "translation 0: 5 is not a list"),
+        ([None], "the translations of sentence 0: None is not a list"),
     ],
 )
 def test_bad_translations(runtime, targets, message):

@@ -61,7 +61,7 @@ def written(text, translation, *alignment):
     ("({x}) a", "( ) A", (0, 1), "({x} ) A"), ("a\n{x} b", "A\nB", (0, 1), "A\n{x} B"),
     ("a {x}\nb", "A\nB", (0, 1), "A {x}\nB"), (" {x} a", " A", (0,), " {x} A"),
     ("[b{x} {y}] a", "A", (0,), "<b>{x} {y}</b> A"), ("{x} {y} a", "A", (0,), "{x} {y} A"),
-    # Half of a word is no word: with its middle it belongs to one side.
+    # Half of a word is not a word: with its middle it belongs to one side.
     ("ab[bcdef]", "W", (0,), "<b>W</b>"), ("abcd[bef]", "W", (0,), "W<b></b>"),
 ])  # fmt: skip
 def test_marks_find_their_words(text, translation, alignment, expected):

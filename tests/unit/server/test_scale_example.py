@@ -88,8 +88,8 @@ def test_what_is_wrong_is_said(shards, corpus, tmp_path):
     with pytest.raises(ValueError, match="000001.txt is damaged"):
         shards.join_shards(found, tmp_path / "out", tmp_path / "joined")
     for content, message in (
-        ("[]", "000001.json is no index"),
-        ("{", "000001.json is no index"),
+        ("[]", "000001.json is not an index"),
+        ("{", "000001.json is not an index"),
         ("{}", "000001.txt is damaged"),
     ):
         (tmp_path / "out/shards/000001.json").write_text(content)

@@ -127,7 +127,7 @@ def test_a_shortlist_from_a_file(load, folder):
     "text, message",
     [
         ("path=FOLDER/bundle,weights=int8", "a bundle has its own"),
-        ("path=FOLDER,beam=1", "is no bundle"), ("path=FOLDER/hrt.pt,sampling=true", "--sampling"),
+        ("path=FOLDER,beam=1", "is not a bundle"), ("path=FOLDER/hrt.pt,sampling=true", "--sampling"),
         ("path=FOLDER/hrt.pt,task=translation_autoregressive", "task=translation_hrt"),
         ("path=FOLDER/hrt.pt:FOLDER/hrt.pt", "decodes one model"),
         ("path=FOLDER/hrt.pt,weights=int4", "choose one of"),
