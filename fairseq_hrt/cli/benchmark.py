@@ -369,7 +369,7 @@ def read_raw_text(options: argparse.Namespace) -> "Optional[RawText]":
 
     if options.sources is None:
         if options.codes is not None:
-            raise ValueError("--codes prepare raw lines: give --sources, or leave both away")
+            raise ValueError("--codes prepare raw lines: give --sources, or leave both out")
         return None
     languages = (options.source_lang, options.target_lang)
     if None in languages:
