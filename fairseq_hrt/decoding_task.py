@@ -176,6 +176,12 @@ class DecodingTask(TranslationTask):
         Raises:
             UnsupportedOption, UnsupportedModelError, LibraryUnavailable: PyTorch has to do it; why.
         """
+        # It would search as the family does, and never ask a subclass.
+        if not type(self).make_generator.__module__.startswith(f"{__package__}."):
+            raise UnsupportedOption(
+                f"{type(self).__name__} makes a decoder of its own, which the native engine does"
+                " not call: --engine torch"
+            )
         generator = PackedGenerator(
             models,
             self.source_dictionary,

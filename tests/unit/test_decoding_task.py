@@ -97,6 +97,28 @@ def test_the_engine_is_the_one_asked_for(tiny, caplog, engine, kind):
         assert len(native) == (kind is PackedGenerator and not building)
 
 
+def test_a_decoder_of_ones_own_is_called(tiny, caplog):
+    """The native engine would search as the family does."""
+
+    class OwnGenerator(AutoregressiveGenerator):
+        pass
+
+    class OwnTask(AutoregressiveTranslationTask):
+        def make_generator(self, models, options):
+            return OwnGenerator(models, self.target_dictionary, options)
+
+    def generator(engine):
+        config = AutoregressiveTranslationConfig(engine=engine)
+        task = OwnTask(config, tiny.dictionary(), tiny.dictionary())
+        return task.build_generator([tiny.model().float()], GenerationConfig())
+
+    with caplog.at_level(logging.INFO):
+        assert type(generator("auto")) is OwnGenerator
+    assert any("OwnTask makes a decoder of its own" in message for message in caplog.messages)
+    with pytest.raises(ValueError, match="OwnTask makes a decoder of its own"):
+        generator("native")
+
+
 def test_without_a_kernel_pytorch_decodes(tiny, monkeypatch, caplog):
     def missing():
         raise LibraryUnavailable("there is no compiled kernel")
