@@ -159,7 +159,7 @@ def _read_json(path: Path, folder: Path) -> Dict[str, Any]:
 def _kind(path: Path) -> str:
     if path.is_symlink():
         return "a link"
-    return "no plain file" if path.exists() else "missing"
+    return "not a plain file" if path.exists() else "missing"
 
 
 def _checked_models(models: object, path: Path, *, least: int) -> List[str]:

@@ -95,7 +95,7 @@ def make_plain(state: object) -> None:
         copied = _Copier(state[part]).copy(part, state[part])
         if not isinstance(copied, kinds):
             # OmegaConf would read a text as YAML, after these checks.
-            raise UnsafeValueError(part, copied, f"which is no {what}")
+            raise UnsafeValueError(part, copied, f"which is not a {what}")
         state[part] = copied
     _require_no_node(
         [

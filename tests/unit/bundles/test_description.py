@@ -179,7 +179,7 @@ def test_where_no_description_is(folder):
     for make, kind in (
         (lambda path: None, "missing"),
         (lambda path: path.symlink_to("codes"), "a link"),
-        (lambda path: path.mkdir(), "no plain file"),
+        (lambda path: path.mkdir(), "not a plain file"),
     ):
         path = folder / "bundle.json"
         path.unlink(missing_ok=True)
