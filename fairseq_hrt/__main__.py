@@ -114,9 +114,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     verb = next((text for text in arguments if not text.startswith("-")), None)
     known = verb in VERBS
     # What is installed matters to the list of verbs alone, and looking takes time.
-    parser = build_parser(only_translates=not known and distribution().only_translates())
+    only_translates = not known and distribution().only_translates()
+    parser = build_parser(only_translates=only_translates)
     if verb is not None and not known:
-        parser.error(no_such_verb(verb))
+        parser.error(no_such_verb(verb, TRANSLATING if only_translates else tuple(VERBS)))
     chosen = parser.parse_args(arguments)
     try:
         if chosen.user_dir or chosen.options:
@@ -164,10 +165,10 @@ def module_of(verb: str) -> str:
     return verb + "_" * keyword.iskeyword(verb)
 
 
-def no_such_verb(given: str) -> str:
+def no_such_verb(given: str, verbs: Sequence[str] = tuple(VERBS)) -> str:
     """The message for a verb that does not exist, with the one that was probably meant."""
-    meant = did_you_mean(given.lower().replace("_", "-"), [*VERBS, *SAID_AS_VERBS])
-    return f"there is no verb {given!r}{meant or ';'} there are: {', '.join(VERBS)}"
+    meant = did_you_mean(given.lower().replace("_", "-"), [*verbs, *SAID_AS_VERBS])
+    return f"there is no verb {given!r}{meant or ';'} there are: {', '.join(verbs)}"
 
 
 if __name__ == "__main__":

@@ -158,6 +158,7 @@ def test_misspelt_verbs(capsys):
     assert "did you mean help? there are: doctor, translate" in no_such_verb("hlep")
     assert "did you mean translate?" in no_such_verb("transalte")
     assert "did you mean benchmark?" in no_such_verb("BENCHMARKS")
+    assert "benchmark" not in no_such_verb("BENCHMARKS", TRANSLATING)
     assert "did you mean" not in no_such_verb("xyz") and "translate" in no_such_verb("xyz")
     with pytest.raises(SystemExit) as end:
         main(["--no-such", "Bundel"])
