@@ -212,7 +212,9 @@ def joint_viterbi(
         ends.append(end)
     count = len(totals)
     scores = torch.stack(totals, 1)
-    ranks, chosen = (scores / powers[:count]).max(1)
+    # What is out of reach stays so where the power is infinite too (-inf / inf is NaN).
+    ranks = (scores / powers[:count]).masked_fill(scores == float("-inf"), float("-inf"))
+    ranks, chosen = ranks.max(1)
     direct = scores[rows, chosen] == float("-inf")
     paths = torch.full((batch, count + 2), -1, device=links.device)
     current = torch.stack(ends, 1)[rows, chosen]

@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -61,6 +61,16 @@ def large_graph(graphs, seed, size, *, spread, reach=None):
 
 
 @settings(max_examples=60, deadline=None)
+@example(  # 2 ** beta is infinite, and no path of two inner vertices is left
+    seed=2,
+    sizes=[4],
+    limits=(2, 1, 1),
+    beta=1e6,
+    reach=None,
+    spread=0.1,
+    dtype=torch.float32,
+    words=-0.5,
+)
 @given(
     seed=st.integers(0, 999),
     sizes=st.lists(st.integers(2, 40), min_size=1, max_size=3),
