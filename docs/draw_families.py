@@ -10,10 +10,10 @@ WORDS = ["Ein", "Mann", "im", "blauen", "Hemd", "lächelt", ".", "</s>"]
 # For each system the step in which each word is written, and what is to be said of it.
 SYSTEMS = [
     ("Transformer", [1, 2, 3, 4, 5, 6, 7, 8], "one word a step"),
-    ("hrt, K = 2", [5, 1, 5, 2, 5, 3, 5, 4], "every second word, then all between"),
-    ("hrt, K = 3", [4, 4, 1, 4, 4, 2, 4, 4], "every third word, then all between"),
-    ("bidirectional", [1, 2, 3, 4, 3, 2, 1, 4], "IBDecoder: from both ends at once"),
-    ("bidirectional", [1, 1, 2, 2, 2, 1, 1, 2], "IB+SA(2): two words at each end"),
+    ("hrt, k = 2", [5, 1, 5, 2, 5, 3, 5, 4], "every second word, then all between"),
+    ("hrt, k = 3", [4, 4, 1, 4, 4, 2, 4, 4], "every third word, then all between"),
+    ("bidirectional", [1, 2, 3, 4, 3, 2, 1, 4], "from both ends at once (IBDecoder)"),
+    ("bidirectional", [1, 1, 2, 2, 2, 1, 1, 2], "two words at each end (IB+SA(2))"),
     ("dag", [1, 1, 1, 1, 1, 1, 1, 1], "a graph of translations, then its best path"),
     ("jacobi", [1, 2, 2, 3, 4, 4, 5, 5], "guesses, verified in parallel: the Transformer's text"),
 ]

@@ -9,8 +9,8 @@ A page is written by hand but for what stands between two markers, each on a lin
 
 NAME is a table of ``tables.toml``, ``claims`` or ``main-claims``, or ``ENTRY/FILE.md``, the table
 that an analysis wrote. A table has ``columns`` and either ``rows``, whose cells are text with
-places of figures (see figures.py) in braces, or ``systems``: label, place of the system and, where
-it is compared, the label of the other one.
+places of figures (see figures.py) in braces, two of them with ``÷`` for their quotient, or
+``systems``: label, place of the system and, where it is compared, the label of the other one.
 """
 
 import argparse
@@ -29,7 +29,12 @@ except ModuleNotFoundError:  # Python 3.10
 
 REPOSITORY = HERE.parents[1]
 RESULTS = "RESULTS.md"
-PAGES = (REPOSITORY / RESULTS, HERE / RESULTS)
+PAGES = (
+    REPOSITORY / RESULTS,
+    HERE / RESULTS,
+    REPOSITORY / "README.md",
+    REPOSITORY / "docs" / "choosing.md",
+)
 MARKER = re.compile(r"<!-- ([\w./-]+):(begin|end) -->")
 PLACE = re.compile(r"\{([^{}]+?)(?::([+,]?\.?\d*[fd]?))?\}")
 # Header and format of what a benchmark measured.
@@ -59,7 +64,10 @@ def filled(text: str, figures: Figures) -> str:
     """A text with figures for their places."""
 
     def shown(match: re.Match) -> str:
-        value = figures.value(match[1])
+        place, _, other = match[1].partition(" ÷ ")
+        value = figures.value(place)
+        if other:
+            value = float(value) / float(figures.value(other))
         # A range in brackets stays with the data.
         return value.partition(" (")[0] if isinstance(value, str) else format(value, match[2] or "")
 
