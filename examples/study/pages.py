@@ -258,13 +258,16 @@ def draw(path: Path, figures: Figures) -> None:
             color="C1" if label.startswith("CTranslate2") else "C0",
         )
         right = speed < 1900
-        # The lower one of two that are close has its label below.
-        below = any(abs(other[0] - speed) < 400 and 0 < other[1] - bleu < 0.3 for other in points)
+        # Below: the label of the lower one of two that are close, and one that goes to the left.
+        below = not right or any(
+            abs(other[0] - speed) < 400 and 0 < other[1] - bleu < 0.3 for other in points
+        )
         place = (6 if right else -6, -11 if below else 4)
         axes.annotate(
             label, (speed, bleu), place, textcoords="offset points", ha="left" if right else "right"
         )
     axes.set(xlabel="sentences per second, batch size 1", ylabel="BLEU", xlim=(0, 2200))
+    axes.margins(y=0.1)
     axes.spines[["top", "right"]].set_visible(False)
     drawing.tight_layout()
     drawing.savefig(path, metadata={"Date": None, "Creator": None})
