@@ -198,7 +198,7 @@ SERVE = [
     "beautifulsoup4>=4.12.1,<5",
 ]
 
-# Another release knows other rules, formats otherwise or infers other types, so each is fixed
+# Another release has other rules, formats otherwise or infers other types, so each is fixed
 LINT = ["ruff==0.17.6", "mypy==2.4.1"]
 
 DOCS = [
@@ -260,7 +260,7 @@ EXTRAS = {
     "sentencepiece": [SENTENCEPIECE],
     "kenlm": ["kenlm"],
 }
-# What users of the package may want. Not kenlm: it is compiled on installation, which fails where
+# Extras for users of the package. Not kenlm: it is compiled on installation, which fails where
 # CMake is missing
 EXTRAS["all"] = sorted(
     {
@@ -271,7 +271,7 @@ EXTRAS["all"] = sorted(
     }
 )
 
-# What translating with a bundle for the native engine takes, by name; setup.py of
+# Required to translate with a bundle for the native engine; setup.py of
 # examples/translate_only has nothing else.
 TRANSLATING = ("numpy", "safetensors")
 
@@ -284,7 +284,7 @@ class TranslationBuild(Build):
 
 
 def setup_arguments(*, only_translation: bool = False) -> Dict[str, Any]:
-    """What setuptools needs to know of either distribution; names and descriptions stand in their
+    """The metadata of either distribution for setuptools; names and descriptions stand in their
     pyproject.toml."""
     requirements, extras, build = REQUIREMENTS, EXTRAS, Build
     if only_translation:

@@ -32,6 +32,6 @@ html_theme = "furo"
 html_title = f"fairseq_hrt {release}"
 html_copy_source = False
 html_show_copyright = False
-# What the address of the folder shows.
+# The page that the folder's address shows.
 html_additional_pages = {"index": "redirect.html"}
 templates_path = ["_templates"]

@@ -69,7 +69,7 @@ def facts(option: Option, default: Any) -> str:
     """Default, range, choices, engine and condition of a decoding option."""
     default = option.task_default or default
     said = ["" if default is None or default is False else f"Default: ``{default}``."]
-    # What only keeps numbers from overflowing is no limit that anybody meets.
+    # Limits that only keep numbers from overflowing are not worth printing.
     least = option.least if option.least not in (None, -LARGEST_WEIGHT) else None
     most = option.most if option.most not in (None, LARGEST_WEIGHT, LARGEST_COUNT) else None
     said.append(f"At least {least:g}." if least is not None else "")

@@ -11,7 +11,7 @@
 #   from the teacher half-way, on raw targets with several translations of the same phrase: a directed acyclic Transformer (DAG),
 #   then fuzzy alignment (FA-DAT)
 # -> a comparison, one row a family. Results in $OUT (runs/quickstart): table.md, results.json, quality_speed.png, examples.txt.
-# What the programs say is in $OUT/logs. Stopped (Ctrl-C) and started again, it goes on where it was.
+# The programs' output is in $OUT/logs. Stopped (Ctrl-C) and started again, it continues where it was.
 #
 # FAMILIES: what is trained and compared besides the teacher ("hrt bidirectional dag jacobi"); ROWS=all compares every way of
 # decoding, and trains fairseq's own non-autoregressive Transformer for comparison; TUNE=1 (with ROWS=all): length penalties and the
@@ -48,7 +48,7 @@ SPEED_SENTENCES=${SPEED_SENTENCES:-20} REPEATS=${REPEATS:-3} THREADS=${THREADS:-
 export OUT SRC TGT MERGES BEAM DRY_RUN STAGE_CHAIN LOGS
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 
-# What teacher and students share; the dimensions are those of the presets "tiny". No dropout: in the few minutes that this
+# Shared by teacher and students; the dimensions are those of the presets "tiny". No dropout: in the few minutes that this
 # takes, nothing is learnt by heart.
 TRAINING=(
     --source-lang "$SRC" --target-lang "$TGT" --user-dir fairseq_hrt --share-all-embeddings --dropout 0.0
@@ -262,7 +262,7 @@ if ctranslate2_is_installed; then CTRANSLATE2=yes; fi
 bash "$COMMON/prepare_text.sh" "$RAW"
 STAGE_CHAIN+="text: $RAW $SRC $TGT $MERGES, $(contents_of_text "$RAW")"$'\n'
 
-# What each function does with a model, in stages; "steps" are the same for the line that shows progress: title, log, updates, and
+# The stages of each function for a model; "steps" are the same for the line that shows progress: title, log, updates, and
 # milliseconds that are expected of each on two cores of a server of 2024.
 step() { printf ' %q' "$1|$LOGS/$2.log|$3|$(($4 * PACE / 100))"; }
 

@@ -39,7 +39,7 @@ VERBS = {
 }
 # Those that an installation for machines that only translate can run.
 TRANSLATING = ("doctor", "translate", "score", "import", "serve", "completion")
-# What other tools call these options.
+# Other tools have verbs for these options.
 SAID_AS_VERBS = {"help": "--help", "version": "--version"}
 
 

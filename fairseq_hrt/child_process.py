@@ -1,7 +1,7 @@
 """Runs a Python module in a process of its own that ends when this one does, even when this one is
 killed.
 
-What a killed process has started goes on otherwise, and writes into folders that the next run
+Otherwise the children of a killed process keep running, and write into folders that the next run
 cleans up and fills.
 """
 

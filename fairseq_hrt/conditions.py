@@ -12,7 +12,7 @@ def flag(name: str) -> str:
 
 @dataclass(frozen=True)
 class Condition:
-    """What an option needs.
+    """The condition of an option.
 
     Attributes:
         text: behind "has an effect only with".

@@ -47,9 +47,9 @@ class DecodingTask(TranslationTask):
     _packed: Sequence["weakref.ref[PackedGenerator]"] = ()
     # Whether this task's own options are those that a checkpoint holds.
     _from_checkpoint = False
-    # What the models of the last generator can read.
+    # Source positions that the last generator's models can read.
     _source_positions: Sequence[int] = ()
-    # And what chooses among their translations.
+    # And the model that chooses among their translations.
     _choosing_positions: Sequence[int] = ()
 
     @classmethod
@@ -107,7 +107,7 @@ class DecodingTask(TranslationTask):
     def make_scorer(
         self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions
     ) -> Any:
-        """What scores given translations (``--score-reference``); fairseq's own scorer where
+        """The scorer of given translations (``--score-reference``); fairseq's own scorer where
         nothing else is defined."""
         return super().build_generator(models, args)
 
@@ -148,7 +148,7 @@ class DecodingTask(TranslationTask):
     def generator_for(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
     ) -> Union[EngineGenerator, PackedGenerator]:
-        """What decodes with these options, on the engine that they name.
+        """The generator for these options, on the engine that they name.
 
         Raises:
             ValueError: an option is not supported; the message names it.
@@ -230,7 +230,7 @@ class DecodingTask(TranslationTask):
         """
         values = options.of_family(self.family)
         if self._from_checkpoint:
-            # What a checkpoint holds beside what is asked for now cannot be told from it.
+            # Options of the checkpoint cannot be told from those that are asked for now.
             options = replace(options, **option_effects.set_aside(values, ()))
         else:
             option_effects.check(values)
@@ -248,7 +248,7 @@ class DecodingTask(TranslationTask):
         *,
         like: FairseqEncoderDecoderModel,
     ) -> Rescorer:
-        """What ranks translations by ``--rescore-path``.
+        """The scorer of ``--rescore-path``, which ranks translations.
 
         Args:
             counters: where its passes are counted.
@@ -301,7 +301,7 @@ class DecodingTask(TranslationTask):
         return models
 
     def max_positions(self) -> Tuple[int, int]:
-        """What the task and a model that chooses can read."""
+        """Source positions that both the task and a model that chooses can read."""
         source, target = super().max_positions()
         return min([source, *self._choosing_positions]), target
 

@@ -49,5 +49,5 @@ def not_installed(module: Optional[str], command: str) -> str:
     return (
         f"{command} needs {missing}, which an installation that only translates does not have:"
         f" install the whole plugin, {PLUGIN}, in an environment of its own, as"
-        " docs/installation.md says"
+        " docs/installation.md describes"
     )

@@ -8,8 +8,8 @@ from .compat.display import shown
 
 __all__ = ["code_in_markdown", "in_markdown", "json_in_script", "printable", "shown"]
 
-# What can begin something in Markdown or HTML within a line: markup, tables, mentions, mathematics,
-# and bare addresses.
+# Characters that can begin something in Markdown or HTML within a line: markup, tables, mentions,
+# mathematics, and bare addresses.
 _MARKS = re.compile(r"([\\`*|<>&~$@]|(?<!\w)_|_(?!\w)|\](?=[(\[:])|://|(?<=www)\.)", re.I)
 # Signs that are not seen but change how what follows is shown: controls, and those that turn the
 # direction of writing.

@@ -136,7 +136,7 @@ def reading(path: Optional[Path]) -> Iterator[BinaryIO]:
 
 def _decompressed(source: BinaryIO) -> BinaryIO:
     head = source.read(1)
-    # A pipe may bring its first two bytes one by one; text needs no second byte before its first
+    # A pipe may bring its first two bytes in two pieces; text needs no second byte before its first
     # line is read.
     if head == b"\x1f":
         head += source.read(1)

@@ -1,4 +1,4 @@
-"""What an option of decoding is: all that the schema says of one. Standard library only."""
+"""An option of decoding, as the schema describes it. Standard library only."""
 
 from dataclasses import dataclass, field
 from typing import Any, Optional, Tuple, Union

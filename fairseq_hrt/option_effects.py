@@ -16,7 +16,7 @@ from typing import Any, Container, Dict, Iterator, Mapping, Optional, Tuple
 from .conditions import SUPPRESSING, Condition, at_least, chosen, flag, given, other_than, same
 from .schema import CALLER, FAIRSEQ, SEVERAL_PATHS, Schema
 
-# What an option belongs to. Training looks at all of them, decoding at its own: the others are
+# Owners of an option. Training looks at all of them, decoding at its own: the others are
 # those of a training that is over.
 MODEL, TRAINING, DECODING = "model", "training", "decoding"
 EVERYTHING = (MODEL, TRAINING, DECODING)
@@ -252,7 +252,7 @@ def set_aside(values: Mapping[str, Any], names: Container[str]) -> Dict[str, Any
 
 
 def in_effect(values: Mapping[str, Any]) -> Tuple[Dict[str, Any], Tuple[str, ...]]:
-    """What options without effect that are not refused amount to, and a message for each that
+    """The values of options without effect that are not refused, and a message for each that
     somebody seems to have given."""
     if "dag_decode_strategy" not in values:
         return {}, ()

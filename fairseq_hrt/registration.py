@@ -17,7 +17,7 @@ from . import compat
 from .families import NAMES
 
 _PACKAGE = __name__.rpartition(".")[0]
-# Besides the families. What else there is starts with the standard library: bundles, files and
+# Besides the families. Everything else starts with the standard library: bundles, files and
 # command lines.
 NEEDING_FAIRSEQ = ("engine", "task", "task_options", "training")
 # Of the package that loads, the modules that read checkpoints.

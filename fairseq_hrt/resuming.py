@@ -1,9 +1,9 @@
-"""Outputs that can be gone on with: what is finished stays in ``<output>.partial``, and beside it
+"""Outputs that can be continued: what is finished stays in ``<output>.partial``, and beside it
 what it was made from.
 
 ``<output>.partial.json`` holds the settings, how many input lines and output bytes are finished,
 and the SHA-256 of both. A further run with the same settings and the same input drops what comes
-after the finished part and goes on there; anything else is refused, so that two runs are never
+after the finished part and continues there; anything else is refused, so that two runs are never
 mixed.
 """
 
@@ -21,7 +21,7 @@ from .files import content_hash, is_at, lock, publish, remove_leftovers, write_t
 
 logger = logging.getLogger(__name__)
 
-# What notes hold.
+# Contents of the notes.
 _KINDS = {
     "settings": dict,
     "lines": int,
@@ -62,7 +62,7 @@ def identified_options(options: Mapping[str, str]) -> Dict[str, str]:
 def _of_kind(value: Any, kind: type) -> Any:
     """The value; ValueError for one of another type, or a negative number."""
     if type(value) is not kind or (isinstance(value, int) and value < 0):
-        raise ValueError(f"{value!r:.40} is no {kind.__name__} that can stand there")
+        raise ValueError(f"{value!r:.40} is not a valid {kind.__name__}")
     return value
 
 
@@ -228,7 +228,7 @@ class ResumableOutput:
             )
 
     def append(self, lines: List[bytes], data: bytes) -> None:
-        """Adds the output of some input lines (as they were read); a whole block, to go on after
+        """Adds the output of some input lines (as they were read); a whole block, to continue after
         it.
 
         Raises:
@@ -236,7 +236,7 @@ class ResumableOutput:
         """
         assert self._descriptor is not None
         if not lines and self.bytes:
-            # What an empty input has for output was there before the interruption.
+            # The output of an empty input was there before the interruption.
             return
         try:
             rest = memoryview(data)

@@ -175,7 +175,7 @@ def flatten_options_of_transformer(cfg: Any) -> None:
     """What :func:`~.training.flatten_options` does for this package's own models, for fairseq's
     ``transformer`` from YAML.
 
-    Otherwise groups (``encoder: {layers: 2}``) would silently replace all that a preset says, and
+    Otherwise groups (``encoder: {layers: 2}``) would silently replace a whole preset, and
     unknown names be ignored.
     """
     if ARCH_MODEL_REGISTRY.get(architecture_name(cfg)) is TransformerModel:

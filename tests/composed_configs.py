@@ -1,8 +1,8 @@
 """hydra's ``compose`` with a memory: fairseq composes its 250 options anew for every command and
 model, in 0.4 seconds each time.
 
-What the groups (``task=…``, ``criterion=…``) decide is composed once; the values are then set one
-by one, as hydra does. Commands that are started afresh have hydra's.
+Values of the groups (``task=…``, ``criterion=…``) are composed once; the others are then set in
+turn, as hydra does. Commands that are started afresh have hydra's.
 """
 
 import copy
@@ -20,7 +20,7 @@ from hydra.core.override_parser.types import Override, OverrideType
 from omegaconf import DictConfig, OmegaConf
 
 COMPOSE = fairseq.dataclass.utils.compose
-# What has been asked for in this process: the name of a configuration and its overrides.
+# Requests of this process: the name of a configuration and its overrides.
 asked: List[Tuple[str, List[str]]] = []
 
 

@@ -103,7 +103,7 @@ def command(forks) -> Callable[..., subprocess.CompletedProcess]:
 
 @pytest.fixture(scope="session")
 def load_example() -> Callable[[str], ModuleType]:
-    """A function that loads a script: ``load_example("common/precision.py")``. What it imports may
+    """A function that loads a script: ``load_example("common/precision.py")``. Its imports may
     stand beside it, as when it is run."""
 
     def load(path: str) -> ModuleType:

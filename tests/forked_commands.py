@@ -31,7 +31,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-# What every command of fairseq imports; its own modules set up the log when they are imported.
+# Imports of every command of fairseq; its own modules set up the log when they are imported.
 COMMON = (
     "fairseq.models",
     "fairseq.tasks",
@@ -107,7 +107,7 @@ class ForkedCommands:
             script.name for script in _scripts().values() if script.name.startswith("fairseq-")
         ]
         start = f'{sys.executable} -S -E {__file__} {self._folder.name} {{}} "$@"'
-        # What python runs besides modules and files does not start with them.
+        # Whatever python runs besides modules and files does not start with them.
         functions = {
             name: f"() {{ {start.format(name)} {(more or {}).get(name, '')}\n}}" for name in names
         }

@@ -1,4 +1,4 @@
-# What the input of a recipe holds, as words for the SETTINGS of a stage, so that other content under an old name is noticed. Sourced by recipe.sh.
+# The contents of a recipe's input, as words for the SETTINGS of a stage, so that other content under an old name is noticed. Sourced by recipe.sh.
 #
 #   contents FILE…                  of files; one that is packed (.gz) counts as what is in it
 #   contents_of_text FOLDER         of raw text: its parts SPLITS (train valid test) in SRC and TGT

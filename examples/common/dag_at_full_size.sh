@@ -1,4 +1,4 @@
-# What the recipes for directed acyclic Transformers at base size share; sourced, never run. They set DATA, SRC, TGT, EMBEDDINGS and OUT.
+# Shared by the recipes for directed acyclic Transformers at base size; sourced, never run. They set DATA, SRC, TGT, EMBEDDINGS and OUT.
 #
 #   $OUT/nll     trained by the likelihood
 #   $OUT/fuzzy   then by fuzzy n-gram alignment

@@ -100,7 +100,7 @@ def measure(settings: Dict[str, Any]) -> Dict[str, Any]:
 
 def convert_models(given: argparse.Namespace, folder: Path) -> Dict[str, Dict[str, Any]]:
     """Writes the models of every row: {row: {path, kind, bytes}}. Rows whose engine is missing are
-    left out, with a line that says so."""
+    left out, with a line about it."""
     from decoding_speed import build_models
 
     from fairseq_hrt.bundles.ctranslate2_model import export

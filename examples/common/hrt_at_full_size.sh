@@ -1,10 +1,10 @@
-# What the recipes for HRT at base size share; sourced, never run. They set DATA, SRC, TGT, EMBEDDINGS, DROPOUT, UPDATES and OUT.
+# Shared by the recipes for HRT at base size; sourced, never run. They set DATA, SRC, TGT, EMBEDDINGS, DROPOUT, UPDATES and OUT.
 #
 #   $OUT/at         autoregressive teacher, its last five checkpoints averaged
 #   $OUT/distilled  its translations of the training data
 #   $OUT/hrt        HRT fine-tuned from it, its last five checkpoints averaged
 #
-# ENCODER_LAYERS (6): 20 trains both with 20 + 6 layers and, as the paper says, the hyper-parameters of Wang et al. (2019): pre-norm; in their
+# ENCODER_LAYERS (6): 20 trains both with 20 + 6 layers and, as in the paper, the hyper-parameters of Wang et al. (2019): pre-norm; in their
 # released code Adam (0.9, 0.997), learning rate 0.002, 16,000 warm-up updates, no clipping, 65,536 tokens an update.
 
 GPUS=${GPUS:-1} SEED=${SEED:-1} KEEP=1 RAW=${RAW:-0.5} CHUNK_SIZES=${CHUNK_SIZES:-2} ENCODER_LAYERS=${ENCODER_LAYERS:-6}

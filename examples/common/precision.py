@@ -16,7 +16,7 @@ thread, against one in float32, took
 
 So the answer is bfloat16 with AVX-512 BF16 on AMD, and with AMX (not measured here: units made for
 such products), float32 everywhere else. It depends on the processor alone: what is stopped and
-started again on one machine goes on in the same precision.
+started again on one machine continues in the same precision.
 """
 
 import os
@@ -29,7 +29,7 @@ def faster_precision(cpuinfo: Path = CPUINFO) -> str:
     """``bfloat16`` or ``float32``.
 
     Args:
-        cpuinfo: what the kernel of Linux says of the processor; where there is no such file, the
+        cpuinfo: Linux's description of the processor; where there is no such file, the
             answer is ``float32``.
     """
     try:

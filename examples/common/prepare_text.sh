@@ -4,7 +4,7 @@
 #   OUT=runs/example SRC=en TGT=de MERGES=6000 bash examples/common/prepare_text.sh RAW
 #
 # RAW holds train/valid/test.{en,de}, each plain or gzip (.gz). Results: $OUT/text (tokenised), $OUT/bpe (codes and
-# text), $OUT/data-bin (binarised). TEXT_LANGUAGE: of both sides, where SRC and TGT are no language codes. LIKE:
+# text), $OUT/data-bin (binarised). TEXT_LANGUAGE: of both sides, where SRC and TGT are not language codes. LIKE:
 # OUT of an earlier run whose subwords and dictionary are used instead of new ones. SPLITS: "train valid" is enough to train on.
 # TOKENISED=1: the text is in words already. SEPARATE=1: subwords and a dictionary for each language, MERGES for each.
 # SENTENCEPIECE: a model whose pieces of the raw text, in $OUT/pieces, take the place of words and BPE; "learn": one of MERGES pieces is made.

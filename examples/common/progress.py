@@ -1,4 +1,4 @@
-"""One line that says how far trainings side by side are and how long they will take, until one of
+"""One line that shows how far trainings side by side are and how long they will take, until one of
 the processes ends.
 
     python examples/common/progress.py --started 1700000000 --after 40 \\

@@ -1,17 +1,17 @@
-# What the recipes share; sourced, never run:  source "$(dirname "$0")/../common/recipe.sh"
+# Shared by all recipes; sourced, never run:  source "$(dirname "$0")/../common/recipe.sh"
 #
 #   run COMMAND...                       shows the command, then runs it; DRY_RUN=1 only shows it
 #   run_to FILE COMMAND...               the same with standard output into FILE, which appears only when complete
-#   stage NAME FOLDER SETTINGS COMMAND…  runs COMMAND once: a stamp in $OUT/.stages says that it is finished. Other
+#   stage NAME FOLDER SETTINGS COMMAND…  runs COMMAND once: a stamp in $OUT/.stages marks it as finished. Other
 #                                        SETTINGS (or those of an earlier stage) empty FOLDER and run it again; where the recipe
 #                                        sets KEEP=1, for what takes days, they are refused
 #   choose_precision                     sets PRECISION, unless the user has, and TRAINER, the command that trains in it
 #   say TEXT...                          one progress line with the time since the start
 #   side_by_side STEPS FUNCTION…         runs functions at the same time, each with its stages, and shows how far they are; all stop
-#                                        when one fails or at Ctrl-C, and go on the next time. STEPS: options of progress.py
+#                                        when one fails or at Ctrl-C; the next run continues. STEPS: options of progress.py
 #
 # The recipe sets OUT (the folder of its results) before the first stage; a second start in it waits for the first. Where it sets LOGS,
-# another folder, what a stage says goes to $LOGS/NAME.log, and only its end is shown if it fails. TITLE=... before "stage" is what is said
+# another folder, a stage's output goes to $LOGS/NAME.log, and only its end is shown if it fails. TITLE=... before "stage" is the text shown
 # instead of its name. SETTINGS name the input with what it holds (contents.sh). With ADOPT=1 from the user, what is there of a stage counts as
 # begun or finished with these settings, whatever it was: for those who know that a name alone is different, or the recipe is a newer one.
 
@@ -75,7 +75,7 @@ ended() {
 if [ -n "$LOGS" ] && [ -z "$DRY_RUN" ]; then
     trap ended EXIT
     trap 'exit 129' HUP
-    trap 'echo; say "stopped; the same command goes on from here"; exit 130' INT
+    trap 'echo; say "stopped; the same command continues from here"; exit 130' INT
     trap 'exit 143' TERM
 fi
 
@@ -121,7 +121,7 @@ $folder
     # Where one command is started once for each of several GPUs (torchrun, SLURM), they work in the folder together.
     if [ "${RANK:-${SLURM_PROCID:-0}}" != 0 ]; then return; fi
     mkdir -p "$OUT/.stages"
-    # Not every system has flock, nor every file system locks: 1 says that another one holds it.
+    # Not every system has flock, nor every file system locks: 1 means that another one holds it.
     if command -v flock >/dev/null; then
         exec {HOLD}<>"$lock"
         flock -n "$HOLD" || status=$?
@@ -168,7 +168,7 @@ stage() {
         return
     fi
     mkdir -p "$stamps"
-    # An interrupted stage goes on only with the settings it was started with.
+    # An interrupted stage continues only with the settings it was started with.
     if [ -f "$stamps/$name.started" ] && [ "$(cat "$stamps/$name.started")"$'\n' != "$STAGE_CHAIN" ]; then
         if [ "${KEEP:-}" = 1 ]; then
             fail "$folder was begun with other settings ($(paste -sd ';' "$stamps/$name.started")): give another OUT, or remove it with $stamps, or say ADOPT=1 if it is all the same (now: $(paste -sd ';' <<<"${STAGE_CHAIN%?}"))"
@@ -227,6 +227,6 @@ side_by_side() {
         done
         LANES=("${ready[@]}")
     done
-    # What follows depends on the stages of all of them.
+    # Later stages depend on those of all lanes.
     for lane; do STAGE_CHAIN+=$(cat "$OUT/.stages/$lane.chain")$'\n'; done
 }

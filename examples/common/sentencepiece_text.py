@@ -38,7 +38,7 @@ def encode(model: Path, text: Path) -> None:
     try:
         processor = package.SentencePieceProcessor(model_file=str(model))
     except (OSError, RuntimeError) as error:
-        fail(f"{model} is no SentencePiece model: {error}")
+        fail(f"{model} is not a SentencePiece model: {error}")
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     for line in read_lines(text):
         sys.stdout.write(" ".join(processor.encode(line, out_type=str)) + "\n")

@@ -48,7 +48,7 @@ def tagged(language: str, source: Path, target: Path) -> Iterator[Tuple[str, str
         if words is None or translation is None:
             short, long = (source, target) if words is None else (target, source)
             raise ValueError(
-                f"{long} goes on at line {number}, {short} does not: give aligned files"
+                f"{short} ends before line {number}, {long} does not: give aligned files"
             )
         yield f"{language_word(language)} {words}", translation
 

@@ -25,7 +25,7 @@ NAMES = (
     " Olsen Parker Quinn Rogers Sutton Turner Vogel Walsh Young Ziegler Bennett"
 ).split()
 DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-# What a report says of the goals of a side.
+# How a report gives the goals of a side.
 GOALS = "none one two three four five".split()
 NUMBERS = (
     "no one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"

@@ -77,7 +77,7 @@ def bergamot(folder: Path, weights: Path) -> Translate:
         config[name] = [
             str(folder / own) if isinstance(own, str) else own for own in config.get(name, [])
         ]
-    # What Firefox gives besides; without it long sentences are an error.
+    # Firefox also gives these; without them long sentences are an error.
     config.update({"max-length-break": 128, "mini-batch-words": 1024, "workspace": 128})
     config.update({"skip-cost": True, "cpu-threads": 0, "beam-size": 1, "quiet": True})
     service = _bergamot.Service(_bergamot.ServiceConfig(numWorkers=1, cacheSize=0))

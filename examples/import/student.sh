@@ -7,8 +7,8 @@
 # Marian's conventions and one SentencePiece model, as Firefox and translateLocally have them. SRC (en) and TGT (pt) are
 # the languages that the import gives. HOURS (1) of training, SEED (1), TEST (1000) and VALID (500) lines held out,
 # MAX_TOKENS (1000) of a batch, CURRICULUM (400) updates until all sentences are trained in chunks, SAVE_EVERY (100)
-# updates; PRECISION as ../common/precision.py says. $OUT/student is the bundle, $OUT/comparison.md the table. Started
-# again it does only what is missing; an interrupted training goes on.
+# updates; PRECISION as ../common/precision.py finds. $OUT/student is the bundle, $OUT/comparison.md the table. Started
+# again it does only what is missing; an interrupted training continues.
 set -euo pipefail
 SOURCE=$(realpath -m "${SOURCE:?"SOURCE names the model to import"}")
 TEXT=$(realpath -m "${TEXT:?"TEXT names lines in its source language"}")

@@ -39,7 +39,7 @@ def student_options(folder: Path) -> List[str]:
     """The options for a student of the bundle in ``folder``.
 
     Raises:
-        ValueError: it is no such bundle.
+        ValueError: the bundle is not one of these.
     """
     bundle = load_bundle(folder)
     if bundle.subwords != "sentencepiece" or bundle.target_codes or bundle.source_prefix:

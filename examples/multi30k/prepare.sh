@@ -38,7 +38,7 @@ collect() {
     done
 }
 
-# What the files of DATA hold; what is published stays.
+# The contents of the files of DATA; published data never change.
 contents_of_folder() {
     local part language files=()
     if [ -n "$DRY_RUN" ] || recalled "$DATA"; then return; fi

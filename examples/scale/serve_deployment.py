@@ -72,7 +72,7 @@ def deployment(settings, replicas):
 
 
 def run(options):
-    """Deploys, says where, and waits for the end."""
+    """Deploys, prints where, and waits for the end."""
     settings = settings_of(options)
     import ray
     from ray import serve

@@ -5,7 +5,7 @@
     corpus.parquet --column text --out run --output translated.parquet
 
 The folder --out and the bundle have to be on a file system that all machines share. Interrupted and
-started again it goes on with the shards that are missing; a worker that dies is replaced and its
+started again it continues with the shards that are missing; a worker that dies is replaced and its
 shard made again. The result is in the order of the corpus and has the bytes that `fairseq-hrt
 translate` writes.
 """
@@ -53,7 +53,7 @@ def main():
         "--out",
         type=Path,
         required=True,
-        help="folder for shards; an interrupted run goes on there",
+        help="folder for shards; an interrupted run continues there",
     )
     parser.add_argument(
         "--output",

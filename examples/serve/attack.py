@@ -125,7 +125,7 @@ def flood(address, first, again, read, size, seconds):
     with socket.create_connection(address, timeout=1) as connection:
         if read:
             threading.Thread(target=drain, args=(connection,), daemon=True).start()
-        # What the server takes, not what waits on the way.
+        # Count only bytes that the server takes, not those in a buffer on the way.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BLOCK)
         waiting = memoryview(first or again)
         while taken < size and time.monotonic() < deadline:

@@ -1,5 +1,5 @@
 """Requests that no client means to send, thousands of them: each must be answered or refused, and
-the server must go on.
+the server must continue.
 
     python examples/serve/hostile.py http://127.0.0.1:8080 --source en --target de --requests 10000
 

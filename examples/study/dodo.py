@@ -2,7 +2,7 @@
 
     doit -f examples/study/dodo.py -n 2 main          the main table, two entries at a time
     doit -f examples/study/dodo.py speed              while nothing else runs
-    doit -f examples/study/dodo.py -n 2 -c plenty     goes on where an entry fails
+    doit -f examples/study/dodo.py -n 2 -c plenty     continues where an entry fails
     doit -f examples/study/dodo.py list --all -s      what is done (U) and what is not (R)
 
 STUDY (runs/study) is the folder of everything, THREADS (1) those of each training.

@@ -1,4 +1,5 @@
-"""Says how sharp the graphs of dag_transformer models are, and where their likelihood comes from.
+"""Measures how sharp the graphs of dag_transformer models are, and where their likelihood comes
+from.
 
 Example:
 

@@ -19,7 +19,7 @@ from figures import HERE, read_outcomes
 from matrix import read_matrix
 from steps import REPOSITORY, Store, filled, read_record
 
-# What tables show of a benchmark's scores.
+# The scores of a benchmark that tables show.
 QUALITY = ("bleu", "bleu_signature", "chrf", "chrf_signature", "length_ratio")
 REFERENCE = "CTranslate2 int8 greedy"
 UPDATES_OF_EPOCH = re.compile(r"epoch \d+: +\d+ / (\d+) .*num_updates=")

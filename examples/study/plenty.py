@@ -7,8 +7,7 @@ the better of two models.
 
 EN_DE is the folder of examples/multi30k/prepare.sh. ``text`` tokenises, splits into its subwords
 and binarises with its dictionaries; there are no targets, so the sources stand for them, which
-fairseq-hrt distill does not read. ``mix`` puts the pairs of EN_DE beside translations as often as
---raw says.
+fairseq-hrt distill does not read. ``mix`` puts the pairs of EN_DE beside translations, --raw times.
 """
 
 import argparse

@@ -1,5 +1,5 @@
-"""The commands of an entry, and how they are run: killed at any moment, an entry goes on when it is
-run again."""
+"""The commands of an entry, and how they are run: killed at any moment, an entry continues when it
+is run again."""
 
 import calendar
 import fcntl
@@ -26,8 +26,8 @@ RESULTS = {
     "tune": "best",
     "benchmark": "results.json",
 }
-# What does not change the result of a training: how often it says something, and what it keeps to
-# go on from.
+# What does not change the result of a training: how often it logs something, and what it keeps to
+# continue from.
 HABITS = {
     "log-format": "simple", "log-interval": 50, "num-workers": 0,
     "required-batch-size-multiple": 1, "no-epoch-checkpoints": True,
@@ -162,7 +162,7 @@ class Store:
         return read_record(self.path(name)).get("state") == "finished"
 
     def run(self, name: str) -> None:
-        """Runs an entry, or goes on with it.
+        """Runs an entry, or continues with it.
 
         Raises:
             ValueError: another process works on it, or a command fails.

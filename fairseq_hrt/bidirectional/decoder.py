@@ -126,7 +126,7 @@ class BidirectionalDecoder(TransformerDecoderBase):
         """fairseq's interface over slot inputs ``[B, W]``, see :func:`.sample.slot_sample`.
 
         Raises:
-            ValueError: asked for fairseq's own decoding step by step, which knows nothing of slots.
+            ValueError: asked for fairseq's own decoding step by step, which has no slots.
         """
         if incremental_state is not None and self.only_task is not None:
             raise ValueError(
@@ -187,7 +187,7 @@ def _check_combination(cfg: BidirectionalModelConfig) -> None:
         or cfg.quant_noise.pq > 0
     ):
         raise ValueError(
-            "bidirectional_transformer knows neither --adaptive-softmax-cutoff nor"
+            "bidirectional_transformer supports neither --adaptive-softmax-cutoff nor"
             " --cross-self-attention nor --quant-noise-pq; remove them"
         )
     for name, fits in (

@@ -1,4 +1,4 @@
-"""Training samples in slots; what a slot is says :mod:`.slots`."""
+"""Training samples in slots; :mod:`.slots` defines a slot."""
 
 from dataclasses import dataclass
 from typing import Any, Mapping, NamedTuple, Optional
@@ -38,7 +38,7 @@ def slot_sample(
 
     Where z does not divide N the last block has dead slots behind ``</s>``. Decoding always has
     them, so every sentence has its whole last block here as well: their inputs are real words
-    (never ``</s>`` or pad), only their loss is left out. What follows is padding in blocks that no
+    (never ``</s>`` or pad), only their loss is left out. Behind them is padding, in blocks that no
     real slot attends.
 
     Args:

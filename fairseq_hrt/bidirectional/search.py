@@ -42,7 +42,7 @@ from .candidates import Candidates, algorithm1_candidates, canonical_candidates,
 
 @dataclass(frozen=True)
 class BlockPlan:
-    """What to search for.
+    """The limits and options of a search.
 
     Attributes:
         start: LongTensor ``[z]``, start symbols of the slots.
@@ -88,7 +88,7 @@ class BlockPlan:
         return -(-(self.constraints.longest_limit + 1) // self.block)
 
     def score(self, total: float, length: int) -> float:
-        """What hypotheses of ``length`` tokens are ranked by."""
+        """The score by which hypotheses of ``length`` tokens are ranked."""
         if not self.normalize:
             return total
         return (
@@ -269,7 +269,7 @@ class _Written:
         return kept
 
     def advance(self, kept: List[int], opened: Candidates, log_probs: Tensor) -> None:
-        """Goes on with the open hypotheses of the sentences at the places ``kept``; ``log_probs``
+        """Continues with the open hypotheses of the sentences at the places ``kept``; ``log_probs``
         ``[B, N, z]``."""
         self.numbers = [self.numbers[place] for place in kept]
         places = torch.tensor(kept).unsqueeze(1)

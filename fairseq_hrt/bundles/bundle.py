@@ -29,7 +29,7 @@ FORMAT = 1
 
 @dataclass
 class Bundle:
-    """What ``bundle.json`` says.
+    """The contents of ``bundle.json``.
 
     Attributes:
         folder: where it lies.
@@ -124,8 +124,8 @@ def load_bundle(folder: Path, *, for_runtime: bool = False) -> Bundle:
 
     Args:
         folder: of the bundle.
-        for_runtime: fairseq will not see what it says: task and options are left to the runtime's
-            own checks, and fairseq is not loaded.
+        for_runtime: fairseq will not see the description: task and options are left to the
+            runtime's own checks, and fairseq is not loaded.
 
     Raises:
         ValueError: the folder is not a bundle, or one of another format, or its description asks
@@ -161,8 +161,8 @@ def make_bundle(
         task: to decode with; None: the one of the training.
         options: decoding options that the bundle shall have.
         card: what else is to be known.
-        complete: adds files and says so in the bundle, whose folder is then the one in which it is
-            being made.
+        complete: adds files and lists them in the bundle, whose folder is then the one in which it
+            is being made.
         check: called with the complete folder before it gets its name; an error of its means that
             the bundle is not made.
 
@@ -181,7 +181,7 @@ def make_bundle(
         raise ValueError(f"{folder} exists already: give another folder or remove it")
     states = [read_checkpoint(path) for path in checkpoints]
     config = states[0]["cfg"]["task"]
-    # What load_bundle would refuse is not packed.
+    # Nothing is packed that load_bundle would refuse.
     task = require_known_task(task or task_name(config), str(folder))
     options = checked_options(options or {}, task, "the new bundle")
     languages = _languages(config, data, checkpoints[0])
@@ -212,7 +212,7 @@ def create_bundle(
     check: Optional[Callable[[Path], object]] = None,
     complete: Optional[Callable[[Bundle], None]] = None,
 ) -> Bundle:
-    """Writes what a bundle says into its folder, which must not exist; see :func:`make_bundle`.
+    """Writes a bundle into its folder, which must not exist; see :func:`make_bundle`.
 
     Args:
         bundle: what it shall say, apart from its codes and rules.
@@ -300,7 +300,7 @@ def _fill(
         try:
             torch.save({**kept, "last_optimizer_state": None, "extra_state": {}}, place / name)
         except RuntimeError as error:
-            # PyTorch's writer says so when the disk is full.
+            # PyTorch's writer raises this when the disk is full.
             raise OSError(
                 f"{bundle.folder / name} cannot be written; is there room on the disk? ({error})"
             ) from error
@@ -329,7 +329,7 @@ def _describe(place: Path, bundle: Bundle) -> None:
 
 
 def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
-    """How the checkpoint says that it was trained."""
+    """The criterion or task with which the checkpoint was trained."""
     from ..loading.checkpoints import architecture_name, value_of
 
     config = state["cfg"]

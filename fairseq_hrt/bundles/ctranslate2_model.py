@@ -1,6 +1,6 @@
 """Autoregressive models for CTranslate2, a C++ runtime that decodes them without Python.
 
-What converts is what writes one word after another: fairseq's own Transformers (the teachers, and
+Models convert that write one word after another: fairseq's own Transformers (the teachers, and
 whatever parallel Jacobi decoding is used with), and ``hrt_transformer`` as the autoregressive model
 that it also is (C_d = 1) if it was trained without relative positions. The rest cannot:
 CTranslate2's decoder takes one token a step and sees only what stands to the left, while the second
@@ -87,7 +87,7 @@ def check_exportable(model: FairseqModule) -> None:
         decoder, TransformerDecoderBase
     ):
         raise ValueError(
-            f"a {name} is no Transformer with an encoder and a decoder: only those convert"
+            f"a {name} is not a Transformer with an encoder and a decoder: only those convert"
         )
     task = getattr(decoder, "only_task", None)
     if task is not None or isinstance(decoder, FairseqNATDecoder):
@@ -129,7 +129,7 @@ def check_exportable(model: FairseqModule) -> None:
     for option, given in refused.items():
         if given:
             raise ValueError(
-                f"the model was trained with {option}, which CTranslate2 does not know"
+                f"the model was trained with {option}, which CTranslate2 does not support"
             )
 
 
@@ -160,7 +160,7 @@ def export(
         codes: of the subwords, which are copied into it.
 
     Raises:
-        ValueError: the folder exists, CTranslate2 is not installed or does not know the
+        ValueError: the folder exists, CTranslate2 is not installed or does not support the
             quantization, the model does not convert (:func:`check_exportable`), or what was
             converted does not compute the same.
     """

@@ -1,9 +1,9 @@
-"""What ``bundle.json`` may say. It may come from anywhere: nothing that it says is run, imported,
-evaluated or looked up.
+"""The permitted contents of ``bundle.json``. It may come from anywhere: nothing in it is run,
+imported, evaluated or looked up.
 
 * The task is one of this package's or fairseq's plain translation; options are numbers, switches,
   choices and words of known names.
-* Files are named by themselves: they lie in the folder, and are no links, which could lead
+* Files are named by themselves: they lie in the folder, and are not links, which could lead
   elsewhere.
 * Whatever is wrong is a ValueError of one line that names the value.
 """
@@ -42,7 +42,7 @@ _FIELDS = (
     "card",
     "examples",
 )
-# What the native runtime reads, in the descriptions of bundles that have it.
+# Files that the native runtime reads, where a bundle has them.
 _MORE_FILES = ("rules", "runtime", "shortlist", "target_codes")
 _PREFIXES = ("source_prefix", "target_prefix")
 _MORE_FIELDS = (*_MORE_FILES, "runtime_options", *_PREFIXES)
@@ -56,10 +56,10 @@ def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[s
         folder: of the bundle.
         version: of the format that is read.
         for_runtime: whether the task is one, and which options belong to it, is left to the
-            runtime; fairseq, which knows that, is not loaded.
+            runtime; fairseq, which could tell, is not loaded.
 
     Raises:
-        ValueError: there is none, or it says something that a bundle must not.
+        ValueError: there is none, or it holds something that a bundle must not.
     """
     path = folder / "bundle.json"
     document = _read_json(path, folder)

@@ -15,7 +15,7 @@ CHOSEN, SHORT, LONG = 5, 5, 25
 
 
 def example_sentences(bundle: Bundle, data: Path) -> List[str]:
-    """Raw source sentences of binarised data that the model knows all words of, spread over the
+    """Raw source sentences of binarised data without words unknown to the model, spread over the
     validation set.
 
     Args:

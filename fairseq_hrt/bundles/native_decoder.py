@@ -43,7 +43,7 @@ def options_of_task(task: str, options: Mapping[str, str]) -> Dict[str, str]:
 
 
 def default_threads() -> int:
-    """The cores that this process may use, at most as many as OMP_NUM_THREADS says."""
+    """The cores that this process may use, at most OMP_NUM_THREADS."""
     cores = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
@@ -133,7 +133,7 @@ class NativeDecoder:
                 "the native engine scores given translations by autoregressive models, this one is"
                 f" of the family {family}: use --engine torch"
             )
-        # What the training left holds for its own task.
+        # Options left by the training are those of its own task.
         chosen = {**self.bundle.runtime_options, **asked} if task == self.bundle.task else asked
         chosen = {
             name: value

@@ -13,7 +13,7 @@ from .native_decoder import NativeDecoder
 from .translator import BundleDecoder, Translator
 
 logger = logging.getLogger(__name__)
-# What the native engine was called before.
+# Earlier names of the native engine.
 _FORMERLY = {"runtime": "native"}
 
 

@@ -126,8 +126,8 @@ def add_runtime(
 
     Raises:
         UnsupportedOption: the bundle's options or task are not known to the runtime.
-        ValueError: an ensemble, a model that the runtime does not know, or translations that differ
-            from PyTorch's.
+        ValueError: an ensemble, a model that the runtime does not support, or translations that
+            differ from PyTorch's.
     """
     if weights not in STORED:
         raise ValueError(f"--runtime {weights}: choose one of {', '.join(STORED)}")
@@ -197,7 +197,7 @@ def trained_options(decoder: TorchDecoder) -> Dict[str, str]:
     own = {item.name: item.default for item in fields(DecodingOptions)}
     found: Dict[str, str] = {}
     for option, value in held.items():
-        # A default of the task and of the schema says nothing.
+        # A default of the task and of the schema is not a choice.
         known = option in SCHEMA and (
             SCHEMA[option].origin not in (FAIRSEQ, CALLER, EVERY_TASK) or option == "forced_start"
         )

@@ -112,7 +112,7 @@ def require_lines(lines: Sequence[object]) -> None:
 
 
 def require_pairs(sources: Sequence[str], targets: Sequence[str], batch_size: int) -> None:
-    """Raises ValueError where lines do not belong together one by one."""
+    """Raises ValueError where the lines of both sides do not correspond."""
     if isinstance(sources, str) or isinstance(targets, str):
         raise ValueError(
             "sources and targets are lists of lines; for one pair give score([source], [target])"

@@ -108,7 +108,7 @@ class BundleDecoder(Protocol):
     def decode(
         self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[List[Hypothesis]]:
-        """Hypotheses of sources that end in ``</s>``, best first, as many as ``nbest`` says."""
+        """Hypotheses of sources that end in ``</s>``, best first, at most ``nbest``."""
 
     def score(
         self, prepared: Any, sources: List[List[int]], targets: List[List[int]], wanted: Wanted

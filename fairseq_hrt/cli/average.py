@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> None:
         with writing(options.output) as file:
             torch.save(state, file)
     except RuntimeError as error:
-        # PyTorch's writer says so when the disk is full.
+        # PyTorch's writer raises this when the disk is full.
         raise OSError(f"{options.output} cannot be written: {error}") from error
     logger.info("written to %s", options.output)
 

@@ -203,7 +203,7 @@ def run(options: argparse.Namespace) -> None:
     from ..evaluation.comparison import compare, target_texts
     from ..evaluation.length import read_limits
 
-    # What the user has got wrong is said before anything is loaded.
+    # Mistakes of the user are reported before anything is loaded.
     specs, settings, raw = systems_to_compare(options), settings_of(options), read_raw_text(options)
     limits = read_limits(options.length_bins) if options.length_bins else None
     detokenize = quality.build_detokenizer(options.detokenize)

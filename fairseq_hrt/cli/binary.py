@@ -6,7 +6,7 @@ from typing import Iterator, Optional, Tuple
 
 from ..files import is_stream, reading
 
-# What files begin with: (bytes, what it is, what to do).
+# First bytes of files, what such a file is, and what to do with it.
 _KINDS = (
     (b"%PDF-", "a PDF file", "extract its text first, e.g. with pdftotext"),
     (b"{\\rtf", "an RTF file", "save it as plain text first"),

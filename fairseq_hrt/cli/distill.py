@@ -10,7 +10,7 @@ Example:
 
 A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark;
 engine=native lets the native engine translate, engine=ctranslate2 CTranslate2, which is quicker.
-Killed at any moment and started again, it goes on with the block that was lost; the result is the
+Killed at any moment and started again, it continues with the block that was lost; the result is the
 same byte by byte. Teacher and data are known by their contents: another checkpoint of the same name
 is refused, one that was only moved is not. The shard that finishes last (or a further call) writes
 train.<src> and train.<tgt> in the order of the training set, binarises them with the same

@@ -37,7 +37,7 @@ NEEDED: Dict[str, str] = {
 }
 # Of these one series of releases alone works.
 SERIES = ("omegaconf", "hydra-core")
-# What translating with the native engine needs.
+# Needed to translate with the native engine.
 NEEDED_TO_TRANSLATE = ("numpy", "safetensors")
 # Module, what it is for, and what installs it.
 OPTIONAL = (

@@ -5,9 +5,9 @@ Example:
     fairseq-hrt export at/checkpoint_best.pt --data data-bin --output at_ctranslate2
     fairseq-hrt export bundle --quantization int8 --output bundle_int8
 
-Takes a checkpoint with the folder of its dictionaries, or a bundle. What converts: models of
+Takes a checkpoint with the folder of its dictionaries, or a bundle. These convert: models of
 fairseq's transformer family (the teachers), and hrt_transformer trained with --hrt-relative-window
-0, as the autoregressive model that it also is (C_d = 1). What does not: hrt_transformer with
+0, as the autoregressive model that it also is (C_d = 1). These do not: hrt_transformer with
 relative positions (CTranslate2 drops the absolute ones beside them), and every model that writes
 several words at a time (bidirectional_transformer, dag_transformer, fairseq's non-autoregressive
 ones), for CTranslate2 writes one word after another. The result is compared with fairseq on random
@@ -82,7 +82,7 @@ def what_to_load(options: argparse.Namespace) -> Tuple[Path, List[str], Optional
 
 
 def run(options: argparse.Namespace) -> None:
-    """Loads the model, converts it, and says what came out.
+    """Loads the model, converts it, and prints what came out.
 
     Raises:
         ValueError: it does not convert.

@@ -138,8 +138,8 @@ def paired(sources: Iterator[bytes], targets: Iterator[bytes]) -> Iterator[Tuple
         if source is None or target is None:
             shorter, longer = ("sources", "targets") if source is None else ("targets", "sources")
             raise ValueError(
-                f"the {shorter} end behind line {number}, the {longer} go on: they must belong"
-                " together line by line"
+                f"the {shorter} end after line {number}, the {longer} do not: they must"
+                " correspond line by line"
             )
         yield read_line(source, first=not number), read_line(target, first=not number)
 
@@ -150,7 +150,7 @@ def score(
     """Writes a line for each pair.
 
     Raises:
-        ValueError: a line that is longer than the model takes; the message says near which line.
+        ValueError: a line that is longer than the model takes; the message tells near which line.
     """
     begun = 0
     while block := list(itertools.islice(pairs, BATCHES * options.batch_size)):

@@ -8,7 +8,7 @@ Example:
 
 The interface is LibreTranslate's (POST /translate, GET /languages, …); /v1/translate adds scores,
 tokens and steps, /metrics figures for Prometheus, /spec the description of all of it. It listens on
-this machine only unless --host says otherwise. SIGTERM and Ctrl-C finish what was accepted. It
+this machine only unless --host is given. SIGTERM and Ctrl-C finish what was accepted. It
 needs the extra ``serve``.
 """
 

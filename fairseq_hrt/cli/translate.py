@@ -16,8 +16,8 @@ to an output whose name ends in .gz. What is not text at all (a PDF, a docx, …
 output file appears when it is complete; devices, pipes and - are written through.
 
 With --resume what is finished stays in OUTPUT.partial when the run is interrupted, and the same
-command goes on there; the result is the same byte by byte. Another bundle, other options or another
-input are refused.
+command continues there; the result is the same byte by byte. Another bundle, other options or
+another input are refused.
 
 Options of decoding that have no flag here are given by --set (without dashes; =true for a switch):
 --set no_repeat_ngram_size=3; --set task=... decodes the checkpoint with another task. --json writes
@@ -101,7 +101,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="keep what is finished when interrupted, and go on with it",
+        help="keep finished lines when interrupted, and continue after them",
     )
     parser.add_argument(
         "--json", action="store_true", help="a JSON object for each line instead of its text"
@@ -188,7 +188,7 @@ def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = F
         if is_stream(output) or output.is_file():
             if resume:
                 raise ValueError(
-                    f"--resume needs a file to go on with, and a folder for several: {output} is"
+                    f"--resume needs a file to continue with, and a folder for several: {output} is"
                     " neither"
                 )
             if output.is_file():
@@ -204,7 +204,7 @@ def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = F
     else:
         jobs = [Job(source, output) for source in sources]
     if resume and is_stream(jobs[0].target):
-        raise ValueError("--resume needs a file to go on with: give --output FILE")
+        raise ValueError("--resume needs a file to continue with: give --output FILE")
     _refuse_overwriting(jobs, resume=resume)
     return jobs
 
@@ -253,7 +253,7 @@ def _refuse_overwriting(jobs: Sequence[Job], *, resume: bool) -> None:
 
 
 def _written(target: Path, *, resume: bool) -> List[str]:
-    """The names that a job writes: its output and, where it can be gone on with, what stands beside
+    """The names that a job writes: its output and, where it can be continued, what stands beside
     that meanwhile."""
     path = Path(os.path.realpath(target))
     if not resume:

@@ -9,7 +9,7 @@ Example:
 
 Every option of fairseq-generate can be in a grid, whatever the family: lenpen, hrt_decode_chunk,
 dag_decode_beta, dag_no_repeat_consecutive, ... Several --grid are combined. The table goes to the
-standard output; with --out also into tuned.md and tuned.json. A run that was interrupted goes on:
+standard output; with --out also into tuned.md and tuned.json. A run that was interrupted continues:
 --out keeps the scores of each setting, for the same models, sentences, references and options.
 Never choose on the test set what is measured on it.
 """

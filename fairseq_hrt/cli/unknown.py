@@ -40,7 +40,7 @@ class UnknownWords:
                 )
 
     def sum_up(self) -> None:
-        """Says how many lines there were in all, where not all of them were named."""
+        """Logs how many lines there were in all, where not all of them were named."""
         if self.lines > NAMED:
             languages = (self.model.bundle.source_lang, self.model.bundle.target_lang)
             logger.warning(

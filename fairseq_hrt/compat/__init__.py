@@ -76,7 +76,7 @@ def install() -> None:
 
 
 def statuses() -> List[RepairStatus]:
-    """What became of each repair in this process."""
+    """The outcome of each repair in this process."""
     return list(_finder.statuses)
 
 

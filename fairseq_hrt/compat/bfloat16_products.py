@@ -49,7 +49,7 @@ def attention(
 
     Args:
         query: ``[B, H, T, d]``; ``key`` and ``value``: ``[B, H, S, d]``.
-        attn_mask: added to the scores where it is no BoolTensor, of pairs that may be seen where it
+        attn_mask: added to the scores unless it is a BoolTensor, of pairs that may be seen where it
             is; broadcast to ``[B, H, T, S]``.
         dropout_p: on the weights.
         is_causal: hides later keys.

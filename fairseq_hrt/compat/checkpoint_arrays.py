@@ -1,6 +1,6 @@
-"""NumPy's arrays and scalars in a checkpoint, rebuilt from what the file says of them.
+"""NumPy's arrays and scalars in a checkpoint, rebuilt from their description in the file.
 
-While it is unpickled, NumPy's own types take over whatever a file says: a type of numbers gets
+While it is unpickled, NumPy's own types take over whatever a file states: a type of numbers gets
 fields, sizes and flags that nothing checks, after which looking at an array is a segmentation
 fault; without a copy the type is even the process's own. So the names that NumPy is pickled under
 stand for the plain objects below, which note what they are told. Where that is just what NumPy
@@ -16,7 +16,7 @@ import numpy
 
 from .display import PLAIN, shown
 
-# What a type is pickled as: the kind and the bytes of a number, or the characters of a text.
+# How a type is pickled: the kind and the bytes of a number, or the characters of a text.
 _TYPE = re.compile(r"b1|[iu][1248]|f[248]|U\d{1,6}")
 # The largest character of Unicode; NumPy's texts hold characters of four bytes each.
 _LAST_CHARACTER = 0x10FFFF
@@ -95,7 +95,7 @@ class PickledArray:
         try:
             return flat.reshape(shape, order="F" if by_columns else "C").copy(order="K")
         except ValueError:
-            # More dimensions than NumPy knows, or larger ones, beside one of 0.
+            # More dimensions than NumPy supports, or larger ones, beside one of 0.
             raise ForgedArrayError(f"a NumPy array of the shape {shown(shape)}") from None
 
 

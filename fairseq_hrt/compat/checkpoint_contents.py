@@ -1,4 +1,4 @@
-"""What a checkpoint says, before fairseq acts on it.
+"""The contents of a checkpoint, before fairseq acts on them.
 
 A file that holds nothing but data can still run code: fairseq evaluates some strings of a
 configuration (:mod:`.evaluated_texts`), and objects of harmless types can show it something else
@@ -17,7 +17,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple, cast
 from .display import PLAIN, shown
 from .evaluated_texts import REFERENCE, is_evaluated, why_refused
 
-# What fairseq makes hydra look up, as the name of one of its configuration files, when it reads an
+# Keys that fairseq makes hydra look up, as names of its configuration files, when it reads an
 # old checkpoint's ``args``.
 LOOKED_UP = (
     "task",
@@ -45,7 +45,7 @@ _MOST_CHARACTERS = 1_000_000
 # OmegaConf needs time and memory beyond all bounds for what is nested deeper than any configuration
 # is.
 _DEEPEST = 64
-# Of a whole number; longer ones take pages to write, or fail to be written.
+# Digits of an integer; longer ones take pages to write, or fail to be written.
 _MOST_BITS = 64
 
 
@@ -128,7 +128,7 @@ def _require_no_node(value: object) -> None:
         elif isinstance(value, (list, tuple, set, frozenset)):
             waiting.extend(list(value))
         waiting.extend(list(_vars_of(value).values()))
-        # Of tensors, where it is no attribute of their own.
+        # Of tensors, where it is not an attribute of their own.
         waiting.append(getattr(value, "_backward_hooks", None))
 
 

@@ -2,9 +2,9 @@
 
 fairseq 0.12.2 writes a checkpoint beside its name and renames it (checkpoint_utils.py:558), but its
 copies (``checkpoint_last.pt``, ``checkpoint_best.pt``) over the old ones (file_io.py:76): a run
-that is killed meanwhile, or whose disk is full, has no ``checkpoint_last.pt`` to go on from. Copies
-are written beside their name, too. A copy that would be of the same file is left to fairseq, and so
-is what iopath copies.
+that is killed meanwhile, or whose disk is full, has no ``checkpoint_last.pt`` to continue from.
+Copies are written beside their name, too. A copy that would be of the same file is left to fairseq,
+and so is what iopath copies.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from .importing import Repair
 
 
 def _reason() -> Optional[str]:
-    return "fairseq overwrites checkpoint_last.pt: a run that is killed meanwhile could not go on"
+    return "fairseq overwrites checkpoint_last.pt: a run killed meanwhile could not continue"
 
 
 def _repair_copying(module: types.ModuleType) -> None:
@@ -31,7 +31,7 @@ def _repair_copying(module: types.ModuleType) -> None:
             return copy(src_path, dst_path, overwrite)
         target = os.path.realpath(dst_path)
         if not os.path.isfile(src_path) or (os.path.exists(target) and not os.path.isfile(target)):
-            # a device or a folder, or nothing to copy: fairseq says what is wrong
+            # a device or a folder, or nothing to copy: fairseq reports what is wrong
             return copy(src_path, dst_path, overwrite)
         if os.path.exists(target) and os.path.samefile(src_path, target):
             return copy(src_path, dst_path, overwrite)

@@ -156,7 +156,7 @@ def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
         raise UnsafeCheckpointError(f"{shown} holds {unsafe}. {_how_to_trust(shown)}") from None
     except Exception as error:
         # A missing or unreadable file has a name; PyTorch's reader of archives, given half of one,
-        # knows none.
+        # supports none.
         if (isinstance(error, OSError) and error.filename is not None) or (
             trusted and isinstance(error, ImportError)
         ):
@@ -240,7 +240,7 @@ def _explained(error: Exception, shown: str) -> Exception:
 
 
 def _first_sentence(message: str) -> str:
-    """Of what PyTorch says, which may quote the file."""
+    """Of PyTorch's message, which may quote the file."""
     return escaped(message.splitlines()[0].split(". ")[0])[:300]
 
 
@@ -249,7 +249,7 @@ def _reason() -> Optional[str]:
 
 
 def _load_safely(module: Any) -> None:
-    # What other workers send is of any type.
+    # Other workers may send any type.
     checkpoints = module.__name__ == "fairseq.checkpoint_utils"
     module.torch = ModuleView(module.torch, load=load_checkpoint if checkpoints else load)
     if checkpoints:

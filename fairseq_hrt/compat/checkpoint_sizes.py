@@ -126,7 +126,7 @@ def _numbers(config: Any, prefix: str = "") -> Iterator[Tuple[str, int]]:
         try:
             value = held[name]
         except Exception:
-            # What OmegaConf calls missing.
+            # OmegaConf's missing value.
             continue
         if isinstance(value, (Namespace, Mapping)):
             yield from _numbers(value, f"{prefix}{name}.")

@@ -78,7 +78,7 @@ def _repair_trainer(module: Any) -> None:
         on_cpu = _on_cpu(common)
         self.bfloat16_products = on_cpu and common.bf16 and not common.memory_efficient_bf16
         if self.bfloat16_products:
-            # What the parameters are trained in, and what checkpoints say.
+            # Parameters are trained in float32, and checkpoints state it.
             common.bf16 = False
             logger.info("matrix products in bfloat16; parameters and optimizer in float32")
         if on_cpu and common.amp:

@@ -3,7 +3,7 @@
 fairseq 0.12.2 calls Hydra, PyTorch and NumPy as they were in 2022 (options.py:14 and
 dataclass/utils.py:410 ``hydra.experimental``, optim/fp16_optimizer.py ``torch.cuda.amp``): each
 start of a command prints some twenty lines. Those that Python attributes to a module of fairseq
-are silenced if they speak of deprecation, those that it attributes to the library one by one.
+are silenced if they speak of deprecation, those that it attributes to the library, each by itself.
 The filters go to the end of the list, so that ``python -W error`` and pytest's settings prevail.
 The advice to install tensorboardX, logged at every start for a task of speech synthesis, goes too.
 """

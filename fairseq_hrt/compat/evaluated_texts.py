@@ -34,7 +34,7 @@ REFERENCE = re.compile(r"\$\{((?:\w+\.)*(\w+))\}")
 _WORD = re.compile(r"[A-Za-z_][\w-]*")
 # Elsewhere the name of a file, whose dots and slashes call nothing.
 _FILE = re.compile(r"[A-Za-z_][\w-]*(?:[/.][\w-]+)*")
-# Larger results of "[0] * 10 ** 9" and the like are no configuration.
+# Larger results of "[0] * 10 ** 9" and the like are not configurations.
 _LARGEST = 100_000
 _LONGEST = 10_000
 

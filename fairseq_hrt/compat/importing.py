@@ -41,7 +41,7 @@ class Repair:
 
 @dataclass
 class RepairStatus:
-    """What became of one repair in this process."""
+    """The outcome of one repair in this process."""
 
     repair: Repair
     reason: Optional[str] = None

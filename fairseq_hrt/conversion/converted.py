@@ -30,7 +30,7 @@ TASK = "translation_autoregressive"
 # probabilities. Lower, it would drown the label-smoothed loss of who trains on, and be infinite in
 # half precision.
 NEVER = -1e4
-# What fairseq wants to know of a training; there was none here.
+# fairseq wants a record of the training; there was none here.
 _UNTRAINED: Dict[str, Any] = {
     "criterion_name": "CrossEntropyCriterion",
     "optimizer_name": "FairseqAdam",

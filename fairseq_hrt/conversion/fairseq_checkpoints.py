@@ -87,7 +87,7 @@ def read_fairseq(
 
 
 def unknown_kind(source: Path) -> str:
-    """What to say of a folder that no reader knows."""
+    """The message about a folder that no reader recognises."""
     names = sorted(path.name for path in source.iterdir())[:8] if source.is_dir() else [source.name]
     return (
         f"{source} holds no model that can be imported (it has"

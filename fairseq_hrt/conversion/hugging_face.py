@@ -31,7 +31,7 @@ MOST_SHARED = 4
 # Vectors of positions that are computed, in files of older releases.
 COMPUTED = ("embed_positions.weight", "embed_positions.weights")
 
-# What changes translations and no engine here does, with the values that change nothing.
+# Options that no engine here supports, with the values that change nothing.
 _NEUTRAL: Dict[str, Tuple[Any, ...]] = {
     "do_sample": (False,),
     "repetition_penalty": (1.0,),
@@ -166,8 +166,8 @@ def _pickled(path: Path) -> Iterator[_Stored]:
 
 
 def read_generation(folder: Path, config: Dict[str, Any]) -> Settings:
-    """How the model is meant to be decoded: ``generation_config.json``, else what ``config.json``
-    says of it."""
+    """How the model is meant to be decoded: ``generation_config.json``, else the same options
+    in ``config.json``."""
     path = folder / "generation_config.json"
     if not path.is_file():
         return Settings(config, folder / CONFIG)
@@ -229,7 +229,7 @@ def language_tokens(folder: Path, following: int) -> Dict[str, int]:
             numbers.
 
     Raises:
-        ValueError: a file says something that cannot be.
+        ValueError: a file holds something impossible.
     """
     settings = tokenizer_settings(folder)
     numbered: Dict[Any, Any] = {}

@@ -33,7 +33,7 @@ def require_rows(tensors: Tensors, config: Settings, sizes: Tuple[int, int]) -> 
 
     Args:
         tensors: the weights.
-        config: what ``config.json`` says.
+        config: the contents of ``config.json``.
         sizes: words of source and target.
 
     Raises:
@@ -55,7 +55,7 @@ class HuggingFaceModel:
 
     Args:
         tensors: its weights.
-        config: what ``config.json`` says.
+        config: the contents of ``config.json``.
         source, target: vocabularies of as many words as the embeddings have rows.
     """
 
@@ -198,7 +198,7 @@ class HuggingFaceModel:
         ):
             raise ValueError(
                 f"{tensors.subject}: 'lm_head.weight' is not the decoder's embedding, as"
-                " tie_word_embeddings says"
+                " tie_word_embeddings states"
             )
         self.made["decoder.output_projection.weight"] = output
         same = (

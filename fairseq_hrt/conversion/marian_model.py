@@ -1,5 +1,5 @@
-"""Marian's Transformers as ``marian_transformer``: what ``special:model.yml`` says, and the tensors
-by fairseq's names.
+"""Marian's Transformers as ``marian_transformer``: what ``special:model.yml`` states, and the
+tensors by fairseq's names.
 
 Names and formulas: src/models/transformer.h of marian-dev. Whatever has an effect and cannot be
 represented is refused by its name.
@@ -48,7 +48,7 @@ def convert_model(
 
     Args:
         tensors: as :func:`.marian_tensors.read_tensors` gives them.
-        config: what ``special:model.yml`` says.
+        config: the contents of ``special:model.yml``.
         source, target: vocabularies of as many words as the embeddings have rows.
 
     Raises:

@@ -86,7 +86,7 @@ def read_table(
         least: they must be more probable than this.
 
     Raises:
-        ValueError: the file is no such table, or has none of the words.
+        ValueError: the file is not such a table, or has none of the words.
     """
     rows, candidates = (
         {word: row for row, word in _words(side).items()} for side in (source, target)
@@ -108,7 +108,7 @@ def _pairs(path: Path) -> Iterator[Tuple[str, str, float]]:
     """Source word, target word and probability of each line.
 
     Raises:
-        ValueError: the file is no such table.
+        ValueError: the file is not such a table.
     """
     size, number = 0, 0
     held = io.BytesIO(read_bytes(path, LARGEST))

@@ -189,7 +189,7 @@ def _read_npz(path: Path) -> Tuple[Dict[str, np.ndarray], str]:
 
 
 def _members(archive: zipfile.ZipFile, path: Path) -> Iterator[Tuple[str, np.ndarray]]:
-    """Arrays with their names; each is read only if the archive says that it holds as many bytes as
+    """Arrays with their names; each is read only if the archive declares as many bytes as
     the array needs."""
     held = path.stat().st_size
     if sum(member.file_size for member in archive.infolist()) > min(

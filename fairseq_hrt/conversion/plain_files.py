@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from ..escaping import shown
 from ..loading.json_objects import json_object
 
-# What reads every model, for messages.
+# The installation that reads every model, for messages.
 WHOLE = "the whole plugin, fairseq_hrt"
 # A vocabulary of a million long words takes less.
 LARGEST = 64 * 1024 * 1024
@@ -121,7 +121,7 @@ def parse_yaml(text: str, path: Path) -> Any:
     Tags, anchors and aliases are refused, as is more than one document: Marian writes none of them.
 
     Raises:
-        ValueError: the text is no such YAML, or the package is not installed.
+        ValueError: the text is not such YAML, or the package is not installed.
     """
     try:
         import yaml
@@ -194,7 +194,7 @@ def beside(folder: Path, name: object, subject: object) -> Path:
 
 
 class Settings:
-    """What a description says, looked up by name and checked.
+    """The contents of a description, looked up by name and checked.
 
     Args:
         values: the description.

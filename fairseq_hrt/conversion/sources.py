@@ -15,7 +15,7 @@ from .plain_files import WHOLE, refuse_links_outside
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the user says of a source.
+    """What the user states about a source.
 
     Attributes:
         source_language, target_language: names, which a multilingual model needs.
@@ -74,7 +74,7 @@ def import_model(source: Path, folder: Path, wishes: Wishes = Wishes()) -> Bundl
             )
         if languages != (None, None):
             raise ValueError(
-                "--source-language and --target-language: fairseq's checkpoints know their"
+                "--source-language and --target-language: fairseq's checkpoints hold their"
                 " languages; leave them out"
             )
         return read_fairseq(source, folder, text=text, runtime=wishes.runtime, lines=wishes.lines)

@@ -1,5 +1,5 @@
-"""Tensors of an imported model, taken one by one: each must be there, have the shape that the
-description says, and be used."""
+"""Tensors of an imported model, taken one at a time: each must be there, have the shape that the
+description states, and be used."""
 
 from typing import Any, Dict, List, Tuple
 
@@ -7,7 +7,7 @@ from ..escaping import shown
 
 
 class Tensors:
-    """What a file of weights holds.
+    """The tensors in a file of weights.
 
     Args:
         held: arrays or tensors by their names.
@@ -34,7 +34,7 @@ class Tensors:
         if tuple(value.shape) != shape:
             raise ValueError(
                 f"{self.subject}: {shown(name)} has the shape {_text(value.shape)}, its description"
-                f" says {_text(shape)}"
+                f" has {_text(shape)}"
             )
         return value
 

@@ -149,10 +149,10 @@ def load_sentencepiece(path: Path) -> Any:
         size = model.get_piece_size()
     except (RuntimeError, ValueError, TypeError, OSError) as error:
         raise ValueError(
-            f"{path} is no SentencePiece model: {' '.join(str(error).split())[:200]}"
+            f"{path} is not a SentencePiece model: {' '.join(str(error).split())[:200]}"
         ) from None
     if size < 1:
-        raise ValueError(f"{path} is no SentencePiece model: it has no pieces")
+        raise ValueError(f"{path} is not a SentencePiece model: it has no pieces")
     return model
 
 

@@ -126,7 +126,7 @@ class DagTaskConfig(TranslationConfig):
 
 @dataclass
 class DagLossConfig(FairseqDataclass):
-    """What both losses share."""
+    """Options of both losses."""
 
     dag_glance_schedule: str = field(
         default="0.5:0.1@200k",

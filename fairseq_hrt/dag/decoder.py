@@ -65,8 +65,8 @@ class DagDecoder(TransformerDecoderBase):
             or cfg.quant_noise.pq > 0
         ):
             raise ValueError(
-                "dag_transformer knows neither --adaptive-softmax-cutoff nor --cross-self-attention"
-                " nor --quant-noise-pq; remove them"
+                "dag_transformer does not support --adaptive-softmax-cutoff,"
+                " --cross-self-attention and --quant-noise-pq; leave them out"
             )
         super().__init__(cfg, dictionary, embed_tokens)
         self.special = {name: getattr(dictionary, name)() for name in ("bos", "unk", "eos", "pad")}

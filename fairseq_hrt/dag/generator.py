@@ -34,7 +34,7 @@ class DagGenerator(EngineGenerator):
     """Decodes ``dag_transformer`` models.
 
     A word that immediately repeats the word before is not printed (unless ``--dag-keep-repeats``),
-    and the searches know it:
+    and the searches support it:
 
     * greedy and sample follow links, whatever these lead to. Score: log P(path, tokens), repeats
       included. With ``--dag-repeats collapsed`` lookahead, viterbi and joint-viterbi search the
@@ -61,7 +61,7 @@ class DagGenerator(EngineGenerator):
         graph_hooks: called with the :class:`Graphs` and the best hypotheses of every batch.
 
     Raises:
-        ValueError: a value that the strategy does not know.
+        ValueError: a value that the strategy does not support.
     """
 
     family = "dag"
@@ -242,7 +242,7 @@ class DagGenerator(EngineGenerator):
         links = counted = graphs.links
         if not keeps or self.strategy not in ("greedy", "viterbi"):
             scores, tokens = graphs.best_tokens()
-        # What the strategy gives for a token's log-probability.
+        # The strategy's weight of a token's log-probability.
         weight = {"greedy": 0.0, "viterbi": 0.0, "joint-viterbi": 1.0}.get(
             self.strategy, options.dag_decode_beta
         )
@@ -287,7 +287,7 @@ class DagGenerator(EngineGenerator):
             max_interior=interior,
             length_beta=self.options.dag_decode_length_beta,
         ).paths
-        # What lies behind a path goes into a column of its own.
+        # Vertices behind a path go into a column of their own.
         size = links.size(1)
         passed = torch.zeros(len(links), size + 1, dtype=torch.bool, device=links.device)
         passed = passed.scatter_(1, paths.masked_fill(paths < 0, size), True)[:, :size]

@@ -128,7 +128,7 @@ class _MixedLinks(torch.autograd.Function):
         with torch.autocast(queries.device.type, enabled=False):
             for head in range(queries.size(1)):
                 own = _head_log_probs(queries[:, head], keys[:, head], allowed)
-                # What the head contributes to each link.
+                # The head's contribution to each link.
                 share = (
                     (own + gates[:, head].unsqueeze(2))
                     .sub_(mixed)

@@ -183,7 +183,7 @@ def _banned(words: Tensor, candidates: Tensor, rules: WalkRules) -> Tensor:
         windows = words.unfold(1, size, 1)
         known = (windows[:, :, :-1] == words[:, None, length - size + 1 :]).all(2)
         again = (known.unsqueeze(1) & (candidates.unsqueeze(2) == windows[:, None, :, -1])).any(2)
-        # What prints nothing makes no n-gram.
+        # A vertex that prints nothing makes no n-gram.
         banned |= again if rules.keep_repeats else again & (candidates != words[:, -1:])
     return banned
 

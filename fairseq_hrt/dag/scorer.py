@@ -110,7 +110,7 @@ class GraphScorer:
                 of_tokens = output.match[row, torch.arange(len(path)), path]
                 parts = of_links + of_tokens[1:]
                 parts[0] += of_tokens[0]
-                # What the other paths add, in equal parts.
+                # The other paths' share, in equal parts.
                 parts = parts + (total - parts.sum()) / len(parts)
             else:
                 of_links = of_tokens = parts = torch.full((len(tokens),), float("-inf"))

@@ -89,7 +89,7 @@ class DagTranslationTask(EngineTranslationTask):
         indices = super().filter_indices_by_size(
             indices, dataset, max_positions, ignore_invalid_inputs
         )
-        # Whatever --skip-invalid-size-inputs-valid-test says: checkpoints are selected on the whole
+        # Regardless of --skip-invalid-size-inputs-valid-test: checkpoints are selected on the whole
         # validation set.
         if (
             dataset is not self.datasets.get(self.cfg.train_subset)

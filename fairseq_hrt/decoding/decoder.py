@@ -51,7 +51,7 @@ class Decoder(Scorer, Protocol):
 
         Args:
             sources: dictionary ids ending in ``</s>``.
-            every: all hypotheses that the search has found, whatever ``options.nbest`` says.
+            every: all hypotheses that the search has found, regardless of ``options.nbest``.
 
         Raises:
             UnsupportedOption: an option that this engine or this model does not honour.

@@ -1,4 +1,4 @@
-"""What can go wrong while a sentence is decoded."""
+"""Errors while a sentence is decoded."""
 
 
 class NumericalError(ArithmeticError, ValueError):

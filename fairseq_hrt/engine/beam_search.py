@@ -125,7 +125,7 @@ def leave_out_finished(
     Args:
         states: of the models, one row a sentence; moved with them.
         rows: which sentence each row decodes.
-        open_rows: the sentences that go on.
+        open_rows: the sentences that continue.
         current: LongTensor ``[R, z]``.
     """
     if not open_rows or 4 * len(open_rows) > 3 * len(rows):
@@ -174,7 +174,7 @@ class _BeamTable:
         # Only where a rule asks for it.
         self.history = None if plan.constraints.blocker is None else self.current
         # Of each step the parents and tokens ``[2, R]`` and the cumulated log-probabilities ``[R]``
-        # of the rows that went on.
+        # of the rows that continued.
         self._links: List[Tensor] = []
         self._totals: List[Tensor] = []
         # (step, row, cumulated log-probability) of each finished hypothesis of each sentence.
@@ -228,7 +228,7 @@ class _BeamTable:
         row: int,
         total: float,
     ) -> Hypothesis:
-        """The hypothesis of ``row`` that says ``</s>`` in ``step`` with the cumulated
+        """The hypothesis of ``row`` that writes ``</s>`` in ``step`` with the cumulated
         log-probability ``total``."""
         tokens, sums = [self.plan.constraints.eos], [total]
         for (parents, words), before in zip(reversed(links[:step]), reversed(totals[:step])):

@@ -189,7 +189,7 @@ class DecoderState:
 
         Args:
             length: tokens to keep, one number for all rows or a LongTensor ``[R]``.
-            longest: the greatest of a LongTensor ``[R]``, where the caller knows it: then nothing
+            longest: the greatest of a LongTensor ``[R]``, where the caller has it: then nothing
                 is read from the device, and nothing checked.
 
         Raises:

@@ -21,11 +21,11 @@ HONOURED = frozenset(
         "score_reference",
     )
 )
-# What fairseq's commands do by themselves, and two switches that nothing in fairseq reads any more.
+# Done by fairseq's commands themselves, and two switches that nothing in fairseq reads any more.
 LEFT_TO_THE_COMMAND = frozenset(
     ("sacrebleu", "print_step", "no_seed_provided", "no_early_stop", "no_beamable_mm")
 )
-# What else to do, where that is not simply another task.
+# Remedies other than taking another task.
 _INSTEAD = {
     **dict.fromkeys(
         (

@@ -22,7 +22,7 @@ from .steps import StepHook, attached
 
 
 class EngineGenerator:
-    """Base of the families' generators: a family says how one encoded batch is decoded.
+    """Base of the families' generators: a family defines how one encoded batch is decoded.
 
     Args:
         models: the ensemble; packed at the first batch, when fairseq has moved and cast it.
@@ -170,7 +170,7 @@ class EngineGenerator:
         require_candidates(self.candidates, self.family)
 
     def rank_by(self, rescorer: Rescorer) -> None:
-        """From now on another model says which of a sentence's translations is the best; see
+        """From now on another model decides which of a sentence's translations is the best; see
         :meth:`require_candidates`."""
         self.require_candidates()
         self.rescorer = rescorer

@@ -71,7 +71,7 @@ class PackedNorm:
         )
 
     def __call__(self, x: Tensor) -> Tensor:
-        # What F.layer_norm calls after looking for subclasses of tensors.
+        # F.layer_norm calls this after looking for subclasses of tensors.
         return torch.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
 
 
@@ -269,7 +269,7 @@ class PackedLayer:
             if getattr(layer, name, None) is not None:
                 raise UnsupportedModelError(
                     f"a layer has {name} (NormFormer scaling), which the decoder engine does not"
-                    " know; decode this model with --task translation"
+                    " support; decode this model with --task translation"
                 )
         self.before: bool = layer.normalize_before
         self.cell = PackedCell(layer.cell, reorder=reorder) if hasattr(layer, "cell") else None
@@ -325,6 +325,6 @@ def check_attention(attention: FairseqModule) -> None:
         found.append(type(attention).__name__)
     if found:
         raise UnsupportedModelError(
-            f"the attention uses {', '.join(found)}, which the decoder engine does not know; "
+            f"the attention uses {', '.join(found)}, which the decoder engine does not support; "
             "decode this model with --task translation"
         )

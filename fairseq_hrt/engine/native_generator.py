@@ -212,7 +212,7 @@ class PackedGenerator(NativeGenerator):
         return self._engine
 
     def describe(self) -> str:
-        """What decodes, in a few words."""
+        """The engine and its settings, in a few words."""
         engine = self.engine
         return (
             f"{self.options.weights} weights, {engine.isa}, {engine.threads}"
@@ -241,7 +241,7 @@ class PackedGenerator(NativeGenerator):
         """The hypotheses of a batch, best first."""
         prefix_tokens = given.get("prefix_tokens")
         others = {name: value for name, value in given.items() if name != "prefix_tokens"}
-        # PyTorch says why first words cannot be given.
+        # PyTorch reports why first words cannot be given.
         elsewhere = _any(others) or (
             prefix_tokens is not None and not takes_first_words(self.header, self.options)
         )

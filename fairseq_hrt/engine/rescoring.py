@@ -91,7 +91,7 @@ class ModelScorer:
         """Log-probability of each token of each row."""
         device = net_input["src_tokens"].device
         width = max(map(len, rows))
-        # What fills the rows stands behind their words, which do not see it.
+        # Padding stands behind the words of a row, which do not see it.
         targets = torch.tensor(
             [[*row, *[self.eos] * (width - len(row))] for row in rows], device=device
         )

@@ -1,6 +1,6 @@
 """Watching a decoder from outside: hooks that see each step.
 
-The search loops know nothing of tables, pictures or terminals; they only announce each step::
+The search loops do not depend on tables, pictures or terminals; they only announce each step::
 
     steps = []
     with generator.watched(steps.append):

@@ -47,7 +47,7 @@ class TransformerEngine:
             every update of its model.
 
     Raises:
-        UnsupportedModelError: the decoder has a part that the engine does not know.
+        UnsupportedModelError: the decoder has a part that the engine does not support.
     """
 
     def __init__(self, model: FairseqEncoderDecoderModel, *, static_weights: bool = False) -> None:

@@ -12,7 +12,7 @@ import torch
 
 
 def check_comet(model: Path, program: str) -> None:
-    """Says at once what would be missing after a long run.
+    """Reports at once what would be missing after a long run.
 
     Raises:
         ValueError: no such model on disk, or no such program.
@@ -44,7 +44,7 @@ def comet_scores(
         program: ``comet-score``.
 
     Raises:
-        ValueError: the program fails, or says something else than scores.
+        ValueError: the program fails, or prints something other than scores.
     """
     with tempfile.TemporaryDirectory() as folder:
 

@@ -216,7 +216,7 @@ def decode_all(system: System, batch_size: int) -> List[Mapping[str, Any]]:
 def _warn_of_masks(system: System, best: Sequence[Mapping[str, Any]]) -> None:
     """Names a system whose translations are unfinished: an iterative model of fairseq, which takes
     ``<unk>`` for its mask, may stop early."""
-    # What fairseq's IterativeRefinementGenerator is told to do where two passes agree; other
+    # Whether fairseq's IterativeRefinementGenerator ends where two passes agree; other
     # generators have no such choice.
     if not getattr(system.generator, "adaptive", False):
         return

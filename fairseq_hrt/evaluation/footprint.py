@@ -16,7 +16,7 @@ from ..systems import SystemSpec, load_system
 
 @dataclass(frozen=True)
 class Footprint:
-    """What one process needed.
+    """Time and memory of one process.
 
     Attributes:
         load_seconds: to read checkpoint, dictionaries and the binarised sentences; Python's imports

@@ -43,7 +43,7 @@ def read_limits(text: str) -> List[int]:
     """Upper limits of the bins: ``10,20,30``.
 
     Raises:
-        ValueError: they are no increasing positive numbers.
+        ValueError: they are not increasing positive numbers.
     """
     try:
         limits = [int(limit) for limit in text.split(",")]

@@ -111,7 +111,7 @@ def read_lines(path: Path) -> List[str]:
     the data.
 
     Raises:
-        ValueError: a line is no UTF-8, or the gzip data are damaged; the message names the file.
+        ValueError: a line is not UTF-8, or the gzip data are damaged; the message names the file.
         OSError: it cannot be read.
     """
     found: List[str] = []
@@ -120,7 +120,7 @@ def read_lines(path: Path) -> List[str]:
             for line in raw_lines(file, str(path)):
                 found.append(line.decode("utf-8").rstrip("\r\n"))
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}, line {len(found) + 1} is no UTF-8: {error}") from None
+        raise ValueError(f"{path}, line {len(found) + 1} is not UTF-8: {error}") from None
     return found
 
 

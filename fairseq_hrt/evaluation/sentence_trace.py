@@ -15,7 +15,7 @@ from ..engine import attached
 from ..escaping import printable
 from ..systems import System
 
-# What a cell says: nothing known yet; a guess that will not stay; one that will, but is not
+# States of a cell: nothing known yet; a guess that will not stay; one that will, but is not
 # confirmed yet; fixed in this pass; fixed before.
 OPEN, WRONG, RIGHT, FIXED, SETTLED = range(5)
 STATES = ("open", "wrong", "right, not confirmed", "fixed now", "settled")

@@ -97,8 +97,9 @@ def tune(
         references: detokenised; None: the targets of the data.
         detokenize: turns tokenised words into text.
         batch_size: sentences decoded at a time.
-        cache: folder where each setting's scores are kept, so that an interrupted run goes on. They
-            are found again only for the same models, sentences, references and options, by content.
+        cache: folder where each setting's scores are kept, so that an interrupted run continues.
+            They are found again only for the same models, sentences, references and options, by
+            content.
 
     Raises:
         ValueError: an option is in the system and in the grid, or is refused; files do not fit each
@@ -151,7 +152,7 @@ def best_trial(trials: Sequence[Trial], metric: str) -> Trial:
 
 
 def title(options: Mapping[str, str]) -> str:
-    """``dag_decode_beta=1.0,lenpen=0.6``, as a system's description goes on."""
+    """``dag_decode_beta=1.0,lenpen=0.6``, as it is appended to a system's description."""
     return ",".join(f"{name}={value}" for name, value in options.items())
 
 
@@ -226,7 +227,7 @@ def _identity(
         "data": [[path.name, _file_digest(path)] for path in files],
         "selection": list(data[1:]),
         "references": None if references is None else list(references),
-        # What a detokeniser does to a text tells it apart from others.
+        # A detokeniser is told apart from others by its effect on a text.
         "detokenised": detokenize("It is n't &quot; ( a ) , b ' s ."),
         "task": spec.task,
         "engine": spec.engine,

@@ -3,7 +3,7 @@ Eq. 4).
 
 R holds one vector for each clipped distance j - i, shared by the heads of a layer and zero at
 first, so that a model fine-tuned from an ordinary Transformer equals it before the first update.
-fairseq's own attention takes a fast path in training that knows no such term, hence a module of our
+fairseq's own attention takes a fast path in training that has no such term, hence a module of our
 own; its parameters keep fairseq's names.
 """
 

@@ -26,7 +26,7 @@ class HRTDecoderLayer(TransformerDecoderLayerBase):
     ) -> RelativeSelfAttention:
         if any(variants.values()) or cfg.quant_noise.pq > 0:
             raise ValueError(
-                "hrt_transformer knows neither quantisation noise (--quant-noise-pq) nor extra"
+                "hrt_transformer supports neither quantisation noise (--quant-noise-pq) nor extra"
                 " attention keys"
             )
         return RelativeSelfAttention(
@@ -76,7 +76,9 @@ class HRTDecoder(TransformerDecoderBase):
                 " --cross-self-attention"
             )
         if cfg.adaptive_softmax_cutoff is not None:
-            raise ValueError("hrt_transformer does not know --adaptive-softmax-cutoff; remove it")
+            raise ValueError(
+                "hrt_transformer does not support --adaptive-softmax-cutoff; leave it out"
+            )
         super().__init__(cfg, dictionary, embed_tokens)
         self.chunk_sizes: List[int] = list(cfg.hrt_chunk_sizes)
         self.relative_window: int = cfg.hrt_relative_window
@@ -103,7 +105,8 @@ class HRTDecoder(TransformerDecoderBase):
     def build_decoder_layer(self, cfg: HRTModelConfig, no_encoder_attn: bool = False) -> nn.Module:
         if cfg.checkpoint_activations or cfg.offload_activations:
             raise ValueError(
-                "hrt_transformer does not know --checkpoint-activations and --offload-activations"
+                "hrt_transformer supports neither --checkpoint-activations nor"
+                " --offload-activations"
             )
         return HRTDecoderLayer(cfg, no_encoder_attn)
 
@@ -122,7 +125,7 @@ class HRTDecoder(TransformerDecoderBase):
             return self.eos
         if chunk_size not in self.chunk_sizes:
             raise ValueError(
-                f"chunk size {chunk_size} was not trained: this model knows 1 (autoregressive) and "
+                f"chunk size {chunk_size} was not trained: this model has 1 (autoregressive) and "
                 f"{', '.join(map(str, self.chunk_sizes))}"
             )
         return self.vocabulary_size + 1 + self.chunk_sizes.index(chunk_size)

@@ -102,7 +102,7 @@ class HRTTranslationTask(EngineTranslationTask):
         return {**sample, "views": draw_views(sample, update, share, self.view_settings())}
 
     def view_settings(self) -> ViewSettings:
-        """What the samples of this task and model depend on."""
+        """Everything that the samples of this task and model depend on."""
         decoder = self.decoder
         return ViewSettings(
             seed=self.cfg.seed,

@@ -1,4 +1,4 @@
-"""What parallel decoding executed, and what that is worth."""
+"""The work that parallel decoding did, and what that is worth."""
 
 from collections import Counter
 from dataclasses import dataclass, field

@@ -62,7 +62,7 @@ class JacobiPlan:
         temperature: divides the logits.
         rank: from (log-probability, tokens) to a score.
         known_length: a translation's steps are the iterations of the paper's algorithm: it stops
-            when an iteration changes nothing, where this one knows before that the last word is
+            when an iteration changes nothing, where this one can tell before that the last word is
             right.
     """
 
@@ -233,7 +233,7 @@ def _accept(
     """Appends the proved answers: the first, and each whose guess in front agrees with the answer
     before it."""
     eos, first = plan.constraints.eos, len(row.tokens)
-    # What stood at the last place of the window before.
+    # The last place of the previous window.
     before = row.answers[row.size - 1] if len(row.answers) >= row.size else plan.filler
     if not row.answers:
         row.block, row.passes = row.size, 0
@@ -265,7 +265,7 @@ def _accept(
 
 
 def _advance(states: List[DecoderState], rows: List[_Row], device: torch.device) -> List[_Row]:
-    """Forgets wrong guesses and returns the rows that go on: finished ones stay, unread, until
+    """Forgets wrong guesses and returns the rows that continue: finished ones stay, unread, until
     dropping them is worth the copy."""
     unfinished = [place for place, row in enumerate(rows) if not row.done]
     if unfinished and 4 * len(unfinished) <= 3 * len(rows):

@@ -116,7 +116,7 @@ class SourceDrafter(Drafter):
 
 
 class ModelDrafter(Drafter):
-    """The whole translation of another model; after each correction it goes on behind the proved
+    """The whole translation of another model; after each correction it continues behind the proved
     words.
 
     Args:

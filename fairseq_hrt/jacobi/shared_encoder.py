@@ -20,7 +20,7 @@ def same_encoder(
     Args:
         dictionary: of the source; both models have the same.
     """
-    # Buffers are no weights: some of fairseq's are not even initialised.
+    # Buffers are not weights: some of fairseq's are not even initialised.
     weights, others = (dict(model.encoder.named_parameters()) for model in (first, second))
     if type(first.encoder) is not type(second.encoder) or weights.keys() != others.keys():
         return False

@@ -1,6 +1,6 @@
 """How many tokens a pass guesses and checks: the modes of the paper, and the sliding frontier.
 
-A row has n proved tokens; the pass reads the last of them and the guesses behind it, and says what
+A row has n proved tokens; the pass reads the last of them and the guesses behind it, and finds what
 comes next at each of them. A window of q is one proved token and q - 1 guesses.
 """
 

@@ -155,7 +155,7 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
 
 
 def _computation(config: Any) -> Dict[str, Any]:
-    """What decides how a model computes, from a checkpoint's ``cfg.model``, which leaves out
+    """Options that decide how a model computes, from a checkpoint's ``cfg.model``, which leaves out
     options that have their default.
 
     Presets of one architecture count as the same.

@@ -1,9 +1,9 @@
 """Checkpoints of unknown origin, read for decoding: every command of this package and
 ``from_pretrained`` come in here.
 
-What a file says is data, never a choice of code. :mod:`..compat.checkpoint_contents` has copied it
-as plain values and refused what fairseq would evaluate; here the architecture must be one whose
-construction is known to be harmless, and no file is opened because a checkpoint names it.
+The contents of a file are data, never a choice of code. :mod:`..compat.checkpoint_contents` has
+copied it as plain values and refused what fairseq would evaluate; here the architecture must be one
+whose construction is known to be harmless, and no file is opened because a checkpoint names it.
 """
 
 import logging
@@ -120,8 +120,8 @@ def read_checkpoint(
 
 
 def value_of(config: Any, name: str) -> Any:
-    """What a part of a checkpoint's configuration says; None where it does not, or names it as
-    missing (``???``)."""
+    """The value in a part of a checkpoint's configuration; None where there is none, or it names it
+    as missing (``???``)."""
     if isinstance(config, DictConfig):
         return None if name not in config or OmegaConf.is_missing(config, name) else config[name]
     return config.get(name) if isinstance(config, Mapping) else getattr(config, name, None)

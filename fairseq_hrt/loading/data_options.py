@@ -1,7 +1,7 @@
 """Which options data of unknown origin may set, and to what: numbers, switches, choices, and a few
 words; never a file or code.
 
-What the user gives on the command line or as an argument is not looked at here.
+Options that the user gives on the command line or as arguments are not looked at here.
 """
 
 import math
@@ -31,14 +31,14 @@ MODEL = frozenset(
 )
 # Texts of these kinds are tables of numbers ("10:1,30:2,inf:1"), ranges ("4~8") and words ("auto").
 _WORDS = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.,:;~@+-]{0,199}")
-# How subwords are joined; fairseq knows a few names and the sign of subword-nmt.
+# How subwords are joined; fairseq has a few names and the sign of subword-nmt.
 _JOINING = ("@@ ", "@@", "subword_nmt", "sentencepiece", "wordpiece", "none")
 _JOINED = ("post_process", "remove_bpe")
 # Texts that name files or carry further options, and what means nothing without such a file.
 _NEVER = re.compile(
     r".*_(path|paths|file|files|dir|dirs|data|options|args)|data|.*lm_path.*|rescore_.*|engine|weights"
 )
-# What this package's tasks declare, told without fairseq: options of a family begin with its name.
+# Options of this package's tasks, told without fairseq: those of a family begin with its name.
 _FAMILIES = tuple(f"{name}_" for name in NAMES)
 _OF_TASKS = ("seed", "max_update", "raw_probability", "forced_start")
 _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@-]{0,39}")
@@ -74,8 +74,8 @@ def allowed_options(task: str) -> Mapping[str, Optional[type]]:
 def _is_decoding(config: type, name: str) -> bool:
     if name in MODEL:
         return True
-    # What this package's families declare themselves; fairseq's own tasks have options that open
-    # files.
+    # Options that this package's families declare themselves; fairseq's own tasks have options that
+    # open files.
     owner = next(
         base for base in reversed(config.__mro__) if name in getattr(base, "__annotations__", {})
     )
@@ -112,7 +112,7 @@ def option_of_data(
 
 
 def option_for_runtime(name: object, value: object, subject: str) -> Tuple[str, str]:
-    """The same without fairseq, which knows the options of each task: any of them, with a value
+    """The same without fairseq, which has the options of each task: any of them, with a value
     that could be right. The runtime checks it.
 
     Raises:
@@ -153,7 +153,7 @@ def _text_of_option(may_be_set: bool, value: object, given: str) -> str:
 def _wanted(kind: Any, text: str) -> Optional[str]:
     """What a value should have been; None: it is."""
     if text == "false" and kind is not str:
-        # Leaves the option away, whatever it is.
+        # The option is left out, whatever it is.
         return None
     if kind is None:
         return None if text in _JOINING else f"one of {', '.join(map(repr, _JOINING))}"

@@ -3,8 +3,8 @@
 Shapes: B batch, L vertices (padded), T target tokens with ``<s>`` and ``</s>`` (padded), V
     vocabulary. ``links[b, u, v]`` is
 log P(v | u), ``match[b, i, v]`` log P(y_i | v); -inf is impossible. Vertex 0 emits ``<s>`` and the
-last valid vertex ``</s>``; a path goes from the one to the other. What lies outside
-``target_lengths`` and ``vertex_lengths`` is never read.
+last valid vertex ``</s>``; a path goes from the one to the other. Nothing outside
+``target_lengths`` and ``vertex_lengths`` is read.
 """
 
 from .dag_likelihood import dag_best_alignment, dag_log_likelihood

@@ -273,7 +273,7 @@ def _has_path(
     current[:, 0] = emits[:, 0, 0]
     reached = [current]
     for step in range(1, match.size(1)):
-        # Numbers of vertices that lead there: small whole numbers, so exact.
+        # Numbers of vertices that lead there: small integers, so exact.
         current = (torch.bmm(current.float().unsqueeze(1), joined).squeeze(1) > 0) & emits[:, step]
         reached.append(current)
     return torch.stack(reached, 1)[rows, last, vertex_lengths - 1]

@@ -93,7 +93,7 @@ class _Promise:
         ranked = self.rank * numbers**beta
         found: Tuple[Optional[_Bound], ...] = (self.short, self.long)
         self.bounds = [bound for bound in found if bound is not None]
-        # What (score up to the n-th) + rest + n * earns must reach, by n - 1.
+        # The bound that (score up to the n-th) + rest + n * earns must reach, by n - 1.
         needed = [
             (bound.earns * numbers + ranked).nan_to_num(nan=-math.inf) for bound in self.bounds
         ]

@@ -3,9 +3,9 @@
 
 Needs the standard library alone, because setup.py loads this file before anything is installed. The
 library has no Python interface (ctypes calls it), so one serves all Python versions. Instruction
-sets get their flags on their own file only; what the compiler does not know is left out. The
-library carries a fingerprint of its sources, by which :mod:`.library` refuses one that is out of
-date.
+sets get their flags on their own file only; sets that the compiler does not support are left out.
+The library carries a fingerprint of its sources, by which :mod:`.library` refuses one that is out
+of date.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ FAMILIES = {"__x86_64__": "x86_64", "__aarch64__": "aarch64", "__i386__": "i686"
 
 
 class Built(NamedTuple):
-    """What came of a build.
+    """The outcome of a build.
 
     Attributes:
         library: where it is; None if there is none.
@@ -56,7 +56,7 @@ class Built(NamedTuple):
         compiler: the command that compiled.
         machine: the processor family that the library runs on.
         instruction_sets: those compiled, the portable one included.
-        left_out: instruction sets of this processor family that the compiler does not know.
+        left_out: instruction sets of this processor family that the compiler does not support.
     """
 
     library: Optional[Path]
@@ -137,7 +137,7 @@ def target_machine(command: List[str]) -> str:
 
 
 def instruction_set_flags(command: List[str], name: str) -> Optional[List[str]]:
-    """The flags of an instruction set in the spelling that the compiler knows; None if it knows
+    """The flags of an instruction set in the spelling that the compiler accepts; None if it accepts
     none."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "empty.c")
@@ -229,7 +229,7 @@ def compile_library(
 
 def build(folder: Path = HERE, *, kernel: Path = KERNEL, objects: Path = OBJECTS) -> Built:
     """Builds the library and a report for the doctor into ``folder``. Never fails; without a
-    library :attr:`Built.reason` says why.
+    library :attr:`Built.reason` tells why.
 
     Whatever library was there before is gone when there is no new one.
     """

@@ -1,4 +1,4 @@
-"""Whether a call of the kernel is to go on, and what is raised in the thread that made it."""
+"""Whether a call of the kernel is to continue, and what is raised in the thread that made it."""
 
 from dataclasses import dataclass
 from typing import Any, Callable, Generator, Optional
@@ -20,8 +20,8 @@ class _State:
 
 
 class Caller:
-    """What the kernel asks, some 20 times a second, whether a call is to go on. Made once, for that
-    takes microseconds.
+    """Asked by the kernel, some 20 times a second, whether a call is to continue. Made once, for
+    that takes microseconds.
 
     Attributes:
         state: of the call; one that has raised something ends whatever asks it.
@@ -36,9 +36,10 @@ class Caller:
 
 
 def _answers(state: _State) -> Generator[None, Any, None]:
-    """Says whether a call is to go on, each time that the kernel sends the place for the answer.
+    """Answers whether a call is to continue, each time that the kernel sends the place for the
+    answer.
 
-    A generator, for it goes on within its ``try``: that is where Python runs the handlers of
+    A generator, because it continues within its ``try``: that is where Python runs the handlers of
     signals that have come since. In the first line of a function they would run before any ``try``,
     and what they raise, such as KeyboardInterrupt, would be lost in the kernel.
     """

@@ -15,11 +15,11 @@ Sources are dictionary ids that end in ``</s>``; results have their order and nu
 a sentence does not depend on the sentences beside it, on ``batch_size`` or on ``threads``, to the
 last bit (excepted the steps of ``hrt_draft_chunk`` and ``jacobi_mode`` where no width is given).
 Options carry the names and defaults of ``fairseq-generate``; :meth:`DecodingOptions.parse` reads
-them from text. What this engine does not honour is refused by name with :class:`UnsupportedOption`
-(PyTorch's does it then, ``--engine torch``), bad values with ValueError. Calls release the
-interpreter's lock; calls from several threads take turns. Ctrl-C and what other signals' handlers
-raise end a call within a fraction of a second, and so does ``cancelled``, asked some 20 times a
-second; the engine is as before then::
+them from text. An option that this engine does not support is refused by name with
+:class:`UnsupportedOption` (PyTorch's does it then, ``--engine torch``), bad values with ValueError.
+Calls release the interpreter's lock; calls from several threads take turns. Ctrl-C and what other
+signals' handlers raise end a call within a fraction of a second, and so does ``cancelled``, asked
+some 20 times a second; the engine is as before then::
 
     engine.decode(rows, options, cancelled=event.is_set)                  # a threading.Event
     engine.decode(rows, options, cancelled=lambda: time.monotonic() > deadline)
@@ -170,12 +170,12 @@ class Engine:
                 whatever their probability, which counts unless they are those of
                 ``options.forced_start``; padding stands for any word. The model has to write from
                 left to right (hrt: in chunks of 1).
-            every: all hypotheses that the search has found, whatever ``options.nbest`` says.
+            every: all hypotheses that the search has found, regardless of ``options.nbest``.
             cancelled: whether nobody wants the results any more; asked in this thread, from time to
                 time.
 
         Raises:
-            UnsupportedOption: an option that this model or the runtime does not know, or first
+            UnsupportedOption: an option that this model or the runtime does not support, or first
                 words for a model that cannot be given any.
             ValueError: a bad value of an option, or a source or first words that do not fit the
                 model.
@@ -214,7 +214,7 @@ class Engine:
         batch_size: int = 32,
         cancelled: Optional[Callable[[], bool]] = None,
     ) -> List[List[Hypothesis]]:
-        """What the model, which must write one word after the other (hrt: C_d = 1), says of given
+        """How the model, which must write one word after the other (hrt: C_d = 1), rates given
         translations; without shortlist.
 
         Args:
@@ -364,7 +364,7 @@ def _words(name: str, words: Any, vocabulary: int) -> np.ndarray:
     """Token ids of a shortlist for C, which has 32 bits for each.
 
     Raises:
-        ValueError: they are no ids of the target dictionary.
+        ValueError: they are not ids of the target dictionary.
     """
     found = np.asarray(words)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):

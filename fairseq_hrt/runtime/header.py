@@ -9,10 +9,10 @@ from ..families import MODEL_FAMILIES
 
 FORMAT = 1
 ACTIVATIONS = ("relu", "gelu", "gelu_fast", "gelu_accurate", "tanh", "swish")
-# What stands in the place of self-attention in a decoder's layers.
+# The part in the place of self-attention in a decoder's layers.
 CELLS = ("attention", "ssru")
 STORED = ("int8", "float32")
-# Sizes beyond these are no translation model but a broken file.
+# Sizes beyond these are those of a broken file, not of a model.
 LARGEST = 1 << 20
 # Sums of so many int8 products fit into 32 bits.
 LARGEST_INPUTS = 1 << 16
@@ -129,9 +129,9 @@ class Header:
         try:
             values = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ModelFileError(f"its header is no JSON ({error})") from None
+            raise ModelFileError(f"its header is not JSON ({error})") from None
         if not isinstance(values, dict):
-            raise ModelFileError("its header is no JSON object")
+            raise ModelFileError("its header is not a JSON object")
         version = values.pop("format", None)
         if version != FORMAT or isinstance(version, bool):
             raise ModelFileError(

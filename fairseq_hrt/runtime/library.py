@@ -16,7 +16,7 @@ _MESSAGE = 512
 
 
 class LibraryUnavailable(ValueError):
-    """There is no kernel that may be loaded; the message says why and what to do."""
+    """There is no kernel that may be loaded; the message tells why and what to do."""
 
 
 class InstructionSets(NamedTuple):
@@ -149,7 +149,7 @@ def describe() -> List[str]:
         left_out = []
     if left_out:
         lines.append(
-            f"left out       {', '.join(map(str, left_out))}: the compiler did not know them; fix:"
+            f"left out       {', '.join(map(str, left_out))}: the compiler lacks them; fix:"
             " install a newer one, then build again"
         )
     return lines

@@ -40,7 +40,7 @@ _NAME = re.compile(r"((?:encoder|decoder)\.(?:layers\.\d+\.)?)?(.+?)(?:\.(weight
 def model_tensors(
     header: Header, parameters: Mapping[str, np.ndarray], made: Mapping[str, np.ndarray]
 ) -> Dict[str, np.ndarray]:
-    """The tensors of a model file, float32 or rounded to int8 as its header says.
+    """The tensors of a model file, float32 or rounded to int8 as its header requires.
 
     Args:
         header: of the model.

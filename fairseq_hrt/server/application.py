@@ -60,7 +60,7 @@ _SHORT = 2000
 
 
 class Server:
-    """What the routes share.
+    """Shared by the routes.
 
     Args:
         settings: see there.
@@ -205,7 +205,7 @@ class Server:
     # ------------------------------------------------------------------ parts of a request
 
     async def _fields(self, request: Request) -> Dict[str, Any]:
-        # request.url would be put together from what the client says in its Host.
+        # request.url would be put together from the Host that the client sends.
         query = request.scope["query_string"].decode("latin-1")
         fields = parse_fields(await request.body(), request.headers.get("content-type", ""), query)
         check_key(fields, request.headers.get("authorization", ""), self.keys)
@@ -302,7 +302,7 @@ def _details(system: ServedSystem, translation: Any) -> Dict[str, Any]:
 
 
 def _finite(score: Optional[float]) -> Optional[float]:
-    """JSON knows no infinity."""
+    """JSON has no infinity."""
     return score if score is not None and math.isfinite(score) else None
 
 
@@ -341,7 +341,7 @@ def check(settings: Settings) -> None:
     """
     read_keys(settings.key_file)
     for _, folder in settings.systems:
-        # What only fairseq knows to be wrong is found when the system is loaded.
+        # Errors that only fairseq can detect are found when the system is loaded.
         load_bundle(folder, for_runtime=True)
 
 

@@ -2,7 +2,7 @@
 
 A sentence is prepared, in a thread of its own, into the pieces that a decoder takes: one, unless it
 is very long. A decoder does many pieces at little more cost than one, so those that are ready
-within a few milliseconds share a batch. What makes that fair between requests:
+within a few milliseconds share a batch. This makes it fair between requests:
 
 * Whoever asks for little goes first. The sentence to be prepared next is the shortest of those that
   are next in their requests; a batch begins with a piece of the request of which least will have

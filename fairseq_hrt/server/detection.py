@@ -8,7 +8,7 @@ class LanguageDetector:
     """py3langid (its model is a part of the package); only the languages that are served.
 
     Args:
-        languages: codes of ISO 639-1; those that py3langid does not know are never found.
+        languages: codes of ISO 639-1; those that py3langid does not have are never found.
     """
 
     def __init__(self, languages: Sequence[str]) -> None:
@@ -20,7 +20,7 @@ class LanguageDetector:
         """LibreTranslate's answer: ``[{"confidence": 0 … 100, "language": code}]``, the most
         probable first.
 
-        The confidence is that among all languages that py3langid knows, so a text in a language
+        The confidence is that among all languages that py3langid has, so a text in a language
         that is not served has a low one. A text without letters can be in any language: confidence
         0.
         """

@@ -1,7 +1,7 @@
 """The names that a server answers to.
 
 A web page of somebody else may give its own name the address of this machine (DNS rebinding): the
-visitor's browser then takes the answers for that page's. But it says in ``Host`` which name it
+visitor's browser then takes the answers for that page's. But it sends in ``Host`` which name it
 asked for.
 """
 

@@ -1,4 +1,4 @@
-"""Figures for Prometheus; no label holds anything that a request says besides its route."""
+"""Figures for Prometheus; no label holds anything from a request besides its route."""
 
 import os
 from typing import Callable, Tuple

@@ -30,7 +30,7 @@ class StrictConnection(h11.Connection):
         """See h11.
 
         Raises:
-            h11.RemoteProtocolError: what was received is no HTTP, or ambiguous.
+            h11.RemoteProtocolError: what was received is not HTTP, or ambiguous.
         """
         event = super().next_event()
         if isinstance(event, h11.Request):

@@ -102,7 +102,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Answers what is no HTTP, where nothing has been answered yet, in the words of the other
+        """Answers what is not HTTP, where nothing has been answered yet, in the words of the other
         routes."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.abort()
@@ -218,7 +218,7 @@ def server_options(settings: Settings) -> Dict[str, Any]:
         "timeout_graceful_shutdown": math.ceil(settings.time_limit) + 1,
         "timeout_keep_alive": 5,
         "log_config": None,
-        # Whoever sends what is no HTTP must not be able to fill the log.
+        # Whoever sends what is not HTTP must not be able to fill the log.
         "log_level": "error",
     }
 
@@ -262,7 +262,7 @@ def serve(
             _announce(listening, host)
             supervisor.run()
         if supervisor.failed:
-            raise ValueError("a worker cannot start; the log above says why")
+            raise ValueError("a worker cannot start; the log above tells why")
 
 
 def _let_the_server_end() -> None:

@@ -1,4 +1,4 @@
-"""What a request says, checked; nothing behind this module sees a value that was not."""
+"""The contents of a request, checked; nothing behind this module sees a value that was not."""
 
 import hmac
 import json
@@ -13,7 +13,7 @@ from .errors import RequestError, invalid
 from .settings import Settings
 
 FORMATS = ("text", "html")
-# What plain text may be asked to keep.
+# The form of text of which plain text may keep parts.
 KEPT = "placeholders"
 
 
@@ -25,7 +25,7 @@ class Choice:
         kind: ``int``, ``float`` or ``bool``; ``str`` for one of ``values``.
         least, most: of a number.
         values: of a text.
-        task: the only task that knows it, or None.
+        task: the only task that has it, or None.
     """
 
     kind: type
@@ -106,7 +106,7 @@ def parse_fields(body: bytes, content_type: str, query: str) -> Dict[str, Any]:
     """The fields of a request: JSON, a form, or the query; the body comes before the query.
 
     Raises:
-        RequestError: 400 if it is not what its content type says.
+        RequestError: 400 if the body does not match its content type.
     """
     fields: Dict[str, Any] = _pairs(query)
     kind = content_type.split(";")[0].strip().lower()
@@ -133,7 +133,7 @@ def parse_fields(body: bytes, content_type: str, query: str) -> Dict[str, Any]:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _pairs(text: str) -> Dict[str, Any]:

@@ -45,7 +45,7 @@ def _pieces(line: str, language: str) -> List[str]:
     try:
         found = sentencex.segment(language, _WIDE_SPACE.sub(" ", line))
     except BaseException as error:
-        # What Rust calls a panic is no Exception in Python, so that nothing else would catch it.
+        # A panic of Rust is not an Exception in Python, so nothing else would catch it.
         if type(error).__name__ != "PanicException":
             raise
         # The message may hold the text.

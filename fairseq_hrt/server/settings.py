@@ -17,8 +17,8 @@ class Settings:
 
     Attributes:
         systems: (name, folder of the bundle) of each system, the default first.
-        options: (name of a system, option, value): how that one decodes, before what its bundle
-            says.
+        options: (name of a system, option, value): how that one decodes; they override
+            its bundle's.
         engine: ``auto``, ``torch`` or ``native``, see :func:`fairseq_hrt.from_pretrained`.
         threads: of each worker's decoders.
         max_body: bytes of a request.

@@ -27,7 +27,7 @@ LoadTranslator = Callable[[Path, Settings], Any]
 
 # The option with which translations have alignments.
 ALIGNED = {"print_alignment": "hard"}
-# Names of the languages that our recipes know; another one is shown by its code.
+# Names of the languages of our recipes; another one is shown by its code.
 LANGUAGES = {
     "ar": "Arabic", "cs": "Czech", "de": "German", "en": "English", "es": "Spanish",
     "et": "Estonian", "fi": "Finnish", "fr": "French", "it": "Italian", "ja": "Japanese",
@@ -185,7 +185,7 @@ def _finds_alternatives(translator: Any, own: Dict[str, str]) -> bool:
             ["a"], details=True, **{**own, **_options_for(translator.bundle, own, 2)}
         )
     except ValueError:
-        # The engine does not know these options.
+        # The engine does not have these options.
         return False
     return True
 
@@ -237,13 +237,13 @@ def alternatives_options(
     system: ServedSystem, hypotheses: int, options: Mapping[str, Any]
 ) -> Dict[str, Any]:
     """``options`` of a request with those by which a system finds several hypotheses; unchanged
-    where it knows only one."""
+    where it can give only one."""
     if not system.alternatives:
         return dict(options)
     found = _options_for(
         system.bundle, {**system.options, **options}, max(hypotheses, int(options.get("nbest", 1)))
     )
-    # Numbers that are too small are widened; another choice stays, and is refused where it knows
+    # Numbers that are too small are widened; another choice stays, and is refused where it gives
     # only one.
     return {
         **found,

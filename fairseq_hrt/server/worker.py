@@ -24,7 +24,7 @@ def application_from_environment() -> Starlette:
     it.
 
     Raises:
-        SystemExit: a system cannot be loaded; the log says why.
+        SystemExit: a system cannot be loaded; the log tells why.
     """
     _end_with_supervisor()
     logging.basicConfig(

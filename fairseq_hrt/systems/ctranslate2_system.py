@@ -52,7 +52,7 @@ class CTranslate2System(TaskSystem):
         unknown = sorted(set(spec.options) - set(OPTIONS))
         if unknown:
             raise ValueError(
-                f"{subject}: CTranslate2 does not know {', '.join(unknown)}; it takes"
+                f"{subject}: CTranslate2 does not support {', '.join(unknown)}; it takes"
                 f" {', '.join(OPTIONS)}"
             )
         if spec.task is not None:

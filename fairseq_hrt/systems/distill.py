@@ -2,7 +2,7 @@
 whole.
 
 A block is a file that appears when it is complete (under a name of its own until then), so that a
-killed run goes on at the block that was lost, several processes may take a share each, and the
+killed run continues at the block that was lost, several processes may take a share each, and the
 merged text is the same byte by byte whatever happened on the way: what is decoded together depends
 on the block alone.
 """
@@ -148,7 +148,7 @@ def missing(folder: Path, plan: Plan) -> int:
 
 
 def _translations(line: str, path: Path) -> List[str]:
-    """What a line of a block holds.
+    """The contents of a line of a block.
 
     Raises:
         ValueError: it is not a list of texts.
@@ -163,7 +163,7 @@ def _translations(line: str, path: Path) -> List[str]:
     )
     if not whole:
         raise ValueError(
-            f"{path} is damaged: {line!r:.80} are no translations; remove it and start again"
+            f"{path} is damaged: {line!r:.80} does not hold translations; remove it and start again"
         )
     return found
 

@@ -42,7 +42,7 @@ class FairseqSystem(TaskSystem):
         device = choose_device(config)
         models, saved = load_models(paths, config, task, device)
         generator = build_generator(task, models, config, spec.given)
-        # What it amounts to: one path of a graph has no beam.
+        # The beam that is really used: one path of a graph has none.
         self.beam = config.generation.beam
         counters = getattr(generator, "counters", None)
         super().__init__(
@@ -84,7 +84,7 @@ def count_calls(models: Sequence[Any]) -> GenerationCounters:
     """Counts the calls of the encoders and decoders of stock fairseq ``models``.
 
     fairseq's ``EnsembleModel`` calls ``decoder.forward`` directly, which forward hooks do not see;
-    therefore the method of each instance is wrapped. ``sentences`` stays 0: a decoder does not know
+    therefore the method of each instance is wrapped. ``sentences`` stays 0: a decoder cannot tell
     how many it serves.
     """
     counters = GenerationCounters()

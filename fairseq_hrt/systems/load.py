@@ -15,7 +15,7 @@ def load_system(spec: SystemSpec, data: Sequence[str]) -> System:
         data: see :func:`.specification.generate_arguments`.
 
     Raises:
-        ValueError: an option that the engine does not know, or a model that it cannot decode.
+        ValueError: an option that the engine does not support, or a model that it cannot decode.
         OSError: a checkpoint is missing or unreadable.
     """
     if spec.engine == "ctranslate2":
@@ -31,7 +31,7 @@ def load_system(spec: SystemSpec, data: Sequence[str]) -> System:
 
 
 def load_watched(spec: SystemSpec, data: Sequence[str]) -> System:
-    """A loaded system that says in which pass each word was written; PyTorch's with ``auto``.
+    """A loaded system that reports in which pass each word was written; PyTorch's with ``auto``.
 
     Raises:
         ValueError: CTranslate2, which does not say it; besides what :func:`load_system` raises.

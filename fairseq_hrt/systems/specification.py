@@ -12,10 +12,10 @@ from ..schema import ENGINES as OURS
 
 _NAMED_IN_SYSTEM = ("name", "path", "task", "engine")
 ENGINES = (*OURS, "ctranslate2")
-# What engines were called before.
+# Earlier names of engines.
 _FORMERLY = {"fairseq": "torch", "runtime": "native"}
 _NAMED_IN_DATA = ("gen_subset", "source_lang", "target_lang", "data")
-# What would hand the references to a system, with the values that do not.
+# Options that would hand the references to a system, with the values that do not.
 _GIVEN_WORDS = {"prefix_size": "0", "score_reference": "false"}
 
 
@@ -105,7 +105,7 @@ def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
         if values.get(key, harmless) != harmless:
             raise ValueError(
                 f"system {values['name']!r}: {key}={values[key]} takes words from the references,"
-                " which is no translation; leave it out (fairseq-generate knows it)"
+                " which is not a translation; leave it out (fairseq-generate takes it)"
             )
     engine = values.get("engine", "torch")
     engine = _FORMERLY.get(engine, engine)

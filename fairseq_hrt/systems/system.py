@@ -1,4 +1,4 @@
-"""What every system can do, whatever decodes it."""
+"""The interface of every system, whatever decodes it."""
 
 from typing import Any, Dict, List, Optional, Protocol, Sequence
 

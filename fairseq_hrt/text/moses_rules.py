@@ -1,4 +1,4 @@
-"""What Moses' procedures know of languages: character classes and the words whose full stop belongs
+"""Moses' rules for languages: character classes and the words whose full stop belongs
 to them, as sacremoses has them.
 
 Taken from sacremoses when a bundle is made and kept in it as JSON, because importing sacremoses
@@ -24,7 +24,7 @@ _CLASSES = ("alnum", "alpha", "number", "lower", "target_alpha", "currency")
 
 @dataclass(frozen=True)
 class MosesRules:
-    """What the procedures need to know, as sacremoses has it.
+    """The rules of a language, as sacremoses has them.
 
     Attributes:
         language: of the tokeniser and normaliser.

@@ -96,7 +96,7 @@ _TARGET_TOKEN = re.compile(r"(>>[^\s<>]+<<)\s*")
 
 
 class TextPipeline:
-    """Turns raw lines into the words that a model knows, and its words into text.
+    """Turns raw lines into the words of a model, and its words into text.
 
     Args:
         recipe: how.
@@ -130,7 +130,7 @@ class TextPipeline:
 
     @property
     def prefix_length(self) -> int:
-        """How many subwords of every source are no part of its line."""
+        """How many subwords of every source are not part of its line."""
         return int(self.recipe.source_prefix is not None)
 
     def text(self, words: str) -> str:
@@ -198,4 +198,4 @@ def _sentencepiece(package: Any, path: Optional[Path]) -> Any:
     try:
         return package.SentencePieceProcessor(model_file=str(path))
     except (OSError, RuntimeError) as error:
-        raise ValueError(f"{path} is no SentencePiece model: {error}") from error
+        raise ValueError(f"{path} is not a SentencePiece model: {error}") from error

@@ -10,7 +10,7 @@ def whole_words(subwords: Sequence[str], scheme: str) -> Tuple[List[str], List[i
 
     Args:
         subwords: of the line.
-        scheme: ``subword-nmt`` (``@@`` goes on), ``sentencepiece`` (``▁`` begins) or ``none``.
+        scheme: ``subword-nmt`` (``@@`` continues), ``sentencepiece`` (``▁`` begins) or ``none``.
     """
     words: List[str] = []
     numbers: List[int] = []

@@ -124,7 +124,7 @@ class SinusoidsFrom(SinusoidalPositionalEmbedding):
 
 
 def conventions_of(cfg: TransformerConfig, padding_idx: int) -> Conventions:
-    """What a model's options say.
+    """The conventions in a model's options.
 
     Raises:
         ValueError: a value that no model can have.
@@ -163,7 +163,7 @@ def follow_conventions(cfg: ConventionsConfig, side: Any) -> None:
             module.eps = wanted.epsilon
     if wanted.activation == "swish":
         for layer in side.layers:
-            # What fairseq finds by this name is a class, whose instances it would make of the
+            # By this name fairseq finds a class, whose instances it would make of the
             # vectors.
             layer.activation_fn = F.silu
 

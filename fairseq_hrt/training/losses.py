@@ -1,4 +1,4 @@
-"""What the families' criterions share."""
+"""Shared by the families' criterions."""
 
 import math
 from typing import Any, Dict, Sequence, Tuple

@@ -24,8 +24,8 @@ class ConfiguredTransformer(TransformerModelBase):
     """A Transformer whose options are the fields of a configuration.
 
     It is registered without ``dataclass=``: fairseq-train silently loses nested values of a
-    TransformerConfig registered that way. What fairseq-hydra-train reads from YAML gets the names
-    of the command line where presets are filled in (:mod:`.presets`).
+    TransformerConfig registered that way. Options that fairseq-hydra-train reads from YAML get the
+    names of the command line where presets are filled in (:mod:`.presets`).
 
     Attributes:
         config: of the family.

@@ -14,7 +14,7 @@ from fairseq.models.transformer import TransformerConfig
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-# What names the architecture itself.
+# Keys that name the architecture itself.
 _ARCHITECTURE = ("_name", "arch")
 
 
@@ -100,7 +100,7 @@ def _flat(nested: Any, parts: List[str]) -> Dict[str, Any]:
 def _typed(
     given: Dict[str, Any], names: Dict[str, Tuple[str, ...]], config: type
 ) -> Dict[str, Any]:
-    """The values as the configuration's types, as a configuration that hydra knows would have
+    """The values as the configuration's types, as a configuration registered with hydra would have
     them."""
     whole = OmegaConf.structured(config)
     for name, value in given.items():

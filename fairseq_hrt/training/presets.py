@@ -46,7 +46,7 @@ def preset(
 def register_presets(model: str, presets: Dict[str, Dict[str, Any]]) -> None:
     """Registers ``<model>_<name>`` for each preset and ``<model>`` itself as ``wmt_en_de``.
 
-    What the user gives on the command line or in YAML wins over the preset.
+    Options that the user gives on the command line or in YAML win over the preset.
     """
     for name, sizes in {"": presets["wmt_en_de"], **presets}.items():
         architecture = f"{model}_{name}" if name else model

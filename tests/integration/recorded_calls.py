@@ -251,7 +251,7 @@ def calls(folder, model, family, lines, pairs):
                 f"{name} translate {shown(options)}",
                 asking(translations, translator, folder, options, lines),
             )
-        # What no score is asked of may be decoded in another way.
+        # Without a request for scores, decoding may take another way.
         for options in (GREEDY, BEAM, translate[-1]):
             yield (
                 f"{name} texts {shown(options)}",

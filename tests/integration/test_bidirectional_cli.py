@@ -69,8 +69,8 @@ def test_generate(command, toy_data, student, options):
 
 
 def test_the_teacher_chooses(command, toy_data, student, teacher, tmp_path):
-    """The translations of the beam, in the order of what stock fairseq says the teacher thinks of
-    them."""
+    """The translations of the beam, in the order of the scores that stock fairseq gives with the
+    teacher to them."""
     arguments = [toy_data, *DECODE, "--path", student[0], "--beam", "4", "--nbest", "4"]
     own = hypotheses(command("fairseq-generate", *arguments).stdout)
     output = command(

@@ -63,7 +63,7 @@ def test_training_and_validation_report_all_tasks(student):
 
 
 def test_a_checkpoint_names_no_class_of_this_package(student):
-    """So that modules may move and old checkpoints go on loading."""
+    """So that modules may move and old checkpoints still load."""
     with zipfile.ZipFile(student[0] / "checkpoint_last.pt") as archive:
         (name,) = (name for name in archive.namelist() if name.endswith("/data.pkl"))
         named = [

@@ -231,7 +231,7 @@ def test_every_line_comes_back(command, bundles, tmp_path):
     path = tmp_path / "fuzzed.txt"
     path.write_bytes(b"\n".join(lines) + b"\n")
     output = verb(command, "translate", bundles["dag"], path, "--json", "--quiet")
-    # Not splitlines: U+2028 within a line is no end of it.
+    # Not splitlines: U+2028 does not end a line.
     found = [json.loads(line) for line in output.stdout.split("\n")[:-1]]
     assert len(found) == 400 and "Traceback" not in output.stderr
     for line, translation in zip(lines, found):

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 CONFIGURATIONS = Path(__file__).resolve().parents[2] / "examples" / "hydra"
 PLUGIN = Path(fairseq_hrt.__file__).parent
 SIZES = dict(embed_dim=16, ffn_embed_dim=32, attention_heads=2, layers=1)
-# What OPTIMIZER says, and separate dictionaries.
+# The options of OPTIMIZER, and separate dictionaries.
 SETTINGS = [
     f"common.user_dir={PLUGIN}", "common.cpu=true", "common.seed=3",
     "model.share_all_embeddings=false", "model.dropout=0.1", "task.eval_bleu=false",

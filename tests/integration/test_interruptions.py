@@ -134,7 +134,8 @@ def test_distill_killed_at_any_moment(start, toy_data, tmp_path):
         random.Random(12),
         time.monotonic() - begun,
     )
-    # Killed while another program works for it, which must not go on into what the next run makes.
+    # Killed while another program works for it, which must not continue into what the next run
+    # makes.
     process = start(*arguments, "--out", tmp_path / "parts")
     deadline = time.monotonic() + 300
     while not list((tmp_path / "parts").glob("data-bin.*")) and time.monotonic() < deadline:

@@ -56,7 +56,7 @@ def test_every_decoding_option_is_there(manual):
     names = [option.replace("_", "-") for option, known in SCHEMA.items() if known.origin != CALLER]
     page = manual / "docs" / "reference" / "decoding_options.html"
     assert sorted(terms(page)) == sorted(f"--{name}" for name in names)
-    # With what the schema says of them.
+    # With their conditions from the schema.
     assert "Has an effect only with --dag-decode-strategy viterbi or joint-viterbi." in re.sub(
         "<[^>]*>", "", page.read_text()
     )

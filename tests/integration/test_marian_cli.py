@@ -85,7 +85,7 @@ def test_the_engine_decodes_as_fairseq_does(generate):
 
 
 def test_a_student_starts_from_it(command, toy_data, trained, generate, tmp_path):
-    """With its conventions; self-attention starts anew, as the log says. It learns and
+    """With its conventions; self-attention starts anew, as the log reports. It learns and
     translates."""
     arguments = [
         *USER_DIR,

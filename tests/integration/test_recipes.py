@@ -48,12 +48,12 @@ ARGUMENTS = {
     "common/collect_text.sh": ["folder"],
     "common/distill.sh": ["at/checkpoint_best.pt"],
 }
-# What a recipe needs to be told of.
+# Variables that a recipe needs.
 NEEDED = {"import/student.sh": {"SOURCE": "model", "TEXT": "lines.gz"}}
 
 
 def bash(script, *arguments, cwd=ROOT, check=True, limit=900, **environment):
-    """What a script says, run with these variables; ``limit``: seconds after which it counts as
+    """The output of a script, run with these variables; ``limit``: seconds after which it counts as
     waiting for ever."""
     # The caller's own settings must not change what a recipe does.
     names = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
@@ -482,7 +482,7 @@ def test_hrt_at_full_size_is_fine_tuned_from_a_teacher_of_its_shape(
         for side in ("encoder", "decoder")
         for name in (*DIMENSIONS, "normalize_before")
     ]
-    # What a preset does not say is off.
+    # Whatever a preset leaves open is off.
     assert [getattr(at, name, False) for name in names] == [
         getattr(hrt, name, False) for name in names
     ]
@@ -619,7 +619,7 @@ def test_text_that_would_be_lost_or_mixed_is_refused(tmp_path, recipe, changes, 
         "MERGES": "5",
         **{name: value for name, value in changes.items() if name != "both"},
     }
-    # What the user names is relative to where the user is; OUT stays what it is for that.
+    # Paths of the user are relative to the user's folder; OUT stays the same for that.
     settings["OUT"] = str(tmp_path / settings["OUT"])
     refused = bash(recipe, "raw", cwd=tmp_path, check=False, **settings)
     assert refused.returncode == 1 and re.search(f"error: .*{message}", refused.stderr), (
@@ -730,7 +730,7 @@ def test_training_does_not_go_on_with_other_data(tmp_path, untrained, recipe, ch
     (tmp_path / changed).write_text("else")
     refused = untrained(recipe, status=1).stderr
     assert "was begun with other settings" in refused and "or say ADOPT=1" in refused
-    # The user knows better; and it stays so.
+    # The user's choice wins, and stays.
     for settings in ({"ADOPT": "1"}, {}):
         assert untrained(recipe, **settings).stdout.endswith("trains\n")
 
@@ -1143,7 +1143,7 @@ def test_progress_tells_what_is_done_and_how_long_it_takes(load_example, tmp_pat
     ]
     assert progress.line(lanes, 1000, 990, 20) == "[ 10 s] starting; about 4 min to go"
     logs[0].touch()
-    # A program that starts, or waits for another one, says nothing about its speed: 200 s of work,
+    # A program that starts, or waits for another one, shows nothing of its speed: 200 s of work,
     # and 20 that follow.
     assert progress.line(lanes, 1060, 990, 20) == "[ 70 s] A 0 of 100 updates; about 4 min to go"
     logs[0].write_text(
@@ -1277,7 +1277,7 @@ def test_quickstart_from_end_to_end(forks, tmp_path):
         "SPEED_SENTENCES": "3", "REPEATS": "1", "ROWS": "all", "TEACHER_THREADS": "1",
     }  # fmt: skip
     shown = bash(EXAMPLES / "quickstart.sh", **settings).stdout
-    # What happens and the two tables with translations; what the programs say goes to the logs.
+    # Progress and the two tables with translations; the programs' output goes to the logs.
     assert "\n+ " not in shown and shown.count("source  ") == 1 + 5
     assert re.search(r"training HRT\n", shown) and "What to try next" in shown
     first = json.loads((tmp_path / "out/first/results.json").read_text())

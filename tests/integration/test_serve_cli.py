@@ -742,7 +742,8 @@ def test_another_engine_translates_what_it_would_without_the_server(bundles, tmp
 
 
 def test_replicas_on_a_ray_cluster(bundles):
-    """A cluster of this machine alone: the program says where, it answers, and ends at SIGTERM."""
+    """A cluster of this machine alone: the program prints where, it answers, and ends at
+    SIGTERM."""
     pytest.importorskip("ray.serve", reason="deploys with Ray Serve, which is not installed")
     expected = fairseq_hrt.from_pretrained(bundles / "hrt", device="cpu").translate("a b c")
     program = [
@@ -894,6 +895,6 @@ def test_workers_that_cannot_start_end_the_server(bundles, tmp_path):
     assert result.returncode == 2 and result.stdout == ""
     assert (
         "runtime" in result.stderr
-        and "a worker cannot start; the log above says why" in result.stderr
+        and "a worker cannot start; the log above tells why" in result.stderr
     )
     assert "Traceback" not in result.stderr

@@ -465,8 +465,8 @@ def test_decoding_memory(command):
 
 @pytest.fixture
 def refusal(capsys):
-    """What a verb says that must refuse its arguments; in this process, which saves the start of
-    another."""
+    """The message of a verb that must refuse its arguments; in this process, which saves the start
+    of another."""
 
     def run(verb, *arguments):
         with pytest.raises(SystemExit) as stopped:
@@ -584,7 +584,7 @@ def test_benchmark_with_every_measure(
     assert ct2["signature"]["dtype"] == "float32" and int8["signature"]["dtype"].startswith("int8")
     assert (tmp_path / "out/throughput.png").stat().st_size > 10_000
     for message, wrong in {
-        "CTranslate2 does not know sampling": [
+        "CTranslate2 does not support sampling": [
             "--system",
             f"name=x,path={exported},engine=ctranslate2,sampling=true",
         ],

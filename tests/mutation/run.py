@@ -10,7 +10,7 @@ First a place in the source is drawn, every package in proportion to its places,
 operators that apply there: drawing operators alone would mean comparisons, for which there are the
 most. The draw goes by hashes of the lines, so that an edit only changes what is drawn of the lines
 it touches. Each mutant lives in a copy of the repository and meets the tests that name its module,
-then all others of its package. Results are kept in OUT/mutants.jsonl; started again, it goes on
+then all others of its package. Results are kept in OUT/mutants.jsonl; started again, it continues
 where it stopped. OUT/report.md is the share killed and the survivors, with the reasons of
 ``harmless.json`` where somebody has looked at one.
 """
@@ -35,8 +35,8 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Sequence
 ROOT = Path(__file__).resolve().parents[2]
 HARMLESS = Path(__file__).with_name("harmless.json")
 
-# The tests that each package or single module has to rely on. What all families share is also
-# theirs to notice.
+# The tests that each package or single module has to rely on. The code that all families share is
+# also theirs to notice.
 TESTS = {
     "engine": ["engine", "decoding", "hrt", "bidirectional"],
     "decoding": ["decoding", "hrt", "bidirectional"],
@@ -121,7 +121,7 @@ def source_texts() -> List[str]:
 
 
 def mutants_of(path: Path, package: str) -> Iterator[tuple]:
-    """Every fault that cosmic-ray knows for a module, each with its place: operators of one kind at
+    """Every fault that cosmic-ray has for a module, each with its place: operators of one kind at
     one line are one place."""
     from cosmic_ray.commands.init import _all_work_items
 
@@ -229,7 +229,7 @@ def run_tests(
     child.join()
     if child.exitcode == 255:
         raise RuntimeError(
-            "the process that starts the tests is gone: this says nothing about a mutant"
+            "the process that starts the tests is gone: this shows nothing about a mutant"
         )
     ends = {0: "passed", -signal.SIGXCPU: "timeout", -signal.SIGKILL: "timeout"}
     return {"outcome": ends.get(child.exitcode, "failed"), "seconds": seconds}

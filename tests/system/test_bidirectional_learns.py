@@ -52,7 +52,7 @@ def test_capital_letters_are_learnt(trained, options):
         for words, target in zip(found, sample["target"])
     )
     assert right >= 90
-    # Six words and </s>, four a step; the released search goes on until nothing better can come.
+    # Six words and </s>, four a step; the released search continues until nothing better can come.
     assert system.generator.counters.decoder_calls <= (
         4 if "bidirectional_scoring" in options else 3
     )

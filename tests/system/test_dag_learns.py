@@ -16,7 +16,7 @@ MODEL = (
 
 @pytest.fixture(scope="module")
 def trained(learn):
-    """A model that turns letters into capital letters and sometimes says something in front of
+    """A model that turns letters into capital letters and sometimes writes something in front of
     them; returns (data, checkpoint)."""
 
     def draw(generator, size):

@@ -49,7 +49,7 @@ def make_model(
 
 
 def make_lively(*args: Any, **options: Any) -> Any:
-    """A :func:`make_model` whose greedy translations are no endless repetitions: the last word, the
+    """A :func:`make_model` whose greedy translations do not repeat endlessly: the last word, the
     words before it and the source all have a say in the next one."""
     model = make_model(*args, **options)
     decoder = model.decoder

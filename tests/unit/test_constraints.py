@@ -67,7 +67,7 @@ def test_what_setup_py_names_is_there_and_allowed(python):
 
 
 def test_what_these_need_is_there_too():
-    """Everything reached from them in this environment, by what each says that it needs, on this
+    """Everything reached from them in this environment, by the requirements of each, on this
     Python."""
     python = ".".join(map(str, sys.version_info[:2]))
     found, seen, open_ = releases(python), set(), wanted()

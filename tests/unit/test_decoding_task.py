@@ -80,7 +80,7 @@ def test_an_option_without_effect_is_refused(tiny, engine):
     [("auto", PackedGenerator), ("native", PackedGenerator), ("torch", AutoregressiveGenerator)],
 )
 def test_the_engine_is_the_one_asked_for(tiny, caplog, engine, kind):
-    """And one line says which it is, but for validation during training."""
+    """And one line tells which it is, but for validation during training."""
     model = tiny.model().float()
     for building in (False, True):
         caplog.clear()

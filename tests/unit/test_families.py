@@ -1,4 +1,4 @@
-"""Every family stands in the table once, and what it says of a family is so."""
+"""Every family stands in the table once, and its entry for a family is true."""
 
 import importlib
 import re

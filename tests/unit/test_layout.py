@@ -39,7 +39,7 @@ PACKAGE = Path(fairseq_hrt.__file__).parent
 ROOT = PACKAGE.parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 FAMILIES = {"hrt", "bidirectional", "dag", "jacobi", "autoregressive"}
-# What all of them stand on; none of these imports a family.
+# All of them stand on these, none of which imports a family.
 SHARED = {
     "task",
     "task_options",
@@ -53,7 +53,7 @@ SHARED = {
     "option_effects",
 }
 SHARED |= {"option", "schema"}
-# What each package, or module beside the packages, may import of fairseq_hrt besides itself: only
+# The imports from fairseq_hrt that each package, or module beside the packages, may have: only
 # what stands above it here.
 ALLOWED = {
     # what both engines read: the standard library, and in decoding NumPy
@@ -161,8 +161,8 @@ def test_arrows(path):
 
 
 def test_the_arrows_point_upwards_in_the_table():
-    """What others stand on does not know them; completion alone looks at the command line that it
-    is part of."""
+    """The foundations do not import what stands on them; completion alone looks at the command line
+    that it is part of."""
     above = {"fairseq_hrt"}
     for part, allowed in ALLOWED.items():
         assert allowed - above == ({"__main__"} if part == "cli" else set()) - above, part
@@ -257,7 +257,7 @@ def test_no_module_imports_itself_by_others():
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_habits(path):
     tree = ast.parse(path.read_text())
-    assert ast.get_docstring(tree), "a module says what it is"
+    assert ast.get_docstring(tree), "a module has a docstring"
     part = path.relative_to(PACKAGE).parts[0]
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):

@@ -1,4 +1,4 @@
-"""The table of options is complete, and what it says is checked: by command lines, checkpoints,
+"""The table of options is complete, and its contents are checked: by command lines, checkpoints,
 bundles and grids."""
 
 from dataclasses import MISSING, fields

@@ -1,4 +1,4 @@
-"""Outputs that are gone on with: nothing is written twice, nothing is lost, and two runs are never
+"""Outputs that are continued: nothing is written twice, nothing is lost, and two runs are never
 mixed."""
 
 import json
@@ -49,7 +49,7 @@ def test_interrupted_again_and_again(tmp_path, seed):
         except Killed:
             partial = path.with_name("out.partial")
             if generator.random() < 0.5:
-                # What a killed process leaves behind its last whole block.
+                # A killed process leaves this behind its last whole block.
                 partial.write_bytes(partial.read_bytes() + b"half a li")
     run(path)
     assert path.read_bytes() == b"".join(LINES).upper() and os.listdir(path.parent) == ["out"]
@@ -160,7 +160,7 @@ def test_places_that_are_no_files(tmp_path):
 def test_an_empty_input(tmp_path):
     run(tmp_path / "out", [])
     assert (tmp_path / "out").read_bytes() == b""
-    # What an empty input has for output is written once.
+    # The output of an empty input is written once.
     for _ in range(2):
         with ResumableOutput(tmp_path / "gz", SETTINGS) as output:
             output.append([], b"header")
@@ -193,7 +193,7 @@ def test_files_among_the_options_are_their_contents(tmp_path, monkeypatch):
     for name in ("shortlist", "replace_unk"):
         assert identified_options({name: "one.pt"})[name] == found[one]
     assert identified_options({"shortlist": "true"}) == {"shortlist": "true"}
-    # What only sounds like a file is none.
+    # A name that only sounds like a file is not one.
     assert identified_options({"beam": "one.pt", "a": f"{one}.missing"}) == {
         "a": f"{one}.missing",
         "beam": "one.pt",

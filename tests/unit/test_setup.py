@@ -46,7 +46,7 @@ def test_a_wheel_is_tagged_as_its_kernel(monkeypatch, tmp_path, machine):
 @pytest.mark.parametrize("only_translation", [False, True])
 def test_without_a_compiler(monkeypatch, tmp_path, only_translation):
     """The plugin has PyTorch to translate with; the installation that has not is not made, with one
-    line that says why."""
+    line that tells why."""
     monkeypatch.setenv("CC", "/no/such/compiler")
     commands = runpy.run_path(str(ROOT / "setup.py"), run_name="commands")
     chosen = commands["setup_arguments"](only_translation=only_translation)["cmdclass"]

@@ -70,7 +70,7 @@ def test_empty_translations_have_a_bleu(tiny, batches, bleu, eval_bleu):
 
 
 def test_options_of_an_ordinary_transformer_from_yaml(tiny):
-    """Groups do not replace what the preset says of others, and unknown names are not ignored; a
+    """Groups do not replace the preset's values for others, and unknown names are not ignored; a
     trained model keeps its options."""
     task = AutoregressiveTranslationTask(
         AutoregressiveTranslationConfig(), tiny.dictionary(), tiny.dictionary()
@@ -121,7 +121,7 @@ def test_a_training_does_not_begin_with_an_option_without_effect(tiny, options, 
         task.build_model(arguments)
     model = task.build_model(arguments, from_checkpoint=True)
     if "hrt_curriculum_power" not in options:
-        # What it was trained for would have to be possible.
+        # Its training objective would have to be possible.
         task.build_criterion(HRTLossConfig(_name="hrt_loss"))
     if "hrt_chunk_table" in options:
         with pytest.raises(ValueError, match=message):

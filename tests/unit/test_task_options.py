@@ -30,13 +30,13 @@ def test_the_class_stays_what_it_was():
     @with_decoding_options("hrt")
     @dataclass
     class Config(FairseqDataclass):
-        """Says this."""
+        """Prints this."""
 
         one: int = 3
 
     assert (Config.__name__, Config.__doc__, Config.__module__) == (
         "Config",
-        "Says this.",
+        "Prints this.",
         __name__,
     )
     made = Config()

@@ -20,7 +20,7 @@ else:
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 every_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-# What a step may run besides scripts of the repository: programs of this environment or of the
+# A step may run these besides scripts of the repository: programs of this environment or of the
 # machine.
 PROGRAMS = {"python", "source", "ruff", "mypy", "actionlint"}
 

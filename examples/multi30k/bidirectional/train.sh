@@ -7,7 +7,7 @@
 #
 # After ../prepare.sh and ../hrt/train_at.sh; translates the training data first (../../common/distill.sh). Result:
 # $OUT/bidirectional_<h>x<c>[_raw]/checkpoint_last.pt (OUT=runs/multi30k/en-de). DIRECTIONS (2), TOKENS (1) a direction
-# and step, DISTILLED (yes; empty: raw targets), UPDATES (1300), SEED (1). Goes on where it was stopped.
+# and step, DISTILLED (yes; empty: raw targets), UPDATES (1300), SEED (1). Continues where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 SRC=${SRC:-en} TGT=${TGT:-de} UPDATES=${UPDATES:-1300} SEED=${SEED:-1}

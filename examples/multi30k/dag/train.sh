@@ -5,7 +5,7 @@
 #
 # After ../prepare.sh and ../hrt/train_at.sh, from whose teacher it is fine-tuned (no distilled data; INIT= trains from scratch).
 # Results: $OUT/dag_nll/checkpoint_last.pt and $OUT/dag_fuzzy/checkpoint_last.pt (OUT=runs/multi30k/en-de). SCALE (3), UPDATES (1200),
-# FUZZY_UPDATES (250), SEED (1). Goes on where it was stopped.
+# FUZZY_UPDATES (250), SEED (1). Continues where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 SRC=${SRC:-en} TGT=${TGT:-de} SCALE=${SCALE:-3} UPDATES=${UPDATES:-1200} FUZZY_UPDATES=${FUZZY_UPDATES:-250} SEED=${SEED:-1}

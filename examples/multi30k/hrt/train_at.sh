@@ -3,7 +3,7 @@
 #
 #   OMP_NUM_THREADS=1 bash examples/multi30k/hrt/train_at.sh [more options of fairseq-train]
 #
-# Result: $OUT/at/checkpoint_best.pt (OUT=runs/multi30k/en-de). Started again it goes on where it was stopped.
+# Result: $OUT/at/checkpoint_best.pt (OUT=runs/multi30k/en-de). Started again it continues where it was stopped.
 # UPDATES (4500, about 14 epochs), SEED (1). PRECISION (bfloat16 where the CPU is faster in it, else float32).
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"

@@ -4,7 +4,7 @@
 #   OMP_NUM_THREADS=1 bash examples/multi30k/hrt/train_hrt.sh [more options of fairseq-train]
 #
 # After ../prepare.sh and train_at.sh; translates the training data first (../../common/distill.sh). Result:
-# $OUT/hrt/checkpoint_last.pt. UPDATES (3000), SEED (1), CHUNK_SIZES (2,3). Goes on where it was stopped.
+# $OUT/hrt/checkpoint_last.pt. UPDATES (3000), SEED (1), CHUNK_SIZES (2,3). Continues where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 SRC=${SRC:-en} TGT=${TGT:-de} UPDATES=${UPDATES:-3000} SEED=${SEED:-1} CHUNK_SIZES=${CHUNK_SIZES:-2,3}

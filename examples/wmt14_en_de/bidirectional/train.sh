@@ -12,7 +12,7 @@
 # updates, about 25,000 target subwords an update, the last five checkpoints averaged.
 # Released code (README of bzhangGo/zero, branch interleaved_bidirectional_transformer): 300,000 updates, label smoothing
 # 0.1, a checkpoint every 5,000 updates.
-# GPUS (1): MAX_TOKENS * UPDATE_FREQ * GPUS is kept at 25,000. OUT (runs/wmt14_en_de/bidirectional): model/checkpoint_*.pt. Goes on where it was stopped.
+# GPUS (1): MAX_TOKENS * UPDATE_FREQ * GPUS is kept at 25,000. OUT (runs/wmt14_en_de/bidirectional): model/checkpoint_*.pt. Continues where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt14_en_de} SRC=${SRC:-en} TGT=${TGT:-de} DISTILLED=${DISTILLED:-} DIRECTIONS=${DIRECTIONS:-2} TOKENS=${TOKENS:-1}

@@ -4,9 +4,9 @@
 #   DATA=data-bin/wmt14_en_de bash examples/wmt14_en_de/dag/train.sh                    both stages, on raw targets
 #   DATA=... SRC=de TGT=en GPUS=8 bash examples/wmt14_en_de/dag/train.sh
 #
-# DATA: binarised with a joint vocabulary (../prepare.sh). What the two stages are trained with stands in ../../common/dag_at_full_size.sh.
+# DATA: binarised with a joint vocabulary (../prepare.sh). The options of both stages are in ../../common/dag_at_full_size.sh.
 # GPUS (1): 1, 4 or 8; the tokens of an update stay the same. SCALE (8): vertices for each source token. SEED (1).
-# OUT (runs/wmt14_en_de/dag): nll/averaged.pt and fuzzy/averaged.pt. Goes on where it was stopped.
+# OUT (runs/wmt14_en_de/dag): nll/averaged.pt and fuzzy/averaged.pt. Continues where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt14_en_de} SRC=${SRC:-en} TGT=${TGT:-de} EMBEDDINGS=--share-all-embeddings

@@ -10,7 +10,7 @@
 # updates, about 25,000 target tokens an update. RoyalFlush: 300,000 updates for each. No code was released.
 # Ours: RAW (0.5), the probability of a raw target, which the paper chose on the validation set and does not state for this pair.
 # GPUS (1): 1, 4 or 8; the tokens of an update stay the same. UPDATES (300000), CHUNK_SIZES (2), ENCODER_LAYERS (6, or 20), SEED (1). OUT (runs/wmt14_en_de/hrt):
-# at/averaged.pt, distilled/data-bin, hrt/averaged.pt. Goes on where it was stopped.
+# at/averaged.pt, distilled/data-bin, hrt/averaged.pt. Continues where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt14_en_de} SRC=${SRC:-en} TGT=${TGT:-de} EMBEDDINGS=--share-all-embeddings DROPOUT=0.1 UPDATES=${UPDATES:-300000}

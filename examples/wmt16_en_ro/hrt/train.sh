@@ -11,7 +11,7 @@
 # Ours, because the paper does not say: dropout 0.3, as others have for this corpus (Ghazvininejad et al., 2019), UPDATES (100000), RAW
 # (0.5), the probability of a raw target, chosen there on the validation set.
 # GPUS (1): 1, 4 or 8; the tokens of an update stay the same. CHUNK_SIZES (2), ENCODER_LAYERS (6, or 20), SEED (1). OUT (runs/wmt16_en_ro/hrt): at/averaged.pt,
-# distilled/data-bin, hrt/averaged.pt. Goes on where it was stopped.
+# distilled/data-bin, hrt/averaged.pt. Continues where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt16_en_ro} SRC=${SRC:-en} TGT=${TGT:-ro} EMBEDDINGS=--share-all-embeddings DROPOUT=0.3 UPDATES=${UPDATES:-100000}

@@ -4,9 +4,9 @@
 #   DATA=data-bin/wmt17_zh_en bash examples/wmt17_zh_en/dag/train.sh                    both stages, on raw targets
 #   DATA=... SRC=en TGT=zh GPUS=8 bash examples/wmt17_zh_en/dag/train.sh
 #
-# DATA: binarised with a vocabulary for each side (../prepare.sh). What the two stages are trained with stands in ../../common/dag_at_full_size.sh.
+# DATA: binarised with a vocabulary for each side (../prepare.sh). The options of both stages are in ../../common/dag_at_full_size.sh.
 # GPUS (1): 1, 4 or 8; the tokens of an update stay the same. SCALE (8): vertices for each source token. SEED (1).
-# OUT (runs/wmt17_zh_en/dag): nll/averaged.pt and fuzzy/averaged.pt. Goes on where it was stopped.
+# OUT (runs/wmt17_zh_en/dag): nll/averaged.pt and fuzzy/averaged.pt. Continues where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt17_zh_en} SRC=${SRC:-zh} TGT=${TGT:-en} EMBEDDINGS=--share-decoder-input-output-embed

@@ -10,7 +10,7 @@
 # updates, about 25,000 target tokens an update. RoyalFlush: 300,000 updates for each. No code was released.
 # Ours: WMT17, where the paper's corpus is one that the text at hand does not name; RAW (0.5), the probability of a raw target.
 # GPUS (1): 1, 4 or 8; the tokens of an update stay the same. UPDATES (300000), CHUNK_SIZES (2), ENCODER_LAYERS (6, or 20), SEED (1).
-# OUT (runs/wmt17_zh_en/hrt): at/averaged.pt, distilled/data-bin, hrt/averaged.pt. Goes on where it was stopped.
+# OUT (runs/wmt17_zh_en/hrt): at/averaged.pt, distilled/data-bin, hrt/averaged.pt. Continues where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt17_zh_en} SRC=${SRC:-zh} TGT=${TGT:-en} EMBEDDINGS=--share-decoder-input-output-embed DROPOUT=0.1

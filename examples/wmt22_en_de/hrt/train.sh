@@ -12,7 +12,7 @@
 # label smoothing 0.1, no clipping, 65,536 tokens an update. Ours: the autoregressive model leaves pairs with longer targets out; the last
 # five checkpoints are averaged.
 # ENCODER_LAYERS (12): 6, 12 or 20; CHUNK_SIZES (2): 2, 3 or 4. GPUS (1): 1, 4 or 8; the tokens of an update stay the same. UPDATES (300000), SEED (1).
-# OUT (runs/wmt22_en_de/hrt): at/averaged.pt and hrt/averaged.pt. Goes on where it was stopped.
+# OUT (runs/wmt22_en_de/hrt): at/averaged.pt and hrt/averaged.pt. Continues where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt22_en_de} SRC=en TGT=de GPUS=${GPUS:-1} SEED=${SEED:-1} UPDATES=${UPDATES:-300000} KEEP=1

@@ -103,7 +103,7 @@ static int better(const void *one, const void *other) {
     return a->token < b->token ? -1 : a->token > b->token;
 }
 
-/* The rows of the hypotheses that go on: the first child of a row keeps it, others get copies in
+/* The rows of the hypotheses that continue: the first child of a row keeps it, others get copies in
  * rows that nobody needs any more. */
 static int move_rows(fh_work *w, beam_state *b, int32_t sentence, int32_t count) {
     open_hypothesis *next = b->next;

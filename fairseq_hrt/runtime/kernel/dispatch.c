@@ -1,5 +1,5 @@
 /* See dispatch.h. The build defines FH_HAVE_<NAME> for every instruction set that its compiler
- * knows. */
+ * supports. */
 #include "dispatch.h"
 
 #include <stdio.h>

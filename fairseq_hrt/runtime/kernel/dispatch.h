@@ -7,7 +7,7 @@
 /* The best table that this processor and operating system can run, or the one named by `forced`
  * (NULL or "": choose). Returns NULL when the forced one is unknown, not compiled into this
  * library, or cannot run here; `why` (may be NULL) then holds the reason as one line. Otherwise
- * `why` says why no better one was chosen ("" for the best of this architecture). */
+ * `why` tells why no better one was chosen ("" for the best of this architecture). */
 FH_PUBLIC const fh_operations *fh_choose(const char *forced, char *why, size_t size);
 
 /* The instruction sets of this architecture, best first: place 0, 1, …; NULL behind the last. */

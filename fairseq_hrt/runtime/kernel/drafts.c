@@ -24,8 +24,8 @@ typedef struct {
     int32_t fixed; /* the width is the user's */
 } drafts;
 
-/* Where the draft goes on behind a word that it did not have at its place, which may lie behind the
- * draft's end. */
+/* Where the draft continues behind a word that it did not have at its place, which may lie behind
+ * the draft's end. */
 static int32_t realign(const fh_hypothesis *draft, int32_t place, int32_t word) {
     for (int32_t away = 1; away <= NEAR; away++) {
         if (place + away < draft->length && draft->tokens[place + away] == word)

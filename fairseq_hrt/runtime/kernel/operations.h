@@ -6,7 +6,7 @@
  * throughout. Callers write the same calls for both.
  *
  * Packing (fh_matrix_*) is the same on every instruction set, so a packed matrix can be used with
- * any table. What depends on the instruction set is a table of functions, fh_operations; one table
+ * any table. Functions that depend on the instruction set are in a table, fh_operations; one table
  * for each is exported by its own file (operations_*.c), and dispatch.c chooses. Nothing here
  * allocates, keeps state or calls back: everything may be used from several threads at once.
  *

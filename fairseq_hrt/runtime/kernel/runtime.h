@@ -34,7 +34,7 @@
  *
  * Every function that can fail returns an fh_status and writes one line into `message` (`size`
  * bytes, always ended by a zero byte). Nothing is global: several models and engines may live side
- * by side; one engine is used by one thread at a time. What comes in is checked here again,
+ * by side; one engine is used by one thread at a time. All input is checked here again,
  * whatever the caller has checked.
  */
 #ifndef FH_RUNTIME_H
@@ -56,7 +56,7 @@ typedef enum {
     FH_MEMORY = 1,  /* an allocation failed */
     FH_INVALID = 2, /* a value, a size or a token that does not fit */
     FH_NUMBER = 3,  /* the model computed a value that is not a number */
-    FH_REFUSED = 4, /* an option that this model or the runtime does not know */
+    FH_REFUSED = 4, /* an option that this model or the runtime does not support */
     FH_ENDED = 5    /* the caller wanted the call to end */
 } fh_status;
 

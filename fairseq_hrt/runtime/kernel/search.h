@@ -77,7 +77,7 @@ typedef struct {
     int32_t count;
 } fh_given;
 
-/* What a model that writes in order says of them, without bans and shortlists. given, found:
+/* How a model that writes in order rates them, without bans and shortlists. given, found:
  * [sentences of the batch]; hypotheses keep the order of the given ones. */
 int fh_score_given(fh_work *work, const fh_given *given, fh_found *found);
 /* Fills in the places of all hypotheses of a batch that is encoded still. */

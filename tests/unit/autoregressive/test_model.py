@@ -96,7 +96,7 @@ def test_beams_are_fairseqs(tiny, cell, beam, lenpen, seed, ensemble):
 
 
 def test_lively_models_have_something_to_say(tiny):
-    """What the tests above compare is no endless repetition."""
+    """What the tests above compare does not repeat endlessly."""
     for cell, words in (("attention", 3), ("ssru", 6)):
         found = AutoregressiveGenerator(
             [marian(tiny, cell, seed=1)], tiny.dictionary(), DecodingOptions(beam=1, max_len_b=9)

@@ -1,4 +1,4 @@
-"""Tiny models of the family, and an oracle of the block search that knows nothing of folding,
+"""Tiny models of the family, and an oracle of the block search without folding,
 caches or batches."""
 
 import itertools

@@ -71,7 +71,7 @@ def test_greedy_takes_the_best_word_of_each_slot(family, directions, count, min_
         best = found[row][0]
         assert best["tokens"].tolist() == family.natural(expected, directions)
         assert best["steps"] == -(-len(expected) // (directions * count))
-        # What stands behind </s> in its step does not count.
+        # Words behind </s> in its step do not count.
         assert float(best["score"]) == pytest.approx(
             float(best["positional_scores"].mean()), abs=TOLERANCE
         )

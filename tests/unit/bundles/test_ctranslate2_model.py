@@ -145,12 +145,14 @@ def test_what_else_is_refused(tiny):
         "--adaptive-softmax-cutoff": dict(adaptive_softmax_cutoff="6,9", symbols=14),
         "--decoder-output-dim": dict(decoder_output_dim=8),
         "--no-cross-attention": dict(no_cross_attention=True),
-        "--marian-zero-start yes, which CTranslate2 does not know": dict(arch="marian_transformer"),
+        "--marian-zero-start yes, which CTranslate2 does not support": dict(
+            arch="marian_transformer"
+        ),
         "--marian-cell ssru": dict(arch="marian_transformer", marian_cell="ssru"),
     }.items():
         with pytest.raises(ValueError, match=message):
             check_exportable(tiny.model(options.pop("arch", "transformer"), **options))
-    with pytest.raises(ValueError, match="Linear is no Transformer"):
+    with pytest.raises(ValueError, match="Linear is not a Transformer"):
         check_exportable(torch.nn.Linear(1, 1))
 
 

@@ -126,7 +126,7 @@ def test_what_the_native_engine_does_not_know(bundles, caplog):
         native.score(["a"], ["A"], sampling=True)
     with pytest.raises(ValueError, match="batch_size=0"):
         native.translate(["a"], batch_size=0)
-    # Left open, PyTorch takes over, and says so once.
+    # Left open, PyTorch takes over, and logs it once.
     auto = fairseq_hrt.from_pretrained(bundles / "autoregressive")
     torch = fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="torch")
     jacobi = {"task": "translation_jacobi", "jacobi_window": 3, "jacobi_draft": "ngram"}
@@ -501,7 +501,7 @@ def test_translating_needs_neither_pytorch_nor_fairseq(bundles, tmp_path):
 
 
 def test_the_verb_ends_in_the_middle_of_a_call(bundles, tmp_path):
-    """And goes on where it was: the blocks that were done stay."""
+    """And continues where it was: the blocks that were done stay."""
     generator = random.Random(3)
     lines = (" ".join(generator.choices("abcdefghij", k=40)) + "\n" for _ in range(6000))
     (tmp_path / "x").write_text("".join(lines))

@@ -44,7 +44,7 @@ def test_engines(bundles, tmp_path, monkeypatch):
 
 def test_bundles_without_a_checkpoint(bundles, tmp_path, caplog):
     """Of models that were imported without PyTorch: nothing takes over, and what needs the
-    checkpoint says so."""
+    checkpoint names them."""
     folder = shutil.copytree(bundles / "hrt", tmp_path / "bundle")
     document = json.loads((folder / "bundle.json").read_text())
     (folder / "bundle.json").write_text(json.dumps({**document, "models": []}))

@@ -38,7 +38,7 @@ def test_the_best_of_each_piece_in_a_row():
         [piece("c", -1.0, 2)],
     ]
     found = join_pieces("the line", pieces)
-    # No second space where a piece says nothing.
+    # No second space where a piece is empty.
     assert (found.text, found.source, found.score, found.steps) == ("a b c", "the line", -2.0, 6)
     assert found.tokens == ["a", "b", "</s>", "</s>", "c", "</s>"] and found.token_steps == [
         1,

@@ -36,7 +36,7 @@ def options():
 
 @pytest.fixture
 def bundle(tmp_path, monkeypatch):
-    """A folder that says it is a bundle."""
+    """A folder that claims to be a bundle."""
     folder = tmp_path / "packed"
     folder.mkdir()
     (folder / "bundle.json").write_text("{}")
@@ -80,7 +80,7 @@ def test_data_are_chosen_as_fairseq_chooses_them(options, bundle):
         "--target-lang",
         "fr",
     ]
-    # A bundle knows its languages better than an option.
+    # A bundle's languages take precedence over an option.
     assert data_arguments(options(bundle, "-s", "fr"))[-4:] == [
         "--source-lang",
         "de",
@@ -119,7 +119,7 @@ def test_a_sentence_of_ones_own(options, bundle, monkeypatch):
         given_text(options("data")) is None
         and given_text(options("data", "--text", " a  b ")) == " a  b "
     )
-    # Raw text is prepared as the bundle's recipe says.
+    # Raw text is prepared by the bundle's recipe.
     assert given_text(options(bundle, "--text", " a  b ")) == "a b"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfa \xff\nnext\n")))
     assert given_text(options("data", "--text", "-")) == "a \ufffd\n"

@@ -73,8 +73,8 @@ def test_a_score_per_line(run, monkeypatch):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    ("x short", "the targets end behind line 1, the sources go on"),
-    ("short x", "the sources end behind line 1, the targets go on"), ("- -", "- is given twice"),
+    ("x short", "the targets end after line 1, the sources do not"),
+    ("short x", "the sources end after line 1, the targets do not"), ("- -", "- is given twice"),
     ("x pdf", "pdf is not text: it looks like a PDF file"), ("x no", "no: No such file"),
     ("x x --batch-size 0", "--batch-size 0 must be at least 1"),
     ("x x --set baem=1", "did you mean beam?"),

@@ -67,7 +67,7 @@ def test_options_of_fairseq_are_known_without_loading_it(monkeypatch):
 
     parser = options.get_generation_parser(default_task="translation")
     known = {action.dest for action in parser._actions} - {"help"}
-    # What argparse adds itself, and fairseq for its registries.
+    # Options that argparse adds itself, and fairseq for its registries.
     missing = known - set(fairseq_options())
     assert missing <= {
         "data",

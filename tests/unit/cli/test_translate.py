@@ -236,7 +236,7 @@ def test_interrupted_anywhere_and_gone_on_with(run, model, tmp_path, seed, suffi
         except Killed:
             left = [path for path in Path("parts").glob("*.partial") if generator.random() < 0.5]
             for path in left:
-                # What a sudden end leaves behind the last whole block.
+                # A sudden end leaves this behind the last whole block.
                 path.write_bytes(path.read_bytes() + b"half a li")
     else:
         model.calls_left = 10**9

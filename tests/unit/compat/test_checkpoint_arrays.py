@@ -115,7 +115,7 @@ def test_forged_arrays_are_refused(tmp_path, value, reason, zipped):
         and said.isprintable()
         and len(said) < 1000
     )
-    # What the process itself goes on with is as before.
+    # The process itself still has its own, as before.
     assert numpy.dtype("f8").flags == 0 and numpy.ones(2).tolist() == [1, 1]
 
 

@@ -36,7 +36,7 @@ def test_the_copy_takes_the_place_of_the_file(copy, files):
     before = target.stat().st_ino
     assert copy(str(source), str(target), overwrite=True)
     assert target.read_bytes() == b"new" and source.read_bytes() == b"new"
-    # not written over: whoever reads the old file goes on reading it
+    # not written over: whoever is reading the old file can finish reading it
     assert target.stat().st_ino != before
     assert sorted(os.listdir(target.parent)) == ["checkpoint1.pt", "checkpoint_last.pt"]
 

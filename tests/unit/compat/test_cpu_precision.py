@@ -102,7 +102,7 @@ def test_steps_on_a_cpu_multiply_in_bfloat16(machine, trainer, has, flags, insid
     made = trainer(configuration(*flags), task="t")
     for step in (made.train_step, made.valid_step):
         assert step(2).dtype == (torch.bfloat16 if inside else torch.float32)
-    # What fairseq makes of the flag, and what checkpoints say.
+    # fairseq's reading of the flag, which checkpoints keep.
     assert made.cfg.common.bf16 == ("bf16" in flags and not inside)
     assert made.task == "t"
 

@@ -130,9 +130,9 @@ def test_the_native_engine_translates_and_serves_them(
             {"model_type": "t5"},
             "model_type: 't5', which cannot be represented here; models with 'marian' or",
         ),
-        ("config.json", {"vocab_size": 9}, "its description says '9×"),
+        ("config.json", {"vocab_size": 9}, "its description has '9×"),
         # Before a word is made for each.
-        ("config.json", {"vocab_size": 1 << 24}, "its description says '16777216×"),
+        ("config.json", {"vocab_size": 1 << 24}, "its description has '16777216×"),
         ("config.json", {"vocab_size": 1 << 40}, "vocab_size"),
         (
             "tokenizer_config.json",

@@ -191,7 +191,7 @@ def test_translations_and_scores_are_those_of_transformers(
 
 
 def test_an_output_bias_where_there_is_none_here(hugging_face_folder, tmp_path):
-    """One of zeros, as MBart's files have it, says nothing."""
+    """One of zeros, as MBart's files have it, means nothing."""
     made = hugging_face_folder("mbart")
     for value, refused in ((0.0, False), (0.5, True)):
         bias = np.full((1, len(made.words)), value, np.float32)

@@ -121,7 +121,7 @@ def zipped(content, method=zipfile.ZIP_STORED):
         npz_member((4,), data=b"\xff\xff\xff\x7f" * 4),
         npz_member((1 << 22,), data=b"\0" * (1 << 24), method=zipfile.ZIP_DEFLATED),
         npz_member((1,) * 5),
-        # What LZMA begins with is 0.
+        # LZMA data begin with 0.
         npz_member((4,), method=zipfile.ZIP_LZMA).replace(b"]\0\0\x80\0\0", b"]\0\0\x80\0\1"),
         b"no archive",
     ],

@@ -149,7 +149,7 @@ def batched(graphs):
     for row, graph in enumerate(graphs):
         own = len(graph.links)
         links[row, :own, :own] = graph.links
-        # What stands at the ends is not read.
+        # The values at the ends are not read.
         emissions[row, 1 : own - 1] = graph.emissions[1:-1]
     last = torch.tensor([len(graph.links) - 1 for graph in graphs])
     return links, emissions, torch.stack([graph.ends for graph in graphs]), last
@@ -249,7 +249,7 @@ def rounds(monkeypatch):
 
 def chain(*leave):
     """Links of nine vertices to the next one, and with these probabilities to the last; each vertex
-    says a word of its own for sure."""
+    writes a word of its own for sure."""
     links = torch.full((1, 9, 9), -math.inf, dtype=torch.double)
     for u, share in enumerate(leave):
         links[0, u, [u + 1, 8]] = torch.tensor([1 - share, share], dtype=torch.double).log()
@@ -339,7 +339,7 @@ def test_the_package_of_language_models_is_named(monkeypatch):
 
 
 def test_scores_of_a_language_model_are_natural_logarithms(kenlm):
-    """Ten times as improbable costs ln 10, times the weight; each step goes on from the word
+    """Ten times as improbable costs ln 10, times the weight; each step continues from the word
     before."""
     model = LanguageModel("lm", ["w0", "w1", "w2"], 0.5)
     state, score = model.step(model.start(), 0)

@@ -205,7 +205,7 @@ def test_a_schedule_of_0_switches_glancing_off(family, batch, strategy, schedule
     criterion = make_nll(family, dag_glance_schedule=schedule, dag_glance_strategy=strategy)
     log = criterion(family.dag().train(), batch)[2]
     assert ("shown" in log) == shown
-    # cmlm draws its share whatever the schedule says today.
+    # cmlm draws its share regardless of today's schedule.
     late = make_nll(family, dag_glance_schedule="0.5:0@5", dag_glance_strategy=strategy)(
         family.dag().train(), batch
     )[2]

@@ -485,7 +485,7 @@ def test_penalised_unknown_words(family):
     model, sample = family.dag(seed=3), family.sample([8, 5])
     plain = make_generator(family, [model], "lookahead", scale=4.0).generate([model], sample)
     with torch.no_grad():
-        # What the model likes best becomes the unknown word.
+        # The model's favourite becomes the unknown word.
         favourite = int(plain[0][0]["tokens"][0])
         model.decoder.output_projection.weight[[3, favourite]] = (
             model.decoder.output_projection.weight[[favourite, 3]]

@@ -42,7 +42,7 @@ def test_every_rule_of_every_row(tiny, step, limits, beams, min_length, unkpen, 
     count = len(limits)
     prefix = None
     if data.draw(st.booleans()):
-        # A given beginning says nothing of its end: fairseq forces that as any other token.
+        # A given beginning does not fix its end: fairseq forces that as any other token.
         row = st.lists(st.sampled_from([tiny.PAD, UNK, 5, 6]), min_size=3, max_size=3)
         prefix = torch.tensor(data.draw(st.lists(row, min_size=count, max_size=count)))
     dictionary = tiny.dictionary()

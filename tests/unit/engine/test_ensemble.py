@@ -56,7 +56,7 @@ def test_all_states_are_reordered(tiny):
     states = ensemble.start(ensemble.encode(sample["net_input"]), beams=2)
     tokens = torch.cat([torch.full((4, 1), tiny.EOS), torch.randint(4, 16, (4, 2))], 1)
     ensemble.log_probabilities(states, tokens[:, :2], torch.arange(2))
-    # Only the second sentence goes on, its beams change places.
+    # Only the second sentence continues, its beams change places.
     rows = torch.tensor([3, 2])
     reorder(states, rows, sentences=torch.tensor([1]))
     found = ensemble.log_probabilities(states, tokens[rows, 2:], torch.arange(2, 3))

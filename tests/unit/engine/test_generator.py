@@ -24,7 +24,7 @@ class Fixed(EngineGenerator):
 def test_a_family_says_how_a_batch_is_decoded(tiny):
     model, prefix = tiny.model(), torch.tensor([[5], [5]])
     generator = Fixed([model], tiny.dictionary(), DecodingOptions(beam=3))
-    # What validation passes for distributed training is ignored.
+    # Arguments that validation passes for distributed training are ignored.
     found = generator.generate(["wrapped"], tiny.sample([3, 4]), prefix_tokens=prefix, bos_token=7)
     assert generator.asked == (prefix, 7, True) and generator.counters.sentences == 2
     assert [[float(hypothesis["score"]) for hypothesis in best] for best in found] == [

@@ -62,7 +62,7 @@ def test_self_attention_is_fairseqs(bias):
     module = make_attention(self_attention=True)
     bare = make_attention(self_attention=True, bias=False)
     for name, parameter in module.named_parameters():
-        # A module without biases computes what zeros give; fairseq's own fast path does not know
+        # A module without biases computes what zeros give; fairseq's own fast path does not take
         # one.
         parameter.copy_(dict(bare.named_parameters()).get(name, torch.randn_like(parameter) * bias))
     packed, x = (

@@ -243,7 +243,7 @@ def test_a_forced_start_needs_no_pytorch(tiny, beam):
 
 
 def test_first_words_where_they_cannot_be_given(tiny):
-    """PyTorch says why, and one asks for them on the command line is told at once."""
+    """PyTorch tells why, and whoever asks for them on the command line is told at once."""
     model, sample = model_of(tiny, "hrt"), tiny.sample([5, 3])
     with pytest.raises(
         ValueError, match="chunks cannot continue a given prefix; use --hrt-decode-chunk 1"
@@ -330,7 +330,7 @@ def test_a_model_in_training_may_change_its_precision(tiny, no_native_decoding):
 
 @pytest.mark.parametrize("engine", ["auto", "native"])
 def test_weights_that_change_are_packed_anew(tiny, caplog, engine):
-    """Between two validations, by the task; nothing is said of the engine, which is no news in a
+    """Between two validations, by the task; nothing is said of the engine, which is not news in a
     training."""
     model, other = (model_of(tiny, "autoregressive", seed) for seed in (1, 2))
     sample = tiny.sample([5, 3, 6])
@@ -442,7 +442,7 @@ def judges(tiny, monkeypatch):
 )
 @pytest.mark.parametrize("nbest", [1, 2])
 def test_another_model_chooses(tiny, judges, family, own, nbest):
-    """Among all that the search has found; what it says counts, and as many as are asked for are
+    """Among all that the search has found; its choice counts, and as many as are asked for are
     left."""
     model, sample = model_of(tiny, family), tiny.sample([5, 3, 6, 2])
     own, given = (

@@ -112,7 +112,7 @@ ROLLED_BACK = (("hrt_transformer", dict(hrt_chunk_sizes=[2], hrt_relative_window
 @settings(max_examples=50, deadline=None)
 @given(data=st.data())
 def test_rollback_to_any_lengths(tiny, data):
-    """Rows rolled back to different lengths go on as if they had never been longer."""
+    """Rows rolled back to different lengths continue as if they had never been longer."""
     with torch.no_grad():
         arch, options = data.draw(st.sampled_from(ROLLED_BACK))
         model = tiny.model(arch, **options)
@@ -176,7 +176,7 @@ def test_reordered_rows_and_dropped_sentences(tiny, cell):
     tokens = random_tokens(6, 4)
     state = engine.start(engine.encode(sample["net_input"]), beams=2)
     engine.step(state, tokens[:, :3], torch.arange(3))
-    # Sentences 2 and 0 go on; beam 1 of sentence 2 is doubled.
+    # Sentences 2 and 0 continue; beam 1 of sentence 2 is doubled.
     rows = torch.tensor([5, 5, 1, 0])
     state.reorder(rows, sentences=torch.tensor([2, 0]))
     found = engine.logits(engine.step(state, tokens[rows, 3:], torch.arange(3, 4)))

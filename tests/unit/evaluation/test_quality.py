@@ -62,7 +62,7 @@ def test_damaged_text_is_named(tmp_path):
         with pytest.raises(ValueError, match="text.gz: damaged gzip data"):
             read_lines(path)
     path.write_bytes(b"one\n\xff\n")
-    with pytest.raises(ValueError, match="text.gz, line 2 is no UTF-8"):
+    with pytest.raises(ValueError, match="text.gz, line 2 is not UTF-8"):
         read_lines(path)
 
 

@@ -89,7 +89,7 @@ def test_what_was_measured_is_not_measured_again(files):
     assert len(StubSystem.loaded) == 2
     again = run(files)
     assert again[:2] == first and StubSystem.loaded[2:] == [{"words": "5"}]
-    # A damaged file is no result.
+    # A damaged file does not count as a result.
     stored = sorted((files / "cache").glob("*.json"))[0]
     stored.write_text(stored.read_text()[:-20])
     assert [trial.bleu for trial in run(files)] == [trial.bleu for trial in again] and len(

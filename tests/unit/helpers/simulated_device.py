@@ -12,8 +12,8 @@ with the exceptions that CUDA makes (numbers, index tensors, copies). ``device.r
 makes the host wait for the device: ``item``, ``tolist``, ``nonzero``, boolean indexing, copies to
 the host.
 
-PyTorch knows the device under the name ``meta``, which every build has. What has no values on
-``meta`` is computed here, so that loops that depend on the data run as they would.
+PyTorch calls the device ``meta``, which every build has. Operations without values on ``meta`` are
+computed here, so that loops that depend on the data run as they would.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""Systems to tune that need no model: an option says how much of the references they translate."""
+"""Systems to tune that need no model: an option sets how much of the references they translate."""
 
 from types import SimpleNamespace
 
@@ -13,7 +13,7 @@ class StubData(list):
 
 
 class StubSystem:
-    """Translates the references with as many words as the option ``words`` says."""
+    """Translates the references with as many words as the option ``words`` sets."""
 
     loaded = []  # noqa: RUF012 - all systems tell the tests here
 

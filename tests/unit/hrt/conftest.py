@@ -1,7 +1,7 @@
 """Independent oracles and tiny models for the hybrid-regressive family.
 
 The oracles follow the papers in plain lists and loops and share no code with the package: a
-sentence at a time, no padding, no cache, no fused projections. What they read from a model are its
+sentence at a time, no padding, no cache, no fused projections. From a model they read its
 parameters by their names in the checkpoint, so that a wrong use of a parameter is seen.
 """
 

@@ -72,7 +72,7 @@ def test_skip_at_equals_a_full_length_decoder_that_sees_only_every_kth_key(hrt, 
         causal=True,
     )[0]
     reference = hrt.Reference(model)
-    # What stands between the kept tokens is never seen.
+    # The tokens between the kept ones are never seen.
     full = [start] + [token for z in kept for token in [9] * (chunk - 1) + [z]]
     expected = reference(
         full,
@@ -135,7 +135,7 @@ def tiny(hrt):
 
 
 def test_a_masked_slot_does_not_know_its_token(hrt, tiny):
-    """Skip-CMLM input carries no gold token of a masked position, whatever the target says."""
+    """Skip-CMLM input carries no gold token of a masked position, whatever the target."""
     from fairseq_hrt.hrt.sample import training_views
 
     source = hrt.sample(hrt.sources([4, 4], SYMBOLS)[:1] * 2)["net_input"]

@@ -101,7 +101,7 @@ def expected_translations(
     scoring="normalized",
     **options,
 ):
-    """What the paper says, sentence by sentence: [[(tokens, score, positional scores)]] best
+    """The paper's search, sentence by sentence: [[(tokens, score, positional scores)]] best
     first."""
     power = lenpen if scoring == "normalized" else 0
     everything = []

@@ -70,8 +70,8 @@ def test_dropout_falls_on_the_embeddings(hrt):
 
 @pytest.mark.parametrize("chunk", [2, 3])
 def test_the_penalty_of_unknown_words_holds_at_every_mask(hrt, chunk):
-    """A model that says nothing but <unk>: forbidden in both stages, and its price is paid at every
-    place."""
+    """A model that writes nothing but <unk>: forbidden in both stages, and its price is paid at
+    every place."""
     model = hrt.model(symbols=SYMBOLS, share_decoder_input_output_embed=False)
     with torch.no_grad():
         model.decoder.output_projection.weight[UNK] = 0
@@ -148,5 +148,5 @@ def test_every_softmax_of_half_precision_is_in_single_precision(hrt, dtype):
     assert all(more > fewer for fewer, more in zip([-1, *counts], counts)), (
         "each of them has been seen"
     )
-    # What fairseq's own modules do is theirs: its attention asks for float32 as well.
+    # fairseq's own modules are not ours to change: its attention asks for float32 as well.
     assert set(seen.types) == {torch.float32}

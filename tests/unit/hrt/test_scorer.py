@@ -1,5 +1,5 @@
 """``--score-reference``: Eq. 2 of given translations, against an independent scorer and against
-what decoding says of its own."""
+the scores that decoding gives its own."""
 
 import pytest
 import torch

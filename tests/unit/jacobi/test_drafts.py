@@ -50,7 +50,7 @@ def test_which_drafts_are_taken(tiny, monkeypatch, wrong):
         (config,) = built
         assert not model.training and config.data == "here" and read == ["a.pt"]
         assert (config.source_lang, config.target_lang) == ("nl", "en")
-        # What the user gives, what the training had, and the rest by default.
+        # From the user, from the training, and the rest by default.
         assert (config.hrt_nat_beam, config.hrt_decode_chunk, config.hrt_eos_last_chunk) == (
             2,
             "2",

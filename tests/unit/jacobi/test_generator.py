@@ -90,7 +90,7 @@ def test_what_has_no_greedy_result_is_refused(tiny):
 
 @pytest.mark.parametrize("window", [1, 4])
 def test_ngrams_are_learnt_from_what_was_decoded(tiny, window):
-    """Every finished translation reaches the memory, whether it was written one by one or in
+    """Every finished translation reaches the memory, whether it was written word by word or in
     windows."""
     model, sample, drafter = tiny.lively(seed=4), tiny.sample([7, 3, 5], seed=4), NGramDrafter()
     generator = make_generator(

@@ -39,7 +39,7 @@ def test_other_models_are_refused(tmp_path):
 @pytest.mark.parametrize("first, second, message", [
     ({"arch": "hrt_transformer"}, {"arch": "bidirectional_transformer"},
      "b.pt.*architecture is 'bidirectional_transformer' and 'hrt_"),
-    # What has its default is left out.
+    # Options at their defaults are left out.
     ({"arch": "bidirectional_transformer"},
      {"arch": "bidirectional_transformer", "bidirectional_distinct_starts": True},
      "bidirectional_distinct_starts is True and False"),
@@ -85,7 +85,7 @@ def test_models_of_other_languages_are_refused(tmp_path, kind):
     )
     for name, task in (("a", {"source_lang": None}), ("b", there), ("c", back)):
         save(tmp_path / f"{name}.pt", 1.0, task=task, kind=kind)
-    # What one does not say is as the others have it.
+    # Values missing in one are taken from the others.
     assert average([tmp_path / "a.pt", tmp_path / "b.pt"])["model"]["w"].tolist() == [1.0, 1.0]
     with pytest.raises(ValueError, match="c.pt.*source_lang is 'de' and 'en'"):
         average([tmp_path / f"{name}.pt" for name in "abc"])

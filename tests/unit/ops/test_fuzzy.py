@@ -75,7 +75,7 @@ def test_all_paths(graphs, order, spread):
 
 
 def test_clipping_counts_repeated_grams_once(graphs):
-    """A graph that says one word again and again matches a target that says it once only once."""
+    """A graph that repeats one word matches a target that has it once only once."""
     links = torch.full((1, 6, 6), -math.inf, dtype=torch.float64)
     for vertex in range(5):
         links[0, vertex, vertex + 1] = 0.0

@@ -109,7 +109,7 @@ def test_the_best_path_that_prints_a_text(graphs, data):
     for row, (count, length) in enumerate(zip(tokens, vertices)):
         best = (-math.inf, ())
         for path in graphs.paths(length):
-            # Where the text goes on: a choice of the vertices at which a new token begins.
+            # Where the text continues: a choice of the vertices at which a new token begins.
             for begins in itertools.combinations(range(1, len(path)), count - 1):
                 index = [sum(place >= begin for begin in begins) for place in range(len(path))]
                 score = graphs.score(links[row], path) + sum(

@@ -1,4 +1,4 @@
-"""Which precision recipes train in, from what Linux says of the processor."""
+"""Which precision recipes train in, from Linux's description of the processor."""
 
 import pytest
 

@@ -45,7 +45,7 @@ def model(written, text, tmp_path):
 def test_lines_stay_and_can_be_put_together(written, model, text):
     lines = written("encode", "--model", model, text).decode().split("\n")
     assert [line.replace(" ", "").replace("▁", " ").strip() for line in lines] == TEXT.split("\n")
-    assert len(set(" ".join(lines).split())) > 10, "these are no pieces"
+    assert len(set(" ".join(lines).split())) > 10, "these are not pieces"
 
 
 def test_the_same_model_every_time(written, model, text):
@@ -53,8 +53,8 @@ def test_the_same_model_every_time(written, model, text):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (["encode", "--model", "text", "text"], "text is no SentencePiece model"),
-    (["encode", "--model", "missing", "text"], "missing is no SentencePiece model"),
+    (["encode", "--model", "text", "text"], "text is not a SentencePiece model"),
+    (["encode", "--model", "missing", "text"], "missing is not a SentencePiece model"),
     (["encode", "--model", "model", "missing"], "No such file"),
     (["encode", "--model", "model", "latin"], "not UTF-8"),
     (["learn", "--pieces", "3000", "text"], "3000 pieces cannot be learnt of text"),

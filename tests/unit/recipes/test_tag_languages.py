@@ -38,8 +38,9 @@ def test_pairs_alternate_and_the_longer_one_ends_alone(tag, texts):
 
 
 @pytest.mark.parametrize("language, source, target, message", [
-    ("de", "en", "short", "en goes on at line 3"), ("de", "short", "en", "en goes on at line 3"),
-    ("de", "none", "en", "en goes on at line 1"), ("de", "en", "missing", "missing"),
+    ("de", "en", "short", "short ends before line 3"),
+    ("de", "short", "en", "short ends before line 3"),
+    ("de", "none", "en", "none ends before line 1"), ("de", "en", "missing", "missing"),
     ("de", "latin", "en", "latin: 'utf-8'"), ("de", "en", "latin", "latin: 'utf-8'"),
     ("d", "en", "de", "--pair 'd'"), ("de fr", "en", "de", "--pair 'de fr'"),
 ])  # fmt: skip

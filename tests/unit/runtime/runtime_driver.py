@@ -132,8 +132,8 @@ def end_early(engine, generator):
 
 
 def judge(engine, rows, found, *, damaged):
-    """Scores what was written, and refuses what is no translation; models that write several words
-    at once refuse everything."""
+    """Scores what was written, and refuses what is not a translation; models that write several
+    words at once refuse everything."""
     from fairseq_hrt.runtime.engine import NumericalError, UnsupportedOption
 
     targets = [[result.tokens for result in best] for best in found]

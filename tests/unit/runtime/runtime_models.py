@@ -33,7 +33,7 @@ CLASSES = {
     "marian_transformer": MarianTransformerModel,
 }  # fmt: skip
 
-# What there are model files of, and how they differ from the plain ones.
+# Model files that there are, and how they differ from the plain ones.
 ARCHITECTURES = {
     "transformer": {}, "hrt_transformer": dict(share_all_embeddings=True),
     "bidirectional_transformer": dict(bidirectional_tokens_per_step=2),

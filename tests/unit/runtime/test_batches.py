@@ -149,7 +149,7 @@ def passes_with_a_draft(words, draft, width, limit):
 
 @pytest.mark.parametrize("width", (1, 3, 8, 40))
 def test_passes_of_drafts(runtime, width):
-    """Where a draft is wrong it is gone on with behind the word that the model has written, and its
+    """Where a draft is wrong it continues behind the word that the model has written, and its
     own passes count."""
     shifted = 0
     for seed in range(8):
@@ -450,7 +450,8 @@ def test_shortlists(runtime, way):
                       Shortlist(np.arange(3), np.zeros(2), np.zeros(0)),
                       listed([7 + (1 << 32)]), listed([7.5]), listed([[7]]),
                       listed([0],
-                             [1])._replace(offsets=np.arange(len(model.dictionaries[0]) + 1)[::-1])):  # fmt: skip
+                             [1])._replace(offsets=np.arange(len(model.dictionaries[0]) +
+                             1)[::-1])):  # fmt: skip
             with pytest.raises(ValueError, match="shortlist"):
                 engine.set_shortlist(wrong)
         engine.set_shortlist(None)

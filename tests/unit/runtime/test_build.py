@@ -138,7 +138,7 @@ def test_the_command_says_what_came_of_it(monkeypatch, capsys, tmp_path):
 
 
 def cross_compiler(folder, macro, spelling):
-    """Says that it compiles for another processor; knows one spelling of an instruction set's flags
+    """Claims to compile for another processor; takes one spelling of an instruction set's flags
     and leaves out flags of processors."""
     wrapper = folder / "cross-cc"
     wrapper.write_text(f"""#!/bin/sh

@@ -140,7 +140,7 @@ def test_every_field_has_its_type(name, value):
     values = {**json.loads(PLAIN.to_json()), name: value}
     with pytest.raises(ModelFileError, match=f"the field '{name}' of its header holds"):
         Header.from_json(json.dumps(values))
-    # A whole number is a number as well.
+    # An integer is a number as well.
     assert (
         Header.from_json(
             json.dumps({**json.loads(PLAIN.to_json()), "decoder_scale": 3})

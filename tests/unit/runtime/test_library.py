@@ -60,7 +60,7 @@ def test_the_best_instruction_set_is_chosen(kernel, monkeypatch):
     found = library.instruction_sets(kernel)
     assert found.chosen == found.usable[0] and found.usable[-1] == "plain"
     assert set(found.usable) <= set(found.compiled)
-    # linux says what it found, in its own words
+    # linux reports what it found, in its own words
     flags = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else []
     if platform.machine() == "x86_64" and flags:
         there = {

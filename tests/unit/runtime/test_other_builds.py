@@ -131,7 +131,7 @@ def test_operations_on_arm_under_an_emulator(tmp_path):
         pytest.skip("needs aarch64-linux-gnu-gcc or ziglang, and qemu-aarch64")
     objects = tmp_path / "objects"
     built = build.compile_library(tmp_path / build.LIBRARY, objects=objects, command=compiler)
-    # Found by what the compiler says of itself, whatever machine this is.
+    # Found from the compiler's own version text, whatever machine this is.
     assert (
         built.machine == "aarch64"
         and list(built.instruction_sets) == ["neon_dotprod", "plain"]

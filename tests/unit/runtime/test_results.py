@@ -26,7 +26,7 @@ def test_no_ngram_is_repeated_at_once(words):
     kept = result.tokens[:-1]
     assert result.tokens[-1] == 2 and collapsed(kept) == kept
     assert (kept == words) == (collapsed(words) == words)
-    # What belongs to a token goes with it; what was not there does not appear.
+    # Values of a token go with it; missing ones do not appear.
     assert [tokens[place] for place in result.token_steps] == result.tokens
     assert (
         result.positional_scores == [float(-place) for place in result.token_steps]

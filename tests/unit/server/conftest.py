@@ -1,4 +1,4 @@
-"""A server whose systems translate words by turning them round: what it says of a sentence depends
+"""A server whose systems translate words by turning them round: its answer to a sentence depends
 on nothing else."""
 
 from dataclasses import dataclass, field

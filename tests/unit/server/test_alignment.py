@@ -33,7 +33,7 @@ def test_words_of_spans(text, start, length):
 
 
 def test_links_of_subwords():
-    # What the tokeniser normalised (the quotation mark) is passed over.
+    # Characters that the tokeniser normalised (the quotation mark) are passed over.
     source, translation = "He  said “newspapers”.", "Er sagte „Zeitungen“."
     subwords = ["He", "said", '"', "news@@", "papers", '"', "."]
     tokens = ["Er", "sagte", "„", "Zeit@@", "ungen", "“", ".", "</s>"]

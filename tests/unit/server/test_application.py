@@ -312,7 +312,7 @@ def test_tags_and_placeholders_move_with_their_words(translator, tmp_path):
             "translatedText": "fe <b>dc</b> {x} ba"
         }
         assert translator.batches[-1] == (["ab cd ef"], {"nbest": 1, "print_alignment": "hard"})
-        # What costs a pass is asked for only where it is needed.
+        # Fields that cost a pass are asked for only where they are needed.
         for fields, expected in (
             (text, "dc }x{ ba"),
             ({**html, "q": "<p>ab cd</p>"}, "<p>dc ba</p>"),

@@ -132,7 +132,7 @@ def test_what_was_given_up_is_not_decoded(gate):
 
 
 def test_a_batch_for_which_nobody_waits_need_not_be_decoded_to_its_end():
-    """The decoder asks; one that still waits is enough to go on."""
+    """The decoder asks; one that still waits is enough to continue."""
     batches, entered = [], threading.Event()
 
     def decode(sentences, options):

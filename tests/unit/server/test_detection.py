@@ -19,7 +19,7 @@ def test_a_language_that_is_not_served_is_found_with_little_confidence(languages
 
 
 class Ranking:
-    """What py3langid says, made up."""
+    """Answers of py3langid, made up."""
 
     def rank(self, text):
         return [("fr", 0.6), ("de", 0.302), ("xx", 0.05), ("en", 0.012), ("it", 0.004)]

@@ -1,4 +1,4 @@
-"""examples/serve: its image has what it copies, and it measures what it says."""
+"""examples/serve: its image has what it copies, and it measures what it claims."""
 
 import subprocess
 import sys

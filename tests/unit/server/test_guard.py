@@ -30,7 +30,7 @@ def respond(handler, messages=({"type": "http.request", "body": b"hello"},), **s
         response = await Guard(chosen, Metrics()).guarded("/x", handler)(request)
         for _ in range(3):
             await asyncio.sleep(0)
-        # Nothing goes on behind the answer; the loop itself would end it.
+        # Nothing follows the answer; the loop itself would end it.
         assert asyncio.all_tasks() == {asyncio.current_task()}
         return response
 
@@ -59,7 +59,7 @@ def test_a_long_body_is_refused_and_not_kept(size):
         for number in range(size)
     ]
     if size == 100:
-        # The client would go on for ever: 16 times the limit is enough.
+        # The client would continue for ever: 16 times the limit is enough.
         parts = parts[:49]
     response = respond(echo, parts, max_body=3)
     assert (response.status_code, response.headers["connection"]) == (413, "close")

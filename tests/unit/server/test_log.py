@@ -1,4 +1,4 @@
-"""A log that nobody reads: who says something goes on, and what is missing is told."""
+"""A log that nobody reads: whoever writes to it continues, and missing lines are reported."""
 
 import logging
 import os

@@ -1,5 +1,5 @@
 """Connections as clients really make them: slow, endless, malformed. Each is answered or closed,
-and the server goes on."""
+and the server continues."""
 
 import contextlib
 import json
@@ -99,7 +99,7 @@ def test_answers_are_sent_at_once(address, monkeypatch):
 def test_a_head_that_does_not_end(address):
     assert talk(address) == b""
     assert talk(address, b"POST /transl") == b""
-    # A byte now and then is no progress.
+    # A byte now and then is not progress.
     assert talk(address, POST, *[b"X"] * 12, pause=0.1) == b""
 
 

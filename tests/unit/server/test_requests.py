@@ -1,4 +1,4 @@
-"""What a request says: read from JSON, forms and queries, and refused by the name of what is
+"""The contents of a request: read from JSON, forms and queries, and refused by the name of what is
 wrong."""
 
 import json

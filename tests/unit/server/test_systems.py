@@ -129,7 +129,7 @@ def test_other_choices_of_a_request_stay():
 
 
 class Greedy:
-    """A translator that knows one hypothesis."""
+    """A translator that gives one hypothesis."""
 
     def __init__(self, task):
         self.bundle, self.calls = Bundle(Path("unused"), task, "en", "de", "space", "none"), []
@@ -289,7 +289,7 @@ def test_options_of_a_system_do_not_stand_in_the_way_of_a_request():
         }
         system.batcher._decode(["a"], {})
         assert translator.calls[-1]["hrt_chunk_table"] == "9:1,inf:2"
-        # What a request itself asks for in vain is refused by the translator.
+        # An option that a request asks for in vain is refused by the translator.
         system.batcher._decode(["a"], {"hrt_decode_chunk": "3", "hrt_chunk_table": "8:1,inf:2"})
         assert translator.calls[-1]["hrt_chunk_table"] == "8:1,inf:2"
     finally:

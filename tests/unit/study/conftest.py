@@ -4,8 +4,8 @@ import entries
 import pytest
 import steps
 
-# Stands in for a training: goes on from its checkpoint, and stops after two steps where it is told
-# to.
+# Stands in for a training: continues from its checkpoint, and stops after two steps where it is
+# told to.
 TRAINING = """
 import os, sys
 from pathlib import Path

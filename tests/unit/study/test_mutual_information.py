@@ -53,7 +53,7 @@ def test_other_sentences_are_refused():
 
 
 def test_table_and_picture(tmp_path):
-    # The second name is no mathematics.
+    # The second name is not mathematics.
     results = [
         estimate(name, *dependent_pairs(50, seed))
         for seed, name in enumerate(("IBDecoder", r"IB+SA(2) $\frac{$"))

@@ -1,5 +1,5 @@
-"""examples/study/steps.py and dodo.py: an entry is run once, goes on after it was interrupted, and
-is never run twice at a time."""
+"""examples/study/steps.py and dodo.py: an entry is run once, continues after it was interrupted,
+and is never run twice at a time."""
 
 import fcntl
 import json

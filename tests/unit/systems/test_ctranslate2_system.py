@@ -144,7 +144,7 @@ def test_padding_is_never_written(tiny, tmp_path):
     [
         (
             "sampling=true,diverse=1",
-            "system 'a': CTranslate2 does not know diverse, sampling; it takes beam, compute_type",
+            "system 'a': CTranslate2 does not support diverse, sampling; it takes beam, compute_type",
         ),
         ("task=translation", "engine=ctranslate2 takes no task"),
     ],

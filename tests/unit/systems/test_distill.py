@@ -80,7 +80,7 @@ def test_interrupted_at_any_moment(tmp_path, seed):
         try:
             translate_blocks(tmp_path / "disturbed", plan, decode_until(random.randint(0, 20)))
         except Interrupted:
-            # What a killed process leaves half written.
+            # A killed process leaves this half written.
             block_path(tmp_path / "disturbed", 3).parent.mkdir(parents=True, exist_ok=True)
             block_path(tmp_path / "disturbed", 3).with_name(
                 "000003.json.hrt-0123abcd.partial"

@@ -141,7 +141,7 @@ def test_students_start_from_marians_models(tiny, arch, cell, caplog):
             not kept["decoder.embed_special.weight"][1:].any()
             and kept["decoder.embed_special.weight"][0].any()
         )
-    # What it writes itself it reads again, without a word.
+    # It reads its own files again, without a warning.
     caplog.clear()
     tiny.model(arch, seed=3, **MARIANS, **STUDENTS[arch]).load_state_dict(dict(kept))
     assert not caplog.text

@@ -51,7 +51,7 @@ def test_the_decoder_gets_the_whole_configuration(tiny):
 def test_options_are_those_of_the_configuration():
     parser = ArgumentParser()
     OwnTransformer.add_args(parser)
-    # What nobody gives is left to the architecture.
+    # Options that nobody gives are left to the architecture.
     assert set(vars(parser.parse_args([])).values()) == {None, False}
     given = parser.parse_args(
         ["--own-size", "5", "--decoder-layers", "4", "--encoder-embed-dim", "32"]
@@ -70,7 +70,7 @@ STARTS = {
     "DAG with a length head": ("dag_transformer", {"dag_upsample_base": "predict"}),
 }
 KEYS = r"decoder\.layers\.0\.self_attn\.relative_keys and 1 more"
-# What a start would lose, or has too little of, where there is something. IBDecoder's parameters
+# Things that a start would lose, or has too few of. IBDecoder's parameters
 # are those of a Transformer.
 LOST = {
     "HRT": r"the model has no place for decoder\.special_chunk_sizes and 3 more",

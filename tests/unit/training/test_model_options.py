@@ -134,7 +134,7 @@ def test_flattening_is_done_once_and_in_place():
     assert given == {"_name": "new", "encoder_layers": 2, "decoder_layers": 3}
     flatten_options(given)
     assert given == {"_name": "new", "encoder_layers": 2, "decoder_layers": 3}
-    # What argparse has read.
+    # Values that argparse has read.
     namespace = Namespace(whatever=1)
     flatten_options(namespace)
     assert namespace == Namespace(whatever=1)
