@@ -130,7 +130,7 @@ class DecodingTask(TranslationTask):
             if options.forced_start is not None:
                 raise ValueError(
                     f"--forced-start {options.forced_start} with --score-reference: references"
-                    " begin as they do; leave it out"
+                    " have their own beginning; leave it out"
                 )
             logger.info("rating the references with PyTorch (--score-reference)")
             return self.make_scorer(models, args, options)

@@ -283,7 +283,7 @@ def forced_ids(
     if options.prefix_size:
         raise ValueError(
             f"--forced-start {options.forced_start} with --prefix-size {options.prefix_size}: both"
-            " say how translations begin; leave one out"
+            " set how translations begin; leave one out"
         )
     words, known = (
         options.forced_start.split(),

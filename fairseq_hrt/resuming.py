@@ -135,7 +135,8 @@ class ResumableOutput:
         known = self._read_notes()
         if known is None and self.partial.exists():
             raise ValueError(
-                f"{self.partial} is there but not from --resume: remove it or give another output"
+                f"{self.partial} exists, but --resume did not write it: remove it or give"
+                " another output"
             )
         if known is not None:
             changes = different_settings(known["settings"], self.settings)

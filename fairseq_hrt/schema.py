@@ -116,7 +116,7 @@ class Schema:
         None,
         EVERY_TASK,
         "checkpoint of an autoregressive model with the same dictionaries (several: an ensemble,"
-        " separated by colons), mostly the teacher: it scores the translations of the beam in one"
+        " separated by colons), usually the teacher: it scores the translations of the beam in one"
         " pass, and its favourite comes first",
     )
     rescore_lenpen: float = _option(
@@ -132,7 +132,7 @@ class Schema:
     engine: str = _option(
         "auto",
         EVERY_TASK,
-        "what decodes: native, the C engine for CPUs; torch, PyTorch, on any device; auto: native"
+        "the engine: native, the C engine for CPUs; torch, PyTorch, on any device; auto: native"
         " on a CPU wherever it has the model's and the command's options, else torch",
         choices=ENGINES,
     )
@@ -189,9 +189,9 @@ class Schema:
     hrt_scoring: str = _option(
         "normalized",
         "hrt",
-        "what ranks the translations of the second stage: normalized, the log-probability of both"
-        " stages divided by the length to the power of --lenpen; eq2, the sum itself, as HRT's Eq."
-        " 2 has it. --lenpen ranks the first stage in both",
+        "the score that ranks the translations of the second stage: normalized, the"
+        " log-probability of both stages divided by the length to the power of --lenpen; eq2, the"
+        " sum itself, as HRT's Eq. 2 has it. --lenpen ranks the first stage in both",
         choices=("normalized", "eq2"),
         kernel="hrt_scoring",
         when=IN_CHUNKS & NORMALISED,
@@ -290,15 +290,15 @@ class Schema:
     dag_keep_repeats: bool = _option(
         False,
         "dag",
-        "print words that immediately repeat the word before. Without it they are left out, and the"
-        " searches take that into account: they count and rank what is printed",
+        "print words that immediately repeat the previous word. Without it they are left out, and"
+        " the searches take that into account: they count and rank what is printed",
         kernel="keep_repeats",
         request=True,
     )
     dag_repeats: str = _option(
         "merged",
         "dag",
-        "what lookahead, viterbi and joint-viterbi make of a word that repeats the word before:"
+        "what lookahead, viterbi and joint-viterbi do with a word that repeats the previous one:"
         " merged searches the graph from one printed word to the next, summed over the repeats"
         " between them; collapsed searches the graph itself and drops repeats from the path that it"
         " found, as DA-Transformer and FA-DAT do",

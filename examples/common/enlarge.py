@@ -243,23 +243,27 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         action="append",
         required=True,
         metavar="NAME=CHECKPOINT",
-        help="may be given several times",
+        help="name and checkpoint of a model; repeatable",
     )
     parser.add_argument(
-        "--width", type=int, default=2, metavar="N", help="times as wide (default: %(default)s)"
+        "--width",
+        type=int,
+        default=2,
+        metavar="N",
+        help="factor of the width (default: %(default)s)",
     )
     parser.add_argument(
         "--layers",
         default="6,6",
         metavar="N,N",
-        help="of encoder and decoder (default: %(default)s)",
+        help="layers of encoder and decoder (default: %(default)s)",
     )
     parser.add_argument(
         "--words",
         type=int,
         default=32000,
         metavar="N",
-        help="of the dictionaries (default: %(default)s)",
+        help="words of the dictionaries (default: %(default)s)",
     )
     parser.add_argument(
         "--weights", choices=("int8", "float32"), default="int8", help="(default: %(default)s)"

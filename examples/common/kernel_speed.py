@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("--rows", nargs="*", type=int, default=[1, 4, 14, 28])
     parser.add_argument("--repeats", type=int, default=101)
     parser.add_argument("--float32", action="store_true", help="float32 weights instead of int8")
-    parser.add_argument("--json", help="write the figures to this file, too")
+    parser.add_argument("--json", help="also write the figures to this file")
     given = parser.parse_args()
     kind = FLOAT32 if given.float32 else INT8
     random = np.random.default_rng(1)

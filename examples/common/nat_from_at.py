@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("teacher", help="checkpoint of a transformer")
     parser.add_argument("output", type=Path, help="checkpoint to write")
     parser.add_argument(
-        "--seed", type=int, default=1, help="of the random vectors (default: %(default)s)"
+        "--seed", type=int, default=1, help="seed of the random vectors (default: %(default)s)"
     )
     options = parser.parse_args()
     state = checkpoint_utils.load_checkpoint_to_cpu(options.teacher)

@@ -65,10 +65,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     verbs = parser.add_subparsers(dest="verb", required=True)
-    encoding = verbs.add_parser("encode", help="text to pieces")
+    encoding = verbs.add_parser("encode", help="turn text into pieces")
     encoding.add_argument("--model", type=Path, required=True, metavar="FILE")
     encoding.add_argument("text", type=Path)
-    learning = verbs.add_parser("learn", help="texts to a model")
+    learning = verbs.add_parser("learn", help="learn a model from texts")
     learning.add_argument(
         "--pieces", type=int, required=True, metavar="N", help="size of the vocabulary"
     )

@@ -103,7 +103,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             f"--{name}", type=int, default=default, metavar="N", help=f"(default: {default})"
         )
     parser.add_argument(
-        "--models", nargs="+", choices=list(MODELS), default=list(MODELS), help="which of them"
+        "--models", nargs="+", choices=list(MODELS), default=list(MODELS), help="models to train"
     )
     given = parser.parse_args(arguments)
     logging.disable(logging.INFO)

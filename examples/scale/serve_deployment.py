@@ -114,18 +114,25 @@ def main():
         "--threads",
         type=int,
         default=1,
-        help="of each, and cores that Ray keeps for it (default: %(default)s)",
+        help="threads of each, and cores that Ray keeps for it (default: %(default)s)",
     )
     parser.add_argument(
         "--engine", choices=("auto", "torch", "native"), default="auto", help="default: %(default)s"
     )
     parser.add_argument(
-        "--time-limit", type=float, default=30.0, help="seconds of a request (default: %(default)s)"
+        "--time-limit",
+        type=float,
+        default=30.0,
+        help="time limit of a request in seconds (default: %(default)s)",
     )
     parser.add_argument("--key-file", type=Path, help="see fairseq-hrt serve")
-    parser.add_argument("--host", default="127.0.0.1", help="of Ray's proxy (default: %(default)s)")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="host of Ray's proxy (default: %(default)s)"
+    )
     parser.add_argument("--port", type=int, default=8080, help="default: %(default)s")
-    parser.add_argument("--address", help="of a Ray cluster (default: a new one on this machine)")
+    parser.add_argument(
+        "--address", help="address of a Ray cluster (default: a new one on this machine)"
+    )
     parser.add_argument(
         "--detach",
         action="store_true",

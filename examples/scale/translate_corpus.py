@@ -59,15 +59,19 @@ def main():
         "--output",
         type=Path,
         required=True,
-        help="all translations; source and translation if called .parquet",
+        help="file for all translations; with the sources if it ends in .parquet",
     )
     parser.add_argument(
-        "--column", default="text", help="of a Parquet corpus (default: %(default)s)"
+        "--column", default="text", help="column of a Parquet corpus (default: %(default)s)"
     )
     parser.add_argument("--workers", type=int, default=2, help="actors (default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=1, help="of each (default: %(default)s)")
+    parser.add_argument(
+        "--threads", type=int, default=1, help="threads of each actor (default: %(default)s)"
+    )
     parser.add_argument("--shard-lines", type=int, default=10000, help="default: %(default)s")
-    parser.add_argument("--address", help="of a Ray cluster (default: a new one on this machine)")
+    parser.add_argument(
+        "--address", help="address of a Ray cluster (default: a new one on this machine)"
+    )
     parser.add_argument(
         "--set",
         action="append",

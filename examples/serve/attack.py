@@ -288,10 +288,10 @@ def main():
         "--only", choices=("connections", "texts"), help="one of the two tables (default: both)"
     )
     parser.add_argument(
-        "--size", type=float, default=1200, help="MB to a connection (default: %(default)s)"
+        "--size", type=float, default=1200, help="MB sent on a connection (default: %(default)s)"
     )
     parser.add_argument(
-        "--seconds", type=float, default=60, help="for a connection (default: %(default)s)"
+        "--seconds", type=float, default=60, help="seconds for a connection (default: %(default)s)"
     )
     parser.add_argument(
         "--word", type=int, default=20000, help="characters of the word (default: %(default)s)"
@@ -299,7 +299,9 @@ def main():
     parser.add_argument(
         "--line", type=int, default=100000, help="characters of the line (default: %(default)s)"
     )
-    parser.add_argument("--clients", type=int, default=24, help="that leave (default: %(default)s)")
+    parser.add_argument(
+        "--clients", type=int, default=24, help="clients that leave (default: %(default)s)"
+    )
     parser.add_argument(
         "--patience",
         type=float,

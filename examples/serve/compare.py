@@ -140,7 +140,11 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--server", action="append", required=True, metavar="NAME=COMMAND", help="repeat for each"
+        "--server",
+        action="append",
+        required=True,
+        metavar="NAME=COMMAND",
+        help="repeat for each server",
     )
     parser.add_argument(
         "--lines",
@@ -153,7 +157,7 @@ def main():
         "--seconds",
         type=float,
         default=60.0,
-        help="for each number of clients (default: %(default)s)",
+        help="seconds for each number of clients (default: %(default)s)",
     )
     parser.add_argument(
         "--warm-up", type=float, default=2.0, help="seconds before that (default: %(default)s)"

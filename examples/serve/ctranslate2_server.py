@@ -83,7 +83,7 @@ class CTranslate2Translator:
         per_word = float(asked.pop("max_len_a", 0))
         unknown = sorted(set(asked) - set(OPTIONS))
         if unknown:
-            raise ValueError(f"CTranslate2 does not know {', '.join(unknown)}")
+            raise ValueError(f"CTranslate2 does not support {', '.join(unknown)}")
         options = {OPTIONS[name][0]: OPTIONS[name][1](value) for name, value in asked.items()}
         options.setdefault("beam_size", 5)
         pieces = [
@@ -129,12 +129,16 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("bundle", help="of the same model, BUNDLE or NAME=BUNDLE")
+    parser.add_argument("bundle", help="bundle of the same model, BUNDLE or NAME=BUNDLE")
     parser.add_argument(
-        "--model", type=Path, required=True, metavar="FOLDER", help="of fairseq-hrt export"
+        "--model",
+        type=Path,
+        required=True,
+        metavar="FOLDER",
+        help="folder written by fairseq-hrt export",
     )
     parser.add_argument(
-        "--compute-type", default="int8", help="of CTranslate2 (default: %(default)s)"
+        "--compute-type", default="int8", help="compute type of CTranslate2 (default: %(default)s)"
     )
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8081)

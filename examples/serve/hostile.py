@@ -162,11 +162,13 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("address", help="of the server, e.g. http://127.0.0.1:8080")
+    parser.add_argument("address", help="address of the server, e.g. http://127.0.0.1:8080")
     parser.add_argument("--source", required=True)
     parser.add_argument("--target", required=True)
     parser.add_argument("--requests", type=int, default=10000, help="default: %(default)s")
-    parser.add_argument("--clients", type=int, default=16, help="at a time (default: %(default)s)")
+    parser.add_argument(
+        "--clients", type=int, default=16, help="clients at a time (default: %(default)s)"
+    )
     parser.add_argument(
         "--patience",
         type=float,

@@ -124,7 +124,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("address", help="of the server, e.g. http://127.0.0.1:8080")
+    parser.add_argument("address", help="address of the server, e.g. http://127.0.0.1:8080")
     parser.add_argument("--source", required=True)
     parser.add_argument("--target", required=True)
     parser.add_argument(
@@ -138,12 +138,12 @@ def main():
         "--seconds",
         type=float,
         default=60.0,
-        help="for each number of clients (default: %(default)s)",
+        help="seconds for each number of clients (default: %(default)s)",
     )
     parser.add_argument(
-        "--requests", type=int, help="so many instead, and watch the memory of --process"
+        "--requests", type=int, help="send this many instead, and watch the memory of --process"
     )
-    parser.add_argument("--process", type=int, metavar="PID", help="of the server")
+    parser.add_argument("--process", type=int, metavar="PID", help="process of the server")
     options = parser.parse_args()
     if (options.requests is None) != (options.process is None) or (options.requests or 1) < 1:
         parser.error("--requests (at least 1) and --process belong together")

@@ -57,7 +57,7 @@ def read_outcomes(path: Path) -> List[Dict[str, Any]]:
     """The outcomes of finished entries in a file, one JSON object a line.
 
     Raises:
-        ValueError: a line is not an outcome, or a name or an identity stands there twice.
+        ValueError: a line is not an outcome, or a name or an identity appears twice.
     """
     outcomes: List[Dict[str, Any]] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
@@ -67,7 +67,7 @@ def read_outcomes(path: Path) -> List[Dict[str, Any]]:
             outcomes.append(json.loads(line))
             for key in ("name", "identity"):
                 if outcomes[-1][key] in [outcome[key] for outcome in outcomes[:-1]]:
-                    raise ValueError(f"{key} {outcomes[-1][key]!r} stands there twice")
+                    raise ValueError(f"{key} {outcomes[-1][key]!r} appears twice")
         except (LookupError, TypeError, ValueError) as error:
             raise ValueError(f"{path}, line {number} is not an outcome: {error}") from None
     return outcomes

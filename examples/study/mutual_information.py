@@ -173,7 +173,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="repeat for each parallel model",
     )
     parser.add_argument(
-        "--seed", type=int, default=1, help="of the bootstrap (default: %(default)s)"
+        "--seed", type=int, default=1, help="seed of the bootstrap (default: %(default)s)"
     )
     parser.add_argument(
         "--out", type=Path, metavar="FOLDER", help="folder for table, figures and picture"

@@ -246,7 +246,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--fuzzy-sentences",
         type=int,
         default=64,
-        help="of 32 tokens, in the fuzzy loss (default: %(default)s)",
+        help="sentences of 32 tokens in the fuzzy loss (default: %(default)s)",
     )
     return parser
 

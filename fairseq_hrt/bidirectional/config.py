@@ -84,7 +84,7 @@ class BidirectionalTaskConfig(DistillationConfig, TranslationConfig):
     bidirectional_train_dead_slots: bool = field(
         default=False,
         metadata={
-            "help": "teach the slots behind </s> in the last step of a sentence to say </s> as well"
+            "help": "teach the slots behind </s> in the last step of a sentence to write </s> too"
         },
     )
     bidirectional_truncate_target: bool = field(

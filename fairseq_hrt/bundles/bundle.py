@@ -101,8 +101,8 @@ class Bundle:
         """
         if not self.models:
             raise ValueError(
-                f"{self.folder} holds the native engine's model alone, and this needs the"
-                " checkpoint, which was not made where PyTorch was missing: import the model again"
+                f"{self.folder} holds only the native engine's model, and this needs the"
+                " checkpoint, which an import without PyTorch does not make: import the model again"
                 " with the whole plugin, fairseq_hrt"
             )
         return [self.folder / name for name in self.models]
@@ -262,7 +262,7 @@ def _languages(config: Any, data: Path, checkpoint: Path) -> Tuple[str, str]:
         languages = infer_language_pair(str(data))
     if None in languages:
         raise ValueError(
-            f"{data}: its files do not tell the languages; is it a folder of fairseq-preprocess?"
+            f"{data}: its files do not tell the languages; was it written by fairseq-preprocess?"
         )
     for language in languages:
         language_of_data(language, str(checkpoint))

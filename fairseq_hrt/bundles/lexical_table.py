@@ -82,7 +82,7 @@ def train(
     """
     if len(sources) != len(targets):
         raise ValueError(
-            f"{len(sources)} source but {len(targets)} target sentences: they must belong together"
+            f"{len(sources)} source but {len(targets)} target sentences: they must correspond"
             " line by line"
         )
     if iterations < 1:

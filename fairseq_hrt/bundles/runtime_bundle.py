@@ -221,7 +221,7 @@ def data_sentences(data: Path, bundle: Bundle, longest: int) -> List[List[int]]:
             if max(max(row) for row in rows) < len(dictionary):
                 return [row for row in rows if 1 < len(row) <= longest]
     logger.warning(
-        "%s holds no sentences: the runtime is compared on random words, which say little; give"
+        "%s holds no sentences: the runtime is compared on random words, which show little; give"
         " --runtime-lines",
         data,
     )

@@ -264,8 +264,8 @@ def choose_device(name: Optional[str]) -> torch.device:
 
 @contextmanager
 def splittable(folder: Path) -> Iterator[Path]:
-    """A path of ``folder`` that fairseq, which takes paths apart at colons, takes for one: itself
-    or a link for the time of the block.
+    """A path of ``folder`` without a colon, which fairseq reads as a path separator: itself or a
+    link for the time of the block.
 
     Raises:
         ValueError: the folder of temporary files has a colon in its name, too.
@@ -276,8 +276,8 @@ def splittable(folder: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="fairseq_hrt_") as temporary:
         if os.pathsep in temporary:
             raise ValueError(
-                f"{folder}: fairseq takes paths apart at {os.pathsep!r}, and so in TMPDIR"
-                f" {temporary}: give another TMPDIR"
+                f"{folder} contains {os.pathsep!r}, which fairseq reads as a path separator, and so"
+                f" does TMPDIR ({temporary}): give a TMPDIR without it"
             )
         link = Path(temporary) / "bundle"
         link.symlink_to(folder.resolve(), target_is_directory=True)

@@ -120,8 +120,7 @@ def require_pairs(sources: Sequence[str], targets: Sequence[str], batch_size: in
     require_lines([*sources, *targets])
     if len(sources) != len(targets):
         raise ValueError(
-            f"{len(sources)} sources but {len(targets)} targets: they must belong together line by"
-            " line"
+            f"{len(sources)} sources but {len(targets)} targets: they must correspond line by line"
         )
     if batch_size < 1:
         raise ValueError(f"batch_size={batch_size}: at least one pair has to be scored at a time")

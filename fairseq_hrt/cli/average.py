@@ -30,9 +30,15 @@ def build_parser() -> argparse.ArgumentParser:
     chosen = parser.add_mutually_exclusive_group(required=True)
     chosen.add_argument("--last", type=int, metavar="N", help="its last N numbered checkpoints")
     chosen.add_argument("--best", type=int, metavar="N", help="its N best checkpoints")
-    chosen.add_argument("--inputs", type=Path, nargs="+", metavar="FILE", help="these checkpoints")
+    chosen.add_argument(
+        "--inputs",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="checkpoints to average, instead of --folder",
+    )
     parser.add_argument(
-        "--output", type=Path, required=True, metavar="FILE", help="where the average is written"
+        "--output", type=Path, required=True, metavar="FILE", help="file for the average"
     )
     return parser
 
@@ -54,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     from ..loading.averaging import average, best_checkpoints, last_checkpoints
 
     if (options.inputs is None) == (options.folder is None):
-        raise ValueError("--last and --best need --folder, --inputs stands alone")
+        raise ValueError("--last and --best need --folder; --inputs excludes it")
     if options.inputs is not None:
         paths = options.inputs
     elif options.last is not None:

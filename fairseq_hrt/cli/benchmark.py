@@ -92,19 +92,19 @@ def build_parser() -> argparse.ArgumentParser:
         "--subwords",
         choices=SUBWORDS,
         default="subword-nmt",
-        help="likewise (default: %(default)s)",
+        help="as for fairseq-hrt bundle (default: %(default)s)",
     )
-    raw.add_argument("--codes", type=Path, help="the subwords' codes or model")
+    raw.add_argument("--codes", type=Path, help="codes or model of the subwords")
     systems = parser.add_argument_group("systems")
     systems.add_argument(
         "--system",
         action="append",
         default=[],
         metavar="name=...,path=...,OPTION=...",
-        help="repeat for each system",
+        help="a model and how it decodes; repeat for each system",
     )
     systems.add_argument(
-        "--systems", type=Path, metavar="FILE", help="the same as a JSON list of objects"
+        "--systems", type=Path, metavar="FILE", help="the systems as a JSON list of objects"
     )
     systems.add_argument(
         "--ratio-to",
@@ -279,7 +279,7 @@ def systems_to_compare(options: argparse.Namespace) -> "List[SystemSpec]":
     if options.systems:
         specs += read_systems(options.systems)
     if not specs:
-        raise ValueError("no system given; name one by --system name=...,path=...")
+        raise ValueError("no system is given; add --system name=...,path=...")
     return specs
 
 

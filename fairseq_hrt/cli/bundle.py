@@ -35,31 +35,35 @@ def build_parser() -> argparse.ArgumentParser:
         nargs="+",
         type=Path,
         metavar="CHECKPOINT",
-        help="one, or several for an ensemble",
+        help="one checkpoint, or several for an ensemble",
     )
     parser.add_argument(
         "--data",
         required=True,
         type=Path,
-        help="folder of fairseq-preprocess, for its dictionaries",
+        help="folder written by fairseq-preprocess, for its dictionaries",
     )
     parser.add_argument(
-        "--output", required=True, type=Path, metavar="FOLDER", help="to make; must not exist"
+        "--output",
+        required=True,
+        type=Path,
+        metavar="FOLDER",
+        help="folder to make; must not exist",
     )
     parser.add_argument(
         "--tokenizer",
         choices=TOKENIZERS,
         default="moses",
-        help="of the training text (default: %(default)s)",
+        help="tokeniser of the training text (default: %(default)s)",
     )
     parser.add_argument(
         "--subwords",
         choices=SUBWORDS,
         default="subword-nmt",
-        help="likewise (default: %(default)s)",
+        help="subwords of the training text (default: %(default)s)",
     )
-    parser.add_argument("--codes", type=Path, help="their codes or model")
-    parser.add_argument("--task", help="to decode with (default: the one of the training)")
+    parser.add_argument("--codes", type=Path, help="codes or model of the subwords")
+    parser.add_argument("--task", help="task to decode with (default: that of the training)")
     parser.add_argument(
         "--set",
         action="append",
@@ -72,7 +76,7 @@ def build_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="something to know, e.g. BLEU=38.0; repeatable",
+        help="a fact for the card, e.g. BLEU=38.0; repeatable",
     )
     parser.add_argument(
         "--examples",
@@ -102,7 +106,7 @@ def add_runtime_arguments(
     group.add_argument(
         "--runtime",
         choices=("int8", "float32"),
-        help="also a model for the native engine, with such weights",
+        help="also make a model for the native engine, with these weights",
     )
     group.add_argument(
         "--runtime-lines",

@@ -46,7 +46,9 @@ def add_data_arguments(parser: argparse._ActionsContainer, subset: str) -> None:
     """The options that choose binarised data, named as fairseq names them; ``subset`` is the
     default."""
     parser.add_argument("data", help="folder written by fairseq-preprocess")
-    parser.add_argument("--gen-subset", default=subset, help="its part (default: %(default)s)")
+    parser.add_argument(
+        "--gen-subset", default=subset, help="subset of the data (default: %(default)s)"
+    )
     add_language_arguments(parser)
 
 
@@ -78,15 +80,15 @@ def given_bundle(options: argparse.Namespace) -> Optional[Bundle]:
     """The bundle that stands in the place of the data, if it is one.
 
     Raises:
-        ValueError: its path holds the sign at which fairseq takes paths apart.
+        ValueError: its path holds fairseq's path separator.
     """
     folder = Path(options.data)
     if not (folder / "bundle.json").is_file():
         return None
     if os.pathsep in options.data:
         raise ValueError(
-            f"{folder}: fairseq takes paths apart at {os.pathsep!r}; give the bundle by a link"
-            " without it"
+            f"{folder} contains {os.pathsep!r}, which fairseq reads as a path separator; give the"
+            " bundle by a link without it"
         )
     return load_bundle(folder)
 

@@ -50,14 +50,14 @@ def build_parser() -> argparse.ArgumentParser:
         "--system", required=True, metavar="name=...,path=...,OPTION=...", help="the teacher"
     )
     parser.add_argument(
-        "--out", required=True, type=Path, metavar="FOLDER", help="folder of the results"
+        "--out", required=True, type=Path, metavar="FOLDER", help="folder for the results"
     )
     parser.add_argument(
         "--num-shards",
         type=int,
         help="processes that share the work (default: 1, or those of torchrun, SLURM)",
     )
-    parser.add_argument("--shard-id", type=int, help="number of this one, from 0")
+    parser.add_argument("--shard-id", type=int, help="number of this process, from 0")
     parser.add_argument(
         "--block", type=int, default=1000, help="sentences written at a time (default: %(default)s)"
     )
@@ -69,7 +69,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--threads", type=int, help="threads of PyTorch (default: its own)")
     parser.add_argument(
-        "--workers", type=int, default=1, help="processes that binarise (default: %(default)s)"
+        "--workers",
+        type=int,
+        default=1,
+        help="processes that binarise the result (default: %(default)s)",
     )
     return parser
 

@@ -35,16 +35,22 @@ logger = logging.getLogger(__name__)
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("export", __doc__)
-    parser.add_argument("model", type=Path, metavar="CHECKPOINT|BUNDLE", help="what is converted")
+    parser.add_argument("model", type=Path, metavar="CHECKPOINT|BUNDLE", help="model to convert")
     parser.add_argument(
-        "--data", type=Path, help="folder of fairseq-preprocess, for a checkpoint's dictionaries"
+        "--data",
+        type=Path,
+        help="folder written by fairseq-preprocess, for a checkpoint's dictionaries",
     )
     add_language_arguments(parser)
     parser.add_argument(
-        "--quantization", metavar="TYPE", help="of the weights, e.g. int8 (default: float32)"
+        "--quantization", metavar="TYPE", help="type of the weights, e.g. int8 (default: float32)"
     )
     parser.add_argument(
-        "--output", required=True, type=Path, metavar="FOLDER", help="to make; must not exist"
+        "--output",
+        required=True,
+        type=Path,
+        metavar="FOLDER",
+        help="folder to make; must not exist",
     )
     return parser
 

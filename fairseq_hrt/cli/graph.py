@@ -39,14 +39,14 @@ def build_parser() -> argparse.ArgumentParser:
     parser = verb_parser("graph", __doc__)
     add_data_arguments(parser, "test")
     parser.add_argument(
-        "--system", metavar="name=...,path=...,OPTION=...", help="as for the benchmark"
+        "--system", metavar="name=...,path=...,OPTION=...", help="as for fairseq-hrt benchmark"
     )
     add_sentence_arguments(parser)
     parser.add_argument(
         "--least",
         type=float,
         default=0.05,
-        help="leave out what is less probable in the pictures (default: %(default)s)",
+        help="least probability shown in the pictures (default: %(default)s)",
     )
     parser.add_argument(
         "--out", type=Path, required=True, metavar="FOLDER", help="folder for the results"

@@ -51,9 +51,13 @@ def build_parser() -> argparse.ArgumentParser:
     text.add_argument(
         "--tokenizer",
         choices=TOKENIZERS,
-        help="of the training text (default: space, of fairseq's moses)",
+        help="tokeniser of the training text (default: space; for fairseq's models moses)",
     )
-    text.add_argument("--subwords", choices=SUBWORDS, help="likewise (default: as the files tell)")
+    text.add_argument(
+        "--subwords",
+        choices=SUBWORDS,
+        help="subwords of the training text (default: from the files)",
+    )
     text.add_argument("--codes", type=Path, metavar="FILE", help="codes or model of the subwords")
     add_runtime_arguments(parser, "words of the vocabulary")
     return parser

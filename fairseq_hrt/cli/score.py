@@ -94,12 +94,12 @@ def run(options: argparse.Namespace) -> None:
     settings = read_settings(options.set)
     if "forced_start" in settings:
         raise ValueError(
-            f"--set forced_start={settings['forced_start']}: given translations begin as they do;"
-            " leave it out"
+            f"--set forced_start={settings['forced_start']}: given translations have"
+            " their own beginning; leave it out"
         )
     names = [None if str(path) == "-" else path for path in (options.sources, options.targets)]
     if names == [None, None]:
-        raise ValueError("- is given twice: the standard input can be read once")
+        raise ValueError("- is given twice: the standard input can be read only once")
     given = [path for path in names if path is not None]
     for path in given:
         require_text(path)

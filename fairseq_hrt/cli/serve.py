@@ -33,7 +33,7 @@ def build_parser() -> argparse.ArgumentParser:
         "systems",
         nargs="+",
         metavar="[NAME=]BUNDLE",
-        help="what answers; the first of two languages is their default",
+        help="bundles that answer; of two for the same languages the first is the default",
     )
     parser.add_argument(
         "--set",
@@ -79,13 +79,13 @@ def build_parser() -> argparse.ArgumentParser:
             "max-connections",
             int,
             (
-                "open connections of each worker; then idle ones are closed, and without these"
-                " requests answered with 503"
+                "open connections of each worker; beyond it idle ones are closed, or new requests"
+                " answered with 503"
             ),
         ),
         ("max-batch", int, "sentences decoded together"),
-        ("batch-wait", float, "seconds that a sentence waits for company"),
-        ("time-limit", float, "seconds of a request; then 408 or 504"),
+        ("batch-wait", float, "seconds that a sentence waits for others in its batch"),
+        ("time-limit", float, "time limit of a request in seconds; then 408 or 504"),
     ):
         value = getattr(default, name.replace("-", "_"))
         parser.add_argument(
@@ -94,7 +94,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--key-file",
         type=Path,
-        help="file of keys, one a line; requests must bring one (default: everybody may ask)",
+        help="file of keys, one a line; requests must carry one (default: none is needed)",
     )
     parser.add_argument(
         "--allow-origin",
@@ -108,8 +108,8 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help=(
             "answer requests addressed to this name (in Host), too; repeatable. localhost and"
-            " loopback addresses are always answered. Others are refused with 421 where only this"
-            " machine is listened to, or where a name is given (default: elsewhere any name)"
+            " loopback addresses are always answered. Others are refused with 421 if the server"
+            " listens on this machine only, or if a name is given (default: any name otherwise)"
         ),
     )
     return parser
@@ -125,9 +125,7 @@ def run(options: argparse.Namespace) -> None:
     from ..server.settings import Settings, parse_option, parse_system
 
     if not 0 <= options.port <= 65535:
-        raise ValueError(
-            f"--port {options.port}: there are ports from 0 to 65535; 0 takes a free one"
-        )
+        raise ValueError(f"--port {options.port}: give a port from 0 to 65535; 0 takes a free one")
     if options.workers < 1:
         raise ValueError(f"--workers {options.workers}: at least one process has to answer")
     fields = {

@@ -43,7 +43,11 @@ def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
         metavar = {int: "N", float: "X"}.get(kind, "HOW")
         group.add_argument(flag(name), metavar=metavar, help=SCHEMA[name].help)
     group.add_argument(
-        "--set", action="append", default=[], metavar="OPTION=VALUE", help="any other; repeatable"
+        "--set",
+        action="append",
+        default=[],
+        metavar="OPTION=VALUE",
+        help="any other option; repeatable",
     )
 
 

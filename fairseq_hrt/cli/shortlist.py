@@ -28,8 +28,12 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("shortlist", __doc__)
     add_data_arguments(parser, "train")
-    parser.add_argument("--output", required=True, type=Path, metavar="FILE", help="the table")
-    parser.add_argument("--iterations", type=int, default=5, help="of EM (default: %(default)s)")
+    parser.add_argument(
+        "--output", required=True, type=Path, metavar="FILE", help="file for the table"
+    )
+    parser.add_argument(
+        "--iterations", type=int, default=5, help="iterations of EM (default: %(default)s)"
+    )
     parser.add_argument(
         "--best", type=int, default=100, help="most targets of a source word (default: %(default)s)"
     )
@@ -37,13 +41,13 @@ def build_parser() -> argparse.ArgumentParser:
         "--least",
         type=float,
         default=1e-4,
-        help="probability of a target at least (default: %(default)s)",
+        help="least probability of a target (default: %(default)s)",
     )
     parser.add_argument(
         "--sentences",
         type=int,
         default=1_000_000,
-        help="of the data at most, the first ones (default: %(default)s)",
+        help="at most this many sentences, from the first on (default: %(default)s)",
     )
     return parser
 

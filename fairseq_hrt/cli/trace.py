@@ -50,7 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--system",
         action="append",
         metavar="name=...,path=...,OPTION=...",
-        help="repeat for each system",
+        help="a model and how it decodes; repeat for each system",
     )
     add_sentence_arguments(parser)
     parser.add_argument(

@@ -83,7 +83,7 @@ def build_parser() -> argparse.ArgumentParser:
         nargs="*",
         type=Path,
         metavar="FILE",
-        help="text files; - and none: the standard input",
+        help="text files; - or none: the standard input",
     )
     parser.add_argument(
         "--text",
@@ -122,7 +122,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--line-buffered",
         action="store_true",
-        help="translate each line as soon as it comes, for use behind a pipe",
+        help="translate each line as soon as it arrives, for use in a pipe",
     )
     parser.add_argument(
         "--batch-size",
@@ -227,7 +227,7 @@ def _checked_sources(files: Sequence[Path]) -> List[Optional[Path]]:
         else:
             require_text(source)
     if sources.count(None) > 1:
-        raise ValueError("- is given twice: the standard input can be read once")
+        raise ValueError("- is given twice: the standard input can be read only once")
     return sources
 
 
@@ -274,7 +274,7 @@ def planned(options: argparse.Namespace) -> Tuple[List[Job], Dict[str, str]]:
         if value is not None and value < 1:
             raise ValueError(f"--{name.replace('_', '-')} {value} must be at least 1")
     if options.text and (options.files or options.resume):
-        raise ValueError("--text stands for files, and needs no --resume: leave out the others")
+        raise ValueError("--text replaces files and --resume: leave them out")
     if options.alignments and options.split_sentences:
         raise ValueError(
             "--alignments count the subwords of one sentence: leave out --split-sentences"
@@ -288,8 +288,8 @@ def planned(options: argparse.Namespace) -> Tuple[List[Job], Dict[str, str]]:
     nbest = settings.get("nbest", "false")
     if nbest != "false" and int(nbest) > 1 and not options.json:
         raise ValueError(
-            f"--nbest {settings['nbest']}: further translations are written with --json alone;"
-            " add it"
+            f"--nbest {settings['nbest']}: further translations are written only with"
+            " --json; add it"
         )
     if options.alignments:
         settings["print_alignment"] = "hard"

@@ -49,7 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--metric",
         choices=("bleu", "chrf"),
         default="bleu",
-        help="what decides (default: %(default)s)",
+        help="metric to maximise (default: %(default)s)",
     )
     parser.add_argument(
         "--references",
@@ -87,7 +87,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--print-best",
         action="store_true",
         help=(
-            "print nothing but the best setting, as OPTION=VALUE,..., which can be appended to a"
+            "print only the best setting, as OPTION=VALUE,..., which can be appended to a"
             " --system; the table goes to the log"
         ),
     )

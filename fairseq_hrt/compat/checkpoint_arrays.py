@@ -33,7 +33,7 @@ class PickledDtype:
     def __init__(self, text: object, *_: object) -> None:
         if not isinstance(text, str) or not _TYPE.fullmatch(text):
             raise ForgedArrayError(
-                f"the NumPy type {shown(text)}, which is none of plain numbers or texts"
+                f"the NumPy type {shown(text)}, which is not one of plain numbers or texts"
             )
         self.dtype = numpy.dtype(text)
 

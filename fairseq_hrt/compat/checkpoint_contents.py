@@ -121,7 +121,7 @@ def _require_no_node(value: object) -> None:
         seen.add(id(value))
         if _is_of_omegaconf(value):
             raise UnsafeValueError(
-                "the file", value, "which is a part of a configuration that stands outside of it"
+                "the file", value, "which is a part of a configuration but stands outside it"
             )
         if isinstance(value, dict):
             waiting.extend(inner for pair in list(dict.items(value)) for inner in pair)
@@ -197,7 +197,7 @@ class _Copier:
             (self.values_in_namespaces, _MOST_IN_NAMESPACES),
         ):
             if values > most:
-                raise UnsafeValueError(name, "…", f"which is one of more than {most} values")
+                raise UnsafeValueError(name, "…", f"which is beyond the limit of {most} values")
         if depth > _DEEPEST:
             raise UnsafeValueError(name, "…", f"which is nested more than {_DEEPEST} levels deep")
 
@@ -220,7 +220,7 @@ class _Copier:
             self.characters += len(text)
         if self.characters > _MOST_CHARACTERS:
             raise UnsafeValueError(
-                name, "…", f"which is one of texts of more than {_MOST_CHARACTERS} characters"
+                name, "…", f"which is beyond the limit of {_MOST_CHARACTERS} characters"
             )
 
     def _namespace(self, name: str, arguments: object, depth: int) -> argparse.Namespace:

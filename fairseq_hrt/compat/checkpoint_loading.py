@@ -50,7 +50,7 @@ class UnsafeCheckpointError(pickle.UnpicklingError, ValueError):
 
 
 class CorruptCheckpointError(RuntimeError, ValueError):
-    """The file is cut short, damaged, or no checkpoint at all."""
+    """The file is cut short, damaged, or not a checkpoint at all."""
 
 
 def allowed_types() -> List[Allowed]:
@@ -125,7 +125,7 @@ def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
     Raises:
         UnsafeCheckpointError: the file holds a type that is not on the allow-list, or a text that
             fairseq would run
-        CorruptCheckpointError: the file is damaged or no checkpoint
+        CorruptCheckpointError: the file is damaged or not a checkpoint
     """
     import torch
 
@@ -234,7 +234,7 @@ def _explained(error: Exception, shown: str) -> Exception:
             " programs or take fewer threads. If the file is small, it is damaged: copy it again"
         )
     return CorruptCheckpointError(
-        f"{shown} is cut short, damaged, or no checkpoint ({_first_sentence(message)}); "
+        f"{shown} is cut short, damaged or not a checkpoint ({_first_sentence(message)}); "
         "copy it again, or take an earlier checkpoint"
     )
 

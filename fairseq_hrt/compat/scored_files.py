@@ -16,7 +16,7 @@ def _reason() -> Optional[str]:
     import sacrebleu
 
     version = sacrebleu.__version__
-    return None if version.startswith("1.") else f"sacreBLEU {version} scores no open files"
+    return None if version.startswith("1.") else f"sacreBLEU {version} does not score open files"
 
 
 def _watch_import(module: types.ModuleType) -> None:

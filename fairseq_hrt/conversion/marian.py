@@ -54,7 +54,7 @@ def read_marian(source: Path, languages: Tuple[Optional[str], Optional[str]]) ->
         )
         if vocabularies is not None and own != vocabularies:
             raise ValueError(
-                f"{path} has another number of words than {named.models[0]}: models of an ensemble"
+                f"{path} does not have as many words as {named.models[0]}: models of an ensemble"
                 " must agree"
             )
         vocabularies = own

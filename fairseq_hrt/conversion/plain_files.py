@@ -109,7 +109,7 @@ class _Composer:
         elif not isinstance(value, str):
             raise ValueError("a key is not text")
         elif value in self.open[-1]:
-            raise ValueError(f"{shown(value)} stands there twice")
+            raise ValueError(f"{shown(value)} appears twice")
         else:
             self.keys[-1] = value
 

@@ -188,7 +188,7 @@ def marian_vocabulary(path: Path, rows: int) -> Vocabulary:
     if path.suffix in (".yml", ".yaml", ".json"):
         table = read_json(path) if path.suffix == ".json" else parse_yaml(read_text(path), path)
         if not isinstance(table, dict):
-            raise ValueError(f"{path} is {shown(table)}, no table of words and their numbers")
+            raise ValueError(f"{path} is {shown(table)}, not a table of words and their numbers")
         found = by_number(table, rows, path, truncate=True)
     else:
         lines = read_text(path).split("\n")

@@ -40,7 +40,7 @@ _INSTEAD = {
     ),
     "replace_unk": (
         "fairseq's commands replace <unk> by counting words after the subwords were joined, which"
-        " does not lead to the right source word; --unkpen inf forbids <unk>"
+        " finds the wrong source words; --unkpen inf forbids <unk>"
     ),
 }
 

@@ -126,7 +126,7 @@ class EngineGenerator:
         if self.forced:
             if prefix_tokens is not None:
                 raise ValueError(
-                    "--forced-start with given first words: both say how translations begin; leave"
+                    "--forced-start with given first words: both set how translations begin; leave"
                     " one out"
                 )
             tokens = sample["net_input"]["src_tokens"]

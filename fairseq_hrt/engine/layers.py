@@ -304,7 +304,7 @@ class PackedDecoderLayer(PackedLayer):
         super().__init__(layer, reorder=reorder)
         if getattr(layer, "encoder_attn", None) is None:
             raise UnsupportedModelError(
-                "the decoder has layers without encoder attention: no translation model"
+                "the decoder has layers without encoder attention: it is not a translation model"
             )
         self.cross = PackedCrossAttention(layer.encoder_attn, reorder=reorder)
         self.cross_norm = PackedNorm(layer.encoder_attn_layer_norm)

@@ -120,7 +120,7 @@ class NativeGenerator:
         if self.forced:
             if first_words is not None:
                 raise ValueError(
-                    "--forced-start with given first words: both say how translations begin; leave"
+                    "--forced-start with given first words: both set how translations begin; leave"
                     " one out"
                 )
             first_words = [self.forced] * len(rows)

@@ -151,12 +151,12 @@ def compare(
     names = [system.name for system in systems]
     for name in [*references, *([identical_to] if identical_to else [])]:
         if name not in names:
-            raise ValueError(f"reference {name!r} is none of the systems {names}")
+            raise ValueError(f"reference {name!r} is not one of the systems {names}")
     if raw is not None:
         different = differing_sentences(systems[0], raw.pipeline, raw.lines)
         if different:
             logger.warning(
-                "%d of %d raw lines are prepared otherwise than the data were",
+                "%d of %d raw lines are prepared differently from the data",
                 different,
                 len(raw.lines),
             )
@@ -224,8 +224,8 @@ def _warn_of_masks(system: System, best: Sequence[Mapping[str, Any]]) -> None:
     unfinished = sum(mask in hypothesis["tokens"].tolist() for hypothesis in best)
     if unfinished:
         logger.warning(
-            "%d of %d translations of %s contain masks: fairseq takes two passes that mask the same"
-            " words for the end; iter_decode_force_max_iter=true makes all passes",
+            "%d of %d translations of %s contain masks: fairseq stops where two passes mask the"
+            " same words; iter_decode_force_max_iter=true makes all passes",
             unfinished,
             len(best),
             system.name,

@@ -48,7 +48,7 @@ def differing_sentences(system: System, pipeline: TextPipeline, lines: Sequence[
     if len(lines) != len(system.dataset):
         raise ValueError(
             f"{len(lines)} raw source lines but {len(system.dataset)} sentences in the data: they"
-            " must belong together"
+            " must correspond"
         )
     dictionary = system.task.source_dictionary
     return sum(

@@ -277,7 +277,7 @@ class HRTDecoder(TransformerDecoderBase):
             if not self.may_gain_sizes:
                 raise ValueError(
                     f"--hrt-chunk-sizes {','.join(map(str, self.chunk_sizes))}: the checkpoint was"
-                    f" trained for {','.join(map(str, known))}, so that {size} cannot be decoded;"
+                    f" trained for {','.join(map(str, known))}, so {size} cannot be decoded;"
                     " fine-tune it with --finetune-from-model"
                 )
             rows.append(state_dict[f"{name}.embed_tokens.weight"][self.eos])

@@ -88,7 +88,7 @@ class HRTTranslationTask(EngineTranslationTask):
         total = self.cfg.hrt_curriculum_steps or self.cfg.max_update
         if not total or total < 0:
             raise ValueError(
-                "the curriculum needs its length in updates, which --max-epoch does not tell: give"
+                "the curriculum needs its length in updates, which --max-epoch does not give: give"
                 " --max-update, or --hrt-curriculum-steps (or --hrt-curriculum-power 0 to train"
                 " without a curriculum)"
             )

@@ -59,7 +59,7 @@ def best_checkpoints(folder: Path, count: int) -> List[Path]:
     scored: Dict[int, Any] = {}
     for path in sorted(folder.glob("checkpoint*.pt")):
         state = read_checkpoint(path, for_decoding=False)
-        with reading(path, "does not say how good it is"):
+        with reading(path, "does not hold a validation score"):
             value = (state.get("extra_state") or {}).get("val_loss")
             history = state.get("optimizer_history") or [{}]
             update = history[-1].get("num_updates")

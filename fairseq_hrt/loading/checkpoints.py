@@ -108,8 +108,7 @@ def read_checkpoint(
             value_of(config, part) is None for part in ("task", "model")
         ):
             raise ValueError(
-                f"{path} is not a checkpoint of fairseq: it does not say which task and model it"
-                " belongs to"
+                f"{path} is not a checkpoint of fairseq: it does not name its task and model"
             )
         if not is_trusted(str(path)):
             require_known_architecture(config.model, str(path))
@@ -162,7 +161,7 @@ def require_known_architecture(config: Any, subject: str) -> None:
         )
     if not _foreign(model) and ARCH_MODEL_NAME_REGISTRY.get(name, name) not in MODELS:
         raise ValueError(
-            f"{subject} names the architecture {shown(name)}, which is none that is built from a"
+            f"{subject} names the architecture {shown(name)}, which is not built from a"
             f" file of unknown origin: if you trust its source, name its path in {TRUST_VARIABLE}"
         )
 
@@ -193,7 +192,7 @@ def require_known_task(name: object, subject: str) -> str:
             }
         )
         raise ValueError(
-            f"{subject} names the task {shown(name)}, which is none that a file may choose"
+            f"{subject} names the task {shown(name)}, which a file may not choose"
             f" ({', '.join(known)}): give the task yourself, as task=NAME"
         )
     return str(name)

@@ -140,7 +140,7 @@ class Header:
         known = {item.name: item for item in fields(cls)}
         odd = sorted((set(values) ^ set(known)) - (set(LATER) - set(values)))
         if odd:
-            raise ModelFileError(f"its header lacks or does not know the field {odd[0]!r}")
+            raise ModelFileError(f"its header has a missing or unknown field, {odd[0]!r}")
         header = cls(
             **{
                 name: _typed(name, item.type, values[name])

@@ -239,9 +239,7 @@ class Server:
             found = await system.batcher.submit(sentences, **options) if sentences else []
         except NumericalError as error:
             logger.error("%s: %s", system.name, printable(str(error)))
-            raise RequestError(
-                500, "this system's model computes no numbers: it is broken"
-            ) from None
+            raise RequestError(500, "this system's model computed NaN: it is broken") from None
         except ValueError as error:
             # A decoder's words may name files.
             logger.warning("%s refused a request: %s", system.name, printable(str(error)))

@@ -44,14 +44,14 @@ class MarkedUpText(Document):
         left_open = html.count("<", html.rfind(">") + 1)
         if left_open > MOST_OPEN:
             raise invalid(
-                f'format html: there are {left_open} "<" that no ">" follows; write "&lt;" where it'
+                f'format html: {left_open} "<" without a ">" after it; write "&lt;" where it'
                 " is text"
             )
         try:
             soup = bs4.BeautifulSoup(html, "html.parser")
         except ParserRejectedMarkup:
             raise invalid(
-                'format html: a declaration that begins with "<![" is none; write "&lt;![" where it'
+                'format html: "<![" does not begin a declaration here; write "&lt;![" where it'
                 " is text"
             ) from None
         except ValueError:

@@ -50,7 +50,8 @@ def _pieces(line: str, language: str) -> List[str]:
             raise
         # The message may hold the text.
         logger.warning(
-            "the sentence splitter failed at a line of %d characters, which stays whole", len(line)
+            "the sentence splitter failed at a line of %d characters, which is kept whole",
+            len(line),
         )
         return [line]
     ends = list(itertools.accumulate(map(len, found)))

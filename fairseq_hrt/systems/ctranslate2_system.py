@@ -198,6 +198,5 @@ def check_dictionaries(folder: Path, source: Dictionary, target: Dictionary) -> 
             or words[dictionary.nspecial :] != dictionary.symbols[dictionary.nspecial :]
         ):
             raise ValueError(
-                f"{path} has other words than the data's {side} dictionary: give the model's own"
-                " data"
+                f"{path} differs from the data's {side} dictionary: give the model's own data"
             )

@@ -90,8 +90,8 @@ class NativeSystem(TaskSystem):
             len(task.target_dictionary),
         ):
             raise ValueError(
-                f"{subject}: {spec.path} has other dictionaries than the data: give the model's own"
-                " data"
+                f"{subject}: {spec.path} has different dictionaries from the data: give the model's"
+                " own data"
             )
         if task_name not in tasks_for(header.family):
             raise ValueError(

@@ -33,7 +33,9 @@ class Words:
             if overwrite:
                 word, space, count = word.rpartition(" ")
             if not space or not _is_number(count):
-                raise ValueError(f"{path}: line {number} is {line[:80]!r}, no word with its count")
+                raise ValueError(
+                    f"{path}: line {number} is {line[:80]!r}, not a word with its count"
+                )
             if word in known and not overwrite:
                 raise ValueError(
                     f"{path}: line {number} has the word {word[:80]!r} again; add {_OVERWRITE}"

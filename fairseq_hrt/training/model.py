@@ -50,7 +50,7 @@ class ConfiguredTransformer(TransformerModelBase):
             # read the list of its own option.
             if isinstance(getattr(cfg, side).layers_to_keep, list):
                 raise ValueError(
-                    f"--{side}-layers-to-keep: a model is pruned when it is loaded, not trained so;"
+                    f"--{side}-layers-to-keep: models are pruned when they are loaded;"
                     f" give --{side}-layers"
                 )
         return super().build_model(cfg, task)

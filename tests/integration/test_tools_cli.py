@@ -657,7 +657,7 @@ def test_a_converted_model_of_other_words_is_refused(
         "--testpref", tmp_path / "test", "--destdir", data,
     )  # fmt: skip
     message = refusal("benchmark", data, "--system", f"name=x,path={exported},engine=ctranslate2")
-    assert "other words than the data's source dictionary" in message
+    assert "differs from the data's source dictionary" in message
 
 
 def test_an_enlarged_model_is_compared_like_any_other(command, models, toy_data, tmp_path):

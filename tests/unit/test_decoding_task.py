@@ -146,7 +146,7 @@ def test_references_are_rated_with_pytorch(tiny, caplog):
         )
         with pytest.raises(
             ValueError,
-            match="--forced-start w1 with --score-reference: references begin as they do",
+            match="--forced-start w1 with --score-reference: references have their own",
         ):
             make_task(tiny, forced_start="w1").build_generator(
                 [tiny.model()], GenerationConfig(score_reference=True)

@@ -275,6 +275,6 @@ def test_a_forced_start_is_read():
         with pytest.raises(ValueError, match=message):
             ids(text)
     with pytest.raises(
-        ValueError, match="--forced-start ein with --prefix-size 2: both say how translations begin"
+        ValueError, match="--forced-start ein with --prefix-size 2: both set how translations begin"
     ):
         forced_ids(DecodingOptions(forced_start="ein", prefix_size=2), symbols, never)

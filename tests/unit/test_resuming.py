@@ -121,7 +121,7 @@ def spoil(path, name, value):
       for name, value in (("settings", []), ("lines", "x"), ("lines", -1), ("bytes", 1.5),
                           ("bytes", True), ("input", None), ("output", 7), ("complete", 1))),
     (lambda folder: (folder / "out.partial.json").unlink() or {},
-     "out.partial is there but not from --resume"),
+     "out.partial exists, but --resume did not write it"),
 ])  # fmt: skip
 def test_another_run_is_not_mixed_in(tmp_path, change, message):
     interrupted(tmp_path / "out")

@@ -156,7 +156,7 @@ def test_what_a_bundle_must_not_say(folder, fields, message):
 @pytest.mark.parametrize("text, message", [
     ("", "does not describe a bundle: Expecting value"), ("[]", "it is \\[\\], not an object"),
     ("[" * 100_000, "it is nested too deeply"),
-    ('{"format": 1, "format": 1}', "'format' stands there twice"), ("\ud800", "does not describe"),
+    ('{"format": 1, "format": 1}', "'format' appears twice"), ("\ud800", "does not describe"),
 ])  # fmt: skip
 def test_what_is_no_description(folder, text, message):
     (folder / "bundle.json").write_bytes(text.encode("utf-8", "surrogatepass"))

@@ -60,7 +60,7 @@ def test_bundles_without_a_checkpoint(bundles, tmp_path, caplog):
     assert "takes over" not in caplog.text
     with pytest.raises(
         ValueError,
-        match="the native engine's model alone.* import the model again with the whole plugin",
+        match="only the native engine's model.* import the model again with the whole plugin",
     ):
         fairseq_hrt.from_pretrained(folder, engine="torch")
     (folder / "bundle.json").write_text(json.dumps({**document, "models": [], "runtime": None}))

@@ -68,7 +68,7 @@ SYSTEM = ("--system", "name=a,path=a.pt")
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ([], "no system given"), ([*SYSTEM, "--threads", "0"], "--threads 0 must be at least 1"),
+        ([], "no system is given"), ([*SYSTEM, "--threads", "0"], "--threads 0 must be at least 1"),
         ([*SYSTEM, "--repeats", "-1"], "--repeats -1"),
         ([*SYSTEM, "--speed-sentences", "0"], "--speed-sentences 0"),
         ([*SYSTEM, "--quality-batch", "0"], "--quality-batch 0"),

@@ -78,7 +78,7 @@ def test_a_score_per_line(run, monkeypatch):
     ("x pdf", "pdf is not text: it looks like a PDF file"), ("x no", "no: No such file"),
     ("x x --batch-size 0", "--batch-size 0 must be at least 1"),
     ("x x --set baem=1", "did you mean beam?"),
-    ("x x --set forced_start=a", "--set forced_start=a: given translations begin as they do"),
+    ("x x --set forced_start=a", "--set forced_start=a: given translations have their own"),
     ("many long", "the target of pair 2 has 9 subwords (pair 0 is line 33 of the files)"),
 ])  # fmt: skip
 def test_what_is_refused_leaves_nothing(run, arguments, message):

@@ -67,7 +67,7 @@ def test_every_setting_can_be_given(served, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["x", "--port", "70000"], "--port 70000: there are ports from 0 to 65535"),
+        (["x", "--port", "70000"], "--port 70000: give a port from 0 to 65535"),
         (["x", "--port", "-1"], "--port -1"), (["x", "--workers", "0"], "--workers 0"),
         (["A=x", "A=y"], "two systems are called 'A'"),
         (["x", "--time-limit", "nan"], "--time-limit nan"),

@@ -268,7 +268,7 @@ def begun(run, model):
     (lambda folder: Path("x").write_text("other\n" * 200), "the input is not the one"),
     (lambda folder: Path("x").write_text("short\n"), "the input is not the one"),
     (lambda folder: Path("y.partial.json").write_text("{"), "is damaged"),
-    (lambda folder: Path("y.partial.json").unlink(), "not from --resume"),
+    (lambda folder: Path("y.partial.json").unlink(), "--resume did not write it"),
     (None, "beam"),
 ])  # fmt: skip
 def test_another_run_is_not_mixed_in(run, model, change, message):
@@ -412,7 +412,7 @@ def test_a_text_in_the_place_of_files(run):
     for more in (["x"], ["--resume", "-o", "y"]):
         assert (
             run("--text", "ab", *more)[2]
-            == "error: --text stands for files, and needs no --resume: leave out the others\n"
+            == "error: --text replaces files and --resume: leave them out\n"
         )
     Path("folder").mkdir()
     status, _, error = run("--text", "ab", "-o", "folder")
@@ -511,8 +511,7 @@ def test_options_as_flags(run, model):
     status, _, error = run("x", "--nbest", "2")
     assert (
         status == 2
-        and error
-        == "error: --nbest 2: further translations are written with --json alone; add it\n"
+        and error == "error: --nbest 2: further translations are written only with --json; add it\n"
     )
 
 

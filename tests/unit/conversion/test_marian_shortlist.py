@@ -62,7 +62,7 @@ def test_those_of_another_model_are_refused(tmp_path):
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_lexical_tables(tmp_path, packed):
-    """The most probable candidates above a threshold; of a pair that stands there twice the last
+    """The most probable candidates above a threshold; of a pair that appears twice the last
     line, as Marian does."""
     path = tmp_path / "lex.s2t.gz"
     text = (

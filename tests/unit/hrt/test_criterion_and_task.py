@@ -63,7 +63,7 @@ def test_a_curriculum_without_an_end_is_refused_with_the_criterion(hrt):
     with pytest.raises(
         ValueError,
         match=(
-            "in updates, which --max-epoch does not tell: give --max-update, or"
+            "in updates, which --max-epoch does not give: give --max-update, or"
             " --hrt-curriculum-steps"
         ),
     ):

@@ -182,7 +182,9 @@ def test_a_metric_that_is_no_number_is_never_the_best(tmp_path, caplog):
 )
 def test_what_is_no_number_is_refused(tmp_path, update, metric):
     save(tmp_path / "checkpoint1.pt", 1.0, update=update, metric=metric)
-    with pytest.raises(ValueError, match=r"checkpoint1.pt does not say how good it is") as error:
+    with pytest.raises(
+        ValueError, match=r"checkpoint1.pt does not hold a validation score"
+    ) as error:
         best_checkpoints(tmp_path, 1)
     assert str(error.value).isprintable()
 

@@ -23,17 +23,17 @@ from fairseq_hrt.loading.data_options import (
 def test_options_of_files(name, value, text):
     allowed = allowed_options("translation_hrt")
     if text is None:
-        with pytest.raises(ValueError, match="none that a file may set"):
+        with pytest.raises(ValueError, match="a file may not set it"):
             option_of_data(name, value, allowed, "x.json")
     else:
         assert option_of_data(name, value, allowed, "x.json") == (name.replace("-", "_"), text)
 
 
 @pytest.mark.parametrize("name, value, message", [
-    ("engine", "torch", "none that a file may set"),
-    ("weights", "int8", "none that a file may set"),
-    ("user_dir", "/x", "none that a file may set"), ("lm_path", "x", "none that a file may set"),
-    (1, "x", "none that a file may set"), ("beam", "5.5", "must be an integer"),
+    ("engine", "torch", "a file may not set it"),
+    ("weights", "int8", "a file may not set it"),
+    ("user_dir", "/x", "a file may not set it"), ("lm_path", "x", "a file may not set it"),
+    (1, "x", "a file may not set it"), ("beam", "5.5", "must be an integer"),
     ("beam", "9" * 41, "must be an integer"), ("beam", "\u0665", "must be an integer"),
     ("beam", "5\n", "must be an integer"), ("beam", " 5", "must be an integer"),
     ("lenpen", "inf", "must be a number"), ("lenpen", "x", "must be a number"),

@@ -242,7 +242,7 @@ def test_a_model_that_computes_nan_is_no_fault_of_the_request(
     monkeypatch.setattr(translator, "translate", translate)
     response = client.post("/v1/translate", json={**ASKED, "q": "ab"})
     assert response.status_code == 500
-    assert response.json() == {"error": "this system's model computes no numbers: it is broken"}
+    assert response.json() == {"error": "this system's model computed NaN: it is broken"}
     assert "/secret/path computed NaN" in caplog.text and "Traceback" not in caplog.text
     monkeypatch.undo()
     assert client.post("/v1/translate", json={**ASKED, "q": "ab"}).status_code == 200

@@ -43,9 +43,9 @@ def test_long_markup(piece, aligned):
 
 
 @pytest.mark.parametrize("html, message", [
-    ("<p>x</p>" + "<a " * (MOST_OPEN + 1), f'there are {MOST_OPEN + 1} "<" that no ">" follows'),
-    ("a<![secret[b]]>", 'a declaration that begins with "<!\\[" is none'),
-    ("<![secret[", "a declaration"),
+    ("<p>x</p>" + "<a " * (MOST_OPEN + 1), f'{MOST_OPEN + 1} "<" without a ">" after it'),
+    ("a<![secret[b]]>", '"<!\\[" does not begin a declaration here'),
+    ("<![secret[", "begin a declaration"),
     ("secret &#" + "9" * 4301 + ";", "a character reference .* too many digits"),
     ('<a b="&#' + "9" * 4301 + ';">secret</a>', "too many digits"),
 ])  # fmt: skip

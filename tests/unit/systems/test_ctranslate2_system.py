@@ -166,7 +166,7 @@ def test_models_of_other_words(tiny, tmp_path):
     # The special symbols may have other names.
     check_dictionaries(tmp_path, dictionary, dictionary)
     with pytest.raises(
-        ValueError, match="target_vocabulary.json has other words than the data's target dictionary"
+        ValueError, match="target_vocabulary.json differs from the data's target dictionary"
     ):
         check_dictionaries(tmp_path, dictionary, tiny.dictionary(11))
     (tmp_path / "shared_vocabulary.json").write_text(json.dumps(words))
@@ -181,7 +181,7 @@ def test_models_of_other_words(tiny, tmp_path):
         (tmp_path / "shared_vocabulary.json").write_text(json.dumps(wrong))
         with pytest.raises(
             ValueError,
-            match="shared_vocabulary.json has other words than the data's source dictionary",
+            match="shared_vocabulary.json differs from the data's source dictionary",
         ):
             check_dictionaries(tmp_path, dictionary, dictionary)
     for damaged in (b'["a', b"\xff"):

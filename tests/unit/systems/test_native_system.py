@@ -146,7 +146,7 @@ def test_other_dictionaries(load, folder, tmp_path):
     with open(tmp_path / "dict.en.txt", "a") as file:
         file.write("more 1\n")
     spec = parse_system(f"name=a,engine=native,path={folder}/bundle")
-    with pytest.raises(ValueError, match="other dictionaries than the data"):
+    with pytest.raises(ValueError, match="different dictionaries from the data"):
         load_system(spec, [str(tmp_path), "-s", "de", "-t", "en"])
     assert torch.is_tensor(
         load(f"name=a,engine=native,path={folder}/bundle").collate_text(["a"])["id"]

@@ -20,8 +20,8 @@ def test_dictionaries_are_read_as_fairseq_reads_them(tmp_path):
         assert found.ids([word]) == [expected.unk() if symbol < expected.nspecial else symbol]
     for content, message in (
         ("a 1\na 2\n", "the word 'a' again"),
-        ("a\n", "no word with its count"),
-        ("a x\n", "no word"),
+        ("a\n", "not a word with its count"),
+        ("a x\n", "not a word"),
     ):
         path.write_text(content)
         with pytest.raises(ValueError, match=message):

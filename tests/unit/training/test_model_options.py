@@ -76,7 +76,8 @@ def test_every_option_reaches_the_model(monkeypatch, architecture, nested):
         given = OmegaConf.create({"_name": architecture, **written(path, value, nested=nested)})
         if path[-1] == "layers_to_keep":
             with pytest.raises(
-                ValueError, match=f"--{path[0]}-layers-to-keep: a model is pruned when it is loaded"
+                ValueError,
+                match=f"--{path[0]}-layers-to-keep: models are pruned when they are loaded",
             ):
                 configuration(monkeypatch, architecture, given)
             continue
