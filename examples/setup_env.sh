@@ -29,7 +29,7 @@ step() {
     echo "setup_env.sh: $what"
     "$@" >>"$LOG" 2>&1 || {
         tail -n 20 "$LOG" >&2
-        fail "failed: $what (everything it said is in $LOG)"
+        fail "failed: $what (its output is in $LOG)"
     }
 }
 
