@@ -566,7 +566,7 @@ def test_benchmark_with_every_measure(
         "--out",
         tmp_path / "out",
     )
-    assert "are prepared otherwise" not in done.stderr
+    assert "are prepared differently" not in done.stderr
     results = json.loads((tmp_path / "out/results.json").read_text())
     ours, ct2, int8 = results["systems"]
     assert ct2["identical"] == ours["identical"] == 20

@@ -48,7 +48,7 @@ def test_an_ensemble_in_the_order_of_its_numbers(folder, tmp_path):
 
 
 def test_what_is_missing_is_named(folder, tmp_path):
-    with pytest.raises(ValueError, match="fairseq's checkpoints know their languages"):
+    with pytest.raises(ValueError, match="fairseq's checkpoints hold their languages"):
         import_model(folder, tmp_path / "bundle", Wishes("de", "en"))
     (folder / "bpecodes").unlink()
     with pytest.raises(ValueError, match="holds no subword codes"):

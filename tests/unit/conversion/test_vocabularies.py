@@ -93,5 +93,5 @@ def test_all_kinds_of_marians_vocabularies_are_one(tmp_path, sentencepiece_model
 @pytest.mark.parametrize("content", [b"", b"text", b"\x00" * 100])
 def test_other_files_are_no_sentencepiece_models(tmp_path, content):
     (tmp_path / "v.spm").write_bytes(content)
-    with pytest.raises(ValueError, match="no SentencePiece model"):
+    with pytest.raises(ValueError, match="not a SentencePiece model"):
         load_sentencepiece(tmp_path / "v.spm")

@@ -124,7 +124,7 @@ def test_files_of_earlier_releases_are_read():
 
 
 @pytest.mark.parametrize("text, message", [
-    ("{", "no JSON"), ("[" * 100_000, "no JSON"), ("[1]", "no JSON object"),
+    ("{", "not JSON"), ("[" * 100_000, "not JSON"), ("[1]", "not a JSON object"),
     ("{}", "format is None"), ('{"format": true}', "format is True"),
 ])  # fmt: skip
 def test_what_is_no_header(text, message):
