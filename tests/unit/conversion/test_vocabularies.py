@@ -86,7 +86,7 @@ def test_all_kinds_of_marians_vocabularies_are_one(tmp_path, sentencepiece_model
     with pytest.raises(ValueError, match="belongs to another model"):
         marian_vocabulary(tmp_path / "v.spm", len(names) + 1)
     (tmp_path / "bad.yml").write_text("[1]")
-    with pytest.raises(ValueError, match="no table"):
+    with pytest.raises(ValueError, match="not a table"):
         marian_vocabulary(tmp_path / "bad.yml", 3)
 
 
