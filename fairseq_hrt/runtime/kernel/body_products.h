@@ -409,12 +409,21 @@ static INLINE void int8_pair(const uint8_t *a, ptrdiff_t lda, const int8_t *w, i
 #else
 #define INT8_PAIR
 #endif
+#ifdef TILES_FROM
+#include "body_tiles.h"
+#endif
 /* Exactly one of store_to and choose_for is not NULL; inlined twice. */
 static INLINE void multiply_int8(const target *store_to, const chooser *choose_for,
                                  const fh_matrix *matrix, const fh_input *input) {
     int32_t k = matrix->stride, rows = input->rows;
     ptrdiff_t lda = input->stride;
     const uint8_t *a = input->integers;
+#ifdef TILES_FROM
+    if (tiles_pay(matrix, rows)) {
+        multiply_tiles(store_to, choose_for, matrix, input);
+        return;
+    }
+#endif
     for (int32_t panel = 0; panel < matrix->outputs; panel += FH_PANEL) {
         const int8_t *at = (const int8_t *)matrix->weights + (size_t)panel * (size_t)k;
         if (rows == 1) {

@@ -192,7 +192,7 @@ FH_PUBLIC size_t fh_attention_scratch(int32_t tokens, int32_t window);
 /* ------------------------------------------------------------------ the table */
 
 typedef struct fh_operations {
-    const char *name; /* "plain", "avx2", "avx_vnni", "avx512_vnni", "neon_dotprod" */
+    const char *name; /* "plain", "avx2", "avx_vnni", "avx512_vnni", "amx_int8", "neon_dotprod" */
 
     /* Makes rows [rows][inputs] (ldx floats apart) ready. int8, each row on its own:
      *   normal:   round-half-even(x * (127 / max|x|)) in [-127, 127], scale max|x| / 127

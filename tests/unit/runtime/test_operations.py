@@ -10,7 +10,7 @@ from kernel_operations import FLOAT32, INT8, NAN, NONE, Operations, Rule
 from fairseq_hrt.runtime import library
 
 SETTINGS = settings(max_examples=40, deadline=None)
-SETS = ["avx512_vnni", "avx_vnni", "avx2", "neon_dotprod", "plain"]
+SETS = ["amx_int8", "avx512_vnni", "avx_vnni", "avx2", "neon_dotprod", "plain"]
 sizes = st.tuples(
     st.integers(1, 20), st.integers(1, 130), st.integers(1, 200), st.integers(0, 2**32 - 1)
 )
