@@ -514,6 +514,10 @@ static NOINLINE void best_float(const chooser *to, const fh_matrix *matrix, cons
     multiply_float(NULL, to, matrix, input);
 }
 
+#ifdef SCREENED
+#include "body_screen.h"
+#endif
+
 static void product(const fh_matrix *matrix, const fh_input *input, float *out, ptrdiff_t ldo,
                     int relu, const float *residual, ptrdiff_t ldr) {
     const target to = {out, ldo, relu, residual, ldr};

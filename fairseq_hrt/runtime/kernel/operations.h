@@ -71,6 +71,15 @@ typedef struct fh_matrix {
     int32_t *sums; /* int8 only: sum of the weights of each output */
 } fh_matrix;
 
+/* The upper four bits of the weights of a matrix, see screen.h. */
+typedef struct fh_screen {
+    uint8_t *nibbles; /* (weight + 128) >> 4, in panels [stride / 8][64][4]: of four inputs in the
+                         lower halves of the bytes, of the next four in the upper ones */
+    int32_t *sums;    /* of the nibbles of each output */
+    float *reach;     /* how far the value of an output may be above what the upper bits say, for
+                         an input of norm 1 */
+} fh_screen;
+
 /* Bytes of the buffer of a packed matrix; 0 when a size is out of range (both at least 1, see
  * FH_MAX_*). */
 FH_PUBLIC size_t fh_matrix_size(fh_kind kind, int32_t outputs, int32_t inputs);
@@ -215,6 +224,12 @@ typedef struct fh_operations {
      * or NULL: over all outputs, the banned ones included, before the penalty. */
     void (*best)(const fh_matrix *matrix, const fh_input *input, const fh_rule *rules,
                  int32_t *tokens, float *values, float *logsumexp);
+
+    /* Upper bounds of all values of up to four rows, [rows][outputs]: none is below the value of
+     * `product`, by more than its rounding. What is not a number or infinite stays so. NULL where
+     * reading half the weights gains nothing. */
+    void (*bounds)(const fh_screen *screen, const fh_matrix *matrix, const fh_input *input,
+                   float *bounds);
 
     /* The n best of one row of stored values, best first, the lowest id first among equals; rule or
      * NULL. Returns how many there are (fewer than n when fewer are not banned), or FH_NAN.

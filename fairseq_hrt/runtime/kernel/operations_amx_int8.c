@@ -11,5 +11,5 @@
 #include "body_products.h"
 #include "body_attention.h"
 
-const fh_operations fh_operations_amx_int8 = {"amx_int8",  prepare,     product, best,   top,   logsumexp, softmax,
+const fh_operations fh_operations_amx_int8 = {"amx_int8",  prepare,     product, best, bounds_of,   top,   logsumexp, softmax,
                                               log_softmax, exponential, norm,    attend, scores};

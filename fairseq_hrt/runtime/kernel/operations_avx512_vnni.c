@@ -6,6 +6,6 @@
 #include "body_products.h"
 #include "body_attention.h"
 
-const fh_operations fh_operations_avx512_vnni = {"avx512_vnni", prepare,   product, best,
+const fh_operations fh_operations_avx512_vnni = {"avx512_vnni", prepare,   product, best, bounds_of,
                                                  top,           logsumexp, softmax, log_softmax,
                                                  exponential,   norm,      attend,  scores};

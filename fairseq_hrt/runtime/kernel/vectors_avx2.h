@@ -8,6 +8,7 @@
 
 #define W 8
 #define COLUMNS 2
+#define SCREENED 1 /* the output layer of few rows is read from half its bytes, see screen.h */
 #define QUERIES 2 /* queries that share the loads of attention */
 #ifdef _MSC_VER
 #define KEEP(x)
@@ -98,6 +99,8 @@ static INLINE vi i_four(const uint8_t *a) { /* the same four bytes in every lane
     memcpy(&four, a, 4);
     return _mm256_set1_epi32(four);
 }
+static INLINE vi i_lower_halves(vi x) { return _mm256_and_si256(x, _mm256_set1_epi8(15)); }
+static INLINE vi i_upper_halves(vi x) { return i_lower_halves(_mm256_srli_epi16(x, 4)); }
 static INLINE vi f_magnitude_bits(vf x) {
     return _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff));
 }

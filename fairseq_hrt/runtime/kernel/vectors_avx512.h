@@ -9,6 +9,7 @@
 
 #define W 16                /* lanes */
 #define COLUMNS 4           /* vectors of outputs in a tile */
+#define SCREENED 1 /* the output layer of few rows is read from half its bytes, see screen.h */
 #define QUERIES 4           /* queries that share the loads of attention */
 #define INT8_ROWS 6         /* rows in the largest tile */
 #define UNSIGNED_INTEGERS 1 /* normal rows are stored with 128 added, positive ones as they are */
@@ -66,6 +67,8 @@ static INLINE vi i_four(const uint8_t *a) { /* the same four bytes in every lane
     memcpy(&four, a, 4);
     return _mm512_set1_epi32(four);
 }
+static INLINE vi i_lower_halves(vi x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }
+static INLINE vi i_upper_halves(vi x) { return i_lower_halves(_mm512_srli_epi16(x, 4)); }
 static INLINE vi f_magnitude_bits(vf x) {
     return _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff));
 }

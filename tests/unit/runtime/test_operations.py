@@ -144,6 +144,24 @@ def test_int8_product_is_exact(ops, shape, positive, relu, with_residual):
     assert ops.check_guards()
 
 
+@SETTINGS
+@given(
+    st.integers(1, 70), st.sampled_from([61, 64, 120, 128, 320]), st.integers(1, 200),
+    st.integers(0, 99), st.booleans(),
+)  # fmt: skip
+def test_many_rows_fill_tiles(ops, rows, inputs, outputs, seed, positive):
+    """Of 16 rows by 64 inputs, where there are tiles."""
+    weights, scales, bias, x = int8_case(rows, inputs, outputs, seed)
+    x = np.maximum(x, 0) if positive else x
+    matrix, ready = ops.pack(weights, scales, bias), ops.prepare(x, INT8, positive=positive)
+    expected = int8_product(weights, scales, bias, *quantised(x, positive))
+    np.testing.assert_array_equal(ops.product(matrix, ready), expected)
+    tokens, values, _ = ops.best(matrix, ready)
+    np.testing.assert_array_equal(tokens, expected.argmax(1))
+    np.testing.assert_array_equal(values, expected.max(1))
+    assert ops.check_guards()
+
+
 @pytest.mark.parametrize("positive", [False, True])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_largest_sums_do_not_saturate(ops, positive, sign):
