@@ -94,9 +94,12 @@ def test_a_clear_best_word_is_found(ops, rows):
         np.testing.assert_array_equal(values, expected[1])
 
 
-def test_the_lowest_of_equals_is_best(ops):
+@pytest.mark.parametrize("wide", [40, 70, 129])
+def test_the_lowest_of_equals_is_best(ops, wide):
+    """Whichever has the highest bound."""
     weights = np.full((130, 4096), 3, np.int8)
-    weights[[70, 40, 129]] = 100
+    weights[[70, 40, 129]] = 104
+    weights[wide, ::2], weights[wide, 1::2] = 97, 111
     matrix = ops.pack(weights, np.ones(130, np.float32), np.zeros(130, np.float32))
     ready = ops.prepare(np.ones((1, 4096), np.float32), INT8)
     screen = ops.screen(matrix)
