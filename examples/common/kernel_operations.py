@@ -119,6 +119,10 @@ class _Table(C.Structure):
                 None, _Pointer, _Long, _Int, _Int, _Pointer, _Pointer, _Float, _Pointer, _Long
             ),
         ),
+        (
+            "put",
+            C.CFUNCTYPE(None, C.POINTER(_Cache), _Int, _Int, _Pointer, _Long, _Pointer, _Long),
+        ),
         ("attend", C.CFUNCTYPE(None, C.POINTER(_Attention))),
         ("scores", C.CFUNCTYPE(None, C.POINTER(_Cache), _Int, _Pointer, _Int, _Pointer)),
     ]
@@ -216,11 +220,6 @@ class Operations:
                 ],
             ),
             ("fh_cache_size", _Size, [_Int, _Int, _Int]),
-            (
-                "fh_cache_put",
-                None,
-                [C.POINTER(_Cache), _Int, _Int, _Pointer, _Long, _Pointer, _Long],
-            ),
             ("fh_relative_size", _Size, [_Int, _Int]),
             ("fh_relative_pack", None, [C.POINTER(_Relative), _Pointer, _Pointer, _Int, _Int]),
             ("fh_attention_scratch", _Size, [_Int, _Int]),
@@ -471,7 +470,7 @@ class Operations:
 
     def put(self, cache: Any, at: int, keys: np.ndarray, values: np.ndarray) -> None:
         """Writes tokens; keys and values ``[rows, heads * width]``."""
-        self.library.fh_cache_put(
+        self.table.put(
             cache, at, len(keys), _at(keys), _row_step(keys), _at(values), _row_step(values)
         )
 

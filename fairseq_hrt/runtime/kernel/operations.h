@@ -242,14 +242,17 @@ typedef struct fh_operations {
     /* In place. A row of nothing but -infinity becomes NaN, as in PyTorch. */
     void (*softmax)(float *row, int32_t count);
     void (*log_softmax)(float *row, int32_t count);
-    /* x = exp(x) in place: error at most 2 ulp for normal results, results below the smallest
-     * normal number may be 0. */
+    /* x = exp(x) in place: error at most 2 ulp; results below 1.3e-38 may be 0. */
     void (*exponential)(float *x, int32_t count);
 
     /* Layer normalisation (x - mean) / sqrt(variance + eps) * gain + bias, variance over width, two
      * passes. out may be x. */
     void (*norm)(const float *x, ptrdiff_t ldx, int32_t rows, int32_t width, const float *gain,
                  const float *bias, float eps, float *out, ptrdiff_t ldo);
+
+    /* As fh_cache_put, except that it may write anything behind the last token of a block. */
+    void (*put)(const fh_cache *cache, int32_t at, int32_t rows, const float *keys, ptrdiff_t ldk,
+                const float *values, ptrdiff_t ldv);
 
     /* See fh_attention. */
     void (*attend)(const fh_attention *attention);

@@ -10,6 +10,7 @@
 #include "body_rows.h"
 #include "body_products.h"
 #include "body_attention.h"
+#include "body_put.h"
 
 const fh_operations fh_operations_amx_int8 = {"amx_int8",  prepare,     product, best, bounds_of,   top,   logsumexp, softmax,
-                                              log_softmax, exponential, norm,    attend, scores};
+                                              log_softmax, exponential, norm, put,    attend, scores};

@@ -5,7 +5,8 @@
 #include "body_rows.h"
 #include "body_products.h"
 #include "body_attention.h"
+#include "body_put.h"
 
 const fh_operations fh_operations_avx512_vnni = {"avx512_vnni", prepare,   product, best, bounds_of,
                                                  top,           logsumexp, softmax, log_softmax,
-                                                 exponential,   norm,      attend,  scores};
+                                                 exponential,   norm, put,      attend,  scores};

@@ -20,4 +20,4 @@ static INLINE vi dot(vi sum, vi four, vi unused, vi weights) {
 
 const fh_operations fh_operations_avx_vnni = {"avx_vnni",  prepare,   product, best, bounds_of,
                                               top,         logsumexp, softmax, log_softmax,
-                                              exponential, norm,      attend,  scores};
+                                              exponential, norm, fh_cache_put,      attend,  scores};

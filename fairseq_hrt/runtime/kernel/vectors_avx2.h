@@ -53,6 +53,9 @@ static INLINE vf f_times_power(
     vf second = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23));
     return _mm256_mul_ps(_mm256_mul_ps(x, first), second);
 }
+static INLINE vf f_zero_below(vf value, vf x, float limit) { /* 0 where x is below it */
+    return _mm256_and_ps(_mm256_cmp_ps(x, f_all(limit), _CMP_NLT_UQ), value);
+}
 static INLINE float f_total(vf x) {
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));

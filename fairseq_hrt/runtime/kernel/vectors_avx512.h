@@ -41,6 +41,9 @@ static INLINE vf f_round(vf x) {
     return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 static INLINE vf f_times_power(vf x, vf n) { return _mm512_scalef_ps(x, n); }
+static INLINE vf f_zero_below(vf value, vf x, float limit) { /* 0 where x is below it */
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, f_all(limit), _CMP_NLT_UQ), value);
+}
 static INLINE float f_total(vf x) { return _mm512_reduce_add_ps(x); }
 static INLINE float f_largest(vf x) { return _mm512_reduce_max_ps(x); }
 static INLINE int f_any_larger(vf x, vf y) { return _mm512_cmp_ps_mask(x, y, _CMP_GT_OQ) != 0; }
