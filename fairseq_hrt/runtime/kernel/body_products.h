@@ -386,8 +386,10 @@ static INLINE void int8_pair(const uint8_t *a, ptrdiff_t lda, const int8_t *w, i
            v = i_four(a + i), m = magnitude(v);
         KEEP(w0)
         KEEP(w1)
-        KEEP(w2) KEEP(w3) s0 = dot(s0, v, m, w0),
-                          s1 = dot(s1, v, m, w1), s2 = dot(s2, v, m, w2), s3 = dot(s3, v, m, w3);
+        KEEP(w2)
+        KEEP(w3)
+        s0 = dot(s0, v, m, w0),
+        s1 = dot(s1, v, m, w1), s2 = dot(s2, v, m, w2), s3 = dot(s3, v, m, w3);
         v = i_four(a + lda + i), m = magnitude(v);
         t0 = dot(t0, v, m, w0), t1 = dot(t1, v, m, w1), t2 = dot(t2, v, m, w2),
         t3 = dot(t3, v, m, w3);

@@ -3,8 +3,8 @@
 
 /* exp(x) to 2 ulp: 2^n p(f), f = x - n ln 2 in two steps (Cody and Waite, 1980), p of degree 6.
  * Infinities and NaN keep their meaning. */
-/* Below it exp is 0: results that are not normal numbers cost some processors a hundred cycles each,
- * and -infinity, which stands for what is hidden, would be one. */
+/* Below it exp is 0: results that are not normal numbers cost some processors a hundred cycles
+ * each, and -infinity, which stands for what is hidden, would be one. */
 #define LEAST_EXPONENT (-87.3f)
 
 static INLINE vf f_exp_of(vf y) { /* y from LEAST_EXPONENT to 89, or NaN */

@@ -9,8 +9,7 @@ enum { TILE_ROWS = 16, TILE_BYTES = 64, NEAR = 1 << 21 }; /* bytes of weights th
 /* Whether rows are multiplied on tiles: only inputs that fill whole tiles are. */
 static INLINE int tiles_pay(const fh_matrix *matrix, int32_t rows) {
     size_t bytes = (size_t)matrix->outputs * (size_t)matrix->stride;
-    return matrix->stride % TILE_BYTES == 0 &&
-           rows >= (bytes > NEAR ? TILES_FROM_FAR : TILES_FROM);
+    return matrix->stride % TILE_BYTES == 0 && rows >= (bytes > NEAR ? TILES_FROM_FAR : TILES_FROM);
 }
 
 /* What ldtilecfg reads (palette 1). */
@@ -55,8 +54,8 @@ static INLINE void tiles_one_by_four(const uint8_t *a, ptrdiff_t lda, const int8
 
 /* 32 rows, the second half from a2 on, by half a panel: the loads of weights serve two tiles. */
 static INLINE void tiles_two_by_two(const uint8_t *a, const uint8_t *a2, ptrdiff_t lda,
-                                    const int8_t *w, int32_t k, const int32_t *start,
-                                    int32_t *sums, int32_t *sums2) {
+                                    const int8_t *w, int32_t k, const int32_t *start, int32_t *sums,
+                                    int32_t *sums2) {
     _tile_loadd(0, start, 0);
     _tile_loadd(1, start + 16, 0);
     _tile_loadd(2, start, 0);
@@ -91,7 +90,8 @@ static INLINE void multiply_tiles(const target *store_to, const chooser *choose_
         vi begin[VECTORS];
         int8_start(input, matrix->sums + panel, begin, VECTORS);
         for (int b = 0; b < VECTORS; b++) i_store(start + b * W, begin[b]);
-        __asm__ volatile("" : : : "memory"); /* tile loads do not tell the compiler what they read */
+        /* Tile loads do not tell the compiler what they read. */
+        __asm__ volatile("" : : : "memory");
         for (int32_t r = 0, n; r < rows; r += n) {
             /* rows from `from` on are multiplied, those from r on are taken */
             n = rows - r < 2 * TILE_ROWS ? rows - r : 2 * TILE_ROWS;

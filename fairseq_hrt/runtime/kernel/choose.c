@@ -167,7 +167,7 @@ static int best_in_parts(fh_work *w, const fh_matrix *matrix, const fh_input *in
     return FH_OK;
 }
 
-/* 1: the best words are those of the upper bits' candidates; 0: they have to be computed in full. */
+/* 1: settled from the upper bits of the weights; 0: to be computed in full. */
 static int screened(fh_work *w, const fh_matrix *matrix, const fh_input *input,
                     const fh_rule *rules, int32_t *tokens, float *values) {
     const fh_model *m = w->model;
@@ -306,8 +306,7 @@ int fh_best_lists(fh_work *w, const float *features, const fh_ask *asks, int32_t
             if (asks[first + r].only >= 0) {
                 counts[first + r] = 1;
                 tokens[at] = asks[first + r].only;
-                scores[at] =
-                    asks[first + r].certain ? 0 : one_score(w, row, sum, list, tokens[at]);
+                scores[at] = asks[first + r].certain ? 0 : one_score(w, row, sum, list, tokens[at]);
                 continue;
             }
             int32_t found =

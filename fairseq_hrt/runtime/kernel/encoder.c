@@ -61,7 +61,8 @@ static int remember(fh_work *w, const float *x, int32_t tokens) {
         for (int32_t s = 0, first = 0; s < w->sentences; first += w->source_lengths[s++]) {
             fh_cache cache = fh_memory(w, s, l);
             const float *rows = both + (size_t)first * 2 * d;
-            w->model->operations->put(&cache, 0, w->source_lengths[s], rows, 2 * d, rows + d, 2 * d);
+            w->model->operations->put(&cache, 0, w->source_lengths[s], rows, 2 * d, rows + d,
+                                      2 * d);
         }
     }
     return FH_OK;

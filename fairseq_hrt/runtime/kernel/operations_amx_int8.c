@@ -12,5 +12,6 @@
 #include "body_attention.h"
 #include "body_put.h"
 
-const fh_operations fh_operations_amx_int8 = {"amx_int8",  prepare,     product, best, bounds_of,   top,   logsumexp, softmax,
-                                              log_softmax, exponential, norm, put,    attend, scores};
+const fh_operations fh_operations_amx_int8 = {
+    "amx_int8", prepare,     product,     best, bounds_of, top,    logsumexp,
+    softmax,    log_softmax, exponential, norm, put,       attend, scores};

@@ -7,6 +7,6 @@
 #include "body_attention.h"
 #include "body_put.h"
 
-const fh_operations fh_operations_avx512_vnni = {"avx512_vnni", prepare,   product, best, bounds_of,
-                                                 top,           logsumexp, softmax, log_softmax,
-                                                 exponential,   norm, put,      attend,  scores};
+const fh_operations fh_operations_avx512_vnni = {
+    "avx512_vnni", prepare,     product,     best, bounds_of, top,    logsumexp,
+    softmax,       log_softmax, exponential, norm, put,       attend, scores};

@@ -106,5 +106,5 @@ static INLINE vi dot(vi sum, vi four, vi unused, vi weights) {
 #include "body_attention.h"
 
 const fh_operations fh_operations_neon_dotprod = {
-    "neon_dotprod", prepare,     product,     best, NULL, top,    logsumexp,
+    "neon_dotprod", prepare,     product,     best, NULL,         top,    logsumexp,
     softmax,        log_softmax, exponential, norm, fh_cache_put, attend, scores};

@@ -7,10 +7,10 @@
 #define ROUNDING 1e-6f
 
 enum {
-    WORTH = 3 << 19,   /* bytes of weights that are read in full from a core's own cache */
-    CLOSE = 1 << 16,   /* bytes of weights for each word that may be computed exactly */
-    PAUSE = 8,         /* calls without screening after the first one that gave up */
-    LONGEST = 3        /* doublings of it */
+    WORTH = 3 << 19, /* bytes of weights that are read in full from a core's own cache */
+    CLOSE = 1 << 16, /* bytes of weights for each word that may be computed exactly */
+    PAUSE = 8,       /* calls without screening after the first one that gave up */
+    LONGEST = 3      /* doublings of it */
 };
 
 size_t fh_screen_size(const fh_matrix *m) {
@@ -48,8 +48,8 @@ void fh_screen_pack(fh_screen *screen, void *buffer, const fh_matrix *m) {
             }
         screen->sums[o] = sum;
         /* 400 * sqrt(k) bounds the norms of what the sum is made of: 16 nibbles and 120.5 ones. */
-        screen->reach[o] = m->scales[o] * (float)(sqrt(rest) + ROUNDING * (sqrt(rest + whole) +
-                                                                           400 * sqrt(k)));
+        screen->reach[o] =
+            m->scales[o] * (float)(sqrt(rest) + ROUNDING * (sqrt(rest + whole) + 400 * sqrt(k)));
     }
 }
 
@@ -99,8 +99,7 @@ static int best_of_row(search *s, const fh_operations *operations, float *bounds
     const fh_rule *rule = s->rule;
     if (rule && rule->unk >= 0 && rule->unk < outputs) bounds[rule->unk] -= rule->unk_penalty;
     for (int32_t i = 0; rule && i < rule->bans; i++)
-        if (rule->banned[i] >= 0 && rule->banned[i] < outputs)
-            bounds[rule->banned[i]] = -INFINITY;
+        if (rule->banned[i] >= 0 && rule->banned[i] < outputs) bounds[rule->banned[i]] = -INFINITY;
     int32_t found = operations->top(bounds, outputs, NULL, FIRST, ids, highest);
     if (found < 1) return 0;
     for (int32_t i = 0; i < found; i++) {

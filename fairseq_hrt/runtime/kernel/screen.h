@@ -11,8 +11,8 @@
 #include "operations.h"
 
 enum {
-    FH_SCREEN_ROWS = 4,      /* more rows than these share what is read anyway */
-    FH_SCREEN_INPUTS = 8192  /* beyond these a sum of products of upper bits may not fit a float */
+    FH_SCREEN_ROWS = 4,     /* more rows than these share what is read anyway */
+    FH_SCREEN_INPUTS = 8192 /* beyond these a sum of products of upper bits may not fit a float */
 };
 
 /* Bytes of the buffer; 0 for a matrix that cannot be screened (not int8, or too many inputs). */
