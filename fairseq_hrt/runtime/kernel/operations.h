@@ -88,9 +88,9 @@ FH_PUBLIC size_t fh_matrix_size(fh_kind kind, int32_t outputs, int32_t inputs);
 FH_PUBLIC int fh_matrix_start(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs,
                               int32_t inputs);
 /* Packs `count` rows (int8_t or float, ld elements apart) as the outputs from `first` on: parts of
- * a matrix may come from several tensors. scales: [count], int8 only. bias: [count] or NULL for
- * zeros. int8 weights lie in [-127, 127]. Returns 0; -1 when the rows are outside the matrix; -2
- * for a weight of -128. */
+ * a matrix may come from several tensors. scales: [count], int8 only, not negative where the matrix
+ * is screened. bias: [count] or NULL for zeros. int8 weights lie in [-127, 127]. Returns 0; -1 when
+ * the rows are outside the matrix; -2 for a weight of -128. */
 FH_PUBLIC int fh_matrix_put(fh_matrix *matrix, int32_t first, int32_t count, const void *rows,
                             ptrdiff_t ld, const float *scales, const float *bias);
 /* Both of the above for a whole matrix. */
