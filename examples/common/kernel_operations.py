@@ -37,6 +37,14 @@ class Input(C.Structure):
     ]
 
 
+class _Screen(C.Structure):
+    _fields_ = [(name, C.c_void_p) for name in ("nibbles", "sums", "reach")]
+
+
+class Screening(C.Structure):
+    _fields_ = [("rest", C.c_int32), ("losses", C.c_int32)]
+
+
 class _Rule(C.Structure):
     _fields_ = [
         ("banned", C.c_void_p),
@@ -96,6 +104,10 @@ class _Table(C.Structure):
                 None, C.POINTER(Matrix), C.POINTER(Input), _Pointer, _Pointer, _Pointer, _Pointer
             ),
         ),
+        (
+            "bounds",
+            C.CFUNCTYPE(None, C.POINTER(_Screen), C.POINTER(Matrix), C.POINTER(Input), _Pointer),
+        ),
         ("top", C.CFUNCTYPE(_Int, _Pointer, _Int, _Pointer, _Int, _Pointer, _Pointer)),
         ("logsumexp", C.CFUNCTYPE(_Float, _Pointer, _Int)),
         ("softmax", C.CFUNCTYPE(None, _Pointer, _Int)),
@@ -106,6 +118,10 @@ class _Table(C.Structure):
             C.CFUNCTYPE(
                 None, _Pointer, _Long, _Int, _Int, _Pointer, _Pointer, _Float, _Pointer, _Long
             ),
+        ),
+        (
+            "put",
+            C.CFUNCTYPE(None, C.POINTER(_Cache), _Int, _Int, _Pointer, _Long, _Pointer, _Long),
         ),
         ("attend", C.CFUNCTYPE(None, C.POINTER(_Attention))),
         ("scores", C.CFUNCTYPE(None, C.POINTER(_Cache), _Int, _Pointer, _Int, _Pointer)),
@@ -188,12 +204,22 @@ class Operations:
             ("fh_matrix_slice", Matrix, [C.POINTER(Matrix), _Int, _Int]),
             ("fh_input_size", _Size, [C.c_int, _Int, _Int]),
             ("fh_input_rows", Input, [C.POINTER(Input), _Int, _Int]),
-            ("fh_cache_size", _Size, [_Int, _Int, _Int]),
+            ("fh_screen_size", _Size, [C.POINTER(Matrix)]),
+            ("fh_worth_screening", C.c_int, [C.POINTER(Matrix)]),
+            ("fh_screen_pack", None, [C.POINTER(_Screen), _Pointer, C.POINTER(Matrix)]),
             (
-                "fh_cache_put",
-                None,
-                [C.POINTER(_Cache), _Int, _Int, _Pointer, _Long, _Pointer, _Long],
+                "fh_screened_best",
+                C.c_int,
+                [
+                    _Pointer,
+                    C.POINTER(Matrix),
+                    C.POINTER(_Screen),
+                    C.POINTER(Screening),
+                    C.POINTER(Input),
+                    *[_Pointer] * 4,
+                ],
             ),
+            ("fh_cache_size", _Size, [_Int, _Int, _Int]),
             ("fh_relative_size", _Size, [_Int, _Int]),
             ("fh_relative_pack", None, [C.POINTER(_Relative), _Pointer, _Pointer, _Int, _Int]),
             ("fh_attention_scratch", _Size, [_Int, _Int]),
@@ -332,6 +358,48 @@ class Operations:
         del keep
         return tokens, values, sums
 
+    # ------------------------------------------------------------------ screening
+
+    def screen(self, matrix: Matrix) -> Any:
+        """The upper bits of a matrix, see screen.h."""
+        buffer = self.buffer(self.library.fh_screen_size(matrix))
+        screen = _Screen()
+        self.library.fh_screen_pack(screen, _at(buffer), matrix)
+        screen.keep = buffer
+        return screen
+
+    def bounds(self, screen: Any, matrix: Matrix, prepared: Input) -> np.ndarray:
+        """Upper bounds of all values ``[rows, outputs]``."""
+        found = self.floats(prepared.rows, matrix.outputs)
+        self.table.bounds(screen, matrix, prepared, _at(found))
+        return found
+
+    def screened_best(
+        self,
+        screen: Any,
+        matrix: Matrix,
+        prepared: Input,
+        rules: Optional[Sequence[Rule]] = None,
+        screening: Optional[Screening] = None,
+    ) -> Optional[Tuple[np.ndarray, np.ndarray]]:
+        """(tokens, values) of each row, or None where they have to be computed in full."""
+        tokens, values = self.buffer(4 * prepared.rows).view(np.int32), self.floats(prepared.rows)
+        bounds = self.floats(prepared.rows, matrix.outputs)
+        table, keep = self._rules(rules)
+        found = self.library.fh_screened_best(
+            C.addressof(self.table),
+            matrix,
+            screen,
+            screening or Screening(),
+            prepared,
+            table,
+            _at(bounds),
+            _at(tokens),
+            _at(values),
+        )
+        del keep
+        return (tokens, values) if found else None
+
     @staticmethod
     def _rules(rules: Optional[Sequence[Rule]]) -> Tuple[Any, Any]:
         if rules is None:
@@ -402,7 +470,7 @@ class Operations:
 
     def put(self, cache: Any, at: int, keys: np.ndarray, values: np.ndarray) -> None:
         """Writes tokens; keys and values ``[rows, heads * width]``."""
-        self.library.fh_cache_put(
+        self.table.put(
             cache, at, len(keys), _at(keys), _row_step(keys), _at(values), _row_step(values)
         )
 

@@ -35,6 +35,7 @@ FLAGS = (
 ).split()
 AVX512 = "-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mprefer-vector-width=512".split()
 INSTRUCTION_SETS: Dict[str, List[str]] = {
+    "amx_int8": ["-mavx2", "-mfma", *AVX512, "-mamx-tile", "-mamx-int8"],
     "avx512_vnni": ["-mavx2", "-mfma", *AVX512],
     "avx_vnni": ["-mavx2", "-mfma", "-mavxvnni"],
     "avx2": ["-mavx2", "-mfma"],
@@ -100,7 +101,7 @@ def instruction_sets(machine: str) -> List[str]:
     """Names for a processor family as the compiler's macros or :func:`platform.machine` call it."""
     machine = machine.lower()
     if machine in ("x86_64", "amd64"):
-        return ["avx512_vnni", "avx_vnni", "avx2"]
+        return ["amx_int8", "avx512_vnni", "avx_vnni", "avx2"]
     return ["neon_dotprod"] if machine in ("aarch64", "arm64") else []
 
 

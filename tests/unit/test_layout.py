@@ -315,6 +315,7 @@ TOGETHER = {
     "judges": "either engine chooses among translations",
     "memory": "the kernel's memory",
     "operations": "the operations of the kernel",
+    "screen": "the best word from the upper bits of the weights",
     "other_builds": "the kernel under sanitizers and on ARM",
     "enlarge": "a script that makes models larger",
     "example": "the example of a server",

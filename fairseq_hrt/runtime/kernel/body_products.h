@@ -386,8 +386,10 @@ static INLINE void int8_pair(const uint8_t *a, ptrdiff_t lda, const int8_t *w, i
            v = i_four(a + i), m = magnitude(v);
         KEEP(w0)
         KEEP(w1)
-        KEEP(w2) KEEP(w3) s0 = dot(s0, v, m, w0),
-                          s1 = dot(s1, v, m, w1), s2 = dot(s2, v, m, w2), s3 = dot(s3, v, m, w3);
+        KEEP(w2)
+        KEEP(w3)
+        s0 = dot(s0, v, m, w0),
+        s1 = dot(s1, v, m, w1), s2 = dot(s2, v, m, w2), s3 = dot(s3, v, m, w3);
         v = i_four(a + lda + i), m = magnitude(v);
         t0 = dot(t0, v, m, w0), t1 = dot(t1, v, m, w1), t2 = dot(t2, v, m, w2),
         t3 = dot(t3, v, m, w3);
@@ -409,12 +411,21 @@ static INLINE void int8_pair(const uint8_t *a, ptrdiff_t lda, const int8_t *w, i
 #else
 #define INT8_PAIR
 #endif
+#ifdef TILES_FROM
+#include "body_tiles.h"
+#endif
 /* Exactly one of store_to and choose_for is not NULL; inlined twice. */
 static INLINE void multiply_int8(const target *store_to, const chooser *choose_for,
                                  const fh_matrix *matrix, const fh_input *input) {
     int32_t k = matrix->stride, rows = input->rows;
     ptrdiff_t lda = input->stride;
     const uint8_t *a = input->integers;
+#ifdef TILES_FROM
+    if (tiles_pay(matrix, rows)) {
+        multiply_tiles(store_to, choose_for, matrix, input);
+        return;
+    }
+#endif
     for (int32_t panel = 0; panel < matrix->outputs; panel += FH_PANEL) {
         const int8_t *at = (const int8_t *)matrix->weights + (size_t)panel * (size_t)k;
         if (rows == 1) {
@@ -504,6 +515,10 @@ static NOINLINE void best_int8_with_sum(const chooser *from, const fh_matrix *ma
 static NOINLINE void best_float(const chooser *to, const fh_matrix *matrix, const fh_input *input) {
     multiply_float(NULL, to, matrix, input);
 }
+
+#ifdef SCREENED
+#include "body_screen.h"
+#endif
 
 static void product(const fh_matrix *matrix, const fh_input *input, float *out, ptrdiff_t ldo,
                     int relu, const float *residual, ptrdiff_t ldr) {

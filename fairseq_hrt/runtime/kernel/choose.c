@@ -167,6 +167,18 @@ static int best_in_parts(fh_work *w, const fh_matrix *matrix, const fh_input *in
     return FH_OK;
 }
 
+/* 1: settled from the upper bits of the weights; 0: to be computed in full. */
+static int screened(fh_work *w, const fh_matrix *matrix, const fh_input *input,
+                    const fh_rule *rules, int32_t *tokens, float *values) {
+    const fh_model *m = w->model;
+    if (!m->screen.nibbles || matrix != m->output || input->rows > FH_SCREEN_ROWS) return 0;
+    if (fh_reserve(&w->bounds, (size_t)input->rows * (size_t)matrix->outputs, sizeof(float),
+                   &w->error))
+        return 0;
+    return fh_screened_best(m->operations, matrix, &m->screen, &w->screening, input, rules,
+                            w->bounds.data, tokens, values);
+}
+
 static int best_of(fh_work *w, const float *features, const fh_ask *asks, int32_t rows,
                    const fh_matrix *matrix, const fh_choice_list *list, int32_t *tokens,
                    float *scores) {
@@ -179,7 +191,11 @@ static int best_of(fh_work *w, const float *features, const fh_ask *asks, int32_
     if (fh_reserve(&w->logits, 2 * (size_t)rows, sizeof(float), &w->error)) return w->error.code;
     float *values = w->logits.data, *sums = scores ? values + rows : NULL;
     int large = (int64_t)matrix->outputs * matrix->inputs >= FH_WORTH_SHARING;
-    if (large && (scores || fh_team_members(w->team) > 1)) {
+    if (!scores && screened(w, matrix, &input, rules, tokens, values)) {
+        /* settled */
+    } else if (w->error.code) {
+        return w->error.code;
+    } else if (large && (scores || fh_team_members(w->team) > 1)) {
         if (best_in_parts(w, matrix, &input, rules, tokens, values, sums)) return w->error.code;
     } else {
         w->model->operations->best(matrix, &input, rules, tokens, values, sums);
@@ -290,8 +306,7 @@ int fh_best_lists(fh_work *w, const float *features, const fh_ask *asks, int32_t
             if (asks[first + r].only >= 0) {
                 counts[first + r] = 1;
                 tokens[at] = asks[first + r].only;
-                scores[at] =
-                    asks[first + r].certain ? 0 : one_score(w, row, sum, list, tokens[at]);
+                scores[at] = asks[first + r].certain ? 0 : one_score(w, row, sum, list, tokens[at]);
                 continue;
             }
             int32_t found =

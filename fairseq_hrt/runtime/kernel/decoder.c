@@ -273,7 +273,8 @@ static int remember_before(fh_work *w, const plan *p, int32_t number, const floa
                               (size_t)number * layer_floats(w, row->capacity),
                           t->shape.heads, t->head_width};
         const float *new = qkv + (size_t)one->first * 3 * d;
-        fh_cache_put(&cache, row->length, one->count, new + d, 3 * d, new + 2 * d, 3 * d);
+        w->model->operations->put(&cache, row->length, one->count, new + d, 3 * d, new + 2 * d,
+                                  3 * d);
     }
     if (last) {
         const int32_t *chosen = p->step->chosen;

@@ -5,6 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#if defined(__linux__) && defined(__x86_64__)
+#include <sys/syscall.h>
+#include <unistd.h>
+enum { REQUEST_STATE = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, its state component */
+#endif
+
 #if defined(__x86_64__) || defined(_M_X64) || defined(__i386__) || defined(_M_IX86)
 #define X86 1
 #ifdef _MSC_VER
@@ -19,6 +25,12 @@
 #endif
 #endif
 
+#ifdef FH_HAVE_AMX_INT8
+extern const fh_operations fh_operations_amx_int8;
+#define AMX_INT8 &fh_operations_amx_int8
+#else
+#define AMX_INT8 NULL
+#endif
 #ifdef FH_HAVE_AVX512_VNNI
 extern const fh_operations fh_operations_avx512_vnni;
 #define AVX512_VNNI &fh_operations_avx512_vnni
@@ -109,6 +121,19 @@ static const char *missing_avx512_vnni(void) {
         return "the operating system does not save the AVX-512 registers";
     return NULL;
 }
+
+/* Linux lets a process use the tiles once it has asked; all of its threads may then. */
+static const char *missing_amx_int8(void) {
+    const char *missing = missing_avx512_vnni();
+    if (missing) return missing;
+    uint32_t needed = 1u << 24 | 1u << 25; /* TILE, INT8 */
+    if ((cpuid(7, 0).edx & needed) != needed) return "the processor has no AMX (TILE, INT8)";
+#if defined(__linux__) && defined(__x86_64__)
+    if ((saved_state() & 0x60000) == 0x60000 && !syscall(SYS_arch_prctl, REQUEST_STATE, TILE_DATA))
+        return NULL;
+#endif
+    return "the operating system does not let processes use AMX tiles";
+}
 #endif
 
 #if defined(__aarch64__)
@@ -145,6 +170,7 @@ typedef struct {
 
 static const instruction_set INSTRUCTION_SETS[] = {
 #ifdef X86
+    {"amx_int8", AMX_INT8, missing_amx_int8},
     {"avx512_vnni", AVX512_VNNI, missing_avx512_vnni},
     {"avx_vnni", AVX_VNNI, missing_avx_vnni},
     {"avx2", AVX2, missing_avx2},

@@ -18,7 +18,7 @@ static int attend_itself(fh_work *w, const fh_layer *layer, float *x, int32_t to
     for (int32_t s = 0, first = 0; s < w->sentences; first += w->source_lengths[s++]) {
         int32_t length = w->source_lengths[s];
         const float *rows = qkv + (size_t)first * 3 * d;
-        fh_cache_put(&cache, 0, length, rows + d, 3 * d, rows + 2 * d, 3 * d);
+        w->model->operations->put(&cache, 0, length, rows + d, 3 * d, rows + 2 * d, 3 * d);
         fh_attention a = {.cache = &cache,
                           .tokens = length,
                           .rows = length,
@@ -61,7 +61,8 @@ static int remember(fh_work *w, const float *x, int32_t tokens) {
         for (int32_t s = 0, first = 0; s < w->sentences; first += w->source_lengths[s++]) {
             fh_cache cache = fh_memory(w, s, l);
             const float *rows = both + (size_t)first * 2 * d;
-            fh_cache_put(&cache, 0, w->source_lengths[s], rows, 2 * d, rows + d, 2 * d);
+            w->model->operations->put(&cache, 0, w->source_lengths[s], rows, 2 * d, rows + d,
+                                      2 * d);
         }
     }
     return FH_OK;

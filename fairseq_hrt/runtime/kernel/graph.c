@@ -66,7 +66,7 @@ int fh_graph_links(fh_work *w, fh_graph *g) {
     if (fh_linear(w, &m->links, g->features, d, size, 0, all, wide, 0, m->link_table, per_row))
         return w->error.code;
     fh_cache cache = {w->own_cache.data, heads, d / heads};
-    fh_cache_put(&cache, 0, size, all + d, wide, all + d, wide);
+    w->model->operations->put(&cache, 0, size, all + d, wide, all + d, wide);
     memset(g->links, 0, (size_t)size * size * sizeof *g->links);
     for (int32_t u = 0; u + 1 < size; u++) {
         float *mine = all + (size_t)u * wide, *gates = mine + 2 * d;

@@ -35,6 +35,7 @@ struct fh_model {
     fh_side encoder, decoder;
     fh_matrix source_embedding, target_embedding, own_output;
     const fh_matrix *output;
+    fh_screen screen;     /* of the output layer; nibbles NULL: none */
     const float *special; /* [special_symbols][width], not scaled yet */
     fh_matrix links;
     const float *link_table;                     /* [link_rows][2 width + heads] */

@@ -71,6 +71,15 @@ typedef struct fh_matrix {
     int32_t *sums; /* int8 only: sum of the weights of each output */
 } fh_matrix;
 
+/* The upper four bits of the weights of a matrix, see screen.h. */
+typedef struct fh_screen {
+    uint8_t *nibbles; /* (weight + 128) >> 4, in panels [stride / 8][64][4]: of four inputs in the
+                         lower halves of the bytes, of the next four in the upper ones */
+    int32_t *sums;    /* of the nibbles of each output */
+    float *reach;     /* how far the value of an output may be above what the upper bits say, for
+                         an input of norm 1 */
+} fh_screen;
+
 /* Bytes of the buffer of a packed matrix; 0 when a size is out of range (both at least 1, see
  * FH_MAX_*). */
 FH_PUBLIC size_t fh_matrix_size(fh_kind kind, int32_t outputs, int32_t inputs);
@@ -79,9 +88,9 @@ FH_PUBLIC size_t fh_matrix_size(fh_kind kind, int32_t outputs, int32_t inputs);
 FH_PUBLIC int fh_matrix_start(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs,
                               int32_t inputs);
 /* Packs `count` rows (int8_t or float, ld elements apart) as the outputs from `first` on: parts of
- * a matrix may come from several tensors. scales: [count], int8 only. bias: [count] or NULL for
- * zeros. int8 weights lie in [-127, 127]. Returns 0; -1 when the rows are outside the matrix; -2
- * for a weight of -128. */
+ * a matrix may come from several tensors. scales: [count], int8 only, not negative where the matrix
+ * is screened. bias: [count] or NULL for zeros. int8 weights lie in [-127, 127]. Returns 0; -1 when
+ * the rows are outside the matrix; -2 for a weight of -128. */
 FH_PUBLIC int fh_matrix_put(fh_matrix *matrix, int32_t first, int32_t count, const void *rows,
                             ptrdiff_t ld, const float *scales, const float *bias);
 /* Both of the above for a whole matrix. */
@@ -192,7 +201,7 @@ FH_PUBLIC size_t fh_attention_scratch(int32_t tokens, int32_t window);
 /* ------------------------------------------------------------------ the table */
 
 typedef struct fh_operations {
-    const char *name; /* "plain", "avx2", "avx_vnni", "avx512_vnni", "neon_dotprod" */
+    const char *name; /* "plain", "avx2", "avx_vnni", "avx512_vnni", "amx_int8", "neon_dotprod" */
 
     /* Makes rows [rows][inputs] (ldx floats apart) ready. int8, each row on its own:
      *   normal:   round-half-even(x * (127 / max|x|)) in [-127, 127], scale max|x| / 127
@@ -216,6 +225,12 @@ typedef struct fh_operations {
     void (*best)(const fh_matrix *matrix, const fh_input *input, const fh_rule *rules,
                  int32_t *tokens, float *values, float *logsumexp);
 
+    /* Upper bounds of all values of up to four rows, [rows][outputs]: none is below the value of
+     * `product`, by more than its rounding. What is not a number or infinite stays so. NULL where
+     * reading half the weights gains nothing. */
+    void (*bounds)(const fh_screen *screen, const fh_matrix *matrix, const fh_input *input,
+                   float *bounds);
+
     /* The n best of one row of stored values, best first, the lowest id first among equals; rule or
      * NULL. Returns how many there are (fewer than n when fewer are not banned), or FH_NAN.
      * -infinity is a value like others. tokens, values: [n]. */
@@ -227,14 +242,17 @@ typedef struct fh_operations {
     /* In place. A row of nothing but -infinity becomes NaN, as in PyTorch. */
     void (*softmax)(float *row, int32_t count);
     void (*log_softmax)(float *row, int32_t count);
-    /* x = exp(x) in place: error at most 2 ulp for normal results, results below the smallest
-     * normal number may be 0. */
+    /* x = exp(x) in place: error at most 2 ulp; results below 1.3e-38 may be 0. */
     void (*exponential)(float *x, int32_t count);
 
     /* Layer normalisation (x - mean) / sqrt(variance + eps) * gain + bias, variance over width, two
      * passes. out may be x. */
     void (*norm)(const float *x, ptrdiff_t ldx, int32_t rows, int32_t width, const float *gain,
                  const float *bias, float eps, float *out, ptrdiff_t ldo);
+
+    /* As fh_cache_put, except that it may write anything behind the last token of a block. */
+    void (*put)(const fh_cache *cache, int32_t at, int32_t rows, const float *keys, ptrdiff_t ldk,
+                const float *values, ptrdiff_t ldv);
 
     /* See fh_attention. */
     void (*attend)(const fh_attention *attention);

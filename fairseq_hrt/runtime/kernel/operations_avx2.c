@@ -23,6 +23,6 @@ static INLINE vi dot(vi sum, vi four, vi magnitudes, vi weights) {
 #include "body_products.h"
 #include "body_attention.h"
 
-const fh_operations fh_operations_avx2 = {"avx2",      prepare,   product, best,
-                                          top,         logsumexp, softmax, log_softmax,
-                                          exponential, norm,      attend,  scores};
+const fh_operations fh_operations_avx2 = {"avx2", prepare,      product, best,        bounds_of,
+                                          top,    logsumexp,    softmax, log_softmax, exponential,
+                                          norm,   fh_cache_put, attend,  scores};

@@ -52,6 +52,10 @@ static INLINE vf f_times_power(
        second = vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(rest, bias), 23));
     return vmulq_f32(vmulq_f32(x, first), second);
 }
+static INLINE vf f_zero_below(vf value, vf x, float limit) { /* 0 where x is below it */
+    uint32x4_t below = vcltq_f32(x, vdupq_n_f32(limit));
+    return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(value), below));
+}
 static INLINE float f_total(vf x) { return vaddvq_f32(x); }
 static INLINE float f_largest(vf x) { return vmaxvq_f32(x); }
 static INLINE int f_any_larger(vf x, vf y) { return vmaxvq_u32(vcgtq_f32(x, y)) != 0; }
@@ -102,5 +106,5 @@ static INLINE vi dot(vi sum, vi four, vi unused, vi weights) {
 #include "body_attention.h"
 
 const fh_operations fh_operations_neon_dotprod = {
-    "neon_dotprod", prepare,     product,     best, top,    logsumexp,
-    softmax,        log_softmax, exponential, norm, attend, scores};
+    "neon_dotprod", prepare,     product,     best, NULL,         top,    logsumexp,
+    softmax,        log_softmax, exponential, norm, fh_cache_put, attend, scores};

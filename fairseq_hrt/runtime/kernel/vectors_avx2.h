@@ -8,7 +8,8 @@
 
 #define W 8
 #define COLUMNS 2
-#define QUERIES 2 /* queries that share the loads of attention */
+#define SCREENED 1 /* the output layer of few rows is read from half its bytes, see screen.h */
+#define QUERIES 2  /* queries that share the loads of attention */
 #ifdef _MSC_VER
 #define KEEP(x)
 #else
@@ -51,6 +52,9 @@ static INLINE vf f_times_power(
     vf first = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23));
     vf second = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23));
     return _mm256_mul_ps(_mm256_mul_ps(x, first), second);
+}
+static INLINE vf f_zero_below(vf value, vf x, float limit) { /* 0 where x is below it */
+    return _mm256_and_ps(_mm256_cmp_ps(x, f_all(limit), _CMP_NLT_UQ), value);
 }
 static INLINE float f_total(vf x) {
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
@@ -98,6 +102,8 @@ static INLINE vi i_four(const uint8_t *a) { /* the same four bytes in every lane
     memcpy(&four, a, 4);
     return _mm256_set1_epi32(four);
 }
+static INLINE vi i_lower_halves(vi x) { return _mm256_and_si256(x, _mm256_set1_epi8(15)); }
+static INLINE vi i_upper_halves(vi x) { return i_lower_halves(_mm256_srli_epi16(x, 4)); }
 static INLINE vi f_magnitude_bits(vf x) {
     return _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff));
 }

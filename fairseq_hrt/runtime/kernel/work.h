@@ -4,6 +4,7 @@
 
 #include "memory.h"
 #include "model.h"
+#include "screen.h"
 #include "trial.h"
 #include "watch.h"
 
@@ -56,7 +57,8 @@ typedef struct fh_work {
     fh_buffer x, y, projected, mixed, inner, prepared, scratch, own_cache, ahead, key_positions,
         mask, slots;
     /* Scratch of choosing and searching. */
-    fh_buffer logits, choice, gathered, links, path, parts;
+    fh_buffer logits, choice, gathered, links, path, parts, bounds;
+    fh_screening screening;
     int64_t passes; /* decoder calls */
     fh_trial guessing[2]
                      [FH_BATCH_SIZES]; /* lossless parallel decoding against plain greedy decoding:

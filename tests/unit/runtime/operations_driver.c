@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "dispatch.h"
+#include "screen.h"
 
 static uint64_t state;
 static uint32_t bits(void) { /* xorshift */
@@ -104,6 +105,35 @@ static void products(void) {
     free(w), free(scales), free(bias), free(x), free(packed), free(residual), free(rules), free(selected), free(row), free(same);
 }
 
+static void screening(void) {
+    int32_t rows = between(1, FH_SCREEN_ROWS), inputs = between(1, 200), outputs = between(1, 400);
+    size_t count = (size_t)outputs * (size_t)inputs;
+    if (!fast->bounds) return;
+    int8_t *w = allocate(count);
+    for (size_t i = 0; i < count; i++) w[i] = (int8_t)between(-127, 127);
+    float *scales = numbers((size_t)outputs), *bias = numbers((size_t)outputs), *x = numbers((size_t)rows * (size_t)inputs);
+    for (int32_t i = 0; i < outputs; i++) scales[i] = fabsf(scales[i]);
+    int32_t towards = between(0, outputs - 1);
+    for (int32_t i = 0; i < rows * inputs && between(0, 9); i++) x[i] += (float)w[(size_t)towards * (size_t)inputs + (size_t)(i % inputs)];
+    if (!between(0, 9)) x[between(0, rows * inputs - 1)] = NAN;
+    fh_matrix matrix;
+    void *packed = allocate(fh_matrix_size(FH_INT8, outputs, inputs));
+    fh_matrix_pack(&matrix, packed, FH_INT8, outputs, inputs, w, inputs, scales, bias);
+    fh_screen screen;
+    void *half = allocate(fh_screen_size(&matrix));
+    fh_screen_pack(&screen, half, &matrix);
+    fh_input input;
+    void *buffer = allocate(fh_input_size(FH_INT8, rows, inputs));
+    fast->prepare(&input, buffer, FH_INT8, x, inputs, rows, inputs, 0);
+    float *bounds = allocate((size_t)rows * (size_t)outputs * sizeof(float)), values[2][FH_SCREEN_ROWS];
+    int32_t tokens[2][FH_SCREEN_ROWS];
+    fh_screening state = {0, 0};
+    fast->best(&matrix, &input, NULL, tokens[0], values[0], NULL);
+    if (fh_screened_best(fast, &matrix, &screen, &state, &input, NULL, bounds, tokens[1], values[1]))
+        check(!memcmp(tokens[0], tokens[1], (size_t)rows * sizeof(int32_t)) && !memcmp(values[0], values[1], (size_t)rows * sizeof(float)), "screened best", rows, inputs, outputs);
+    free(w), free(scales), free(bias), free(x), free(packed), free(half), free(buffer), free(bounds);
+}
+
 static void rows_of_numbers(void) {
     int32_t rows = between(1, 9), width = between(1, 300);
     size_t count = (size_t)rows * (size_t)width;
@@ -134,7 +164,7 @@ static void attention(void) {
     float *keys = numbers((size_t)tokens * (size_t)dimension), *values = numbers((size_t)tokens * (size_t)dimension), *queries = numbers((size_t)rows * (size_t)dimension);
     for (int32_t at = 0; at < tokens;) {
         int32_t part = between(1, tokens - at);
-        fh_cache_put(&cache, at, part, keys + (ptrdiff_t)at * dimension, dimension, values + (ptrdiff_t)at * dimension, dimension);
+        (between(0, 1) ? fast->put : fh_cache_put)(&cache, at, part, keys + (ptrdiff_t)at * dimension, dimension, values + (ptrdiff_t)at * dimension, dimension);
         at += part;
     }
     int32_t *visible = allocate((size_t)rows * sizeof(int32_t)), *here = allocate((size_t)rows * sizeof(int32_t)), *there = allocate((size_t)tokens * sizeof(int32_t));
@@ -177,7 +207,7 @@ int main(int count, char **arguments) {
             continue;
         }
         state = seed * 2654435761u + 88172645463325252u;
-        for (int j = 0; j < cases; j++) products(), rows_of_numbers(), attention();
+        for (int j = 0; j < cases; j++) products(), screening(), rows_of_numbers(), attention();
         printf("%s\n", fast->name);
     }
     return 0;

@@ -93,7 +93,7 @@ def test_processor_families():
     assert (
         build.instruction_sets("AMD64")
         == build.instruction_sets("x86_64")
-        == ["avx512_vnni", "avx_vnni", "avx2"]
+        == ["amx_int8", "avx512_vnni", "avx_vnni", "avx2"]
     )
     assert build.instruction_sets("arm64") == build.instruction_sets("aarch64") == ["neon_dotprod"]
     assert build.instruction_sets("riscv64") == []

@@ -10,7 +10,7 @@ from kernel_operations import FLOAT32, INT8, NAN, NONE, Operations, Rule
 from fairseq_hrt.runtime import library
 
 SETTINGS = settings(max_examples=40, deadline=None)
-SETS = ["avx512_vnni", "avx_vnni", "avx2", "neon_dotprod", "plain"]
+SETS = ["amx_int8", "avx512_vnni", "avx_vnni", "avx2", "neon_dotprod", "plain"]
 sizes = st.tuples(
     st.integers(1, 20), st.integers(1, 130), st.integers(1, 200), st.integers(0, 2**32 - 1)
 )
@@ -141,6 +141,24 @@ def test_int8_product_is_exact(ops, shape, positive, relu, with_residual):
     np.testing.assert_array_equal(
         found, int8_product(weights, scales, bias, *quantised(x, positive), residual, relu)
     )
+    assert ops.check_guards()
+
+
+@SETTINGS
+@given(
+    st.integers(1, 70), st.sampled_from([61, 64, 120, 128, 320]), st.integers(1, 200),
+    st.integers(0, 99), st.booleans(),
+)  # fmt: skip
+def test_many_rows_fill_tiles(ops, rows, inputs, outputs, seed, positive):
+    """Of 16 rows by 64 inputs, where there are tiles."""
+    weights, scales, bias, x = int8_case(rows, inputs, outputs, seed)
+    x = np.maximum(x, 0) if positive else x
+    matrix, ready = ops.pack(weights, scales, bias), ops.prepare(x, INT8, positive=positive)
+    expected = int8_product(weights, scales, bias, *quantised(x, positive))
+    np.testing.assert_array_equal(ops.product(matrix, ready), expected)
+    tokens, values, _ = ops.best(matrix, ready)
+    np.testing.assert_array_equal(tokens, expected.argmax(1))
+    np.testing.assert_array_equal(values, expected.max(1))
     assert ops.check_guards()
 
 
@@ -522,8 +540,9 @@ def test_attention(ops, rows, tokens, heads, width, kind, window, seed):
         for n in (rows, tokens, tokens)
     )
     cache = ops.cache(heads, width, tokens)
-    for at in range(0, tokens, 7):
-        ops.put(cache, at, keys[at : at + 7], values[at : at + 7])
+    step = (7, 16, tokens)[seed % 3]
+    for at in range(0, tokens, step):
+        ops.put(cache, at, keys[at : at + step], values[at : at + step])
     seen = np.ones((rows, tokens), bool)
     call = {}
     if kind in ("causal", "both"):
