@@ -6,8 +6,8 @@ Both take the same time. ``fairseq_hrt/conversion`` reads these files.
 
     python examples/common/marian_files.py model.enpt.intgemm.alphas.bin enpt.npz
 
-writes a model of Marian's own format (``.bin``) as a ``.npz`` with float32 weights, which ``pymarian
-convert`` takes.
+writes a model of Marian's own format (``.bin``) as a ``.npz`` with float32 weights, which
+``pymarian convert`` takes.
 
 Rows of Marian's matrices are words. ``</s>`` and ``<unk>`` come first, then those of the dictionary
 in its order, then ``<s>`` and ``<pad>``.
@@ -109,20 +109,25 @@ def model_config(model: Any, *, tied: bool = True) -> Dict[str, Any]:
     """What ``special:model.yml`` says of a model of fairseq.
 
     Raises:
-        ValueError: it has layers that normalise before.
+        ValueError: it has layers of different sizes.
     """
     encoder, decoder = model.encoder, model.decoder
-    if decoder.layer_norm is not None or encoder.layer_norm is not None:
-        raise ValueError("the model normalises before its layers: only behind them is written")
+    attentions = [
+        *((layer, layer.self_attn) for layer in encoder.layers),
+        *((layer, layer.encoder_attn) for layer in decoder.layers),
+    ]
+    sizes = {(layer.fc1.out_features, attention.num_heads) for layer, attention in attentions}
+    if len(sizes) > 1:
+        raise ValueError("layers have different sizes, which Marian does not have")
+    ((inner, heads),) = sizes
     words, width = decoder.embed_tokens.weight.shape
-    args = model.cfg if hasattr(model, "cfg") else model.args
     recurrent = hasattr(decoder.layers[0], "cell")
     return {
         "type": "transformer", "version": "v1.9.0", "dim-vocabs": [words, words],
         "dim-emb": width, "dim-rnn": width, "enc-depth": len(encoder.layers),
-        "dec-depth": len(decoder.layers), "transformer-dim-ffn": encoder.layers[0].fc1.out_features,
-        "transformer-heads": encoder.layers[0].self_attn.num_heads,
-        "transformer-ffn-activation": getattr(args, "activation_fn", "relu"),
+        "dec-depth": len(decoder.layers), "transformer-dim-ffn": inner,
+        "transformer-heads": heads,
+        "transformer-ffn-activation": model.cfg.activation_fn,
         "transformer-ffn-depth": 2, "transformer-decoder-ffn-depth": 0,
         "transformer-decoder-dim-ffn": 0, "transformer-preprocess": "",
         "transformer-postprocess": "dan", "transformer-postprocess-top": "",

@@ -99,14 +99,15 @@ class Marian:
         symbols = self.dictionary.symbols
         sources = [batch["net_input"]["src_tokens"][:, :-1] for batch in batches]
         lines = [[" ".join(symbols[word] for word in row) for row in rows] for rows in sources]
-        least, chosen, tried = math.inf, "", {}
+        least, chosen = math.inf, ""
+        tried: Dict[str, Any] = {}
         for mode, engine, settings in self._modes(*sources[0].shape):
             worker = None
             try:
                 worker = self._started(mode, engine, settings)
                 seconds = _probe(worker, lines[:_BATCHES])
             except ValueError as error:
-                tried[mode], seconds = str(error), math.inf
+                tried[mode], seconds = str(error).removeprefix(f"{mode} "), math.inf
             else:
                 tried[mode] = 1000 * seconds / sum(map(len, lines[:_BATCHES]))
             if seconds < least:
