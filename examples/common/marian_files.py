@@ -193,13 +193,10 @@ def write_vocabulary(path: Path, dictionary: Dictionary) -> None:
     made = [piece("</s>", 3), piece("<unk>", 2)]
     made += [piece(f"▁{word}", 1) for word in dictionary.symbols[dictionary.nspecial :]]
     made += [piece("<s>", 3), piece("<pad>", 3)]
-    count = len(made)
-    # Kind (unigram), size, and ids: unk_id, bos_id, eos_id, pad_id.
-    ids = ((40, 1), (41, count - 2), (42, 0), (43, count - 1))
-    trainer = _field(3, 1) + _field(4, count) + b"".join(_field(*one) for one in ids)
-    # A space before the text, no double spaces, spaces are written as ▁.
-    normalizer = _field(1, b"identity") + b"".join(_field(number, 1) for number in (3, 4, 5))
-    path.write_bytes(b"".join(made) + _field(2, trainer) + _field(3, normalizer))
+    # unk_id, bos_id, eos_id, pad_id
+    ids = ((40, 1), (41, len(made) - 2), (42, 0), (43, len(made) - 1))
+    trainer = b"".join(_field(*one) for one in ids)
+    path.write_bytes(b"".join(made) + _field(2, trainer) + _field(3, _field(1, b"identity")))
 
 
 def _number(value: int) -> bytes:

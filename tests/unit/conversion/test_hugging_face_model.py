@@ -177,8 +177,10 @@ def test_translations_and_scores_are_those_of_transformers(
     ]
     theirs = translations_of_transformers(made, sources, search, start)
     for model in models:
-        ended = 0
-        for (expected, score), found in zip(theirs, model.translate(lines, details=True)):
+        ended = rated = 0
+        for line, (expected, score), found in zip(
+            lines, theirs, model.translate(lines, details=True)
+        ):
             words = [numbers[word] for word in found.tokens]
             if expected[-1] != numbers["</s>"]:
                 # Cut there; here </s> follows.
@@ -187,7 +189,13 @@ def test_translations_and_scores_are_those_of_transformers(
             ended += 1
             assert words == expected
             assert score is None or found.score == pytest.approx(score, abs=1e-4)
+            (given,) = model.score([line], [found.text])
+            if score is not None and lenpen and given.tokens == found.tokens:
+                rated += 1
+                assert given.score == pytest.approx(score, abs=1e-4)
         assert ended > (0 if beam == 1 else 10)
+        # Of the others no text is cut into the pieces that it was made of.
+        assert rated > 0 or not (lenpen and beam > 1 and kind in ("marian", "mbart"))
 
 
 def test_an_output_bias_where_there_is_none_here(hugging_face_folder, tmp_path):
