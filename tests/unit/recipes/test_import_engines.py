@@ -133,12 +133,34 @@ def test_what_engines_are_given(engines, tmp_path):
         engines.bergamot_config(tmp_path)
 
 
-def test_the_command_of_the_page(engines, tmp_path, monkeypatch):
+def commands(engines, name):
+    """The words of the page's commands with a script."""
     page = Path(engines.__file__).with_name("README.md").read_text(encoding="utf-8")
-    (block,) = (
-        text for text in re.findall(r"```bash\n(.*?)```", page, re.S) if "engines.py" in text
-    )
-    program, script, *words = shlex.split(block.replace("\\\n", " "))
+    blocks = re.findall(r"```bash\n(.*?)```", page, re.S)
+    lines = [line for text in blocks for line in text.replace("\\\n", " ").splitlines()]
+    return [shlex.split(line) for line in lines if f"/{name}.py" in line]
+
+
+def test_the_other_commands_of_the_page(engines, load_example, monkeypatch):
+    ((_, script, model, output),) = commands(engines, "marian_files")
+    files = load_example("common/marian_files.py")
+    read = []
+    monkeypatch.setattr(files, "read_tensors", lambda path: [path, "a: 1"])
+    monkeypatch.setattr(files, "_write_npz", lambda *given: read.extend(given))
+    files.main([model, output])
+    assert script == "examples/common/marian_files.py"
+    assert read == [Path("enpt.npz"), Path(model), "a: 1"]
+    ((_, _, script, *words),) = commands(engines, "decoding_speed")
+    speed = load_example("common/decoding_speed.py")
+    given = speed.build_parser().parse_args(words)
+    given.out = None
+    speed.check(given)
+    assert script == "examples/common/decoding_speed.py" and len(given.marian) == 2
+    assert len(speed.settings_of(given, speed.build_parser())) == 4
+
+
+def test_the_command_of_the_page(engines, tmp_path, monkeypatch):
+    ((program, script, *words),) = commands(engines, "engines")
     given = engines.build_parser().parse_args(words)
     monkeypatch.chdir(tmp_path)
     given.model.mkdir(parents=True)
