@@ -51,6 +51,12 @@ _NAME = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)\.(weight|bias)")
 _SHARED = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
            "decoder.output_projection.weight")  # fmt: skip
 _BIAS = "decoder.output_projection.bias"
+# Of models that normalise before their layers.
+_TOPS = {
+    f"{side}.layer_norm.{name}": f"{side}_top_ln_{own}"
+    for side in ("encoder", "decoder")
+    for name, own in (("weight", "scale"), ("bias", "bias"))
+}
 
 
 def row_order(words: int) -> List[int]:
@@ -64,8 +70,8 @@ def marian_tensors(
     """The parameters by Marian's names.
 
     Args:
-        parameters: of a ``transformer`` or ``marian_transformer`` that normalises behind its layers
-            and shares all embeddings, by fairseq's names.
+        parameters: of a ``transformer`` or ``marian_transformer`` that shares all embeddings, by
+            fairseq's names.
         tied: the output layer is the embeddings' matrix; False: a copy of it with a name of its
             own, which more kinds of 8-bit products take.
         never: ids of words that must not be written.
@@ -84,20 +90,30 @@ def marian_tensors(
     if not tied:
         made["decoder_ff_logit_out_W"] = made["Wemb"].T
     recurrent = any(".cell." in name for name in parameters)
+    before = set(_TOPS) & parameters.keys()
+    if before and before != set(_TOPS):
+        raise ValueError(f"{before.pop()}: one side alone normalises before, which Marian's do not")
     for name, value in parameters.items():
         if name not in (*_SHARED, _BIAS):
-            made[_named(name, recurrent)] = value.T if value.ndim == 2 else value[None]
+            made[_named(name, recurrent, "_pre" if before else "")] = (
+                value.T if value.ndim == 2 else value[None]
+            )
     return {name: np.ascontiguousarray(value, np.float32) for name, value in made.items()}
 
 
-def _named(name: str, recurrent: bool) -> str:
+def _named(name: str, recurrent: bool, suffix: str) -> str:
+    """Marian's name; ``suffix``: of normalisations."""
+    if name in _TOPS:
+        return _TOPS[name]
     found = _NAME.fullmatch(name)
     if found is not None:
         side, number, part, kind = found.groups()
         prefix = f"{side}_l{int(number) + 1}"
         norm, letter = {"weight": ("scale", "W"), "bias": ("bias", "b")}[kind]
+        norm += suffix
         if part == "self_attn_layer_norm":
-            own = "rnn_ffn" if recurrent and side == "decoder" else "self_Wo"
+            cell = "rnn" if suffix else "rnn_ffn"
+            own = cell if recurrent and side == "decoder" else "self_Wo"
             return f"{prefix}_{own}_ln_{norm}"
         for theirs, own, matrix in _LAYERS:
             if part == theirs:
@@ -121,7 +137,7 @@ def model_config(model: Any, *, tied: bool = True) -> Dict[str, Any]:
         raise ValueError("layers have different sizes, which Marian does not have")
     ((inner, heads),) = sizes
     words, width = decoder.embed_tokens.weight.shape
-    recurrent = hasattr(decoder.layers[0], "cell")
+    recurrent, before = hasattr(decoder.layers[0], "cell"), decoder.layer_norm is not None
     return {
         "type": "transformer", "version": "v1.9.0", "dim-vocabs": [words, words],
         "dim-emb": width, "dim-rnn": width, "enc-depth": len(encoder.layers),
@@ -129,8 +145,9 @@ def model_config(model: Any, *, tied: bool = True) -> Dict[str, Any]:
         "transformer-heads": heads,
         "transformer-ffn-activation": model.cfg.activation_fn,
         "transformer-ffn-depth": 2, "transformer-decoder-ffn-depth": 0,
-        "transformer-decoder-dim-ffn": 0, "transformer-preprocess": "",
-        "transformer-postprocess": "dan", "transformer-postprocess-top": "",
+        "transformer-decoder-dim-ffn": 0, "transformer-preprocess": "n" if before else "",
+        "transformer-postprocess": "da" if before else "dan",
+        "transformer-postprocess-top": "n" if before else "",
         "transformer-postprocess-emb": "d", "transformer-train-positions": False,
         "transformer-train-position-embeddings": False, "transformer-no-projection": False,
         "transformer-pool": False, "transformer-rnn-projection": False,
