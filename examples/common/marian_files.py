@@ -9,6 +9,11 @@ Both take the same time. ``fairseq_hrt/conversion`` reads these files.
 writes a model of Marian's own format (``.bin``) as a ``.npz`` with float32 weights, which
 ``pymarian convert`` takes.
 
+With Marian's conventions, random weights and float32 (2 + 2 layers, width 64), pymarian 1.12.42
+writes the same 100 of 100 translations as the original, with self-attention and SSRU. Where layers
+normalise first, that holds for SSRU and for scores; its decoder leaves keys and values of
+self-attention without it from the second word on.
+
 Rows of Marian's matrices are words. ``</s>`` and ``<unk>`` come first, then those of the dictionary
 in its order, then ``<s>`` and ``<pad>``.
 """
