@@ -172,12 +172,15 @@ def _probe(worker: Worker, batches: Sequence[List[str]]) -> float:
     Raises:
         ValueError: it ends, or writes translations of another length.
     """
-    texts = worker.translate(batches)[0]
-    sources = [line for batch in batches for line in batch]
-    wanted = [len(line.split()) + 1 for line in sources]
-    if [len(text.split()) for text in texts] != wanted:
+    found = [len(text.split()) for text in worker.translate(batches)[0]]
+    wanted = [len(line.split()) + 1 for batch in batches for line in batch]
+    if found != wanted:
         raise ValueError(
-            f"{worker.name} writes {len(texts)} translations, the first of {len(texts[0].split())}"
-            f" words, not {len(sources)} of {wanted[0]}"
+            f"{worker.name} writes {len(found)} translations of {_numbers(found)} words, not"
+            f" {len(wanted)} of {_numbers(wanted)}"
         )
     return min(worker.translate(batches)[2] for _ in range(_PASSES))
+
+
+def _numbers(found: Sequence[int]) -> str:
+    return ", ".join(map(str, sorted(set(found))))

@@ -2,6 +2,7 @@
 are stand-ins, whose times are told where a choice depends on them."""
 
 import json
+import logging
 import sys
 from types import SimpleNamespace
 
@@ -106,7 +107,7 @@ def test_all_modes_are_tried_in_their_processes(row, tiny, tmp_path, packages, b
     assert {mode: found.tried[mode] for mode in found.tried.keys() - times} == {
         "pymarian packed8avx512, untied": "was not converted; no such kind",
         "pymarian packed8avx2, untied": ("ended without an answer (status 1); Illegal instruction"),
-        "bergamot int8": "writes 6 translations, the first of 5 words, not 6 of 6",
+        "bergamot int8": "writes 6 translations of 5 words, not 6 of 6",
     }
     process = made.worker.process
     made.end()
@@ -196,8 +197,16 @@ def test_the_way_to_another_process_is_not_counted(load_example, monkeypatch):
     assert local.cpu == [0.5] and remote.cpu == [0.125]
 
 
-def test_the_row_stands_in_the_table(load_example, packages, tmp_path, capsys):
-    speed = load_example("common/decoding_speed.py")
+@pytest.fixture
+def speed(load_example):
+    """The command, which sets the process up for itself."""
+    threads = torch.get_num_threads()
+    yield load_example("common/decoding_speed.py")
+    logging.disable(logging.NOTSET)
+    torch.set_num_threads(threads)
+
+
+def test_the_row_stands_in_the_table(speed, packages, tmp_path, capsys):
     words = ["--arch", "quickstart", "--vocabulary", "50", "--lengths", "5", "--batch-sizes", "3"]
     words += ["--sentences", "2", "--repeats", "1", "--systems", "AT greedy"]
     words += [f"--marian={name}={python}" for name, python in packages.items()]
@@ -212,8 +221,7 @@ def test_the_row_stands_in_the_table(load_example, packages, tmp_path, capsys):
     assert head == "| Setting | Marian int8, ms a sentence | AT greedy, × as fast |"
 
 
-def test_what_the_command_refuses(load_example, capsys):
-    speed = load_example("common/decoding_speed.py")
+def test_what_the_command_refuses(speed, capsys):
     small = ["--arch", "quickstart", "--vocabulary", "50", "--lengths", "5", "--systems", "AT"]
     for words, message in (
         (["--marian", "moses=python"], "--marian moses=python: give NAME=PYTHON, NAME one of"),
