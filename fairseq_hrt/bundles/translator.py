@@ -8,6 +8,7 @@ model.score(["Good morning."], ["Guten Morgen."])
 
 import logging
 import threading
+from dataclasses import replace
 from functools import cached_property
 from typing import (
     Any,
@@ -273,7 +274,7 @@ class Translator:
         their subwords and ``</s>``.
 
         For autoregressive and bidirectional models that is the score with which a greedy
-        ``translate`` finds them, except that a language token that it forces counts here; for
+        ``translate`` finds them, where words of ``forced_start`` count as certain, too; for
         ``hrt_transformer`` that of both stages with the chunk size of decoding (Eq. 2, over whole
         chunks); for ``dag_transformer`` log P(y | x) over all paths.
 
@@ -286,8 +287,10 @@ class Translator:
         """
         require_pairs(sources, targets, batch_size)
         wanted = Wanted(batch_size, given=True)
-        decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted, decoding)
+        options = self._chosen(decoding)[0]
+        decoder, prepared = self._prepared(options, wanted, decoding)
         longest = decoder.longest(prepared)
+        forced = self.target.ids(options.get("forced_start", "").split())
         results = [
             Translation(text=target, source=source) for source, target in zip(sources, targets)
         ]
@@ -305,6 +308,8 @@ class Translator:
             prepared, [own for own, _ in pairs], [own for _, own in pairs], wanted
         )
         for one, scored in zip(chosen, found):
+            if forced and scored.tokens[: len(forced)] == forced:
+                scored = _certain(scored, len(forced))
             rated = self._translation(one.source, scored, self._symbols(scored))
             one.tokens, one.score, one.positional_scores = (
                 rated.tokens,
@@ -442,6 +447,12 @@ class Translator:
             token_steps=list(hypothesis.token_steps),
             alignment=[place + start for place in hypothesis.alignment],
         )
+
+
+def _certain(scored: Hypothesis, first: int) -> Hypothesis:
+    """The same with so many first words that cost nothing."""
+    parts = [0.0] * first + scored.positional_scores[first:]
+    return replace(scored, positional_scores=parts, score=sum(parts) / len(parts))
 
 
 def _longest_piece(decoder: BundleDecoder, prepared: Any) -> int:

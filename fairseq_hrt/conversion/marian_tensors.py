@@ -170,6 +170,8 @@ def _read_npz(path: Path) -> Tuple[Dict[str, np.ndarray], str]:
                     raise ValueError(f"{path} is damaged: it has {shown(name)} twice")
                 if name == CONFIG:
                     config = decoded(values.tobytes().rstrip(b"\0"), path)
+                elif name.endswith(ALPHA):
+                    continue
                 elif values.dtype.kind == "f":
                     found[name] = _finite(values.astype(np.float32), name, path)
                 elif not name.startswith("special:"):

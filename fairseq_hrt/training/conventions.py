@@ -8,6 +8,7 @@ and who starts from them must be built with the same.
 """
 
 import logging
+import math
 from typing import Any, Dict, NamedTuple, Optional
 
 import torch
@@ -99,6 +100,20 @@ class SinusoidsFrom(SinusoidalPositionalEmbedding):
         super().__init__(width, padding_idx, init_size=padding_idx + 1)
         self.first, self.offset = first, padding_idx + 1
         self._reserve(size)
+
+    @staticmethod
+    def get_embedding(
+        num_embeddings: int, embedding_dim: int, padding_idx: Optional[int] = None
+    ) -> Tensor:
+        """fairseq's vectors ``[num_embeddings, embedding_dim]``, the same on every machine:
+        functions of the angles are exact, as in the native engine's model that is made without
+        PyTorch."""
+        half = embedding_dim // 2
+        exponents = torch.arange(half) * torch.tensor(-math.log(10000) / max(half - 1, 1))
+        frequencies = exponents.double().exp().float()
+        angles = (torch.arange(num_embeddings).unsqueeze(1) * frequencies).double()
+        table = torch.cat([angles.sin(), angles.cos()], dim=1).float()
+        return F.pad(table, (0, embedding_dim % 2))
 
     def slot_table(self, count: int) -> Tensor:
         """Vectors ``[count, D]`` of the first words."""

@@ -65,8 +65,10 @@ def test_language_tokens_lead_both_sides(hugging_face_folder, tmp_path, kind, na
     # Also the token of another language than the bundle's, which a call may ask for.
     for token in (tokens[1], "fr_XX", "__de__", "zho_Hans"):
         assert model.pipeline.text(f"{token} \u2581a \u2581man") == "a man"
-    # Given translations begin with it, too.
-    assert model.score(["a man"], ["a dog"])[0].tokens[0] == tokens[1]
+    # Given translations begin with it, too; nobody has chosen it, so it costs nothing.
+    (rated,) = model.score(["a man"], ["a dog"])
+    assert rated.tokens[0] == tokens[1] and rated.positional_scores[0] == 0
+    assert rated.score == pytest.approx(sum(rated.positional_scores) / len(rated.tokens))
     for given in ((None, names[1]), (names[0], None), (names[0], "xx")):
         with pytest.raises(ValueError, match="--(source|target)-language"):
             read_hugging_face(made.path, given)

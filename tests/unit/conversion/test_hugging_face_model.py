@@ -111,7 +111,7 @@ def test_positions_are_those_of_hugging_face():
     assert np.allclose(table[3, 4:], np.cos(3 / 10000 ** (np.arange(4) * 2 / 8)))
 
 
-def translations_of_transformers(made, sources, search, start):
+def translations_of_transformers(made, sources, search, start, longest=16):
     """What Hugging Face's ``generate`` finds for rows of numbers: ``[[numbers, score], …]``;
     recorded where it is not installed."""
     recorded = json.loads(RECORDED.read_text())
@@ -132,7 +132,7 @@ def translations_of_transformers(made, sources, search, start):
     for source in sources:
         made_there = theirs.generate(
             torch.tensor([source]), num_beams=search[0], length_penalty=float(search[1]),
-            early_stopping=search[0] > 1, max_length=16, do_sample=False,
+            early_stopping=search[0] > 1, max_length=longest, do_sample=False,
             return_dict_in_generate=True, output_scores=True, **bad,
         )  # fmt: skip
         score = round(float(made_there.sequences_scores[0]), 6) if search[0] > 1 else None
@@ -177,8 +177,10 @@ def test_translations_and_scores_are_those_of_transformers(
     ]
     theirs = translations_of_transformers(made, sources, search, start)
     for model in models:
-        ended = 0
-        for (expected, score), found in zip(theirs, model.translate(lines, details=True)):
+        ended = rated = 0
+        for line, (expected, score), found in zip(
+            lines, theirs, model.translate(lines, details=True)
+        ):
             words = [numbers[word] for word in found.tokens]
             if expected[-1] != numbers["</s>"]:
                 # Cut there; here </s> follows.
@@ -187,7 +189,34 @@ def test_translations_and_scores_are_those_of_transformers(
             ended += 1
             assert words == expected
             assert score is None or found.score == pytest.approx(score, abs=1e-4)
+            (given,) = model.score([line], [found.text])
+            if score is not None and lenpen and given.tokens == found.tokens:
+                rated += 1
+                assert given.score == pytest.approx(score, abs=1e-4)
         assert ended > (0 if beam == 1 else 10)
+        # Of the others no text is cut into the pieces that it was made of.
+        assert rated > 0 or not (lenpen and beam > 1 and kind in ("marian", "mbart"))
+
+
+@pytest.mark.parametrize("lenpen", [0, 1])
+@pytest.mark.parametrize("kind, wishes", KINDS[:2])
+def test_the_end_at_the_longest_length(hugging_face_folder, tmp_path, kind, wishes, lenpen):
+    """There it is forced and counts as certain; here it has its log-probability."""
+    end = 0 if kind == "marian" else 2
+    limits = dict(min_length=5, max_length=6, forced_eos_token_id=end)
+    made = hugging_face_folder(kind, f"{kind}_forced", **limits)
+    import_model(made.path, tmp_path / "bundle", dataclasses.replace(wishes, runtime="float32"))
+    model = from_pretrained(tmp_path / "bundle", engine="native", beam=4, lenpen=lenpen, unkpen=0)
+    numbers = {word: number for number, word in enumerate(made.words)}
+    sources = [[numbers[word] for word in [*model.pipeline.words(line), "</s>"]] for line in LINES]
+    start = None if kind == "marian" else numbers[model.bundle.target_prefix]
+    theirs = translations_of_transformers(made, sources, (4, lenpen), start, longest=6)
+    for (expected, score), found in zip(theirs, model.translate(LINES, details=True)):
+        assert [numbers[word] for word in found.tokens] == expected and expected[4:] == [end]
+        *parts, last = found.positional_scores
+        assert last < -0.01
+        assert found.score == pytest.approx((sum(parts) + last) / 5**lenpen, abs=1e-4)
+        assert score == pytest.approx(sum(parts) / 5**lenpen, abs=1e-4)
 
 
 def test_an_output_bias_where_there_is_none_here(hugging_face_folder, tmp_path):

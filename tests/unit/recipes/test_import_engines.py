@@ -77,6 +77,7 @@ def test_systems_take_turns(engines):
         return SimpleNamespace(name=name, translate=translate)
 
     found = engines.compare([worker("a"), worker("b")], ["x"], 2)
+    assert found["a"]["texts"] == [["x"]]
     assert said == ["a", "b", "a", "b", "b", "a"]
     assert found["a"]["wall"] == [3, 6] and found["b"]["cpu"] == [0.5, 0.5]
 
@@ -93,13 +94,17 @@ def test_the_table_has_medians_and_ranges(engines):
 
 def test_what_is_refused(engines, imported, tmp_path, capfd):
     here = ["--engine", f"bergamot={sys.executable}"]
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "config.yml").write_text("models: [model.bin]\n")
     for words, message in (
         (["--engine", "moses=python"], "--engine moses=python: give NAME=PYTHON, NAME one of"),
         (["--engine", "bergamot"], "--engine bergamot: give NAME=PYTHON"),
         (here, "give the folder that it reads by --model"),
-        (["--model", imported.model, *here], "bergamot ended without an answer"),
+        (["--model", imported.model, *here], "has 0 files config*.yml: one is needed"),
+        (["--model", str(other), *here], "bergamot ended without an answer (status 1); see above"),
         (["--model", imported.model, "--engine", "pymarian=python"], "has 0 files *.npz"),
-        (["--model", imported.model, "--engine", "bergamot=/none"], "No such file"),
+        (["--model", str(other), "--engine", "bergamot=/none"], "No such file"),
         (["--lines", "0"], "--lines 0: give 1 or more"),
     ):
         with pytest.raises(SystemExit) as stopped:
@@ -109,13 +114,58 @@ def test_what_is_refused(engines, imported, tmp_path, capfd):
         assert "Traceback" not in error
 
 
-def test_the_command_of_the_page(engines):
+def test_what_engines_are_given(engines, tmp_path):
+    config = tmp_path / "config.intgemm.yml"
+    config.write_text("{relative-paths: true, models: [m.bin], shortlist: [lex.bin, false], a: 1}")
+    found = engines.bergamot_config(tmp_path)
+    assert found["models"] == [f"{tmp_path}/m.bin"] and "relative-paths" not in found
+    assert found["shortlist"] == [f"{tmp_path}/lex.bin", False] and found["vocabs"] == []
+    assert found["a"] == found["beam-size"] == 1
+    (tmp_path / "v.spm").touch()
+    words = engines.pymarian_arguments(tmp_path, tmp_path / "w.bin")
+    assert words[:5] == ["-m", f"{tmp_path}/w.bin", "-v", *[f"{tmp_path}/v.spm"] * 2]
+    assert "--shortlist" not in words
+    (tmp_path / "lex.bin").touch()
+    words = engines.pymarian_arguments(tmp_path, tmp_path / "w.bin")
+    assert words[-3:] == ["--shortlist", f"{tmp_path}/lex.bin", "false"]
+    config.write_text("[1, 2]")
+    with pytest.raises(ValueError, match="is not a configuration of Marian"):
+        engines.bergamot_config(tmp_path)
+
+
+def commands(engines, name):
+    """The words of the page's commands with a script."""
     page = Path(engines.__file__).with_name("README.md").read_text(encoding="utf-8")
-    (block,) = (
-        text for text in re.findall(r"```bash\n(.*?)```", page, re.S) if "engines.py" in text
-    )
-    program, script, *words = shlex.split(block.replace("\\\n", " "))
+    blocks = re.findall(r"```bash\n(.*?)```", page, re.S)
+    lines = [line for text in blocks for line in text.replace("\\\n", " ").splitlines()]
+    return [shlex.split(line) for line in lines if f"/{name}.py" in line]
+
+
+def test_the_other_commands_of_the_page(engines, load_example, monkeypatch):
+    ((_, script, model, output),) = commands(engines, "marian_files")
+    files = load_example("common/marian_files.py")
+    read = []
+    monkeypatch.setattr(files, "read_tensors", lambda path: [path, "a: 1"])
+    monkeypatch.setattr(files, "_write_npz", lambda *given: read.extend(given))
+    files.main([model, output])
+    assert script == "examples/common/marian_files.py"
+    assert read == [Path("enpt.npz"), Path(model), "a: 1"]
+    ((_, _, script, *words),) = commands(engines, "decoding_speed")
+    speed = load_example("common/decoding_speed.py")
+    given = speed.build_parser().parse_args(words)
+    given.out = None
+    speed.check(given)
+    assert script == "examples/common/decoding_speed.py" and len(given.marian) == 2
+    assert len(speed.settings_of(given, speed.build_parser())) == 4
+
+
+def test_the_command_of_the_page(engines, tmp_path, monkeypatch):
+    ((program, script, *words),) = commands(engines, "engines")
     given = engines.build_parser().parse_args(words)
+    monkeypatch.chdir(tmp_path)
+    given.model.mkdir(parents=True)
+    (given.model / "config.yml").write_text("models: [model.bin]\n")
+    (given.model / "vocab.spm").touch()
     assert (program, script) == ("python", "examples/import/engines.py")
     names = [name for name, *_ in engines.systems(given, True)]
     assert names == [*engines.ENGINES, "native", "native, shortlist"]

@@ -3,6 +3,7 @@ word."""
 
 from argparse import Namespace
 
+import numpy as np
 import pytest
 import torch
 from fairseq.modules import SinusoidalPositionalEmbedding
@@ -53,6 +54,14 @@ def test_sinusoids_from_any_position(rows, first, left, size):
     )
     # fairseq's search asks for the last one of so many inputs.
     torch.testing.assert_close(module(tokens, {})[0, 0], module.slot_table(longest)[longest - 1])
+    # Whatever the machine.
+    angles = (first + np.arange(longest, dtype=np.float32))[:, None] * np.float32(
+        np.exp(np.arange(3, dtype=np.float32) * np.float32(-np.log(1e4) / 2), dtype=np.float64)
+    )
+    exact = [np.sin(angles, dtype=np.float64), np.cos(angles, dtype=np.float64)]
+    np.testing.assert_array_equal(
+        module.slot_table(longest).numpy(), np.concatenate(exact, 1).astype(np.float32)
+    )
     if first == 2:
         torch.testing.assert_close(
             module(tokens), SinusoidalPositionalEmbedding(width, 1, 30)(tokens)

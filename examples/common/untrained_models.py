@@ -1,0 +1,114 @@
+"""Untrained models of any size, and sentences and shortlists of random words for them."""
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import ARCH_CONFIG_REGISTRY
+from fairseq.models.transformer import TransformerModel
+
+from fairseq_hrt.autoregressive.model import MarianTransformerModel
+from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
+from fairseq_hrt.bundles.shortlist import pack
+from fairseq_hrt.dag.model import DagTransformerModel
+from fairseq_hrt.hrt.model import HRTTransformerModel
+from fairseq_hrt.runtime.engine import Shortlist
+
+# Sizes of the recipes: (width, inner size, layers of encoder and decoder, heads, words).
+RECIPES = {
+    "quickstart": (128, 512, (2, 2), 4, 2800),
+    "multi30k": (256, 1024, (3, 3), 4, 8000),
+    "student": (256, 1536, (6, 2), 8, 32000),
+}
+# The words that every shortlist has.
+FREQUENT = 100
+
+
+def build_models(
+    preset: str, vocabulary: Optional[int], seed: int, graph_scale: float = 3
+) -> Dict[str, Any]:
+    """Untrained models of one size: ``AT``, ``HRT``, ``IB``, ``IB+SA(2)`` to ``(4)``, ``DAG``, for
+    ``student`` ``SSRU``, and their ``dictionary``."""
+    size = RECIPES.get(preset)
+    dictionary = Dictionary()
+    for number in range((vocabulary or (size[4] if size else 32000)) - dictionary.nspecial):
+        dictionary.add_symbol(f"w{number}")
+    settings: Dict[str, Any] = dict(share_all_embeddings=True)
+    if size is not None:
+        for side, layers in zip(("encoder", "decoder"), size[2]):
+            values = dict(embed_dim=size[0], ffn_embed_dim=size[1], attention_heads=size[3])
+            values["layers"] = layers
+            settings.update({f"{side}_{name}": value for name, value in values.items()})
+    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+
+    def build(family: Any, architecture: str, **more: Any) -> Any:
+        arguments = Namespace(**settings, **more)
+        if size is None:
+            # The sizes of HRT's presets hold for all.
+            ARCH_CONFIG_REGISTRY[f"hrt_transformer_{preset}"](arguments)
+        ARCH_CONFIG_REGISTRY[architecture](arguments)
+        torch.manual_seed(seed)
+        return family.build_model(arguments, task).eval()
+
+    recurrent = {}
+    if preset == "student":
+        cell = dict(marian_cell="ssru", activation_fn="relu")
+        recurrent["SSRU"] = build(MarianTransformerModel, "marian_transformer", **cell)
+    return {
+        "dictionary": dictionary,
+        **recurrent,
+        "AT": build(TransformerModel, "transformer"),
+        "HRT": build(HRTTransformerModel, "hrt_transformer", hrt_chunk_sizes=[2, 3]),
+        "IB": build(BidirectionalTransformerModel, "bidirectional_transformer"),
+        **{
+            f"IB+SA({words})": build(
+                BidirectionalTransformerModel,
+                "bidirectional_transformer",
+                bidirectional_tokens_per_step=words,
+            )
+            for words in (2, 3, 4)
+        },
+        "DAG": build(DagTransformerModel, "dag_transformer", dag_upsample_scale=str(graph_scale)),
+    }
+
+
+def random_sentences(
+    count: int, length: int, vocabulary: int, seed: int, batch_size: int = 1
+) -> List[Dict[str, Any]]:
+    """``count`` batches of sentences with ``length`` words and ``</s>``."""
+    generator = torch.Generator().manual_seed(seed)
+    batches = []
+    for _ in range(count):
+        tokens = torch.randint(4, vocabulary, (batch_size, length + 1), generator=generator)
+        tokens[:, -1] = 2
+        batches.append(
+            {
+                "net_input": {
+                    "src_tokens": tokens,
+                    "src_lengths": torch.full((batch_size,), length + 1),
+                }
+            }
+        )
+    return batches
+
+
+def random_shortlist(words: int, candidates: int, seed: int) -> Shortlist:
+    """That many random candidates of every word, and a hundred frequent words."""
+    generator = np.random.default_rng(seed)
+    found = {
+        word: np.unique(generator.integers(4, words, candidates)).tolist()
+        for word in range(4, words)
+    }
+    return pack(found, set(range(4, min(words, 4 + FREQUENT))), words)
+
+
+def write_vmap(path: Path, shortlist: Shortlist, dictionary: Dictionary) -> None:
+    """The same for CTranslate2."""
+    lines = ["\t" + " ".join(dictionary[int(word)] for word in shortlist.always if word >= 4)]
+    for word in range(4, len(dictionary)):
+        own = shortlist.candidates[shortlist.offsets[word] : shortlist.offsets[word + 1]]
+        lines.append(f"{dictionary[word]}\t" + " ".join(dictionary[int(other)] for other in own))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
