@@ -23,9 +23,10 @@ def naive(translations, references, order):
                 total += 1
                 if ngram in left:
                     left.remove(ngram)
-                elif any(ngram == reference[i : i + size] for i in range(len(reference))):
-                    over += 1
-                elif ngram in unknown:
+                elif (
+                    any(ngram == reference[i : i + size] for i in range(len(reference)))
+                    or ngram in unknown
+                ):
                     over += 1
                 else:
                     unknown.append(ngram)
