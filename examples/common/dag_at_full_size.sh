@@ -28,6 +28,8 @@ SHARED=(
     --max-source-positions 128 --max-target-positions 1024 --skip-invalid-size-inputs-valid-test
     --max-tokens 4096 --max-tokens-valid 4096 --log-format simple --log-interval 100
 )
+# As the paper scores Chinese; without spaces a sentence would be one word.
+if [ "$TGT" = zh ]; then SHARED+=(--eval-bleu-tokenizer zh); fi
 
 nll() {
     run fairseq-train "${SHARED[@]}" --criterion dag_nll_loss --dag-glance-schedule 0.5:0.1@200k --dag-length-loss-factor 0 \
