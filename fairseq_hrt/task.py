@@ -131,19 +131,10 @@ class EngineTranslationTask(DecodingTask):
         """Loads a split; the training split with distilled targets beside the raw ones if they are
         configured."""
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
-        folder = getattr(self.cfg, "distilled_data", None)
-        if folder is None or split != self.cfg.train_subset:
-            return
-        shards, raw_shards = utils.split_paths(folder), utils.split_paths(self.cfg.data)
-        if len(shards) != len(raw_shards):
-            raise ValueError(
-                f"--distilled-data names {len(shards)} folders but the data {len(raw_shards)}: each"
-                " needs its partner"
+        if hasattr(self.cfg, "distilled_data"):
+            self.datasets[split] = with_distilled_targets(
+                self.datasets[split], self.cfg, split, epoch, combine=combine
             )
-        place = (epoch - 1) % len(shards)
-        self.datasets[split] = with_distilled_targets(
-            self.datasets[split], self.cfg, split, shards[place], raw_shards[place], combine=combine
-        )
 
     def get_batch_iterator(
         self, dataset: Any, *args: Any, num_workers: int = 0, **kwargs: Any
