@@ -49,6 +49,7 @@ ARGUMENTS = {
     "common/prepare_text.sh": ["raw"],
     "common/collect_text.sh": ["folder"],
     "common/distill.sh": ["at/checkpoint_best.pt"],
+    "common/perplexity.sh": ["AT=at.de"],
 }
 # What a recipe needs to be told of.
 NEEDED = {"import/student.sh": {"SOURCE": "model", "TEXT": "lines.gz"}}
@@ -90,6 +91,12 @@ def commands(recipe, **environment):
     return [shlex.split(line[2:]) for line in shown.splitlines() if line.startswith("+ ")]
 
 
+EVALUATIONS = {
+    "fairseq-generate": options.get_generation_parser,
+    "fairseq-eval-lm": options.get_eval_lm_parser,
+}
+
+
 def parse(command):
     """Parses ``command`` as the program would; an unknown option raises SystemExit."""
     program, *arguments = command
@@ -101,8 +108,8 @@ def parse(command):
         options.get_preprocessing_parser().parse_args(arguments)
     elif program == "fairseq-train":
         options.parse_args_and_arch(options.get_training_parser(), arguments)
-    elif program == "fairseq-generate":
-        options.parse_args_and_arch(options.get_generation_parser(), arguments)
+    elif program in EVALUATIONS:
+        options.parse_args_and_arch(EVALUATIONS[program](), arguments)
     elif program == "python" and arguments[0] == "-m":
         tool = importlib.import_module(arguments[1])
         parsed = tool.build_parser().parse_args(arguments[2:])
@@ -127,7 +134,7 @@ def parse(command):
     elif program == "python":
         assert (ROOT / arguments[0]).is_file(), command
     else:
-        assert program in ("cp", "mv", "curl", "subword-nmt"), command
+        assert program in ("awk", "cp", "mv", "curl", "subword-nmt"), command
     return program
 
 
