@@ -4,16 +4,17 @@
 #   $OUT/distilled  its translations of the training data
 #   $OUT/hrt        HRT fine-tuned from it, its last five checkpoints averaged
 #
+# What Table 5 leaves out, each with an OUT of its own: FINETUNE=0 trains from scratch, RELATIVE=0 without relative positions, RAW=0 without raw
+# targets, CURRICULUM=0 with chunks from the first update on.
 # STUDENT=mask_predict: instead of HRT Mask-Predict with what HRT is trained with, on the same teacher and targets, in $OUT/mask_predict (HRT,
-# Appendix E, on En-De: "with FT+RPR+MD" after 100,000 updates as good as the released model after 300,000, and 0.61 BLEU better with more
-# updates). FINETUNE=0 trains from scratch, RELATIVE=0 leaves relative positions out, RAW=0 raw targets. STUDENT_UPDATES (100000). Paper: no more
-# than that; the rest is as for HRT here, model and loss are fairseq's.
+# Appendix E, on En-De: with all three after 100,000 updates as good as the released model after 300,000, and with more updates 0.61 BLEU better).
+# FINETUNE, RELATIVE and RAW as above, STUDENT_UPDATES (100000). Paper: no more than that; the rest is as for HRT here, model and loss are fairseq's.
 #
 # ENCODER_LAYERS (6): 20 trains both with 20 + 6 layers and, as the paper says, the hyper-parameters of Wang et al. (2019): pre-norm; in their
 # released code Adam (0.9, 0.997), learning rate 0.002, 16,000 warm-up updates, no clipping, 65,536 tokens an update.
 
 GPUS=${GPUS:-1} SEED=${SEED:-1} KEEP=1 RAW=${RAW:-0.5} CHUNK_SIZES=${CHUNK_SIZES:-2} ENCODER_LAYERS=${ENCODER_LAYERS:-6}
-STUDENT=${STUDENT:-hrt} FINETUNE=${FINETUNE:-1} RELATIVE=${RELATIVE:-16} STUDENT_UPDATES=${STUDENT_UPDATES:-100000}
+STUDENT=${STUDENT:-hrt} FINETUNE=${FINETUNE:-1} RELATIVE=${RELATIVE:-16} CURRICULUM=${CURRICULUM:-1} STUDENT_UPDATES=${STUDENT_UPDATES:-100000}
 case $GPUS in
 1) MAX_TOKENS=6250 UPDATE_FREQ=4 ;;
 4) MAX_TOKENS=6250 UPDATE_FREQ=1 ;;
@@ -29,10 +30,9 @@ case $ENCODER_LAYERS in
     ;;
 *) fail "ENCODER_LAYERS=$ENCODER_LAYERS: give 6 or 20" ;;
 esac
-case $STUDENT-$FINETUNE in
-hrt-1 | mask_predict-0 | mask_predict-1) ;;
-hrt-*) fail "FINETUNE=$FINETUNE: HRT starts from its teacher; it is for STUDENT=mask_predict" ;;
-*) fail "STUDENT=$STUDENT FINETUNE=$FINETUNE: give hrt or mask_predict, and 1 or 0" ;;
+case $STUDENT-$FINETUNE-$CURRICULUM in
+hrt-[01]-[01] | mask_predict-[01]-1) ;;
+*) fail "STUDENT=$STUDENT FINETUNE=$FINETUNE CURRICULUM=$CURRICULUM: give hrt or mask_predict, and 1 or 0; a curriculum is of hrt" ;;
 esac
 if ! [[ $UPDATES =~ ^[0-9]+$ ]] || [ "$UPDATES" -lt 25000 ]; then
     fail "UPDATES=$UPDATES: give 25000 or more; five checkpoints are averaged, one of each 5,000 updates"
@@ -55,18 +55,23 @@ distil() {
         --system "name=teacher,path=$OUT/at/averaged.pt,task=translation_autoregressive,beam=5"
 }
 
+START=() CHANGED=""
+if [ "$FINETUNE" = 1 ]; then START=(--finetune-from-model "$OUT/at/averaged.pt"); else CHANGED+=", from scratch"; fi
+if [ "$RELATIVE" != 16 ]; then CHANGED+=", window $RELATIVE"; fi
+if [ "$CURRICULUM" = 0 ]; then CHANGED+=", no curriculum"; fi
+
 student() {
+    local curriculum=()
+    if [ "$CURRICULUM" = 0 ]; then curriculum=(--hrt-curriculum-power 0); fi
     run fairseq-train "${SHARED[@]}" --task translation_hrt --arch hrt_transformer_wmt_en_de --criterion hrt_loss \
-        --distilled-data "$OUT/distilled/data-bin" --raw-probability "$RAW" --hrt-chunk-sizes "$CHUNK_SIZES" --hrt-relative-window 16 \
-        --finetune-from-model "$OUT/at/averaged.pt" --save-dir "$OUT/hrt"
+        --distilled-data "$OUT/distilled/data-bin" --raw-probability "$RAW" --hrt-chunk-sizes "$CHUNK_SIZES" --hrt-relative-window "$RELATIVE" \
+        "${curriculum[@]}" "${START[@]}" --save-dir "$OUT/hrt"
     run fairseq-hrt average --folder "$OUT/hrt" --last 5 --output "$OUT/hrt/averaged.pt"
 }
 
 mask_predict() {
-    local start=()
-    if [ "$FINETUNE" = 1 ]; then start=(--finetune-from-model "$OUT/at/averaged.pt"); fi
     run fairseq-train "${SHARED[@]}" --task translation_mask_predict --arch mask_predict_transformer --criterion nat_loss \
-        --distilled-data "$OUT/distilled/data-bin" --raw-probability "$RAW" --hrt-relative-window "$RELATIVE" "${start[@]}" \
+        --distilled-data "$OUT/distilled/data-bin" --raw-probability "$RAW" --hrt-relative-window "$RELATIVE" "${START[@]}" \
         --max-update "$STUDENT_UPDATES" --save-dir "$OUT/mask_predict"
     run fairseq-hrt average --folder "$OUT/mask_predict" --last 5 --output "$OUT/mask_predict/averaged.pt"
 }
@@ -75,7 +80,7 @@ TEXT=$(contents_of_data "$DATA" train valid)
 stage teacher "$OUT/at" "$DATA $TEXT, $SRC-$TGT, dropout $DROPOUT, $UPDATES updates, seed $SEED$DEEP" teacher
 stage distil "$OUT/distilled" "beam 5" distil
 if [ "$STUDENT" = hrt ]; then
-    stage student "$OUT/hrt" "chunks $CHUNK_SIZES, raw $RAW" student
+    stage student "$OUT/hrt" "chunks $CHUNK_SIZES, raw $RAW$CHANGED" student
 else
-    stage mask_predict "$OUT/mask_predict" "fine-tuned $FINETUNE, window $RELATIVE, raw $RAW, $STUDENT_UPDATES updates" mask_predict
+    stage mask_predict "$OUT/mask_predict" "raw $RAW, $STUDENT_UPDATES updates$CHANGED" mask_predict
 fi
