@@ -42,6 +42,16 @@ def test_it_is_decoded_in_iterations(command, toy_data, student):
     assert sorted(hypotheses(output)) == list(range(20)) and "BLEU4 = " in output
 
 
+def test_it_fills_in_what_is_hidden_of_a_translation(command, toy_data, student, teacher, tmp_path):
+    output = command(
+        "python", "examples/study/masked_translations.py", toy_data, "--out", tmp_path,
+        "--translator", f"name=AT,path={teacher},task=translation_autoregressive,beam=1,max_len_b=9",
+        "--filler", f"name=MP,path={student[0] / 'checkpoint_last.pt'}",
+    ).stdout  # fmt: skip
+    assert "| none | 0 | 0.00 |" in output and "| Chunk | 4 |" in output
+    assert (tmp_path / "masked_translations.json").exists()
+
+
 def test_a_benchmark_names_its_task(command, toy_data, student):
     output = command(
         "fairseq-hrt", "benchmark", toy_data, "--repeats", "1", "--speed-sentences", "2", "--system",
