@@ -254,6 +254,25 @@ def test_every_command_of_a_document_is_accepted(document, tmp_path, monkeypatch
         assert {command[0] for command in found} == programs
 
 
+def test_what_the_papers_experiments_take_exists():
+    """Settings of recipes and options of commands that the page names in its tables."""
+    from fairseq_hrt.cli import benchmark
+    from fairseq_hrt.cli.option_help import own_parsers
+
+    page = (ROOT / "docs/families/experiments.md").read_text()
+    recipes = "".join(path.read_text() for path in EXAMPLES.rglob("*.sh"))
+    settings = set(re.findall(r"`([A-Z_]+)(?:=[^`]*)?`", page))
+    assert {"KD", "STUDENT", "TEACHERS", "CURRICULUM"} <= settings
+    # Each has a default, which may be empty.
+    assert not {name for name in settings if not re.search(rf"\b{name}=\$\{{{name}:?-", recipes)}
+    known = {flag for action in benchmark.build_parser()._actions for flag in action.option_strings}
+    known |= {
+        flag for _, _, own in own_parsers() for action in own for flag in action.option_strings
+    }
+    flags = set(re.findall(r"--[a-z][a-z-]*", page))
+    assert {"--length-bins", "--bidirectional-vanilla-mask"} <= flags <= known
+
+
 TINY = " ".join(f"--{side}-{name} {size}" for side in ("encoder", "decoder") for name, size in (
     ("layers", 1), ("embed-dim", 32), ("ffn-embed-dim", 32), ("attention-heads", 2)))  # fmt: skip
 
