@@ -11,8 +11,8 @@
 # Paper (Appendix A): base model, dropout 0.1 on residual connections and attention weights, Adam (0.9, 0.98), 4,000 warm-up
 # updates, about 25,000 target subwords an update, the last five checkpoints averaged; every model trained from scratch.
 # Released code (README of bzhangGo/zero, branch interleaved_bidirectional_transformer): 300,000 updates, label smoothing
-# 0.1, a checkpoint every 5,000 updates. Neither says the learning rate (Vaswani et al. (2017): 0.0007 at its peak) nor the beam of the
-# teacher: ours is that of its tests, 4. Ours, too: as many updates for every pair.
+# 0.1, a checkpoint every 5,000 updates, the learning rate of Vaswani et al. (2017), at most 0.0007. Ours: the teacher's beam, 4 as in its tests,
+# and as many updates for every pair; the README gives them for English-German.
 # GPUS (1): MAX_TOKENS * UPDATE_FREQ * GPUS is kept at 25,000. UPDATES (300000), SEED (1). OUT (runs/wmt14_en_de/bidirectional_en_de): a folder for each
 # model, 2x1, 2x1_kd, 2x2_2layers, …, with averaged.pt; teacher/averaged.pt and distilled/data-bin. Goes on where it was stopped.
 set -euo pipefail

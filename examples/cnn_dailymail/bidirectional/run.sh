@@ -8,7 +8,7 @@
 # summaries, as See et al. (2017) prepared them; most data libraries have it as cnn_dailymail, version 3.0.0.
 # Paper (Appendix A): base model, 32,000 joint BPE merges, about 25,000 target subwords an update, the last five checkpoints averaged, beam 4.
 # As there IBDecoder is trained from scratch, on the summaries of the Transformer; TARGETS=raw trains it on raw ones ("no" under KD),
-# START=teacher from the Transformer, which is ours. Ours, because the paper does not say: UPDATES, learning rate 0.0007, label smoothing 0.1.
+# START=teacher from the Transformer, which is ours. As in its code for translation: learning rate, label smoothing 0.1. Ours: UPDATES.
 # Reported (Table 6, ROUGE-L, with distillation): IBDecoder 36.46 (beam 4) and 37.03 (greedy), with SA 36.27 and 36.39, Transformer 36.88 and 34.51.
 # One GPU with 24 GiB; GPUS (1) more divide the update. OUT (runs/cnn_dailymail), UPDATES (100000), THREADS, REPEATS, SEED.
 set -euo pipefail
