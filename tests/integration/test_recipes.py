@@ -618,12 +618,16 @@ def test_mask_predict_has_the_teacher_and_the_targets_of_hrt(
     assert value_of(command, "--path") == own[4][-1] == "runs/dry/mask_predict/averaged.pt"
     # fairseq counts from 0.
     assert value_of(command, "--iter-decode-max-iter") == "3"
-    for wrong in ({"STUDENT": "mp"}, {"STUDENT": "mask_predict", "CURRICULUM": "0"}):
+    for wrong in (
+        {"STUDENT": "mp"},
+        {"STUDENT": "mask_predict", "CURRICULUM": "0"},
+        {"MODEL": "at"},
+    ):
         assert bash(EXAMPLES / recipe, DRY_RUN="1", check=False, **wrong).returncode == 1
 
 
 def test_what_hrts_ablations_leave_out(monkeypatch):
-    """Table 5; each is a training of its own."""
+    """Table 5; each is a training of its own, beside the others of the same teacher."""
     recipe = "wmt14_en_de/hrt/train.sh"
     whole = accepted(recipe, monkeypatch)[3]
     for setting, gone, put in (
@@ -632,7 +636,11 @@ def test_what_hrts_ablations_leave_out(monkeypatch):
         ("RAW", ["--raw-probability", "0.5"], ["--raw-probability", "0"]),
         ("CURRICULUM", [], ["--hrt-curriculum-power", "0"]),
     ):
-        own = accepted(recipe, monkeypatch, **{setting: "0"})[3]
+        shown = accepted(recipe, monkeypatch, MODEL="other", **{setting: "0"})
+        own = shown[3]
+        assert shown[4][-1] == f"{value_of(own, '--save-dir')}/averaged.pt"
+        assert value_of(own, "--save-dir") == "runs/dry/other"
+        own[own.index("runs/dry/other")] = "runs/dry/hrt"
         assert sorted(own) == sorted([word for word in whole if word not in gone] + put)
 
 
