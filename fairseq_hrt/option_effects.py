@@ -95,6 +95,11 @@ _GLANCING = Condition(
     ("dag_glance_schedule",),
     lambda text: any(re.search("[1-9]", knot.partition("@")[0]) for knot in str(text).split(":")),
 )
+_DETOKENISED = Condition(
+    "--eval-bleu, and without --eval-tokenized-bleu",
+    ("eval_bleu", "eval_tokenized_bleu"),
+    lambda measured, tokenised: measured and not tokenised,
+)
 _PREDICTED = chosen("dag_upsample_base", "predict")
 _SEVERAL_PATHS = chosen("dag_decode_strategy", *SEVERAL_PATHS)
 
@@ -116,6 +121,7 @@ OPTIONS: Tuple[Option, ...] = (
     Option("raw_probability", 0.0, TRAINING, given("distilled_data"), least=0, most=1),
     # A training hands no file on to later decodings.
     Option("rescore_path", None, TRAINING, given("eval_bleu")),
+    Option("eval_bleu_tokenizer", None, TRAINING, _DETOKENISED),
     # -- of marian_transformer, and of those that start from one
     Option("marian_first_position", None, MODEL, least=0),
     Option("marian_epsilon", 1e-5, MODEL),

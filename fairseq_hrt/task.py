@@ -1,5 +1,6 @@
 """The translation task with our generators and, for training, a second set of targets."""
 
+import logging
 from typing import Any, Dict, Optional, Sequence, Tuple
 
 import numpy as np
@@ -18,6 +19,8 @@ from .decoding_task import DecodingTask
 from .engine import follow_precision
 from .loading.checkpoints import architecture_name
 from .training import flatten_options, with_distilled_targets
+
+logger = logging.getLogger(__name__)
 
 
 class EngineTranslationTask(DecodingTask):
@@ -92,6 +95,8 @@ class EngineTranslationTask(DecodingTask):
             defaults = option_effects.defaults_of_model(self.family)
             self._trained_options = {**defaults, **option_effects.read(self.cfg, cfg)}
             option_effects.check(self._trained_options, option_effects.EVERYTHING)
+            if self.cfg.eval_bleu_tokenizer:
+                require_tokenizer(self.cfg.eval_bleu_tokenizer)
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
         """A batch with what the family's criterion reads besides; nothing where nothing else is
@@ -126,19 +131,10 @@ class EngineTranslationTask(DecodingTask):
         """Loads a split; the training split with distilled targets beside the raw ones if they are
         configured."""
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
-        folder = getattr(self.cfg, "distilled_data", None)
-        if folder is None or split != self.cfg.train_subset:
-            return
-        shards, raw_shards = utils.split_paths(folder), utils.split_paths(self.cfg.data)
-        if len(shards) != len(raw_shards):
-            raise ValueError(
-                f"--distilled-data names {len(shards)} folders but the data {len(raw_shards)}: each"
-                " needs its partner"
+        if hasattr(self.cfg, "distilled_data"):
+            self.datasets[split] = with_distilled_targets(
+                self.datasets[split], self.cfg, split, epoch, combine=combine
             )
-        place = (epoch - 1) % len(shards)
-        self.datasets[split] = with_distilled_targets(
-            self.datasets[split], self.cfg, split, shards[place], raw_shards[place], combine=combine
-        )
 
     def get_batch_iterator(
         self, dataset: Any, *args: Any, num_workers: int = 0, **kwargs: Any
@@ -159,6 +155,36 @@ class EngineTranslationTask(DecodingTask):
         super(TranslationTask, self).reduce_metrics(logging_outputs, criterion)
         log_bleu(logging_outputs, "_bleu", "bleu")
 
+    def _inference_with_bleu(self, generator: Any, sample: Dict[str, Any], model: Any) -> Any:
+        """fairseq's, whose tokenizer is 13a or none, with ``--eval-bleu-tokenizer``."""
+        if not self.cfg.eval_bleu_tokenizer:
+            return super()._inference_with_bleu(generator, sample, model)
+        import sacrebleu
+
+        found = self.inference_step(generator, [model], sample, prefix_tokens=None)
+        # Unknown words are different ones, so that they do not count as translated.
+        lines = [
+            (
+                self._raw_line(best["tokens"], "UNKNOWNTOKENINHYP"),
+                self._raw_line(utils.strip_pad(target, self.tgt_dict.pad()), "UNKNOWNTOKENINREF"),
+            )
+            for (best, *_), target in zip(found, sample["target"])
+        ]
+        if self.cfg.eval_bleu_print_samples:
+            logger.info("example hypothesis: %s", lines[0][0])
+            logger.info("example reference: %s", lines[0][1])
+        return sacrebleu.corpus_bleu(
+            [line for line, _ in lines],
+            [[line for _, line in lines]],
+            tokenize=self.cfg.eval_bleu_tokenizer,
+        )
+
+    def _raw_line(self, tokens: Tensor, unknown: str) -> str:
+        text = self.tgt_dict.string(
+            tokens.int().cpu(), self.cfg.eval_bleu_remove_bpe, unk_string=unknown
+        )
+        return self.tokenizer.decode(text) if self.tokenizer else text
+
     def bleu_statistics(
         self, generator: Any, sample: Dict[str, Any], model: torch.nn.Module, prefix: str
     ) -> Dict[str, float]:
@@ -169,6 +195,23 @@ class EngineTranslationTask(DecodingTask):
             logging_output[f"{prefix}_counts_{order}"] = bleu.counts[order]
             logging_output[f"{prefix}_totals_{order}"] = bleu.totals[order]
         return logging_output
+
+
+def require_tokenizer(name: str) -> None:
+    """Raises ValueError if sacreBLEU has no such tokenizer, or it is not installed: now, and not
+    when the first validation begins."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    if name not in BLEU.TOKENIZERS:
+        raise ValueError(
+            f"--eval-bleu-tokenizer {name} is none of sacreBLEU's: {', '.join(BLEU.TOKENIZERS)}"
+        )
+    try:
+        BLEU(tokenize=name)
+    except (ImportError, OSError, RuntimeError) as error:
+        # Several lines, of which the last names the package.
+        needed = " ".join(str(error).split())
+        raise ValueError(f"--eval-bleu-tokenizer {name}: {needed}") from error
 
 
 def flatten_options_of_transformer(cfg: Any) -> None:

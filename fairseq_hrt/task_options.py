@@ -9,10 +9,21 @@ from fairseq.dataclass import ChoiceEnum
 from .options import KINDS, SCHEMA, options_of
 from .schema import EVERY_TASK
 
+# Read in training alone, and by every task that can validate by BLEU.
+EVAL_BLEU_TOKENIZER: Any = field(
+    default=None,
+    metadata={
+        "help": (
+            "with --eval-bleu: tokenizer of sacreBLEU for the validation, such as zh or ja-mecab;"
+            " default: 13a"
+        )
+    },
+)
+
 
 def with_decoding_options(family: str = "") -> Callable[[Type[Any]], Type[Any]]:
     """Adds the fields of a family's decoding options, and of those that every task of ours has, to
-    a task's configuration.
+    a task's configuration; and how it validates.
 
     Args:
         family: see :mod:`.families`; empty for a task without options of its own.
@@ -20,6 +31,7 @@ def with_decoding_options(family: str = "") -> Callable[[Type[Any]], Type[Any]]:
 
     def extended(config: Type[Any]) -> Type[Any]:
         own = [_declared(item) for origin in (family, EVERY_TASK) for item in options_of(origin)]
+        own.append(("eval_bleu_tokenizer", Optional[str], EVAL_BLEU_TOKENIZER))
         made = make_dataclass(config.__name__, own, bases=(config,))
         made.__doc__, made.__module__, made.__qualname__ = (
             config.__doc__,

@@ -6,7 +6,7 @@
 # RAW holds train/valid/test.{en,de}, each plain or gzip (.gz). Results: $OUT/text (tokenised), $OUT/bpe (codes and
 # text), $OUT/data-bin (binarised). TEXT_LANGUAGE: of both sides, where SRC and TGT are not language codes. LIKE:
 # OUT of an earlier run whose subwords and dictionary are used instead of new ones. SPLITS: "train valid" is enough to train on.
-# TOKENISED=1: the text is in words already. SEPARATE=1: subwords and a dictionary for each language, MERGES for each.
+# TOKENISED=1: the text is in words already, with MERGES=0 in subwords. SEPARATE=1: subwords and a dictionary for each language, MERGES for each.
 # SENTENCEPIECE: a model whose pieces of the raw text, in $OUT/pieces, take the place of words and BPE; "learn": one of MERGES pieces is made.
 # Started again it does only what is missing.
 set -euo pipefail
@@ -23,7 +23,9 @@ for switch in TOKENISED SEPARATE; do
     *) fail "$switch=${!switch}: give 1, or leave it out" ;;
     esac
 done
-if ! [[ $MERGES =~ ^[1-9][0-9]*$ ]]; then fail "MERGES=$MERGES: give a number of 1 or more"; fi
+if ! [[ $MERGES =~ ^[1-9][0-9]*$ || $MERGES$TOKENISED$SENTENCEPIECE = 01 ]]; then
+    fail "MERGES=$MERGES: give a number of 1 or more; with TOKENISED=1 also 0, for text that is in subwords"
+fi
 if [ -n "$SENTENCEPIECE" ] && [ -n "$TOKENISED$SEPARATE" ]; then
     fail "SENTENCEPIECE takes raw text, and its pieces are of both languages: leave TOKENISED and SEPARATE out"
 fi
@@ -101,15 +103,20 @@ segment() {
 }
 
 # Names of the files of merges; of the one of a language.
-codes() { if [ "$SEPARATE" = 1 ]; then echo "codes.$SRC codes.$TGT"; else echo codes; fi; }
+codes() { if [ "$MERGES" = 0 ]; then :; elif [ "$SEPARATE" = 1 ]; then echo "codes.$SRC codes.$TGT"; else echo codes; fi; }
 codes_of() { if [ "$SEPARATE" = 1 ]; then echo "codes.$1"; else echo codes; fi; }
 
 apply_subwords() {
+    if [ "$MERGES" = 0 ]; then
+        run cp "$OUT/text/$1.$2" "$OUT/bpe/$1.$2"
+        return
+    fi
     run subword-nmt apply-bpe --codes "$OUT/bpe/$(codes_of "$2")" --input "$OUT/text/$1.$2" --output "$OUT/bpe/$1.$2"
 }
 
 learn_subwords() {
     local language
+    if [ "$MERGES" = 0 ]; then return; fi
     if [ "$SEPARATE" = 1 ]; then
         for language in "$SRC" "$TGT"; do
             run subword-nmt learn-bpe --input "$OUT/text/train.$language" --symbols "$MERGES" --output "$OUT/bpe/codes.$language"

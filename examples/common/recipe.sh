@@ -26,7 +26,12 @@ export PYTHONUNBUFFERED=1 TQDM_DISABLE=1
 export MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=134217728
 DRY_RUN=${DRY_RUN:-}
 # The commands run at the root of the repository; what the user names are relative to where the user is.
-if [ -n "${DATA:-}" ]; then DATA=$(realpath -m "$DATA"); fi
+for name in DATA DISTILLED TEACHERS; do
+    if [ -n "${!name:-}" ]; then
+        IFS=: read -ra paths <<<"${!name}"
+        printf -v "$name" %s "$(realpath -m "${paths[@]}" | paste -sd :)"
+    fi
+done
 if [ -n "${DISTILLED:-}" ]; then DISTILLED=$(realpath -m "$DISTILLED"); fi
 if [ -n "${LIKE:-}" ]; then LIKE=$(realpath -m --relative-base="$REPOSITORY" "$LIKE"); fi
 if [ -n "${SENTENCEPIECE:-}" ] && [ "$SENTENCEPIECE" != learn ]; then SENTENCEPIECE=$(realpath -m "$SENTENCEPIECE"); fi

@@ -5,16 +5,17 @@
 # RAW holds {train,valid,test}.{article,summary}, one text a line, plain or gzip. Before the call the recipe sets OUT, MERGES,
 # SIZES and TRAINING (options of fairseq-train: the model's dimensions; optimisation and batches), AT_UPDATES, IB_UPDATES,
 # AVERAGE (checkpoints that are averaged, 1: none), BEAM, SEED, SPEED_SENTENCES, REPEATS and THREADS.
+# START: teacher, or scratch, as in the paper; TARGETS: distilled, or raw (Table 6 has both).
 
 # 1: what was trained for days is not removed because settings changed.
 LONG=""
-SRC=article TGT=summary
+SRC=article TGT=summary TARGETS=${TARGETS:-distilled}
 export SRC TGT OUT MERGES TEXT_LANGUAGE=en DRY_RUN BEAM
 
 # The base model and its optimisation (IBDecoder, Appendix A) for 24 GiB of GPU memory; arguments: further options.
 settings_of_the_paper() {
     local side update_freq
-    LONG=1
+    LONG=1 START=${START:-scratch}
     SEED=${SEED:-1} GPUS=${GPUS:-1} AT_UPDATES=${UPDATES:-100000} IB_UPDATES=${UPDATES:-100000} AVERAGE=5
     MERGES=${MERGES:-32000} BEAM=${BEAM:-4} REPEATS=${REPEATS:-3} THREADS=${THREADS:-1}
     case $GPUS in
@@ -40,13 +41,29 @@ summarise() {
     export STAGE_CHAIN
     DATA_OPTIONS=("$OUT/data-bin" --source-lang article --target-lang summary)
     SHARED=(--share-all-embeddings "${SIZES[@]}" "${TRAINING[@]}" --label-smoothing 0.1 --seed "$SEED" --log-format simple --log-interval 50)
+    choose_students
     KEEP=$LONG stage teacher "$OUT/at" "$AT_UPDATES updates, seed $SEED" train_teacher
-    bash "$COMMON/distill.sh" "$OUT/at/averaged.pt"
+    if [ "$TARGETS" = distilled ]; then bash "$COMMON/distill.sh" "$OUT/at/averaged.pt"; fi
     for tokens in 1 2; do
-        KEEP=$LONG stage "bidirectional_2x$tokens" "$OUT/bidirectional_2x$tokens" "$IB_UPDATES updates, seed $SEED" train_student "$tokens"
+        KEEP=$LONG stage "bidirectional_2x$tokens$KIND" "$OUT/bidirectional_2x$tokens$KIND" "$IB_UPDATES updates, seed $SEED" train_student "$tokens"
     done
-    stage compare "$OUT/comparison" "$SPEED_SENTENCES sentences, $REPEATS repeats, $THREADS threads" compare_summaries
-    say "results: $OUT/comparison/table.md"
+    stage "compare$KIND" "$OUT/comparison$KIND" "$SPEED_SENTENCES sentences, $REPEATS repeats, $THREADS threads" compare_summaries
+    say "results: $OUT/comparison$KIND/table.md"
+}
+
+# KIND: a suffix for what is not the default; STUDENT: its options.
+choose_students() {
+    KIND="" STUDENT=()
+    case ${START:=teacher} in
+    teacher) STUDENT+=(--finetune-from-model "$OUT/at/averaged.pt") ;;
+    scratch) KIND+=_scratch ;;
+    *) fail "START=$START: give teacher or scratch" ;;
+    esac
+    case $TARGETS in
+    distilled) STUDENT+=(--distilled-data "$OUT/distilled/data-bin") ;;
+    raw) KIND+=_raw ;;
+    *) fail "TARGETS=$TARGETS: give distilled or raw" ;;
+    esac
 }
 
 train_teacher() {
@@ -58,19 +75,19 @@ train_teacher() {
 train_student() {
     run fairseq-train "${DATA_OPTIONS[@]}" --user-dir fairseq_hrt --task translation_bidirectional \
         --arch bidirectional_transformer "${SHARED[@]}" --criterion bidirectional_loss \
-        --bidirectional-directions 2 --bidirectional-tokens-per-step "$1" --distilled-data "$OUT/distilled/data-bin" \
-        --finetune-from-model "$OUT/at/averaged.pt" --max-update "$IB_UPDATES" --save-dir "$OUT/bidirectional_2x$1"
-    run python -m fairseq_hrt.cli.average --folder "$OUT/bidirectional_2x$1" --last "$AVERAGE" \
-        --output "$OUT/bidirectional_2x$1/averaged.pt"
+        --bidirectional-directions 2 --bidirectional-tokens-per-step "$1" "${STUDENT[@]}" \
+        --max-update "$IB_UPDATES" --save-dir "$OUT/bidirectional_2x$1$KIND"
+    run python -m fairseq_hrt.cli.average --folder "$OUT/bidirectional_2x$1$KIND" --last "$AVERAGE" \
+        --output "$OUT/bidirectional_2x$1$KIND/averaged.pt"
 }
 
 compare_summaries() {
     # Articles say nothing about the length of their summaries.
     local BIDIRECTIONAL_LIMIT=max_len_b=200
     autoregressive_systems "$OUT/at/averaged.pt"
-    bidirectional_systems IBDecoder "$OUT/bidirectional_2x1/averaged.pt"
-    bidirectional_systems "IB+SA(2)" "$OUT/bidirectional_2x2/averaged.pt"
+    bidirectional_systems IBDecoder "$OUT/bidirectional_2x1$KIND/averaged.pt"
+    bidirectional_systems "IB+SA(2)" "$OUT/bidirectional_2x2$KIND/averaged.pt"
     run python -m fairseq_hrt.cli.benchmark "${DATA_OPTIONS[@]}" --detokenize moses:en --rouge "${SYSTEMS[@]}" \
         --ratio-to "AT greedy (fairseq)" --ratio-to "AT greedy" --threads "$THREADS" \
-        --speed-sentences "$SPEED_SENTENCES" --repeats "$REPEATS" --examples 3 --out "$OUT/comparison"
+        --speed-sentences "$SPEED_SENTENCES" --repeats "$REPEATS" --examples 3 --out "$OUT/comparison$KIND"
 }

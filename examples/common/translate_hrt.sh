@@ -1,6 +1,25 @@
 # Translates a test set with the averaged model of hrt_at_full_size.sh; sourced, never run. The recipes set DATA, SRC, TGT and OUT.
+#
+# MODEL, STUDENT=mask_predict: as it was trained. Of Mask-Predict, paper (Figure 4): ITERATIONS, 4 or 10; 5 lengths of each translation (BEAM).
+# All iterations are made: fairseq ends where two passes mask the same words, although short translations keep their masks then.
 
-CHUNK=${CHUNK:-2} BEAM=${BEAM:-5} NAT_BEAM=${NAT_BEAM:-5}
-run_to "$OUT/test.log" fairseq-generate "$DATA" --user-dir fairseq_hrt --task translation_hrt --source-lang "$SRC" --target-lang "$TGT" \
-    --path "$OUT/hrt/averaged.pt" --hrt-decode-chunk "$CHUNK" --beam "$BEAM" --hrt-nat-beam "$NAT_BEAM" --lenpen 0.6 \
-    --max-len-a 0 --max-len-b 200 --batch-size 32 --remove-bpe --quiet "$@"
+CHUNK=${CHUNK:-2} BEAM=${BEAM:-5} NAT_BEAM=${NAT_BEAM:-5} STUDENT=${STUDENT:-hrt} MODEL=${MODEL:-${STUDENT:-hrt}} ITERATIONS=${ITERATIONS:-10}
+case $STUDENT in
+hrt)
+    HOW=(
+        --hrt-decode-chunk "$CHUNK" --beam "$BEAM" --hrt-nat-beam "$NAT_BEAM" --lenpen 0.6
+        --max-len-a 0 --max-len-b 200
+    )
+    ;;
+mask_predict)
+    HOW=(
+        --beam 1 --iter-decode-max-iter $((ITERATIONS - 1)) --iter-decode-with-beam "$BEAM"
+        --iter-decode-force-max-iter --iter-decode-eos-penalty 0
+    )
+    ;;
+*) fail "STUDENT=$STUDENT: give hrt or mask_predict" ;;
+esac
+RESULT=$OUT/$MODEL/test.log
+if [ "$MODEL" = hrt ]; then RESULT=$OUT/test.log; fi
+run_to "$RESULT" fairseq-generate "$DATA" --user-dir fairseq_hrt --task "translation_$STUDENT" --source-lang "$SRC" --target-lang "$TGT" \
+    --path "$OUT/$MODEL/averaged.pt" "${HOW[@]}" --batch-size 32 --remove-bpe --quiet "$@"

@@ -146,6 +146,8 @@ def _verb_forms(clause: Clause, choices: Choices) -> Tuple[str, str, List[str]]:
     """Return the finite verb, the separable prefix it leaves behind and the
     non-finite verb forms of the right bracket."""
     person, number = agreement(clause.subject)
+    if clause.misagrees:
+        number = "sg" if number == "pl" else "pl"
     verb = choices.pick(clause.verb.german, clause.verb)
     if clause.modal is not None:
         forms = clause.modal.past if clause.tense == PAST else clause.modal.present

@@ -93,7 +93,8 @@ class Predicate(NamedTuple):
 @dataclass(frozen=True)
 class Clause:
     """One finite verb with its arguments and adverbials. `subject` is None for an
-    impersonal verb. `time_first` and `recipient_first` are English word orders."""
+    impersonal verb. `time_first` and `recipient_first` are English word orders.
+    `misagrees` puts the German verb into the other number (`agreement.py`)."""
 
     verb: Verb
     english_verb: EnglishVerb
@@ -112,6 +113,7 @@ class Clause:
     place: Optional[Location] = None
     direction: Optional[Location] = None
     predicate: Optional[Predicate] = None
+    misagrees: bool = False
 
 
 @dataclass(frozen=True)

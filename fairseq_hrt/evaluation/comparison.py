@@ -20,7 +20,7 @@ import torch
 from ..systems import System
 from ..text.pipeline import TextPipeline
 from .footprint import Footprint
-from .quality import Detokenizer, Quality, evaluate
+from .quality import Detokenizer, Quality, bleu_metric, evaluate
 from .raw_lines import RawLines, differing_sentences
 from .speed import Timing, make_batches, measure
 
@@ -96,6 +96,7 @@ class Comparison:
             token; or None.
         raw_words: number of words in the raw lines of the sample.
         comet: COMET's model, or why it was not run.
+        language: of the translations; empty where it is not known.
     """
 
     results: List[Result]
@@ -106,6 +107,7 @@ class Comparison:
     identical_to: Optional[str] = None
     raw_words: int = 0
     comet: str = "not run (no model named by --comet)"
+    language: str = ""
 
     def identical(self, result: Result) -> int:
         """Sentences of ``result`` with the very tokens of ``identical_to``."""
@@ -160,13 +162,16 @@ def compare(
                 different,
                 len(raw.lines),
             )
+    language = target_language(systems[0])
+    # What is missing is said before anything is decoded.
+    bleu_metric(language)
     results = []
     for system in systems:
         logger.info("decoding the test set: %s", system.name)
         best = decode_all(system, settings.quality_batch)
         _warn_of_masks(system, best)
         hypotheses = [detokenize(system.text(hypothesis["tokens"])) for hypothesis in best]
-        quality = evaluate(hypotheses, reference_texts, valid, rouge=rouge)
+        quality = evaluate(hypotheses, reference_texts, valid, rouge=rouge, language=language)
         results.append(Result(system.name, system.signature(), hypotheses, best, quality))
     sample = speed_sample(len(systems[0].dataset), settings.speed_sentences, settings.seed)
     lengths = [systems[0].dataset.num_tokens(i) for i in sample]
@@ -183,6 +188,7 @@ def compare(
     comparison = Comparison(
         results, list(references), words, settings, environment(settings.threads), identical_to
     )
+    comparison.language = language
     if raw is not None:
         timings = measure(
             [RawLines(system, raw.pipeline, raw.lines) for system in systems],
@@ -236,6 +242,11 @@ def speed_sample(size: int, wanted: int, seed: int) -> List[int]:
     """``wanted`` of the sentences 0 .. ``size`` - 1, drawn at random without replacement; all if
     there are fewer."""
     return sorted(random.Random(seed).sample(range(size), min(size, wanted)))
+
+
+def target_language(system: System) -> str:
+    """The language that a system translates into, as its data name it; empty where they do not."""
+    return str(getattr(getattr(system.task, "cfg", None), "target_lang", None) or "")
 
 
 def target_texts(system: System) -> List[str]:

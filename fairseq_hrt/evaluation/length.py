@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence
 
-import sacrebleu
 from sacrebleu.metrics.bleu import BLEUScore
 
 from ..escaping import in_markdown
 from .comparison import Comparison, Result
+from .quality import bleu_metric
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,10 @@ def by_length(
     bounds = [0, *limits]
     scores = [
         (
-            {result.name: _score(result, own, references) for result in comparison.results}
+            {
+                result.name: _score(result, own, references, comparison.language)
+                for result in comparison.results
+            }
             if own
             else {}
         )
@@ -96,9 +99,11 @@ def by_length(
     ]
 
 
-def _score(result: Result, sentences: Sequence[int], references: Sequence[str]) -> BLEUScore:
+def _score(
+    result: Result, sentences: Sequence[int], references: Sequence[str], language: str
+) -> BLEUScore:
     hypotheses = [result.hypotheses[sentence] for sentence in sentences]
-    return sacrebleu.BLEU().corpus_score(
+    return bleu_metric(language).corpus_score(
         hypotheses, [[references[sentence] for sentence in sentences]]
     )
 

@@ -46,13 +46,17 @@ def evaluate(
     valid: Optional[Sequence[Set[str]]] = None,
     *,
     rouge: bool = False,
+    language: str = "",
 ) -> Quality:
     """Scores detokenised ``hypotheses`` against one reference each, and against sets of ``valid``
     translations.
 
+    Args:
+        language: of the translations, see :func:`bleu_metric`.
+
     Raises:
         ValueError: the numbers of sentences differ; ROUGE is wanted but its package is not
-            installed.
+            installed; nor that of the language's tokenizer.
     """
     for name, others in (("references", references), ("sets of valid translations", valid)):
         if others is not None and len(others) != len(hypotheses):
@@ -60,7 +64,7 @@ def evaluate(
                 f"{len(hypotheses)} hypotheses but {len(others)} {name}: they must belong to one"
                 " test set"
             )
-    bleu, chrf = sacrebleu.BLEU(), sacrebleu.CHRF()
+    bleu, chrf = bleu_metric(language), sacrebleu.CHRF()
     score = bleu.corpus_score(hypotheses, [references])
     return Quality(
         bleu=score.score,
@@ -71,6 +75,20 @@ def evaluate(
         rouge=rouge_scores(hypotheses, references) if rouge else None,
         length_ratio=score.sys_len / max(score.ref_len, 1),
     )
+
+
+def bleu_metric(language: str) -> sacrebleu.BLEU:
+    """BLEU with the tokenizer that sacreBLEU takes for a target language: ``zh``, ``ja-mecab``,
+    ``ko-mecab``, 13a for all others.
+
+    Raises:
+        ValueError: its package is not installed.
+    """
+    try:
+        return sacrebleu.BLEU(trg_lang=language)
+    except (ImportError, RuntimeError) as error:
+        # Several lines, of which the last names the package.
+        raise ValueError(f"BLEU of {language}: {' '.join(str(error).split())}") from error
 
 
 def rouge_scores(hypotheses: Sequence[str], references: Sequence[str]) -> Dict[str, float]:

@@ -17,7 +17,7 @@ from .. import __version__
 from ..files import write_text
 from ..resuming import identified_options, model_files
 from ..systems import System, SystemSpec, load_system
-from .comparison import decode_all, target_texts
+from .comparison import decode_all, target_language, target_texts
 from .quality import Detokenizer, evaluate
 
 logger = logging.getLogger(__name__)
@@ -205,7 +205,9 @@ def _measure(
     best = decode_all(system, batch_size)
     seconds = time.perf_counter() - start
     quality = evaluate(
-        [detokenize(system.text(hypothesis["tokens"])) for hypothesis in best], references
+        [detokenize(system.text(hypothesis["tokens"])) for hypothesis in best],
+        references,
+        language=target_language(system),
     )
     return Trial(options, quality.bleu, quality.chrf, float(quality.length_ratio or 0.0), seconds)
 

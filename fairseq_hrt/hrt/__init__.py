@@ -9,5 +9,6 @@ curriculum from the easy tasks to the hard ones.
 """
 
 from . import criterion as criterion
+from . import mask_predict as mask_predict
 from . import model as model
 from . import task as task

@@ -5,6 +5,7 @@ from typing import List, Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks.translation import TranslationConfig
+from fairseq.tasks.translation_lev import NOISE_CHOICES, TranslationLevenshteinConfig
 from omegaconf import II
 
 from ..task_options import with_decoding_options
@@ -92,3 +93,21 @@ class HRTLossConfig(FairseqDataclass):
     label_smoothing: float = field(
         default=0.1, metadata={"help": "epsilon of label smoothing, 0 for none"}
     )
+
+
+@dataclass
+class MaskPredictModelConfig(FairseqDataclass):
+    """What a Mask-Predict model has besides fairseq's options, as in Appendix E."""
+
+    hrt_relative_window: int = field(
+        default=16,
+        metadata=dict(HRTModelConfig.__dataclass_fields__["hrt_relative_window"].metadata),
+    )
+
+
+@dataclass
+class MaskPredictTaskConfig(DistillationConfig, TranslationLevenshteinConfig):
+    """fairseq's options of iterative models, and mixed targets."""
+
+    noise: NOISE_CHOICES = field(default="random_mask", metadata={"help": "type of noise"})
+    seed: int = II("common.seed")

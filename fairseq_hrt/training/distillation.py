@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterable, List, Optional
 
 import numpy as np
 import torch
+from fairseq import utils
 from fairseq.data import (
     AppendTokenDataset,
     LanguagePairDataset,
@@ -82,21 +83,38 @@ class MixedTargetDataset(LanguagePairDataset):
 
 
 def with_distilled_targets(
-    raw: LanguagePairDataset, cfg: Any, split: str, folder: str, raw_folder: str, *, combine: bool
-) -> MixedTargetDataset:
-    """Loads the distilled targets of a split and sets them beside the raw ones.
+    raw: LanguagePairDataset,
+    cfg: Any,
+    split: str,
+    epoch: int,
+    *,
+    combine: bool,
+    prepend_bos: bool = False,
+) -> LanguagePairDataset:
+    """The training split with the targets of ``--distilled-data`` beside the raw ones; any other
+    one, or without that option, as it is.
 
     Args:
         raw: the split as the task loaded it.
         cfg: the task's configuration.
-        folder, raw_folder: binarised folders of the distilled and the raw targets.
+        epoch: begins with 1; each has a shard of its own, in turn.
         combine: load ``train``, ``train1``, … as one.
+        prepend_bos: whether the task's sentences begin with ``<s>``.
 
     Raises:
         FileNotFoundError: the folder does not hold the split or lacks a dictionary.
         ValueError: a dictionary, the number of sentences or a source differs, or an option does not
             fit.
     """
+    if cfg.distilled_data is None or split != cfg.train_subset:
+        return raw
+    shards, raw_shards = utils.split_paths(cfg.distilled_data), utils.split_paths(cfg.data)
+    if len(shards) != len(raw_shards):
+        raise ValueError(
+            f"--distilled-data names {len(shards)} folders but the data {len(raw_shards)}: each"
+            " needs its partner"
+        )
+    folder, raw_folder = (paths[(epoch - 1) % len(paths)] for paths in (shards, raw_shards))
     if cfg.num_batch_buckets > 0 or cfg.load_alignments:
         raise ValueError(
             "--distilled-data cannot be combined with --num-batch-buckets or --load-alignments"
@@ -119,6 +137,7 @@ def with_distilled_targets(
         max_target_positions=cfg.max_target_positions,
         truncate_source=cfg.truncate_source,
         pad_to_multiple=cfg.required_seq_len_multiple,
+        prepend_bos=prepend_bos,
     )
     _same_sources(raw, distilled, folder, raw_folder)
     return MixedTargetDataset(raw, distilled)

@@ -39,6 +39,8 @@ RECIPES = sorted(
         "hrt_at_full_size.sh",
         "translate_hrt.sh",
         "dag_at_full_size.sh",
+        "pairs.sh",
+        "models.sh",
         "setup_env.sh",
     )
 )
@@ -47,6 +49,7 @@ ARGUMENTS = {
     "common/prepare_text.sh": ["raw"],
     "common/collect_text.sh": ["folder"],
     "common/distill.sh": ["at/checkpoint_best.pt"],
+    "common/perplexity.sh": ["AT=at.de"],
 }
 # Variables that a recipe needs.
 NEEDED = {"import/student.sh": {"SOURCE": "model", "TEXT": "lines.gz"}}
@@ -88,6 +91,12 @@ def commands(recipe, **environment):
     return [shlex.split(line[2:]) for line in shown.splitlines() if line.startswith("+ ")]
 
 
+EVALUATIONS = {
+    "fairseq-generate": options.get_generation_parser,
+    "fairseq-eval-lm": options.get_eval_lm_parser,
+}
+
+
 def parse(command):
     """Parses ``command`` as the program would; an unknown option raises SystemExit."""
     program, *arguments = command
@@ -99,8 +108,8 @@ def parse(command):
         options.get_preprocessing_parser().parse_args(arguments)
     elif program == "fairseq-train":
         options.parse_args_and_arch(options.get_training_parser(), arguments)
-    elif program == "fairseq-generate":
-        options.parse_args_and_arch(options.get_generation_parser(), arguments)
+    elif program in EVALUATIONS:
+        options.parse_args_and_arch(EVALUATIONS[program](), arguments)
     elif program == "python" and arguments[0] == "-m":
         tool = importlib.import_module(arguments[1])
         parsed = tool.build_parser().parse_args(arguments[2:])
@@ -125,7 +134,7 @@ def parse(command):
     elif program == "python":
         assert (ROOT / arguments[0]).is_file(), command
     else:
-        assert program in ("cp", "mv", "curl", "subword-nmt"), command
+        assert program in ("awk", "cp", "mv", "curl", "subword-nmt"), command
     return program
 
 
@@ -243,6 +252,25 @@ def test_every_command_of_a_document_is_accepted(document, tmp_path, monkeypatch
             "fairseq-generate",
         }
         assert {command[0] for command in found} == programs
+
+
+def test_what_the_papers_experiments_take_exists():
+    """Settings of recipes and options of commands that the page names in its tables."""
+    from fairseq_hrt.cli import benchmark
+    from fairseq_hrt.cli.option_help import own_parsers
+
+    page = (ROOT / "docs/families/experiments.md").read_text()
+    recipes = "".join(path.read_text() for path in EXAMPLES.rglob("*.sh"))
+    settings = set(re.findall(r"`([A-Z_]+)(?:=[^`]*)?`", page))
+    assert {"KD", "STUDENT", "TEACHERS", "CURRICULUM"} <= settings
+    # Each has a default, which may be empty.
+    assert not {name for name in settings if not re.search(rf"\b{name}=\$\{{{name}:?-", recipes)}
+    known = {flag for action in benchmark.build_parser()._actions for flag in action.option_strings}
+    known |= {
+        flag for _, _, own in own_parsers() for action in own for flag in action.option_strings
+    }
+    flags = set(re.findall(r"--[a-z][a-z-]*", page))
+    assert {"--length-bins", "--bidirectional-vanilla-mask"} <= flags <= known
 
 
 TINY = " ".join(f"--{side}-{name} {size}" for side in ("encoder", "decoder") for name, size in (
@@ -409,7 +437,9 @@ def test_an_unknown_precision_is_refused():
 
 
 FULL_SIZE = [
-    recipe for recipe in RECIPES if recipe.startswith("wmt") and recipe.endswith("/train.sh")
+    recipe
+    for recipe in RECIPES
+    if recipe.startswith(("wmt", "ibdecoder")) and recipe.endswith("/train.sh")
 ]
 
 
@@ -433,7 +463,9 @@ def test_an_update_has_as_many_tokens_whatever_the_number_of_gpus(recipe, monkey
     assert refused.returncode == 1 and "GPUS=3: give 1, " in refused.stderr
 
 
-@pytest.mark.parametrize("recipe", [recipe for recipe in FULL_SIZE if "wmt22" not in recipe])
+@pytest.mark.parametrize(
+    "recipe", [recipe for recipe in FULL_SIZE if not re.match("wmt22|ibdecoder", recipe)]
+)
 def test_both_directions_are_trained_and_translated(recipe):
     *_, first, second = recipe.split("/")[0].split("_")
     for source, target in ((first, second), (second, first)):
@@ -498,11 +530,175 @@ def test_hrt_at_full_size_is_fine_tuned_from_a_teacher_of_its_shape(
     ]
 
 
+def accepted(recipe, monkeypatch, **settings):
+    """The commands of a recipe with these settings, all of which the programs accept."""
+    monkeypatch.chdir(ROOT)
+    shown = commands(recipe, **settings)
+    for command in shown:
+        parse(command)
+    return shown
+
+
+def value_of(command, flag):
+    return command[command.index(flag) + 1] if flag in command else None
+
+
+@pytest.mark.parametrize("pair, corpus, merges", [
+    ("en-de", "wmt14_en_de", "32000"), ("de-en", "wmt14_en_de", "32000"),
+    ("en-fr", "wmt14_en_fr", "32000"), ("ro-en", "wmt16_ro_en", "32000"),
+    ("en-ru", "wmt18_en_ru", "48000"), ("en-ja", "wat17_en_ja", None),
+])  # fmt: skip
+def test_the_pairs_of_ibdecoder(pair, corpus, merges, monkeypatch):
+    """Appendix A: their subwords; each is trained and translated as itself."""
+    chosen = dict(zip(("SRC", "TGT"), pair.split("-")))
+    prepared = accepted("ibdecoder/prepare.sh", monkeypatch, **chosen)
+    (learnt,) = [command for command in prepared if "learn-joint-bpe-and-vocab" in command] or [[]]
+    assert value_of(learnt, "--symbols") == merges if merges else not learnt
+    assert any("--joined-dictionary" in command for command in prepared)
+    for recipe in ("train", "translate"):
+        for command in accepted(f"ibdecoder/{recipe}.sh", monkeypatch, KD="1", **chosen):
+            if "--source-lang" in command:
+                assert (
+                    "-".join(value_of(command, f"--{side}-lang") for side in ("source", "target"))
+                    == pair
+                )
+                assert f"data-bin/{corpus}" in command[1:3]
+    refused = bash(EXAMPLES / "ibdecoder/train.sh", SRC="en", TGT="xx", DRY_RUN="1", check=False)
+    assert "SRC=en TGT=xx: give en-de, en-fr, " in refused.stderr
+
+
+@pytest.mark.parametrize("settings, folder, shape", [
+    ({}, "2x1", (2, 1, 6)),
+    ({"DISTILLED": "d"}, "2x1_kd", (2, 1, 6)),
+    ({"TOKENS": "2", "LAYERS": "2", "KD": "1"}, "2x2_2layers_kd", (2, 2, 2)),
+    ({"DIRECTIONS": "4"}, "4x1", (4, 1, 6)),
+    ({"DIRECTIONS": "1"}, "1x1", (1, 1, 6)),
+])  # fmt: skip
+def test_the_models_of_ibdecoder(settings, folder, shape, monkeypatch):
+    """Each has a folder of its own, is trained from scratch, and translated from where it is."""
+    shown = accepted("ibdecoder/train.sh", monkeypatch, **settings)
+    trainings = [command for command in shown if command[0] == "fairseq-train"]
+    flags = ("--bidirectional-directions", "--bidirectional-tokens-per-step", "--decoder-layers")
+    assert tuple(int(value_of(trainings[-1], flag)) for flag in flags) == shape
+    assert value_of(trainings[-1], "--save-dir") == f"runs/dry/{folder}"
+    assert not any("--finetune-from-model" in command for command in trainings)
+    targets = {"DISTILLED": str(ROOT / "d"), "KD": "runs/dry/distilled/data-bin"}
+    expected = [targets[name] for name in settings if name in targets]
+    assert [value_of(trainings[-1], "--distilled-data")] == (expected or [None])
+    assert len(trainings) == 1 + ("KD" in settings)
+    if "KD" in settings:
+        assert tuple(int(value_of(trainings[0], flag)) for flag in flags) == (1, 1, 6)
+        (taught,) = [command for command in shown if "distill" in command[:2]]
+        assert "path=runs/dry/teacher/averaged.pt" in value_of(taught, "--system")
+    (command,) = accepted("ibdecoder/translate.sh", monkeypatch, **settings)
+    assert value_of(command, "--path") == f"runs/dry/{folder}/averaged.pt" == shown[-1][-1]
+
+
+@pytest.mark.parametrize("settings, start, window, raw", [
+    ({}, True, "16", "0.5"), ({"FINETUNE": "0", "RELATIVE": "0", "RAW": "0"}, False, "0", "0"),
+])  # fmt: skip
+def test_mask_predict_has_the_teacher_and_the_targets_of_hrt(
+    settings, start, window, raw, monkeypatch
+):
+    recipe = "wmt14_en_de/hrt/train.sh"
+    own = accepted(recipe, monkeypatch, STUDENT="mask_predict", **settings)
+    hrts = accepted(recipe, monkeypatch, **{k: v for k, v in settings.items() if k == "RAW"})
+    assert own[:3] == hrts[:3]
+    student = own[3]
+    assert value_of(student, "--finetune-from-model") == (
+        "runs/dry/at/averaged.pt" if start else None
+    )
+    assert value_of(student, "--hrt-relative-window") == window
+    assert value_of(student, "--raw-probability") == raw
+    parsed = options.parse_args_and_arch(options.get_training_parser(), student[1:])
+    assert (parsed.max_update, parsed.noise) == (100000, "random_mask")
+    (command,) = accepted(
+        "wmt14_en_de/hrt/translate.sh", monkeypatch, STUDENT="mask_predict", ITERATIONS="4"
+    )
+    assert value_of(command, "--path") == own[4][-1] == "runs/dry/mask_predict/averaged.pt"
+    # fairseq counts from 0.
+    assert value_of(command, "--iter-decode-max-iter") == "3"
+    for wrong in (
+        {"STUDENT": "mp"},
+        {"STUDENT": "mask_predict", "CURRICULUM": "0"},
+        {"MODEL": "at"},
+    ):
+        assert bash(EXAMPLES / recipe, DRY_RUN="1", check=False, **wrong).returncode == 1
+
+
+def test_what_hrts_ablations_leave_out(monkeypatch):
+    """Table 5; each is a training of its own, beside the others of the same teacher."""
+    recipe = "wmt14_en_de/hrt/train.sh"
+    whole = accepted(recipe, monkeypatch)[3]
+    for setting, gone, put in (
+        ("FINETUNE", ["--finetune-from-model", "runs/dry/at/averaged.pt"], []),
+        ("RELATIVE", ["--hrt-relative-window", "16"], ["--hrt-relative-window", "0"]),
+        ("RAW", ["--raw-probability", "0.5"], ["--raw-probability", "0"]),
+        ("CURRICULUM", [], ["--hrt-curriculum-power", "0"]),
+    ):
+        shown = accepted(recipe, monkeypatch, MODEL="other", **{setting: "0"})
+        own = shown[3]
+        assert shown[4][-1] == f"{value_of(own, '--save-dir')}/averaged.pt"
+        assert value_of(own, "--save-dir") == "runs/dry/other"
+        own[own.index("runs/dry/other")] = "runs/dry/hrt"
+        assert sorted(own) == sorted([word for word in whole if word not in gone] + put)
+
+
+def test_an_ensemble_translates_for_royalflush(monkeypatch):
+    """Teacher and student learn from its translations; validation keeps the given targets."""
+    shown = accepted(
+        "wmt22_en_de/hrt/train.sh", monkeypatch, TEACHERS="a.pt:b.pt:c.pt:d.pt", DATA="data"
+    )
+    paths = ":".join(str(ROOT / name) for name in ("a.pt", "b.pt", "c.pt", "d.pt"))
+    assert f"path={paths}," in value_of(shown[0], "--system")
+    assert shown[1][0] == "cp" and len(shown[1]) == 6
+    assert all(word.startswith(f"{ROOT}/data/valid.en-de.") for word in shown[1][1:5])
+    trainings = [command for command in shown if command[0] == "fairseq-train"]
+    assert [command[1] for command in trainings] == ["runs/dry/distilled/data-bin"] * 2
+    refused = bash(
+        EXAMPLES / "wmt22_en_de/hrt/train.sh", DRY_RUN="1", TEACHERS="a.pt", DATA="a:b", check=False
+    )
+    assert "an ensemble translates one folder" in refused.stderr
+
+
+def test_royalflush_decodes_in_half_precision_if_it_may(monkeypatch):
+    recipe = "wmt22_en_de/hrt/translate.sh"
+    (half,), (single,) = (accepted(recipe, monkeypatch, FP16=fp16) for fp16 in ("1", ""))
+    assert [word for word in half if word != "--fp16"] == single and "--fp16" in half
+
+
+@pytest.mark.parametrize("recipe, start", [
+    ("gigaword", "scratch"), ("cnn_dailymail", "scratch"), ("summaries", "teacher"),
+])  # fmt: skip
+@pytest.mark.parametrize("targets", ["raw", "distilled"])
+def test_summaries_from_scratch_and_on_raw_targets(recipe, start, targets, monkeypatch):
+    """As in Table 6; what is not the default of a recipe stands beside it."""
+    other = {"scratch": "teacher", "teacher": "scratch"}[start]
+    folders = []
+    for chosen in (start, other):
+        shown = accepted(
+            f"{recipe}/bidirectional/run.sh", monkeypatch, START=chosen, TARGETS=targets
+        )
+        students = [command for command in shown if "translation_bidirectional" in command]
+        assert len(students) == 2
+        for student in students:
+            assert ("--finetune-from-model" in student) == (chosen == "teacher")
+            assert ("--distilled-data" in student) == (targets == "distilled")
+        assert any("extract_hypotheses.py" in word for c in shown for word in c) == (
+            targets == "distilled"
+        )
+        folders.append([value_of(student, "--save-dir") for student in students])
+    assert len({folder for both in folders for folder in both}) == 4
+    default = commands(f"{recipe}/bidirectional/run.sh", TARGETS=targets)
+    assert folders[0][0] in [value_of(command, "--save-dir") for command in default]
+
+
 SENTENCES = {
     "en": "a man rides his bike .",
     "de": "ein Mann fährt Rad .",
     "ro": "un om merge cu bicicleta .",
     "zh": "一个人骑自行车。",
+    "ja": "自転@@ 車 に 乗る 。",
 }
 
 
@@ -585,6 +781,19 @@ def test_pieces_of_raw_text(raw_text, tmp_path):
             EXAMPLES / "wmt22_en_de/prepare.sh", **{**again, "SENTENCEPIECE": wrong}, check=False
         )
         assert refused.returncode == 1 and message in refused.stderr
+
+
+@pytest.mark.slow
+def test_given_subwords_stay_as_they_are(raw_text, tmp_path):
+    settings = {**raw_text("en", "ja"), "SRC": "en", "TGT": "ja"}
+    bash(EXAMPLES / "ibdecoder/prepare.sh", **settings)
+    out = tmp_path / "out"
+    assert (out / "bpe/train.ja").read_text(encoding="utf-8").startswith("自転@@ 車 に 乗る 。 0\n")
+    assert {path.name for path in (out / "bpe").iterdir()} == {
+        f"{split}.{language}" for split in ("train", "valid", "test") for language in ("en", "ja")
+    }
+    words = {line.split()[0] for line in (out / "data-bin/dict.ja.txt").open(encoding="utf-8")}
+    assert {"自転@@", "bike", "車"} <= words
 
 
 PREPARE, COLLECT = EXAMPLES / "common/prepare_text.sh", EXAMPLES / "common/collect_text.sh"
@@ -722,7 +931,7 @@ def untrained(tmp_path):
     ("wmt14_en_de/dag/train.sh", "data-bin/train.en-de.de.bin"),
     ("wmt14_en_de/hrt/train.sh", "data-bin/valid.en-de.en.idx"),
     ("wmt22_en_de/hrt/train.sh", "data-bin/dict.de.txt"),
-    ("wmt14_en_de/bidirectional/train.sh", "distilled/train.en-de.de.bin"),
+    ("ibdecoder/train.sh", "distilled/train.en-de.de.bin"),
 ])  # fmt: skip
 def test_training_does_not_go_on_with_other_data(tmp_path, untrained, recipe, changed):
     for _ in range(2):
@@ -737,7 +946,7 @@ def test_training_does_not_go_on_with_other_data(tmp_path, untrained, recipe, ch
 
 def test_data_of_the_other_direction_and_shards(tmp_path, untrained):
     back = {"SRC": "de", "TGT": "en"}
-    assert untrained("wmt14_en_de/bidirectional/train.sh", **back).stdout.endswith("trains\n")
+    assert untrained("ibdecoder/train.sh", **back).stdout.endswith("trains\n")
     binarised(tmp_path / "shard")
     for path in (tmp_path / "shard").glob("valid.*"):
         path.unlink()

@@ -113,6 +113,11 @@ CASES = {
                                     "--distilled-data"),
     ("rescore_path", TRAINING): ("at.pt", dict(eval_bleu=True), [dict(eval_bleu=False)],
                                  "--eval-bleu"),
+    ("eval_bleu_tokenizer", TRAINING): (
+        "zh", dict(eval_bleu=True, eval_tokenized_bleu=False),
+        [dict(eval_bleu=False, eval_tokenized_bleu=False),
+              dict(eval_bleu=True, eval_tokenized_bleu=True)],
+        "--eval-bleu, and without --eval-tokenized-bleu"),
     ("rescore_lenpen", DECODING): (0.6, dict(rescore_path="at.pt"), [dict(rescore_path=None)],
                                    "--rescore-path"),
     ("weights", DECODING): ("int8", dict(engine="auto"), [dict(engine="torch")],

@@ -1,7 +1,10 @@
 """What tasks share in training: empty translations have a BLEU, options without effect are refused
 before anything begins."""
 
+import sys
+
 import pytest
+import sacrebleu
 import torch
 from fairseq.data import LanguagePairDataset, ListDataset
 from fairseq.dataclass.configs import GenerationConfig
@@ -112,6 +115,8 @@ def hrt_task(tiny, **options):
     (dict(hrt_curriculum_power=-1.0), "--hrt-curriculum-power -1.0 must be at least 0"),
     (dict(hrt_chunk_table="9:1,inf:2"),
      "--hrt-chunk-table 9:1,inf:2 has an effect only with --hrt-decode-chunk auto"),
+    (dict(eval_bleu_tokenizer="zh"), "--eval-bleu-tokenizer zh has an effect only with"
+     " --eval-bleu, and without --eval-tokenized-bleu"),
 ])  # fmt: skip
 def test_a_training_does_not_begin_with_an_option_without_effect(tiny, options, message):
     """One that is loaded is over, and so is what its options did; only what decodes is looked at
@@ -199,3 +204,66 @@ def test_sentences_to_decode_come_from_this_process(tiny, asked):
             data, max_sentences=1, num_workers=asked, disable_iterator_cache=True
         )
         assert batches.num_workers == workers
+
+
+WRITTEN = [[5, 6, 7, 8, 2], [4, 3, 9, 2], [6, 7, 2]]
+REFERENCES = [[5, 6, 7, 9, 2], [4, 3, 9, 2], [6, 7, 8, 2]]
+
+
+def validated(tiny, monkeypatch, symbols, **options):
+    """The BLEU of three translations in which ``symbols`` are the words 4, 5, …"""
+    dictionary = tiny.dictionary(0)
+    for symbol in symbols:
+        dictionary.add_symbol(symbol)
+    config = AutoregressiveTranslationConfig(eval_bleu=True, **options)
+    task = AutoregressiveTranslationTask(config, dictionary, dictionary)
+    task.build_model(tiny.arguments("transformer"))
+    found = [[{"tokens": torch.tensor(row)}] for row in WRITTEN]
+    monkeypatch.setattr(task, "inference_step", lambda *given, **named: found)
+    pad = dictionary.pad()
+    width = max(map(len, REFERENCES))
+    target = torch.tensor([row + [pad] * (width - len(row)) for row in REFERENCES])
+    return task._inference_with_bleu(None, {"target": target}, None)
+
+
+@pytest.mark.parametrize("tokenizer, fairseqs", [("13a", {}), ("none", {"eval_tokenized_bleu": 1})])
+def test_validation_with_a_tokenizer_is_fairseqs_where_that_has_it(
+    tiny, monkeypatch, tokenizer, fairseqs
+):
+    words = ["a,", "b", "c.d", "e-f", "(g)", "h"]
+    expected = validated(tiny, monkeypatch, words, **fairseqs)
+    found = validated(
+        tiny, monkeypatch, words, eval_bleu_tokenizer=tokenizer, eval_bleu_print_samples=True
+    )
+    assert vars(found) == vars(expected) and 0 < found.score < 100
+
+
+def test_chinese_is_validated_by_its_signs(tiny, monkeypatch):
+    """A sentence without spaces is one word for 13a. The unknown word of a translation is not that
+    of its reference."""
+    words = ["一@@", "个@@", "人@@", "骑@@", "车", "。"]
+    found = validated(
+        tiny, monkeypatch, words, eval_bleu_tokenizer="zh", eval_bleu_remove_bpe="@@ "
+    )
+    written = ["个人骑车", "一UNKNOWNTOKENINHYP 。", "人骑"]
+    references = ["个人骑。", "一UNKNOWNTOKENINREF 。", "人骑车"]
+    by_signs, by_words = (
+        sacrebleu.corpus_bleu(written, [references], tokenize=name) for name in ("zh", "13a")
+    )
+    assert vars(found) == vars(by_signs) and found.score > by_words.score == 0
+
+
+@pytest.mark.parametrize("tokenizer, message", [
+    ("chinese", "--eval-bleu-tokenizer chinese is none of sacreBLEU's: none, zh, 13a, "),
+    ("ja-mecab", r"--eval-bleu-tokenizer ja-mecab: .*pip install sacrebleu\[ja\]"),
+])  # fmt: skip
+def test_a_tokenizer_that_is_not_there_is_refused_before_the_training(
+    tiny, monkeypatch, tokenizer, message
+):
+    if tokenizer == "ja-mecab":
+        # As where the package is not installed.
+        monkeypatch.setitem(sys.modules, "MeCab", None)
+    with pytest.raises(ValueError, match=message):
+        hrt_task(tiny, eval_bleu=True, eval_bleu_tokenizer=tokenizer).build_model(
+            tiny.arguments("hrt_transformer")
+        )

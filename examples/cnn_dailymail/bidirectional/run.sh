@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Summaries of CNN/DailyMail (non-anonymised) with the bidirectional decoder, mostly with the paper's hyper-parameters.
+# Summaries of CNN/DailyMail (non-anonymised) with the bidirectional decoder, with the paper's hyper-parameters where it states them.
 #
 #   DATA=folder bash examples/cnn_dailymail/bidirectional/run.sh
 #
@@ -7,7 +7,8 @@
 # Articles are cut after 400 subwords. The corpus: the stories of CNN and Daily Mail by Hermann et al. (2015) with the highlights as
 # summaries, as See et al. (2017) prepared them; most data libraries have it as cnn_dailymail, version 3.0.0.
 # Paper (Appendix A): base model, 32,000 joint BPE merges, about 25,000 target subwords an update, the last five checkpoints averaged, beam 4.
-# Ours: IBDecoder starts from the Transformer, on its summaries, where the paper trains from scratch; UPDATES.
+# As there IBDecoder is trained from scratch, on the summaries of the Transformer; TARGETS=raw trains it on raw ones ("no" under KD),
+# START=teacher from the Transformer, which is ours. As in its code for translation: learning rate, label smoothing 0.1. Ours: UPDATES.
 # Reported (Table 6, ROUGE-L, with distillation): IBDecoder 36.46 (beam 4) and 37.03 (greedy), with SA 36.27 and 36.39, Transformer 36.88 and 34.51.
 # One GPU with 24 GiB; GPUS (1) more divide the update. OUT (runs/cnn_dailymail), UPDATES (100000), THREADS, REPEATS, SEED.
 set -euo pipefail

@@ -3,6 +3,7 @@
 #
 #   DATA=data-bin/wmt14_en_de bash examples/wmt14_en_de/hrt/train.sh
 #   DATA=... GPUS=8 CHUNK_SIZES=2,3,4 bash examples/wmt14_en_de/hrt/train.sh
+#   DATA=... STUDENT=mask_predict bash examples/wmt14_en_de/hrt/train.sh      Mask-Predict from the same teacher (../../common/hrt_at_full_size.sh)
 #
 # DATA: binarised with a joint vocabulary of about 32,000 BPE merges (../prepare.sh).
 # Paper (section 5): base model, HRT fine-tuned from the teacher for as many updates, beam 5, a window of 16 relative positions, a linear

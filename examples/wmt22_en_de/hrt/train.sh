@@ -3,9 +3,12 @@
 #
 #   DATA=data-bin/wmt22_en_de bash examples/wmt22_en_de/hrt/train.sh
 #   DATA=... GPUS=8 ENCODER_LAYERS=20 CHUNK_SIZES=3 bash examples/wmt22_en_de/hrt/train.sh
+#   DATA=... TEACHERS=a.pt:b.pt:c.pt:d.pt bash examples/wmt22_en_de/hrt/train.sh       an ensemble translates DATA first
 #
 # DATA: the sources and the translations of the task's teacher (four big Transformers; 320 million pairs are published with the task),
 # segmented with its sentencepiece model and binarised with one dictionary.
+# TEACHERS: instead of the published translations those of an ensemble, as that teacher's were made; its models have the dictionary of DATA, whose
+# own targets then serve for validation alone. BEAM (5) of the ensemble, which the paper does not state.
 # Paper (RoyalFlush, sections 3 and 4): width 512, inner width 2,048, 8 heads; first the autoregressive model of the same size, 300,000
 # updates from scratch, then HRT from it, 300,000 updates on the same targets (no raw ones); at most 200 tokens, longer texts cut; everything
 # else as Wang et al. (2019). Their released code (deep pre-norm encoders): Adam (0.9, 0.997), learning rate 0.002, 16,000 warm-up updates,
@@ -16,7 +19,7 @@
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt22_en_de} SRC=en TGT=de GPUS=${GPUS:-1} SEED=${SEED:-1} UPDATES=${UPDATES:-300000} KEEP=1
-ENCODER_LAYERS=${ENCODER_LAYERS:-12} CHUNK_SIZES=${CHUNK_SIZES:-2}
+ENCODER_LAYERS=${ENCODER_LAYERS:-12} CHUNK_SIZES=${CHUNK_SIZES:-2} TEACHERS=${TEACHERS:-} BEAM=${BEAM:-5}
 OUT=${OUT:-runs/wmt22_en_de/hrt}
 case $GPUS in
 1) UPDATE_FREQ=16 ;;
@@ -31,14 +34,30 @@ esac
 if ! [[ $UPDATES =~ ^[0-9]+$ ]] || [ "$UPDATES" -lt 25000 ]; then
     fail "UPDATES=$UPDATES: give 25000 or more; five checkpoints are averaged, one of each 5,000 updates"
 fi
+TEXT=$(contents_of_data "$DATA" train valid) TRAINED=$DATA
+if [ -n "$TEACHERS" ]; then
+    case $DATA in *:*) fail "DATA=$DATA: an ensemble translates one folder, not several" ;; esac
+    TRAINED=$OUT/distilled/data-bin TEXT+=", translated by $TEACHERS $(contents_of_models "$TEACHERS")"
+fi
 SHARED=(
-    "$DATA" --user-dir fairseq_hrt --source-lang "$SRC" --target-lang "$TGT" --share-all-embeddings --dropout 0.1 --label-smoothing 0.1
+    "$TRAINED" --user-dir fairseq_hrt --source-lang "$SRC" --target-lang "$TGT" --share-all-embeddings --dropout 0.1 --label-smoothing 0.1
     --optimizer adam --adam-betas '(0.9, 0.997)' --clip-norm 0.0
     --lr-scheduler inverse_sqrt --lr 0.002 --warmup-updates 16000 --warmup-init-lr 1e-07 --max-update "$UPDATES"
     --max-tokens 4096 --update-freq "$UPDATE_FREQ" --distributed-world-size "$GPUS" --fp16 --truncate-source
     --max-source-positions 200 --max-target-positions 200
     --save-interval-updates 5000 --keep-interval-updates 5 --no-epoch-checkpoints --seed "$SEED" --log-format simple --log-interval 100
 )
+
+# Started by torchrun or SLURM this command shares the work out to several GPUs.
+distil() {
+    local language end held=()
+    run fairseq-hrt distill "$DATA" --source-lang "$SRC" --target-lang "$TGT" --out "$OUT/distilled" \
+        --system "name=ensemble,path=$TEACHERS,task=translation_autoregressive,beam=$BEAM"
+    for language in "$SRC" "$TGT"; do
+        for end in bin idx; do held+=("$DATA/valid.$SRC-$TGT.$language.$end"); done
+    done
+    run cp "${held[@]}" "$TRAINED"
+}
 
 # Fairseq's Transformer in the shape of the student.
 teacher() {
@@ -55,6 +74,6 @@ student() {
     run fairseq-hrt average --folder "$OUT/hrt" --last 5 --output "$OUT/hrt/averaged.pt"
 }
 
-TEXT=$(contents_of_data "$DATA" train valid)
+if [ -n "$TEACHERS" ]; then stage distil "$OUT/distilled" "$DATA $TEXT, beam $BEAM" distil; fi
 stage teacher "$OUT/at" "$DATA $TEXT, $ENCODER_LAYERS encoder layers, $UPDATES updates, seed $SEED" teacher
 stage student "$OUT/hrt" "chunks $CHUNK_SIZES" student

@@ -70,4 +70,5 @@ def test_only_what_every_task_has_is_added():
         "engine",
         "weights",
         "forced_start",
+        "eval_bleu_tokenizer",
     ]

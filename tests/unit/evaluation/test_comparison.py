@@ -2,6 +2,7 @@
 measurement kept."""
 
 import json
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -112,6 +113,23 @@ def test_every_system_translates_the_same_sentences(tiny):
         and systems[0].batches == systems[1].batches
     )
     assert found.environment["threads"] == "1" and found.raw_words == 0 and whole.raw is None
+
+
+def test_bleu_is_that_of_the_target_language(tiny, monkeypatch):
+    systems = [Copying("whole", tiny.dictionary())]
+    assert "|tok:13a|" in run(systems).results[0].quality.bleu_signature
+    for language in ("zh", "ja"):
+        systems[0].task.cfg = SimpleNamespace(target_lang=language)
+        systems[0].batches = []
+        if language == "zh":
+            found = run(systems)
+            assert "|tok:zh|" in found.results[0].quality.bleu_signature and found.language == "zh"
+            continue
+        # As where its package is not installed: said before anything is decoded.
+        monkeypatch.setitem(sys.modules, "MeCab", None)
+        with pytest.raises(ValueError, match="BLEU of ja: "):
+            run(systems)
+        assert not systems[0].batches
 
 
 def test_masks_that_an_iterative_model_leaves_are_named(tiny, caplog):

@@ -45,6 +45,15 @@ def test_bins(comparison):
     assert bins[2].length_ratios == {"good": 1.0, "bad": 0.8}
 
 
+def test_bleu_is_that_of_the_target_language(comparison):
+    texts = ["一个人骑车。", "一个人骑自行车。"]
+    comparison.language = "zh"
+    comparison.results[0].hypotheses, comparison.results[1].hypotheses = texts, texts[::-1]
+    (own,) = by_length(comparison, [3, 3], texts, [10])
+    expected = sacrebleu.BLEU(tokenize="zh").corpus_score(texts[::-1], [texts]).score
+    assert own.bleu == {"good": pytest.approx(100), "bad": pytest.approx(expected)}
+
+
 def test_picture(comparison, tmp_path):
     # No mathematics, whatever a system is called.
     comparison.results[1].name = r"costs $\frac{$"

@@ -4,6 +4,7 @@ import gzip
 import sys
 
 import pytest
+import sacrebleu
 
 from fairseq_hrt.evaluation.quality import (
     build_detokenizer,
@@ -15,6 +16,20 @@ from fairseq_hrt.evaluation.quality import (
 )
 
 TEXT = ["Der Hund läuft heute durch den Park.", "Eine Frau liest am Abend ein Buch."]
+
+
+def test_bleu_of_a_language_has_the_tokenizer_that_sacrebleu_takes_for_it(monkeypatch):
+    """A sentence without spaces is one word for 13a."""
+    texts = ["一个人骑自行车。"], ["一个人骑车。"]
+    by_signs, by_words = (evaluate(*texts, language=language) for language in ("zh", "de"))
+    assert "|tok:zh|" in by_signs.bleu_signature and "|tok:13a|" in by_words.bleu_signature
+    assert by_signs.bleu == sacrebleu.BLEU(tokenize="zh").corpus_score(texts[0], [texts[1]]).score
+    assert by_signs.bleu > 20 > by_words.bleu
+    assert evaluate(*texts) == by_words
+    # As where the package is not installed.
+    monkeypatch.setitem(sys.modules, "MeCab", None)
+    with pytest.raises(ValueError, match=r"BLEU of ja: .*pip install sacrebleu\[ja\]"):
+        evaluate(*texts, language="ja")
 
 
 def test_perfect_translations_score_100():

@@ -1,6 +1,7 @@
 """Settings of a grid, chosen by a score, measured once."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from tuned_systems import REFERENCES, StubSystem, prepare
@@ -71,6 +72,16 @@ def test_every_setting_is_scored_and_the_best_one_named(files):
     # Without reference lines the targets of the data are the references.
     assert run(files, cache=False, references=None)[1].bleu == pytest.approx(100)
     assert not (files / "cache").exists()
+
+
+def test_bleu_is_that_of_the_target_language(files, monkeypatch):
+    """Signs of Chinese are counted, not what stands between spaces."""
+    monkeypatch.setattr(StubSystem, "task", SimpleNamespace(cfg=SimpleNamespace(target_lang="zh")))
+    monkeypatch.setattr(
+        "tuned_systems.REFERENCES", ["一 个 人 自行 骑车 一个", "人 骑 车 个人 一人 行车"]
+    )
+    trial = run(files, cache=False, references=None)[0]
+    assert trial.options == {"words": "3"} and trial.length_ratio == pytest.approx(3 / 9)
 
 
 def test_the_metrics_may_disagree():

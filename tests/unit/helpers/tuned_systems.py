@@ -16,6 +16,7 @@ class StubSystem:
     """Translates the references with as many words as the option ``words`` sets."""
 
     loaded = []  # noqa: RUF012 - all systems tell the tests here
+    task = SimpleNamespace(cfg=SimpleNamespace(target_lang="b"))
 
     def __init__(self, spec, data):
         self.loaded.append(dict(spec.options))

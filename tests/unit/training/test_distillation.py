@@ -84,10 +84,39 @@ def test_dictionaries_are_compared(tmp_path):
         distillation._same_dictionary(str(tmp_path / "same"), raw, "dict.en.txt")
 
 
+def configured(**changes):
+    return Namespace(
+        distilled_data="a", data="b", train_subset="train", num_batch_buckets=0,
+        load_alignments=False, **{"source_lang": "de", "target_lang": "en", **changes},
+    )  # fmt: skip
+
+
 def test_impossible_combinations_are_named(tiny):
-    cfg = Namespace(num_batch_buckets=2, load_alignments=False)
+    cfg = configured()
+    cfg.num_batch_buckets = 2
     with pytest.raises(ValueError, match="--num-batch-buckets"):
-        distillation.with_distilled_targets(pairs(tiny, RAW), cfg, "train", "a", "b", combine=False)
+        distillation.with_distilled_targets(pairs(tiny, RAW), cfg, "train", 1, combine=False)
+    cfg.distilled_data = "a:c"
+    with pytest.raises(ValueError, match="names 2 folders but the data 1: each needs its partner"):
+        distillation.with_distilled_targets(pairs(tiny, RAW), cfg, "train", 1, combine=False)
+
+
+def test_shards_take_turns_and_other_splits_stay(tiny, monkeypatch):
+    raw, asked = pairs(tiny, RAW), []
+    monkeypatch.setattr(distillation, "_same_dictionary", lambda *names: asked.append(names[:2]))
+    monkeypatch.setattr(distillation, "load_langpair_dataset", lambda *a, **b: 1 / 0)
+    cfg = configured()
+    cfg.distilled_data, cfg.data = "a:c", "b:d"
+    for epoch in (1, 2, 3):
+        with pytest.raises(ZeroDivisionError):
+            cfg.dataset_impl = cfg.upsample_primary = cfg.left_pad_source = None
+            cfg.left_pad_target = cfg.max_source_positions = cfg.max_target_positions = None
+            cfg.truncate_source = cfg.required_seq_len_multiple = None
+            distillation.with_distilled_targets(raw, cfg, "train", epoch, combine=False)
+    assert asked[::2] == [("a", "b"), ("c", "d"), ("a", "b")]
+    assert distillation.with_distilled_targets(raw, cfg, "valid", 1, combine=False) is raw
+    cfg.distilled_data = None
+    assert distillation.with_distilled_targets(raw, cfg, "train", 1, combine=False) is raw
 
 
 @given(

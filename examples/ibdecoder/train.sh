@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# The models of the paper on IBDecoder, on any of its five pairs (pairs.sh).
+#
+#   SRC=en TGT=ru DATA=runs/wmt18_en_ru/data-bin bash examples/ibdecoder/train.sh      IBDecoder on raw targets
+#   KD=1 bash examples/ibdecoder/train.sh                on a teacher's, which is trained and translates first ("+KD")
+#   TOKENS=2 bash …/train.sh                             IBDecoder + SA; DIRECTIONS=4 IMDecoder; DIRECTIONS=1 the Transformer (Table 1)
+#   LAYERS=2 bash …/train.sh                             a student of two decoder layers (Table 4); with KD=1 on the targets of six
+#   bash …/train.sh --bidirectional-vanilla-mask         the ablations of Table 2, any further option of fairseq-train; with an OUT of its own
+#
+# DATA: prepare.sh. DISTILLED: instead of KD=1, the same sources with the targets of another teacher.
+# Paper (Appendix A): base model, dropout 0.1 on residual connections and attention weights, Adam (0.9, 0.98), 4,000 warm-up
+# updates, about 25,000 target subwords an update, the last five checkpoints averaged; every model trained from scratch.
+# Released code (README of bzhangGo/zero, branch interleaved_bidirectional_transformer): 300,000 updates, label smoothing
+# 0.1, a checkpoint every 5,000 updates, the learning rate of Vaswani et al. (2017), at most 0.0007. Ours: the teacher's beam, 4 as in its tests,
+# and as many updates for every pair; the README gives them for English-German.
+# GPUS (1): MAX_TOKENS * UPDATE_FREQ * GPUS is kept at 25,000. UPDATES (300000), SEED (1). OUT (runs/wmt14_en_de/bidirectional_en_de): a folder for each
+# model, 2x1, 2x1_kd, 2x2_2layers, …, with averaged.pt; teacher/averaged.pt and distilled/data-bin. Goes on where it was stopped.
+set -euo pipefail
+source "$(dirname "$0")/../common/recipe.sh"
+source examples/ibdecoder/pairs.sh
+source examples/ibdecoder/models.sh
+DATA=${DATA:-data-bin/$CORPUS} GPUS=${GPUS:-1} UPDATES=${UPDATES:-300000} SEED=${SEED:-1} KEEP=1
+case $GPUS in
+1) MAX_TOKENS=6250 UPDATE_FREQ=4 ;;
+2) MAX_TOKENS=6250 UPDATE_FREQ=2 ;;
+4) MAX_TOKENS=6250 UPDATE_FREQ=1 ;;
+8) MAX_TOKENS=3125 UPDATE_FREQ=1 ;;
+*) fail "GPUS=$GPUS: give 1, 2, 4 or 8" ;;
+esac
+if ! [[ $UPDATES =~ ^[0-9]+$ ]] || [ "$UPDATES" -lt 25000 ]; then
+    fail "UPDATES=$UPDATES: give 25000 or more; five checkpoints are averaged, one of each 5,000 updates"
+fi
+
+# model FOLDER DIRECTIONS TOKENS LAYERS OPTIONS…: trained and averaged
+model() {
+    run fairseq-train "$DATA" --user-dir fairseq_hrt --task translation_bidirectional --source-lang "$SRC" --target-lang "$TGT" \
+        --arch bidirectional_transformer_wmt_en_de --share-all-embeddings --decoder-layers "$4" \
+        --bidirectional-directions "$2" --bidirectional-tokens-per-step "$3" \
+        --dropout 0.1 --attention-dropout 0.1 --criterion bidirectional_loss --label-smoothing 0.1 \
+        --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 \
+        --lr-scheduler inverse_sqrt --lr 0.0007 --warmup-updates 4000 --warmup-init-lr 1e-07 \
+        --max-tokens "$MAX_TOKENS" --update-freq "$UPDATE_FREQ" --distributed-world-size "$GPUS" --fp16 \
+        --max-update "$UPDATES" --save-interval-updates 5000 --keep-interval-updates 5 --no-epoch-checkpoints \
+        --seed "$SEED" --save-dir "$1" --log-format simple --log-interval 100 "${@:5}"
+    run fairseq-hrt average --folder "$1" --last 5 --output "$1/averaged.pt"
+}
+
+# Started by torchrun or SLURM this command shares the work out to several GPUs.
+distil() {
+    run fairseq-hrt distill "$DATA" --source-lang "$SRC" --target-lang "$TGT" --out "$OUT/distilled" \
+        --system "name=teacher,path=$OUT/teacher/averaged.pt,task=translation_bidirectional,beam=4"
+}
+
+TEXT=$(contents_of_data "$DATA" train valid) TARGETS=()
+SETTINGS="$DATA $TEXT, $SRC-$TGT, $UPDATES updates, seed $SEED"
+if [ -n "$KD" ]; then
+    stage teacher "$OUT/teacher" "$SETTINGS" model "$OUT/teacher" 1 1 6
+    stage distil "$OUT/distilled" "beam 4" distil
+    TARGETS=(--distilled-data "$OUT/distilled/data-bin")
+elif [ -n "$DISTILLED" ]; then
+    TARGETS=(--distilled-data "$DISTILLED")
+    SETTINGS+=", $DISTILLED $(contents_of_data "$DISTILLED" train)"
+fi
+stage "$MODEL" "$OUT/$MODEL" "$SETTINGS, $DIRECTIONS x $TOKENS, $LAYERS layers${*:+, $*}" \
+    model "$OUT/$MODEL" "$DIRECTIONS" "$TOKENS" "$LAYERS" "${TARGETS[@]}" "$@"

@@ -1,0 +1,157 @@
+"""How often models prefer the right number of a verb, by its distance from the subject.
+
+Example:
+
+    python examples/corpus/agreement.py --out agreement.jsonl
+    python examples/study/agreement_by_distance.py agreement.jsonl --out agreement \\
+        --bundle AT=bundles/at --bundle IBDecoder=bundles/bidirectional
+
+As Figure 5 of the paper on IBDecoder: there the pairs are Lingeval97's, here those of the generated
+corpus. A pair counts as right if its right translation has the higher probability: the sum over
+subwords and the end, as ``fairseq-hrt score --json`` gives them. The table goes to the standard
+output and, with a picture and all figures, into --out: agreement.md, .json, .png, .svg.
+"""
+
+import argparse
+import json
+import math
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from fairseq_hrt import from_pretrained
+from fairseq_hrt.cli.command import execute, write_results
+from fairseq_hrt.escaping import in_markdown
+
+# Smallest distances of the table's columns.
+STARTS = (1, 2, 3, 5, 8)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What one model prefers.
+
+    Attributes:
+        name: of the model.
+        right: for each distance the number of pairs with the right preference, and of all.
+    """
+
+    name: str
+    right: Dict[int, Tuple[int, int]]
+
+    def between(self, first: int, end: float) -> Tuple[int, int]:
+        """The two numbers for distances from ``first`` to before ``end``."""
+        counts = [both for distance, both in self.right.items() if first <= distance < end]
+        return sum(one for one, _ in counts), sum(every for _, every in counts)
+
+
+def compare(name: str, model: Any, pairs: Sequence[Dict[str, Any]]) -> Agreement:
+    """Scores both translations of each pair.
+
+    Args:
+        model: a loaded bundle.
+        pairs: as ``examples/corpus/agreement.py`` writes them.
+    """
+    sources = [pair["source"] for pair in pairs]
+    right, wrong = (
+        [
+            math.fsum(found.positional_scores)
+            for found in model.score(sources, [pair[side] for pair in pairs])
+        ]
+        for side in ("right", "wrong")
+    )
+    counts: Dict[int, Tuple[int, int]] = {}
+    for pair, good, bad in zip(pairs, right, wrong):
+        won, every = counts.get(pair["distance"], (0, 0))
+        counts[pair["distance"]] = (won + (good > bad), every + 1)
+    return Agreement(name, dict(sorted(counts.items())))
+
+
+def markdown(results: Sequence[Agreement]) -> str:
+    """One row a model; shares in percent, and in the last row how many pairs there are."""
+    ends = [*STARTS[1:], math.inf]
+    titles = [
+        f"{first}–{end - 1}" if end - first > 1 else str(first)
+        for first, end in zip(STARTS, ends[:-1])
+    ]
+    lines = [
+        f"| Model | {' | '.join([*titles, f'{STARTS[-1]} or more', 'all'])} |",
+        "|---|" + "---:|" * (len(STARTS) + 1),
+    ]
+    columns = [*zip(STARTS, ends), (0, math.inf)]
+    for result in results:
+        counts = [result.between(*column) for column in columns]
+        cells = [f"{100 * won / every:.1f}" if every else "–" for won, every in counts]
+        lines.append(f"| {in_markdown(result.name)} | {' | '.join(cells)} |")
+    pairs = [str(results[0].between(*column)[1]) for column in columns]
+    lines.append(f"| pairs | {' | '.join(pairs)} |")
+    return "\n".join(lines) + "\n"
+
+
+def draw(results: Sequence[Agreement], paths: Sequence[Path]) -> None:
+    """A line a model; the suffix of a path names the format."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from fairseq_hrt.evaluation.picture import plain
+
+    figure = Figure(figsize=(6, 3.5), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for result in results:
+        shares = [100 * won / every for won, every in result.right.values()]
+        axes.plot(list(result.right), shares, marker="o", markersize=3, label=plain(result.name))
+    axes.set_xlabel("distance of verb and subject (words)")
+    axes.set_ylabel("right agreement preferred (%)")
+    axes.legend()
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for path in paths:
+        figure.savefig(path)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("pairs", type=Path, help="written by examples/corpus/agreement.py")
+    parser.add_argument(
+        "--bundle", action="append", required=True, metavar="NAME=FOLDER", help="repeat for more"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="folder for table, figures and picture"
+    )
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Runs the command."""
+    execute(build_parser(), run, arguments)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Scores the pairs with every bundle and writes the shares.
+
+    Raises:
+        ValueError: a bundle without a name, or a file without pairs.
+    """
+    # Not splitlines: U+2028 is a character of its line.
+    lines = options.pairs.read_text(encoding="utf-8").split("\n")
+    pairs: List[Dict[str, Any]] = [json.loads(line) for line in lines if line]
+    if not pairs:
+        raise ValueError(f"{options.pairs} has no pairs")
+    named = [text.partition("=") for text in options.bundle]
+    for name, _, folder in named:
+        if not name or not folder:
+            raise ValueError(f"--bundle {name}: give NAME=FOLDER")
+    results = [compare(name, from_pretrained(folder), pairs) for name, _, folder in named]
+    table = markdown(results)
+    sys.stdout.write(table)
+    if options.out:
+        write_results(options.out, "agreement", table, results, draw)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""Mask-Predict with what HRT is trained with: a start from an autoregressive model, relative
+positions and mixed targets (HRT, Appendix E).
+
+Model, loss and decoding are fairseq's ``cmlm_transformer``, ``nat_loss`` and the iterative
+refinement of ``translation_lev``; here stands what these lack.
+"""
+
+from argparse import ArgumentParser, Namespace
+from typing import Any, Dict, Optional, Tuple
+
+import torch
+from fairseq.criterions import FairseqCriterion
+from fairseq.data import Dictionary
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import register_model, register_model_architecture
+from fairseq.models.nat.cmlm_transformer import CMLMNATransformerModel, cmlm_base_architecture
+from fairseq.models.nat.nonautoregressive_transformer import NATransformerDecoder
+from fairseq.modules.transformer_sentence_encoder import init_bert_params
+from fairseq.tasks import register_task
+from fairseq.tasks.translation_lev import TranslationLevenshteinTask
+from torch import Tensor, nn
+
+from .. import option_effects
+from ..training import choose_targets, draw_raw, with_distilled_targets
+from .attention import RelativeSelfAttention, attention_pattern
+from .config import MaskPredictModelConfig, MaskPredictTaskConfig
+
+
+class WholeSelfAttention(RelativeSelfAttention):
+    """Relative self-attention in which every token sees all others of its sentence."""
+
+    def forward(  # type: ignore[override]  # fairseq's call, with its mask of padding alone
+        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor, **_: Any
+    ) -> Tuple[Tensor, None]:
+        """The call that fairseq's decoder layer makes.
+
+        Args:
+            query: ``[T, B, D]``; ``key`` and ``value`` are the same tensor.
+            key_padding_mask: BoolTensor ``[B, T]``, at the right end.
+
+        Returns:
+            (``[T, B, D]``, None).
+        """
+        assert self.relative_keys is not None
+        places = torch.arange(query.size(0), device=query.device).expand_as(key_padding_mask)
+        window = self.relative_keys.size(0) // 2
+        pattern = attention_pattern(
+            places, key_padding_mask, causal=False, window=window, like=query
+        )
+        return super().forward(query, key, value, attn_mask=pattern)
+
+
+class MaskPredictDecoder(NATransformerDecoder):
+    """fairseq's decoder with relative positions.
+
+    Attributes:
+        may_start: whether a checkpoint may lack what an autoregressive model does not have; False
+            where one is loaded to be decoded.
+    """
+
+    may_start = False
+
+    def build_decoder_layer(self, cfg: Any, no_encoder_attn: bool = False) -> nn.Module:
+        layer = super().build_decoder_layer(cfg, no_encoder_attn)
+        # Not in the configuration that fairseq makes of its own options.
+        window = self.args.hrt_relative_window
+        if window:
+            layer.self_attn = WholeSelfAttention(
+                cfg.decoder.embed_dim,
+                cfg.decoder.attention_heads,
+                dropout=cfg.attention_dropout,
+                window=window,
+            )
+        return layer
+
+    def upgrade_state_dict_named(
+        self, state_dict: Dict[str, Tensor], name: str
+    ) -> Dict[str, Tensor]:
+        """Adds what an autoregressive checkpoint lacks: the length head, as it is at first, and
+        relative tables of zeros."""
+        super().upgrade_state_dict_named(state_dict, name)
+        for key, value in self.state_dict().items() if self.may_start else ():
+            if key == "embed_length.weight" or key.endswith("self_attn.relative_keys"):
+                state_dict.setdefault(f"{name}.{key}", value)
+        return state_dict
+
+
+@register_model("mask_predict_transformer")
+class MaskPredictModel(CMLMNATransformerModel):
+    """fairseq's ``cmlm_transformer`` with relative positions in the decoder, that may start from an
+    autoregressive Transformer of its shape."""
+
+    config = MaskPredictModelConfig
+
+    @staticmethod
+    def add_args(parser: ArgumentParser) -> None:
+        CMLMNATransformerModel.add_args(parser)
+        gen_parser_from_dataclass(
+            parser, MaskPredictModelConfig(), delete_default=True, with_prefix=""
+        )
+
+    @classmethod
+    def build_decoder(
+        cls, args: Namespace, tgt_dict: Dictionary, embed_tokens: nn.Embedding
+    ) -> MaskPredictDecoder:
+        if args.hrt_relative_window < 0:
+            raise ValueError(
+                f"--hrt-relative-window {args.hrt_relative_window} must not be negative; 0 switches"
+                " it off"
+            )
+        decoder = MaskPredictDecoder(args, tgt_dict, embed_tokens)
+        if getattr(args, "apply_bert_init", False):
+            decoder.apply(init_bert_params)
+        return decoder
+
+
+@register_model_architecture("mask_predict_transformer", "mask_predict_transformer")
+def mask_predict_transformer(args: Namespace) -> None:
+    """The sizes of ``cmlm_transformer``: base. Embeddings are shared where that is asked for, as in
+    ``transformer``: there they are by default, and nothing switches it off."""
+    args.hrt_relative_window = getattr(args, "hrt_relative_window", 16)
+    args.share_all_embeddings = getattr(args, "share_all_embeddings", False)
+    cmlm_base_architecture(args)
+
+
+@register_task("translation_mask_predict", dataclass=MaskPredictTaskConfig)
+class MaskPredictTask(TranslationLevenshteinTask):
+    """fairseq's ``translation_lev`` with a second set of targets."""
+
+    cfg: MaskPredictTaskConfig
+
+    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
+        """The model.
+
+        Raises:
+            ValueError: an option that has no effect.
+        """
+        if not from_checkpoint:
+            option_effects.check(option_effects.read(self.cfg), (option_effects.TRAINING,))
+        model = super().build_model(cfg, from_checkpoint)
+        if isinstance(model.decoder, MaskPredictDecoder):
+            model.decoder.may_start = not from_checkpoint
+        return model
+
+    def load_dataset(
+        self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any
+    ) -> None:
+        """Loads a split; the training split with distilled targets beside the raw ones if they are
+        configured."""
+        super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
+        self.datasets[split] = with_distilled_targets(
+            self.datasets[split], self.cfg, split, epoch, combine=combine, prepend_bos=True
+        )
+
+    def train_step(
+        self,
+        sample: Dict[str, Any],
+        model: nn.Module,
+        criterion: FairseqCriterion,
+        optimizer: Any,
+        update_num: int,
+        ignore_grad: bool = False,
+    ) -> Any:
+        distilled: Optional[Tensor] = sample.get("distilled_target")
+        if distilled is not None:
+            use_raw = draw_raw(self.cfg.seed, update_num, sample["id"], self.cfg.raw_probability)
+            pad = self.target_dictionary.pad()
+            target = choose_targets(sample["target"], distilled, use_raw, pad=pad)
+            sample = {**sample, "target": target}
+        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
