@@ -1,5 +1,6 @@
 """Untrained models of any size, and sentences and shortlists of random words for them."""
 
+import math
 from argparse import Namespace
 from pathlib import Path
 from typing import Any, Dict, List, Optional
@@ -27,11 +28,25 @@ RECIPES = {
 FREQUENT = 100
 
 
+def point_at_a_word(model: Any, cosine: float) -> None:
+    """Turns the decoder's features towards one word, at ``cosine`` to its vector, as training turns
+    them towards the word to be written: the choice among an untrained model's words is flat."""
+    decoder = model.decoder
+    norm = decoder.layer_norm or decoder.layers[-1].final_layer_norm
+    vector = decoder.embed_tokens.weight.detach()[-1]
+    length = cosine / math.sqrt(1 - cosine**2) * math.sqrt(len(vector))
+    norm.bias.data = length * vector / vector.norm()
+
+
 def build_models(
-    preset: str, vocabulary: Optional[int], seed: int, graph_scale: float = 3
+    preset: str,
+    vocabulary: Optional[int],
+    seed: int,
+    graph_scale: float = 3,
+    cosine: float = 0.0,
 ) -> Dict[str, Any]:
     """Untrained models of one size: ``AT``, ``HRT``, ``IB``, ``IB+SA(2)`` to ``(4)``, ``DAG``, for
-    ``student`` ``SSRU``, and their ``dictionary``."""
+    ``student`` ``SSRU``, and their ``dictionary``. cosine: see :func:`point_at_a_word`."""
     size = RECIPES.get(preset)
     dictionary = Dictionary()
     for number in range((vocabulary or (size[4] if size else 32000)) - dictionary.nspecial):
@@ -51,7 +66,10 @@ def build_models(
             ARCH_CONFIG_REGISTRY[f"hrt_transformer_{preset}"](arguments)
         ARCH_CONFIG_REGISTRY[architecture](arguments)
         torch.manual_seed(seed)
-        return family.build_model(arguments, task).eval()
+        model = family.build_model(arguments, task).eval()
+        if cosine:
+            point_at_a_word(model, cosine)
+        return model
 
     recurrent = {}
     if preset == "student":

@@ -242,3 +242,16 @@ def test_the_student_has_recurrent_cells(load_example):
     assert hasattr(recurrent.decoder.layers[0], "cell")
     assert plain.encoder.layers[0].fc1.weight.shape == (1536, 256)
     assert len(plain.decoder.layers) == 2 and not hasattr(plain.decoder.layers[0], "cell")
+
+
+@pytest.mark.parametrize("preset", ["quickstart", "e12d1"])
+def test_features_point_at_a_word(load_example, preset):
+    """Of post-norm and of pre-norm models."""
+    build = load_example("common/untrained_models.py").build_models
+    model = build(preset, 40, 1, 3, 0.5)["AT"]
+    source, target = torch.tensor([[4, 5, 6, 2]]), torch.tensor([[2, 7, 8, 9]])
+    with torch.no_grad():
+        features = model(source, torch.tensor([4]), target, features_only=True)[0][0]
+    vector = model.decoder.embed_tokens.weight[-1]
+    cosines = torch.nn.functional.cosine_similarity(features, vector[None])
+    assert (cosines - 0.5).abs().max() < 0.15
