@@ -4,7 +4,7 @@
 #   $OUT/distilled  its translations of the training data
 #   $OUT/hrt        HRT fine-tuned from it, its last five checkpoints averaged
 #
-# What Table 5 leaves out: FINETUNE=0 trains from scratch, RELATIVE=0 without relative positions, RAW=0 without raw
+# Table 5's ablations: FINETUNE=0 trains from scratch, RELATIVE=0 without relative positions, RAW=0 without raw
 # targets, CURRICULUM=0 with chunks from the first update on. MODEL=name trains such a student in $OUT/name, beside others of the same teacher.
 # STUDENT=mask_predict: instead of HRT Mask-Predict with what HRT is trained with, on the same teacher and targets, in $OUT/mask_predict (HRT,
 # Appendix E, on En-De: with all three after 100,000 updates as good as the released model after 300,000, and with more updates 0.61 BLEU better).

@@ -36,7 +36,7 @@ NEVER = -9999.0
 # Activations of 8-bit products are rounded by a constant of the model, which real models measure.
 # The time does not depend on it.
 _ALPHA = np.float32(127 / 6)
-# What layers are called: a part of fairseq's names, Marian's, and whether it is a matrix. A matrix
+# Names of layers: a part of fairseq's names, Marian's, and whether it is a matrix. A matrix
 # is transposed.
 _LAYERS: Tuple[Tuple[str, str, bool], ...] = (
     *(
@@ -52,7 +52,7 @@ _LAYERS: Tuple[Tuple[str, str, bool], ...] = (
     ("cell.candidate", "rnn_{}", True),
 )
 _NAME = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)\.(weight|bias)")
-# What the embeddings and the output layer are called; the rest of a decoder is in its layers.
+# Names of the embeddings and the output layer; the rest of a decoder is in its layers.
 _SHARED = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
            "decoder.output_projection.weight")  # fmt: skip
 _BIAS = "decoder.output_projection.bias"
@@ -127,7 +127,7 @@ def _named(name: str, recurrent: bool, suffix: str) -> str:
 
 
 def model_config(model: Any, *, tied: bool = True) -> Dict[str, Any]:
-    """What ``special:model.yml`` says of a model of fairseq.
+    """The contents of ``special:model.yml`` for a model of fairseq.
 
     Raises:
         ValueError: it has layers of different sizes.

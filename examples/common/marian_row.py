@@ -12,7 +12,7 @@ from other_engines import Worker
 from fairseq_hrt.engine.counters import GenerationCounters
 
 NAME = "Marian int8"
-# What each package is tried with; pymarian's intgemm8 takes the processor's best. With tied
+# Modes that each package is tried with; pymarian's intgemm8 takes the processor's best. With tied
 # embeddings pymarian multiplies the output layer in float32. So that is a matrix of its own there,
 # except where a shortlist takes words of it, which packed matrices do not allow.
 MODES: Dict[str, Tuple[str, ...]] = {

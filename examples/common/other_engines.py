@@ -167,8 +167,8 @@ class Worker:
 
 
 class Clock:
-    """Seconds by wall clock, in which a call of another process takes as long as it says: what the
-    way there and back takes is hidden."""
+    """Seconds by wall clock, in which a call of another process takes as long as that process
+    reports: the way there and back is hidden."""
 
     def __init__(self) -> None:
         self.hidden = 0.0

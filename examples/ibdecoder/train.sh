@@ -14,7 +14,7 @@
 # 0.1, a checkpoint every 5,000 updates, the learning rate of Vaswani et al. (2017), at most 0.0007. Ours: the teacher's beam, 4 as in its tests,
 # and as many updates for every pair; the README gives them for English-German.
 # GPUS (1): MAX_TOKENS * UPDATE_FREQ * GPUS is kept at 25,000. UPDATES (300000), SEED (1). OUT (runs/wmt14_en_de/bidirectional_en_de): a folder for each
-# model, 2x1, 2x1_kd, 2x2_2layers, …, with averaged.pt; teacher/averaged.pt and distilled/data-bin. Goes on where it was stopped.
+# model, 2x1, 2x1_kd, 2x2_2layers, …, with averaged.pt; teacher/averaged.pt and distilled/data-bin. Continues where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../common/recipe.sh"
 source examples/ibdecoder/pairs.sh

@@ -10,8 +10,8 @@ line by line. Lower is better.
 An n-gram is over-translated as often as the translation has it more often than the reference; one
 that the reference lacks, as often as it comes again. OTEM is the geometric mean over n of their
 share among all n-grams of the corpus, times exp(1 - r / c) where the c words of the translations
-are no fewer than the r of the references. As in the code released with it, n goes to 2, and there
-is no smoothing: without a repeated bigram OTEM is 0. Words are those of sacreBLEU's tokenisation,
+are at least as many as the r of the references. As in the code released with it, n goes to 2
+without smoothing: without a repeated bigram OTEM is 0. Words are those of sacreBLEU's tokenisation,
 shown in percent; the paper on IBDecoder names neither.
 """
 

@@ -24,7 +24,7 @@ int fh_worth_screening(const fh_matrix *m) {
 }
 
 /* A weight is 16 * nibble + low - 128, low in 0 .. 15. The bound takes low for 7.5; the rest's
- * norm, |low - 7.5|, says how wrong that may be. */
+ * norm, |low - 7.5|, bounds the error. */
 void fh_screen_pack(fh_screen *screen, void *buffer, const fh_matrix *m) {
     size_t outputs = ((size_t)m->outputs + FH_PANEL - 1) / FH_PANEL * FH_PANEL;
     int32_t k = m->stride;

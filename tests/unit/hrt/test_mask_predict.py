@@ -120,7 +120,7 @@ def test_a_training_starts_from_an_autoregressive_model(tiny):
             not mine[key].any() if key.endswith("relative_keys") else torch.equal(mine[key], length)
             for key in mine.keys() - theirs.keys()
         )
-        # What a student has learnt stays.
+        # Trained vectors are kept when a checkpoint is loaded.
         with torch.no_grad():
             model.decoder.layers[0].self_attn.relative_keys.normal_()
         again = task_of(tiny).build_model(arguments).double()
