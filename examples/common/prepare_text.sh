@@ -6,8 +6,7 @@
 # RAW holds train/valid/test.{en,de}, each plain or gzip (.gz). Results: $OUT/text (tokenised), $OUT/bpe (codes and
 # text), $OUT/data-bin (binarised). TEXT_LANGUAGE: of both sides, where SRC and TGT are no language codes. LIKE:
 # OUT of an earlier run whose subwords and dictionary are used instead of new ones. SPLITS: "train valid" is enough to train on.
-# TOKENISED=1: the text is in words already. SEPARATE=1: subwords and a dictionary for each language, MERGES for each;
-# SEPARATE=dictionaries: joint subwords, a dictionary for each language.
+# TOKENISED=1: the text is in words already. SEPARATE=1: subwords and a dictionary for each language, MERGES for each.
 # SENTENCEPIECE: a model whose pieces of the raw text, in $OUT/pieces, take the place of words and BPE; "learn": one of MERGES pieces is made.
 # Started again it does only what is missing.
 set -euo pipefail
@@ -18,9 +17,9 @@ OUT=${OUT:?"OUT names the folder of the results"}
 SRC=${SRC:-en} TGT=${TGT:-de} MERGES=${MERGES:-6000} LIKE=${LIKE:-} WORKERS=${WORKERS:-1} TOKENISED=${TOKENISED:-}
 SPLITS=$(xargs <<<"${SPLITS:-train valid test}") SEPARATE=${SEPARATE:-} SENTENCEPIECE=${SENTENCEPIECE:-}
 for switch in TOKENISED SEPARATE; do
-    case $switch=${!switch} in
-    *= | *=1 | SEPARATE=dictionaries) ;;
-    *=0) printf -v "$switch" "" ;;
+    case ${!switch} in
+    "" | 1) ;;
+    0) printf -v "$switch" "" ;;
     *) fail "$switch=${!switch}: give 1, or leave it out" ;;
     esac
 done
@@ -142,7 +141,7 @@ segment_raw() {
 
 binarise() {
     local split texts=() dictionary=(--joined-dictionary)
-    if [ -n "$SEPARATE" ]; then dictionary=(); fi
+    if [ "$SEPARATE" = 1 ]; then dictionary=(); fi
     if [ -n "$LIKE" ]; then dictionary=(--srcdict "$LIKE/data-bin/dict.$SRC.txt" --tgtdict "$LIKE/data-bin/dict.$TGT.txt"); fi
     for split in $SPLITS; do texts+=("--${split}pref" "$SUBWORDS/$split"); done
     run fairseq-preprocess --source-lang "$SRC" --target-lang "$TGT" "${dictionary[@]}" --workers "$WORKERS" \
@@ -169,6 +168,6 @@ if [ -n "$SENTENCEPIECE" ]; then
     stage pieces "$OUT/pieces" "$RAW $SRC $TGT$PARTS, ${LIKE:+like $LIKE, }$([ "$SENTENCEPIECE" = learn ] && echo "$MERGES pieces" || echo "$SENTENCEPIECE")$OTHERS" segment_raw
 else
     stage tokenise "$OUT/text" "$RAW $SRC $TGT$PARTS" tokenise
-    stage bpe "$OUT/bpe" "${LIKE:+like $LIKE }merges $MERGES$(if [ "$SEPARATE" = 1 ]; then echo " for each language"; fi)$OTHERS" segment
+    stage bpe "$OUT/bpe" "${LIKE:+like $LIKE }merges $MERGES${SEPARATE:+ for each language}$OTHERS" segment
 fi
-stage binarise "$OUT/data-bin" "$([ -n "$SEPARATE" ] && echo "a dictionary for each language" || echo "joined dictionary")" binarise
+stage binarise "$OUT/data-bin" "$([ "$SEPARATE" = 1 ] && echo "a dictionary for each language" || echo "joined dictionary")" binarise
