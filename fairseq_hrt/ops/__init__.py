@@ -9,14 +9,7 @@ last valid vertex ``</s>``; a path goes from the one to the other. What lies out
 
 from .dag_likelihood import dag_best_alignment, dag_log_likelihood
 from .fuzzy import FuzzyAlignment, fuzzy_alignment, passing_probabilities
-from .gather import (
-    CHUNK,
-    best_tokens,
-    gather_log_probs,
-    gather_with_largest,
-    row_blocks,
-    softmax_into,
-)
+from .gather import CHUNK, best_tokens, gather_log_probs, gather_with_largest, row_blocks
 from .repeats import best_printing_path, without_repeats
 from .viterbi import ViterbiPath, joint_viterbi
 
@@ -34,6 +27,5 @@ __all__ = [
     "joint_viterbi",
     "passing_probabilities",
     "row_blocks",
-    "softmax_into",
     "without_repeats",
 ]

@@ -113,14 +113,6 @@ def row_blocks(logits: Tensor) -> Iterator[slice]:
         yield slice(start, min(start + rows, count))
 
 
-def softmax_into(place: Tensor, logits: Tensor, dtype: torch.dtype) -> Tensor:
-    """The softmax of the last dimension, computed in ``dtype``: in ``place``, of the shape of
-    ``logits``, where that has the type, else anew."""
-    if place.dtype == dtype == logits.dtype:
-        return torch.softmax(logits, -1, out=place)
-    return torch.softmax(logits.to(dtype), -1)
-
-
 def _normalised(logits: Tensor) -> Iterator[Tensor]:
     """The logarithmic softmax of a few rows after the other."""
     for rows in row_blocks(logits):
@@ -186,12 +178,11 @@ class _TargetLogProbs(torch.autograd.Function):
             of_logits = torch.empty_like(logits)
             for rows in row_blocks(logits):
                 here = slice(begin + rows.start, begin + rows.stop)
-                spread = softmax_into(of_logits[rows], logits[rows], own.dtype).mul_(-total[here])
+                spread = torch.softmax(_wide(logits[rows]), -1).mul_(-total[here])
                 spread.scatter_add_(1, wanted[here], own[here])
                 if of_bias is not None:
                     of_bias += spread.sum(0)
-                if of_logits.dtype != own.dtype:
-                    of_logits[rows] = spread
+                of_logits[rows] = spread
             begin += len(part)
             of_features.append((of_logits @ cast).to(features.dtype))
             if ctx.dtype == of_weight.dtype:

@@ -8,7 +8,7 @@ from fairseq.logging import metrics
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..ops import row_blocks, softmax_into
+from ..ops import row_blocks
 
 # Bits in a nat: fairseq logs base 2.
 BITS = 1 / math.log(2)
@@ -92,15 +92,11 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         wide = torch.promote_types(logits.dtype, torch.float32)
         result = torch.empty_like(logits)
         for rows in row_blocks(logits):
-            # Written where it stays, and changed there while it is in the cache: a copy costs as
-            # much as the softmax.
-            block = softmax_into(result[rows], logits[rows], wide).sub_(share)
+            block = torch.softmax(logits[rows].to(wide), 1).sub_(share)
             block.scatter_add_(
                 1,
                 target[rows].unsqueeze(1),
                 block.new_full((), share + ctx.epsilon - 1).expand(len(block), 1),
             )
-            block.mul_(gradient[rows].unsqueeze(1))
-            if result.dtype != wide:
-                result[rows] = block
+            result[rows] = block.mul_(gradient[rows].unsqueeze(1))
         return result, None, None
