@@ -113,7 +113,7 @@ def test_translate_killed_at_any_moment(start, tmp_path):
 
 def test_distill_killed_at_any_moment(start, toy_data, tmp_path):
     checkpoint = write_checkpoint(tmp_path / "teacher.pt", toy_data, "autoregressive")
-    system = f"name=t,path={checkpoint},task=translation_autoregressive,beam=2,max_len_b=60"
+    system = f"name=t,path={checkpoint},task=translation_autoregressive,beam=2,max_len_b=20"
     arguments = [
         "distill",
         toy_data,

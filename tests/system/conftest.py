@@ -5,6 +5,8 @@ import random
 
 import pytest
 
+from fairseq_hrt.systems import FairseqSystem, SystemSpec
+
 
 @pytest.fixture(scope="session")
 def train(command):
@@ -70,3 +72,24 @@ def learn_capitals(learn):
         return learn(draw, sizes, *options)
 
     return train
+
+
+@pytest.fixture(scope="session")
+def decode():
+    """A function that translates the 100 test sentences of ``trained`` = (data, checkpoint) with a
+    task's options; it returns (number of translations without a mistake, the system)."""
+
+    def run(trained, task, **options):
+        data, checkpoint = trained
+        system = FairseqSystem(
+            SystemSpec("model", str(checkpoint), task, options),
+            [str(data), "--source-lang", "de", "--target-lang", "en", "--cpu"],
+        )
+        sample = system.collate(range(100))
+        found = [best[0]["tokens"].tolist() for best in system.decode(sample)]
+        pad = system.task.target_dictionary.pad()
+        targets = [[t for t in target.tolist() if t != pad] for target in sample["target"]]
+        assert len(found) == len(targets) == 100
+        return sum(words == target for words, target in zip(found, targets)), system
+
+    return run

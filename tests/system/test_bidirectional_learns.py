@@ -35,22 +35,9 @@ def trained(learn_capitals):
     ],
     ids=str,
 )
-def test_capital_letters_are_learnt(trained, options):
+def test_capital_letters_are_learnt(decode, trained, options):
     """No way of scoring cuts translations: the words are there, and in their natural order."""
-    from fairseq_hrt.systems import FairseqSystem, SystemSpec
-
-    data, checkpoint = trained
-    spec = SystemSpec(
-        "model", str(checkpoint), "translation_bidirectional", {"max_len_b": "15", **options}
-    )
-    system = FairseqSystem(spec, [str(data), "--source-lang", "de", "--target-lang", "en", "--cpu"])
-    sample = system.collate(range(100))
-    found = [best[0]["tokens"].tolist() for best in system.decode(sample)]
-    pad = system.task.target_dictionary.pad()
-    right = sum(
-        words == [t for t in target.tolist() if t != pad]
-        for words, target in zip(found, sample["target"])
-    )
+    right, system = decode(trained, "translation_bidirectional", max_len_b="15", **options)
     assert right >= 90
     # Six words and </s>, four a step; the released search continues until nothing better can come.
     assert system.generator.counters.decoder_calls <= (

@@ -2,6 +2,7 @@
 can be asked for."""
 
 import ast
+import functools
 import importlib
 import re
 import sys
@@ -111,6 +112,28 @@ ALLOWED = {
 }  # fmt: skip
 
 
+def of_each_file(files):
+    """Makes one test of a check of a file: to start a test takes longer than the check. It names
+    every file that fails."""
+
+    def decorate(check):
+        @functools.wraps(check, assigned=("__module__", "__name__", "__doc__"), updated=())
+        def test():
+            failed = []
+            for path in files:
+                try:
+                    check(path)
+                except (AssertionError, AttributeError, ImportError) as error:
+                    failed.append(f"{path.relative_to(ROOT)}: {error}")
+            assert not failed, "\n".join(failed)
+
+        # pytest would look for a fixture "path".
+        del test.__wrapped__
+        return test
+
+    return decorate
+
+
 def module_name(path):
     """``fairseq_hrt/text/pipeline.py`` → ``text.pipeline``; a package has the name of its folder,
     the whole package none."""
@@ -121,6 +144,11 @@ def module_name(path):
 MODULES = {module_name(path): path for path in FILES}
 
 
+@functools.cache
+def parsed(path):
+    return ast.parse(path.read_text())
+
+
 def imports(path):
     """(package or module beside them, module, name) of every import of this package in a file,
     wherever it stands.
@@ -129,7 +157,7 @@ def imports(path):
     is imported.
     """
     here = ("fairseq_hrt", *path.relative_to(PACKAGE).with_suffix("").parts)
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom):
             base = [*here[: -node.level or None]] if node.level else []
             base += node.module.split(".") if node.module else []
@@ -154,7 +182,7 @@ def part_of_file(path):
     return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+@of_each_file(FILES)
 def test_arrows(path):
     part = part_of_file(path)
     assert {part_of(module) for module, _ in imports(path)} <= ALLOWED[part] | {part}
@@ -202,7 +230,7 @@ def face_of(part):
     )
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+@of_each_file(FILES)
 def test_other_packages_are_met_by_their_faces(path):
     for module, name in imports(path):
         part = part_of(module)
@@ -254,9 +282,9 @@ def test_no_module_imports_itself_by_others():
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == ["b", "c"]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+@of_each_file(FILES)
 def test_habits(path):
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     assert ast.get_docstring(tree), "a module has a docstring"
     part = path.relative_to(PACKAGE).parts[0]
     for node in ast.walk(tree):
@@ -285,7 +313,7 @@ def resolve(base, parts):
     return found
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+@of_each_file(FILES)
 def test_references_lead_somewhere(path):
     package = ("fairseq_hrt", *path.relative_to(PACKAGE).parts[:-1])
     for dots, name in re.findall(
@@ -332,11 +360,7 @@ TOGETHER = {
 ELSEWHERE = {"corpus", "helpers", "recipes", "study"}
 
 
-@pytest.mark.parametrize(
-    "path",
-    sorted((ROOT / "tests" / "unit").rglob("test_*.py")),
-    ids=lambda path: f"{path.parent.name}/{path.stem}",
-)
+@of_each_file(sorted((ROOT / "tests" / "unit").rglob("test_*.py")))
 def test_tests_mirror_modules(path):
     folder = path.parent.relative_to(ROOT / "tests" / "unit")
     name = path.stem[len("test_") :]
@@ -344,7 +368,7 @@ def test_tests_mirror_modules(path):
         assert (PACKAGE / folder / f"{name}.py").is_file(), f"there is no module {folder}/{name}.py"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+@of_each_file(FILES)
 def test_every_module_has_a_file_of_tests(path):
     """A package's own file names what others may use; what it defines is tested with the modules
     that it comes from."""

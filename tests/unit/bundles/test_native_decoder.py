@@ -503,7 +503,7 @@ def test_translating_needs_neither_pytorch_nor_fairseq(bundles, tmp_path):
 def test_the_verb_ends_in_the_middle_of_a_call(bundles, tmp_path):
     """And continues where it was: the blocks that were done stay."""
     generator = random.Random(3)
-    lines = (" ".join(generator.choices("abcdefghij", k=40)) + "\n" for _ in range(6000))
+    lines = (" ".join(generator.choices("abcdefghij", k=40)) + "\n" for _ in range(3000))
     (tmp_path / "x").write_text("".join(lines))
     command = [
         sys.executable,
