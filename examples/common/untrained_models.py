@@ -44,14 +44,18 @@ def build_models(
     seed: int,
     graph_scale: float = 3,
     cosine: float = 0.0,
+    longest: Optional[int] = None,
 ) -> Dict[str, Any]:
     """Untrained models of one size: ``AT``, ``HRT``, ``IB``, ``IB+SA(2)`` to ``(4)``, ``DAG``, for
-    ``student`` ``SSRU``, and their ``dictionary``. cosine: see :func:`point_at_a_word`."""
+    ``student`` ``SSRU``, and their ``dictionary``. cosine: see :func:`point_at_a_word`. longest:
+    positions on either side, where fairseq's 1,024 are too few."""
     size = RECIPES.get(preset)
     dictionary = Dictionary()
     for number in range((vocabulary or (size[4] if size else 32000)) - dictionary.nspecial):
         dictionary.add_symbol(f"w{number}")
     settings: Dict[str, Any] = dict(share_all_embeddings=True)
+    if longest is not None:
+        settings.update(max_source_positions=longest, max_target_positions=longest)
     if size is not None:
         for side, layers in zip(("encoder", "decoder"), size[2]):
             values = dict(embed_dim=size[0], ffn_embed_dim=size[1], attention_heads=size[3])
