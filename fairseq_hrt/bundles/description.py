@@ -144,7 +144,7 @@ def _read_json(path: Path, folder: Path) -> Dict[str, Any]:
             content = file.read(LARGEST + 1)
     except OSError as error:
         raise ValueError(
-            f"{folder} is not a bundle: {error}; make one with fairseq-hrt bundle"
+            f"{folder} is not a bundle: {error}; make one with fairseq-hrt import or bundle"
         ) from error
     if len(content) > LARGEST:
         raise ValueError(f"{path} does not describe a bundle: it has more than {LARGEST} bytes")

@@ -198,7 +198,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
     except (OSError, UnicodeError) as error:
         raise ValueError(
             f"--host {host} --port {port}: {getattr(error, 'strerror', None) or error}; give"
-            " another address"
+            " another --port or --host"
         ) from error
     found.set_inheritable(True)
     return found
