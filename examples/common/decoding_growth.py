@@ -74,15 +74,15 @@ def measure(given: argparse.Namespace) -> Dict[str, Dict[str, Dict[int, float]]]
     """All curves."""
     longest, usual = max(*CURVES["source tokens"], LENGTH), RECIPES[given.arch][4]
     found: Dict[str, Dict[str, Dict[int, float]]] = {}
-    models = engines(given.arch, usual, longest, given.seed)
+    models: Dict[int, Dict[str, Engine]] = {}
     for curve, values in CURVES.items():
         found[curve] = {name: {} for name in SYSTEMS}
         for value in values:
             length = value if curve == "source tokens" else LENGTH
             size = value if curve == "sentences in a batch" else 1
             vocabulary = value if curve == "words of the vocabulary" else usual
-            if vocabulary != usual:
-                models = engines(given.arch, vocabulary, longest, given.seed)
+            if vocabulary not in models:
+                models = {vocabulary: engines(given.arch, vocabulary, longest, given.seed)}
             batches = max(1, TOKENS // (length * size))
             rows = [
                 batch["net_input"]["src_tokens"].tolist()
@@ -90,9 +90,8 @@ def measure(given: argparse.Namespace) -> Dict[str, Dict[str, Dict[int, float]]]
             ]
             for name, (model, own) in SYSTEMS.items():
                 found[curve][name][value] = milliseconds(
-                    models[model], own, rows, length, given.repeats
+                    models[vocabulary][model], own, rows, length, given.repeats
                 )
-        models = engines(given.arch, usual, longest, given.seed)
         print("\n".join(table(curve, found[curve])) + "\n", flush=True)
     return found
 

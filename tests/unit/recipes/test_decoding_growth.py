@@ -10,7 +10,7 @@ def growth(load_example, monkeypatch):
     module = load_example("common/decoding_growth.py")
     monkeypatch.setattr(module, "RECIPES", {"multi30k": (64, 64, (1, 1), 2, 40)})
     monkeypatch.setitem(module.CURVES, "source tokens", [2, 4])
-    monkeypatch.setitem(module.CURVES, "words of the vocabulary", [30, 60])
+    monkeypatch.setitem(module.CURVES, "words of the vocabulary", [30, 40])
     monkeypatch.setitem(module.CURVES, "sentences in a batch", [1, 3])
     monkeypatch.setattr(module, "TOKENS", 1)
     monkeypatch.setattr(module, "LENGTH", 3)
