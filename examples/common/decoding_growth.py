@@ -116,13 +116,18 @@ def draw(found: Dict[str, Dict[str, Dict[int, float]]], path: Path) -> None:
     import matplotlib
 
     matplotlib.use("svg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     pyplot.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "growth", "font.size": 9})
     figure, panels = pyplot.subplots(1, len(found), figsize=(12, 3.8), layout="constrained")
     for panel, (curve, systems) in zip(panels, found.items()):
         for name, times in systems.items():
             panel.loglog(list(times), list(times.values()), marker="o", markersize=3, label=name)
+        values = CURVES[curve]
+        panel.set_xticks(values[::2], [f"{value:,}" for value in values[::2]], minor=False)
+        panel.yaxis.set_major_formatter("{x:g}")
+        panel.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        panel.minorticks_off()
         panel.set(xlabel=curve)
         panel.grid(alpha=0.3)
     panels[0].set_ylabel("milliseconds a sentence")
