@@ -174,21 +174,15 @@ def make_bundle(
     from ..loading.checkpoints import read_checkpoint, require_known_task, task_name
     from .description import checked_options
 
-    for path in [*checkpoints, *([] if codes is None else [codes])]:
-        if not path.is_file():
-            raise ValueError(f"{path} is not a file")
-    if folder.exists() or folder.is_symlink():
-        raise ValueError(f"{folder} exists already: give another folder or remove it")
+    for path in checkpoints:
+        _require_file(path)
+    require_new(folder)
     states = [read_checkpoint(path) for path in checkpoints]
     config = states[0]["cfg"]["task"]
     # Nothing is packed that load_bundle would refuse.
     task = require_known_task(task or task_name(config), str(folder))
     options = checked_options(options or {}, task, "the new bundle")
     languages = _languages(config, data, checkpoints[0])
-    TextRecipe(*languages, tokenizer, subwords, codes)
-    names = [
-        f"model{'' if number == 1 else f'_{number}'}.pt" for number in range(1, len(states) + 1)
-    ]
     bundle = Bundle(
         folder=folder,
         task=task,
@@ -196,11 +190,31 @@ def make_bundle(
         target_lang=languages[1],
         tokenizer=tokenizer,
         subwords=subwords,
-        models=names,
+        models=model_names(len(states)),
         options=dict(options or {}),
         card={**_training_card(states[0]), **(card or {})},
     )
     return create_bundle(bundle, data, codes, states=states, check=check, complete=complete)
+
+
+def require_new(folder: Path) -> None:
+    """Refuses a folder that exists, before anything is read, which may take a while.
+
+    Raises:
+        ValueError: it exists.
+    """
+    if folder.exists() or folder.is_symlink():
+        raise ValueError(f"{folder} exists already: give another folder or remove it")
+
+
+def _require_file(path: Path) -> None:
+    if not path.is_file():
+        raise ValueError(f"{path} is not a file")
+
+
+def model_names(count: int) -> List[str]:
+    """File names of a bundle's checkpoints."""
+    return [f"model{'' if number == 1 else f'_{number}'}.pt" for number in range(1, count + 1)]
 
 
 def create_bundle(
@@ -220,11 +234,15 @@ def create_bundle(
         data, codes, check, complete: see there.
 
     Raises:
-        ValueError: the folder exists, or a file is missing.
+        ValueError: the folder exists, a file is missing, or the preparation of text is unknown.
         OSError: a file cannot be read or written.
     """
     folder = bundle.folder
-    bundle.codes = None if codes is None else "codes"
+    if codes is not None:
+        _require_file(codes)
+        bundle.codes = "codes"
+    # Nothing is written if it refuses what the bundle says of text.
+    _ = bundle.recipe
     bundle.rules = "moses.json" if bundle.tokenizer == "moses" else None
     remove_leftovers(folder.absolute().parent, folder.name + ".")
     with new_folder(folder) as partial:

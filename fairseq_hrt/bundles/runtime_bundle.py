@@ -68,7 +68,6 @@ def pack(
     runtime: Optional[str] = None,
     lines: Optional[Sequence[str]] = None,
     shortlist: Optional[Path] = None,
-    make_model: Optional[MakeModel] = None,
     complete: Optional[Callable[[Bundle], None]] = None,
     **described: Any,
 ) -> Bundle:
@@ -77,8 +76,8 @@ def pack(
 
     Args:
         folder, checkpoints, data: see :func:`.bundle.make_bundle`.
-        runtime, lines, shortlist, make_model: see :func:`add_runtime`; no ``runtime``: no model for
-        the native engine.
+        runtime, lines, shortlist: see :func:`add_runtime`; no ``runtime``: no model for the native
+            engine.
         complete: adds what else belongs to the bundle, before the engines are compared.
         described: see :func:`.bundle.make_bundle`.
 
@@ -91,9 +90,7 @@ def pack(
         if complete is not None:
             complete(bundle)
         if runtime is not None:
-            add_runtime(
-                bundle, runtime, data=data, lines=lines, shortlist=shortlist, make_model=make_model
-            )
+            add_runtime(bundle, runtime, data=data, lines=lines, shortlist=shortlist)
 
     engine = "torch" if runtime is None else "native"
     # A bundle that cannot be loaded is worse than none.

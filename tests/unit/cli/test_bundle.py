@@ -91,11 +91,10 @@ def test_the_native_engine_gets_its_lines_and_shortlist(made, tmp_path):
         data=Path("bin"),
         lines=["a b", "", "c\ufffd\u2028d"],
         shortlist=Path("lex"),
-        make_model=None,
     )
     assert made.loaded == [(Path("out"), {"device": "cpu", "engine": "native"})]
     verb.main([*ARGUMENTS, "--runtime", "float32"])
-    assert made.added[1][1] == dict(data=Path("bin"), lines=None, shortlist=None, make_model=None)
+    assert made.added[1][1] == dict(data=Path("bin"), lines=None, shortlist=None)
 
 
 @pytest.mark.parametrize(
