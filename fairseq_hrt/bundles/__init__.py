@@ -3,6 +3,7 @@ and exported, and the translator."""
 
 __all__ = [
     "bundle",
+    "bundle_decoder",
     "ctranslate2_model",
     "description",
     "examples",

@@ -11,9 +11,9 @@ from ..options import DecodingOptions, UnsupportedOption, flag, forced_ids
 from ..runtime import Engine, check_dictionaries, options_for, settled
 from ..text.dictionary import Words
 from .bundle import Bundle
+from .bundle_decoder import Wanted, Watch
 from .shortlist import read_shortlist
 from .translation import longest_first
-from .translator import Wanted, Watch
 
 # Options of fairseq-generate that do not change what is decoded.
 WITHOUT_EFFECT = (

@@ -21,13 +21,14 @@ from ..runtime.format import STORED, Header
 from ..schema import CALLER, EVERY_TASK, FAIRSEQ
 from ..text.dictionary import Words
 from .bundle import Bundle, make_bundle
+from .bundle_decoder import Wanted, Watch
 from .examples import SUBSETS
 from .native_bundle import read_candidates, write_native_model, write_native_shortlist
 from .native_decoder import NativeDecoder
 from .pretrained import from_pretrained
 from .shortlist import mean_candidates
 from .torch_decoder import TorchDecoder
-from .translator import Translator, Wanted, Watch
+from .translator import Translator
 
 logger = logging.getLogger(__name__)
 

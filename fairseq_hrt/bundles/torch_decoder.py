@@ -38,8 +38,8 @@ from ..engine.models import (
 from ..loading.checkpoints import read_checkpoint, reading, task_name
 from ..loading.data_options import options_of_training
 from .bundle import Bundle
+from .bundle_decoder import Wanted, Watch
 from .translation import longest_first
-from .translator import Wanted, Watch
 
 # Decoders that are kept for calls with the same options.
 DECODERS = 8

@@ -21,20 +21,22 @@ class Job(NamedTuple):
         """Whether the output is gzip."""
         return self.target is not None and self.target.suffix == ".gz"
 
-    @property
-    def shown(self) -> str:
-        """The name of the input for messages."""
-        return "the standard input" if self.source is None else str(self.source)
 
-    @contextmanager
-    def lines(self) -> Iterator[Iterator[bytes]]:
-        """The lines of the input, as they are.
+def shown(source: Optional[Path]) -> str:
+    """The name of an input for messages."""
+    return "the standard input" if source is None else str(source)
 
-        Raises:
-            ValueError: it is not text.
-        """
-        with reading(self.source) as source:
-            yield text_lines(raw_lines(source, self.shown), self.shown)
+
+@contextmanager
+def input_lines(source: Optional[Path]) -> Iterator[Iterator[bytes]]:
+    """The lines of an input, as they are.
+
+    Raises:
+        ValueError: it is not text.
+        OSError: it cannot be read.
+    """
+    with reading(source) as file:
+        yield text_lines(raw_lines(file, shown(source)), shown(source))
 
 
 def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = False) -> List[Job]:

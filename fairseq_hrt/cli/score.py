@@ -20,13 +20,14 @@ import sys
 from pathlib import Path
 from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from ..files import is_stream, raw_lines, reading, writing
+from ..files import is_stream, writing
 from ..schema import ENGINES
-from .binary import require_text, text_lines
+from .binary import require_text
+from .jobs import input_lines
 from .parser import verb_parser
 from .reporting import reporting
 from .settings import read_settings
-from .translate import BATCHES, read_line, shown
+from .translate import BATCHES, read_line
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -118,14 +119,9 @@ def run(options: argparse.Namespace) -> None:
         **settings,
     }
     model = from_pretrained(options.bundle, **named)
-    with reading(names[0]) as sources, reading(names[1]) as targets, writing(output) as written:
-        pairs = paired(
-            *(
-                text_lines(raw_lines(file, shown(path)), shown(path))
-                for file, path in zip((sources, targets), names)
-            )
-        )
-        score(model, pairs, written, options)
+    source, target = map(input_lines, names)
+    with source as sources, target as targets, writing(output) as written:
+        score(model, paired(sources, targets), written, options)
 
 
 def paired(sources: Iterator[bytes], targets: Iterator[bytes]) -> Iterator[Tuple[str, str]]:

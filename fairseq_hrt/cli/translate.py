@@ -39,7 +39,7 @@ from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Sequ
 
 from ..files import is_stream, remove_leftovers, writing
 from ..schema import ENGINES
-from .jobs import Job, plan_jobs
+from .jobs import Job, input_lines, plan_jobs, shown
 from .output_lines import output_lines
 from .parser import verb_parser
 from .reporting import reporting
@@ -211,7 +211,7 @@ def run(options: argparse.Namespace) -> None:
     )
     outputs = [ResumableOutput(cast(Path, job.target), identity) for job in jobs]
     for job, output in zip(jobs, outputs):
-        with output, job.lines() as lines:
+        with output, input_lines(job.source) as lines:
             output.skip(lines)
             if not output.finished:
                 translate_lines(model, lines, output.append, options, job, begun=output.lines)
@@ -239,7 +239,7 @@ def translate_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace)
             )
             translate_lines(model, given, write, options, job)
             return
-        with job.lines() as lines:
+        with input_lines(job.source) as lines:
             translate_lines(model, lines, write, options, job)
 
     if is_stream(jobs[0].target):
@@ -278,7 +278,7 @@ def translate_lines(
         begun: how many lines came before these.
     """
     size = 1 if options.line_buffered else BATCHES * options.batch_size
-    unknown = UnknownWords(model, "--text" if options.text else job.shown)
+    unknown = UnknownWords(model, "--text" if options.text else shown(job.source))
     visible = not (options.quiet or options.line_buffered) and sys.stderr.isatty()
     with progress_bar(visible, begun) as bar:
         while block := list(islice(lines, size)):
