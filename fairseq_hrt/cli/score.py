@@ -24,7 +24,7 @@ from ..files import is_stream, writing
 from ..schema import ENGINES
 from .binary import require_text
 from .jobs import input_lines
-from .parser import verb_parser
+from .parser import require_positive, verb_parser
 from .reporting import reporting
 from .settings import read_settings
 from .translate import BATCHES, read_line
@@ -88,10 +88,7 @@ def run(options: argparse.Namespace) -> None:
         ValueError: options and files that do not fit each other.
         OSError: a file cannot be read or written.
     """
-    for name in ("batch_size", "threads"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise ValueError(f"--{name.replace('_', '-')} {value} must be at least 1")
+    require_positive(options, "batch_size", "threads")
     settings = read_settings(options.set)
     if "forced_start" in settings:
         raise ValueError(

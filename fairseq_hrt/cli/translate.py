@@ -41,7 +41,7 @@ from ..files import is_stream, remove_leftovers, writing
 from ..schema import ENGINES
 from .jobs import Job, input_lines, plan_jobs, shown
 from .output_lines import output_lines
-from .parser import verb_parser
+from .parser import require_positive, verb_parser
 from .reporting import reporting
 from .settings import add_decoding_arguments, given_settings
 from .unknown import UnknownWords
@@ -149,10 +149,7 @@ def planned(options: argparse.Namespace) -> Tuple[List[Job], Dict[str, str]]:
     Raises:
         ValueError: options and files that do not fit each other.
     """
-    for name in ("batch_size", "threads"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise ValueError(f"--{name.replace('_', '-')} {value} must be at least 1")
+    require_positive(options, "batch_size", "threads")
     if options.text and (options.files or options.resume):
         raise ValueError("--text replaces files and --resume: leave them out")
     if options.alignments and options.split_sentences:

@@ -23,7 +23,7 @@ from typing import Optional, Sequence
 
 from ..files import write_text
 from .command import add_data_arguments, data_arguments, execute
-from .parser import verb_parser
+from .parser import require_positive, verb_parser
 
 logger = logging.getLogger(__name__)
 
@@ -105,11 +105,7 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: system, grid and files that do not fit each other.
     """
-    for name in ("batch_size", "threads"):
-        if getattr(options, name) < 1:
-            raise ValueError(
-                f"--{name.replace('_', '-')} {getattr(options, name)} must be at least 1"
-            )
+    require_positive(options, "batch_size", "threads")
     import torch
 
     from ..evaluation import quality, tuning
