@@ -6,7 +6,7 @@ from .conventions import start_self_attention
 from .distillation import choose_targets, draw_raw, truncate_targets, with_distilled_targets
 from .hashing import Purpose, hash_uniform
 from .losses import BITS, check_label_smoothing, log_losses, smoothed_cross_entropy
-from .model import ConfiguredTransformer
+from .model import ConfiguredTransformer, refuse_extras
 from .model_options import flatten_options
 from .presets import COMMON_PRESETS, register_presets
 
@@ -24,6 +24,7 @@ __all__ = [
     "flatten_options",
     "hash_uniform",
     "log_losses",
+    "refuse_extras",
     "register_presets",
     "smoothed_cross_entropy",
     "start_self_attention",
