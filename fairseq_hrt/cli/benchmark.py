@@ -35,8 +35,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, List, Optional, Sequence
 
 from ..files import write_text
-from ..text.pipeline import SUBWORDS, TOKENIZERS, TextPipeline, TextRecipe
-from .command import add_data_arguments, data_arguments, execute
+from ..text.pipeline import TextPipeline, TextRecipe
+from .command import (
+    add_data_arguments,
+    add_reference_arguments,
+    add_text_arguments,
+    data_arguments,
+    execute,
+)
 from .parser import require_positive, verb_parser
 
 if TYPE_CHECKING:
@@ -52,15 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = verb_parser("benchmark", __doc__)
     data = parser.add_argument_group("what is translated")
     add_data_arguments(data, "test")
-    data.add_argument(
-        "--references",
-        type=Path,
-        metavar="FILE",
-        help=(
-            "reference translations, one a line, plain or gzip (default: the targets in the data"
-            " folder, detokenised; an unknown word in them is never matched)"
-        ),
-    )
+    add_reference_arguments(data)
     data.add_argument(
         "--valid-translations",
         type=Path,
@@ -70,9 +68,6 @@ def build_parser() -> argparse.ArgumentParser:
             " adds the share that is one of them"
         ),
     )
-    data.add_argument(
-        "--detokenize", default="none", metavar="HOW", help="moses:LANGUAGE or none (default: none)"
-    )
     raw = parser.add_argument_group("raw lines")
     raw.add_argument(
         "--sources",
@@ -80,19 +75,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="raw source lines of the same sentences, plain or gzip: measures their latency",
     )
-    raw.add_argument(
-        "--tokenizer",
-        choices=TOKENIZERS,
-        default="moses",
-        help="as for fairseq-hrt bundle (default: %(default)s)",
-    )
-    raw.add_argument(
-        "--subwords",
-        choices=SUBWORDS,
-        default="subword-nmt",
-        help="as for fairseq-hrt bundle (default: %(default)s)",
-    )
-    raw.add_argument("--codes", type=Path, help="codes or model of the subwords")
+    add_text_arguments(raw)
     systems = parser.add_argument_group("systems")
     systems.add_argument(
         "--system",

@@ -20,10 +20,10 @@ from typing import List, Optional, Sequence
 
 from ..bundles.bundle import Bundle
 from ..files import raw_lines, reading
-from ..text.pipeline import SUBWORDS, TOKENIZERS
+from .command import add_new_folder_argument, add_text_arguments
 from .parser import verb_parser
 from .reporting import reporting
-from .settings import read_settings
+from .settings import add_set_argument, read_settings
 from .translate import read_line
 
 
@@ -43,34 +43,10 @@ def build_parser() -> argparse.ArgumentParser:
         type=Path,
         help="folder written by fairseq-preprocess, for its dictionaries",
     )
-    parser.add_argument(
-        "--output",
-        required=True,
-        type=Path,
-        metavar="FOLDER",
-        help="folder to make; must not exist",
-    )
-    parser.add_argument(
-        "--tokenizer",
-        choices=TOKENIZERS,
-        default="moses",
-        help="tokeniser of the training text (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--subwords",
-        choices=SUBWORDS,
-        default="subword-nmt",
-        help="subwords of the training text (default: %(default)s)",
-    )
-    parser.add_argument("--codes", type=Path, help="codes or model of the subwords")
+    add_new_folder_argument(parser)
+    add_text_arguments(parser)
     parser.add_argument("--task", help="task to decode with (default: that of the training)")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="OPTION=VALUE",
-        help="decoding option; repeatable",
-    )
+    add_set_argument(parser)
     parser.add_argument(
         "--card",
         action="append",

@@ -26,7 +26,7 @@ from .binary import require_text
 from .jobs import input_lines
 from .parser import require_positive, verb_parser
 from .reporting import reporting
-from .settings import read_settings
+from .settings import add_set_argument, read_settings
 from .translate import BATCHES, read_line
 
 
@@ -52,13 +52,7 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="an object per line: score, tokens and their log-probabilities",
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="OPTION=VALUE",
-        help="decoding option; repeatable",
-    )
+    add_set_argument(parser)
     parser.add_argument(
         "--batch-size", type=int, default=32, help="pairs scored together (default: %(default)s)"
     )

@@ -42,13 +42,14 @@ def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
             continue
         metavar = {int: "N", float: "X"}.get(kind, "HOW")
         group.add_argument(flag(name), metavar=metavar, help=SCHEMA[name].help)
-    group.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="OPTION=VALUE",
-        help="any other option; repeatable",
-    )
+    add_set_argument(group, "any other option; repeatable")
+
+
+def add_set_argument(
+    parser: argparse._ActionsContainer, said: str = "decoding option; repeatable"
+) -> None:
+    """``--set``, which :func:`read_settings` reads; ``said`` is its help."""
+    parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help=said)
 
 
 def given_settings(options: argparse.Namespace) -> Dict[str, str]:

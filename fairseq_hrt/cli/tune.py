@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 from ..files import write_text
-from .command import add_data_arguments, data_arguments, execute
+from .command import add_data_arguments, add_reference_arguments, data_arguments, execute
 from .parser import require_positive, verb_parser
 
 logger = logging.getLogger(__name__)
@@ -51,18 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
         default="bleu",
         help="metric to maximise (default: %(default)s)",
     )
-    parser.add_argument(
-        "--references",
-        type=Path,
-        metavar="FILE",
-        help=(
-            "reference translations, one a line, plain or gzip (default: the targets in the data"
-            " folder, detokenised)"
-        ),
-    )
-    parser.add_argument(
-        "--detokenize", default="none", metavar="HOW", help="moses:LANGUAGE or none (default: none)"
-    )
+    add_reference_arguments(parser)
     parser.add_argument(
         "--batch-size",
         type=int,
