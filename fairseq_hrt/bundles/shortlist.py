@@ -12,8 +12,8 @@ from typing import Dict, Iterator, List, Mapping, Sequence, Set, Tuple
 
 import numpy as np
 
-from ..files import raw_lines, reading
 from ..runtime.engine import Shortlist
+from ..streams import raw_lines, reading
 from ..text.dictionary import SPECIAL, Words
 
 # Marian's names of the empty word.

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import List, Optional, Sequence
 
 from ..bundles.bundle import Bundle
-from ..files import raw_lines, reading
+from ..streams import raw_lines, reading
 from .command import add_new_folder_argument, add_text_arguments
 from .parser import verb_parser
 from .reporting import reporting

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
 
 from ..bundles.bundle import Bundle, load_bundle
-from ..files import reading, write_text
+from ..files import write_text
+from ..streams import reading
 from ..text.pipeline import SUBWORDS, TOKENIZERS, TextPipeline
 from .reporting import reporting
 

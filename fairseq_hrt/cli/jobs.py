@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
 
-from ..files import STANDARD, is_stream, raw_lines, reading, standard_input
+from ..streams import STANDARD, is_stream, raw_lines, reading, standard_input
 from .binary import require_text, text_lines
 
 

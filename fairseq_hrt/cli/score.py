@@ -20,8 +20,8 @@ import sys
 from pathlib import Path
 from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from ..files import is_stream, writing
 from ..schema import ENGINES
+from ..streams import is_stream, writing
 from .binary import require_text
 from .jobs import input_lines
 from .parser import require_positive, verb_parser

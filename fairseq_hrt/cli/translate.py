@@ -37,8 +37,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, cast
 
-from ..files import is_stream, remove_leftovers, writing
+from ..files import remove_leftovers
 from ..schema import ENGINES
+from ..streams import is_stream, writing
 from .jobs import Job, input_lines, plan_jobs, shown
 from .output_lines import output_lines
 from .parser import require_positive, verb_parser
