@@ -20,13 +20,12 @@ import sys
 from pathlib import Path
 from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from ..schema import ENGINES
 from ..streams import is_stream, writing
 from .binary import require_text
 from .jobs import input_lines
 from .parser import require_positive, verb_parser
 from .reporting import reporting
-from .settings import add_set_argument, read_settings
+from .settings import add_engine_argument, add_set_argument, read_settings
 from .translate import BATCHES, read_line
 
 
@@ -56,9 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--batch-size", type=int, default=32, help="pairs scored together (default: %(default)s)"
     )
-    parser.add_argument(
-        "--engine", choices=ENGINES, default="auto", help="as for translate (default: %(default)s)"
-    )
+    add_engine_argument(parser)
     parser.add_argument(
         "--threads", type=int, help="threads of the engine (default: its own choice)"
     )

@@ -38,13 +38,12 @@ from types import SimpleNamespace
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, cast
 
 from ..files import remove_leftovers
-from ..schema import ENGINES
 from ..streams import is_stream, writing
 from .jobs import Job, input_lines, plan_jobs, shown
 from .output_lines import output_lines
 from .parser import require_positive, verb_parser
 from .reporting import reporting
-from .settings import add_decoding_arguments, given_settings
+from .settings import add_decoding_arguments, add_engine_argument, given_settings
 from .unknown import UnknownWords
 
 # Batches that are read before they are translated together, sorted by length.
@@ -110,16 +109,7 @@ def build_parser() -> argparse.ArgumentParser:
         default=32,
         help="sentences decoded together (default: %(default)s)",
     )
-    parser.add_argument(
-        "--engine",
-        choices=(*ENGINES, "runtime"),
-        default="auto",
-        metavar="{auto,torch,native}",
-        help=(
-            "native: the C engine, for bundles made with --runtime; torch: PyTorch; auto: native"
-            " where it can (default)"
-        ),
-    )
+    add_engine_argument(parser)
     parser.add_argument(
         "--threads", type=int, help="threads of the engine (default: its own choice)"
     )
