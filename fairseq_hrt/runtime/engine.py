@@ -32,14 +32,14 @@ from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple, Unio
 
 import numpy as np
 
-from ..decoding import Graph, Hypothesis, NumericalError
+from ..decoding import Graph, Hypothesis, NumericalError, collapse_repeats
 from ..options import DecodingOptions
 from . import binding, library
 from .arguments import Shortlist, flatten, listed, shortlist_arrays
 from .caller import Caller, Cancelled
 from .format import Header, ModelFileError, read_header, read_model
 from .options import UnsupportedOption, options_for
-from .results import deduplicate, read_results
+from .results import read_results
 
 __all__ = [
     "Cancelled",
@@ -186,7 +186,7 @@ class Engine:
         if options.bidirectional_deduplicate and self.header.family == "bidirectional":
             for best in results:
                 for result in best:
-                    deduplicate(result)
+                    collapse_repeats(result)
         return results
 
     def score(
