@@ -92,18 +92,14 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         if self.plain:
             found = super().decode_memories(memories, prefix=prefix, start=start)
         else:
-            found = self.decode_blocks(memories, prefix=prefix, start=start)
+            found = self.decode_blocks(memories, prefix, start)
         if self.options.bidirectional_deduplicate:
             for hypothesis in (one for best in found for one in best):
                 collapse_repeats(hypothesis)
         return found
 
     def decode_blocks(
-        self,
-        memories: List[Memory],
-        *,
-        prefix: Optional[Tensor] = None,
-        start: Optional[int] = None,
+        self, memories: List[Memory], prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
         """Block search, with words returned to their natural order."""
         decoder, options = self.decoder, self.options

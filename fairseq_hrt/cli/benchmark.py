@@ -234,7 +234,7 @@ def show(
     from ..evaluation import step_colours
     from ..evaluation.length import draw_by_length, markdown_by_length
     from ..evaluation.report import markdown
-    from ..evaluation.result_files import write_comparison
+    from ..evaluation.result_files import picture_files, write_comparison
 
     table = markdown(comparison) + ("\n" + markdown_by_length(comparison, bins) if bins else "")
     sys.stdout.write(table)
@@ -246,9 +246,7 @@ def show(
     if options.out:
         write_comparison(options.out, comparison, table)
         if bins:
-            draw_by_length(
-                comparison, bins, [options.out / f"by_length.{kind}" for kind in ("png", "svg")]
-            )
+            draw_by_length(comparison, bins, picture_files(options.out, "by_length"))
         if options.examples:
             plain = step_colours.examples(comparison, systems, options.examples, colour=False)
             write_text(options.out / "examples.txt", plain + "\n")

@@ -183,11 +183,13 @@ def write_results(
         results: dataclasses.
         draw: takes them and the paths of the pictures.
     """
+    from ..evaluation.result_files import picture_files
+
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / f"{name}.md", table)
     document = {"command": sys.argv, "results": [asdict(result) for result in results]}
     write_text(folder / f"{name}.json", json.dumps(document, indent=1) + "\n")
-    draw(results, [folder / f"{name}.{kind}" for kind in ("png", "svg")])
+    draw(results, picture_files(folder, name))
     logger.info("written to %s", folder)
 
 

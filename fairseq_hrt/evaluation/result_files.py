@@ -1,11 +1,38 @@
-"""What a comparison measured, as files."""
+"""What was measured, as files."""
 
 import json
 import re
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Iterator, List
 
 from ..files import write_text
 from .comparison import Comparison, to_json
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Around the import of what draws.
+
+    Raises:
+        ValueError: matplotlib is not installed.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise ValueError(
+            f"no picture without matplotlib ({error}): pip install matplotlib"
+        ) from error
+
+
+def picture_files(folder: Path, name: str) -> List[Path]:
+    """The files of a picture, one for each format."""
+    return [folder / f"{name}.{kind}" for kind in ("png", "svg")]
+
+
+def in_file_names(name: str) -> str:
+    """The name of a system as part of that of a file."""
+    return re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
 
 
 def write_comparison(folder: Path, comparison: Comparison, table: str) -> None:
@@ -19,16 +46,11 @@ def write_comparison(folder: Path, comparison: Comparison, table: str) -> None:
     raw = json.dumps(to_json(comparison), indent=1, ensure_ascii=False)
     write_text(folder / "results.json", raw + "\n")
     for number, result in enumerate(comparison.results, start=1):
-        name = re.sub(r"[^A-Za-z0-9]+", "_", result.name).strip("_")
         text = "".join(line + "\n" for line in result.hypotheses)
-        write_text(folder / f"translations_{number}_{name}.txt", text)
-    try:
+        write_text(folder / f"translations_{number}_{in_file_names(result.name)}.txt", text)
+    with drawing():
         from .picture import draw, draw_throughput
-    except ImportError as error:
-        raise ValueError(
-            f"no picture without matplotlib ({error}): pip install matplotlib"
-        ) from error
     size = comparison.settings.batch_sizes[0]
-    draw(comparison, size, [folder / f"quality_speed.{kind}" for kind in ("png", "svg")])
+    draw(comparison, size, picture_files(folder, "quality_speed"))
     if len(comparison.settings.batch_sizes) > 1:
-        draw_throughput(comparison, [folder / f"throughput.{kind}" for kind in ("png", "svg")])
+        draw_throughput(comparison, picture_files(folder, "throughput"))

@@ -2,10 +2,16 @@
 
 import json
 
+import pytest
 from invented_results import make_comparison
 
 from fairseq_hrt.evaluation import picture
-from fairseq_hrt.evaluation.result_files import write_comparison
+from fairseq_hrt.evaluation.result_files import (
+    drawing,
+    in_file_names,
+    picture_files,
+    write_comparison,
+)
 
 
 def test_results_are_written(tmp_path, monkeypatch):
@@ -33,3 +39,16 @@ def test_results_are_written(tmp_path, monkeypatch):
     found.settings.batch_sizes = [1]
     write_comparison(tmp_path / "new" / "out", found, "")
     assert drawn[2:] == [quality]
+
+
+def test_what_draws_is_named_where_it_is_missing():
+    said = r"^no picture without matplotlib \(no x\): pip install"
+    with pytest.raises(ValueError, match=said), drawing():
+        raise ImportError("no x")
+    with drawing():
+        pass
+
+
+def test_names_of_files(tmp_path):
+    assert [path.name for path in picture_files(tmp_path, "a.b")] == ["a.b.png", "a.b.svg"]
+    assert in_file_names("HRT k=2 (1,1)") == "HRT_k_2_1_1"
