@@ -99,7 +99,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         return found
 
     def decode_blocks(
-        self, memories: List[Memory], prefix: Optional[Tensor], start: Optional[int]
+        self, memories: List[Memory], prefix: Optional[Tensor] = None, start: Optional[int] = None
     ) -> List[List[Hypothesis]]:
         """Block search, with words returned to their natural order."""
         decoder, options = self.decoder, self.options
