@@ -10,6 +10,7 @@ __all__ = [
     "lexical_table",
     "native_bundle",
     "native_decoder",
+    "packing",
     "pretrained",
     "runtime_bundle",
     "shortlist",

@@ -102,12 +102,12 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             "--shortlist and --runtime-lines belong to the native engine: give --runtime int8 or"
             " float32"
         )
-    from ..bundles import runtime_bundle
+    from ..bundles.packing import pack
 
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s", force=True)
     with reporting(parser):
         card = dict(pair.split("=", 1) if "=" in pair else (pair, "") for pair in options.card)
-        bundle = runtime_bundle.pack(
+        bundle = pack(
             options.output,
             options.checkpoints,
             options.data,

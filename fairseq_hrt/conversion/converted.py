@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..bundles.bundle import Bundle, create_bundle, model_names, require_new
+from ..bundles.bundle import Bundle, create_bundle, require_new
 from ..bundles.description import checked_options
 from ..bundles.native_bundle import read_candidates, write_native_model, write_native_shortlist
 from ..bundles.pretrained import from_pretrained
@@ -125,7 +125,6 @@ def write_bundle(
     require_new(folder)
     bundle = Bundle(
         folder, TASK, *converted.languages, converted.tokenizer, converted.subwords,
-        models=model_names(len(converted.models)) if checkpoint else [],
         options=checked_options(converted.decoding, TASK if checkpoint else None, "the new bundle"),
         # Nothing is known of the training.
         card={"architecture": converted.models[0].architecture, **converted.card},
