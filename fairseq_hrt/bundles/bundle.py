@@ -183,8 +183,8 @@ def create_bundle(
         OSError: a file cannot be read or written.
     """
     folder = bundle.folder
-    numbers = ("", *(f"_{number}" for number in range(2, len(states) + 1)))
-    bundle.models = [f"model{number}.pt" for number, _ in zip(numbers, states)]
+    names = ["model.pt", *(f"model_{number}.pt" for number in range(2, len(states) + 1))]
+    bundle.models = names[: len(states)]
     if codes is not None:
         require_file(codes)
         bundle.codes = "codes"
