@@ -147,10 +147,10 @@ def require_new(folder: Path) -> None:
 
 
 def require_file(path: Path) -> None:
-    """Refuses what is no file.
+    """Refuses a path that does not lead to a file.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it does not.
     """
     if not path.is_file():
         raise ValueError(f"{path} is not a file")
@@ -188,7 +188,7 @@ def create_bundle(
     if codes is not None:
         require_file(codes)
         bundle.codes = "codes"
-    # Nothing is written if it refuses what the bundle says of text.
+    # Raises for a preparation of text that is unknown, before anything is written.
     _ = bundle.recipe
     bundle.rules = "moses.json" if bundle.tokenizer == "moses" else None
     remove_leftovers(folder.absolute().parent, folder.name + ".")

@@ -103,7 +103,7 @@ class StepDistances:
         self._even: Dict[int, List[EvenDistances]] = {}
 
     def forget(self) -> None:
-        """Says that the vectors may have changed."""
+        """Drops what was made of the vectors, which may have changed."""
         self._even.clear()
 
     def between(self, state: DecoderState, positions: Tensor, remember: bool) -> Distances:

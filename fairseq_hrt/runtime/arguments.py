@@ -82,7 +82,7 @@ def flatten(rows: Sequence[Sequence[int]], what: str = "source") -> Tuple[Any, A
     """The tokens of all rows, int32, and where each row begins, int64, for C.
 
     Raises:
-        ValueError: a row is no list of token ids; the message calls it ``what`` and its number.
+        ValueError: a row is not a list of token ids; the message calls it ``what`` and its number.
     """
     offsets = (C.c_int64 * (len(rows) + 1))()
     flat: List[int] = []

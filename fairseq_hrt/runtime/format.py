@@ -28,7 +28,7 @@ KEY = "fairseq_hrt.runtime"
 
 # Matrices that may have a finer part.
 EMBEDDINGS = ("encoder.embedding", "decoder.embedding")
-# What safetensors raises for damaged files besides its own error; AttributeError: a type of numbers
+# Errors of reading damaged safetensors, besides the package's own; AttributeError: a type of numbers
 # that NumPy does not have.
 DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError)
 

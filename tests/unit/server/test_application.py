@@ -1,4 +1,4 @@
-"""The application: what is no route, errors inside, headers."""
+"""The application: paths without a route, errors inside, headers."""
 
 import pytest
 
