@@ -28,7 +28,7 @@ KEY = "fairseq_hrt.runtime"
 
 # Matrices that may have a finer part.
 EMBEDDINGS = ("encoder.embedding", "decoder.embedding")
-# Errors of reading damaged safetensors, besides the package's own; AttributeError: a type of numbers
+# Errors of reading damaged safetensors, besides the package's own. AttributeError: a type of number
 # that NumPy does not have.
 DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError)
 
