@@ -34,11 +34,9 @@ _WORDS = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.,:;~@+-]{0,199}")
 # How subwords are joined; fairseq has a few names and the sign of subword-nmt.
 _JOINING = ("@@ ", "@@", "subword_nmt", "sentencepiece", "wordpiece", "none")
 _JOINED = ("post_process", "remove_bpe")
-# Texts that name files or carry further options, and what means nothing without such a file or in
-# decoding.
+# Texts that name files or carry further options, and what means nothing without such a file.
 _NEVER = re.compile(
     r".*_(path|paths|file|files|dir|dirs|data|options|args)|data|.*lm_path.*|rescore_.*|engine|weights"
-    r"|eval_bleu_tokenizer"
 )
 # Options of this package's tasks, told without fairseq: those of a family begin with its name.
 _FAMILIES = tuple(f"{name}_" for name in NAMES)
