@@ -1,15 +1,12 @@
-"""Files that appear whole or not at all, and whatever else a command line may give in their place:
-links, devices, pipes, gzip.
+"""Files that appear whole or not at all.
 
-A regular file is written under a name of its own beside the target and takes its place when it is
-complete; through a link it takes the place of what the link leads to. Everything else (a device, a
-named pipe, ``-``, ``/dev/fd/63`` of a process substitution) is written through. Names of unfinished
-files are unique, so that processes never share one; each is locked by its writer, so that what a
-killed process left behind can be told from what another is still writing.
+A file is written under a name of its own beside the target and takes its place when it is complete;
+through a link it takes the place of what the link leads to. Names of unfinished files are unique,
+so that processes never share one; each is locked by its writer, so that what a killed process left
+behind can be told from what another is still writing.
 """
 
 import errno
-import gzip
 import hashlib
 import io
 import os
@@ -17,11 +14,9 @@ import re
 import secrets
 import shutil
 import stat
-import sys
-import zlib
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Iterable, Iterator, Optional, Tuple, Union, cast
+from typing import Any, BinaryIO, Iterable, Iterator, Tuple, cast
 
 try:
     import fcntl
@@ -30,47 +25,7 @@ except (
 ):  # Windows: nothing is locked there, and what a killed process leaves behind stays.
     fcntl = None  # type: ignore[assignment]
 
-STANDARD = "-"
-STANDARD_OUTPUT = "the standard output"
 _MARK = re.compile(r"\.hrt-[0-9a-f]{8}\.partial$")
-_DESCRIPTOR = re.compile(r"/(?:dev/fd|proc/(?:self|thread-self|\d+)/fd)/(\d+)")
-_STREAMS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
-
-
-# ---------------------------------------------------------------------- what a name stands for
-
-
-def descriptor_of(path: Union[str, Path]) -> Optional[int]:
-    """The number of this process's open file that ``/dev/fd/N``, ``/dev/stdout`` or a link to one
-    of them stands for; else None."""
-    name = os.fspath(path)
-    for _ in range(40):
-        name = os.path.abspath(name)
-        found = _DESCRIPTOR.fullmatch(name)
-        if found and not (
-            found[0].startswith("/proc/")
-            and found[0].split("/")[2] not in ("self", "thread-self", str(os.getpid()))
-        ):
-            return int(found[1])
-        if name in _STREAMS:
-            return _STREAMS[name]
-        try:
-            name = os.path.join(os.path.dirname(name), os.readlink(name))
-        except OSError:
-            return None
-    return None
-
-
-def is_stream(path: Optional[Path]) -> bool:
-    """Whether writing goes through it instead of replacing it: ``-``, None, an open file's number,
-    a device, a pipe."""
-    if path is None or os.fspath(path) == STANDARD or descriptor_of(path) is not None:
-        return True
-    try:
-        mode = os.stat(path).st_mode
-    except OSError:
-        return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def content_hash(paths: Iterable[Path]) -> str:
@@ -86,82 +41,7 @@ def content_hash(paths: Iterable[Path]) -> str:
     return total.hexdigest()
 
 
-# ---------------------------------------------------------------------- reading
-
-
-class _Prefixed(io.RawIOBase):
-    """A stream behind bytes that were already taken from it."""
-
-    def __init__(self, head: bytes, source: BinaryIO) -> None:
-        self.head, self.source = head, source
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        # Not readinto1, which may wait for more than there is.
-        found = self.head[: len(buffer)] or self.source.read1(len(buffer))  # type: ignore[attr-defined]
-        self.head = self.head[len(found) :]
-        buffer[: len(found)] = found
-        return len(found)
-
-
-def standard_input() -> BinaryIO:
-    """The bytes of the standard input.
-
-    Raises:
-        ValueError: it is closed.
-    """
-    if sys.stdin is None or sys.stdin.closed:
-        raise ValueError("the standard input is closed: give a file, or < /dev/null for none")
-    return cast(BinaryIO, getattr(sys.stdin, "buffer", sys.stdin))
-
-
-@contextmanager
-def reading(path: Optional[Path]) -> Iterator[BinaryIO]:
-    """Opens a file, ``-`` or None (the standard input), a device or a pipe; gzip is known by its
-    first two bytes.
-
-    Raises:
-        ValueError: the standard input is meant and closed.
-        OSError: it cannot be opened.
-    """
-    if path is None or os.fspath(path) == STANDARD:
-        yield _decompressed(standard_input())
-        return
-    descriptor = descriptor_of(path)
-    with open(path if descriptor is None else os.dup(descriptor), "rb") as file:
-        yield _decompressed(file)
-
-
-def _decompressed(source: BinaryIO) -> BinaryIO:
-    head = source.read(1)
-    # A pipe may bring its first two bytes in two pieces; text needs no second byte before its first
-    # line is read.
-    if head == b"\x1f":
-        head += source.read(1)
-    stream = cast(BinaryIO, io.BufferedReader(_Prefixed(head, source)))
-    return (
-        cast(BinaryIO, gzip.GzipFile(fileobj=stream, mode="rb")) if head == b"\x1f\x8b" else stream
-    )
-
-
-def raw_lines(source: BinaryIO, name: str) -> Iterator[bytes]:
-    """The lines of a stream as they are; only a line feed ends one.
-
-    Raises:
-        ValueError: gzip data that are damaged or cut off; the message has the name.
-    """
-    try:
-        yield from source
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{name}: damaged gzip data: {error}") from error
-
-
-# ---------------------------------------------------------------------- writing
-
-
-class _NamedFile(io.FileIO):
+class NamedFile(io.FileIO):
     """An open file that is named by the errors of writing it, a full disk above all."""
 
     def __init__(self, descriptor: int, shown: str, closefd: bool = True) -> None:
@@ -175,47 +55,7 @@ class _NamedFile(io.FileIO):
             raise OSError(error.errno, error.strerror, self.shown) from None
 
 
-def _standard_output() -> BinaryIO:
-    if sys.stdout is None or sys.stdout.closed:
-        raise ValueError("the standard output is closed: give a file")
-    sys.stdout.flush()
-    try:
-        descriptor = sys.stdout.fileno()
-    except OSError:
-        # Something else stands in its place, e.g. in a notebook.
-        return cast(BinaryIO, sys.stdout.buffer)
-    return cast(BinaryIO, io.BufferedWriter(_NamedFile(descriptor, STANDARD_OUTPUT, closefd=False)))
-
-
-@contextmanager
-def writing(path: Optional[Path]) -> Iterator[BinaryIO]:
-    """Opens an output: a file that appears when the block ends without an error, or what
-    :func:`is_stream` names.
-
-    Raises:
-        ValueError: the standard output is meant and closed.
-        OSError: it cannot be written; the error names it.
-    """
-    if not is_stream(path):
-        with replacing(cast(Path, path)) as file:
-            yield file
-        return
-    if path is None or os.fspath(path) == STANDARD:
-        stream = _standard_output()
-    else:
-        descriptor = descriptor_of(path)
-        # Opened anew, a redirection to a file would start at its beginning instead of its end.
-        descriptor = os.open(path, os.O_WRONLY) if descriptor is None else os.dup(descriptor)
-        stream = cast(BinaryIO, io.BufferedWriter(_NamedFile(descriptor, str(path))))
-    try:
-        yield stream
-        stream.flush()
-    finally:
-        if stream is not getattr(sys.stdout, "buffer", None):
-            _close(cast(io.BufferedWriter, stream))
-
-
-def _close(stream: Any) -> None:
+def close_stream(stream: Any) -> None:
     """Closes without writing again what could not be written."""
     with suppress(OSError, ValueError):
         stream.flush()
@@ -241,7 +81,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             errno.EEXIST, "a device or pipe, which a file must not replace", str(path)
         )
     partial, descriptor = _create(target, folder=False)
-    stream = io.BufferedWriter(_NamedFile(descriptor, str(path)))
+    stream = io.BufferedWriter(NamedFile(descriptor, str(path)))
     try:
         yield cast(BinaryIO, stream)
         stream.flush()
@@ -251,7 +91,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             partial.unlink()
         raise
     finally:
-        _close(stream)
+        close_stream(stream)
 
 
 def publish(descriptor: int, partial: Path, target: Path) -> None:
@@ -289,7 +129,7 @@ def write_new(path: Path, text: str) -> bool:
     several processes only one does, where the file system has links."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial, descriptor = _create(path, folder=False)
-    stream = io.BufferedWriter(_NamedFile(descriptor, str(path)))
+    stream = io.BufferedWriter(NamedFile(descriptor, str(path)))
     try:
         stream.write(text.encode("utf-8"))
         stream.flush()
@@ -308,7 +148,7 @@ def write_new(path: Path, text: str) -> bool:
             publish(descriptor, partial, path)
         return True
     finally:
-        _close(stream)
+        close_stream(stream)
         with suppress(OSError):
             partial.unlink()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Sequence
 
 from fairseq_hrt.cli.translate import read_line
-from fairseq_hrt.files import raw_lines, reading, writing
+from fairseq_hrt.streams import raw_lines, reading, writing
 
 
 @dataclass(frozen=True)

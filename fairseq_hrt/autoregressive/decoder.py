@@ -5,6 +5,7 @@ from fairseq.data import Dictionary
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor, nn
 
+from ..training import refuse_extras
 from .cell import RecurrentDecoderLayer
 from .config import MarianModelConfig
 
@@ -43,15 +44,7 @@ class MarianDecoder(TransformerDecoderBase):
     def __init__(
         self, cfg: MarianModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding
     ) -> None:
-        if (
-            cfg.adaptive_softmax_cutoff is not None
-            or cfg.cross_self_attention
-            or cfg.quant_noise.pq > 0
-        ):
-            raise ValueError(
-                "marian_transformer has neither --adaptive-softmax-cutoff nor"
-                " --cross-self-attention nor --quant-noise-pq; leave them out"
-            )
+        refuse_extras(cfg, "marian_transformer")
         self.cell, self.zero_start = str(cfg.marian_cell), str(cfg.marian_zero_start) == "yes"
         embedding = (
             ZeroStartEmbedding(embed_tokens, dictionary.eos()) if self.zero_start else embed_tokens

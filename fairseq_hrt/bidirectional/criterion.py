@@ -1,17 +1,16 @@
 """Criterion ``bidirectional_loss``: cross-entropy of the slots."""
 
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Tuple
 
-from fairseq.criterions import FairseqCriterion, register_criterion
-from fairseq.tasks import FairseqTask
+from fairseq.criterions import register_criterion
 from torch import Tensor, nn
 
-from ..training import check_label_smoothing, log_losses, smoothed_cross_entropy
+from ..training import SmoothedLoss, smoothed_cross_entropy
 from .config import BidirectionalLossConfig
 
 
 @register_criterion("bidirectional_loss", dataclass=BidirectionalLossConfig)
-class BidirectionalLoss(FairseqCriterion):
+class BidirectionalLoss(SmoothedLoss):
     """Label-smoothed cross-entropy summed over words and ``</s>``; dead slots count only if they
     are trained.
 
@@ -20,10 +19,6 @@ class BidirectionalLoss(FairseqCriterion):
     between models of the same z, and its distance to z = 1 is the mutual information that the
     parallel step ignores.
     """
-
-    def __init__(self, task: FairseqTask, label_smoothing: float) -> None:
-        super().__init__(task)
-        self.label_smoothing = check_label_smoothing(label_smoothing)
 
     def forward(
         self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True
@@ -52,12 +47,3 @@ class BidirectionalLoss(FairseqCriterion):
             "sample_size": target.numel(),
         }
         return loss, target.numel(), log
-
-    @classmethod
-    def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
-        """Losses in bits per slot."""
-        log_losses(logging_outputs)
-
-    @staticmethod
-    def logging_outputs_can_be_summed() -> bool:
-        return True

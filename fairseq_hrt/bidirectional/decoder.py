@@ -8,7 +8,7 @@ from fairseq.models.transformer import TransformerDecoderBase
 from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor, nn
 
-from ..training import start_self_attention
+from ..training import refuse_extras, start_self_attention
 from .config import BidirectionalModelConfig
 from .position_vectors import SlotPositions
 from .slots import check_directions, slot_mask, start_symbols
@@ -181,15 +181,7 @@ def _check_combination(cfg: BidirectionalModelConfig) -> None:
             " from both ends are sinusoids; remove --decoder-learned-pos (a checkpoint with"
             " learned positions can only be fine-tuned with --bidirectional-directions 1)"
         )
-    if (
-        cfg.adaptive_softmax_cutoff is not None
-        or cfg.cross_self_attention
-        or cfg.quant_noise.pq > 0
-    ):
-        raise ValueError(
-            "bidirectional_transformer supports neither --adaptive-softmax-cutoff nor"
-            " --cross-self-attention nor --quant-noise-pq; remove them"
-        )
+    refuse_extras(cfg, "bidirectional_transformer")
     for name, fits in (
         ("middle_to_side", directions == 2),
         ("independent_directions", directions >= 2),

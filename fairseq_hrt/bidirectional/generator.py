@@ -8,7 +8,7 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..decoding import Hypothesis, without_repeated_ngrams
+from ..decoding import Hypothesis, collapse_repeats
 from ..engine import AutoregressiveGenerator, Constraints, Memory, log_mean, log_softmax, to_fairseq
 from ..options import DecodingOptions
 from .sample import SlotSample
@@ -92,15 +92,14 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         if self.plain:
             found = super().decode_memories(memories, prefix=prefix, start=start)
         else:
-            found = self.decode_blocks(memories, prefix=prefix, start=start)
-        return [[self._tidy(hypothesis) for hypothesis in best] for best in found]
+            found = self.decode_blocks(memories, prefix, start)
+        if self.options.bidirectional_deduplicate:
+            for hypothesis in (one for best in found for one in best):
+                collapse_repeats(hypothesis)
+        return found
 
     def decode_blocks(
-        self,
-        memories: List[Memory],
-        *,
-        prefix: Optional[Tensor] = None,
-        start: Optional[int] = None,
+        self, memories: List[Memory], prefix: Optional[Tensor] = None, start: Optional[int] = None
     ) -> List[List[Hypothesis]]:
         """Block search, with words returned to their natural order."""
         decoder, options = self.decoder, self.options
@@ -173,17 +172,6 @@ class BidirectionalGenerator(AutoregressiveGenerator):
                 self.decoder.block, len(slots) + self.decoder.block, self.decoder.block
             )
         ]
-
-    def _tidy(self, hypothesis: Hypothesis) -> Hypothesis:
-        """Collapses repetitions if the user wants it; scores are those of the search."""
-        if not self.options.bidirectional_deduplicate:
-            return hypothesis
-        kept = without_repeated_ngrams(hypothesis.tokens[:-1])
-        kept.append(len(hypothesis.tokens) - 1)
-        for name in ("tokens", "positional_scores", "token_steps", "token_directions"):
-            values = getattr(hypothesis, name)
-            setattr(hypothesis, name, [values[place] for place in kept] if values else values)
-        return hypothesis
 
 
 @lru_cache(maxsize=1024)

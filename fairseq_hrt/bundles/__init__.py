@@ -3,12 +3,14 @@ and exported, and the translator."""
 
 __all__ = [
     "bundle",
+    "bundle_decoder",
     "ctranslate2_model",
     "description",
     "examples",
     "lexical_table",
     "native_bundle",
     "native_decoder",
+    "packing",
     "pretrained",
     "runtime_bundle",
     "shortlist",

@@ -16,7 +16,7 @@ import shutil
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 from ..escaping import code_in_markdown, in_markdown, printable
 from ..files import content_hash, new_folder, remove_leftovers
@@ -136,71 +136,24 @@ def load_bundle(folder: Path, *, for_runtime: bool = False) -> Bundle:
     return Bundle(folder=folder.absolute(), **document)
 
 
-def make_bundle(
-    folder: Path,
-    checkpoints: Sequence[Path],
-    data: Path,
-    *,
-    tokenizer: str,
-    subwords: str,
-    codes: Optional[Path],
-    task: Optional[str] = None,
-    options: Optional[Dict[str, str]] = None,
-    card: Optional[Dict[str, Any]] = None,
-    check: Optional[Callable[[Path], object]] = None,
-    complete: Optional[Callable[[Bundle], None]] = None,
-) -> Bundle:
-    """Copies what is needed into a new folder; it appears only when it is complete, and nothing
-    stays of one that fails.
-
-    Args:
-        folder: to make; must not exist.
-        checkpoints: one, or several for an ensemble.
-        data: the folder of fairseq-preprocess, for its dictionaries.
-        tokenizer, subwords, codes: how the training text was prepared, see :class:`TextRecipe`.
-        task: to decode with; None: the one of the training.
-        options: decoding options that the bundle shall have.
-        card: what else is to be known.
-        complete: adds files and lists them in the bundle, whose folder is then the one in which it
-            is being made.
-        check: called with the complete folder before it gets its name; an error of its means that
-            the bundle is not made.
+def require_new(folder: Path) -> None:
+    """Refuses a folder that exists, before anything is read, which may take a while.
 
     Raises:
-        ValueError: the folder exists, a file is missing, or the preparation is unknown.
-        OSError: a file cannot be read or written.
+        ValueError: it exists.
     """
-    # Reading a bundle does not need it: the native runtime starts without PyTorch.
-    from ..loading.checkpoints import read_checkpoint, require_known_task, task_name
-    from .description import checked_options
-
-    for path in [*checkpoints, *([] if codes is None else [codes])]:
-        if not path.is_file():
-            raise ValueError(f"{path} is not a file")
     if folder.exists() or folder.is_symlink():
         raise ValueError(f"{folder} exists already: give another folder or remove it")
-    states = [read_checkpoint(path) for path in checkpoints]
-    config = states[0]["cfg"]["task"]
-    # Nothing is packed that load_bundle would refuse.
-    task = require_known_task(task or task_name(config), str(folder))
-    options = checked_options(options or {}, task, "the new bundle")
-    languages = _languages(config, data, checkpoints[0])
-    TextRecipe(*languages, tokenizer, subwords, codes)
-    names = [
-        f"model{'' if number == 1 else f'_{number}'}.pt" for number in range(1, len(states) + 1)
-    ]
-    bundle = Bundle(
-        folder=folder,
-        task=task,
-        source_lang=languages[0],
-        target_lang=languages[1],
-        tokenizer=tokenizer,
-        subwords=subwords,
-        models=names,
-        options=dict(options or {}),
-        card={**_training_card(states[0]), **(card or {})},
-    )
-    return create_bundle(bundle, data, codes, states=states, check=check, complete=complete)
+
+
+def require_file(path: Path) -> None:
+    """Refuses a path that does not lead to a file.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if not path.is_file():
+        raise ValueError(f"{path} is not a file")
 
 
 def create_bundle(
@@ -212,19 +165,31 @@ def create_bundle(
     check: Optional[Callable[[Path], object]] = None,
     complete: Optional[Callable[[Bundle], None]] = None,
 ) -> Bundle:
-    """Writes a bundle into its folder, which must not exist; see :func:`make_bundle`.
+    """Writes a bundle into its folder, which appears only when it is complete; nothing stays of one
+    that fails.
 
     Args:
-        bundle: what it shall say, apart from its codes and rules.
-        states: of its checkpoints, in the order of their names; without any PyTorch is not loaded.
-        data, codes, check, complete: see there.
+        bundle: what it shall say, apart from its models, codes and rules.
+        data: folder with its dictionaries.
+        codes: file that is copied, or None.
+        states: of its checkpoints; without any PyTorch is not loaded.
+        check: called with the complete folder before it gets its name; an error of its means that
+            the bundle is not made.
+        complete: adds files and lists them in the bundle, whose folder is then the one in which it
+            is being made.
 
     Raises:
-        ValueError: the folder exists, or a file is missing.
+        ValueError: the folder exists, a file is missing, or the preparation of text is unknown.
         OSError: a file cannot be read or written.
     """
     folder = bundle.folder
-    bundle.codes = None if codes is None else "codes"
+    names = ["model.pt", *(f"model_{number}.pt" for number in range(2, len(states) + 1))]
+    bundle.models = names[: len(states)]
+    if codes is not None:
+        require_file(codes)
+        bundle.codes = "codes"
+    # Raises for a preparation of text that is unknown, before anything is written.
+    _ = bundle.recipe
     bundle.rules = "moses.json" if bundle.tokenizer == "moses" else None
     remove_leftovers(folder.absolute().parent, folder.name + ".")
     with new_folder(folder) as partial:
@@ -246,27 +211,6 @@ def create_bundle(
                 f"{folder} cannot be made: {error.strerror}; does it exist already?"
             ) from error
     return bundle
-
-
-def _languages(config: Any, data: Path, checkpoint: Path) -> Tuple[str, str]:
-    """Source and target language of a training; ValueError if neither it nor its data tells them,
-    or they cannot be file names."""
-    from fairseq.data.data_utils import infer_language_pair
-
-    from ..loading.checkpoints import value_of
-    from ..loading.data_options import language_of_data
-
-    languages = (value_of(config, "source_lang"), value_of(config, "target_lang"))
-    if None in languages:
-        # Left to the names of the files in training.
-        languages = infer_language_pair(str(data))
-    if None in languages:
-        raise ValueError(
-            f"{data}: its files do not tell the languages; was it written by fairseq-preprocess?"
-        )
-    for language in languages:
-        language_of_data(language, str(checkpoint))
-    return languages
 
 
 @contextmanager
@@ -326,32 +270,6 @@ def _describe(place: Path, bundle: Bundle) -> None:
     text = json.dumps(document, indent=1, ensure_ascii=False, default=str)
     (place / "bundle.json").write_text(text + "\n", encoding="utf-8")
     (place / "README.md").write_text(_card_text(bundle), encoding="utf-8")
-
-
-def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
-    """The criterion or task with which the checkpoint was trained."""
-    from ..loading.checkpoints import architecture_name, value_of
-
-    config = state["cfg"]
-    card: Dict[str, Any] = {
-        "architecture": architecture_name(config.model),
-        "criterion": architecture_name(value_of(config, "criterion")),
-    }
-    history = state.get("optimizer_history") or [{}]
-    updates = history[-1].get("num_updates")
-    card["updates"] = updates if type(updates) is int else None
-    for group, names in (
-        ("optimization", ("lr", "max_update", "update_freq", "clip_norm")),
-        ("dataset", ("max_tokens", "batch_size")), ("common", ("seed", "fp16")),
-    ):  # fmt: skip
-        for name in names:
-            value = value_of(value_of(config, group), name)
-            card[name] = (
-                list(value)
-                if isinstance(value, (list, tuple)) or type(value).__name__ == "ListConfig"
-                else value
-            )
-    return card
 
 
 def _card_text(bundle: Bundle) -> str:

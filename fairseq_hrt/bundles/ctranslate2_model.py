@@ -23,6 +23,7 @@ from torch import Tensor
 
 from ..engine import FairseqModule
 from ..files import new_folder, remove_leftovers
+from .bundle import require_new
 
 # Largest difference of a log-probability between fairseq and the converted model, weights in
 # float32.
@@ -169,8 +170,7 @@ def export(
         raise ValueError(
             f"quantization {quantization!r} is unknown: choose one of {', '.join(stored_types())}"
         )
-    if folder.exists():
-        raise ValueError(f"{folder} exists already: give another folder or remove it")
+    require_new(folder)
     check_exportable(model)
     model.float().cpu()
     remove_leftovers(folder.absolute().parent, folder.name + ".")

@@ -12,7 +12,7 @@ from typing import Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
-from ..files import writing
+from ..streams import writing
 
 # Pairs of words that are looked at together.
 BLOCK = 1 << 22

@@ -11,9 +11,9 @@ from ..options import DecodingOptions, UnsupportedOption, flag, forced_ids
 from ..runtime import Engine, check_dictionaries, options_for, settled
 from ..text.dictionary import Words
 from .bundle import Bundle
+from .bundle_decoder import Wanted, Watch
 from .shortlist import read_shortlist
 from .translation import longest_first
-from .translator import Wanted, Watch
 
 # Options of fairseq-generate that do not change what is decoded.
 WITHOUT_EFFECT = (
@@ -52,7 +52,7 @@ def default_threads() -> int:
 
 
 class NativeDecoder:
-    """See :class:`.translator.BundleDecoder`.
+    """See :class:`.bundle_decoder.BundleDecoder`.
 
     Args:
         bundle: made with ``fairseq-hrt bundle --runtime``.
@@ -101,13 +101,13 @@ class NativeDecoder:
         self._forced: Dict[str, List[int]] = {}
 
     def identity(self) -> Dict[str, Any]:
-        """See :class:`.translator.BundleDecoder`."""
+        """See :class:`.bundle_decoder.BundleDecoder`."""
         return {"engine": "native", "shortlist": self.use_shortlist}
 
     def prepare(
         self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
     ) -> DecodingOptions:
-        """See :class:`.translator.BundleDecoder`."""
+        """See :class:`.bundle_decoder.BundleDecoder`."""
         key = (wanted, given, *sorted(options.items()))
         found = self._kept.get(key)
         if found is None:
@@ -186,13 +186,13 @@ class NativeDecoder:
         return [self._forced[words]] * count
 
     def longest(self, prepared: DecodingOptions) -> Tuple[int, int]:
-        """See :class:`.translator.BundleDecoder`."""
+        """See :class:`.bundle_decoder.BundleDecoder`."""
         return self.engine.longest_source, self.engine.longest_target
 
     def decode(
         self, prepared: DecodingOptions, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[List[Hypothesis]]:
-        """See :class:`.translator.BundleDecoder`."""
+        """See :class:`.bundle_decoder.BundleDecoder`."""
         if watch.progress is None:
             return self._decode(prepared, rows, watch) if rows else []
         found: List[List[Hypothesis]] = [[] for _ in rows]
@@ -222,7 +222,7 @@ class NativeDecoder:
         targets: List[List[int]],
         wanted: Wanted,
     ) -> List[Hypothesis]:
-        """See :class:`.translator.BundleDecoder`; a shortlist does not matter."""
+        """See :class:`.bundle_decoder.BundleDecoder`; a shortlist does not matter."""
         found = self.engine.score(
             sources, [[target] for target in targets], batch_size=wanted.batch_size
         )
@@ -234,7 +234,8 @@ class NativeDecoder:
     def graphs(
         self, prepared: DecodingOptions, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[Dict[str, Any]]:
-        """See :class:`.translator.BundleDecoder`; each vertex with its most probable word alone."""
+        """See :class:`.bundle_decoder.BundleDecoder`; of each vertex only its most probable
+        word."""
         return [self._document(best[0]) for best in self.decode(prepared, rows, wanted, watch)]
 
     def _document(self, hypothesis: Hypothesis) -> Dict[str, Any]:

@@ -9,8 +9,9 @@ from ..options import UnsupportedOption
 from ..runtime import LibraryUnavailable
 from ..schema import ENGINES
 from .bundle import Bundle, load_bundle
+from .bundle_decoder import BundleDecoder
 from .native_decoder import NativeDecoder
-from .translator import BundleDecoder, Translator
+from .translator import Translator
 
 logger = logging.getLogger(__name__)
 # Earlier names of the native engine.

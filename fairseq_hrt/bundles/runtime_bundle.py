@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 from fairseq.data import data_utils
@@ -20,14 +20,14 @@ from ..runtime.engine import Engine
 from ..runtime.format import STORED, Header
 from ..schema import CALLER, EVERY_TASK, FAIRSEQ
 from ..text.dictionary import Words
-from .bundle import Bundle, make_bundle
+from .bundle import Bundle
+from .bundle_decoder import Wanted, Watch
 from .examples import SUBSETS
 from .native_bundle import read_candidates, write_native_model, write_native_shortlist
 from .native_decoder import NativeDecoder
-from .pretrained import from_pretrained
 from .shortlist import mean_candidates
 from .torch_decoder import TorchDecoder
-from .translator import Translator, Wanted, Watch
+from .translator import Translator
 
 logger = logging.getLogger(__name__)
 
@@ -58,49 +58,6 @@ class Agreement:
             f"{self.identical} of {self.sentences} translations identical, log-probabilities differ"
             f" by at most {self.difference:.2g}"
         )
-
-
-def pack(
-    folder: Path,
-    checkpoints: Sequence[Path],
-    data: Path,
-    *,
-    runtime: Optional[str] = None,
-    lines: Optional[Sequence[str]] = None,
-    shortlist: Optional[Path] = None,
-    make_model: Optional[MakeModel] = None,
-    complete: Optional[Callable[[Bundle], None]] = None,
-    **described: Any,
-) -> Bundle:
-    """Makes a bundle and, if that is wanted, its model for the native engine; it is loaded before
-    it appears.
-
-    Args:
-        folder, checkpoints, data: see :func:`.bundle.make_bundle`.
-        runtime, lines, shortlist, make_model: see :func:`add_runtime`; no ``runtime``: no model for
-        the native engine.
-        complete: adds what else belongs to the bundle, before the engines are compared.
-        described: see :func:`.bundle.make_bundle`.
-
-    Raises:
-        ValueError: see there.
-        OSError: a file cannot be read or written.
-    """
-
-    def whole(bundle: Bundle) -> None:
-        if complete is not None:
-            complete(bundle)
-        if runtime is not None:
-            add_runtime(
-                bundle, runtime, data=data, lines=lines, shortlist=shortlist, make_model=make_model
-            )
-
-    engine = "torch" if runtime is None else "native"
-    # A bundle that cannot be loaded is worse than none.
-    return make_bundle(
-        folder, checkpoints, data, **described, complete=whole,
-        check=lambda made: from_pretrained(made, device="cpu", engine=engine),
-    )  # fmt: skip
 
 
 def add_runtime(

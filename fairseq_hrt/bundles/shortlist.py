@@ -12,8 +12,9 @@ from typing import Dict, Iterator, List, Mapping, Sequence, Set, Tuple
 
 import numpy as np
 
-from ..files import raw_lines, reading
 from ..runtime.engine import Shortlist
+from ..runtime.format import DAMAGED
+from ..streams import raw_lines, reading
 from ..text.dictionary import SPECIAL, Words
 
 # Marian's names of the empty word.
@@ -157,16 +158,7 @@ def read_shortlist(path: Path) -> Shortlist:
 
     try:
         parts = load_file(str(path))
-    except (
-        SafetensorError,
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        MemoryError,
-    ) as error:
-        # AttributeError: a type of numbers that NumPy does not have.
+    except (SafetensorError, *DAMAGED) as error:
         raise ValueError(f"{path} is not a shortlist: {error!s:.200}") from None
     types = {"offsets": np.int64, "candidates": np.int32, "always": np.int32}
     if set(parts) != set(types) or any(

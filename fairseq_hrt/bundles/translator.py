@@ -10,29 +10,16 @@ import logging
 import threading
 from dataclasses import replace
 from functools import cached_property
-from typing import (
-    Any,
-    Callable,
-    Dict,
-    FrozenSet,
-    List,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Protocol,
-    Sequence,
-    Tuple,
-    Union,
-)
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..decoding import Hypothesis
 from ..escaping import printable
 from ..options import UnsupportedOption
-from ..runtime.engine import Cancelled
 from ..text.dictionary import Words
 from ..text.pipeline import TextPipeline
 from ..text.replacement import read_lexicon, with_words
 from .bundle import Bundle
+from .bundle_decoder import BundleDecoder, Wanted, Watch
 from .examples import mostly_unknown
 from .translation import (
     DEFAULTS,
@@ -49,77 +36,6 @@ from .translation import (
 )
 
 logger = logging.getLogger(__name__)
-
-
-class Watch(NamedTuple):
-    """Who watches a call.
-
-    Attributes:
-        progress: called with (sentences done, sentences).
-        cancelled: whether nobody wants the results any more; asked before each batch, and within
-            batches by the native engine.
-    """
-
-    progress: Optional[Callable[[int, int], None]] = None
-    cancelled: Optional[Callable[[], bool]] = None
-
-    def go_on(self) -> None:
-        """Raises Cancelled where nobody waits any more."""
-        if self.cancelled is not None and self.cancelled():
-            raise Cancelled("the call was ended before it was done")
-
-
-class Wanted(NamedTuple):
-    """What a call wants besides translations.
-
-    Attributes:
-        batch_size: sentences decoded together.
-        scores, alignments, graphs: see :class:`~..options.DecodingOptions`.
-        given: translations are given, and only rated.
-    """
-
-    batch_size: int
-    scores: bool = True
-    alignments: bool = False
-    graphs: bool = False
-    given: bool = False
-
-
-class BundleDecoder(Protocol):
-    """A bundle's model on one engine; options are texts, by the names of ``fairseq-generate``."""
-
-    def identity(self) -> Dict[str, Any]:
-        """What translations depend on besides bundle and options."""
-
-    def prepare(self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]) -> Any:
-        """Options as this engine takes them, checked; kept for the next call with the same.
-
-        Args:
-            given: names of the options that must have an effect; others, a bundle's own, are set
-                aside where they have none.
-
-        Raises:
-            UnsupportedOption: the other engine has to do it.
-            ValueError: a bad option.
-        """
-
-    def longest(self, prepared: Any) -> Tuple[int, int]:
-        """Most tokens of a source and of a translation, ``</s>`` included; waits for nobody."""
-
-    def decode(
-        self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch
-    ) -> List[List[Hypothesis]]:
-        """Hypotheses of sources that end in ``</s>``, best first, at most ``nbest``."""
-
-    def score(
-        self, prepared: Any, sources: List[List[int]], targets: List[List[int]], wanted: Wanted
-    ) -> List[Hypothesis]:
-        """Given translations with their log-probabilities."""
-
-    def graphs(
-        self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch
-    ) -> List[Dict[str, Any]]:
-        """The graph of each source as plain data, see :func:`~..decoding.describe_graph`."""
 
 
 class Translator:
@@ -190,7 +106,7 @@ class Translator:
             lines: raw text, or what :meth:`prepare` made of it; a single string is one line.
             details: :class:`Translation` objects instead of strings.
             batch_size: sentences decoded together, grouped by length.
-            progress, cancelled: see :class:`Watch`.
+            progress, cancelled: see :class:`~.bundle_decoder.Watch`.
             decoding: options of ``fairseq-generate`` for this call.
 
         Raises:
@@ -206,9 +122,7 @@ class Translator:
             checked_batch_size(batch_size), scores=details, alignments=lexicon is not None
         )
         decoder, prepared = self._prepared(options, wanted, decoding)
-        longest = _longest_piece(decoder, prepared)
-        pieces = [self._pieces(line, longest) for line in rows]
-        flat = [self._ids(piece) for own in pieces for piece in own]
+        pieces, flat = self._cut(rows, _longest_piece(decoder, prepared))
         found = decoder.decode(prepared, flat, wanted, Watch(progress, cancelled))
         results, place = [], 0
         for line, own in zip(rows, pieces):
@@ -256,9 +170,7 @@ class Translator:
         """
         wanted = Wanted(checked_batch_size(batch_size), graphs=True)
         decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted, decoding)
-        longest = _longest_piece(decoder, prepared)
-        pieces = [self._pieces(line, longest) for line in lines]
-        flat = [self._ids(piece) for own in pieces for piece in own]
+        pieces, flat = self._cut(lines, _longest_piece(decoder, prepared))
         documents = iter(decoder.graphs(prepared, flat, wanted, Watch(cancelled=cancelled)))
         return [[next(documents) for _ in own] for own in pieces]
 
@@ -371,20 +283,24 @@ class Translator:
 
     def pieces(self, lines: Sequence[str]) -> List[List[int]]:
         """The source ids of the pieces of lines, as they are decoded."""
-        return [self._ids(piece) for line in lines for piece in self._pieces(line, self._longest)]
+        return self._cut(lines, self._longest)[1]
 
     def mostly_unknown(self, line: str) -> List[str]:
         """The words of a line that the model does not know, where they are most of its words;
         otherwise none."""
         return mostly_unknown(self.pipeline.words(line), self.source, self.bundle.subwords)
 
-    def _pieces(self, line: Line, longest: int) -> List[PreparedLine]:
-        """The pieces of a line that have words."""
-        return [piece for piece in PreparedLine.pieces(line, self.pipeline, longest) if piece.words]
-
-    def _ids(self, piece: PreparedLine) -> List[int]:
-        """Source ids, ``</s>`` at the end."""
-        return [*self.source.ids(piece.words), self.source.eos]
+    def _cut(
+        self, lines: Sequence[Line], longest: int
+    ) -> Tuple[List[List[PreparedLine]], List[List[int]]]:
+        """The pieces of each line that have words, and the source ids of all of them, ``</s>`` at
+        the end."""
+        pieces = [
+            [piece for piece in PreparedLine.pieces(line, self.pipeline, longest) if piece.words]
+            for line in lines
+        ]
+        eos = self.source.eos
+        return pieces, [[*self.source.ids(one.words), eos] for own in pieces for one in own]
 
     def _symbols(self, hypothesis: Hypothesis) -> List[str]:
         words = self.target.words

@@ -16,7 +16,7 @@ import logging
 from pathlib import Path
 from typing import Optional, Sequence
 
-from ..files import writing
+from ..streams import writing
 from .command import execute
 from .parser import verb_parser
 

@@ -28,18 +28,22 @@ throughput.png and .svg), examples.txt and a file of translations for each syste
 """
 
 import argparse
-import json
 import logging
 import os
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, List, Optional, Sequence
 
 from ..files import write_text
-from ..text.pipeline import SUBWORDS, TOKENIZERS, TextPipeline, TextRecipe
-from .command import add_data_arguments, data_arguments, execute
-from .parser import verb_parser
+from ..text.pipeline import TextPipeline, TextRecipe
+from .command import (
+    add_data_arguments,
+    add_reference_arguments,
+    add_text_arguments,
+    data_arguments,
+    execute,
+)
+from .parser import require_positive, verb_parser
 
 if TYPE_CHECKING:
     from ..evaluation.comparison import Comparison, RawText, Settings
@@ -54,15 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = verb_parser("benchmark", __doc__)
     data = parser.add_argument_group("what is translated")
     add_data_arguments(data, "test")
-    data.add_argument(
-        "--references",
-        type=Path,
-        metavar="FILE",
-        help=(
-            "reference translations, one a line, plain or gzip (default: the targets in the data"
-            " folder, detokenised; an unknown word in them is never matched)"
-        ),
-    )
+    add_reference_arguments(data)
     data.add_argument(
         "--valid-translations",
         type=Path,
@@ -72,9 +68,6 @@ def build_parser() -> argparse.ArgumentParser:
             " adds the share that is one of them"
         ),
     )
-    data.add_argument(
-        "--detokenize", default="none", metavar="HOW", help="moses:LANGUAGE or none (default: none)"
-    )
     raw = parser.add_argument_group("raw lines")
     raw.add_argument(
         "--sources",
@@ -82,19 +75,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="raw source lines of the same sentences, plain or gzip: measures their latency",
     )
-    raw.add_argument(
-        "--tokenizer",
-        choices=TOKENIZERS,
-        default="moses",
-        help="as for fairseq-hrt bundle (default: %(default)s)",
-    )
-    raw.add_argument(
-        "--subwords",
-        choices=SUBWORDS,
-        default="subword-nmt",
-        help="as for fairseq-hrt bundle (default: %(default)s)",
-    )
-    raw.add_argument("--codes", type=Path, help="codes or model of the subwords")
+    add_text_arguments(raw)
     systems = parser.add_argument_group("systems")
     systems.add_argument(
         "--system",
@@ -200,8 +181,8 @@ def run(options: argparse.Namespace) -> None:
         ValueError: systems, options and files that do not fit each other.
     """
     from ..evaluation import comet, quality
-    from ..evaluation.comparison import compare, target_texts
-    from ..evaluation.length import read_limits
+    from ..evaluation.comparison import compare, source_texts, target_texts
+    from ..evaluation.length import by_length, read_limits
 
     # Mistakes of the user are reported before anything is loaded.
     specs, settings, raw = systems_to_compare(options), settings_of(options), read_raw_text(options)
@@ -232,8 +213,14 @@ def run(options: argparse.Namespace) -> None:
     if options.memory:
         add_footprints(comparison, systems, options)
     if options.comet:
-        add_comet(comparison, raw.lines if raw else source_texts(systems[0]), references, options)
-    bins = bins_by_length(comparison, systems[0], references, limits) if limits else []
+        sources = raw.lines if raw else source_texts(systems[0])
+        comet.add_comet(comparison, sources, references, options.comet, options.comet_program)
+    bins = []
+    if limits:
+        # Without </s>, as users count.
+        data = systems[0].dataset
+        lengths = [len(data[number]["source"]) - 1 for number in range(len(data))]
+        bins = by_length(comparison, lengths, references, limits)
     show(comparison, bins, systems, options)
 
 
@@ -247,6 +234,7 @@ def show(
     from ..evaluation import step_colours
     from ..evaluation.length import draw_by_length, markdown_by_length
     from ..evaluation.report import markdown
+    from ..evaluation.result_files import picture_files, write_comparison
 
     table = markdown(comparison) + ("\n" + markdown_by_length(comparison, bins) if bins else "")
     sys.stdout.write(table)
@@ -256,11 +244,9 @@ def show(
         )
         sys.stdout.write("\n" + text + "\n")
     if options.out:
-        write(options.out, comparison, table)
+        write_comparison(options.out, comparison, table)
         if bins:
-            draw_by_length(
-                comparison, bins, [options.out / f"by_length.{kind}" for kind in ("png", "svg")]
-            )
+            draw_by_length(comparison, bins, picture_files(options.out, "by_length"))
         if options.examples:
             plain = step_colours.examples(comparison, systems, options.examples, colour=False)
             write_text(options.out / "examples.txt", plain + "\n")
@@ -291,11 +277,7 @@ def settings_of(options: argparse.Namespace) -> "Settings":
     """
     from ..evaluation.comparison import Settings
 
-    for name in ("repeats", "speed_sentences", "quality_batch", "threads"):
-        if getattr(options, name) < 1:
-            raise ValueError(
-                f"--{name.replace('_', '-')} {getattr(options, name)} must be at least 1"
-            )
+    require_positive(options, "repeats", "speed_sentences", "quality_batch", "threads")
     return Settings(
         batch_sizes=_batch_sizes(options.batch_sizes),
         repeats=options.repeats,
@@ -322,13 +304,6 @@ def load_systems(specs: "Sequence[SystemSpec]", options: argparse.Namespace) -> 
     return systems
 
 
-def source_texts(system: "System") -> List[str]:
-    """The source sentences, in words."""
-    from ..evaluation.comparison import source_text
-
-    return [source_text(system, number) for number in range(len(system.dataset))]
-
-
 def add_footprints(
     comparison: "Comparison", systems: "Sequence[System]", options: argparse.Namespace
 ) -> None:
@@ -343,17 +318,6 @@ def add_footprints(
         result.footprint = measure_footprint(
             system.reloadable, data_arguments(options), batches, options.threads
         )
-
-
-def bins_by_length(
-    comparison: "Comparison", system: "System", references: Sequence[str], limits: Sequence[int]
-) -> "List[LengthBin]":
-    """The results by source length."""
-    from ..evaluation.length import by_length
-
-    # Without </s>, as users count.
-    lengths = [len(system.dataset[number]["source"]) - 1 for number in range(len(system.dataset))]
-    return by_length(comparison, lengths, references, limits)
 
 
 def read_raw_text(options: argparse.Namespace) -> "Optional[RawText]":
@@ -396,59 +360,6 @@ def pin(threads: int) -> None:
     if threads > len(cores):
         raise ValueError(f"--pin with --threads {threads}: this process may use {len(cores)} cores")
     os.sched_setaffinity(0, cores[:threads])
-
-
-def add_comet(
-    comparison: "Comparison",
-    sources: Sequence[str],
-    references: Sequence[str],
-    options: argparse.Namespace,
-) -> None:
-    """Scores with COMET; what goes wrong is written where the scores would stand, the rest was
-    measured all the same."""
-    from ..evaluation import comet
-
-    logger.info("scoring with COMET")
-    translations = {result.name: result.hypotheses for result in comparison.results}
-    try:
-        scores = comet.comet_scores(
-            sources, references, translations, options.comet, options.comet_program
-        )
-    except (OSError, ValueError) as error:
-        logger.warning("%s", error)
-        comparison.comet = f"not run ({error})"
-        return
-    for result in comparison.results:
-        result.comet = scores[result.name]
-    comparison.comet = f"`{options.comet.name}`"
-
-
-def write(folder: Path, comparison: "Comparison", table: str) -> None:
-    """Writes table, raw figures, pictures and translations into ``folder``.
-
-    Raises:
-        ValueError: matplotlib is not installed (after everything else was written).
-    """
-    from ..evaluation.comparison import to_json
-
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / "table.md", table)
-    raw = json.dumps(to_json(comparison), indent=1, ensure_ascii=False)
-    write_text(folder / "results.json", raw + "\n")
-    for number, result in enumerate(comparison.results, start=1):
-        name = re.sub(r"[^A-Za-z0-9]+", "_", result.name).strip("_")
-        text = "".join(line + "\n" for line in result.hypotheses)
-        write_text(folder / f"translations_{number}_{name}.txt", text)
-    try:
-        from ..evaluation.picture import draw, draw_throughput
-    except ImportError as error:
-        raise ValueError(
-            f"no picture without matplotlib ({error}): pip install matplotlib"
-        ) from error
-    size = comparison.settings.batch_sizes[0]
-    draw(comparison, size, [folder / f"quality_speed.{kind}" for kind in ("png", "svg")])
-    if len(comparison.settings.batch_sizes) > 1:
-        draw_throughput(comparison, [folder / f"throughput.{kind}" for kind in ("png", "svg")])
 
 
 def _batch_sizes(text: str) -> List[int]:

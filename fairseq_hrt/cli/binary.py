@@ -4,7 +4,7 @@ only."""
 from pathlib import Path
 from typing import Iterator, Optional, Tuple
 
-from ..files import is_stream, reading
+from ..streams import is_stream, reading
 
 # First bytes of files, what such a file is, and what to do with it.
 _KINDS = (

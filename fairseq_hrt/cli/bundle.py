@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import List, Optional, Sequence
 
 from ..bundles.bundle import Bundle
-from ..files import raw_lines, reading
-from ..text.pipeline import SUBWORDS, TOKENIZERS
+from ..streams import raw_lines, reading
+from .command import add_new_folder_argument, add_text_arguments
 from .parser import verb_parser
 from .reporting import reporting
-from .settings import read_settings
+from .settings import add_set_argument, read_settings
 from .translate import read_line
 
 
@@ -43,34 +43,10 @@ def build_parser() -> argparse.ArgumentParser:
         type=Path,
         help="folder written by fairseq-preprocess, for its dictionaries",
     )
-    parser.add_argument(
-        "--output",
-        required=True,
-        type=Path,
-        metavar="FOLDER",
-        help="folder to make; must not exist",
-    )
-    parser.add_argument(
-        "--tokenizer",
-        choices=TOKENIZERS,
-        default="moses",
-        help="tokeniser of the training text (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--subwords",
-        choices=SUBWORDS,
-        default="subword-nmt",
-        help="subwords of the training text (default: %(default)s)",
-    )
-    parser.add_argument("--codes", type=Path, help="codes or model of the subwords")
+    add_new_folder_argument(parser)
+    add_text_arguments(parser)
     parser.add_argument("--task", help="task to decode with (default: that of the training)")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="OPTION=VALUE",
-        help="decoding option; repeatable",
-    )
+    add_set_argument(parser)
     parser.add_argument(
         "--card",
         action="append",
@@ -126,12 +102,12 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             "--shortlist and --runtime-lines belong to the native engine: give --runtime int8 or"
             " float32"
         )
-    from ..bundles import runtime_bundle
+    from ..bundles.packing import pack
 
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s", force=True)
     with reporting(parser):
         card = dict(pair.split("=", 1) if "=" in pair else (pair, "") for pair in options.card)
-        bundle = runtime_bundle.pack(
+        bundle = pack(
             options.output,
             options.checkpoints,
             options.data,

@@ -7,11 +7,12 @@ import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
 
 from ..bundles.bundle import Bundle, load_bundle
-from ..files import reading, write_text
-from ..text.pipeline import TextPipeline
+from ..files import write_text
+from ..streams import reading
+from ..text.pipeline import SUBWORDS, TOKENIZERS, TextPipeline
 from .reporting import reporting
 
 if TYPE_CHECKING:
@@ -58,6 +59,58 @@ def add_language_arguments(parser: argparse._ActionsContainer) -> None:
         "-s", "--source-lang", help="source language (default: from the names of the files)"
     )
     parser.add_argument("-t", "--target-lang", help="target language")
+
+
+def add_reference_arguments(parser: argparse._ActionsContainer) -> None:
+    """The options that tell what translations are compared with."""
+    parser.add_argument(
+        "--references",
+        type=Path,
+        metavar="FILE",
+        help=(
+            "reference translations, one a line, plain or gzip (default: the targets in the data"
+            " folder, detokenised; an unknown word in them is never matched)"
+        ),
+    )
+    parser.add_argument(
+        "--detokenize", default="none", metavar="HOW", help="moses:LANGUAGE or none (default: none)"
+    )
+
+
+def add_text_arguments(
+    parser: argparse._ActionsContainer, told: Optional[Tuple[str, str]] = None
+) -> None:
+    """The options that tell how the training text was prepared.
+
+    Args:
+        told: what the help calls the defaults of tokeniser and subwords, which are then None.
+    """
+    tokenizer, subwords = ("moses", "subword-nmt") if told is None else (None, None)
+    of_tokenizer, of_subwords = told or (tokenizer, subwords)
+    parser.add_argument(
+        "--tokenizer",
+        choices=TOKENIZERS,
+        default=tokenizer,
+        help=f"tokeniser of the training text (default: {of_tokenizer})",
+    )
+    parser.add_argument(
+        "--subwords",
+        choices=SUBWORDS,
+        default=subwords,
+        help=f"subwords of the training text (default: {of_subwords})",
+    )
+    parser.add_argument("--codes", type=Path, metavar="FILE", help="codes or model of the subwords")
+
+
+def add_new_folder_argument(parser: argparse._ActionsContainer) -> None:
+    """``--output``, a folder that is made."""
+    parser.add_argument(
+        "--output",
+        required=True,
+        type=Path,
+        metavar="FOLDER",
+        help="folder to make; must not exist",
+    )
 
 
 def language_arguments(source: Optional[str], target: Optional[str]) -> List[str]:
@@ -130,11 +183,13 @@ def write_results(
         results: dataclasses.
         draw: takes them and the paths of the pictures.
     """
+    from ..evaluation.result_files import picture_files
+
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / f"{name}.md", table)
     document = {"command": sys.argv, "results": [asdict(result) for result in results]}
     write_text(folder / f"{name}.json", json.dumps(document, indent=1) + "\n")
-    draw(results, [folder / f"{name}.{kind}" for kind in ("png", "svg")])
+    draw(results, picture_files(folder, name))
     logger.info("written to %s", folder)
 
 

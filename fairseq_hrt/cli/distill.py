@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, ca
 from ..child_process import run_module
 from ..files import content_hash, new_folder
 from .command import add_data_arguments, data_arguments, execute
-from .parser import verb_parser
+from .parser import require_positive, verb_parser
 
 if TYPE_CHECKING:
     from ..systems import System
@@ -115,9 +115,7 @@ def run(options: argparse.Namespace) -> None:
     gpu = gpu_of(dict(os.environ), torch.cuda.device_count())
     if gpu is not None:
         torch.cuda.set_device(gpu)
-    for name in ("threads", "workers"):
-        if getattr(options, name) is not None and getattr(options, name) < 1:
-            raise ValueError(f"--{name} {getattr(options, name)} must be at least 1")
+    require_positive(options, "threads", "workers")
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     require_preprocess()

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import List, Optional, Sequence, Tuple
 
 from ..bundles.bundle import load_bundle
-from .command import add_language_arguments, execute, language_arguments
+from .command import add_language_arguments, add_new_folder_argument, execute, language_arguments
 from .parser import verb_parser
 
 logger = logging.getLogger(__name__)
@@ -45,13 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--quantization", metavar="TYPE", help="type of the weights, e.g. int8 (default: float32)"
     )
-    parser.add_argument(
-        "--output",
-        required=True,
-        type=Path,
-        metavar="FOLDER",
-        help="folder to make; must not exist",
-    )
+    add_new_folder_argument(parser)
     return parser
 
 

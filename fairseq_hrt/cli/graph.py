@@ -65,6 +65,7 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: the model writes no graphs, or there is no such sentence.
     """
+    from ..evaluation.result_files import drawing, picture_files
     from ..systems import FairseqSystem
 
     system = FairseqSystem(given_systems(options)[0], data_arguments(options))
@@ -79,15 +80,9 @@ def run(options: argparse.Namespace) -> None:
     text = json.dumps(document, indent=1, ensure_ascii=False)
     write_text(options.out / "graph.json", text + "\n")
     write_text(options.out / "graph.dot", system.generator.graph_dot(document, least=options.least))
-    try:
+    with drawing():
         from ..evaluation.graph_picture import draw_graph
-    except ImportError as error:
-        raise ValueError(
-            f"no picture without matplotlib ({error}): pip install matplotlib"
-        ) from error
-    draw_graph(
-        document, [options.out / f"graph.{kind}" for kind in ("png", "svg")], least=options.least
-    )
+    draw_graph(document, picture_files(options.out, "graph"), least=options.least)
     sys.stdout.write(document["translation"] + "\n")
     logger.info("written to %s", options.out)
 

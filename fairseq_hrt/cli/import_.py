@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 from ..distribution import only_translates
-from ..text.pipeline import SUBWORDS, TOKENIZERS
 from .bundle import add_runtime_arguments, read_lines
-from .command import execute
+from .command import add_new_folder_argument, add_text_arguments, execute
 from .parser import verb_parser
 from .reporting import write_output
 
@@ -33,13 +32,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("import", __doc__)
     parser.add_argument("source", type=Path, metavar="SOURCE", help="folder or file of the model")
-    parser.add_argument(
-        "--output",
-        required=True,
-        type=Path,
-        metavar="FOLDER",
-        help="bundle to make; must not exist",
-    )
+    add_new_folder_argument(parser)
     parser.add_argument(
         "-s",
         "--source-language",
@@ -48,17 +41,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("-t", "--target-language", metavar="NAME", help="target language, likewise")
     text = parser.add_argument_group("text, where the model's files do not tell")
-    text.add_argument(
-        "--tokenizer",
-        choices=TOKENIZERS,
-        help="tokeniser of the training text (default: space; for fairseq's models moses)",
-    )
-    text.add_argument(
-        "--subwords",
-        choices=SUBWORDS,
-        help="subwords of the training text (default: from the files)",
-    )
-    text.add_argument("--codes", type=Path, metavar="FILE", help="codes or model of the subwords")
+    add_text_arguments(text, ("space; for fairseq's models moses", "from the files"))
     add_runtime_arguments(parser, "words of the vocabulary")
     return parser
 

@@ -73,6 +73,18 @@ def verb_parser(verb: str, description: Optional[str]) -> argparse.ArgumentParse
     )
 
 
+def require_positive(options: argparse.Namespace, *names: str) -> None:
+    """Checks numbers that were given.
+
+    Raises:
+        ValueError: one of them is less than 1.
+    """
+    for name in names:
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise ValueError(f"--{name.replace('_', '-')} {value} must be at least 1")
+
+
 def did_you_mean(given: str, known: Sequence[str]) -> str:
     """What follows a message about a name that does not exist: the one that was probably meant, or
     nothing."""

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any, Dict, Iterator, Optional, TextIO, cast
 
 from ..escaping import printable
-from ..files import STANDARD_OUTPUT
+from ..streams import STANDARD_OUTPUT
 
 # Characters of a message; what names all choices has less.
 LONGEST_MESSAGE = 4000

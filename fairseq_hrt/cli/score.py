@@ -20,13 +20,13 @@ import sys
 from pathlib import Path
 from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from ..files import is_stream, raw_lines, reading, writing
-from ..schema import ENGINES
-from .binary import require_text, text_lines
-from .parser import verb_parser
+from ..streams import is_stream, writing
+from .binary import require_text
+from .jobs import input_lines
+from .parser import require_positive, verb_parser
 from .reporting import reporting
-from .settings import read_settings
-from .translate import BATCHES, read_line, shown
+from .settings import add_engine_argument, add_set_argument, read_settings
+from .translate import BATCHES, read_line
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -51,19 +51,11 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="an object per line: score, tokens and their log-probabilities",
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="OPTION=VALUE",
-        help="decoding option; repeatable",
-    )
+    add_set_argument(parser)
     parser.add_argument(
         "--batch-size", type=int, default=32, help="pairs scored together (default: %(default)s)"
     )
-    parser.add_argument(
-        "--engine", choices=ENGINES, default="auto", help="as for translate (default: %(default)s)"
-    )
+    add_engine_argument(parser)
     parser.add_argument(
         "--threads", type=int, help="threads of the engine (default: its own choice)"
     )
@@ -87,10 +79,7 @@ def run(options: argparse.Namespace) -> None:
         ValueError: options and files that do not fit each other.
         OSError: a file cannot be read or written.
     """
-    for name in ("batch_size", "threads"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise ValueError(f"--{name.replace('_', '-')} {value} must be at least 1")
+    require_positive(options, "batch_size", "threads")
     settings = read_settings(options.set)
     if "forced_start" in settings:
         raise ValueError(
@@ -118,14 +107,9 @@ def run(options: argparse.Namespace) -> None:
         **settings,
     }
     model = from_pretrained(options.bundle, **named)
-    with reading(names[0]) as sources, reading(names[1]) as targets, writing(output) as written:
-        pairs = paired(
-            *(
-                text_lines(raw_lines(file, shown(path)), shown(path))
-                for file, path in zip((sources, targets), names)
-            )
-        )
-        score(model, pairs, written, options)
+    source, target = map(input_lines, names)
+    with source as sources, target as targets, writing(output) as written:
+        score(model, paired(sources, targets), written, options)
 
 
 def paired(sources: Iterator[bytes], targets: Iterator[bytes]) -> Iterator[Tuple[str, str]]:

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 from ..distribution import install_command
-from ..schema import ENGINES
 from .command import execute
 from .parser import verb_parser
-from .settings import read_settings
+from .settings import add_engine_argument, read_settings
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -46,16 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
     )
     parser.add_argument("--port", type=int, default=8080, help="default: %(default)s")
-    parser.add_argument(
-        "--engine",
-        choices=(*ENGINES, "runtime"),
-        default=default.engine,
-        metavar="{auto,torch,native}",
-        help=(
-            "native: the C engine, for bundles made with --runtime; torch: PyTorch; auto: native"
-            " where it can (default)"
-        ),
-    )
+    add_engine_argument(parser)
     parser.add_argument(
         "--threads",
         type=int,

@@ -13,7 +13,7 @@ from typing import Dict, List, Sequence
 from ..conditions import flag
 from ..loading.data_options import SEARCH
 from ..options import KINDS, SCHEMA, check_value
-from ..schema import CALLER
+from ..schema import CALLER, ENGINES
 from .parser import did_you_mean
 
 COMMON = tuple(name for name, option in SCHEMA.items() if option.request is not None)
@@ -42,13 +42,28 @@ def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
             continue
         metavar = {int: "N", float: "X"}.get(kind, "HOW")
         group.add_argument(flag(name), metavar=metavar, help=SCHEMA[name].help)
-    group.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="OPTION=VALUE",
-        help="any other option; repeatable",
+    add_set_argument(group, "any other option; repeatable")
+
+
+def add_engine_argument(parser: argparse._ActionsContainer) -> None:
+    """``--engine``; ``runtime`` is an earlier name of the native one."""
+    parser.add_argument(
+        "--engine",
+        choices=(*ENGINES, "runtime"),
+        default="auto",
+        metavar="{auto,torch,native}",
+        help=(
+            "native: the C engine, for bundles made with --runtime; torch: PyTorch; auto: native"
+            " where it can (default)"
+        ),
     )
+
+
+def add_set_argument(
+    parser: argparse._ActionsContainer, said: str = "decoding option; repeatable"
+) -> None:
+    """``--set``, which :func:`read_settings` reads; ``said`` is its help."""
+    parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help=said)
 
 
 def given_settings(options: argparse.Namespace) -> Dict[str, str]:

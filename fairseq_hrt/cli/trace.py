@@ -19,7 +19,6 @@ raw text.
 import argparse
 import json
 import logging
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Tuple
@@ -111,21 +110,17 @@ def write(folder: Path, traces: "Sequence[Trace]") -> None:
     Raises:
         ValueError: matplotlib is not installed (after the data were written).
     """
+    from ..evaluation.result_files import drawing, in_file_names, picture_files
+
     folder.mkdir(parents=True, exist_ok=True)
     data = json.dumps([found.to_json() for found in traces], indent=1, ensure_ascii=False)
     write_text(folder / "trace.json", data + "\n")
-    try:
+    with drawing():
         from ..evaluation import trace_picture
-    except ImportError as error:
-        raise ValueError(
-            f"no picture without matplotlib ({error}): pip install matplotlib"
-        ) from error
     write_text(folder / "trace.html", trace_picture.page(traces))
     for number, found in enumerate(traces, start=1):
-        name = re.sub(r"[^A-Za-z0-9]+", "_", found.name).strip("_")
-        trace_picture.draw(
-            found, [folder / f"trace_{number}_{name}.{kind}" for kind in ("png", "svg")]
-        )
+        name = f"trace_{number}_{in_file_names(found.name)}"
+        trace_picture.draw(found, picture_files(folder, name))
     logger.info("written to %s", folder)
 
 

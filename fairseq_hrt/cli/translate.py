@@ -30,41 +30,20 @@ import gzip
 import importlib.util
 import logging
 import os
-import shlex
 import sys
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
-from typing import (
-    Any,
-    BinaryIO,
-    Callable,
-    Dict,
-    Iterator,
-    List,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Tuple,
-    cast,
-)
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, cast
 
-from ..files import (
-    STANDARD,
-    is_stream,
-    raw_lines,
-    reading,
-    remove_leftovers,
-    standard_input,
-    writing,
-)
-from ..schema import ENGINES
-from .binary import require_text, text_lines
+from ..files import remove_leftovers
+from ..streams import is_stream, writing
+from .jobs import Job, input_lines, plan_jobs, shown
 from .output_lines import output_lines
-from .parser import verb_parser
+from .parser import require_positive, verb_parser
 from .reporting import reporting
-from .settings import add_decoding_arguments, given_settings
+from .settings import add_decoding_arguments, add_engine_argument, given_settings
 from .unknown import UnknownWords
 
 # Batches that are read before they are translated together, sorted by length.
@@ -130,16 +109,7 @@ def build_parser() -> argparse.ArgumentParser:
         default=32,
         help="sentences decoded together (default: %(default)s)",
     )
-    parser.add_argument(
-        "--engine",
-        choices=(*ENGINES, "runtime"),
-        default="auto",
-        metavar="{auto,torch,native}",
-        help=(
-            "native: the C engine, for bundles made with --runtime; torch: PyTorch; auto: native"
-            " where it can (default)"
-        ),
-    )
+    add_engine_argument(parser)
     parser.add_argument(
         "--threads", type=int, help="threads of the engine (default: its own choice)"
     )
@@ -164,115 +134,13 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         run(options)
 
 
-class Job(NamedTuple):
-    """One input and where its translation goes; None: the standard streams."""
-
-    source: Optional[Path]
-    target: Optional[Path]
-
-    @property
-    def compressed(self) -> bool:
-        """Whether the output is gzip."""
-        return self.target is not None and self.target.suffix == ".gz"
-
-
-def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = False) -> List[Job]:
-    """Inputs with their outputs; nothing is written yet.
-
-    Raises:
-        ValueError: an input is missing, has no name where it needs one, would be overwritten, or
-            shares its output with another.
-    """
-    sources = _checked_sources(files)
-    if output is not None and (len(sources) > 1 or output.is_dir()):
-        if is_stream(output) or output.is_file():
-            if resume:
-                raise ValueError(
-                    f"--resume needs a file to continue with, and a folder for several: {output} is"
-                    " neither"
-                )
-            if output.is_file():
-                raise ValueError(f"{output} is a file: several inputs need a folder")
-            return [Job(source, output) for source in sources]
-        named = [source for source in sources if source is not None]
-        if len(named) < len(sources):
-            raise ValueError(
-                f"the standard input has no name to have in {output}: give a file instead of -, or"
-                " one --output file"
-            )
-        jobs = [Job(source, output / source.name) for source in named]
-    else:
-        jobs = [Job(source, output) for source in sources]
-    if resume and is_stream(jobs[0].target):
-        raise ValueError("--resume needs a file to continue with: give --output FILE")
-    _refuse_overwriting(jobs, resume=resume)
-    return jobs
-
-
-def _checked_sources(files: Sequence[Path]) -> List[Optional[Path]]:
-    """The inputs, None for the standard input."""
-    sources: List[Optional[Path]] = [
-        None if os.fspath(file) == STANDARD else file for file in files
-    ] or [None]
-    for source in sources:
-        if source is None:
-            standard_input()
-        elif not source.exists():
-            raise ValueError(
-                f"{source} is not a file; to translate a text itself give --text"
-                f" {shlex.quote(str(source))}"
-            )
-        elif source.is_dir():
-            raise ValueError(f"{source} is a folder: give its files")
-        else:
-            require_text(source)
-    if sources.count(None) > 1:
-        raise ValueError("- is given twice: the standard input can be read only once")
-    return sources
-
-
-def _refuse_overwriting(jobs: Sequence[Job], *, resume: bool) -> None:
-    taken: Dict[str, Job] = {}
-    inputs = {os.path.realpath(job.source) for job in jobs if job.source is not None}
-    for job in jobs:
-        if job.target is None or is_stream(job.target):
-            continue
-        for name in _written(job.target, resume=resume):
-            # The output itself as it was given.
-            shown = job.target if name == os.path.realpath(job.target) else name
-            if name in taken:
-                raise ValueError(
-                    f"{taken[name].source} and {job.source} would both be written to {shown}:"
-                    " rename one"
-                )
-            taken[name] = job
-            if name in inputs:
-                raise ValueError(
-                    f"{shown} is an input: a translation would replace it; give another --output"
-                )
-
-
-def _written(target: Path, *, resume: bool) -> List[str]:
-    """The names that a job writes: its output and, where it can be continued, what stands beside
-    that meanwhile."""
-    path = Path(os.path.realpath(target))
-    if not resume:
-        return [str(path)]
-    from ..resuming import work_files
-
-    return [str(name) for name in (path, *work_files(path))]
-
-
 def planned(options: argparse.Namespace) -> Tuple[List[Job], Dict[str, str]]:
     """What is translated and with which decoding options, checked before anything is loaded.
 
     Raises:
         ValueError: options and files that do not fit each other.
     """
-    for name in ("batch_size", "threads"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise ValueError(f"--{name.replace('_', '-')} {value} must be at least 1")
+    require_positive(options, "batch_size", "threads")
     if options.text and (options.files or options.resume):
         raise ValueError("--text replaces files and --resume: leave them out")
     if options.alignments and options.split_sentences:
@@ -331,19 +199,13 @@ def run(options: argparse.Namespace) -> None:
     )
     outputs = [ResumableOutput(cast(Path, job.target), identity) for job in jobs]
     for job, output in zip(jobs, outputs):
-        with output, reading(job.source) as source:
-            lines = text_lines(raw_lines(source, shown(job.source)), shown(job.source))
+        with output, input_lines(job.source) as lines:
             output.skip(lines)
             if not output.finished:
                 translate_lines(model, lines, output.append, options, job, begun=output.lines)
                 output.finish()
     for output in outputs:
         output.forget()
-
-
-def shown(source: Optional[Path]) -> str:
-    """The name of an input for messages."""
-    return "the standard input" if source is None else str(source)
 
 
 def translate_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace) -> None:
@@ -365,8 +227,7 @@ def translate_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace)
             )
             translate_lines(model, given, write, options, job)
             return
-        with reading(job.source) as source:
-            lines = text_lines(raw_lines(source, shown(job.source)), shown(job.source))
+        with input_lines(job.source) as lines:
             translate_lines(model, lines, write, options, job)
 
     if is_stream(jobs[0].target):

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 from ..files import write_text
-from .command import add_data_arguments, data_arguments, execute
-from .parser import verb_parser
+from .command import add_data_arguments, add_reference_arguments, data_arguments, execute
+from .parser import require_positive, verb_parser
 
 logger = logging.getLogger(__name__)
 
@@ -51,18 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
         default="bleu",
         help="metric to maximise (default: %(default)s)",
     )
-    parser.add_argument(
-        "--references",
-        type=Path,
-        metavar="FILE",
-        help=(
-            "reference translations, one a line, plain or gzip (default: the targets in the data"
-            " folder, detokenised)"
-        ),
-    )
-    parser.add_argument(
-        "--detokenize", default="none", metavar="HOW", help="moses:LANGUAGE or none (default: none)"
-    )
+    add_reference_arguments(parser)
     parser.add_argument(
         "--batch-size",
         type=int,
@@ -105,11 +94,7 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: system, grid and files that do not fit each other.
     """
-    for name in ("batch_size", "threads"):
-        if getattr(options, name) < 1:
-            raise ValueError(
-                f"--{name.replace('_', '-')} {getattr(options, name)} must be at least 1"
-            )
+    require_positive(options, "batch_size", "threads")
     import torch
 
     from ..evaluation import quality, tuning

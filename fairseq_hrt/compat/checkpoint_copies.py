@@ -12,13 +12,8 @@ import functools
 import os
 import shutil
 import types
-from typing import Optional
 
 from .importing import Repair
-
-
-def _reason() -> Optional[str]:
-    return "fairseq overwrites checkpoint_last.pt: a run killed meanwhile could not continue"
 
 
 def _repair_copying(module: types.ModuleType) -> None:
@@ -51,6 +46,6 @@ def _repair_copying(module: types.ModuleType) -> None:
 REPAIR = Repair(
     name="checkpoint-copies",
     modules=("fairseq.file_io",),
-    reason=_reason,
+    reason="fairseq overwrites checkpoint_last.pt: a run killed meanwhile could not continue",
     apply=_repair_copying,
 )

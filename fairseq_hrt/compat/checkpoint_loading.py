@@ -30,7 +30,7 @@ import re
 import typing
 import warnings
 from contextlib import contextmanager
-from typing import IO, Any, Callable, Iterator, List, Optional, Tuple, Union
+from typing import IO, Any, Callable, Iterator, List, Tuple, Union
 
 from .checkpoint_contents import UnsafeValueError, make_plain
 from .checkpoint_sizes import bound_building
@@ -244,10 +244,6 @@ def _first_sentence(message: str) -> str:
     return escaped(message.splitlines()[0].split(". ")[0])[:300]
 
 
-def _reason() -> Optional[str]:
-    return "torch.load refuses the configuration types that fairseq's checkpoints hold"
-
-
 def _load_safely(module: Any) -> None:
     # Other workers may send any type.
     checkpoints = module.__name__ == "fairseq.checkpoint_utils"
@@ -259,6 +255,6 @@ def _load_safely(module: Any) -> None:
 REPAIR = Repair(
     name="checkpoint-loading",
     modules=("fairseq.checkpoint_utils", "fairseq.distributed.utils"),
-    reason=_reason,
+    reason="torch.load refuses the configuration types that fairseq's checkpoints hold",
     apply=_load_safely,
 )

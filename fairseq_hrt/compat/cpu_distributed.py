@@ -10,13 +10,9 @@ Its default for ``--distributed-backend`` is nccl, which connects GPUs only: on 
 """
 
 import functools
-from typing import Any, Optional
+from typing import Any
 
 from .importing import Repair
-
-
-def _reason() -> Optional[str]:
-    return "fairseq connects processes as if each had a GPU"
 
 
 def _repair_wrapping(module: Any) -> None:
@@ -58,6 +54,6 @@ _REPAIRED = {
 REPAIR = Repair(
     name="cpu-distributed",
     modules=tuple(_REPAIRED),
-    reason=_reason,
+    reason="fairseq connects processes as if each had a GPU",
     apply=lambda module: _REPAIRED[module.__name__](module),
 )

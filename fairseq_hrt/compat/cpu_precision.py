@@ -15,16 +15,12 @@ import functools
 import importlib.util
 import logging
 import sys
-from typing import Any, Optional
+from typing import Any
 
 from .display import refuse
 from .importing import Repair
 
 logger = logging.getLogger(__name__)
-
-
-def _reason() -> Optional[str]:
-    return "fairseq-train --bf16 asks for a TPU"
 
 
 def _on_cpu(common: Any) -> bool:
@@ -109,6 +105,6 @@ _REPAIRED = {
 REPAIR = Repair(
     name="cpu-precision",
     modules=tuple(_REPAIRED),
-    reason=_reason,
+    reason="fairseq-train --bf16 asks for a TPU",
     apply=lambda module: _REPAIRED[module.__name__](module),
 )

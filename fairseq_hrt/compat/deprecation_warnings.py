@@ -11,7 +11,6 @@ The advice to install tensorboardX, logged at every start for a task of speech s
 import logging
 import types
 import warnings
-from typing import Optional
 
 from .importing import Repair
 
@@ -32,10 +31,6 @@ _MESSAGES = (
 _FAIRSEQ = r"fairseq(_cli)?(\.|$)"
 
 
-def _reason() -> Optional[str]:
-    return "Hydra 1.3 and PyTorch 2 deprecate what fairseq calls"
-
-
 def _is_no_advice(record: logging.LogRecord) -> bool:
     """Whether a line of tasks/text_to_speech.py:34 is something else than its advice."""
     return not record.getMessage().startswith("Please install tensorboardX")
@@ -54,6 +49,6 @@ REPAIR = Repair(
     name="deprecation-warnings",
     # the first module that fairseq/__init__.py imports: what follows is covered
     modules=("fairseq.version",),
-    reason=_reason,
+    reason="Hydra 1.3 and PyTorch 2 deprecate what fairseq calls",
     apply=_silence,
 )

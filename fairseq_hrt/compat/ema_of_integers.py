@@ -7,13 +7,9 @@ floating-point number is copied from the model, as fairseq does with what is nam
 """
 
 import functools
-from typing import Any, Optional
+from typing import Any
 
 from .importing import Repair
-
-
-def _reason() -> Optional[str]:
-    return "PyTorch does not multiply integers by a decay"
 
 
 def _skip_integers(module: Any) -> None:
@@ -36,6 +32,6 @@ def _skip_integers(module: Any) -> None:
 REPAIR = Repair(
     name="ema-of-integers",
     modules=("fairseq.models.ema.ema",),
-    reason=_reason,
+    reason="PyTorch does not multiply integers by a decay",
     apply=_skip_integers,
 )

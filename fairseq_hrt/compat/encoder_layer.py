@@ -23,7 +23,7 @@ to continue a training that was started without this repair, give ``--reset-opti
 
 import functools
 import types
-from typing import Any, Dict, Optional
+from typing import Any, Dict
 
 from .importing import Repair
 
@@ -32,10 +32,6 @@ COPIES = tuple(
     for name in ("in_proj", "out_proj", "fc1", "fc2")
     for kind in ("weight", "bias")
 )
-
-
-def _reason() -> Optional[str]:
-    return "unused copies of encoder parameters, made for a call that PyTorch 2 changed"
 
 
 def _repair_layer_class(module: types.ModuleType) -> None:
@@ -67,6 +63,6 @@ def _repair_layer_class(module: types.ModuleType) -> None:
 REPAIR = Repair(
     name="encoder-layer",
     modules=("fairseq.modules.transformer_layer",),
-    reason=_reason,
+    reason="unused copies of encoder parameters, made for a call that PyTorch 2 changed",
     apply=_repair_layer_class,
 )

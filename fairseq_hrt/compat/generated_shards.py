@@ -6,14 +6,10 @@ fairseq_cli/eval_lm.py:296.
 """
 
 import functools
-from typing import Any, Optional
+from typing import Any
 
 from .display import refuse
 from .importing import Repair
-
-
-def _reason() -> Optional[str]:
-    return "fairseq-generate decodes everything whatever the shard"
 
 
 def _repair_generating(module: Any) -> None:
@@ -35,6 +31,6 @@ def _repair_generating(module: Any) -> None:
 REPAIR = Repair(
     name="generated-shards",
     modules=("fairseq_cli.generate",),
-    reason=_reason,
+    reason="fairseq-generate decodes everything whatever the shard",
     apply=_repair_generating,
 )

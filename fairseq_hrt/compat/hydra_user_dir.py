@@ -16,10 +16,6 @@ from typing import Any, Optional
 from .importing import Repair
 
 
-def _reason() -> Optional[str]:
-    return "groups of plugins are looked for before common.user_dir is imported"
-
-
 def user_dir(arguments: Any) -> Optional[str]:
     """The plugin that the arguments of hydra name, on the command line first; None: none, or
     nothing readable."""
@@ -72,6 +68,6 @@ def _import_first(module: Any) -> None:
 REPAIR = Repair(
     name="hydra-user-dir",
     modules=("fairseq.dataclass.initialize",),
-    reason=_reason,
+    reason="groups of plugins are looked for before common.user_dir is imported",
     apply=_import_first,
 )

@@ -13,7 +13,7 @@ import os
 import sys
 import types
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 logger = logging.getLogger(__name__)
 
@@ -27,16 +27,22 @@ class Repair:
     Args:
         name: name in reports and in ``FAIRSEQ_HRT_DISABLE_REPAIRS``
         modules: modules of fairseq that are repaired
-        reason: why the repair is needed in this process, or None where it is not needed
+        reason: why the repair is needed; where that depends on the process, a function, which
+            returns None where it is not
         apply: the repair; called once for each module
         before_execution: call `apply` on the empty module, before its code runs
     """
 
     name: str
     modules: Tuple[str, ...]
-    reason: Callable[[], Optional[str]]
+    reason: Union[str, Callable[[], Optional[str]]]
     apply: Callable[[types.ModuleType], None]
     before_execution: bool = False
+
+    @property
+    def needed(self) -> Optional[str]:
+        """Why the repair is needed in this process; None where it is not."""
+        return self.reason if isinstance(self.reason, str) else self.reason()
 
 
 @dataclass
@@ -166,7 +172,7 @@ class RepairingFinder(importlib.abc.MetaPathFinder):
             ):
                 continue
             try:
-                status.reason = repair.reason()
+                status.reason = repair.needed
                 if status.reason is not None:
                     repair.apply(module)
                     status.applied.append(module.__name__)

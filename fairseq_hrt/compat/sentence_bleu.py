@@ -5,13 +5,9 @@ as one configuration (scoring/bleu.py:90).
 """
 
 import functools
-from typing import Any, Optional
+from typing import Any
 
 from .importing import Repair
-
-
-def _reason() -> Optional[str]:
-    return "fairseq-score --sentence-bleu calls the scorer as it was before fairseq 0.10"
 
 
 def _repair_scorer(module: Any) -> None:
@@ -31,6 +27,6 @@ def _repair_scorer(module: Any) -> None:
 REPAIR = Repair(
     name="sentence-bleu",
     modules=("fairseq.scoring.bleu",),
-    reason=_reason,
+    reason="fairseq-score --sentence-bleu calls the scorer as it was before fairseq 0.10",
     apply=_repair_scorer,
 )

@@ -11,13 +11,12 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..bundles.bundle import Bundle, create_bundle
+from ..bundles.bundle import Bundle, create_bundle, require_new
 from ..bundles.description import checked_options
 from ..bundles.native_bundle import read_candidates, write_native_model, write_native_shortlist
 from ..bundles.pretrained import from_pretrained
 from ..escaping import shown
 from ..loading.data_options import language_of_data
-from ..runtime.format import Header
 from .native_model import native_model
 from .plain_files import WHOLE
 from .vocabularies import Vocabulary
@@ -113,104 +112,85 @@ def write_bundle(
             f"both languages are called {shown(converted.languages[0])}, but have different"
             " vocabularies: name them by --source-language and --target-language"
         )
-    with tempfile.TemporaryDirectory() as scratch:
-        place = Path(scratch)
-        for language, words in zip(converted.languages, (converted.source, converted.target)):
-            words.save(place / f"dict.{language}.txt")
-        shortlist = None
-        if converted.shortlist is not None and runtime is None:
-            logger.warning(
-                "the shortlist is left out: it belongs to the native engine's model, which"
-                " --runtime makes"
-            )
-        elif converted.shortlist is not None:
-            shortlist = place / "shortlist.vmap"
-            shortlist.write_text(
-                "".join(f"{line}\n" for line in converted.shortlist), encoding="utf-8", newline="\n"
-            )
-        make_model = partial(
-            native_model, converted.models[0].options, converted.models[0].parameters
-        )
-        if not checkpoint:
-            assert runtime is not None
-            return _write_native_bundle(
-                converted, folder, place, make_model(weights=runtime), shortlist
-            )
-        from ..bundles.runtime_bundle import pack
-
-        checkpoints = []
-        for number, model in enumerate(converted.models, start=1):
-            checkpoints.append(place / f"model{number}.pt")
-            write_checkpoint(model, converted.languages, place, checkpoints[-1])
-        return pack(
-            folder,
-            checkpoints,
-            place,
-            tokenizer=converted.tokenizer,
-            subwords=converted.subwords,
-            codes=converted.codes,
-            task=TASK,
-            options=converted.decoding,
-            card=converted.card,
-            runtime=runtime,
-            lines=lines,
-            shortlist=shortlist,
-            make_model=make_model,
-            complete=partial(complete_text, converted=converted),
-        )
-
-
-def _write_native_bundle(
-    converted: Converted,
-    folder: Path,
-    place: Path,
-    model: Tuple[Header, Dict[str, np.ndarray]],
-    shortlist: Optional[Path],
-) -> Bundle:
-    """Writes a bundle whose only model is that of the native engine; the dictionaries lie in
-    ``place``."""
-    if len(converted.models) > 1:
+    if len(converted.models) > 1 and not checkpoint:
         raise ValueError(
             f"an ensemble of {len(converted.models)} models is decoded by PyTorch only: import it"
             f" with {WHOLE}, or give the path of one model"
         )
+    if converted.shortlist is not None and runtime is None:
+        logger.warning(
+            "the shortlist is left out: it belongs to the native engine's model, which"
+            " --runtime makes"
+        )
+    require_new(folder)
     bundle = Bundle(
-        folder, TASK, *converted.languages, converted.tokenizer, converted.subwords, models=[],
-        options=checked_options(converted.decoding, None, "the new bundle"),
-        card={"architecture": converted.models[0].architecture},
+        folder, TASK, *converted.languages, converted.tokenizer, converted.subwords,
+        options=checked_options(converted.decoding, TASK if checkpoint else None, "the new bundle"),
+        # Nothing is known of the training.
+        card={"architecture": converted.models[0].architecture, **converted.card},
+        source_prefix=converted.source_prefix, target_prefix=converted.target_prefix,
     )  # fmt: skip
+    with tempfile.TemporaryDirectory() as scratch:
+        place = Path(scratch)
+        for language, words in zip(converted.languages, (converted.source, converted.target)):
+            words.save(place / f"dict.{language}.txt")
+        states = [
+            checkpoint_of(model, converted.languages, place)
+            for model in converted.models
+            if checkpoint
+        ]
 
-    def complete(made: Bundle) -> None:
-        complete_text(made, converted)
-        made.card["checkpoint"] = "none: imported without PyTorch"
-        write_native_model(made, *model)
-        if shortlist is not None:
-            write_native_shortlist(made, read_candidates(made, shortlist))
+        def complete(made: Bundle) -> None:
+            if converted.target_codes is not None:
+                made.target_codes = "target_codes"
+                shutil.copyfile(converted.target_codes, made.folder / made.target_codes)
+            if runtime is not None:
+                _add_native_model(made, converted, runtime, place, lines)
 
-    check = partial(from_pretrained, device="cpu", engine="native")
-    return create_bundle(bundle, place, converted.codes, complete=complete, check=check)
-
-
-def complete_text(bundle: Bundle, converted: Converted) -> None:
-    """Adds what is particular to the text of imported models."""
-    # Nothing is known of the training.
-    bundle.card = {"architecture": bundle.card["architecture"], **converted.card}
-    bundle.source_prefix, bundle.target_prefix = converted.source_prefix, converted.target_prefix
-    if converted.target_codes is not None:
-        bundle.target_codes = "target_codes"
-        shutil.copyfile(converted.target_codes, bundle.folder / bundle.target_codes)
+        check = partial(
+            from_pretrained, device="cpu", engine="torch" if runtime is None else "native"
+        )
+        return create_bundle(
+            bundle, place, converted.codes, states=states, complete=complete, check=check
+        )
 
 
-def write_checkpoint(
-    model: ConvertedModel, languages: Tuple[str, str], data: Path, path: Path
+def _add_native_model(
+    made: Bundle,
+    converted: Converted,
+    weights: str,
+    place: Path,
+    lines: Optional[Sequence[str]],
 ) -> None:
-    """Writes a checkpoint as a training of that model by ``--task translation`` leaves it.
+    """Adds the native engine's model and shortlist, compared with PyTorch's engine where there is a
+    checkpoint; the dictionaries lie in ``place``."""
+    shortlist = None
+    if converted.shortlist is not None:
+        shortlist = place / "shortlist.vmap"
+        shortlist.write_text(
+            "".join(f"{line}\n" for line in converted.shortlist), encoding="utf-8", newline="\n"
+        )
+    make_model = partial(native_model, converted.models[0].options, converted.models[0].parameters)
+    if made.models:
+        from ..bundles.runtime_bundle import add_runtime
+
+        add_runtime(
+            made, weights, data=place, lines=lines, shortlist=shortlist, make_model=make_model
+        )
+        return
+    made.card["checkpoint"] = "none: imported without PyTorch"
+    write_native_model(made, *make_model(weights=weights))
+    if shortlist is not None:
+        write_native_shortlist(made, read_candidates(made, shortlist))
+
+
+def checkpoint_of(model: ConvertedModel, languages: Tuple[str, str], data: Path) -> Dict[str, Any]:
+    """A checkpoint as a training of that model by ``--task translation`` leaves it.
 
     Args:
         model: the model.
         languages: source and target.
         data: folder of its dictionaries.
-        path: to write.
 
     Raises:
         ValueError: the model does not have the parameters, or they are not all of its own.
@@ -252,16 +232,11 @@ def write_checkpoint(
         # Of this machine, and gone when the bundle is read.
         config.task.data = None
         config.model.data = None
-    torch.save(
-        {
-            "args": None,
-            "cfg": OmegaConf.to_container(config, resolve=True, enum_to_str=True),
-            "model": built.state_dict(),
-            "criterion": None,
-            "optimizer_history": [_UNTRAINED],
-            "task_state": {},
-            "last_optimizer_state": None,
-            "extra_state": {},
-        },
-        path,
-    )
+    return {
+        "args": None,
+        "cfg": OmegaConf.to_container(config, resolve=True, enum_to_str=True),
+        "model": built.state_dict(),
+        "criterion": None,
+        "optimizer_history": [_UNTRAINED],
+        "task_state": {},
+    }

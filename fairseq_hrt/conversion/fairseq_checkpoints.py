@@ -67,7 +67,7 @@ def read_fairseq(
         )
     assert subwords is not None
     # PyTorch, which the readers of other models do not need.
-    from ..bundles.runtime_bundle import pack
+    from ..bundles.packing import pack
 
     def complete(bundle: Bundle) -> None:
         bundle.card["imported from"] = f"fairseq: {', '.join(path.name for path in checkpoints)}"

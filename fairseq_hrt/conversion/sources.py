@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import List, Optional
 
-from ..bundles.bundle import Bundle
+from ..bundles.bundle import Bundle, require_new
 from .converted import Converted, write_bundle
 from .fairseq_checkpoints import is_fairseq, read_fairseq, unknown_kind
 from .hugging_face import CONFIG
@@ -52,9 +52,7 @@ def import_model(source: Path, folder: Path, wishes: Wishes = Wishes()) -> Bundl
     """
     if not source.exists():
         raise ValueError(f"{source} does not exist: give the folder or file of a model")
-    # Before anything is read, which may take a while.
-    if folder.exists() or folder.is_symlink():
-        raise ValueError(f"{folder} exists already: give another folder or remove it")
+    require_new(folder)
     languages = wishes.source_language, wishes.target_language
     place = source if source.is_dir() else source.parent
     text = wishes.tokenizer, wishes.subwords, wishes.codes

@@ -6,6 +6,7 @@ from fairseq.data import Dictionary
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor, nn
 
+from ..training import refuse_extras
 from .config import DagModelConfig
 from .graph_size import UpsampleScale
 from .links import LinkPredictor
@@ -59,15 +60,7 @@ class DagDecoder(TransformerDecoderBase):
     def __init__(
         self, cfg: DagModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding
     ) -> None:
-        if (
-            cfg.adaptive_softmax_cutoff is not None
-            or cfg.cross_self_attention
-            or cfg.quant_noise.pq > 0
-        ):
-            raise ValueError(
-                "dag_transformer does not support --adaptive-softmax-cutoff,"
-                " --cross-self-attention and --quant-noise-pq; leave them out"
-            )
+        refuse_extras(cfg, "dag_transformer")
         super().__init__(cfg, dictionary, embed_tokens)
         self.special = {name: getattr(dictionary, name)() for name in ("bos", "unk", "eos", "pad")}
         self.scale = UpsampleScale.parse(cfg.dag_upsample_scale)

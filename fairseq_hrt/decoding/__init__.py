@@ -5,7 +5,7 @@ from .decoder import Decoder, Scorer
 from .errors import NumericalError
 from .graphs import describe_graph
 from .hypothesis import Graph, Hypothesis, best_first
-from .repeats import without_repeated_ngrams
+from .repeats import collapse_repeats
 from .rescoring import Rescorer, require_candidates
 
 __all__ = [
@@ -16,7 +16,7 @@ __all__ = [
     "Rescorer",
     "Scorer",
     "best_first",
+    "collapse_repeats",
     "describe_graph",
     "require_candidates",
-    "without_repeated_ngrams",
 ]

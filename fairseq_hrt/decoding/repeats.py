@@ -2,6 +2,8 @@
 
 from typing import List, Sequence
 
+from .hypothesis import Hypothesis
+
 
 def without_repeated_ngrams(tokens: Sequence[object], *, longest: int = 4) -> List[int]:
     """Collapses immediately repeated n-grams, n from ``longest`` down to 1, until nothing repeats:
@@ -24,3 +26,14 @@ def without_repeated_ngrams(tokens: Sequence[object], *, longest: int = 4) -> Li
                 else:
                     place += 1
     return kept
+
+
+def collapse_repeats(hypothesis: Hypothesis) -> None:
+    """Collapses its repeated n-grams; scores are those of the search."""
+    kept = without_repeated_ngrams(hypothesis.tokens[:-1])
+    kept.append(len(hypothesis.tokens) - 1)
+    for name in (
+        "tokens", "positional_scores", "token_steps", "token_directions", "alignment",
+    ):  # fmt: skip
+        values = getattr(hypothesis, name)
+        setattr(hypothesis, name, [values[place] for place in kept] if values else values)

@@ -7,6 +7,9 @@ from typing import List, Optional, Tuple, Union
 import torch
 from torch import Tensor
 
+# Most sentences end within this many tokens; longer ones double the buffers.
+INITIAL_CAPACITY = 32
+
 
 @dataclass
 class Memory:

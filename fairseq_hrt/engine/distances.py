@@ -1,12 +1,13 @@
 """How relative positions enter the self-attention of one step: by a table where tokens stand
 evenly, else by an index."""
 
-from typing import List, Optional, Protocol, Tuple
+from typing import Dict, List, Optional, Protocol, Sequence, Tuple
 
 from torch import Tensor
 
-from .layers import PackedSelfAttention
-from .relative_positions import EvenDistances
+from .cache import INITIAL_CAPACITY, DecoderState
+from .layers import PackedDecoderLayer, PackedSelfAttention
+from .relative_positions import EvenDistances, relative_index
 
 
 class Distances(Protocol):
@@ -87,3 +88,57 @@ class Indexed:
 def _added(relative: Tensor, bias: Optional[Tensor]) -> Tensor:
     """The sum, in the memory of the first."""
     return relative if bias is None else relative.add_(bias)
+
+
+class StepDistances:
+    """The distances of a model's steps.
+
+    Args:
+        tables: the relative position vectors of each layer, ``[2w + 1, d]``.
+    """
+
+    def __init__(self, tables: Sequence[Tensor]) -> None:
+        self._tables, self._window = tables, tables[0].size(0) // 2
+        # By stride.
+        self._even: Dict[int, List[EvenDistances]] = {}
+
+    def forget(self) -> None:
+        """Drops what was made of the vectors, which may have changed."""
+        self._even.clear()
+
+    def between(self, state: DecoderState, positions: Tensor, remember: bool) -> Distances:
+        """Between the new tokens at ``positions`` and all that they may see; those are in the state
+        already if it will remember them.
+
+        Args:
+            positions: LongTensor ``[q]`` or ``[R, q]``.
+        """
+        count = positions.size(-1)
+        total = state.length + count
+        agreed = state.lengths is None and positions.dim() == 1
+        if agreed and state.stride is not None:
+            return EvenlySpaced(self._evenly(state.stride, total), count)
+        if not remember:
+            index = relative_index(positions, positions, self._window).view(-1, count, count)
+        elif agreed:
+            index = relative_index(positions[None], state.positions[:1, :total], self._window)
+        else:
+            asking = positions.expand(state.rows, count)
+            index = relative_index(asking, state.positions[:, :total], self._window)
+        return Indexed(index)
+
+    def _evenly(self, stride: int, total: int) -> List[EvenDistances]:
+        """The tables of all layers for at least ``total`` tokens that stand ``stride`` apart."""
+        tables = self._even.get(stride)
+        if tables is None or tables[0].count < total:
+            count = max(2 * total, INITIAL_CAPACITY)
+            tables = [EvenDistances(table, stride, count) for table in self._tables]
+            self._even[stride] = tables
+        return tables
+
+
+def step_distances(layers: Sequence[PackedDecoderLayer]) -> Optional[StepDistances]:
+    """The distances of a decoder; None where its positions are not relative."""
+    tables = [layer.attention.relative_keys for layer in layers]
+    present = [table for table in tables if table is not None and table.size(0) > 1]
+    return StepDistances(present) if present else None

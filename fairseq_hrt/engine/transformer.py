@@ -13,7 +13,7 @@ positions and visibility as data::
     state.rollback(3); state.reorder(rows)
 """
 
-from typing import Any, Dict, List, Optional, cast
+from typing import Any, Dict, List, Optional
 
 import torch
 import torch.nn.functional as F
@@ -23,17 +23,13 @@ from fairseq.modules import TransformerEncoderLayer
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from torch import Tensor
 
-from .cache import DecoderState, Memory
-from .distances import Distances, EvenlySpaced, Indexed
+from .cache import INITIAL_CAPACITY, DecoderState, Memory
+from .distances import Distances, step_distances
 from .embedding import PackedEmbedding
 from .layers import PackedDecoderLayer, PackedLayer, PackedNorm, UnsupportedModelError
 from .linear import PackedLinear
 from .masks import Visibility
-from .relative_positions import EvenDistances, relative_index
 from .shared_weights import fuse_rows
-
-# Most sentences end within this many tokens; longer ones double the buffers.
-INITIAL_CAPACITY = 32
 
 
 class TransformerEngine:
@@ -142,15 +138,15 @@ class TransformerEngine:
         shape = (len(self.layers), 2, batch * beams, heads, capacity, width)
         if self.recurrent:
             shape = (len(self.layers), 1, batch * beams, 1, capacity, heads * width)
-        if not self.static_weights:
+        if self.distances is not None and not self.static_weights:
             # Computed from weights that may have changed since.
-            self._even.clear()
+            self.distances.forget()
         return DecoderState(
             memory=memory,
             beams=beams,
             cache=torch.zeros(shape, dtype=self.dtype, device=device),
             positions=torch.zeros(1, capacity, dtype=torch.long, device=device),
-            stride=stride if self.relative_window else None,
+            stride=None if self.distances is None else stride,
             sentences=torch.arange(batch, device=device),
         )
 
@@ -205,10 +201,10 @@ class TransformerEngine:
             else self.visibility.bias(state, count, visible, causal, tokens.device)
         )
         distances = None
-        if self.relative_window:
+        if self.distances is not None:
             if remember:
                 state.place(positions)
-            distances = self._distances(state, positions, remember)
+            distances = self.distances.between(state, positions, remember)
         memory = state.memory
         for number, layer in enumerate(self.layers):
             cache = state if remember else None
@@ -279,44 +275,6 @@ class TransformerEngine:
             keys, bias = distances.apply(attention, number, queries, keys, bias, chosen)
         return attention.combine(queries, keys, values, bias)
 
-    def _distances(self, state: DecoderState, positions: Tensor, remember: bool) -> Distances:
-        """Between the new tokens at ``positions`` and all that they may see; those are in the state
-        already if it will remember them."""
-        count = positions.size(-1)
-        total = state.length + count
-        agreed = state.lengths is None and positions.dim() == 1
-        if agreed and state.stride is not None:
-            return EvenlySpaced(self._even_distances(state.stride, total), count)
-        if not remember:
-            return Indexed(
-                relative_index(positions, positions, self.relative_window).view(-1, count, count)
-            )
-        if agreed:
-            return Indexed(
-                relative_index(
-                    positions.unsqueeze(0), state.positions[:1, :total], self.relative_window
-                )
-            )
-        return Indexed(
-            relative_index(
-                positions.expand(state.rows, count),
-                state.positions[:, :total],
-                self.relative_window,
-            )
-        )
-
-    def _even_distances(self, stride: int, total: int) -> List[EvenDistances]:
-        """The tables of all layers for at least ``total`` tokens that stand ``stride`` apart."""
-        tables = self._even.get(stride)
-        if tables is None or tables[0].count < total:
-            count = max(2 * total, INITIAL_CAPACITY)
-            tables = [
-                EvenDistances(cast(Tensor, layer.attention.relative_keys), stride, count)
-                for layer in self.layers
-            ]
-            self._even[stride] = tables
-        return tables
-
     # ------------------------------------------------------------------ packing
 
     @torch.no_grad()
@@ -347,8 +305,7 @@ class TransformerEngine:
         reorder = self.static_weights
         self.layers = [PackedDecoderLayer(layer, reorder=reorder) for layer in decoder.layers]
         self.recurrent: bool = any(layer.cell is not None for layer in self.layers)
-        first = None if self.recurrent else self.layers[0].attention.relative_keys
-        self.relative_window: int = 0 if first is None else first.size(0) // 2
+        self.distances = None if self.recurrent else step_distances(self.layers)
         projection = decoder.output_projection
         self.output = PackedLinear(projection.weight, projection.bias, reorder=reorder)
         self.dtype = projection.weight.dtype
@@ -368,8 +325,6 @@ class TransformerEngine:
                 side="source",
             )
         self.visibility = Visibility(self.dtype)
-        # By stride.
-        self._even: Dict[int, List[EvenDistances]] = {}
         self.reserve_positions(decoder.max_target_positions)
         # They change with half(), cuda() and the like, not with training.
         self._parameters = list(self.model.parameters())

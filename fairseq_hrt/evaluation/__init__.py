@@ -9,6 +9,7 @@ __all__ = [
     "picture",
     "quality",
     "report",
+    "result_files",
     "sentence_trace",
     "step_colours",
     "trace_picture",

@@ -1,6 +1,7 @@
 """COMET, by its own command: it needs older packages than fairseq_hrt and therefore an environment
 of its own."""
 
+import logging
 import re
 import shutil
 import subprocess
@@ -9,6 +10,10 @@ from pathlib import Path
 from typing import Dict, List, Mapping, Sequence
 
 import torch
+
+from .comparison import Comparison
+
+logger = logging.getLogger(__name__)
 
 
 def check_comet(model: Path, program: str) -> None:
@@ -80,3 +85,25 @@ def comet_scores(
             f"{program} gave scores for {sorted(found)} instead of {len(files)} systems"
         )
     return {name: by_number[Path(file).name] for name, file in zip(translations, files)}
+
+
+def add_comet(
+    comparison: Comparison,
+    sources: Sequence[str],
+    references: Sequence[str],
+    model: Path,
+    program: str,
+) -> None:
+    """Scores with COMET; what goes wrong is written where the scores would stand, the rest was
+    measured all the same."""
+    logger.info("scoring with COMET")
+    translations = {result.name: result.hypotheses for result in comparison.results}
+    try:
+        scores = comet_scores(sources, references, translations, model, program)
+    except (OSError, ValueError) as error:
+        logger.warning("%s", error)
+        comparison.comet = f"not run ({error})"
+        return
+    for result in comparison.results:
+        result.comet = scores[result.name]
+    comparison.comet = f"`{model.name}`"

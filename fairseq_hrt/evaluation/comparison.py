@@ -259,6 +259,11 @@ def source_text(system: System, sentence: int) -> str:
     return system.task.source_dictionary.string(system.dataset[sentence]["source"], "@@ ")
 
 
+def source_texts(system: System) -> List[str]:
+    """Words of the binarised sources."""
+    return [source_text(system, number) for number in range(len(system.dataset))]
+
+
 def environment(threads: int) -> Dict[str, str]:
     """Machine, threads and versions, for the signature beside each figure."""
     from .. import __version__

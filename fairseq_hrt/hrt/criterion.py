@@ -1,14 +1,13 @@
 """Criterion ``hrt_loss``: cross-entropy of the four tasks, each token counting once."""
 
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Sequence, Tuple
 
 import torch
-from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.criterions import register_criterion
 from fairseq.logging import metrics
-from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ..training import BITS, check_label_smoothing, log_losses, smoothed_cross_entropy
+from ..training import BITS, SmoothedLoss, smoothed_cross_entropy
 from .config import HRTLossConfig
 
 # The four tasks as (name, belongs to the causal view, uses chunks).
@@ -21,17 +20,13 @@ TASKS = (
 
 
 @register_criterion("hrt_loss", dataclass=HRTLossConfig)
-class HRTLoss(FairseqCriterion):
+class HRTLoss(SmoothedLoss):
     """Label-smoothed cross-entropy summed over the loss tokens of AT, CMLM, Skip-AT and Skip-CMLM
     (HRT, Algorithm 1).
 
     The gradient is divided by the number of all these tokens, so that a task weighs as much as it
     has tokens.
     """
-
-    def __init__(self, task: FairseqTask, label_smoothing: float) -> None:
-        super().__init__(task)
-        self.label_smoothing = check_label_smoothing(label_smoothing)
 
     def forward(
         self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True
@@ -73,14 +68,14 @@ class HRTLoss(FairseqCriterion):
         return loss.sum(), target.numel(), log
 
     @classmethod
-    def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
+    def reduce_metrics(cls, logging_outputs: Sequence[Dict[str, Any]]) -> None:
         """Losses in bits per token: all tasks together, and each apart (0 where a task had no
         tokens)."""
 
         def total(key: str) -> float:
             return sum(float(log.get(key, 0)) for log in logging_outputs)
 
-        log_losses(logging_outputs)
+        super().reduce_metrics(logging_outputs)
         for name, _, _ in TASKS:
             count = total(f"{name}_ntokens")
             metrics.log_scalar(
@@ -90,7 +85,3 @@ class HRTLoss(FairseqCriterion):
         metrics.log_scalar(
             "chunked", total("chunked_sentences") / max(sentences, 1), sentences, round=3
         )
-
-    @staticmethod
-    def logging_outputs_can_be_summed() -> bool:
-        return True

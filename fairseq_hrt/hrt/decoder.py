@@ -10,7 +10,7 @@ from fairseq.modules import SinusoidalPositionalEmbedding
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from torch import Tensor, nn
 
-from ..training import start_self_attention
+from ..training import refuse_extras, start_self_attention
 from .attention import RelativeSelfAttention, attention_pattern
 from .config import HRTModelConfig
 from .sample import SampleView, check_chunk_size
@@ -24,11 +24,8 @@ class HRTDecoderLayer(TransformerDecoderLayerBase):
     def build_self_attention(
         self, embed_dim: int, cfg: HRTModelConfig, **variants: bool
     ) -> RelativeSelfAttention:
-        if any(variants.values()) or cfg.quant_noise.pq > 0:
-            raise ValueError(
-                "hrt_transformer supports neither quantisation noise (--quant-noise-pq) nor extra"
-                " attention keys"
-            )
+        if any(variants.values()):
+            raise ValueError("hrt_transformer has no extra attention keys")
         return RelativeSelfAttention(
             embed_dim,
             cfg.decoder.attention_heads,
@@ -65,20 +62,12 @@ class HRTDecoder(TransformerDecoderBase):
                 f"--hrt-relative-window {cfg.hrt_relative_window} must not be negative; 0 switches"
                 " it off"
             )
-        if (
-            cfg.decoder.learned_pos
-            or cfg.no_token_positional_embeddings
-            or cfg.cross_self_attention
-        ):
+        if cfg.decoder.learned_pos or cfg.no_token_positional_embeddings:
             raise ValueError(
                 "hrt_transformer needs sinusoidal positions in the decoder: remove"
-                " --decoder-learned-pos, --no-token-positional-embeddings and"
-                " --cross-self-attention"
+                " --decoder-learned-pos and --no-token-positional-embeddings"
             )
-        if cfg.adaptive_softmax_cutoff is not None:
-            raise ValueError(
-                "hrt_transformer does not support --adaptive-softmax-cutoff; leave it out"
-            )
+        refuse_extras(cfg, "hrt_transformer")
         super().__init__(cfg, dictionary, embed_tokens)
         self.chunk_sizes: List[int] = list(cfg.hrt_chunk_sizes)
         self.relative_window: int = cfg.hrt_relative_window

@@ -28,17 +28,18 @@ some 20 times a second; the engine is as before then::
 import ctypes as C
 import threading
 from pathlib import Path
-from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from ..decoding import Graph, Hypothesis, NumericalError
+from ..decoding import Graph, Hypothesis, NumericalError, collapse_repeats
 from ..options import DecodingOptions
 from . import binding, library
+from .arguments import Shortlist, flatten, listed, shortlist_arrays
 from .caller import Caller, Cancelled
 from .format import Header, ModelFileError, read_header, read_model
 from .options import UnsupportedOption, options_for
-from .results import deduplicate, read_results
+from .results import read_results
 
 __all__ = [
     "Cancelled",
@@ -54,23 +55,6 @@ __all__ = [
     "read_header",
     "read_model",
 ]
-
-
-class Shortlist(NamedTuple):
-    """Which target words a source word may lead to. Probabilities, and so scores, are then shares
-    among the sentence's candidates.
-
-    Attributes:
-        offsets: int64 ``[source vocabulary + 1]``; candidates of source word w are
-            ``candidates[offsets[w]:offsets[w + 1]]``.
-        candidates: int32, target ids.
-        always: int32, target ids that are candidates of every sentence. Special symbols always are.
-    """
-
-    offsets: np.ndarray
-    candidates: np.ndarray
-    always: np.ndarray
-
 
 _DEFAULT = DecodingOptions()
 
@@ -197,12 +181,12 @@ class Engine:
                     " needs a list of them"
                 )
             scored = options.forced_start is None
-            given = C.byref(binding.FirstWords(*_flatten(first_words, "beginning"), scored))
+            given = C.byref(binding.FirstWords(*flatten(first_words, "beginning"), scored))
         results = self._run("fh_decode", sources, options, given, every=every, cancelled=cancelled)
         if options.bidirectional_deduplicate and self.header.family == "bidirectional":
             for best in results:
                 for result in best:
-                    deduplicate(result)
+                    collapse_repeats(result)
         return results
 
     def score(
@@ -238,10 +222,10 @@ class Engine:
             )
         options = DecodingOptions(beam=1, min_len=0, lenpen=lenpen, batch_size=batch_size)
         groups = [
-            _listed(own, f"the translations of sentence {number}")
+            listed(own, f"the translations of sentence {number}")
             for number, own in enumerate(targets)
         ]
-        flat, offsets = _flatten([target for own in groups for target in own], "translation")
+        flat, offsets = flatten([target for own in groups for target in own], "translation")
         counts = (C.c_int32 * max(len(targets), 1))(*map(len, groups))
         given = binding.Targets(flat, counts, offsets)
         return self._run("fh_score", sources, options, C.byref(given), cancelled=cancelled)
@@ -256,7 +240,7 @@ class Engine:
         cancelled: Optional[Callable[[], bool]] = None,
     ) -> List[List[Hypothesis]]:
         """Calls the kernel."""
-        flat, offsets = _flatten(sources)
+        flat, offsets = flatten(sources)
         message = binding.message_buffer()
         found = C.POINTER(binding.Results)()
         try:
@@ -293,32 +277,19 @@ class Engine:
         Raises:
             ValueError: the shortlist belongs to other dictionaries.
         """
+        given: Tuple[Any, ...] = (None, None, 0, None, 0)
+        if shortlist is not None:
+            offsets, candidates, always = shortlist_arrays(shortlist, self.header)
+            given = (
+                binding.pointer(offsets, C.c_int64),
+                binding.pointer(candidates, C.c_int32), candidates.size,
+                binding.pointer(always, C.c_int32), always.size,
+            )  # fmt: skip
         message = binding.message_buffer()
         with self._lock:
-            engine = self._alive(self._engine)
-            if shortlist is None:
-                _check(
-                    self._kernel.fh_engine_shortlist(
-                        engine, None, None, 0, None, 0, message, len(message)
-                    ),
-                    message,
-                )
-                return
-            offsets = np.ascontiguousarray(shortlist.offsets, np.int64)
-            if offsets.shape != (self.header.source_vocabulary + 1,):
-                raise ValueError(
-                    f"the shortlist is made for {offsets.size - 1} source words, the model has"
-                    f" {self.header.source_vocabulary}; make it again"
-                )
-            candidates, always = (
-                _words(name, getattr(shortlist, name), self.header.target_vocabulary)
-                for name in ("candidates", "always")
-            )
             status = self._kernel.fh_engine_shortlist(
-                engine, binding.pointer(offsets, C.c_int64),
-                binding.pointer(candidates, C.c_int32), candidates.size,
-                binding.pointer(always, C.c_int32), always.size, message, len(message),
-            )  # fmt: skip
+                self._alive(self._engine), *given, message, len(message)
+            )
         _check(status, message)
 
     def close(self) -> None:
@@ -358,50 +329,3 @@ def _check(status: int, message: Any) -> None:
         binding.ENDED: Cancelled,
     }
     raise kinds.get(status, ValueError)(text)
-
-
-def _words(name: str, words: Any, vocabulary: int) -> np.ndarray:
-    """Token ids of a shortlist for C, which has 32 bits for each.
-
-    Raises:
-        ValueError: they are not ids of the target dictionary.
-    """
-    found = np.asarray(words)
-    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
-        raise ValueError(
-            f"the shortlist's {name} are {found.dtype} of the shape {list(found.shape)}, not a list"
-            " of token ids"
-        )
-    wrong = found[(found < 0) | (found >= vocabulary)]
-    if wrong.size:
-        raise ValueError(
-            f"the shortlist's {name} hold the id {wrong[0]}; the model has {vocabulary} target"
-            " words; make it again"
-        )
-    return np.ascontiguousarray(found, np.int32)
-
-
-def _listed(values: Any, what: str) -> List[Any]:
-    try:
-        return values.tolist() if isinstance(values, np.ndarray) else list(values)
-    except TypeError:
-        raise ValueError(f"{what}: {values!r} is not a list") from None
-
-
-def _flatten(rows: Sequence[Sequence[int]], what: str = "source") -> Tuple[Any, Any]:
-    """The tokens of all rows and where each begins, for C."""
-    offsets = (C.c_int64 * (len(rows) + 1))()
-    flat: List[int] = []
-    for number, row in enumerate(rows):
-        flat.extend(_listed(row, f"{what} {number}"))
-        offsets[number + 1] = len(flat)
-    bad = [
-        token
-        for token in flat
-        if not isinstance(token, (int, np.integer)) or not 0 <= token < 1 << 31
-    ]
-    if bad:
-        raise ValueError(
-            f"{bad[0]!r} is not a token id; each {what} is a list of integers from the dictionary"
-        )
-    return (C.c_int32 * max(len(flat), 1))(*flat), offsets

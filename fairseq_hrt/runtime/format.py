@@ -19,7 +19,7 @@ import numpy as np
 from .header import ACTIVATIONS, CELLS, STORED, Header, ModelFileError
 
 __all__ = [
-    "ACTIVATIONS", "CELLS", "EMBEDDINGS", "KEY", "STORED", "Header", "ModelFileError",
+    "ACTIVATIONS", "CELLS", "DAMAGED", "EMBEDDINGS", "KEY", "STORED", "Header", "ModelFileError",
     "check_tensors", "expected_tensors", "read_header", "read_model", "write_model",
 ]  # fmt: skip
 
@@ -28,6 +28,9 @@ KEY = "fairseq_hrt.runtime"
 
 # Matrices that may have a finer part.
 EMBEDDINGS = ("encoder.embedding", "decoder.embedding")
+# Errors of reading damaged safetensors, besides the package's own. AttributeError: a type of number
+# that NumPy does not have.
+DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError)
 
 # ---------------------------------------------------------------- tensors
 
@@ -244,17 +247,7 @@ def _read(path: Path, whole: bool) -> Tuple[Header, Dict[str, np.ndarray]]:
             check_tensors(header, tensors)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None
-    # AttributeError: a type of numbers that NumPy does not have.
-    except (
-        SafetensorError,
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        OverflowError,
-        MemoryError,
-    ) as error:
+    except (SafetensorError, *DAMAGED) as error:
         raise ModelFileError(
             f"{path}: it cannot be read as safetensors ({error!s:.200}); convert the model again"
         ) from None

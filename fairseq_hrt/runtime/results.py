@@ -4,7 +4,7 @@ from typing import Any, List
 
 import numpy as np
 
-from ..decoding import Graph, Hypothesis, without_repeated_ngrams
+from ..decoding import Graph, Hypothesis
 from ..options import DecodingOptions
 from . import binding
 
@@ -59,12 +59,3 @@ def _graph(found: binding.Results, number: int, path: List[int]) -> Graph:
         links,
         path,
     )
-
-
-def deduplicate(result: Hypothesis) -> None:
-    """Collapses repeated n-grams; scores are those of the search."""
-    kept = without_repeated_ngrams(result.tokens[:-1])
-    kept.append(len(result.tokens) - 1)
-    for name in ("tokens", "positional_scores", "token_steps", "alignment"):
-        values = getattr(result, name)
-        setattr(result, name, [values[place] for place in kept] if values else values)

@@ -1,9 +1,10 @@
 """Trained models behind HTTP: LibreTranslate's interface, our own with steps and scores, and a page
 that shows how a text is written.
 
-A request is checked (:mod:`.requests`), cut into sentences (:mod:`.segments`), whose translations
-are found together with those of other requests (:mod:`.batching`), and put together again.
-:mod:`.application` is the ASGI application, ``fairseq-hrt serve`` runs it.
+A request passes the limits (:mod:`.middleware`), is checked (:mod:`.keys`, :mod:`.requests`) and
+cut into sentences (:mod:`.segments`), whose translations are found together with those of other
+requests (:mod:`.batching`), and put together again (:mod:`.texts`). :mod:`.application` is the ASGI
+application, ``fairseq-hrt serve`` runs it.
 """
 
 __all__ = ["process", "segments", "settings"]

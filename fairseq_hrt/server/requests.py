@@ -1,10 +1,9 @@
 """The contents of a request, checked; nothing behind this module sees a value that was not."""
 
-import hmac
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 from urllib.parse import parse_qsl
 
 from ..families import FAMILIES
@@ -151,32 +150,6 @@ def _pairs(text: str) -> Dict[str, Any]:
         else:
             fields[name] = value
     return fields
-
-
-def check_key(fields: Mapping[str, Any], authorization: str, keys: Sequence[str]) -> None:
-    """Lets a request pass that brings one of the keys, in ``api_key`` or as a bearer token.
-
-    Raises:
-        RequestError: 403.
-    """
-    if not keys:
-        return
-    given = fields.get("api_key")
-    if not isinstance(given, str) or not given:
-        given = authorization[7:].strip() if authorization.lower().startswith("bearer ") else ""
-    # All of them are compared, so that the time does not tell which was close.
-    matches = [
-        hmac.compare_digest(given.encode("utf-8", "surrogatepass"), key.encode()) for key in keys
-    ]
-    if not any(matches):
-        raise RequestError(
-            403,
-            (
-                "Please contact the server operator to get an API key"
-                if not given
-                else "Invalid API key"
-            ),
-        )
 
 
 def translation_request(fields: Mapping[str, Any], settings: Settings) -> TranslationRequest:

@@ -5,8 +5,8 @@ from .config import ACTIVATIONS, ConventionsConfig, DistillationConfig
 from .conventions import start_self_attention
 from .distillation import choose_targets, draw_raw, truncate_targets, with_distilled_targets
 from .hashing import Purpose, hash_uniform
-from .losses import BITS, check_label_smoothing, log_losses, smoothed_cross_entropy
-from .model import ConfiguredTransformer
+from .losses import BITS, SmoothedLoss, check_label_smoothing, smoothed_cross_entropy
+from .model import ConfiguredTransformer, refuse_extras
 from .model_options import flatten_options
 from .presets import COMMON_PRESETS, register_presets
 
@@ -18,12 +18,13 @@ __all__ = [
     "ConventionsConfig",
     "DistillationConfig",
     "Purpose",
+    "SmoothedLoss",
     "check_label_smoothing",
     "choose_targets",
     "draw_raw",
     "flatten_options",
     "hash_uniform",
-    "log_losses",
+    "refuse_extras",
     "register_presets",
     "smoothed_cross_entropy",
     "start_self_attention",

@@ -4,7 +4,9 @@ import math
 from typing import Any, Dict, Sequence, Tuple
 
 import torch
+from fairseq.criterions import FairseqCriterion
 from fairseq.logging import metrics
+from fairseq.tasks import FairseqTask
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -25,17 +27,29 @@ def check_label_smoothing(epsilon: float) -> float:
     return epsilon
 
 
-def log_losses(logging_outputs: Sequence[Dict[str, Any]]) -> None:
-    """Logs ``loss`` and ``nll_loss`` in bits per token and ``ppl`` = 2 ** nll_loss, from sums over
-    batches and workers."""
+class SmoothedLoss(FairseqCriterion):
+    """A label-smoothed cross-entropy, summed over tokens."""
 
-    def total(key: str) -> float:
-        return sum(float(log.get(key, 0)) for log in logging_outputs)
+    def __init__(self, task: FairseqTask, label_smoothing: float) -> None:
+        super().__init__(task)
+        self.label_smoothing = check_label_smoothing(label_smoothing)
 
-    tokens = total("sample_size")
-    for name in ("loss", "nll_loss"):
-        metrics.log_scalar(name, BITS * total(name) / max(tokens, 1), tokens, round=3)
-    metrics.log_derived("ppl", lambda meters: 2 ** min(meters["nll_loss"].avg, 1000))
+    @classmethod
+    def reduce_metrics(cls, logging_outputs: Sequence[Dict[str, Any]]) -> None:
+        """Logs ``loss`` and ``nll_loss`` in bits per token and ``ppl`` = 2 ** nll_loss, from sums
+        over batches and workers."""
+
+        def total(key: str) -> float:
+            return sum(float(log.get(key, 0)) for log in logging_outputs)
+
+        tokens = total("sample_size")
+        for name in ("loss", "nll_loss"):
+            metrics.log_scalar(name, BITS * total(name) / max(tokens, 1), tokens, round=3)
+        metrics.log_derived("ppl", lambda meters: 2 ** min(meters["nll_loss"].avg, 1000))
+
+    @staticmethod
+    def logging_outputs_can_be_summed() -> bool:
+        return True
 
 
 def smoothed_cross_entropy(logits: Tensor, target: Tensor, epsilon: float) -> Tuple[Tensor, Tensor]:

@@ -103,6 +103,23 @@ class ConfiguredTransformer(TransformerModelBase):
             ) from error
 
 
+def refuse_extras(cfg: Any, architecture: str) -> None:
+    """Refuses parts of fairseq's decoder that the decoder of a family does not have.
+
+    Raises:
+        ValueError: the configuration asks for one.
+    """
+    if (
+        cfg.adaptive_softmax_cutoff is not None
+        or cfg.cross_self_attention
+        or cfg.quant_noise.pq > 0
+    ):
+        raise ValueError(
+            f"{architecture} supports neither --adaptive-softmax-cutoff nor"
+            " --cross-self-attention nor --quant-noise-pq; leave them out"
+        )
+
+
 def _difference(found: Dict[str, Tensor], wanted: Dict[str, Tensor]) -> str:
     """How the parameters of a checkpoint differ from a model's: empty, or a few of their names."""
     shapes = [

@@ -66,6 +66,7 @@ ALLOWED = {
     "option_effects": {"schema", "conditions"},
     "decoding": {"options"},
     "files": set(),
+    "streams": {"files"},
     "resuming": {"files"},
     "child_process": set(),
     "distribution": set(),
@@ -87,7 +88,7 @@ ALLOWED = {
     "text": {"escaping"},
     "bundles": {
         "text", "loading", "engine", "runtime", "decoding", "options", "schema", "families",
-        "files", "escaping",
+        "files", "streams", "escaping",
     },
     "conversion": {"bundles", "text", "loading", "runtime", "escaping", "compat"},
     "systems": {
@@ -95,7 +96,8 @@ ALLOWED = {
         "families", "option_effects", "files", "resuming",
     },
     "evaluation": {
-        "systems", "text", "engine", "ops", "files", "resuming", "escaping", "fairseq_hrt",
+        "systems", "text", "engine", "ops", "files", "streams", "resuming", "escaping",
+        "fairseq_hrt",
     },
     "server": {
         "bundles", "runtime", "decoding", "options", "schema", "families", "option_effects",
@@ -104,7 +106,7 @@ ALLOWED = {
     # __main__: completion needs the whole command line
     "cli": {
         "evaluation", "systems", "conversion", "bundles", "text", "server", "engine", "loading",
-        "runtime", "options", "schema", "conditions", "files", "resuming", "escaping",
+        "runtime", "options", "schema", "conditions", "files", "streams", "resuming", "escaping",
         "child_process", "distribution", "compat", "__main__",
     },
     "__main__": {"cli", "compat", "distribution", "fairseq_hrt"},

@@ -9,8 +9,8 @@ from tiny_models import SIZES, write_bundle
 
 import fairseq_hrt
 from fairseq_hrt.bundles import torch_decoder
+from fairseq_hrt.bundles.bundle_decoder import Wanted
 from fairseq_hrt.bundles.torch_decoder import choose_device
-from fairseq_hrt.bundles.translator import Wanted
 
 
 @pytest.fixture(scope="module")

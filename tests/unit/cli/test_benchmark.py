@@ -1,24 +1,20 @@
 """``fairseq-hrt benchmark``: what is wrong is said before anything is loaded, and results are
 written."""
 
-import json
 import os
-from types import SimpleNamespace
 
 import pytest
 from invented_results import make_comparison
 
 from fairseq_hrt.cli import benchmark
 from fairseq_hrt.cli.benchmark import (
-    add_comet,
     build_parser,
     pin,
     read_raw_text,
     settings_of,
     systems_to_compare,
-    write,
 )
-from fairseq_hrt.evaluation import comet, comparison, picture
+from fairseq_hrt.evaluation import comparison
 from fairseq_hrt.evaluation.comparison import Settings
 
 
@@ -162,58 +158,3 @@ def test_the_process_keeps_to_its_cores(monkeypatch):
     monkeypatch.delattr(os, "sched_setaffinity")
     with pytest.raises(ValueError, match="leave it out"):
         pin(1)
-
-
-def test_comet_is_written_or_why_not(monkeypatch, tmp_path):
-    options = SimpleNamespace(comet=tmp_path / "model.ckpt", comet_program="comet-score")
-    found, asked = make_comparison(), []
-    monkeypatch.setattr(
-        comet,
-        "comet_scores",
-        lambda *given: asked.append(given) or {"AT greedy": 0.5, "HRT k=2 (1,1)": 0.75},
-    )
-    add_comet(found, ["s", "t"], ["r", "u"], options)
-    assert [result.comet for result in found.results] == [
-        0.5,
-        0.75,
-    ] and found.comet == "`model.ckpt`"
-    translations = {"AT greedy": ["Ja.", "Nein."], "HRT k=2 (1,1)": ["Ja.", "Nein."]}
-    assert asked == [(["s", "t"], ["r", "u"], translations, options.comet, "comet-score")]
-
-    def fail(*given):
-        raise ValueError("no memory")
-
-    monkeypatch.setattr(comet, "comet_scores", fail)
-    found = make_comparison()
-    add_comet(found, [], [], options)
-    assert found.comet == "not run (no memory)" and [result.comet for result in found.results] == [
-        None,
-        None,
-    ]
-
-
-def test_results_are_written(tmp_path, monkeypatch):
-    drawn = []
-    monkeypatch.setattr(
-        picture,
-        "draw",
-        lambda found, size, paths: drawn.append((size, [path.name for path in paths])),
-    )
-    monkeypatch.setattr(
-        picture, "draw_throughput", lambda found, paths: drawn.append([path.name for path in paths])
-    )
-    found = make_comparison()
-    found.results[1].name = "../a b/ü"
-    found.references = []
-    write(tmp_path / "new" / "out", found, "| table |\n")
-    files = {path.name: path.read_text() for path in (tmp_path / "new" / "out").iterdir()}
-    assert json.loads(files.pop("results.json"))["systems"][1]["name"] == "../a b/ü"
-    assert files == {
-        "table.md": "| table |\n", "translations_1_AT_greedy.txt": "Ja.\nNein.\n",
-        "translations_2_a_b.txt": "Ja.\nNein.\n",
-    }  # fmt: skip
-    quality = (1, ["quality_speed.png", "quality_speed.svg"])
-    assert drawn == [quality, ["throughput.png", "throughput.svg"]]
-    found.settings.batch_sizes = [1]
-    write(tmp_path / "new" / "out", found, "")
-    assert drawn[2:] == [quality]

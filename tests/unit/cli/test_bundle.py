@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fairseq_hrt.bundles import examples, runtime_bundle
+from fairseq_hrt.bundles import examples, packing
 from fairseq_hrt.cli import bundle as verb
 
 ARGUMENTS = ["a.pt", "b.pt", "--data", "bin", "--output", "out"]
@@ -27,15 +27,15 @@ def made(monkeypatch):
         check(Path("out"))
         return bundle
 
-    monkeypatch.setattr(runtime_bundle, "make_bundle", make)
+    monkeypatch.setattr(packing, "make_bundle", make)
     monkeypatch.setattr(examples, "example_sentences", lambda bundle, data: [f"from {data}"])
     monkeypatch.setattr(
-        runtime_bundle,
+        packing,
         "from_pretrained",
         lambda folder, **named: found.loaded.append((folder, named)),
     )
     monkeypatch.setattr(
-        runtime_bundle, "add_runtime", lambda *given, **named: found.added.append((given, named))
+        packing, "add_runtime", lambda *given, **named: found.added.append((given, named))
     )
     return found
 
@@ -91,11 +91,10 @@ def test_the_native_engine_gets_its_lines_and_shortlist(made, tmp_path):
         data=Path("bin"),
         lines=["a b", "", "c\ufffd\u2028d"],
         shortlist=Path("lex"),
-        make_model=None,
     )
     assert made.loaded == [(Path("out"), {"device": "cpu", "engine": "native"})]
     verb.main([*ARGUMENTS, "--runtime", "float32"])
-    assert made.added[1][1] == dict(data=Path("bin"), lines=None, shortlist=None, make_model=None)
+    assert made.added[1][1] == dict(data=Path("bin"), lines=None, shortlist=None)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
 """Help that fits, and hints for misspelt options."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from fairseq_hrt.cli.parser import did_you_mean, verb_parser
+from fairseq_hrt.cli.parser import did_you_mean, require_positive, verb_parser
 
 TEXT = """First   line of
 a paragraph.
@@ -50,3 +52,10 @@ def test_names_that_resemble_none():
         did_you_mean("baem", ["beam", "lenpen"]) == "; did you mean beam?"
         and did_you_mean("zzz", ["beam"]) == ""
     )
+
+
+def test_numbers_that_must_be_positive():
+    options = SimpleNamespace(threads=None, batch_size=1, repeats=0)
+    require_positive(options, "threads", "batch_size")
+    with pytest.raises(ValueError, match="^--repeats 0 must be at least 1$"):
+        require_positive(options, "batch_size", "repeats")

@@ -13,15 +13,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fairseq_hrt import resuming
 from fairseq_hrt.bundles import pretrained
 from fairseq_hrt.bundles.bundle import Bundle
 from fairseq_hrt.bundles.translator import Translation
-from fairseq_hrt.cli import translate
-from fairseq_hrt.cli.translate import plan_jobs, read_line
+from fairseq_hrt.cli import jobs, translate
+from fairseq_hrt.cli.translate import read_line
 
 
 class Killed(BaseException):
@@ -344,46 +342,6 @@ def test_a_full_disk(run, model, tmp_path, monkeypatch, arguments):
     assert Path("y").read_bytes() == backwards(make_lines(70)) and files(tmp_path) == {"x", "y"}
 
 
-# ---------------------------------------------------------------------- plans and ends
-
-
-@pytest.mark.parametrize("other", ["x.partial", "x.partial.json"])
-def test_an_output_takes_no_name_that_another_one_needs(tmp_path, other):
-    for name in ("x", other):
-        (tmp_path / name).write_text("a\n")
-    inputs = [tmp_path / "x", tmp_path / other]
-    assert len(plan_jobs(inputs, tmp_path / "out")) == 2
-    for order in (inputs, inputs[::-1]):
-        with pytest.raises(
-            ValueError, match=f"would both be written to .*{re.escape(other)}: rename one"
-        ):
-            plan_jobs(order, tmp_path / "out", resume=True)
-    with pytest.raises(ValueError, match=f"{re.escape(other)} is an input"):
-        plan_jobs(inputs[1:], tmp_path / "x", resume=True)
-
-
-@given(
-    st.lists(
-        st.sampled_from(["a/x", "b/x", "a/y", "c/../a/x", "link/x", "b/z"]), min_size=2, max_size=4
-    )
-)
-def test_no_two_inputs_share_an_output(tmp_path_factory, names):
-    folder = tmp_path_factory.mktemp("plan")
-    for name in ("a/x", "b/x", "a/y", "b/z", "c/w"):
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text("")
-    (folder / "link").symlink_to("b")
-    sources = [folder / name for name in names]
-    try:
-        jobs = plan_jobs(sources, folder / "out")
-    except ValueError as error:
-        assert "would both be written" in str(error) and len(
-            {Path(name).name for name in names}
-        ) < len(names)
-    else:
-        assert len({job.target for job in jobs}) == len(names)
-
-
 @pytest.mark.parametrize(
     "setting, flag",
     [("engine=native", "--engine"), ("use-shortlist=true", "--shortlist"),
@@ -460,7 +418,7 @@ def test_reading_from_a_terminal_is_said(run, monkeypatch, model):
 
     sizes = []
     monkeypatch.setattr("sys.stdin", Terminal())
-    monkeypatch.setattr(translate, "reading", lambda source: nullcontext(Terminal.buffer))
+    monkeypatch.setattr(jobs, "reading", lambda source: nullcontext(Terminal.buffer))
     original = model.translate
     model.translate = lambda lines, **named: sizes.append(len(lines)) or original(lines, **named)
     status, out, error = run()

@@ -76,9 +76,9 @@ def test_only_the_base_class_of_the_module_is_changed():
 
 def test_needed_from_python_3_11_on(monkeypatch):
     monkeypatch.setattr(sys, "version_info", (3, 10, 13))
-    assert REPAIR.reason() is None
+    assert REPAIR.needed is None
     monkeypatch.setattr(sys, "version_info", (3, 12, 1))
-    assert "3.12" in REPAIR.reason()
+    assert "3.12" in REPAIR.needed
 
 
 def test_fairseq_configuration_has_its_stock_defaults():

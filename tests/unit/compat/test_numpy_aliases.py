@@ -27,14 +27,14 @@ def test_aliases_are_restored_in_the_module_alone():
 
 @needs_repair
 def test_reason_names_what_is_missing():
-    assert "np.int" in REPAIR.reason()
+    assert "np.int" in REPAIR.needed
 
 
 def test_not_needed_where_numpy_has_them(monkeypatch):
     for name, value in (("int", int), ("float", float), ("compat", object())):
         monkeypatch.setattr(numpy, name, value, raising=False)
     monkeypatch.setattr(numpy, "percentile", lambda values, q, interpolation="linear": None)
-    assert REPAIR.reason() is None
+    assert REPAIR.needed is None
 
 
 def test_block_mask_of_data_utils_runs():

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from fairseq_hrt.bundles.bundle import load_bundle
+from fairseq_hrt.bundles.bundle_decoder import Wanted
 from fairseq_hrt.bundles.pretrained import from_pretrained
 from fairseq_hrt.bundles.torch_decoder import TorchDecoder
-from fairseq_hrt.bundles.translator import Translator, Wanted
+from fairseq_hrt.bundles.translator import Translator
 from fairseq_hrt.conversion import Wishes, import_model
 from fairseq_hrt.conversion.converted import write_bundle
 from fairseq_hrt.conversion.hugging_face_folders import read_hugging_face

@@ -4,7 +4,9 @@ import stat
 import sys
 
 import pytest
+from invented_results import make_comparison
 
+from fairseq_hrt.evaluation import comet
 from fairseq_hrt.evaluation.comet import check_comet, comet_scores
 
 # Prints what `comet-score --only_system` prints, and keeps what it was given.
@@ -66,3 +68,31 @@ def test_what_is_missing_is_said_before(tmp_path):
     (tmp_path / "model.ckpt").touch()
     with pytest.raises(ValueError, match="no-such-program: no such program"):
         check_comet(tmp_path / "model.ckpt", "no-such-program")
+
+
+def test_comet_is_written_or_why_not(monkeypatch, tmp_path):
+    model = tmp_path / "model.ckpt"
+    found, asked = make_comparison(), []
+    monkeypatch.setattr(
+        comet,
+        "comet_scores",
+        lambda *given: asked.append(given) or {"AT greedy": 0.5, "HRT k=2 (1,1)": 0.75},
+    )
+    comet.add_comet(found, ["s", "t"], ["r", "u"], model, "comet-score")
+    assert [result.comet for result in found.results] == [
+        0.5,
+        0.75,
+    ] and found.comet == "`model.ckpt`"
+    translations = {"AT greedy": ["Ja.", "Nein."], "HRT k=2 (1,1)": ["Ja.", "Nein."]}
+    assert asked == [(["s", "t"], ["r", "u"], translations, model, "comet-score")]
+
+    def fail(*given):
+        raise ValueError("no memory")
+
+    monkeypatch.setattr(comet, "comet_scores", fail)
+    found = make_comparison()
+    comet.add_comet(found, [], [], model, "comet-score")
+    assert found.comet == "not run (no memory)" and [result.comet for result in found.results] == [
+        None,
+        None,
+    ]

@@ -20,6 +20,7 @@ from fairseq_hrt.evaluation.comparison import (
     environment,
     memory_batches,
     source_text,
+    source_texts,
     speed_sample,
     target_texts,
     to_json,
@@ -185,7 +186,7 @@ def test_the_best_hypotheses_are_in_the_order_of_the_data(tiny, size):
         == LINES
         == target_texts(system)
     )
-    assert [source_text(system, number) for number in range(5)] == LINES
+    assert [source_text(system, number) for number in range(5)] == source_texts(system) == LINES
 
 
 def test_sample_is_fixed_by_the_seed():

@@ -1,34 +1,28 @@
-"""Hypotheses after the search."""
+"""What the kernel has found is copied, and what was not asked for stays empty."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from types import SimpleNamespace
 
-from fairseq_hrt.decoding import Hypothesis
-from fairseq_hrt.runtime.results import deduplicate
+import pytest
 
+from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.runtime.results import read_results
 
-def collapsed(words):
-    """Immediately repeated n-grams, the longest first, taken out one after the other until there
-    are none."""
-    for size in (4, 3, 2, 1):
-        for place in range(len(words) - 2 * size + 1):
-            if words[place : place + size] == words[place + size : place + 2 * size]:
-                return collapsed(words[: place + size] + words[place + 2 * size :])
-    return words
+# Two sentences, the first with two hypotheses.
+FOUND = SimpleNamespace(
+    sentences=2, counts=[2, 1], starts=[0, 2, 5], lengths=[2, 3, 1], tokens=[7, 2, 8, 9, 2, 2],
+    scores=[-1.0, -2.0, -3.0], positional=[-0.5, -1.5, -1.0, -2.0, -3.0, -3.0], steps=[2, 3, 1],
+    token_steps=[1, 2, 1, 2, 3, 1], places=[0, 1, 0, 0, 1, 0],
+)  # fmt: skip
 
 
-@given(st.lists(st.integers(4, 6), max_size=10))
-def test_no_ngram_is_repeated_at_once(words):
-    tokens = [*words, 2]
-    places = list(range(len(tokens)))
-    result = Hypothesis(list(tokens), -1.0, [float(-place) for place in places], list(places), 3)
-    deduplicate(result)
-    kept = result.tokens[:-1]
-    assert result.tokens[-1] == 2 and collapsed(kept) == kept
-    assert (kept == words) == (collapsed(words) == words)
-    # Values of a token go with it; missing ones do not appear.
-    assert [tokens[place] for place in result.token_steps] == result.tokens
-    assert (
-        result.positional_scores == [float(-place) for place in result.token_steps]
-        and result.alignment == []
+@pytest.mark.parametrize("scores", [True, False])
+@pytest.mark.parametrize("asked", [{}, {"alignments": True}, {"print_alignment": "hard"}])
+def test_hypotheses_of_every_sentence(scores, asked):
+    (first, second), (third,) = read_results(FOUND, DecodingOptions(scores=scores, **asked))
+    assert [one.tokens for one in (first, second, third)] == [[7, 2], [8, 9, 2], [2]]
+    assert [one.steps for one in (first, second, third)] == [2, 3, 1]
+    assert second.token_steps == [1, 2, 3] and second.graph is None
+    assert (second.score, second.positional_scores) == (
+        (-2.0, [-1.0, -2.0, -3.0]) if scores else (None, [])
     )
+    assert second.alignment == ([0, 0, 1] if asked else [])

@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from fairseq_hrt.bundles.bundle import Bundle
-from fairseq_hrt.server import application
+from fairseq_hrt.server import application, routes
 from fairseq_hrt.server.batching import Batcher
 from fairseq_hrt.server.settings import Settings
 from fairseq_hrt.server.systems import ServedSystem
@@ -94,7 +94,7 @@ def make_client(monkeypatch, translator):
         task = "translation_dag" if name.startswith("dag") else "translation_autoregressive"
         return ServedSystem(name, bundle(source, target, task), translator, batcher)
 
-    monkeypatch.setattr(application, "load_system", load)
+    monkeypatch.setattr(routes, "load_system", load)
 
     def make(systems=("plain:en-de",), **settings):
         # How quick the machine is decides nothing.

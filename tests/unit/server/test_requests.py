@@ -14,7 +14,6 @@ from fairseq_hrt.server.errors import RequestError
 from fairseq_hrt.server.requests import (
     DECODING,
     Choice,
-    check_key,
     decoding_options,
     parse_fields,
     text_of,
@@ -71,24 +70,6 @@ def test_content_types():
 def test_bodies_that_cannot_be_read(body, kind, query, message):
     status, words = refusal(parse_fields, body, kind, query)
     assert status == 400 and words.startswith("Invalid request: ") and message in words
-
-
-def test_keys():
-    check_key({}, "", [])
-    for fields, authorization in (
-        ({"api_key": "b"}, ""),
-        ({}, "Bearer b"),
-        ({}, "bearer  b "),
-        ({"api_key": ""}, "Bearer b"),
-    ):
-        check_key(fields, authorization, ["a", "b"])
-    missing, wrong = "Please contact the server operator to get an API key", "Invalid API key"
-    for fields, authorization, message in (
-        ({}, "", missing), ({"api_key": 5}, "", missing), ({}, "Basic b", missing),
-        ({"api_key": "c"}, "Bearer b", wrong), ({"api_key": "\ud800"}, "", wrong),
-        ({"api_key": "bb"}, "", wrong),
-    ):  # fmt: skip
-        assert refusal(check_key, fields, authorization, ["a", "b"]) == (403, message)
 
 
 def test_a_checked_request():

@@ -3,31 +3,51 @@
 import asyncio
 import json
 import threading
+from types import SimpleNamespace
 
 import pytest
-from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.routing import Route
 
 from fairseq_hrt.server.errors import RequestError
-from fairseq_hrt.server.guard import HEADERS, Guard, with_headers
 from fairseq_hrt.server.metrics import Metrics
+from fairseq_hrt.server.middleware import HEADERS, Answered, add_headers, guard
 from fairseq_hrt.server.settings import Settings
 
 ASKED = {"q": "Good morning.", "source": "en", "target": "de"}
+SCOPE = {
+    "type": "http", "method": "POST", "path": "/translate", "query_string": b"", "headers": [],
+    "http_version": "1.1",
+}  # fmt: skip
+
+
+def guarded(handler, route="/x", around=None, **settings):
+    """A route with its middleware, as an ASGI application; ``around``: of other routes too."""
+    around = around or guard(Settings(systems=(("a", "x"),), **settings), Metrics())
+    return Route(route, handler, methods=["POST"], middleware=around(route)).app
+
+
+async def answer(application, messages):
+    """The response to the messages of a client, after which nothing comes."""
+    left, sent = list(messages), []
+
+    async def receive():
+        return left.pop(0) if left else await asyncio.Event().wait()
+
+    async def send(message):
+        sent.append(message)
+
+    await application(SCOPE, receive, send)
+    start, body = sent
+    headers = {name.decode(): value.decode() for name, value in start["headers"]}
+    return SimpleNamespace(status_code=start["status"], headers=headers, body=body["body"])
 
 
 def respond(handler, messages=({"type": "http.request", "body": b"hello"},), **settings):
-    """The response of a guarded handler to the messages of a client, after which nothing comes."""
+    """The response of a guarded handler."""
 
     async def run():
-        left = list(messages)
-
-        async def receive():
-            return left.pop(0) if left else await asyncio.Event().wait()
-
-        chosen = Settings(systems=(("a", "x"),), **{"time_limit": 60, **settings})
-        request = Request({"type": "http", "method": "POST", "path": "/x", "headers": []}, receive)
-        response = await Guard(chosen, Metrics()).guarded("/x", handler)(request)
+        response = await answer(guarded(handler, **{"time_limit": 60, **settings}), messages)
         for _ in range(3):
             await asyncio.sleep(0)
         # Nothing follows the answer; the loop itself would end it.
@@ -48,7 +68,7 @@ def test_the_handler_gets_the_whole_body():
     ]
     response = respond(echo, parts, max_body=3)
     assert (response.status_code, response.body) == (200, b"abc")
-    assert {name: response.headers[name] for name in HEADERS} == HEADERS
+    assert {name: response.headers[name.lower()] for name in HEADERS} == HEADERS
 
 
 @pytest.mark.parametrize("size", [4, 40, 100])
@@ -115,27 +135,20 @@ def test_more_requests_than_connections_are_refused(caplog):
             await proceed.wait()
             return PlainTextResponse("done")
 
-        guard = Guard(Settings(systems=(("a", "x"),), time_limit=60, max_connections=2), metrics)
+        around = guard(Settings(systems=(("a", "x"),), time_limit=60, max_connections=2), metrics)
+        routes = {route: guarded(wait, route, around) for route in ("/x", "/y")}
 
-        def answer(route):
-            messages = [{"type": "http.request"}]
-
-            async def receive():
-                return messages.pop() if messages else await asyncio.Event().wait()
-
-            request = Request(
-                {"type": "http", "method": "POST", "path": route, "headers": []}, receive
-            )
-            return asyncio.ensure_future(guard.guarded(route, wait)(request))
+        def ask(route):
+            return asyncio.ensure_future(answer(routes[route], [{"type": "http.request"}]))
 
         # All routes together.
-        first = [answer("/x"), answer("/y")]
+        first = [ask("/x"), ask("/y")]
         await asyncio.sleep(0)
-        refused = await asyncio.gather(answer("/x"), answer("/y"))
+        refused = await asyncio.gather(ask("/x"), ask("/y"))
         proceed.set()
         answered = [
             *await asyncio.gather(*first),
-            *await asyncio.gather(answer("/x"), answer("/y")),
+            *await asyncio.gather(ask("/x"), ask("/y")),
         ]
         return refused, answered, metrics.exposition()[0].decode()
 
@@ -151,44 +164,54 @@ def test_more_requests_than_connections_are_refused(caplog):
     assert sum(json.loads(record.message)["status"] == 503 for record in caplog.records) == 2
 
 
+def test_a_slow_reader_takes_no_place_and_no_time():
+    async def run():
+        application = guarded(echo, max_connections=1, time_limit=0.2)
+        sending, read = asyncio.Event(), asyncio.Event()
+        messages = [{"type": "http.request", "body": b"slow"}]
+
+        async def receive():
+            return messages.pop() if messages else await asyncio.Event().wait()
+
+        async def send(message):
+            sending.set()
+            await read.wait()
+
+        slow = asyncio.ensure_future(application(SCOPE, receive, send))
+        await sending.wait()
+        other = await answer(application, [{"type": "http.request", "body": b"other"}])
+        await asyncio.sleep(0.3)
+        read.set()
+        await slow
+        return other
+
+    assert asyncio.run(run()).status_code == 200
+
+
+def test_an_error_takes_the_place_of_an_answer_that_has_begun():
+    async def begin(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise RequestError(429, "busy")
+
+    application = Answered(begin, "/x", Metrics())
+    response = asyncio.run(answer(application, []))
+    assert (response.status_code, json.loads(response.body)) == (429, {"error": "busy"})
+
+
 def test_own_headers_stay():
-    response = with_headers(JSONResponse({}, headers={"Cache-Control": "max-age=9"}))
+    response = JSONResponse({}, headers={"Cache-Control": "max-age=9"})
+    add_headers(response.headers)
     assert (
         response.headers["cache-control"] == "max-age=9"
         and response.headers["referrer-policy"] == "no-referrer"
     )
 
 
-def ask(application, body):
-    """Sends a request by ASGI itself; returns the status. ``body``: the messages of the client."""
-
-    async def run():
-        messages, sent = list(body), []
-
-        async def receive():
-            return messages.pop(0) if messages else await asyncio.Event().wait()
-
-        async def send(message):
-            sent.append(message)
-
-        scope = {
-            "type": "http",
-            "method": "POST",
-            "path": "/translate",
-            "query_string": b"",
-            "headers": [],
-            "http_version": "1.1",
-        }
-        await application(scope, receive, send)
-        return sent[0]
-
-    return asyncio.run(run())
-
-
 def test_a_body_that_does_not_come(make_client):
     client = make_client(time_limit=0.2)
-    start = ask(client.app, [{"type": "http.request", "body": b"{", "more_body": True}])
-    assert start["status"] == 408 and (b"connection", b"close") in start["headers"]
+    begun = [{"type": "http.request", "body": b"{", "more_body": True}]
+    response = asyncio.run(answer(client.app, begun))
+    assert (response.status_code, response.headers["connection"]) == (408, "close")
 
 
 def test_nothing_is_decoded_for_a_client_that_has_gone(make_client, translator):
@@ -199,12 +222,8 @@ def test_nothing_is_decoded_for_a_client_that_has_gone(make_client, translator):
     busy.start()
     assert entered.wait(5)
     body = json.dumps({**ASKED, "q": "nobody reads this"}).encode()
-    assert (
-        ask(client.app, [{"type": "http.request", "body": body}, {"type": "http.disconnect"}])[
-            "status"
-        ]
-        == 499
-    )
+    messages = [{"type": "http.request", "body": body}, {"type": "http.disconnect"}]
+    assert asyncio.run(answer(client.app, messages)).status_code == 499
     proceed.set()
     busy.join(5)
     assert [lines for lines, _ in translator.batches] == [["Good morning."]]

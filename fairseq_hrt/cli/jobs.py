@@ -1,0 +1,126 @@
+"""Which input of ``fairseq-hrt translate`` goes to which output."""
+
+import os
+import shlex
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
+
+from ..streams import STANDARD, is_stream, raw_lines, reading, standard_input
+from .binary import require_text, text_lines
+
+
+class Job(NamedTuple):
+    """One input and where its translation goes; None: the standard streams."""
+
+    source: Optional[Path]
+    target: Optional[Path]
+
+    @property
+    def compressed(self) -> bool:
+        """Whether the output is gzip."""
+        return self.target is not None and self.target.suffix == ".gz"
+
+
+def shown(source: Optional[Path]) -> str:
+    """The name of an input for messages."""
+    return "the standard input" if source is None else str(source)
+
+
+@contextmanager
+def input_lines(source: Optional[Path]) -> Iterator[Iterator[bytes]]:
+    """The lines of an input, as they are.
+
+    Raises:
+        ValueError: it is not text.
+        OSError: it cannot be read.
+    """
+    with reading(source) as file:
+        yield text_lines(raw_lines(file, shown(source)), shown(source))
+
+
+def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = False) -> List[Job]:
+    """Inputs with their outputs; nothing is written yet.
+
+    Raises:
+        ValueError: an input is missing, has no name where it needs one, would be overwritten, or
+            shares its output with another.
+    """
+    sources = _checked_sources(files)
+    if output is not None and (len(sources) > 1 or output.is_dir()):
+        if is_stream(output) or output.is_file():
+            if resume:
+                raise ValueError(
+                    f"--resume needs a file to continue with, and a folder for several: {output} is"
+                    " neither"
+                )
+            if output.is_file():
+                raise ValueError(f"{output} is a file: several inputs need a folder")
+            return [Job(source, output) for source in sources]
+        named = [source for source in sources if source is not None]
+        if len(named) < len(sources):
+            raise ValueError(
+                f"the standard input has no name to have in {output}: give a file instead of -, or"
+                " one --output file"
+            )
+        jobs = [Job(source, output / source.name) for source in named]
+    else:
+        jobs = [Job(source, output) for source in sources]
+    if resume and is_stream(jobs[0].target):
+        raise ValueError("--resume needs a file to continue with: give --output FILE")
+    _refuse_overwriting(jobs, resume=resume)
+    return jobs
+
+
+def _checked_sources(files: Sequence[Path]) -> List[Optional[Path]]:
+    """The inputs, None for the standard input."""
+    sources: List[Optional[Path]] = [
+        None if os.fspath(file) == STANDARD else file for file in files
+    ] or [None]
+    for source in sources:
+        if source is None:
+            standard_input()
+        elif not source.exists():
+            raise ValueError(
+                f"{source} is not a file; to translate a text itself give --text"
+                f" {shlex.quote(str(source))}"
+            )
+        elif source.is_dir():
+            raise ValueError(f"{source} is a folder: give its files")
+        else:
+            require_text(source)
+    if sources.count(None) > 1:
+        raise ValueError("- is given twice: the standard input can be read only once")
+    return sources
+
+
+def _refuse_overwriting(jobs: Sequence[Job], *, resume: bool) -> None:
+    taken: Dict[str, Job] = {}
+    inputs = {os.path.realpath(job.source) for job in jobs if job.source is not None}
+    for job in jobs:
+        if job.target is None or is_stream(job.target):
+            continue
+        for name in _written(job.target, resume=resume):
+            # The output itself as it was given.
+            shown = job.target if name == os.path.realpath(job.target) else name
+            if name in taken:
+                raise ValueError(
+                    f"{taken[name].source} and {job.source} would both be written to {shown}:"
+                    " rename one"
+                )
+            taken[name] = job
+            if name in inputs:
+                raise ValueError(
+                    f"{shown} is an input: a translation would replace it; give another --output"
+                )
+
+
+def _written(target: Path, *, resume: bool) -> List[str]:
+    """The names that a job writes: its output and, where it can be continued, what stands beside
+    that meanwhile."""
+    path = Path(os.path.realpath(target))
+    if not resume:
+        return [str(path)]
+    from ..resuming import work_files
+
+    return [str(name) for name in (path, *work_files(path))]

@@ -1,0 +1,51 @@
+"""Who may ask: the keys of a server, and the one that a request brings."""
+
+import hmac
+from pathlib import Path
+from typing import Any, List, Mapping, Optional, Sequence
+
+from .errors import RequestError
+
+
+def read_keys(path: Optional[Path]) -> List[str]:
+    """The keys of a file, one a line; empty lines and lines with ``#`` are left out.
+
+    Raises:
+        ValueError: the file cannot be read or holds no key.
+    """
+    if path is None:
+        return []
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"--key-file {path}: {error}") from error
+    keys = [line for line in lines if line and not line.startswith("#")]
+    if not keys:
+        raise ValueError(f"--key-file {path} holds no key: write one a line")
+    return keys
+
+
+def check_key(fields: Mapping[str, Any], authorization: str, keys: Sequence[str]) -> None:
+    """Lets a request pass that brings one of the keys, in ``api_key`` or as a bearer token.
+
+    Raises:
+        RequestError: 403.
+    """
+    if not keys:
+        return
+    given = fields.get("api_key")
+    if not isinstance(given, str) or not given:
+        given = authorization[7:].strip() if authorization.lower().startswith("bearer ") else ""
+    # All of them are compared, so that the time does not tell which was close.
+    matches = [
+        hmac.compare_digest(given.encode("utf-8", "surrogatepass"), key.encode()) for key in keys
+    ]
+    if not any(matches):
+        raise RequestError(
+            403,
+            (
+                "Please contact the server operator to get an API key"
+                if not given
+                else "Invalid API key"
+            ),
+        )
