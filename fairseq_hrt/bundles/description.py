@@ -138,7 +138,7 @@ def _read_json(path: Path, folder: Path) -> Dict[str, Any]:
             # A pipe or device would be waited for.
             raise ValueError(
                 f"{folder} is not a bundle: {path.name} is {_kind(path)}; make one with fairseq-hrt"
-                " bundle"
+                " import or bundle"
             )
         with open(path, "rb") as file:
             content = file.read(LARGEST + 1)

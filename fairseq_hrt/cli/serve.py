@@ -19,7 +19,7 @@ from typing import Optional, Sequence
 from ..distribution import install_command
 from .command import execute
 from .parser import verb_parser
-from .settings import add_engine_argument, read_settings
+from .settings import add_engine_argument, add_shortlist_argument, read_settings
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -58,6 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
         default=1,
         help="processes; one that dies is replaced (default: %(default)s)",
     )
+    add_shortlist_argument(parser)
     for name, kind, text in (
         ("max-body", int, "bytes of a request"),
         ("max-characters", int, "characters of all texts of a request"),

@@ -59,6 +59,15 @@ def add_engine_argument(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_shortlist_argument(parser: argparse._ActionsContainer) -> None:
+    """``--shortlist``."""
+    parser.add_argument(
+        "--shortlist",
+        action="store_true",
+        help="choose among the likely words of the bundle's shortlist only",
+    )
+
+
 def add_set_argument(
     parser: argparse._ActionsContainer, said: str = "decoding option; repeatable"
 ) -> None:

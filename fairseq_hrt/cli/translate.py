@@ -43,7 +43,12 @@ from .jobs import Job, input_lines, plan_jobs, shown
 from .output_lines import output_lines
 from .parser import require_positive, verb_parser
 from .reporting import reporting
-from .settings import add_decoding_arguments, add_engine_argument, given_settings
+from .settings import (
+    add_decoding_arguments,
+    add_engine_argument,
+    add_shortlist_argument,
+    given_settings,
+)
 from .unknown import UnknownWords
 
 # Batches that are read before they are translated together, sorted by length.
@@ -113,11 +118,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--threads", type=int, help="threads of the engine (default: its own choice)"
     )
-    parser.add_argument(
-        "--shortlist",
-        action="store_true",
-        help="choose among the likely words of the bundle's shortlist only",
-    )
+    add_shortlist_argument(parser)
     parser.add_argument("--device", help="cpu, cuda or cuda:N (default: a GPU where there is one)")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     add_decoding_arguments(parser)

@@ -21,6 +21,7 @@ class Settings:
             its bundle's.
         engine: ``auto``, ``torch`` or ``native``, see :func:`fairseq_hrt.from_pretrained`.
         threads: of each worker's decoders.
+        shortlist: whether sentences choose among the words of their bundle's shortlist only.
         max_body: bytes of a request.
         max_characters: of all texts of a request.
         max_texts: texts of a request.
@@ -42,6 +43,7 @@ class Settings:
     options: Tuple[Tuple[str, str, str], ...] = ()
     engine: str = "auto"
     threads: int = 1
+    shortlist: bool = False
     max_body: int = 1 << 20
     max_characters: int = 20000
     max_texts: int = 128

@@ -156,20 +156,18 @@ def load_translator(folder: Path, settings: Settings) -> Any:
     """
     from ..bundles.pretrained import from_pretrained
 
+    own: Dict[str, Any] = {"threads": settings.threads, "use_shortlist": settings.shortlist}
     bundle = load_bundle(folder, for_runtime=True) if settings.engine == "auto" else None
     if bundle is not None and bundle.runtime is not None:
         try:
-            return from_pretrained(folder, engine="native", threads=settings.threads)
+            return from_pretrained(folder, engine="native", **own)
         except (UnsupportedOption, LibraryUnavailable) as error:
-            if not bundle.models:
+            if not bundle.models or settings.shortlist:
                 raise
             logger.warning("%s (PyTorch takes over)", printable(str(error)))
     try:
-        return from_pretrained(
-            folder,
-            engine="torch" if settings.engine == "auto" else settings.engine,
-            threads=settings.threads,
-        )
+        engine = "torch" if settings.engine == "auto" else settings.engine
+        return from_pretrained(folder, engine=engine, **own)
     except ImportError as error:
         raise ValueError(
             f"{folder} needs PyTorch and fairseq, and {error.name} is not installed: pack it with"

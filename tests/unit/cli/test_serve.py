@@ -50,16 +50,21 @@ def test_every_setting_can_be_given(served, tmp_path):
         "--workers",
         "4",
     ]
-    chosen += ["--allow-host", "a.example", "--allow-host", "b"]
+    chosen += ["--allow-host", "a.example", "--allow-host", "b", "--shortlist"]
     verb.main(["A=x", "B=y", *given, *chosen])
     systems, options = (
         (("A", Path("x")), ("B", Path("y"))),
         (("A", "beam", "5"), ("B", "hrt_decode_chunk", "3")),
     )
     assert served == [
-        (Settings(systems=systems, options=options, allow_hosts=hosts, **limits), "::1", 0, 4)
+        (
+            Settings(systems=systems, options=options, allow_hosts=hosts, shortlist=True, **limits),
+            "::1",
+            0,
+            4,
+        )
     ]
-    assert set(limits) | {"systems", "options", "allow_hosts"} == set(
+    assert set(limits) | {"systems", "options", "allow_hosts", "shortlist"} == set(
         Settings.__dataclass_fields__
     ), "every setting has its option"
 

@@ -239,8 +239,9 @@ def test_a_long_sentence_is_translated_in_pieces():
 def test_the_engine_is_decided_once(monkeypatch, caplog, engine, runtime, fails, expected):
     tried = []
 
-    def from_pretrained(folder, *, engine, threads):
+    def from_pretrained(folder, *, engine, threads, use_shortlist):
         tried.append(engine)
+        assert not use_shortlist
         if engine == "native" and fails:
             raise fails
         return engine, threads
@@ -257,6 +258,19 @@ def test_the_engine_is_decided_once(monkeypatch, caplog, engine, runtime, fails,
         bundle.models = []
         with pytest.raises(UnsupportedOption, match="--sampling"):
             load_translator(Path("folder"), settings)
+
+
+def test_a_shortlist_is_not_given_up_for_pytorch(monkeypatch):
+    def from_pretrained(folder, *, engine, threads, use_shortlist):
+        assert (engine, use_shortlist) == ("native", True)
+        raise UnsupportedOption("no shortlist in folder")
+
+    monkeypatch.setattr(pretrained, "from_pretrained", from_pretrained)
+    bundle = SimpleNamespace(runtime="runtime.safetensors", models=["model.pt"])
+    monkeypatch.setattr(systems, "load_bundle", lambda folder, *, for_runtime: bundle)
+    settings = Settings(systems=(("x", Path("folder")),), shortlist=True)
+    with pytest.raises(UnsupportedOption, match="no shortlist in folder"):
+        load_translator(Path("folder"), settings)
 
 
 def test_what_is_not_installed_is_named(monkeypatch):
