@@ -1,6 +1,7 @@
 """examples/common/decoding_growth.py: curves of the native runtime's time."""
 
 import json
+import logging
 
 import pytest
 
@@ -13,6 +14,8 @@ def growth(load_example, monkeypatch):
     monkeypatch.setitem(module.CURVES, "words of the vocabulary", [30, 40])
     monkeypatch.setitem(module.CURVES, "sentences in a batch", [1, 3])
     monkeypatch.setattr(module, "TOKENS", 1)
+    # the whole process would stay silent
+    monkeypatch.setattr(logging, "disable", lambda level: None)
     monkeypatch.setattr(module, "LENGTH", 3)
     return module
 
