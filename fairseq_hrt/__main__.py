@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Callable, List, Optional, Sequence, Tuple
 
 from . import __version__
-from .cli.parser import HelpFormatter, did_you_mean
+from .cli.parser import HelpFormatter, Parser, did_you_mean
 
 VERBS = {
     "doctor": "report on this installation: versions, repairs, what is registered, what is wrong",
@@ -70,7 +70,7 @@ def build_parser(
     """
     left_out = [name for name in VERBS if only_translates and name not in TRANSLATING]
     of_fairseq = argparse.SUPPRESS if only_translates else None
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="fairseq-hrt",
         description=(
             "Tools of fairseq_hrt. Each verb explains itself: fairseq-hrt help VERB, or fairseq-hrt"

@@ -1,12 +1,13 @@
-"""The parser of a verb: help that fits the terminal, and a hint where an option is misspelt.
-Standard library only."""
+"""The parser of a verb: help that fits the terminal, errors of one line, and a hint where an option
+is misspelt. Standard library only."""
 
 import argparse
 import difflib
 import itertools
 import shutil
+import sys
 import textwrap
-from typing import Any, List, Optional, Sequence
+from typing import Any, Iterable, List, NoReturn, Optional, Sequence
 
 # Longer lines are hard to read, however wide the terminal is.
 WIDEST = 100
@@ -18,6 +19,24 @@ class HelpFormatter(argparse.HelpFormatter):
 
     def __init__(self, prog: str, **more: Any) -> None:
         super().__init__(prog, **{"width": min(shutil.get_terminal_size().columns, WIDEST), **more})
+
+    def add_usage(
+        self,
+        usage: Optional[str],
+        actions: Iterable[argparse.Action],
+        groups: Iterable[Any],
+        prefix: Optional[str] = None,
+    ) -> None:
+        """Names what has to be given; all options stand below, each with its explanation."""
+        actions, groups = list(actions), list(groups)
+        chosen = [action for group in groups if group.required for action in group._group_actions]
+        needed = [one for one in actions if (one.required and one.option_strings) or one in chosen]
+        positional = [one for one in actions if not one.option_strings]
+        # Shown as [OPTIONS].
+        others = [argparse.Action([], "options", nargs="?", metavar="OPTIONS")]
+        if len(actions) == len(needed) + len(positional):
+            others = []
+        super().add_usage(usage, [*needed, *others, *positional], groups, prefix)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         runs = itertools.groupby(text.strip().splitlines(), _kind)
@@ -41,8 +60,30 @@ def _kind(line: str) -> str:
     return ("command" if line.startswith("    ") else "text") if line.strip() else "gap"
 
 
-class VerbParser(argparse.ArgumentParser):
-    """See :func:`verb_parser`."""
+class Parser(argparse.ArgumentParser):
+    """The parser of a verb, or of the whole command line."""
+
+    _given: Sequence[str] = ()
+
+    def parse_known_args(self, args: Optional[Sequence[str]] = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        """As argparse does."""
+        self._given = sys.argv[1:] if args is None else list(args)
+        return super().parse_known_args(self._given, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the program with one line; a misspelt option goes before what is missing besides."""
+        if "required" in message:
+            message = self._misspelt() or message
+        self.exit(2, f"error: {message} (see {self.prog} --help)\n")
+
+    def _misspelt(self) -> str:
+        names = [word.partition("=")[0] for word in self._given if word.startswith("--")]
+        known = list(self._option_string_actions)
+        for name in names:
+            meant = did_you_mean(name, known)
+            if meant and not any(option.startswith(name) for option in known):
+                return f"unrecognized arguments: {name}{meant}"
+        return ""
 
     def parse_args(self, args: Optional[Sequence[str]] = None, namespace: Any = None) -> Any:  # type: ignore[override]
         """As argparse does, with a hint for misspelt options."""
@@ -68,7 +109,7 @@ class VerbParser(argparse.ArgumentParser):
 
 def verb_parser(verb: str, description: Optional[str]) -> argparse.ArgumentParser:
     """The parser of a verb, which shows its module's text."""
-    return VerbParser(
+    return Parser(
         prog=f"fairseq-hrt {verb}", description=description, formatter_class=HelpFormatter
     )
 

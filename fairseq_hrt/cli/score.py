@@ -32,7 +32,7 @@ from .translate import BATCHES, read_line
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("score", __doc__)
-    parser.add_argument("bundle", type=Path, help="folder made by fairseq-hrt bundle")
+    parser.add_argument("bundle", type=Path, help="folder made by fairseq-hrt bundle or import")
     parser.add_argument(
         "sources", type=Path, metavar="SOURCES", help="text file, or - for the standard input"
     )

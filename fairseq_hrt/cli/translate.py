@@ -61,10 +61,12 @@ Sink = Callable[[List[bytes], bytes], None]
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("translate", __doc__)
-    parser.add_argument("bundle", type=Path, help="folder made by fairseq-hrt bundle")
+    parser.add_argument("bundle", type=Path, help="folder made by fairseq-hrt bundle or import")
     parser.add_argument(
         "files",
         nargs="*",
+        # Without it argparse calls them required.
+        default=[],
         type=Path,
         metavar="FILE",
         help="text files; - or none: the standard input",

@@ -165,3 +165,12 @@ def test_misspelt_verbs(capsys):
     assert (
         end.value.code == 2 and "no verb 'Bundel'; did you mean bundle?" in capsys.readouterr().err
     )
+
+
+def test_misspelt_options_of_the_whole(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--hlep"])
+    assert end.value.code == 2
+    assert capsys.readouterr().err == (
+        "error: unrecognized arguments: --hlep; did you mean --help? (see fairseq-hrt --help)\n"
+    )

@@ -1,9 +1,11 @@
 """Help that fits, and hints for misspelt options."""
 
+import importlib
 from types import SimpleNamespace
 
 import pytest
 
+from fairseq_hrt.__main__ import VERBS, module_of
 from fairseq_hrt.cli.parser import did_you_mean, require_positive, verb_parser
 
 TEXT = """First   line of
@@ -44,7 +46,56 @@ def test_misspelt_options(parse, given, hint, capsys):
     with pytest.raises(SystemExit) as end:
         getattr(parser, parse)([given])
     assert end.value.code == 2
-    assert capsys.readouterr().err.endswith(f"error: unrecognized arguments: {given}{hint}\n")
+    assert capsys.readouterr().err == (
+        f"error: unrecognized arguments: {given}{hint} (see fairseq-hrt look --help)\n"
+    )
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_errors_of_every_verb_are_one_line(verb, capsys):
+    parser = importlib.import_module(f"fairseq_hrt.cli.{module_of(verb)}").build_parser()
+    for given in (["--no-such-option"], ["--hlep"]):
+        with pytest.raises(SystemExit) as end:
+            parser.parse_args(given)
+        shown = capsys.readouterr().err
+        assert end.value.code == 2 and shown.startswith("error: ") and shown.count("\n") == 1
+        assert shown.endswith(f" (see fairseq-hrt {verb} --help)\n")
+    # Whatever else is missing.
+    assert shown.startswith("error: unrecognized arguments: --hlep; did you mean --help?")
+
+
+def test_what_is_missing_is_named(capsys):
+    parser = verb_parser("look", TEXT)
+    parser.add_argument("place")
+    parser.add_argument("--output", required=True)
+    for given, missing in (
+        ([], "place, --output"),
+        # Neither a value nor an abbreviation is a misspelt option.
+        (["there"], "--output"),
+        (["--out=--hlep"], "place"),
+    ):
+        with pytest.raises(SystemExit):
+            parser.parse_args(given)
+        assert capsys.readouterr().err == (
+            f"error: the following arguments are required: {missing} (see fairseq-hrt look"
+            " --help)\n"
+        )
+
+
+def test_usage_names_what_has_to_be_given():
+    parser = verb_parser("look", TEXT)
+    parser.add_argument("place")
+    parser.add_argument("file", nargs="*", metavar="FILE")
+    for name in ("--first", "--second"):
+        parser.add_argument(name)
+    parser.add_argument("--output", required=True, metavar="NEW")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--last", action="store_true")
+    which.add_argument("--best", action="store_true")
+    assert " ".join(parser.format_usage().split()) == (
+        "usage: fairseq-hrt look --output NEW (--last | --best) [OPTIONS] place [FILE ...]"
+    )
+    assert all(f"  {name} " in parser.format_help() for name in ("--first", "--second"))
 
 
 def test_names_that_resemble_none():

@@ -113,6 +113,14 @@ def test_bytes_become_lines(run, tmp_path):
     )
 
 
+def test_files_need_not_be_given(capsys):
+    with pytest.raises(SystemExit) as end:
+        translate.main([])
+    assert end.value.code == 2 and "are required: bundle (see" in capsys.readouterr().err
+    options = translate.build_parser().parse_intermixed_args(["bundle", "--quiet"])
+    assert options.files == []
+
+
 def test_gzip_in_and_out(run, tmp_path):
     lines = make_lines(80)
     Path("x.txt").write_bytes(gzip.compress("".join(line + "\n" for line in lines).encode()))
