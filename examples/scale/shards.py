@@ -14,8 +14,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Sequence
 
+from fairseq_hrt.cli.jobs import input_lines
 from fairseq_hrt.cli.translate import read_line
-from fairseq_hrt.streams import raw_lines, reading, writing
+from fairseq_hrt.streams import writing
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ def texts_of(corpus: Path, column: str) -> Iterator[str]:
             for text in batch.column(0).to_pylist():
                 yield " ".join((text or "").split("\n"))
         return
-    with reading(corpus) as source:
-        for number, line in enumerate(raw_lines(source, str(corpus))):
+    with input_lines(corpus) as lines:
+        for number, line in enumerate(lines):
             yield read_line(line, first=not number)
 
 

@@ -1,10 +1,12 @@
-"""Files that are not text: translated line by line they would give nonsense. Standard library
-only."""
+"""Files that are not text, or not UTF-8: translated line by line they would give nonsense. Standard
+library only."""
 
+import codecs
+import re
 from pathlib import Path
 from typing import Iterator, Optional, Tuple
 
-from ..streams import is_stream, reading
+from ..streams import is_stream, raw_lines, reading
 
 # First bytes of files, what such a file is, and what to do with it.
 _KINDS = (
@@ -31,14 +33,20 @@ _IN_ZIP = (
 _HEAD = 1 << 16
 # Of so many bytes of binary data at least one is zero.
 MANY = 10
+# Control characters, which text of no encoding has many of.
+_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+# Of bytes at random one in ten is a control character.
+FEW = 20
 
 
 def require_text(path: Path) -> None:
-    """Refuses a file whose beginning is not text; pipes and devices are left alone, for what is
-    read is gone.
+    """Refuses a file that is not text in UTF-8; pipes and devices are left alone, for what is read
+    is gone.
+
+    All of it is read: a long run should not fail at its last line.
 
     Raises:
-        ValueError: what it looks like.
+        ValueError: what it looks like, or the line that is not UTF-8.
         OSError: it cannot be read.
     """
     if is_stream(path):
@@ -50,6 +58,9 @@ def require_text(path: Path) -> None:
             # Damaged gzip data: told where they are read.
             return
     _refuse(head, str(path))
+    with reading(path) as source:
+        for _ in text_lines(raw_lines(source, str(path)), str(path)):
+            pass
 
 
 def text_lines(lines: Iterator[bytes], name: str) -> Iterator[bytes]:
@@ -60,11 +71,19 @@ def text_lines(lines: Iterator[bytes], name: str) -> Iterator[bytes]:
         name: of the input, for the message.
 
     Raises:
-        ValueError: the first one is none of a text.
+        ValueError: the first one is none of a text, or one is not UTF-8.
     """
-    for number, line in enumerate(lines):
-        if not number:
+    for number, line in enumerate(lines, 1):
+        if number == 1:
             _refuse(line, name)
+        try:
+            line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{name}, line {number} is not UTF-8 (byte 0x{line[error.start]:02x}): convert the"
+                " text first, e.g. iconv -f WINDOWS-1252 -t UTF-8; damaged bytes of UTF-8 are left"
+                " out by iconv -c -f UTF-8 -t UTF-8"
+            ) from None
         yield line
 
 
@@ -87,13 +106,24 @@ def _kind(content: bytes) -> Optional[Tuple[str, str]]:
             else ("a ZIP archive", "unpack it first")
         )
     for sign, what, remedy in _KINDS:
-        # Two bytes alone may begin a line of any encoding.
-        if content.startswith(sign) and (len(sign) > 2 or b"\x00" in content):
+        if content.startswith(sign):
             return what, remedy
-    # Text that was damaged somewhere has a few; it is translated line by line, as all text is.
-    if content.count(b"\x00") * MANY <= len(content):
-        return None
+    zeros = content.count(b"\x00")
     # Half of the bytes of Latin letters in UTF-16 are zero.
-    if content.count(b"\x00") * 3 > len(content) and len(content) > 8:
+    if zeros * 3 > len(content) > 8:
         return "UTF-16 text", "convert it first: iconv -f UTF-16 -t UTF-8"
-    return "binary data (it has many zero bytes)", "give a text file"
+    # Text that was damaged somewhere has a few; it is translated line by line, as all text is.
+    if zeros * MANY > len(content):
+        return "binary data (it has many zero bytes)", "give a text file"
+    if len(_CONTROLS.findall(content)) * FEW > len(content) and not _may_be_utf8(content):
+        return "binary data (it has many control characters)", "give a text file"
+    return None
+
+
+def _may_be_utf8(content: bytes) -> bool:
+    """Whether bytes begin a text in UTF-8; their end may be within a character."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(content)
+    except UnicodeDecodeError:
+        return False
+    return True

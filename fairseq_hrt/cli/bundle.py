@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import List, Optional, Sequence
 
 from ..bundles.bundle import Bundle
-from ..streams import raw_lines, reading
 from .command import add_new_folder_argument, add_text_arguments
+from .jobs import input_lines
 from .parser import verb_parser
 from .reporting import reporting
 from .settings import add_set_argument, read_settings
@@ -150,12 +150,14 @@ def add_examples(bundle: Bundle, options: argparse.Namespace) -> None:
 
 
 def read_lines(path: Path) -> List[str]:
-    """The lines of a text file."""
-    with reading(path) as source:
-        return [
-            read_line(line, first=not number)
-            for number, line in enumerate(raw_lines(source, str(path)))
-        ]
+    """The lines of a text file.
+
+    Raises:
+        ValueError: it is not text in UTF-8.
+        OSError: it cannot be read.
+    """
+    with input_lines(path) as lines:
+        return [read_line(line, first=not number) for number, line in enumerate(lines)]
 
 
 if __name__ == "__main__":

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
 
 from ..bundles.bundle import Bundle, load_bundle
 from ..files import write_text
-from ..streams import reading
 from ..text.pipeline import SUBWORDS, TOKENIZERS, TextPipeline
+from .jobs import input_lines
 from .reporting import reporting
+from .translate import read_line
 
 if TYPE_CHECKING:
     from ..systems import SystemSpec
@@ -232,5 +233,5 @@ def given_text(options: argparse.Namespace) -> Optional[str]:
 
 
 def _standard_line() -> str:
-    with reading(None) as source:
-        return source.readline().decode("utf-8", errors="replace").lstrip("\ufeff")
+    with input_lines(None) as lines:
+        return read_line(next(lines, b""), first=True)

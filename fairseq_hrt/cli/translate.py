@@ -10,10 +10,10 @@ Example:
     tail -f log | fairseq-hrt translate bundle --line-buffered
     fairseq-hrt translate bundle input.txt --engine native --threads 2
 
-The output has as many lines as the input, in its order; empty lines stay empty. Bytes that are no
-UTF-8 are read as U+FFFD, a byte order mark is left out, gzip is recognised in the input and written
-to an output whose name ends in .gz. What is not text at all (a PDF, a docx, …) is refused. An
-output file appears when it is complete; devices, pipes and - are written through.
+The output has as many lines as the input, in its order; empty lines stay empty. A byte order mark
+is left out, gzip is recognised in the input and written to an output whose name ends in .gz. What
+is not UTF-8 is refused, and so is what is not text at all (a PDF, a docx, …). An output file
+appears when it is complete; devices, pipes and - are written through.
 
 With --resume what is finished stays in OUTPUT.partial when the run is interrupted, and the same
 command continues there; the result is the same byte by byte. Another bundle, other options or
@@ -39,6 +39,7 @@ from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Sequ
 
 from ..files import remove_leftovers
 from ..streams import is_stream, writing
+from .binary import text_lines
 from .jobs import Job, input_lines, plan_jobs, shown
 from .output_lines import output_lines
 from .parser import require_positive, verb_parser
@@ -224,11 +225,12 @@ def translate_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace)
 
         if options.text:
             given = (
-                line.encode("utf-8", "replace")
+                line
                 for text in options.text
-                for line in text.split("\n")
+                # Bytes of the command line that its encoding does not have are as they were.
+                for line in text.encode("utf-8", "surrogateescape").split(b"\n")
             )
-            translate_lines(model, given, write, options, job)
+            translate_lines(model, text_lines(given, "--text"), write, options, job)
             return
         with input_lines(job.source) as lines:
             translate_lines(model, lines, write, options, job)
@@ -300,12 +302,8 @@ def progress_bar(visible: bool, begun: int) -> Any:
 
 
 def read_line(line: bytes, *, first: bool = False) -> str:
-    """The text of a line of any bytes; a byte order mark in front of the first one goes."""
-    return (
-        line.removeprefix(BYTE_ORDER_MARK if first else b"")
-        .decode("utf-8", errors="replace")
-        .rstrip("\r\n")
-    )
+    """The text of a line of UTF-8; a byte order mark in front of the first one goes."""
+    return line.removeprefix(BYTE_ORDER_MARK if first else b"").decode("utf-8").rstrip("\r\n")
 
 
 if __name__ == "__main__":

@@ -205,7 +205,7 @@ def test_a_bundle_shows_how_it_translates(command, bundles, tmp_path):
 
 
 def fuzzed_lines(count, seed):
-    """Whatever a file may hold, as bytes without line feeds."""
+    """Whatever a file of UTF-8 may hold, as bytes without line feeds."""
     random.seed(seed)
     special = [
         b"", b" ", b"\t\r", b"\xff\xfe\xfa", b"a" * 300, "😀 🎉 a".encode(), b"\x02\x01\x1b[31m",
@@ -223,7 +223,7 @@ def fuzzed_lines(count, seed):
             lines.append(
                 bytes(random.choices([n for n in range(256) if n != 10], k=random.randint(1, 40)))
             )
-    return lines
+    return [line.decode("utf-8", "replace").encode() for line in lines]
 
 
 def test_every_line_comes_back(command, bundles, tmp_path):
@@ -235,7 +235,7 @@ def test_every_line_comes_back(command, bundles, tmp_path):
     found = [json.loads(line) for line in output.stdout.split("\n")[:-1]]
     assert len(found) == 400 and "Traceback" not in output.stderr
     for line, translation in zip(lines, found):
-        assert translation["source"] == line.decode("utf-8", "replace").rstrip("\r")
+        assert translation["source"] == line.decode().rstrip("\r")
         assert "\n" not in translation["text"]
         if not line.strip(b" \t\r"):
             assert translation["text"] == "" and translation["score"] is None

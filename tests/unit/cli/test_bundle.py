@@ -81,7 +81,7 @@ def test_what_is_said_of_text_decoding_and_quality(made):
 
 def test_the_native_engine_gets_its_lines_and_shortlist(made, tmp_path):
     lines = tmp_path / "lines"
-    lines.write_bytes(b"\xef\xbb\xbfa b\r\n\nc\xff\xe2\x80\xa8d\n")
+    lines.write_bytes(b"\xef\xbb\xbfa b\r\n\nc\xc3\xa9\xe2\x80\xa8d\n")
     verb.main(
         [*ARGUMENTS, "--runtime", "int8", "--runtime-lines", str(lines), "--shortlist", "lex"]
     )
@@ -89,7 +89,7 @@ def test_the_native_engine_gets_its_lines_and_shortlist(made, tmp_path):
     assert bundle.folder == "out" and weights == "int8"
     assert named == dict(
         data=Path("bin"),
-        lines=["a b", "", "c\ufffd\u2028d"],
+        lines=["a b", "", "c\u00e9\u2028d"],
         shortlist=Path("lex"),
     )
     assert made.loaded == [(Path("out"), {"device": "cpu", "engine": "native"})]

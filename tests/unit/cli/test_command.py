@@ -121,8 +121,11 @@ def test_a_sentence_of_ones_own(options, bundle, monkeypatch):
     )
     # Raw text is prepared by the bundle's recipe.
     assert given_text(options(bundle, "--text", " a  b ")) == "a b"
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfa \xff\nnext\n")))
-    assert given_text(options("data", "--text", "-")) == "a \ufffd\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfa b\nnext\n")))
+    assert given_text(options("data", "--text", "-")) == "a b"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a \xff\n")))
+    with pytest.raises(ValueError, match="^the standard input, line 1 is not UTF-8"):
+        given_text(options("data", "--text", "-"))
     for wrong in (("data", "--text", " "), (bundle, "--text", "")):
         with pytest.raises(ValueError, match="--text has no words"):
             given_text(options(*wrong))

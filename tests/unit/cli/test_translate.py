@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -106,11 +107,36 @@ def backwards(lines):
 
 
 def test_bytes_become_lines(run, tmp_path):
-    Path("x").write_bytes(b"\xef\xbb\xbfab\r\n\r\nc\xff\n\xef\xbb\xbfd\nlast")
-    assert run("x")[:2] == (0, "ba\n\n\ufffdc\nd\ufeff\ntsal\n".encode())
+    Path("x").write_bytes(b"\xef\xbb\xbfab\r\n\r\nc\xc3\xa9\n\xef\xbb\xbfd\nlast")
+    assert run("x")[:2] == (0, "ba\n\n\u00e9c\nd\ufeff\ntsal\n".encode())
     assert (
         read_line(b"\xef\xbb\xbf\n") == "\ufeff" and read_line(b"\xef\xbb\xbf\n", first=True) == ""
     )
+
+
+@pytest.mark.parametrize("resume", [[], ["--resume"]])
+def test_another_encoding_is_refused_before_anything_is_translated(run, model, tmp_path, resume):
+    data = "".join(f"{line}\n" for line in make_lines(200)).encode() + b"Gr\xfc\xdfe\n"
+    model.calls_left = 0
+    for name, content in (("x", data), ("x.gz", gzip.compress(data))):
+        Path(name).write_bytes(content)
+        status, out, error = run(name, "--output", "y", *resume)
+        assert (status, out, error.count("\n")) == (2, b"", 1)
+        assert error.startswith(f"error: {name}, line 201 is not UTF-8 (byte 0xfc): convert")
+        assert "iconv -f WINDOWS-1252 -t UTF-8" in error
+    assert files(tmp_path) == {"x", "x.gz"}
+
+
+def test_another_encoding_in_a_pipe_or_an_argument(run, monkeypatch):
+    """What came before its block is translated."""
+    given = b"ab\n" * 40 + b"\xe9\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+    status, out, error = run()
+    assert (status, out) == (2, b"ba\n" * 32)
+    assert error.startswith("error: the standard input, line 41 is not UTF-8")
+    assert run("--text", "\u00e9a\nb")[:2] == (0, "a\u00e9\nb\n".encode())
+    # As Python gives bytes that the command line's encoding does not have.
+    assert run("--text", "a\nb\udce9")[2].startswith("error: --text, line 2 is not UTF-8")
 
 
 def test_files_need_not_be_given(capsys):
