@@ -118,6 +118,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser = build_parser(only_translates=only_translates)
     if verb is not None and not known:
         parser.error(no_such_verb(verb, TRANSLATING if only_translates else tuple(VERBS)))
+    if known and verb not in TRANSLATING and distribution().only_translates():
+        # Before anything is asked that would be of no use.
+        parser.exit(2, f"error: {distribution().not_installed(None, f'fairseq-hrt {verb}')}\n")
     chosen = parser.parse_args(arguments)
     try:
         if chosen.user_dir or chosen.options:

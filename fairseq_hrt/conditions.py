@@ -1,13 +1,21 @@
-"""What an option needs to have an effect: conditions on the values of other options. Standard
-library only."""
+"""What an option needs to have an effect: conditions on the values of other options; how options
+are named. Standard library only."""
 
+import difflib
 from dataclasses import dataclass
-from typing import Any, Callable, Mapping, Tuple
+from typing import Any, Callable, Mapping, Sequence, Tuple
 
 
 def flag(name: str) -> str:
     """An option as it is written on a command line."""
     return "--" + name.replace("_", "-")
+
+
+def did_you_mean(given: str, known: Sequence[str]) -> str:
+    """What follows a message about a name that does not exist: the one that was probably meant, or
+    nothing."""
+    close = difflib.get_close_matches(given, known, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 @dataclass(frozen=True)

@@ -40,14 +40,20 @@ def install_command(extra: str) -> str:
 
 
 def not_installed(module: Optional[str], command: str) -> str:
-    """Why a command cannot run without a module, and what to do: one line."""
+    """Why a command cannot run without a module, and what to do: one line.
+
+    Args:
+        module: that is missing; None: whatever an installation that only translates leaves out.
+        command: that needs it.
+    """
     missing = (module or "a module").partition(".")[0]
     if not only_translates():
         return (
             f"{command} needs {missing}, which is not installed: fairseq-hrt doctor names the fix"
         )
+    needed = f"{missing}, which" if module else "what"
     return (
-        f"{command} needs {missing}, which an installation that only translates does not have:"
-        f" install the whole plugin, {PLUGIN}, in an environment of its own, as"
-        " docs/installation.md describes"
+        f"{command} needs {needed} an installation that only translates does not have: install the"
+        f" whole plugin, {PLUGIN}, in an environment of its own: bash examples/setup_env.sh in a"
+        " clone (docs/installation.md)"
     )

@@ -8,6 +8,7 @@ import math
 from dataclasses import Field, dataclass, fields, replace
 from typing import Any, Container, Dict, List, Mapping, Sequence, Tuple, get_args, get_type_hints
 
+from .conditions import did_you_mean
 from .conditions import flag as flag
 from .families import FAMILIES
 from .option import LARGEST_WEIGHT, Option
@@ -82,9 +83,10 @@ class DecodingOptions(Schema):
             if name in SCHEMA:
                 values[name] = read_value(name, value)
             elif _text(value) not in _NEUTRAL.get(name, ()):
+                meant = did_you_mean(name, list(SCHEMA))
                 raise UnsupportedOption(
-                    f"{flag(name)} {_text(value)}: the native engine has no such option; use"
-                    " --engine torch"
+                    f"{flag(name)} {_text(value)}: the native engine has no such"
+                    f" option{f'{meant} Else' if meant else ';'} use --engine torch"
                 )
         return cls(**{**values, **own})
 

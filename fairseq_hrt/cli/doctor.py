@@ -39,6 +39,8 @@ NEEDED: Dict[str, str] = {
 SERIES = ("omegaconf", "hydra-core")
 # Needed to translate with the native engine.
 NEEDED_TO_TRANSLATE = ("numpy", "safetensors")
+# Of no use where nothing else is done.
+OF_THE_PLUGIN = ("ctranslate2", "matplotlib")
 # Module, what it is for, and what installs it.
 OPTIONAL = (
     ("sentencepiece", "bundles with SentencePiece pieces", "sentencepiece"),
@@ -169,6 +171,8 @@ def _optional() -> List[str]:
     """What each optional part is for, and whether it is there."""
     lines = []
     for module, purpose, extra in OPTIONAL:
+        if module in OF_THE_PLUGIN and only_translates():
+            continue
         found = importlib.util.find_spec(module) is not None
         lines.append(
             f"{module}: {'installed' if found else 'missing'}, for {purpose}"

@@ -2,12 +2,13 @@
 is misspelt. Standard library only."""
 
 import argparse
-import difflib
 import itertools
 import shutil
 import sys
 import textwrap
 from typing import Any, Iterable, List, NoReturn, Optional, Sequence
+
+from ..conditions import did_you_mean as did_you_mean
 
 # Longer lines are hard to read, however wide the terminal is.
 WIDEST = 100
@@ -124,10 +125,3 @@ def require_positive(options: argparse.Namespace, *names: str) -> None:
         value = getattr(options, name)
         if value is not None and value < 1:
             raise ValueError(f"--{name.replace('_', '-')} {value} must be at least 1")
-
-
-def did_you_mean(given: str, known: Sequence[str]) -> str:
-    """What follows a message about a name that does not exist: the one that was probably meant, or
-    nothing."""
-    close = difflib.get_close_matches(given, known, n=1)
-    return f"; did you mean {close[0]}?" if close else ""

@@ -10,11 +10,10 @@ import importlib.util
 from pathlib import Path
 from typing import Dict, List, Sequence
 
-from ..conditions import flag
+from ..conditions import did_you_mean, flag
 from ..loading.data_options import SEARCH
 from ..options import KINDS, SCHEMA, check_value
 from ..schema import CALLER, ENGINES
-from .parser import did_you_mean
 
 COMMON = tuple(name for name, option in SCHEMA.items() if option.request is not None)
 # Those of loading, with their flags.
@@ -128,19 +127,15 @@ def read_settings(pairs: Sequence[str]) -> Dict[str, str]:
 
 
 def _require_known(name: str, pair: str) -> None:
-    known = [own for own, option in SCHEMA.items() if option.origin != CALLER] + [
-        "replace_unk",
-        "task",
-    ]
+    own = [own for own, option in SCHEMA.items() if option.origin != CALLER]
+    own += ["replace_unk", "task"]
     foreign = fairseq_options()
-    meant = did_you_mean(name, known)
-    # Where fairseq is not installed not all of its options are known; the native engine refuses
-    # them by name.
-    if name in known or name in (foreign or SEARCH) or not (foreign or meant):
+    # Without fairseq nobody has its other options.
+    if name in own or name in (foreign or SEARCH):
         return
-    raise ValueError(
-        f"--set {pair}: there is no such option{meant or '; fairseq-hrt --options explains all'}"
-    )
+    listed = "--options explains all" if foreign else "translate --help lists the common ones"
+    meant = did_you_mean(name, [*own, *sorted(SEARCH), *_ELSEWHERE])
+    raise ValueError(f"--set {pair}: there is no such option{meant or f'; fairseq-hrt {listed}'}")
 
 
 def fairseq_options() -> List[str]:

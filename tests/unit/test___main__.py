@@ -84,15 +84,19 @@ def test_an_installation_that_only_translates_lists_what_it_has(verbs, capsys, m
     assert " ".join(shown.split()).endswith(
         f"also has: {', '.join(verb for verb in VERBS if verb in others)}."
     )
-    # Whoever gives one of the others all the same is told what it needs.
-    verbs.result = ModuleNotFoundError("no", name="torch")
-    for arguments, command in ((["tune", "x"], "tune"), (["tune", "--help"], "tune")):
+    # Whoever gives one of the others all the same is told so, and asked nothing before.
+    for arguments in (["tune"], ["tune", "x"], ["tune", "--help"], ["help", "tune"], ["bundle"]):
         with pytest.raises(SystemExit) as end:
             main(arguments)
-        assert (
-            end.value.code == 2
-            and capsys.readouterr().err == f"error: fairseq-hrt {command} needs torch\n"
-        )
+        verb = "bundle" if arguments == ["bundle"] else "tune"
+        assert end.value.code == 2 and verbs.calls == []
+        assert capsys.readouterr().err == f"error: fairseq-hrt {verb} needs None\n"
+    # A part of its own verbs that is missing.
+    verbs.result = ModuleNotFoundError("no", name="torch")
+    with pytest.raises(SystemExit) as end:
+        main(["translate", "x"])
+    assert end.value.code == 2
+    assert capsys.readouterr().err == "error: fairseq-hrt translate needs torch\n"
 
 
 def test_options_that_only_fairseq_explains(capsys, monkeypatch):

@@ -57,5 +57,7 @@ def test_a_module_that_is_missing(installed):
         "torch.nn", "it"
     )
     installed[distribution.TRANSLATION_ONLY] = []
-    assert "only translates" in distribution.not_installed("torch", "it")
-    assert "a module" in distribution.not_installed(None, "it")
+    for module, needed in (("torch.nn", "torch, which"), (None, "what")):
+        said = distribution.not_installed(module, "it")
+        assert said.startswith(f"it needs {needed} an installation that only translates does not")
+        assert "bash examples/setup_env.sh" in said

@@ -120,6 +120,8 @@ def test_flags_that_are_not_in_the_schema():
     for wrong in ({"sampling": True}, {"nonsense": 1}):
         with pytest.raises(UnsupportedOption, match=next(iter(wrong)).replace("_", "-")):
             DecodingOptions.parse(wrong)
+    with pytest.raises(UnsupportedOption, match=r"did you mean beam\? Else use --engine torch$"):
+        DecodingOptions.parse({"baem": 5})
 
 
 def test_which_engine_honours_what():

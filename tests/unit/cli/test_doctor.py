@@ -79,6 +79,8 @@ def test_an_installation_that_only_translates(monkeypatch):
     ]
     assert "translates with bundles, does not train" in report.sections["Installation"][0]
     assert "Registered" not in report.sections
+    optional = {line.partition(":")[0] for line in report.sections["Optional"]}
+    assert optional == {"sentencepiece", "yaml", "starlette", "shtab"}
 
     def missing():
         raise LibraryUnavailable("there is no compiled kernel")

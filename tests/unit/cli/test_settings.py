@@ -89,9 +89,13 @@ def test_options_of_fairseq_are_known_without_loading_it(monkeypatch):
     ]
     assert len(read_settings(pairs)) == 5
     monkeypatch.setattr(settings.importlib.util, "find_spec", lambda name: None)
-    # Without fairseq the native engine refuses them by name.
-    assert read_settings(["sampling_topk=3", "xyzzy=1"]) == {"sampling_topk": "3", "xyzzy": "1"}
-    with pytest.raises(
-        ValueError, match="--set baem=2: there is no such option; did you mean beam"
+    # Without fairseq the native engine refuses those of its searches by name.
+    assert read_settings(["sampling_topk=3"]) == {"sampling_topk": "3"}
+    for given, hint in (
+        ("baem=2", r"; did you mean beam\?"),
+        ("samplng_topk=3", r"; did you mean sampling_topk\?"),
+        ("thread=3", r"; did you mean threads\?"),
+        ("xyzzy=1", "; fairseq-hrt translate --help lists the common ones"),
     ):
-        read_settings(["baem=2"])
+        with pytest.raises(ValueError, match=f"^--set {given}: there is no such option{hint}$"):
+            read_settings([given])
