@@ -1,5 +1,6 @@
 """``fairseq_hrt.from_pretrained``: a bundle on the engine that suits it."""
 
+import importlib.util
 import logging
 from pathlib import Path
 from typing import Any, Optional, Union
@@ -69,8 +70,9 @@ def from_pretrained(
             )
         # Read again: fairseq demands more of what a bundle holds.
         return Translator(load_bundle(folder), with_torch(), **decoding)
-    # Without a checkpoint there is nothing that PyTorch could take over.
-    fallback = None if engine == "native" or not bundle.models else with_torch
+    # Without a checkpoint, or fairseq, there is nothing that PyTorch could take over.
+    takes_over = bundle.models and importlib.util.find_spec("fairseq") is not None
+    fallback = with_torch if takes_over and engine != "native" else None
     try:
         decoder = NativeDecoder(bundle, threads=threads, use_shortlist=use_shortlist)
         return Translator(bundle, decoder, fallback=fallback, **decoding)

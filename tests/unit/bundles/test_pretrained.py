@@ -42,6 +42,15 @@ def test_engines(bundles, tmp_path, monkeypatch):
         fairseq_hrt.from_pretrained(bundles / "hrt", engine="native")
 
 
+def test_nothing_takes_over_where_fairseq_is_not_installed(bundles, monkeypatch, caplog):
+    monkeypatch.setattr(pretrained.importlib.util, "find_spec", lambda name: None)
+    model = fairseq_hrt.from_pretrained(bundles / "hrt")
+    assert isinstance(model.decoder, NativeDecoder) and model.translate(["a b"])
+    with pytest.raises(ValueError, match="no-repeat-ngram-size 2: the native engine has no such"):
+        fairseq_hrt.from_pretrained(bundles / "hrt", no_repeat_ngram_size=2)
+    assert "takes over" not in caplog.text
+
+
 def test_bundles_without_a_checkpoint(bundles, tmp_path, caplog):
     """Of models that were imported without PyTorch: nothing takes over, and what needs the
     checkpoint names them."""
