@@ -16,10 +16,6 @@ def describe_interface(settings: Settings) -> Dict[str, Any]:
     detailed = _object(
         {
             **translate["properties"],
-            "system": {
-                "type": "string",
-                "description": "name of a system, see /v1/systems; default: the first that fits",
-            },
             "graph": {
                 "type": "boolean",
                 "default": False,
@@ -116,6 +112,10 @@ def _translation_request(
                 "minimum": 0,
                 "default": 0,
                 "description": "others, besides the best one",
+            },
+            "system": {
+                "type": "string",
+                "description": "name of a system, see /v1/systems; default: the first that fits",
             },
             "api_key": {"type": "string"},
         },

@@ -3,15 +3,22 @@
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 from urllib.parse import parse_qsl
 
+from ..conditions import did_you_mean
 from ..families import FAMILIES
 from ..options import KINDS, SCHEMA
 from .errors import RequestError, invalid
 from .settings import Settings
 
 FORMATS = ("text", "html")
+# The fields of LibreTranslate's interface (its own page sends a secret), and ours.
+COMPATIBLE = ("q", "source", "target", "format", "alternatives", "api_key", "secret")
+OWN = ("keep", "system")
+# Of /v1/translate alone.
+DETAILED = ("graph", "options")
+_FORM = "application/x-www-form-urlencoded"
 # The form of text of which plain text may keep parts.
 KEPT = "placeholders"
 
@@ -105,7 +112,7 @@ def parse_fields(body: bytes, content_type: str, query: str) -> Dict[str, Any]:
     """The fields of a request: JSON, a form, or the query; the body comes before the query.
 
     Raises:
-        RequestError: 400 if the body does not match its content type.
+        RequestError: 400 if the body does not match its content type, 415 if that is unknown.
     """
     fields: Dict[str, Any] = _pairs(query)
     kind = content_type.split(";")[0].strip().lower()
@@ -121,13 +128,16 @@ def parse_fields(body: bytes, content_type: str, query: str) -> Dict[str, Any]:
         if not isinstance(document, dict):
             raise invalid("the body must be a JSON object")
         fields.update(document)
-    elif kind == "application/x-www-form-urlencoded":
+    elif kind == _FORM:
+        # curl calls all that it sends a form, unless told otherwise.
+        if text.lstrip().startswith("{"):
+            raise RequestError(
+                415, f"JSON was sent as {_FORM}: add the header Content-Type: application/json"
+            )
         fields.update(_pairs(text))
     elif text.strip():
-        raise RequestError(
-            415,
-            "Unsupported content type: send application/json or application/x-www-form-urlencoded",
-        )
+        wrong = f"Unsupported content type {_shown(kind)}" if kind else "No content type"
+        raise RequestError(415, f"{wrong}: send application/json or {_FORM}")
     return fields
 
 
@@ -152,12 +162,20 @@ def _pairs(text: str) -> Dict[str, Any]:
     return fields
 
 
-def translation_request(fields: Mapping[str, Any], settings: Settings) -> TranslationRequest:
+def translation_request(
+    fields: Mapping[str, Any], settings: Settings, *, detailed: bool = False
+) -> TranslationRequest:
     """The request of a translation.
+
+    Args:
+        fields: of the request.
+        settings: its limits.
+        detailed: of our own interface, not LibreTranslate's.
 
     Raises:
         RequestError: 400, naming the field.
     """
+    _require_known(fields, (*COMPATIBLE, *OWN, *(DETAILED if detailed else ())))
     query = fields.get("q")
     if query is None or query == "" or query == []:
         raise invalid("missing q parameter")
@@ -212,12 +230,25 @@ def decoding_options(fields: Mapping[str, Any], task: str) -> Dict[str, Any]:
     return {name: given[name] for name in sorted(given)}
 
 
+def _require_known(fields: Mapping[str, Any], known: Sequence[str]) -> None:
+    for name in fields:
+        if name in known:
+            continue
+        if name in DETAILED:
+            raise invalid(f"{name} is a field of /v1/translate")
+        raise invalid(
+            f"unknown field {_shown(name)}"
+            + (did_you_mean(name[:40], known) or f"; there are: {', '.join(known)}")
+        )
+
+
 def text_of(fields: Mapping[str, Any], settings: Settings) -> str:
     """The one text whose language is asked for.
 
     Raises:
         RequestError: 400.
     """
+    _require_known(fields, COMPATIBLE)
     query = fields.get("q")
     if query is None or query == "":
         raise invalid("missing q parameter")

@@ -145,7 +145,7 @@ class Server:
 
     async def translate_with_details(self, request: Request) -> Response:
         fields = await self._fields(request)
-        wanted = translation_request(fields, self.settings)
+        wanted = translation_request(fields, self.settings, detailed=True)
         if wanted.format != "text":
             raise invalid("format html has no details; use /translate")
         source, detected = await self._source(wanted)

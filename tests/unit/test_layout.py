@@ -101,7 +101,7 @@ ALLOWED = {
     },
     "server": {
         "bundles", "runtime", "decoding", "options", "schema", "families", "option_effects",
-        "escaping", "fairseq_hrt",
+        "conditions", "escaping", "fairseq_hrt",
     },
     # __main__: completion needs the whole command line
     "cli": {

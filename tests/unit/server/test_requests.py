@@ -11,8 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_hrt.server.errors import RequestError
+from fairseq_hrt.server.interface import describe_interface
 from fairseq_hrt.server.requests import (
+    COMPATIBLE,
     DECODING,
+    DETAILED,
+    OWN,
     Choice,
     decoding_options,
     parse_fields,
@@ -56,8 +60,19 @@ def test_content_types():
         "a": ["1", "2", "3"]
     }
     assert parse_fields(b" ", "text/plain", "a=") == {"a": ""}
-    assert refusal(parse_fields, b"a", "text/plain", "")[0] == 415
-    assert refusal(parse_fields, b"a=1", "", "")[0] == 415
+    for body, kind, message in (
+        (b"a", "text/plain", "Unsupported content type text/plain: send application/json or"),
+        (b"a", "x/\u2028y", "Unsupported content type x/?y: send"),
+        (b"a=1", "", "No content type: send application/json or application/x-www-form"),
+        # What curl -d sends.
+        (
+            b' {"q": "a"}',
+            FORM,
+            "JSON was sent as application/x-www-form-urlencoded: add the header",
+        ),
+    ):
+        status, words = refusal(parse_fields, body, kind, "")
+        assert status == 415 and words.startswith(message)
 
 
 @pytest.mark.parametrize("body, kind, query, message", [
@@ -74,7 +89,9 @@ def test_bodies_that_cannot_be_read(body, kind, query, message):
 
 def test_a_checked_request():
     found = translation_request(
-        {**ASKED, "source": " EN ", "alternatives": "9", "system": "x", "graph": True}, SETTINGS
+        {**ASKED, "source": " EN ", "alternatives": "9", "system": "x", "graph": True},
+        SETTINGS,
+        detailed=True,
     )
     assert (found.texts, found.single, found.source, found.target, found.format) == (
         ("a",),
@@ -116,10 +133,38 @@ def test_a_checked_request():
     ({"keep": [1]}, "keep [1] is"), ({"keep": None}, "keep null"),
     ({"alternatives": "1234567"}, "alternatives"), ({"system": 3}, "system must be"),
     ({"graph": "yes"}, "graph must be"),
+    ({"formt": "html"}, "unknown field formt; did you mean format?"),
+    ({"\u202ex": None}, "unknown field ?x; there are: q, source, target, format, alternatives"),
 ])  # fmt: skip
 def test_fields_that_are_refused_by_name(fields, message):
-    status, words = refusal(translation_request, {**ASKED, **fields}, SETTINGS)
+    status, words = refusal(
+        lambda *given: translation_request(*given, detailed=True), {**ASKED, **fields}, SETTINGS
+    )
     assert status == 400 and message in words
+
+
+def test_which_interface_has_which_fields():
+    # All that LibreTranslate's clients may send.
+    asked = {**ASKED, "format": "text", "alternatives": 1, "api_key": "k", "secret": "s"}
+    assert translation_request(asked, SETTINGS) == translation_request(
+        asked, SETTINGS, detailed=True
+    )
+    assert text_of(asked, SETTINGS) == "a"
+    for name in ("options", "graph"):
+        _, words = refusal(translation_request, {**ASKED, name: None}, SETTINGS)
+        assert words == f"Invalid request: {name} is a field of /v1/translate"
+        translation_request({**ASKED, name: False}, SETTINGS, detailed=True)
+    _, words = refusal(text_of, {"q": "a", "langs": "en"}, SETTINGS)
+    assert "unknown field langs" in words
+
+
+def test_all_fields_that_are_described_are_accepted():
+    paths = describe_interface(SETTINGS)["paths"]
+    for path, more in (("/translate", False), ("/v1/translate", True)):
+        content = paths[path]["post"]["requestBody"]["content"]["application/json"]
+        fields = set(content["schema"]["properties"])
+        known = {*COMPATIBLE, *OWN, *(DETAILED if more else ())}
+        assert fields == known - {"secret"}
 
 
 def test_one_text_to_detect():
