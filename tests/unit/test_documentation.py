@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from fairseq import options
 
+from fairseq_hrt.__main__ import TRANSLATING, VERBS
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(ROOT.glob("docs/**/*.md"))
 
@@ -42,3 +44,22 @@ def test_trainings_are_found():
         "dag",
         "marian",
     } <= shown
+
+
+@pytest.mark.parametrize("page, heading", [
+    ("README.md", "## A first minute"), ("docs/first_minute.md", "# The first minute"),
+])  # fmt: skip
+def test_a_first_minute_installs_what_it_uses(page, heading, tmp_path):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    section = tmp_path / "section.md"
+    section.write_text(text.split(f"{heading}\n")[1].split("\n## ")[0], encoding="utf-8")
+    installed = [words for words in commands(section, "pip") if words[0] == "install"]
+    assert [words[-1] for words in installed] == ["./examples/translate_only[import,serve]"]
+    used = {words[0] for words in commands(section, "fairseq-hrt")}
+    assert used >= {"import", "translate", "serve"} and used <= set(TRANSLATING) < set(VERBS)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/choosing.md", "docs/first_student.md"])
+def test_the_cheapest_student_is_named_where_students_are_chosen(page):
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    assert re.search(r"try (a Transformer with )?\[?two decoder layers", text)

@@ -64,7 +64,7 @@ def test_content_types():
         (b"a", "text/plain", "Unsupported content type text/plain: send application/json or"),
         (b"a", "x/\u2028y", "Unsupported content type x/?y: send"),
         (b"a=1", "", "No content type: send application/json or application/x-www-form"),
-        # What curl -d sends.
+        # As curl -d sends it.
         (
             b' {"q": "a"}',
             FORM,
