@@ -133,6 +133,10 @@ def _checked_task(task: object, path: Path, *, for_runtime: bool) -> str:
 
 
 def _read_json(path: Path, folder: Path) -> Dict[str, Any]:
+    if folder.is_file():
+        raise ValueError(
+            f"{folder} is a file, not a bundle: give a folder made by fairseq-hrt import or bundle"
+        )
     try:
         if path.is_symlink() or not path.is_file():
             # A pipe or device would be waited for.

@@ -23,7 +23,9 @@ SHELLS = ("bash", "zsh", "tcsh", "fish")
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("completion", __doc__)
-    parser.add_argument("shell", choices=SHELLS, help="the shell")
+    parser.add_argument(
+        "shell", choices=SHELLS, metavar=f"{{{','.join(SHELLS)}}}", help="the shell"
+    )
     return parser
 
 

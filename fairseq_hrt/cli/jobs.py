@@ -85,6 +85,8 @@ def _checked_sources(files: Sequence[Path]) -> List[Optional[Path]]:
                 f"{source} is not a file; to translate a text itself give --text"
                 f" {shlex.quote(str(source))}"
             )
+        elif (source / "bundle.json").is_file():
+            raise ValueError(f"{source} is a bundle: give it before the files")
         elif source.is_dir():
             raise ValueError(f"{source} is a folder: give its files")
         else:

@@ -3,13 +3,14 @@
 Example:
 
     fairseq-hrt serve bundle                                  # http://127.0.0.1:8080
+    curl -d q="Good morning." -d source=en -d target=de http://127.0.0.1:8080/translate
     fairseq-hrt serve AT=teacher HRT=bundle --threads 2       # side by side on the page
     fairseq-hrt serve HRT2=bundle HRT3=bundle --set HRT3:hrt_decode_chunk=3   # one model, two ways
 
 The interface is LibreTranslate's (POST /translate, GET /languages, …); /v1/translate adds scores,
 tokens and steps, /metrics figures for Prometheus, /spec the description of all of it. It listens on
-this machine only unless --host is given. SIGTERM and Ctrl-C finish what was accepted. It
-needs the extra ``serve``.
+this machine only unless --host is given. SIGTERM and Ctrl-C finish what was accepted. It needs the
+extra serve.
 """
 
 import argparse

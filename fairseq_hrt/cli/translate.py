@@ -1,4 +1,4 @@
-"""Translates raw text with a bundle: one sentence a line in, one line out, whatever is in it.
+"""Translates raw text with a bundle: one sentence a line in, one line out.
 
 Example:
 

@@ -89,7 +89,8 @@ def create_application(settings: Settings, load: LoadTranslator = load_translato
 
     async def refuse(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        messages = {404: "Not found", 405: "Method not allowed"}
+        allowed = (error.headers or {}).get("Allow", "another method")
+        messages = {404: "Not found", 405: f"Method not allowed; use {allowed}"}
         server.metrics.observe_request("other", error.status_code, 0.0)
         message = messages.get(error.status_code, "Refused")
         response = JSONResponse({"error": message}, error.status_code, error.headers)

@@ -299,4 +299,4 @@ def _shown(value: Any) -> str:
 
 def unsupported_language(code: str) -> RequestError:
     """The answer to a language that no system has."""
-    return RequestError(400, f"{_shown(code)} is not supported")
+    return RequestError(400, f"{_shown(code)} is not supported; see /languages")

@@ -766,7 +766,7 @@ def test_replicas_on_a_ray_cluster(bundles):
                 for _ in range(20)
             } == {expected}
             assert client.post("/translate", json={**ASKED, "target": "zz", "q": "a"}).json() == {
-                "error": "zz is not supported"
+                "error": "zz is not supported; see /languages"
             }
         process.send_signal(signal.SIGTERM)
         assert process.wait(SECONDS) == 0

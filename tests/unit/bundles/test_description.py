@@ -186,6 +186,8 @@ def test_where_no_description_is(folder):
         make(path)
         with pytest.raises(ValueError, match=f"is not a bundle: bundle.json is {kind}; make one"):
             read_description(folder, 1, for_runtime=True)
+    with pytest.raises(ValueError, match="codes is a file, not a bundle: give a folder made by"):
+        read_description(folder / "codes", 1, for_runtime=True)
 
 
 @pytest.mark.parametrize("prefix", ["de_DE", ">>deu<<", "__de__"])

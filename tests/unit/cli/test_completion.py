@@ -42,6 +42,12 @@ def test_bash_completes_verbs_and_options(complete):
     assert complete("translate", "--engine", "n") == ["native"]
 
 
+def test_the_shells_are_named(capsys):
+    with pytest.raises(SystemExit):
+        main(["completion"])
+    assert "required: {bash,zsh,tcsh,fish} (see" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_every_shell_gets_every_verb(shell, capsys):
     main(["completion", shell])

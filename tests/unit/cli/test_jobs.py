@@ -25,6 +25,12 @@ def test_an_output_takes_no_name_that_another_one_needs(tmp_path, other):
         plan_jobs(inputs[1:], tmp_path / "x", resume=True)
 
 
+def test_a_bundle_is_given_before_the_files(tmp_path):
+    (tmp_path / "bundle.json").write_text("{}")
+    with pytest.raises(ValueError, match=f"^{tmp_path} is a bundle: give it before the files$"):
+        plan_jobs([tmp_path], None)
+
+
 @given(
     st.lists(
         st.sampled_from(["a/x", "b/x", "a/y", "c/../a/x", "link/x", "b/z"]), min_size=2, max_size=4

@@ -21,7 +21,7 @@ def test_other_refusals(make_client):
     )
     assert (client.get("/translate").status_code, client.get("/translate").json()) == (
         405,
-        {"error": "Method not allowed"},
+        {"error": "Method not allowed; use POST"},
     )
     for path in (
         "/nothing",

@@ -219,4 +219,4 @@ def test_choices(choice, good, bad, text):
 
 def test_what_a_message_repeats_is_short_and_in_one_line():
     error = unsupported_language("x\n\x1b\x85\u2028\u202e\u2066\u00e9" + "y" * 100)
-    assert error.message == "x??????\u00e9" + "y" * 32 + " is not supported"
+    assert error.message == "x??????\u00e9" + "y" * 32 + " is not supported; see /languages"

@@ -127,8 +127,8 @@ def test_details(client):
         ({**ASKED, "q": ""}, "Invalid request: missing q parameter"),
         ({"q": "a", "target": "de"}, "Invalid request: missing source parameter"),
         ({"q": "a", "source": "en"}, "Invalid request: missing target parameter"),
-        ({**ASKED, "target": "zz"}, "zz is not supported"),
-        ({**ASKED, "source": "zz\u0000<b>"}, "zz?<b> is not supported"),
+        ({**ASKED, "target": "zz"}, "zz is not supported; see /languages"),
+        ({**ASKED, "source": "zz\u0000<b>"}, "zz?<b> is not supported; see /languages"),
         (
             {**ASKED, "source": "de"},
             "German (de) is not available as a target language from German (de)",

@@ -63,8 +63,8 @@ def test_a_request_finds_its_system():
         and catalogue.choose(asked("de", "b"), "en").name == "b"
     )
     for request, source, message in (
-        (asked("xx"), "en", "xx is not supported"),
-        (asked("de"), "yy", "yy is not supported"),
+        (asked("xx"), "en", "xx is not supported; see /languages"),
+        (asked("de"), "yy", "yy is not supported; see /languages"),
         (asked("qq"), "de", "qq (qq) is not available as a target language from German (de)"),
         (
             asked("de", "c"),
