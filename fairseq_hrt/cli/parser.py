@@ -66,11 +66,6 @@ class Parser(argparse.ArgumentParser):
 
     _given: Sequence[str] = ()
 
-    def parse_known_args(self, args: Optional[Sequence[str]] = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """As argparse does."""
-        self._given = sys.argv[1:] if args is None else list(args)
-        return super().parse_known_args(self._given, namespace)
-
     def error(self, message: str) -> NoReturn:
         """Ends the program with one line; a misspelt option goes before what is missing besides."""
         if "required" in message:
@@ -88,14 +83,16 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args: Optional[Sequence[str]] = None, namespace: Any = None) -> Any:  # type: ignore[override]
         """As argparse does, with a hint for misspelt options."""
-        found, unknown = self.parse_known_args(args, namespace)
+        self._given = sys.argv[1:] if args is None else list(args)
+        found, unknown = self.parse_known_args(self._given, namespace)
         return self._all_known(found, unknown)
 
     def parse_intermixed_args(  # type: ignore[override]
         self, args: Optional[Sequence[str]] = None, namespace: Any = None
     ) -> Any:
         """As argparse does, with a hint for misspelt options."""
-        found, unknown = self.parse_known_intermixed_args(args, namespace)
+        self._given = sys.argv[1:] if args is None else list(args)
+        found, unknown = self.parse_known_intermixed_args(self._given, namespace)
         return self._all_known(found, unknown)
 
     def _all_known(self, found: argparse.Namespace, unknown: List[str]) -> argparse.Namespace:

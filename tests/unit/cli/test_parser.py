@@ -54,9 +54,10 @@ def test_misspelt_options(parse, given, hint, capsys):
 @pytest.mark.parametrize("verb", VERBS)
 def test_errors_of_every_verb_are_one_line(verb, capsys):
     parser = importlib.import_module(f"fairseq_hrt.cli.{module_of(verb)}").build_parser()
+    parse = parser.parse_intermixed_args if verb == "translate" else parser.parse_args
     for given in (["--no-such-option"], ["--hlep"]):
         with pytest.raises(SystemExit) as end:
-            parser.parse_args(given)
+            parse(given)
         shown = capsys.readouterr().err
         assert end.value.code == 2 and shown.startswith("error: ") and shown.count("\n") == 1
         assert shown.endswith(f" (see fairseq-hrt {verb} --help)\n")
