@@ -54,15 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         help="a fact for the card, e.g. BLEU=38.0; repeatable",
     )
-    parser.add_argument(
-        "--examples",
-        type=Path,
-        metavar="FILE",
-        help=(
-            "raw source sentences, one per line, to try the bundle with: in its card and on the"
-            " served page (default: some of the validation set in --data; /dev/null for none)"
-        ),
-    )
+    add_examples_argument(parser, "some of the validation set in --data; /dev/null for none")
     native = add_runtime_arguments(parser, "sentences of --data")
     native.add_argument(
         "--shortlist",
@@ -71,6 +63,19 @@ def build_parser() -> argparse.ArgumentParser:
         help="likely words: a table of fairseq-hrt shortlist, Marian's lex or CTranslate2's vmap",
     )
     return parser
+
+
+def add_examples_argument(parser: argparse.ArgumentParser, default: str) -> None:
+    """The option of the sentences to try a bundle with; ``default``: without it."""
+    parser.add_argument(
+        "--examples",
+        type=Path,
+        metavar="FILE",
+        help=(
+            "raw source sentences, one per line, to try the bundle with: in its card and on the"
+            f" served page (default: {default})"
+        ),
+    )
 
 
 def add_runtime_arguments(
@@ -139,14 +144,25 @@ def add_examples(bundle: Bundle, options: argparse.Namespace) -> None:
         ValueError: too many, or one that is too long.
         OSError: their file cannot be read.
     """
-    from ..bundles.description import checked_examples
     from ..bundles.examples import example_sentences
 
     if options.examples is None:
         bundle.examples = example_sentences(bundle, options.data)
     else:
-        given = [line.strip() for line in read_lines(options.examples)]
-        bundle.examples = checked_examples([line for line in given if line], str(options.examples))
+        bundle.examples = read_examples(options.examples)
+
+
+def read_examples(path: Path) -> List[str]:
+    """The sentences of a file, without empty lines.
+
+    Raises:
+        ValueError: too many, or one that is too long.
+        OSError: it cannot be read.
+    """
+    from ..bundles.description import checked_examples
+
+    given = [line.strip() for line in read_lines(path)]
+    return checked_examples([line for line in given if line], str(path))
 
 
 def read_lines(path: Path) -> List[str]:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 from ..distribution import only_translates
-from .bundle import add_runtime_arguments, read_lines
+from .bundle import add_examples_argument, add_runtime_arguments, read_examples, read_lines
 from .command import add_new_folder_argument, add_text_arguments, execute
 from .parser import verb_parser
 from .reporting import write_output
@@ -40,6 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="source language; multilingual models need it (default: from the files)",
     )
     parser.add_argument("-t", "--target-language", metavar="NAME", help="target language, likewise")
+    add_examples_argument(parser, "none")
     text = parser.add_argument_group("text, where the model's files do not tell")
     add_text_arguments(text, ("space; for fairseq's models moses", "from the files"))
     add_runtime_arguments(parser, "words of the vocabulary")
@@ -74,6 +75,7 @@ def run(options: argparse.Namespace) -> None:
         runtime=options.runtime,
         lines=lines,
         checkpoint=checkpoint,
+        examples=[] if options.examples is None else read_examples(options.examples),
     )
     bundle = import_model(options.source, options.output, wishes)
     alone = (

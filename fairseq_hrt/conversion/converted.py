@@ -66,6 +66,7 @@ class Converted:
         decoding: options that the bundle shall have.
         card: what else is to be known.
         shortlist: lines of a ``vmap`` file: candidates for the native engine.
+        examples: raw source sentences to try the bundle with.
     """
 
     models: List[ConvertedModel]
@@ -81,6 +82,7 @@ class Converted:
     decoding: Dict[str, str] = field(default_factory=dict)
     card: Dict[str, Any] = field(default_factory=dict)
     shortlist: Optional[List[str]] = None
+    examples: Sequence[str] = ()
 
 
 def write_bundle(
@@ -128,6 +130,7 @@ def write_bundle(
         options=checked_options(converted.decoding, TASK if checkpoint else None, "the new bundle"),
         # Nothing is known of the training.
         card={"architecture": converted.models[0].architecture, **converted.card},
+        examples=list(converted.examples),
         source_prefix=converted.source_prefix, target_prefix=converted.target_prefix,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as scratch:

@@ -3,7 +3,7 @@
 
 import re
 from pathlib import Path
-from typing import List, Optional, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 from ..bundles.bundle import Bundle
 from ..escaping import shown
@@ -30,7 +30,7 @@ def _checkpoints(folder: Path) -> List[Path]:
 
 def read_fairseq(
     source: Path, folder: Path, *, text: Tuple[Optional[str], Optional[str], Optional[Path]],
-    runtime: Optional[str], lines: Optional[List[str]],
+    runtime: Optional[str], lines: Optional[List[str]], examples: Sequence[str] = (),
 ) -> Bundle:  # fmt: skip
     """Makes the bundle of a folder of fairseq's, or of one checkpoint in it.
 
@@ -41,6 +41,7 @@ def read_fairseq(
             and the codes that are there.
         runtime: weights of the native engine's model, or None.
         lines: raw source lines to compare both engines with.
+        examples: raw source sentences to try the bundle with.
 
     Raises:
         ValueError: something is missing or damaged; the message names the file.
@@ -70,6 +71,7 @@ def read_fairseq(
     from ..bundles.packing import pack
 
     def complete(bundle: Bundle) -> None:
+        bundle.examples = list(examples)
         bundle.card["imported from"] = f"fairseq: {', '.join(path.name for path in checkpoints)}"
 
     return pack(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import List, Optional
+from typing import List, Optional, Sequence
 
 from ..bundles.bundle import Bundle, require_new
 from .converted import Converted, write_bundle
@@ -25,6 +25,7 @@ class Wishes:
         lines: raw source lines to compare both engines with.
         checkpoint: whether the bundle also gets a checkpoint of fairseq, which takes PyTorch;
             without one the native engine's model is made in any case.
+        examples: raw source sentences to try the bundle with.
     """
 
     source_language: Optional[str] = None
@@ -35,6 +36,7 @@ class Wishes:
     runtime: Optional[str] = None
     lines: Optional[List[str]] = None
     checkpoint: bool = True
+    examples: Sequence[str] = ()
 
 
 def import_model(source: Path, folder: Path, wishes: Wishes = Wishes()) -> Bundle:
@@ -75,7 +77,14 @@ def import_model(source: Path, folder: Path, wishes: Wishes = Wishes()) -> Bundl
                 "--source-language and --target-language: fairseq's checkpoints hold their"
                 " languages; leave them out"
             )
-        return read_fairseq(source, folder, text=text, runtime=wishes.runtime, lines=wishes.lines)
+        return read_fairseq(
+            source,
+            folder,
+            text=text,
+            runtime=wishes.runtime,
+            lines=wishes.lines,
+            examples=wishes.examples,
+        )
     if not wishes.checkpoint and wishes.lines is not None:
         raise ValueError(
             "--runtime-lines are for comparing with PyTorch's engine, which is not there: leave"
@@ -94,11 +103,12 @@ def import_model(source: Path, folder: Path, wishes: Wishes = Wishes()) -> Bundl
 
 
 def _prepared(converted: Converted, wishes: Wishes) -> Converted:
-    """With the text preparation that the user names.
+    """With the examples and the text preparation that the user names.
 
     Raises:
         ValueError: the model brings its own.
     """
+    converted = replace(converted, examples=wishes.examples)
     if (wishes.tokenizer, wishes.subwords, wishes.codes) == (None, None, None):
         return converted
     if converted.codes is not None:

@@ -20,6 +20,21 @@ def test_a_folder_becomes_a_bundle(marian_folder, tmp_path, capsys):
     assert ended.value.code == 2 and line.count("\n") == 1 and "exists already" in line
 
 
+def test_examples_of_ones_own(marian_folder, tmp_path, capsys):
+    made = marian_folder()
+    examples = tmp_path / "examples.txt"
+    examples.write_text("A first line.\n\n  Another.\n")
+    arguments = [str(made.path), "--output", str(tmp_path / "bundle"), "--examples", str(examples)]
+    command_line.main(["import", *arguments])
+    bundle = fairseq_hrt.from_pretrained(tmp_path / "bundle").bundle
+    assert bundle.examples == ["A first line.", "Another."]
+    examples.write_text("a " * 1000)
+    arguments[2] = str(tmp_path / "other")
+    with pytest.raises(SystemExit):
+        import_.main(arguments)
+    assert str(examples) in capsys.readouterr().err and not (tmp_path / "other").exists()
+
+
 def test_an_installation_that_only_translates(marian_folder, tmp_path, capsys, monkeypatch):
     """The native engine's model is what it can make, and what it makes unasked."""
     monkeypatch.setattr(import_, "only_translates", lambda: True)

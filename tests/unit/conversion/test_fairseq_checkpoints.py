@@ -25,7 +25,8 @@ def folder(tmp_path):
 
 
 def test_a_model_with_codes_of_fastbpe(folder, tmp_path):
-    bundle = import_model(folder, tmp_path / "bundle")
+    bundle = import_model(folder, tmp_path / "bundle", Wishes(examples=["a b"]))
+    assert bundle.examples == ["a b"]
     assert (bundle.tokenizer, bundle.subwords, bundle.models) == (
         "moses",
         "subword-nmt",
