@@ -152,21 +152,27 @@ fh_input fh_input_rows(const fh_input *input, int32_t first, int32_t rows) {
 
 size_t fh_cache_size(int32_t heads, int32_t width, int32_t tokens) {
     if (heads < 1 || width < 1 || tokens < 1) return 0;
-    return (size_t)heads * FH_BLOCK * ((size_t)width + padded((size_t)width, 16)) *
+    return (size_t)heads * FH_BLOCK * (fh_key_width(width) + padded((size_t)width, 16)) *
            padded((size_t)tokens, FH_BLOCK) / FH_BLOCK;
 }
 
 void fh_cache_put(const fh_cache *cache, int32_t at, int32_t rows, const float *keys, ptrdiff_t ldk,
                   const float *values, ptrdiff_t ldv) {
-    size_t width = (size_t)cache->width, wide = padded(width, 16),
-           dimension = (size_t)cache->heads * width;
-    size_t block = (size_t)cache->heads * FH_BLOCK * (width + wide);
+    size_t width = (size_t)cache->width, high = fh_key_width(cache->width),
+           wide = padded(width, 16), all = (size_t)cache->heads * FH_BLOCK,
+           whole = width / FH_SQUARE * FH_SQUARE;
     for (int32_t r = 0; r < rows; r++) {
-        size_t token = (size_t)at + (size_t)r;
-        float *start = cache->data + token / FH_BLOCK * block, *to = start + token % FH_BLOCK;
+        size_t token = (size_t)at + (size_t)r, place = token % FH_BLOCK;
+        float *start = cache->data + token / FH_BLOCK * all * (high + wide),
+              *to = start + fh_key_place(high, place, 0);
         const float *key = keys + r * ldk, *value = values + r * ldv;
-        for (size_t i = 0; i < dimension; i++) to[i * FH_BLOCK] = key[i];
-        to = start + dimension * FH_BLOCK + token % FH_BLOCK * wide;
+        for (int32_t h = 0; h < cache->heads; h++, to += FH_BLOCK * high, key += width) {
+            for (size_t c = 0; c < whole; c += FH_SQUARE)
+                memcpy(to + c * FH_SQUARE, key + c, FH_SQUARE * sizeof(float));
+            for (size_t c = whole; c < high; c++)
+                to[whole * FH_SQUARE + c - whole] = c < width ? key[c] : 0.f;
+        }
+        to = start + all * high + place * wide;
         for (int32_t h = 0; h < cache->heads; h++, to += FH_BLOCK * wide, value += width) {
             memcpy(to, value, width * sizeof(float));
             for (size_t i = width; i < wide; i++) to[i] = 0.f;
@@ -176,7 +182,7 @@ void fh_cache_put(const fh_cache *cache, int32_t at, int32_t rows, const float *
 
 size_t fh_relative_size(int32_t window, int32_t width) {
     if (window < 1 || width < 1) return 0;
-    return padded(2 * (size_t)window + 1, FH_BLOCK) * (size_t)width;
+    return padded(2 * (size_t)window + 1, FH_BLOCK) * fh_key_width(width);
 }
 
 void fh_relative_pack(fh_relative *relative, float *data, const float *table, int32_t window,
@@ -185,8 +191,8 @@ void fh_relative_pack(fh_relative *relative, float *data, const float *table, in
     memset(data, 0, fh_relative_size(window, width) * sizeof(float));
     for (int32_t i = 0; i <= 2 * window; i++)
         for (int32_t c = 0; c < width; c++)
-            data[((size_t)(i / FH_BLOCK) * (size_t)width + (size_t)c) * FH_BLOCK +
-                 (size_t)(i % FH_BLOCK)] = table[(size_t)i * (size_t)width + (size_t)c];
+            data[fh_key_place(fh_key_width(width), (size_t)i, (size_t)c)] =
+                table[(size_t)i * (size_t)width + (size_t)c];
 }
 
 size_t fh_attention_scratch(int32_t tokens, int32_t window) {
