@@ -98,10 +98,15 @@ FH_PUBLIC int fh_matrix_put(fh_matrix *matrix, int32_t first, int32_t count, con
 FH_PUBLIC int fh_matrix_pack(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs,
                              int32_t inputs, const void *rows, ptrdiff_t ld, const float *scales,
                              const float *bias);
-/* A matrix of the outputs `ids` [count] of another one, e.g. a shortlist. buffer:
- * fh_matrix_size(kind, count, inputs). Returns 0; -1 when count or an id is out of range. */
+/* The weights of a matrix, an output's side by side: what fh_matrix_select reads. In a panel they
+ * are 256 bytes apart, four in each cache line. rows: fh_matrix_rows_size bytes. */
+FH_PUBLIC size_t fh_matrix_rows_size(const fh_matrix *matrix);
+FH_PUBLIC void fh_matrix_rows(const fh_matrix *matrix, void *rows);
+/* A matrix of the outputs `ids` [count] of another one, whose weights also lie in `rows`, e.g. a
+ * shortlist. buffer: fh_matrix_size(kind, count, inputs). Returns 0; -1 when count or an id is out
+ * of range. */
 FH_PUBLIC int fh_matrix_select(fh_matrix *matrix, void *buffer, const fh_matrix *from,
-                               const int32_t *ids, int32_t count);
+                               const void *rows, const int32_t *ids, int32_t count);
 /* The weights of one output as floats (dequantised): [inputs]. An embedding that shares the output
  * layer's memory. */
 FH_PUBLIC void fh_matrix_row(const fh_matrix *matrix, int32_t output, float *row);

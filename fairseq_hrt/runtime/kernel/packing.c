@@ -80,19 +80,39 @@ int fh_matrix_pack(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t output
     return fh_matrix_put(matrix, 0, outputs, rows, ld, scales, bias);
 }
 
-int fh_matrix_select(fh_matrix *matrix, void *buffer, const fh_matrix *from, const int32_t *ids,
-                     int32_t count) {
+/* Groups of four bytes, in either kind, that an output has. */
+static size_t groups(const fh_matrix *matrix) {
+    return (size_t)matrix->stride / (matrix->kind == FH_INT8 ? 4 : 1);
+}
+
+/* The first of them. */
+static char *first_group(const fh_matrix *matrix, int32_t output) {
+    return (char *)matrix->weights +
+           place(matrix, output) * (matrix->kind == FH_INT8 ? 1 : sizeof(float));
+}
+
+size_t fh_matrix_rows_size(const fh_matrix *matrix) {
+    return (size_t)matrix->outputs * groups(matrix) * 4;
+}
+
+void fh_matrix_rows(const fh_matrix *matrix, void *rows) {
+    char *to = rows;
+    for (int32_t i = 0; i < matrix->outputs; i++) {
+        const char *from = first_group(matrix, i);
+        for (size_t j = 0; j < groups(matrix); j++, to += 4) memcpy(to, from + j * 4 * FH_PANEL, 4);
+    }
+}
+
+int fh_matrix_select(fh_matrix *matrix, void *buffer, const fh_matrix *from, const void *rows,
+                     const int32_t *ids, int32_t count) {
     for (int32_t i = 0; i < count; i++)
         if (ids[i] < 0 || ids[i] >= from->outputs) return -1;
     if (fh_matrix_start(matrix, buffer, (fh_kind)from->kind, count, from->inputs)) return -1;
-    /* A group of weights is four bytes in either kind. */
-    int32_t groups = from->kind == FH_INT8 ? from->stride / 4 : from->stride;
-    size_t group = from->kind == FH_INT8 ? 1 : sizeof(float);
+    size_t each = groups(from);
     for (int32_t i = 0; i < count; i++) {
-        const char *source = (const char *)from->weights + place(from, ids[i]) * group;
-        char *target = (char *)matrix->weights + place(matrix, i) * group;
-        for (int32_t j = 0; j < groups; j++)
-            memcpy(target + (size_t)j * 4 * FH_PANEL, source + (size_t)j * 4 * FH_PANEL, 4);
+        const char *source = (const char *)rows + (size_t)ids[i] * each * 4;
+        char *target = first_group(matrix, i);
+        for (size_t j = 0; j < each; j++) memcpy(target + j * 4 * FH_PANEL, source + j * 4, 4);
         matrix->bias[i] = from->bias[ids[i]];
         if (from->kind == FH_INT8) {
             matrix->scales[i] = from->scales[ids[i]];

@@ -39,7 +39,13 @@ fh_shortlists *fh_shortlists_new(const fh_model *model, const int64_t *offsets,
     lists->candidates = copy_of(candidates, (size_t)count * sizeof *candidates, error);
     lists->always = copy_of(always, (size_t)always_count * sizeof *always, error);
     lists->always_count = always_count;
-    if (!error->code) return lists;
+    size_t bytes = fh_matrix_rows_size(model->output);
+    lists->rows = fh_aligned(bytes);
+    if (!lists->rows) fh_out_of_memory(error, bytes);
+    if (!error->code) {
+        fh_matrix_rows(model->output, lists->rows);
+        return lists;
+    }
     fh_shortlists_free(lists);
     return NULL;
 }
@@ -49,6 +55,7 @@ void fh_shortlists_free(fh_shortlists *lists) {
     free(lists->offsets);
     free(lists->candidates);
     free(lists->always);
+    fh_aligned_free(lists->rows);
     free(lists);
 }
 
@@ -86,7 +93,8 @@ static int build(fh_work *w, int32_t sentence, const int32_t *source, int32_t le
     if (fh_reserve(&list->buffer, fh_matrix_size(m->output->kind, count, m->output->inputs), 1,
                    &w->error))
         return w->error.code;
-    if (fh_matrix_select(&list->matrix, list->buffer.data, m->output, list->ids.data, count))
+    if (fh_matrix_select(&list->matrix, list->buffer.data, m->output, all->rows,
+                         list->ids.data, count))
         return fh_fail(&w->error, FH_INVALID,
                        "the shortlist of a sentence has %d words, which do not fit the model",
                        (int)count);

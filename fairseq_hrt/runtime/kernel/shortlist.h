@@ -9,6 +9,7 @@ typedef struct fh_shortlists {
     int32_t *candidates; /* [offsets[source vocabulary]] */
     int32_t *always;
     int64_t always_count;
+    void *rows; /* of the output layer, see fh_matrix_rows */
 } fh_shortlists;
 
 /* Copies and checks; NULL with an error. */
