@@ -20,11 +20,30 @@ size_t fh_matrix_size(fh_kind kind, int32_t outputs, int32_t inputs) {
            rows * (kind == FH_INT8 ? 3 : 1) * sizeof(float);
 }
 
-int fh_matrix_start(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs,
-                    int32_t inputs) {
+/* Where the first four (int8) or the first (float32) weights of an output lie; the next ones lie
+ * FH_PANEL groups behind. */
+static size_t place(const fh_matrix *matrix, int32_t output) {
+    size_t group = matrix->kind == FH_INT8 ? 4 : 1;
+    return (size_t)(output / FH_PANEL) * FH_PANEL * (size_t)matrix->stride +
+           (size_t)(output % FH_PANEL) * group;
+}
+
+/* Groups of four bytes, in either kind, that an output has. */
+static size_t groups(const fh_matrix *matrix) {
+    return (size_t)matrix->stride / (matrix->kind == FH_INT8 ? 4 : 1);
+}
+
+/* The first of them. */
+static char *first_group(const fh_matrix *matrix, int32_t output) {
+    return (char *)matrix->weights +
+           place(matrix, output) * (matrix->kind == FH_INT8 ? 1 : sizeof(float));
+}
+
+/* Leaves the weights of whole panels before output `from` as they are; everything else is zero. */
+static int start(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs, int32_t inputs,
+                 int32_t from) {
     size_t size = fh_matrix_size(kind, outputs, inputs);
     if (!size) return -1;
-    memset(buffer, 0, size);
     size_t rows = padded((size_t)outputs, FH_PANEL), stride = padded((size_t)inputs, 8);
     char *behind = (char *)buffer + rows * stride * (kind == FH_INT8 ? 1 : sizeof(float));
     *matrix = (fh_matrix){
@@ -33,15 +52,14 @@ int fh_matrix_start(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outpu
         matrix->scales = matrix->bias + rows;
         matrix->sums = (int32_t *)(void *)(matrix->scales + rows);
     }
+    char *zeros = first_group(matrix, from / FH_PANEL * FH_PANEL);
+    memset(zeros, 0, (size_t)((char *)buffer + size - zeros));
     return 0;
 }
 
-/* Where the first four (int8) or the first (float32) weights of an output lie; the next ones lie
- * FH_PANEL groups behind. */
-static size_t place(const fh_matrix *matrix, int32_t output) {
-    size_t group = matrix->kind == FH_INT8 ? 4 : 1;
-    return (size_t)(output / FH_PANEL) * FH_PANEL * (size_t)matrix->stride +
-           (size_t)(output % FH_PANEL) * group;
+int fh_matrix_start(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs,
+                    int32_t inputs) {
+    return start(matrix, buffer, kind, outputs, inputs, 0);
 }
 
 int fh_matrix_put(fh_matrix *matrix, int32_t first, int32_t count, const void *rows, ptrdiff_t ld,
@@ -80,17 +98,6 @@ int fh_matrix_pack(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t output
     return fh_matrix_put(matrix, 0, outputs, rows, ld, scales, bias);
 }
 
-/* Groups of four bytes, in either kind, that an output has. */
-static size_t groups(const fh_matrix *matrix) {
-    return (size_t)matrix->stride / (matrix->kind == FH_INT8 ? 4 : 1);
-}
-
-/* The first of them. */
-static char *first_group(const fh_matrix *matrix, int32_t output) {
-    return (char *)matrix->weights +
-           place(matrix, output) * (matrix->kind == FH_INT8 ? 1 : sizeof(float));
-}
-
 size_t fh_matrix_rows_size(const fh_matrix *matrix) {
     return (size_t)matrix->outputs * groups(matrix) * 4;
 }
@@ -107,7 +114,7 @@ int fh_matrix_select(fh_matrix *matrix, void *buffer, const fh_matrix *from, con
                      const int32_t *ids, int32_t count) {
     for (int32_t i = 0; i < count; i++)
         if (ids[i] < 0 || ids[i] >= from->outputs) return -1;
-    if (fh_matrix_start(matrix, buffer, (fh_kind)from->kind, count, from->inputs)) return -1;
+    if (start(matrix, buffer, (fh_kind)from->kind, count, from->inputs, count)) return -1;
     size_t each = groups(from);
     for (int32_t i = 0; i < count; i++) {
         const char *source = (const char *)rows + (size_t)ids[i] * each * 4;
