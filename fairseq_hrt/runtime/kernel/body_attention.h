@@ -70,8 +70,8 @@ static INLINE void shared_scores(const float *keys, size_t step, int32_t width, 
     size_t high = fh_key_width(width), second = fh_key_place(high, SHARE, 0),
            third = fh_key_place(high, 2 * SHARE, 0), fourth = fh_key_place(high, 3 * SHARE, 0);
     for (int32_t t = 0; t < tokens; t += W) {
-        const float *at = keys + (size_t)(t / FH_BLOCK) * step +
-                          fh_key_place(high, (size_t)(t % FH_BLOCK), 0);
+        const float *at =
+            keys + (size_t)(t / FH_BLOCK) * step + fh_key_place(high, (size_t)(t % FH_BLOCK), 0);
         ALL_QUERIES(CHAINS)
         for (int32_t c = 0; c < width; c += FH_SQUARE, at += FH_SQUARE * FH_SQUARE) {
             vf a = f_load(at), b = f_load(at + second), d = f_load(at + third),
@@ -201,10 +201,10 @@ static INLINE void add_relative(const fh_relative *relative, const float *query,
     vf scale = f_all(1.f / sqrtf((float)relative->width));
     size_t high = fh_key_width(relative->width);
     for (int32_t d = lowest / W * W; d <= highest; d += W)
-        f_store(products + d, f_mul(some_products(query,
-                                                  relative->data + fh_key_place(high, (size_t)d, 0),
-                                                  relative->width, highest + 1 - d),
-                                    scale));
+        f_store(products + d,
+                f_mul(some_products(query, relative->data + fh_key_place(high, (size_t)d, 0),
+                                    relative->width, highest + 1 - d),
+                      scale));
     for (int32_t t = 0; t < tokens; t++) out[t] += products[distances[t]];
 }
 
@@ -273,8 +273,7 @@ static void attend(const fh_attention *a) {
         for (int32_t q = 0; q < count; q++) {
             if (a->weights)
                 memset(a->weights + (r + q) * a->ldw, 0, (size_t)a->tokens * sizeof(float));
-            if (!tokens)
-                memset(out + q * a->ldo, 0, (size_t)heads * (size_t)width * sizeof(float));
+            if (!tokens) memset(out + q * a->ldo, 0, (size_t)heads * (size_t)width * sizeof(float));
             if (relative) find_distances(a, r + q, tokens, distances + q * padded, range[q]);
         }
         /* Lines of scores are those of several queries of a head, or of several heads of a query:

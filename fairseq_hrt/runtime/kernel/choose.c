@@ -239,8 +239,7 @@ static int best_of_own(fh_work *w, const float *features, const fh_ask *asks, in
             return w->error.code;
         float *own = w->gathered.data;
         for (int32_t i = 0; i < list->count; i++) own[i] = values[places[i]];
-        int32_t found =
-            w->model->operations->top(own, list->count, rule, 1, tokens + r, &value);
+        int32_t found = w->model->operations->top(own, list->count, rule, 1, tokens + r, &value);
         if (found < 1) return fh_no_word(w, found == FH_NAN ? FH_NAN : FH_NONE);
         if (value == -INFINITY) return fh_no_word(w, FH_NAN);
         tokens[r] = outside(list, tokens[r]);

@@ -173,9 +173,8 @@ FH_PUBLIC void fh_cache_put(const fh_cache *cache, int32_t at, int32_t rows, con
 /* Where a channel of the key of a token lies, in floats from the first key of its head and block;
  * key_width: of fh_key_width. */
 static inline size_t fh_key_place(size_t key_width, size_t token, size_t channel) {
-    return token / FH_SQUARE * FH_SQUARE * key_width +
-           channel / FH_SQUARE * FH_SQUARE * FH_SQUARE + token % FH_SQUARE * FH_SQUARE +
-           channel % FH_SQUARE;
+    return token / FH_SQUARE * FH_SQUARE * key_width + channel / FH_SQUARE * FH_SQUARE * FH_SQUARE +
+           token % FH_SQUARE * FH_SQUARE + channel % FH_SQUARE;
 }
 /* Channels of a stored key: whole squares, zeros behind the width. */
 static inline size_t fh_key_width(int32_t width) {
@@ -284,6 +283,11 @@ typedef struct fh_operations {
      * arbitrary. */
     void (*scores)(const fh_cache *cache, int32_t head, const float *query, int32_t tokens,
                    float *scores);
+
+    /* Rows of several sentences choose from an output layer of all their words, rather than from
+     * those of their own, where it is at least this many times smaller than these together; 0:
+     * never, as products take longer than reading weights. */
+    int32_t joins;
 } fh_operations;
 
 extern const fh_operations fh_operations_plain; /* always there; the others: see dispatch.h */

@@ -44,7 +44,8 @@ static INLINE vf f_relu(vf x) {
 }
 static INLINE vf f_round(vf x) { return vrndnq_f32(x); }
 static INLINE vf f_four(const float *x) { return vld1q_f32(x); } /* the same four floats */
-/* Sums of four neighbouring lanes, (first + second) + (third + fourth): those of a, then of b, ... */
+/* Sums of four neighbouring lanes, (first + second) + (third + fourth): those of a, then of b, ...
+ */
 static INLINE vf f_joined(vf a, vf b, vf c, vf d) {
     return vpaddq_f32(vpaddq_f32(a, b), vpaddq_f32(c, d));
 }
@@ -111,5 +112,5 @@ static INLINE vi dot(vi sum, vi four, vi unused, vi weights) {
 #include "body_attention.h"
 
 const fh_operations fh_operations_neon_dotprod = {
-    "neon_dotprod", prepare,     product,     best, NULL,         top,    logsumexp,
-    softmax,        log_softmax, exponential, norm, fh_cache_put, attend, scores};
+    "neon_dotprod", prepare,     product, best,         NULL,   top,    logsumexp, softmax,
+    log_softmax,    exponential, norm,    fh_cache_put, attend, scores, 0};

@@ -258,4 +258,4 @@ static void attend(const fh_attention *a) {
 
 const fh_operations fh_operations_plain = {"plain", prepare,      product, best,        NULL,
                                            top,     logsumexp,    softmax, log_softmax, exponential,
-                                           norm,    fh_cache_put, attend,  scores};
+                                           norm,    fh_cache_put, attend,  scores,      0};

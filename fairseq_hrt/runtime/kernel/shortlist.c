@@ -61,9 +61,8 @@ void fh_shortlists_free(fh_shortlists *lists) {
     free(lists);
 }
 
-/* Sentences from which an output layer is shared, and how much smaller it has to be: a row is
- * multiplied with the words of all, but they are read once. */
-enum { JOINED_FROM = 8, JOINED_SAVES = 2 };
+/* Sentences from which an output layer is shared. */
+enum { JOINED_FROM = 8 };
 
 /* The words that are marked, as a list; the marks go. */
 static int take_marked(fh_work *w, fh_choice_list *list) {
@@ -123,19 +122,21 @@ static int one_best_word(const fh_work *w) {
            !w->options->scores && fh_beam_width(w) == 1;
 }
 
-/* The words of all sentences, where sharing them pays; w->joined says so. */
+/* The words of all sentences, where sharing them pays; w->joined says so. A row is multiplied with
+ * the words of all, but these are read once. */
 static int join(fh_work *w, int32_t sentences) {
     uint8_t *marks = w->marks.data;
-    int64_t words = 0;
+    int64_t words = 0, joins = w->model->operations->joins;
     w->joined = 0;
-    if (sentences < JOINED_FROM || !one_best_word(w)) return FH_OK;
+    if (sentences < JOINED_FROM || !joins || w->model->output->kind != FH_INT8 || !one_best_word(w))
+        return FH_OK;
     for (int32_t s = 0; s < sentences; s++) {
         const int32_t *ids = w->lists[s].ids.data;
         words += w->lists[s].count;
         for (int32_t i = 0; i < w->lists[s].count; i++) marks[ids[i]] = 1;
     }
     if (take_marked(w, &w->all)) return w->error.code;
-    if (JOINED_SAVES * (int64_t)w->all.count > words) return FH_OK;
+    if (joins * w->all.count > words) return FH_OK;
     size_t vocabulary = (size_t)w->model->decoder.shape.vocabulary;
     if (fh_reserve(&w->all.places, vocabulary, sizeof(int32_t), &w->error)) return w->error.code;
     int32_t *places = w->all.places.data, *all = w->all.ids.data;

@@ -47,7 +47,8 @@ static INLINE vf f_round(vf x) {
 static INLINE vf f_four(const float *x) { /* the same four floats, over and over */
     return _mm256_broadcast_ps((const __m128 *)(const void *)x);
 }
-/* Sums of four neighbouring lanes, (first + second) + (third + fourth): those of a, then of b, ... */
+/* Sums of four neighbouring lanes, (first + second) + (third + fourth): those of a, then of b, ...
+ */
 static INLINE vf f_joined(vf a, vf b, vf c, vf d) {
     vf ab = f_add(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xdd)),
        cd = f_add(_mm256_shuffle_ps(c, d, 0x88), _mm256_shuffle_ps(c, d, 0xdd));

@@ -29,7 +29,8 @@ typedef struct {
 /* The words of a sentence and their output layer, see shortlist.h. */
 typedef struct {
     fh_matrix matrix; /* where the sentences of a batch do not share one */
-    fh_buffer buffer, ids, places; /* int32 [count]: ids, ascending; where they are in a shared one */
+    fh_buffer buffer, ids,
+        places; /* int32 [count]: ids, ascending; where they are in a shared one */
     int32_t count;
 } fh_choice_list;
 
