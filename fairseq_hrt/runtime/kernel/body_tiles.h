@@ -29,7 +29,7 @@ static INLINE void shape_tiles(int32_t rows) {
 }
 
 /* Weights of the tiles after next, `lines` cache lines of each row, are fetched: the processor does
- * not foresee what a tile reads. What lies behind the last panel is no harm, and not read. */
+ * not foresee what a tile reads. Addresses behind the last panel do no harm. */
 static INLINE void fetch_ahead(const int8_t *w, int lines) {
     enum { AHEAD = 2 * TILE_BYTES * FH_PANEL };
     for (int row = 0; row < TILE_ROWS; row++)

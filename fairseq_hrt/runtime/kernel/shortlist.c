@@ -122,8 +122,8 @@ static int one_best_word(const fh_work *w) {
            !w->options->scores && fh_beam_width(w) == 1;
 }
 
-/* The words of all sentences, where sharing them pays; w->joined says so. A row is multiplied with
- * the words of all, but these are read once. */
+/* The words of all sentences, where sharing them pays; else w->joined is 0. A row is multiplied
+ * with the words of all, but these are read once. */
 static int join(fh_work *w, int32_t sentences) {
     uint8_t *marks = w->marks.data;
     int64_t words = 0, joins = w->model->operations->joins;
