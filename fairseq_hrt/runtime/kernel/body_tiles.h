@@ -37,7 +37,7 @@ static INLINE void fetch_ahead(const int8_t *w, int lines) {
             _mm_prefetch((const char *)w + AHEAD + 4 * FH_PANEL * row + 64 * line, _MM_HINT_T0);
 }
 
-/* Up to 16 rows by a whole panel: sums [rows][64]; far: its weights have not been read before. */
+/* Up to 16 rows by a whole panel: sums [rows][64]; far: its weights are to be fetched. */
 static INLINE void tiles_one_by_four(const uint8_t *a, ptrdiff_t lda, const int8_t *w, int32_t k,
                                      int far, const int32_t *start, int32_t *sums) {
     _tile_loadd(0, start, 0);
@@ -93,6 +93,8 @@ static INLINE void multiply_tiles(const target *store_to, const chooser *choose_
                                   const fh_matrix *matrix, const fh_input *input) {
     int32_t k = matrix->stride, rows = input->rows;
     int32_t high = rows < TILE_ROWS ? rows : TILE_ROWS;
+    /* Of few rows and a small matrix the weights are mostly near, and fetching costs 2 %. */
+    int fetch = rows > TILE_ROWS || (size_t)matrix->outputs * (size_t)k > NEAR;
     ptrdiff_t lda = input->stride;
     ALIGNED int32_t start[FH_PANEL], sums[2 * TILE_ROWS][FH_PANEL];
     shape_tiles(high);
@@ -109,14 +111,15 @@ static INLINE void multiply_tiles(const target *store_to, const chooser *choose_
             int32_t from = r, second = 0;
             if (n <= high) {
                 from = r + n - high;
-                tiles_one_by_four(input->integers + (size_t)from * (size_t)lda, lda, w, k, r == 0,
-                                  start, sums[0]);
+                tiles_one_by_four(input->integers + (size_t)from * (size_t)lda, lda, w, k,
+                                  fetch && !r, start, sums[0]);
             } else {
                 second = n - TILE_ROWS;
                 const uint8_t *a = input->integers + (size_t)r * (size_t)lda;
                 for (int half = 0; half < FH_PANEL; half += FH_PANEL / 2)
                     tiles_two_by_two(a, a + (size_t)second * (size_t)lda, lda, w + 4 * half, k,
-                                     r == 0, start + half, sums[0] + half, sums[second] + half);
+                                     fetch && !r, start + half, sums[0] + half,
+                                     sums[second] + half);
             }
             take_int8(store_to, choose_for, matrix, input, r, n, panel,
                       (const vi *)(const void *)sums[r - from], VECTORS);
