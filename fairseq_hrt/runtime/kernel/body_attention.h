@@ -53,32 +53,59 @@ static INLINE void head_scores(const float *keys, size_t step, int32_t width, co
 #define SQUARES(q)                                                                                 \
     {                                                                                              \
         vf own = query_square(query + (q) * ldq, c, width);                                        \
-        s##q = f_fma(own, a, s##q), t##q = f_fma(own, b, t##q);                                    \
-        u##q = f_fma(own, d, u##q), v##q = f_fma(own, e, v##q);                                    \
+        s##q = f_fma(own, a, s##q);                                                                \
+        if (sums > 1) t##q = f_fma(own, b, t##q);                                                  \
+        if (sums > 2) u##q = f_fma(own, d, u##q);                                                  \
+        if (sums > 3) v##q = f_fma(own, e, v##q);                                                  \
     }
-#define CHAINS_JOINED(q)                                                                           \
-    f_store(out + (q) * ldo + t, f_mul(f_joined(s##q, t##q, u##q, v##q), scale));
+#define CHAINS_JOINED(q) f_store(out + (q) * ldo, f_mul(f_joined(s##q, t##q, u##q, v##q), scale));
 #if QUERIES == 4
 #define ALL_QUERIES(X) X(0) X(1) X(2) X(3)
 #else
 #define ALL_QUERIES(X) X(0) X(1)
 #endif
-/* head_scores of QUERIES queries, ldq floats apart; out: ldo floats apart. */
+/* Scores of QUERIES queries, ldq floats apart, for the first `sums` times W / 4 of W keys; the
+ * others are zero, and their memory, which may hold anything, is not read. out: ldo floats apart.
+ */
+static INLINE void shared_products(const float *query, ptrdiff_t ldq, const float *keys,
+                                   int32_t width, int sums, vf scale, float *out, ptrdiff_t ldo) {
+    size_t high = fh_key_width(width), second = fh_key_place(high, SHARE, 0),
+           third = fh_key_place(high, 2 * SHARE, 0), fourth = fh_key_place(high, 3 * SHARE, 0);
+    ALL_QUERIES(CHAINS)
+    for (int32_t c = 0; c < width; c += FH_SQUARE, keys += FH_SQUARE * FH_SQUARE) {
+        vf a = f_load(keys), b = a, d = a, e = a;
+        KEEP(a)
+        if (sums > 1) {
+            b = f_load(keys + second);
+            KEEP(b)
+        }
+        if (sums > 2) {
+            d = f_load(keys + third);
+            KEEP(d)
+        }
+        if (sums > 3) {
+            e = f_load(keys + fourth);
+            KEEP(e)
+        }
+        ALL_QUERIES(SQUARES)
+    }
+    ALL_QUERIES(CHAINS_JOINED)
+}
+/* head_scores of QUERIES queries. */
 static INLINE void shared_scores(const float *keys, size_t step, int32_t width, const float *query,
                                  ptrdiff_t ldq, int32_t tokens, float *out, ptrdiff_t ldo) {
     vf scale = f_all(1.f / sqrtf((float)width));
-    size_t high = fh_key_width(width), second = fh_key_place(high, SHARE, 0),
-           third = fh_key_place(high, 2 * SHARE, 0), fourth = fh_key_place(high, 3 * SHARE, 0);
-    for (int32_t t = 0; t < tokens; t += W) {
-        const float *at =
-            keys + (size_t)(t / FH_BLOCK) * step + fh_key_place(high, (size_t)(t % FH_BLOCK), 0);
-        ALL_QUERIES(CHAINS)
-        for (int32_t c = 0; c < width; c += FH_SQUARE, at += FH_SQUARE * FH_SQUARE) {
-            vf a = f_load(at), b = f_load(at + second), d = f_load(at + third),
-               e = f_load(at + fourth);
-            KEEP(a) KEEP(b) KEEP(d) KEEP(e) ALL_QUERIES(SQUARES)
-        }
-        ALL_QUERIES(CHAINS_JOINED)
+    for (int32_t t = 0; t < tokens; t += W, out += W) {
+        const float *at = keys + (size_t)(t / FH_BLOCK) * step +
+                          fh_key_place(fh_key_width(width), (size_t)(t % FH_BLOCK), 0);
+        if (tokens - t > 3 * SHARE)
+            shared_products(query, ldq, at, width, 4, scale, out, ldo);
+        else if (tokens - t > 2 * SHARE)
+            shared_products(query, ldq, at, width, 3, scale, out, ldo);
+        else if (tokens - t > SHARE)
+            shared_products(query, ldq, at, width, 2, scale, out, ldo);
+        else
+            shared_products(query, ldq, at, width, 1, scale, out, ldo);
     }
 }
 

@@ -153,7 +153,8 @@ typedef struct fh_rule {
  * tokens. A block holds the keys [heads][16 / 4][padded width / 4][4 tokens][4 channels] and then
  * the values [heads][16][padded width]; blocks follow each other, so a cache grows at its end and
  * the first tokens of a cache are copied by one memcpy of fh_cache_size(heads, width, tokens)
- * floats. The rest of the last block need not be initialised.
+ * floats. The rest of the last block need not be initialised, that of a square is when its
+ * first token is written.
  *
  * Keys in squares: a vector has four channels of some tokens, which are multiplied by the same four
  * of the query. A token is written, and few tokens are read, without touching the cache lines of

@@ -198,6 +198,11 @@ void fh_cache_put(const fh_cache *cache, int32_t at, int32_t rows, const float *
                 memcpy(to + c * FH_SQUARE, key + c, FH_SQUARE * sizeof(float));
             for (size_t c = whole; c < high; c++)
                 to[whole * FH_SQUARE + c - whole] = c < width ? key[c] : 0.f;
+            /* Whole squares are multiplied, and what lies in memory may be numbers that are not
+             * normal, which take a hundred times as long. */
+            for (size_t c = 0; c < high && place % FH_SQUARE == 0; c += FH_SQUARE)
+                memset(to + c * FH_SQUARE + FH_SQUARE, 0,
+                       FH_SQUARE * (FH_SQUARE - 1) * sizeof(float));
         }
         to = start + all * high + place * wide;
         for (int32_t h = 0; h < cache->heads; h++, to += FH_BLOCK * wide, value += width) {
