@@ -198,8 +198,10 @@ class Operations:
             (
                 "fh_matrix_select",
                 C.c_int,
-                [C.POINTER(Matrix), _Pointer, C.POINTER(Matrix), _Pointer, _Int],
+                [C.POINTER(Matrix), _Pointer, C.POINTER(Matrix), _Pointer, _Pointer, _Int],
             ),
+            ("fh_matrix_rows_size", _Size, [C.POINTER(Matrix)]),
+            ("fh_matrix_rows", None, [C.POINTER(Matrix), _Pointer]),
             ("fh_matrix_row", None, [C.POINTER(Matrix), _Int, _Pointer]),
             ("fh_matrix_slice", Matrix, [C.POINTER(Matrix), _Int, _Int]),
             ("fh_input_size", _Size, [C.c_int, _Int, _Int]),
@@ -276,8 +278,11 @@ class Operations:
         """A matrix of some outputs of another one."""
         chosen = np.asarray(ids, dtype=np.int32)
         buffer = self.buffer(self.library.fh_matrix_size(matrix.kind, len(chosen), matrix.inputs))
-        result = Matrix()
-        if self.library.fh_matrix_select(result, _at(buffer), matrix, _at(chosen), len(chosen)):
+        result, rows = Matrix(), self.buffer(self.library.fh_matrix_rows_size(matrix))
+        self.library.fh_matrix_rows(matrix, _at(rows))
+        if self.library.fh_matrix_select(
+            result, _at(buffer), matrix, _at(rows), _at(chosen), len(chosen)
+        ):
             raise ValueError("an id is out of range")
         result.keep = buffer
         return result

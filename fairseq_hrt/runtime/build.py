@@ -31,7 +31,9 @@ FLAGS = (
     "-std=c11 -O3 -fPIC -fvisibility=hidden -pthread -D_GNU_SOURCE "
     # a product and a sum must stay two roundings (NumPy computes them so); NaN and infinities keep
     # their meaning
-    "-ffp-contract=off -fno-math-errno -fno-trapping-math"
+    "-ffp-contract=off -fno-math-errno -fno-trapping-math "
+    # an error of newer compilers; older ones would take the result for an int
+    "-Werror=implicit-function-declaration"
 ).split()
 AVX512 = "-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mprefer-vector-width=512".split()
 INSTRUCTION_SETS: Dict[str, List[str]] = {

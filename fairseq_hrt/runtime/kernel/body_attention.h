@@ -1,89 +1,123 @@
 /* Attention on cached keys and values. Included by each operations_*.c.
  *
- * Keys lie in blocks of FH_BLOCK tokens, so scores of W tokens are one vector; the sum over a
- * head's width is four chains (channel modulo 4). Values are mixed W channels at a time, in two
- * chains (even and odd tokens). QUERIES queries that see the same tokens share the loads, with sums
- * in the same order, so that a query's result is the same alone. */
+ * Keys lie in squares of four tokens by four channels (see fh_cache), so the score of a token is
+ * four chains (channel modulo 4), in neighbouring lanes; the scores of W tokens are four vectors,
+ * joined at the end. Values are mixed W channels at a time, in two chains (even and odd tokens).
+ * QUERIES queries that see the same tokens share the loads, with sums in the same order, so that a
+ * query's result is the same alone. */
 
-#define BLOCK_VECTORS (FH_BLOCK / W)
+enum { SHARE = W / FH_SQUARE }; /* tokens of one vector of sums */
 
-/* One query and FH_BLOCK vectors that lie transposed [width][FH_BLOCK]: their products. */
-static INLINE void block_products(const float *query, const float *block, int32_t width,
-                                  vf products[BLOCK_VECTORS]) {
-    for (int b = 0; b < BLOCK_VECTORS; b++) {
-        vf s = f_zero(), t = s, u = s, v = s;
-        const float *at = block + b * W;
-        int32_t c = 0;
-        for (; c + 4 <= width; c += 4, at += 4 * FH_BLOCK) {
-            s = f_fma(f_all(query[c]), f_load(at), s);
-            t = f_fma(f_all(query[c + 1]), f_load(at + FH_BLOCK), t);
-            u = f_fma(f_all(query[c + 2]), f_load(at + 2 * FH_BLOCK), u);
-            v = f_fma(f_all(query[c + 3]), f_load(at + 3 * FH_BLOCK), v);
-        }
-        if (c < width) s = f_fma(f_all(query[c]), f_load(at), s);
-        if (c + 1 < width) t = f_fma(f_all(query[c + 1]), f_load(at + FH_BLOCK), t);
-        if (c + 2 < width) u = f_fma(f_all(query[c + 2]), f_load(at + 2 * FH_BLOCK), u);
-        products[b] = f_add(f_add(s, t), f_add(u, v));
+/* The four channels of a query from c on, zeros behind its width. */
+static INLINE vf query_square(const float *query, int32_t c, int32_t width) {
+    if (c + FH_SQUARE <= width) return f_four(query + c);
+    float four[FH_SQUARE] = {0};
+    memcpy(four, query + c, (size_t)(width - c) * sizeof *query);
+    return f_four(four);
+}
+
+/* Products of one query and W keys, of the first `sums` times W / 4 at least. */
+static INLINE vf few_products(const float *query, const float *keys, int32_t width, int sums) {
+    size_t high = fh_key_width(width);
+    const float *at1 = keys + fh_key_place(high, SHARE, 0),
+                *at2 = keys + fh_key_place(high, 2 * SHARE, 0),
+                *at3 = keys + fh_key_place(high, 3 * SHARE, 0);
+    vf s = f_zero(), t = s, u = s, v = s;
+    for (int32_t c = 0; c < width; c += FH_SQUARE) {
+        vf own = query_square(query, c, width);
+        s = f_fma(own, f_load(keys + c * FH_SQUARE), s);
+        if (sums > 1) t = f_fma(own, f_load(at1 + c * FH_SQUARE), t);
+        if (sums > 2) u = f_fma(own, f_load(at2 + c * FH_SQUARE), u);
+        if (sums > 3) v = f_fma(own, f_load(at3 + c * FH_SQUARE), v);
     }
+    return f_joined(s, t, u, v);
+}
+static INLINE vf some_products(const float *query, const float *keys, int32_t width,
+                               int32_t tokens) {
+    if (tokens > 3 * SHARE) return few_products(query, keys, width, 4);
+    if (tokens > 2 * SHARE) return few_products(query, keys, width, 3);
+    return few_products(query, keys, width, tokens > SHARE ? 2 : 1);
 }
 
 static INLINE void head_scores(const float *keys, size_t step, int32_t width, const float *query,
                                int32_t tokens, float *out) {
     vf scale = f_all(1.f / sqrtf((float)width));
-    for (int32_t t = 0; t < tokens; t += FH_BLOCK, keys += step) {
-        vf products[BLOCK_VECTORS];
-        block_products(query, keys, width, products);
-        for (int b = 0; b < BLOCK_VECTORS; b++) f_store(out + t + b * W, f_mul(products[b], scale));
+    for (int32_t t = 0; t < tokens; t += W) {
+        const float *at = keys + (size_t)(t / FH_BLOCK) * step +
+                          fh_key_place(fh_key_width(width), (size_t)(t % FH_BLOCK), 0);
+        f_store(out + t, f_mul(some_products(query, at, width, tokens - t), scale));
     }
 }
 
 #define CHAINS(q) vf s##q = f_zero(), t##q = s##q, u##q = s##q, v##q = s##q;
-#define CHANNEL(chain, offset)                                                                     \
+#define SQUARES(q)                                                                                 \
     {                                                                                              \
-        vf key = f_load(at + (offset) * FH_BLOCK);                                                 \
-        KEEP(key)                                                                                  \
-        QUERY_EACH(chain, offset)                                                                  \
+        vf own = query_square(query + (q) * ldq, c, width);                                        \
+        s##q = f_fma(own, a, s##q);                                                                \
+        if (sums > 1) t##q = f_fma(own, b, t##q);                                                  \
+        if (sums > 2) u##q = f_fma(own, d, u##q);                                                  \
+        if (sums > 3) v##q = f_fma(own, e, v##q);                                                  \
     }
-#define CHANNEL_OF(chain, q, offset)                                                               \
-    chain##q = f_fma(f_all(query[(q) * ldq + c + (offset)]), key, chain##q);
-#define CHANNELS_JOINED(q)                                                                         \
-    f_store(out + (q) * ldo + t + b * W, f_mul(f_add(f_add(s##q, t##q), f_add(u##q, v##q)), scale));
+#define CHAINS_JOINED(q) f_store(out + (q) * ldo, f_mul(f_joined(s##q, t##q, u##q, v##q), scale));
 #if QUERIES == 4
-#define QUERY_EACH(chain, offset)                                                                  \
-    CHANNEL_OF(chain, 0, offset)                                                                   \
-    CHANNEL_OF(chain, 1, offset) CHANNEL_OF(chain, 2, offset) CHANNEL_OF(chain, 3, offset)
 #define ALL_QUERIES(X) X(0) X(1) X(2) X(3)
 #else
-#define QUERY_EACH(chain, offset) CHANNEL_OF(chain, 0, offset) CHANNEL_OF(chain, 1, offset)
 #define ALL_QUERIES(X) X(0) X(1)
 #endif
-/* head_scores of QUERIES queries, ldq floats apart; out: ldo floats apart. */
+/* Scores of QUERIES queries, ldq floats apart, for the first `sums` times W / 4 of W keys; the
+ * others are zero, and their memory, which may hold anything, is not read. out: ldo floats apart.
+ */
+static INLINE void shared_products(const float *query, ptrdiff_t ldq, const float *keys,
+                                   int32_t width, int sums, vf scale, float *out, ptrdiff_t ldo) {
+    size_t high = fh_key_width(width), second = fh_key_place(high, SHARE, 0),
+           third = fh_key_place(high, 2 * SHARE, 0), fourth = fh_key_place(high, 3 * SHARE, 0);
+    ALL_QUERIES(CHAINS)
+    for (int32_t c = 0; c < width; c += FH_SQUARE, keys += FH_SQUARE * FH_SQUARE) {
+        vf a = f_load(keys), b = a, d = a, e = a;
+        KEEP(a)
+        if (sums > 1) {
+            b = f_load(keys + second);
+            KEEP(b)
+        }
+        if (sums > 2) {
+            d = f_load(keys + third);
+            KEEP(d)
+        }
+        if (sums > 3) {
+            e = f_load(keys + fourth);
+            KEEP(e)
+        }
+        ALL_QUERIES(SQUARES)
+    }
+    ALL_QUERIES(CHAINS_JOINED)
+}
+/* head_scores of QUERIES queries. */
 static INLINE void shared_scores(const float *keys, size_t step, int32_t width, const float *query,
                                  ptrdiff_t ldq, int32_t tokens, float *out, ptrdiff_t ldo) {
     vf scale = f_all(1.f / sqrtf((float)width));
-    for (int32_t t = 0; t < tokens; t += FH_BLOCK, keys += step)
-        for (int b = 0; b < BLOCK_VECTORS; b++) {
-            const float *at = keys + b * W;
-            int32_t c = 0;
-            ALL_QUERIES(CHAINS)
-            for (; c + 4 <= width; c += 4, at += 4 * FH_BLOCK) {
-                CHANNEL(s, 0) CHANNEL(t, 1) CHANNEL(u, 2) CHANNEL(v, 3)
-            }
-            if (c < width) CHANNEL(s, 0)
-            if (c + 1 < width) CHANNEL(t, 1)
-            if (c + 2 < width) CHANNEL(u, 2)
-            ALL_QUERIES(CHANNELS_JOINED)
-        }
+    for (int32_t t = 0; t < tokens; t += W, out += W) {
+        const float *at = keys + (size_t)(t / FH_BLOCK) * step +
+                          fh_key_place(fh_key_width(width), (size_t)(t % FH_BLOCK), 0);
+        if (tokens - t > 3 * SHARE)
+            shared_products(query, ldq, at, width, 4, scale, out, ldo);
+        else if (tokens - t > 2 * SHARE)
+            shared_products(query, ldq, at, width, 3, scale, out, ldo);
+        else if (tokens - t > SHARE)
+            shared_products(query, ldq, at, width, 2, scale, out, ldo);
+        else
+            shared_products(query, ldq, at, width, 1, scale, out, ldo);
+    }
 }
 
 static INLINE size_t cache_step(const fh_cache *cache) {
-    return (size_t)cache->heads * FH_BLOCK * (size_t)(cache->width + (cache->width + 15) / 16 * 16);
+    return (size_t)cache->heads * FH_BLOCK *
+           (fh_key_width(cache->width) + (size_t)((cache->width + 15) / 16 * 16));
 }
 
 static void scores(const fh_cache *cache, int32_t head, const float *query, int32_t tokens,
                    float *out) {
-    head_scores(cache->data + (size_t)head * (size_t)cache->width * FH_BLOCK, cache_step(cache),
-                cache->width, query, tokens, out);
+    head_scores(cache->data + (size_t)head * fh_key_width(cache->width) * FH_BLOCK,
+                cache_step(cache), cache->width, query, tokens, out);
 }
 
 /* Up to four vectors of channels of the mix of values; mask as in fh_attention (NULL: all seen). */
@@ -192,13 +226,12 @@ static INLINE void add_relative(const fh_relative *relative, const float *query,
                                 const int32_t *distances, int32_t lowest, int32_t highest,
                                 int32_t tokens, float *products, float *out) {
     vf scale = f_all(1.f / sqrtf((float)relative->width));
-    for (int32_t d = lowest / FH_BLOCK * FH_BLOCK; d <= highest; d += FH_BLOCK) {
-        vf block[BLOCK_VECTORS];
-        block_products(query, relative->data + (size_t)d * (size_t)relative->width, relative->width,
-                       block);
-        for (int b = 0; b < BLOCK_VECTORS; b++)
-            f_store(products + d + b * W, f_mul(block[b], scale));
-    }
+    size_t high = fh_key_width(relative->width);
+    for (int32_t d = lowest / W * W; d <= highest; d += W)
+        f_store(products + d,
+                f_mul(some_products(query, relative->data + fh_key_place(high, (size_t)d, 0),
+                                    relative->width, highest + 1 - d),
+                      scale));
     for (int32_t t = 0; t < tokens; t++) out[t] += products[distances[t]];
 }
 
@@ -231,11 +264,25 @@ static INLINE void find_distances(const fh_attention *a, int32_t r, int32_t toke
     range[1] = highest;
 }
 
+/* From scores to weights, of one head of query r; `line`: of its distances, range: likewise. */
+static INLINE void weigh(const fh_attention *a, int32_t r, const float *query, int32_t tokens,
+                         const uint8_t *mask, const int32_t *distances, const int32_t range[2],
+                         float *products, float *score) {
+    if (a->relative)
+        add_relative(a->relative, query, distances, range[0], range[1], tokens, products, score);
+    for (int32_t t = 0; mask && t < tokens; t++)
+        if (!mask[t]) score[t] = -INFINITY;
+    softmax_row(score, tokens);
+    for (int32_t t = 0; a->weights && t < tokens; t++)
+        a->weights[r * a->ldw + t] += score[t] / (float)a->cache->heads;
+}
+
 static void attend(const fh_attention *a) {
     const fh_cache *cache = a->cache;
     const fh_relative *relative = a->relative;
-    int32_t width = cache->width, wide = (width + 15) / 16 * 16;
-    size_t step = cache_step(cache), behind_keys = (size_t)cache->heads * FH_BLOCK * (size_t)width;
+    int32_t width = cache->width, wide = (width + 15) / 16 * 16, heads = cache->heads;
+    size_t step = cache_step(cache), each = FH_BLOCK * fh_key_width(width);
+    const float *keys = cache->data, *values = keys + (size_t)heads * each;
     /* An odd number of cache lines, so that the rows of scores do not share cache sets. */
     ptrdiff_t padded = (((a->tokens + FH_BLOCK - 1) / FH_BLOCK) | 1) * FH_BLOCK;
     float *score = a->scratch, *products = score + 2 * QUERIES * padded;
@@ -253,32 +300,31 @@ static void attend(const fh_attention *a) {
         for (int32_t q = 0; q < count; q++) {
             if (a->weights)
                 memset(a->weights + (r + q) * a->ldw, 0, (size_t)a->tokens * sizeof(float));
-            if (!tokens)
-                memset(out + q * a->ldo, 0, (size_t)cache->heads * (size_t)width * sizeof(float));
+            if (!tokens) memset(out + q * a->ldo, 0, (size_t)heads * (size_t)width * sizeof(float));
             if (relative) find_distances(a, r + q, tokens, distances + q * padded, range[q]);
         }
-        for (int32_t h = 0; tokens && h < cache->heads; h++) {
-            const float *keys = cache->data + (size_t)h * (size_t)width * FH_BLOCK,
-                        *values = cache->data + behind_keys + (size_t)h * FH_BLOCK * (size_t)wide;
-            if (count == QUERIES)
-                shared_scores(keys, step, width, query + h * width, a->ldq, tokens, score, padded);
-            else
-                head_scores(keys, step, width, query + h * width, tokens, score);
-            for (int32_t q = 0; q < count; q++) {
-                float *own = score + q * padded;
-                if (relative)
-                    add_relative(relative, query + q * a->ldq + h * width, distances + q * padded,
-                                 range[q][0], range[q][1], tokens, products, own);
-                for (int32_t t = 0; mask && t < tokens; t++)
-                    if (!mask[t]) own[t] = -INFINITY;
-                softmax_row(own, tokens);
-                for (int32_t t = 0; a->weights && t < tokens; t++)
-                    a->weights[(r + q) * a->ldw + t] += own[t] / (float)cache->heads;
+        /* Lines of scores are those of several queries of a head, or of several heads of a query:
+         * either way each part is done for all of them, as one alone would wait for itself. */
+        int32_t next = count == QUERIES ? 1 : QUERIES;
+        for (int32_t h = 0; tokens && h < heads; h += next) {
+            int32_t lines = next == 1 ? QUERIES : heads - h < QUERIES ? heads - h : QUERIES;
+            if (next == 1)
+                shared_scores(keys + (size_t)h * each, step, width, query + h * width, a->ldq,
+                              tokens, score, padded);
+            for (int32_t i = 0; next > 1 && i < lines; i++)
+                head_scores(keys + (size_t)(h + i) * each, step, width, query + (h + i) * width,
+                            tokens, score + i * padded);
+            for (int32_t i = 0; i < lines; i++) {
+                int32_t q = next == 1 ? i : 0, head = next == 1 ? h : h + i;
+                weigh(a, r + q, query + q * a->ldq + head * width, tokens, mask,
+                      distances + q * padded, range[q], products, score + i * padded);
             }
-            if (count == QUERIES)
-                shared_mix(values, step, width, score, padded, tokens, out + h * width, a->ldo);
-            else
-                head_mix(values, step, width, score, tokens, mask, out + h * width);
+            const float *mixed = values + (size_t)h * FH_BLOCK * (size_t)wide;
+            if (next == 1)
+                shared_mix(mixed, step, width, score, padded, tokens, out + h * width, a->ldo);
+            for (int32_t i = 0; next > 1 && i < lines; i++)
+                head_mix(mixed + (size_t)i * FH_BLOCK * (size_t)wide, step, width,
+                         score + i * padded, tokens, mask, out + (h + i) * width);
         }
     }
 }

@@ -213,12 +213,52 @@ static int best_of(fh_work *w, const float *features, const fh_ask *asks, int32_
     return FH_OK;
 }
 
+/* Values of some rows over their output layer: *values [rows][outputs]. */
+static int values_of(fh_work *w, const float *features, int32_t rows, const fh_matrix *matrix,
+                     float **values) {
+    fh_input input;
+    int32_t d = w->model->decoder.shape.width;
+    if (fh_reserve(&w->logits, (size_t)rows * matrix->outputs, sizeof(float), &w->error) ||
+        fh_prepare(w, &input, matrix->kind, features, d, rows, d, 0))
+        return w->error.code;
+    fh_product(w, matrix, &input, *values = w->logits.data, matrix->outputs, 0, NULL, 0);
+    return FH_OK;
+}
+
+/* The best words of rows whose sentences share an output layer: each among its own. */
+static int best_of_own(fh_work *w, const float *features, const fh_ask *asks, int32_t rows,
+                       int32_t *tokens) {
+    float *values, value;
+    fh_rule *rule;
+    if (values_of(w, features, rows, &w->all.matrix, &values)) return w->error.code;
+    for (int32_t r = 0; r < rows; r++, values += w->all.count) {
+        const fh_choice_list *list = &w->lists[asks[r].sentence];
+        const int32_t *places = list->places.data;
+        if (fh_reserve(&w->gathered, (size_t)list->count, sizeof(float), &w->error) ||
+            make_rules(w, asks + r, 1, list, &rule))
+            return w->error.code;
+        float *own = w->gathered.data;
+        for (int32_t i = 0; i < list->count; i++) own[i] = values[places[i]];
+        int32_t found = w->model->operations->top(own, list->count, rule, 1, tokens + r, &value);
+        if (found < 1) return fh_no_word(w, found == FH_NAN ? FH_NAN : FH_NONE);
+        if (value == -INFINITY) return fh_no_word(w, FH_NAN);
+        tokens[r] = outside(list, tokens[r]);
+    }
+    return FH_OK;
+}
+
 int fh_best_words(fh_work *w, const float *features, const fh_ask *asks, int32_t rows,
                   int32_t *tokens, float *scores) {
     size_t d = (size_t)w->model->decoder.shape.width;
     for (int32_t first = 0, count; first < rows; first += count) {
         const fh_matrix *matrix;
         const fh_choice_list *list;
+        if (w->shortlists && w->joined) {
+            count = rows - first < HELD ? rows - first : HELD;
+            if (best_of_own(w, features + first * d, asks + first, count, tokens + first))
+                return w->error.code;
+            continue;
+        }
         count = same_matrix(w, asks, first, rows, &matrix, &list);
         if (count > SOUGHT) count = SOUGHT;
         if (best_of(w, features + first * d, asks + first, count, matrix, list, tokens + first,
@@ -234,18 +274,6 @@ int fh_best_words(fh_work *w, const float *features, const fh_ask *asks, int32_t
                      fh_word_scores(w, features + r * d, asks + r, 1, tokens + r, scores + r))
                 return w->error.code;
         }
-    return FH_OK;
-}
-
-/* Values of some rows over their output layer: *values [rows][outputs]. */
-static int values_of(fh_work *w, const float *features, int32_t rows, const fh_matrix *matrix,
-                     float **values) {
-    fh_input input;
-    int32_t d = w->model->decoder.shape.width;
-    if (fh_reserve(&w->logits, (size_t)rows * matrix->outputs, sizeof(float), &w->error) ||
-        fh_prepare(w, &input, matrix->kind, features, d, rows, d, 0))
-        return w->error.code;
-    fh_product(w, matrix, &input, *values = w->logits.data, matrix->outputs, 0, NULL, 0);
     return FH_OK;
 }
 

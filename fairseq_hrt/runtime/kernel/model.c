@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "dispatch.h"
+#include "screen.h"
 
 typedef struct {
     fh_model *model;

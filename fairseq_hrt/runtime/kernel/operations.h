@@ -46,6 +46,7 @@ extern "C" {
 #define FH_ALIGNMENT 64
 #define FH_PANEL 64         /* outputs that are packed together */
 #define FH_BLOCK 16         /* tokens of a cache that are stored together */
+#define FH_SQUARE 4         /* tokens, and channels, of keys that are stored together */
 #define FH_MAX_INPUTS 65536 /* 65536 * 255 * 127 still fits into int32 */
 #define FH_MAX_OUTPUTS (1 << 28)
 
@@ -97,10 +98,15 @@ FH_PUBLIC int fh_matrix_put(fh_matrix *matrix, int32_t first, int32_t count, con
 FH_PUBLIC int fh_matrix_pack(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs,
                              int32_t inputs, const void *rows, ptrdiff_t ld, const float *scales,
                              const float *bias);
-/* A matrix of the outputs `ids` [count] of another one, e.g. a shortlist. buffer:
- * fh_matrix_size(kind, count, inputs). Returns 0; -1 when count or an id is out of range. */
+/* The weights of a matrix, an output's side by side: what fh_matrix_select reads. In a panel they
+ * are 256 bytes apart, four in each cache line. rows: fh_matrix_rows_size bytes. */
+FH_PUBLIC size_t fh_matrix_rows_size(const fh_matrix *matrix);
+FH_PUBLIC void fh_matrix_rows(const fh_matrix *matrix, void *rows);
+/* A matrix of the outputs `ids` [count] of another one, whose weights also lie in `rows`, e.g. a
+ * shortlist. buffer: fh_matrix_size(kind, count, inputs). Returns 0; -1 when count or an id is out
+ * of range. */
 FH_PUBLIC int fh_matrix_select(fh_matrix *matrix, void *buffer, const fh_matrix *from,
-                               const int32_t *ids, int32_t count);
+                               const void *rows, const int32_t *ids, int32_t count);
 /* The weights of one output as floats (dequantised): [inputs]. An embedding that shares the output
  * layer's memory. */
 FH_PUBLIC void fh_matrix_row(const fh_matrix *matrix, int32_t output, float *row);
@@ -144,10 +150,15 @@ typedef struct fh_rule {
 /* ------------------------------------------------------------------ attention */
 
 /* Keys and values of one layer of one sentence (or one row of a beam), in blocks of FH_BLOCK
- * tokens. A block holds the keys [heads][width][16] and then the values [heads][16][padded width];
- * blocks follow each other, so a cache grows at its end and the first tokens of a cache are copied
- * by one memcpy of fh_cache_size(heads, width, tokens) floats. The rest of the last block need not
- * be initialised. */
+ * tokens. A block holds the keys [heads][16 / 4][padded width / 4][4 tokens][4 channels] and then
+ * the values [heads][16][padded width]; blocks follow each other, so a cache grows at its end and
+ * the first tokens of a cache are copied by one memcpy of fh_cache_size(heads, width, tokens)
+ * floats. The rest of the last block need not be initialised, that of a square is when its
+ * first token is written.
+ *
+ * Keys in squares: a vector has four channels of some tokens, which are multiplied by the same four
+ * of the query. A token is written, and few tokens are read, without touching the cache lines of
+ * all 16; the four sums of a token are joined at the end. */
 typedef struct fh_cache {
     float *data;          /* aligned, fh_cache_size floats */
     int32_t heads, width; /* width: of one head, any */
@@ -159,6 +170,17 @@ FH_PUBLIC size_t fh_cache_size(int32_t heads, int32_t width, int32_t tokens);
  * floats apart. */
 FH_PUBLIC void fh_cache_put(const fh_cache *cache, int32_t at, int32_t rows, const float *keys,
                             ptrdiff_t ldk, const float *values, ptrdiff_t ldv);
+
+/* Where a channel of the key of a token lies, in floats from the first key of its head and block;
+ * key_width: of fh_key_width. */
+static inline size_t fh_key_place(size_t key_width, size_t token, size_t channel) {
+    return token / FH_SQUARE * FH_SQUARE * key_width + channel / FH_SQUARE * FH_SQUARE * FH_SQUARE +
+           token % FH_SQUARE * FH_SQUARE + channel % FH_SQUARE;
+}
+/* Channels of a stored key: whole squares, zeros behind the width. */
+static inline size_t fh_key_width(int32_t width) {
+    return ((size_t)width + FH_SQUARE - 1) / FH_SQUARE * FH_SQUARE;
+}
 
 /* Vectors of clipped distances that are added to the keys (Shaw et al., 2018; HRT, Eq. 4), shared
  * by the heads. */
@@ -262,6 +284,11 @@ typedef struct fh_operations {
      * arbitrary. */
     void (*scores)(const fh_cache *cache, int32_t head, const float *query, int32_t tokens,
                    float *scores);
+
+    /* Rows of several sentences choose from an output layer of all their words, rather than from
+     * those of their own, where it is at least this many times smaller than these together; 0:
+     * never, as products take longer than reading weights. */
+    int32_t joins;
 } fh_operations;
 
 extern const fh_operations fh_operations_plain; /* always there; the others: see dispatch.h */

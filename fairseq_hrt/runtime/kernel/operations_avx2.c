@@ -25,4 +25,4 @@ static INLINE vi dot(vi sum, vi four, vi magnitudes, vi weights) {
 
 const fh_operations fh_operations_avx2 = {"avx2", prepare,      product, best,        bounds_of,
                                           top,    logsumexp,    softmax, log_softmax, exponential,
-                                          norm,   fh_cache_put, attend,  scores};
+                                          norm,   fh_cache_put, attend,  scores,      0};

@@ -19,5 +19,5 @@ static INLINE vi dot(vi sum, vi four, vi unused, vi weights) {
 #include "body_attention.h"
 
 const fh_operations fh_operations_avx_vnni = {
-    "avx_vnni", prepare,     product,     best, bounds_of,    top,    logsumexp,
-    softmax,    log_softmax, exponential, norm, fh_cache_put, attend, scores};
+    "avx_vnni",  prepare,     product, best,         bounds_of, top,    logsumexp, softmax,
+    log_softmax, exponential, norm,    fh_cache_put, attend,    scores, 3};

@@ -43,6 +43,12 @@ static INLINE vf f_relu(vf x) {
     return vbslq_f32(vcltq_f32(x, vdupq_n_f32(0.f)), vdupq_n_f32(0.f), x);
 }
 static INLINE vf f_round(vf x) { return vrndnq_f32(x); }
+static INLINE vf f_four(const float *x) { return vld1q_f32(x); } /* the same four floats */
+/* Sums of four neighbouring lanes, (first + second) + (third + fourth): those of a, then of b, ...
+ */
+static INLINE vf f_joined(vf a, vf b, vf c, vf d) {
+    return vpaddq_f32(vpaddq_f32(a, b), vpaddq_f32(c, d));
+}
 static INLINE vf f_of(vi x) { return vcvtq_f32_s32(x); }
 static INLINE vf f_times_power(
     vf x, vf n) { /* x 2^n for n from -160 to 160: in two steps, so that neither power overflows */
@@ -106,5 +112,5 @@ static INLINE vi dot(vi sum, vi four, vi unused, vi weights) {
 #include "body_attention.h"
 
 const fh_operations fh_operations_neon_dotprod = {
-    "neon_dotprod", prepare,     product,     best, NULL,         top,    logsumexp,
-    softmax,        log_softmax, exponential, norm, fh_cache_put, attend, scores};
+    "neon_dotprod", prepare,     product, best,         NULL,   top,    logsumexp, softmax,
+    log_softmax,    exponential, norm,    fh_cache_put, attend, scores, 0};

@@ -194,13 +194,15 @@ static void norm(const float *x, ptrdiff_t ldx, int32_t rows, int32_t width, con
 static void scores(const fh_cache *cache, int32_t head, const float *query, int32_t tokens,
                    float *out) {
     int32_t width = cache->width, wide = (width + 15) / 16 * 16;
-    size_t block = (size_t)cache->heads * FH_BLOCK * (size_t)(width + wide);
-    const float *keys = cache->data + (size_t)head * (size_t)width * FH_BLOCK;
+    size_t high = fh_key_width(width),
+           block = (size_t)cache->heads * FH_BLOCK * (high + (size_t)wide);
+    const float *keys = cache->data + (size_t)head * high * FH_BLOCK;
     float scale = 1.f / sqrtf((float)width);
     for (int32_t t = 0; t < tokens; t++) {
-        const float *key = keys + (size_t)(t / FH_BLOCK) * block + t % FH_BLOCK;
+        const float *key = keys + (size_t)(t / FH_BLOCK) * block;
         float sum = 0.f;
-        for (int32_t c = 0; c < width; c++) sum += query[c] * key[c * FH_BLOCK];
+        for (int32_t c = 0; c < width; c++)
+            sum += query[c] * key[fh_key_place(high, (size_t)(t % FH_BLOCK), (size_t)c)];
         out[t] = sum * scale;
     }
 }
@@ -208,7 +210,8 @@ static void scores(const fh_cache *cache, int32_t head, const float *query, int3
 static void attend(const fh_attention *a) {
     const fh_cache *cache = a->cache;
     int32_t width = cache->width, wide = (width + 15) / 16 * 16;
-    size_t block = (size_t)cache->heads * FH_BLOCK * (size_t)(width + wide);
+    size_t high = fh_key_width(width),
+           block = (size_t)cache->heads * FH_BLOCK * (high + (size_t)wide);
     float *score = a->scratch, scale = 1.f / sqrtf((float)width);
     for (int32_t r = 0; r < a->rows; r++) {
         int32_t tokens = a->tokens;
@@ -231,11 +234,10 @@ static void attend(const fh_attention *a) {
                     int32_t w = a->relative->window,
                             distance = a->key_positions[t] - a->query_positions[r];
                     distance = (distance < -w ? -w : distance > w ? w : distance) + w;
-                    const float *vector = a->relative->data +
-                                          (size_t)(distance / FH_BLOCK) * (size_t)width * FH_BLOCK +
-                                          distance % FH_BLOCK;
                     float sum = 0.f;
-                    for (int32_t c = 0; c < width; c++) sum += query[c] * vector[c * FH_BLOCK];
+                    for (int32_t c = 0; c < width; c++)
+                        sum += query[c] *
+                               a->relative->data[fh_key_place(high, (size_t)distance, (size_t)c)];
                     score[t] += sum * scale;
                 }
                 if (mask && !mask[t]) score[t] = -INFINITY;
@@ -245,7 +247,7 @@ static void attend(const fh_attention *a) {
             for (int32_t t = 0; t < tokens; t++) {
                 if (mask && !mask[t]) continue; /* what is hidden may hold anything */
                 const float *value = cache->data + (size_t)(t / FH_BLOCK) * block +
-                                     (size_t)cache->heads * FH_BLOCK * (size_t)width +
+                                     (size_t)cache->heads * FH_BLOCK * high +
                                      ((size_t)h * FH_BLOCK + (size_t)(t % FH_BLOCK)) * (size_t)wide;
                 for (int32_t c = 0; c < width; c++) out[c] += score[t] * value[c];
                 if (a->weights) a->weights[r * a->ldw + t] += score[t] / (float)cache->heads;
@@ -256,4 +258,4 @@ static void attend(const fh_attention *a) {
 
 const fh_operations fh_operations_plain = {"plain", prepare,      product, best,        NULL,
                                            top,     logsumexp,    softmax, log_softmax, exponential,
-                                           norm,    fh_cache_put, attend,  scores};
+                                           norm,    fh_cache_put, attend,  scores,      0};

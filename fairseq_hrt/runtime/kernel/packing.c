@@ -20,11 +20,30 @@ size_t fh_matrix_size(fh_kind kind, int32_t outputs, int32_t inputs) {
            rows * (kind == FH_INT8 ? 3 : 1) * sizeof(float);
 }
 
-int fh_matrix_start(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs,
-                    int32_t inputs) {
+/* Where the first four (int8) or the first (float32) weights of an output lie; the next ones lie
+ * FH_PANEL groups behind. */
+static size_t place(const fh_matrix *matrix, int32_t output) {
+    size_t group = matrix->kind == FH_INT8 ? 4 : 1;
+    return (size_t)(output / FH_PANEL) * FH_PANEL * (size_t)matrix->stride +
+           (size_t)(output % FH_PANEL) * group;
+}
+
+/* Groups of four bytes, in either kind, that an output has. */
+static size_t groups(const fh_matrix *matrix) {
+    return (size_t)matrix->stride / (matrix->kind == FH_INT8 ? 4 : 1);
+}
+
+/* The first of them. */
+static char *first_group(const fh_matrix *matrix, int32_t output) {
+    return (char *)matrix->weights +
+           place(matrix, output) * (matrix->kind == FH_INT8 ? 1 : sizeof(float));
+}
+
+/* Leaves the weights of whole panels before output `from` as they are; everything else is zero. */
+static int start(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs, int32_t inputs,
+                 int32_t from) {
     size_t size = fh_matrix_size(kind, outputs, inputs);
     if (!size) return -1;
-    memset(buffer, 0, size);
     size_t rows = padded((size_t)outputs, FH_PANEL), stride = padded((size_t)inputs, 8);
     char *behind = (char *)buffer + rows * stride * (kind == FH_INT8 ? 1 : sizeof(float));
     *matrix = (fh_matrix){
@@ -33,15 +52,14 @@ int fh_matrix_start(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outpu
         matrix->scales = matrix->bias + rows;
         matrix->sums = (int32_t *)(void *)(matrix->scales + rows);
     }
+    char *zeros = first_group(matrix, from / FH_PANEL * FH_PANEL);
+    memset(zeros, 0, (size_t)((char *)buffer + size - zeros));
     return 0;
 }
 
-/* Where the first four (int8) or the first (float32) weights of an output lie; the next ones lie
- * FH_PANEL groups behind. */
-static size_t place(const fh_matrix *matrix, int32_t output) {
-    size_t group = matrix->kind == FH_INT8 ? 4 : 1;
-    return (size_t)(output / FH_PANEL) * FH_PANEL * (size_t)matrix->stride +
-           (size_t)(output % FH_PANEL) * group;
+int fh_matrix_start(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs,
+                    int32_t inputs) {
+    return start(matrix, buffer, kind, outputs, inputs, 0);
 }
 
 int fh_matrix_put(fh_matrix *matrix, int32_t first, int32_t count, const void *rows, ptrdiff_t ld,
@@ -80,19 +98,28 @@ int fh_matrix_pack(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t output
     return fh_matrix_put(matrix, 0, outputs, rows, ld, scales, bias);
 }
 
-int fh_matrix_select(fh_matrix *matrix, void *buffer, const fh_matrix *from, const int32_t *ids,
-                     int32_t count) {
+size_t fh_matrix_rows_size(const fh_matrix *matrix) {
+    return (size_t)matrix->outputs * groups(matrix) * 4;
+}
+
+void fh_matrix_rows(const fh_matrix *matrix, void *rows) {
+    char *to = rows;
+    for (int32_t i = 0; i < matrix->outputs; i++) {
+        const char *from = first_group(matrix, i);
+        for (size_t j = 0; j < groups(matrix); j++, to += 4) memcpy(to, from + j * 4 * FH_PANEL, 4);
+    }
+}
+
+int fh_matrix_select(fh_matrix *matrix, void *buffer, const fh_matrix *from, const void *rows,
+                     const int32_t *ids, int32_t count) {
     for (int32_t i = 0; i < count; i++)
         if (ids[i] < 0 || ids[i] >= from->outputs) return -1;
-    if (fh_matrix_start(matrix, buffer, (fh_kind)from->kind, count, from->inputs)) return -1;
-    /* A group of weights is four bytes in either kind. */
-    int32_t groups = from->kind == FH_INT8 ? from->stride / 4 : from->stride;
-    size_t group = from->kind == FH_INT8 ? 1 : sizeof(float);
+    if (start(matrix, buffer, (fh_kind)from->kind, count, from->inputs, count)) return -1;
+    size_t each = groups(from);
     for (int32_t i = 0; i < count; i++) {
-        const char *source = (const char *)from->weights + place(from, ids[i]) * group;
-        char *target = (char *)matrix->weights + place(matrix, i) * group;
-        for (int32_t j = 0; j < groups; j++)
-            memcpy(target + (size_t)j * 4 * FH_PANEL, source + (size_t)j * 4 * FH_PANEL, 4);
+        const char *source = (const char *)rows + (size_t)ids[i] * each * 4;
+        char *target = first_group(matrix, i);
+        for (size_t j = 0; j < each; j++) memcpy(target + j * 4 * FH_PANEL, source + j * 4, 4);
         matrix->bias[i] = from->bias[ids[i]];
         if (from->kind == FH_INT8) {
             matrix->scales[i] = from->scales[ids[i]];
@@ -152,21 +179,32 @@ fh_input fh_input_rows(const fh_input *input, int32_t first, int32_t rows) {
 
 size_t fh_cache_size(int32_t heads, int32_t width, int32_t tokens) {
     if (heads < 1 || width < 1 || tokens < 1) return 0;
-    return (size_t)heads * FH_BLOCK * ((size_t)width + padded((size_t)width, 16)) *
+    return (size_t)heads * FH_BLOCK * (fh_key_width(width) + padded((size_t)width, 16)) *
            padded((size_t)tokens, FH_BLOCK) / FH_BLOCK;
 }
 
 void fh_cache_put(const fh_cache *cache, int32_t at, int32_t rows, const float *keys, ptrdiff_t ldk,
                   const float *values, ptrdiff_t ldv) {
-    size_t width = (size_t)cache->width, wide = padded(width, 16),
-           dimension = (size_t)cache->heads * width;
-    size_t block = (size_t)cache->heads * FH_BLOCK * (width + wide);
+    size_t width = (size_t)cache->width, high = fh_key_width(cache->width),
+           wide = padded(width, 16), all = (size_t)cache->heads * FH_BLOCK,
+           whole = width / FH_SQUARE * FH_SQUARE;
     for (int32_t r = 0; r < rows; r++) {
-        size_t token = (size_t)at + (size_t)r;
-        float *start = cache->data + token / FH_BLOCK * block, *to = start + token % FH_BLOCK;
+        size_t token = (size_t)at + (size_t)r, place = token % FH_BLOCK;
+        float *start = cache->data + token / FH_BLOCK * all * (high + wide),
+              *to = start + fh_key_place(high, place, 0);
         const float *key = keys + r * ldk, *value = values + r * ldv;
-        for (size_t i = 0; i < dimension; i++) to[i * FH_BLOCK] = key[i];
-        to = start + dimension * FH_BLOCK + token % FH_BLOCK * wide;
+        for (int32_t h = 0; h < cache->heads; h++, to += FH_BLOCK * high, key += width) {
+            for (size_t c = 0; c < whole; c += FH_SQUARE)
+                memcpy(to + c * FH_SQUARE, key + c, FH_SQUARE * sizeof(float));
+            for (size_t c = whole; c < high; c++)
+                to[whole * FH_SQUARE + c - whole] = c < width ? key[c] : 0.f;
+            /* Whole squares are multiplied, and what lies in memory may be numbers that are not
+             * normal, which take a hundred times as long. */
+            for (size_t c = 0; c < high && place % FH_SQUARE == 0; c += FH_SQUARE)
+                memset(to + c * FH_SQUARE + FH_SQUARE, 0,
+                       FH_SQUARE * (FH_SQUARE - 1) * sizeof(float));
+        }
+        to = start + all * high + place * wide;
         for (int32_t h = 0; h < cache->heads; h++, to += FH_BLOCK * wide, value += width) {
             memcpy(to, value, width * sizeof(float));
             for (size_t i = width; i < wide; i++) to[i] = 0.f;
@@ -176,7 +214,7 @@ void fh_cache_put(const fh_cache *cache, int32_t at, int32_t rows, const float *
 
 size_t fh_relative_size(int32_t window, int32_t width) {
     if (window < 1 || width < 1) return 0;
-    return padded(2 * (size_t)window + 1, FH_BLOCK) * (size_t)width;
+    return padded(2 * (size_t)window + 1, FH_BLOCK) * fh_key_width(width);
 }
 
 void fh_relative_pack(fh_relative *relative, float *data, const float *table, int32_t window,
@@ -185,8 +223,8 @@ void fh_relative_pack(fh_relative *relative, float *data, const float *table, in
     memset(data, 0, fh_relative_size(window, width) * sizeof(float));
     for (int32_t i = 0; i <= 2 * window; i++)
         for (int32_t c = 0; c < width; c++)
-            data[((size_t)(i / FH_BLOCK) * (size_t)width + (size_t)c) * FH_BLOCK +
-                 (size_t)(i % FH_BLOCK)] = table[(size_t)i * (size_t)width + (size_t)c];
+            data[fh_key_place(fh_key_width(width), (size_t)i, (size_t)c)] =
+                table[(size_t)i * (size_t)width + (size_t)c];
 }
 
 size_t fh_attention_scratch(int32_t tokens, int32_t window) {

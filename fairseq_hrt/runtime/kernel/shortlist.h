@@ -9,6 +9,7 @@ typedef struct fh_shortlists {
     int32_t *candidates; /* [offsets[source vocabulary]] */
     int32_t *always;
     int64_t always_count;
+    void *rows; /* of the output layer, see fh_matrix_rows */
 } fh_shortlists;
 
 /* Copies and checks; NULL with an error. */
@@ -16,7 +17,9 @@ fh_shortlists *fh_shortlists_new(const fh_model *model, const int64_t *offsets,
                                  const int32_t *candidates, int64_t count, const int32_t *always,
                                  int64_t always_count, fh_error *error);
 void fh_shortlists_free(fh_shortlists *lists);
-/* Builds the output layers of a batch. */
+/* Builds the output layers of a batch: one for each sentence; or one of the words of all, where
+ * each sentence has one row in a step (greedy search without scores), many rows read it at once,
+ * and it is much smaller than theirs together. What is chosen is the same. */
 int fh_shortlist_batch(fh_work *work, const int32_t *const *sources, const int32_t *lengths,
                        int32_t sentences);
 /* Where a word stands in a list; -1: it does not. */

@@ -44,6 +44,18 @@ static INLINE vf f_relu(vf x) { return _mm256_max_ps(_mm256_setzero_ps(), x); }
 static INLINE vf f_round(vf x) {
     return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
+static INLINE vf f_four(const float *x) { /* the same four floats, over and over */
+    return _mm256_broadcast_ps((const __m128 *)(const void *)x);
+}
+/* Sums of four neighbouring lanes, (first + second) + (third + fourth): those of a, then of b, ...
+ */
+static INLINE vf f_joined(vf a, vf b, vf c, vf d) {
+    vf ab = f_add(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xdd)),
+       cd = f_add(_mm256_shuffle_ps(c, d, 0x88), _mm256_shuffle_ps(c, d, 0xdd));
+    return _mm256_permutevar8x32_ps(
+        f_add(_mm256_shuffle_ps(ab, cd, 0x88), _mm256_shuffle_ps(ab, cd, 0xdd)),
+        _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
 static INLINE vf f_of(vi x) { return _mm256_cvtepi32_ps(x); }
 static INLINE vf f_times_power(
     vf x, vf n) { /* x 2^n for n from -160 to 160: in two steps, so that neither power overflows */

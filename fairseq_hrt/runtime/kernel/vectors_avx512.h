@@ -50,6 +50,18 @@ static INLINE int f_any_larger(vf x, vf y) { return _mm512_cmp_ps_mask(x, y, _CM
 static INLINE int f_any_above(vf x, float y) {
     return _mm512_cmp_ps_mask(x, f_all(y), _CMP_GT_OQ) != 0;
 }
+static INLINE vf f_four(const float *x) { /* the same four floats, over and over */
+    return _mm512_broadcast_f32x4(_mm_loadu_ps(x));
+}
+/* Sums of four neighbouring lanes, (first + second) + (third + fourth): those of a, then of b, ...
+ */
+static INLINE vf f_joined(vf a, vf b, vf c, vf d) {
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    vf ab = f_add(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd)),
+       cd = f_add(_mm512_shuffle_ps(c, d, 0x88), _mm512_shuffle_ps(c, d, 0xdd));
+    return _mm512_permutexvar_ps(
+        order, f_add(_mm512_shuffle_ps(ab, cd, 0x88), _mm512_shuffle_ps(ab, cd, 0xdd)));
+}
 static INLINE vf f_of(vi x) { return _mm512_cvtepi32_ps(x); }
 
 static INLINE vi i_zero(void) { return _mm512_setzero_si512(); }

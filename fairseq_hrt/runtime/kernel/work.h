@@ -26,10 +26,12 @@ typedef struct {
     int32_t scored; /* 0: the score of each is 0 */
 } fh_beginning;
 
-/* A sentence's own output layer, see shortlist.h. */
+/* The words of a sentence and their output layer, see shortlist.h. */
 typedef struct {
-    fh_matrix matrix;
-    fh_buffer buffer, ids; /* ids: int32, ascending */
+    fh_matrix matrix; /* where the sentences of a batch do not share one */
+    fh_buffer buffer, ids,
+        places; /* int32 [count]: ids, ascending; where they are in a shared one */
+    int32_t count;
 } fh_choice_list;
 
 typedef struct fh_work {
@@ -48,7 +50,8 @@ typedef struct fh_work {
     fh_buffer memory_starts;        /* size_t [sentences] */
     fh_buffer encoded;              /* [tokens][encoder width] */
     fh_choice_list *lists;          /* [list_room], with shortlists */
-    int32_t list_room;
+    int32_t list_room, joined;      /* joined: the sentences share an output layer */
+    fh_choice_list all;             /* the words of all of them */
     fh_buffer marks;
     /* Rows of the decoder. */
     fh_row *rows;

@@ -95,14 +95,16 @@ static void products(void) {
     check(ends[0] == ends[1] && (ends[0] < 0 || !memcmp(ids[0], ids[1], (size_t)ends[0] * sizeof(int32_t))), "top", outputs, n, 0);
     int32_t chosen[3] = {between(0, outputs - 1), between(0, outputs - 1), 0};
     fh_matrix few;
+    void *every = allocate(fh_matrix_rows_size(&matrix));
+    fh_matrix_rows(&matrix, every);
     void *selected = allocate(fh_matrix_size((fh_kind)kind, 3, inputs));
     float *row = allocate((size_t)inputs * sizeof(float)), *same = allocate((size_t)inputs * sizeof(float));
-    check(!fh_matrix_select(&few, selected, &matrix, chosen, 3), "select", outputs, inputs, 0);
+    check(!fh_matrix_select(&few, selected, &matrix, every, chosen, 3), "select", outputs, inputs, 0);
     fh_matrix_row(&matrix, chosen[1], row);
     fh_matrix_row(&few, 1, same);
     check(!memcmp(row, same, (size_t)inputs * sizeof(float)), "row", outputs, inputs, 0);
     for (int i = 0; i < 2; i++) free(results[i]), free(values[i]), free(sums[i]), free(tokens[i]);
-    free(w), free(scales), free(bias), free(x), free(packed), free(residual), free(rules), free(selected), free(row), free(same);
+    free(w), free(scales), free(bias), free(x), free(packed), free(residual), free(rules), free(selected), free(every), free(row), free(same);
 }
 
 static void screening(void) {

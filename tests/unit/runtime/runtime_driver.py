@@ -107,6 +107,35 @@ def begin_with(engine, generator, rows, options):
             ), (words, result)
 
 
+def choose_among_few(engine, generator):
+    """With a shortlist: each sentence alone, and many that share an output layer."""
+    import numpy as np
+
+    from fairseq_hrt.runtime.engine import DecodingOptions, Shortlist
+
+    header = engine.header
+    allowed = [token for token in range(header.source_vocabulary) if token != header.pad]
+    rows = [
+        generator.choices(allowed, k=generator.randint(1, header.longest_source)) for _ in range(12)
+    ]
+    words = generator.choices(range(header.target_vocabulary), k=2 * header.source_vocabulary)
+    engine.set_shortlist(
+        Shortlist(
+            np.arange(header.source_vocabulary + 1) * 2,
+            np.array(words, np.int32),
+            np.array(words[:5], np.int32),
+        )
+    )
+    for way in WAYS[header.family]:
+        options = DecodingOptions(max_len_b=7, batch_size=12, **way)
+        found = engine.decode(rows, options)
+        alone = [engine.decode([row], options)[0] for row in rows]
+        assert [[one.tokens for one in best] for best in found] == [
+            [one.tokens for one in best] for best in alone
+        ]
+    engine.set_shortlist(None)
+
+
 def end_early(engine, generator):
     """Calls that end where the kernel asks for the first time, in the middle of their work."""
     from fairseq_hrt.runtime.engine import Cancelled, DecodingOptions, NumericalError
@@ -260,6 +289,7 @@ def main():
             with Engine.open(path, threads=threads) as engine:
                 decode_all(engine, generator, rounds=3, damaged=False)
                 end_early(engine, generator)
+                choose_among_few(engine, generator)
         try_damaged(path, Path(path).parent, int(mutations), generator)
         try_wrong_sizes(path, generator, int(mutations))
     assert not {"torch", "fairseq"} & set(sys.modules)

@@ -7,6 +7,8 @@ import subprocess
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fairseq_hrt.runtime import build, library
 from fairseq_hrt.runtime.engine import NumericalError, Shortlist
@@ -456,6 +458,45 @@ def test_shortlists(runtime, way):
                 engine.set_shortlist(wrong)
         engine.set_shortlist(None)
         assert plain(engine.decode(rows, options)) == plain(whole)
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+@pytest.mark.parametrize("arch", ("transformer", "marian_transformer"))
+def test_sentences_share_the_output_layer_of_their_shortlists(runtime, kernel, arch, data):
+    """Eight sentences or more, where it is small enough: each chooses among its own words."""
+    seed = data.draw(st.integers(0, 2**16))
+    random = np.random.default_rng(seed)
+    model = runtime.build(arch, symbols=150, seed=seed % 5, **MORE.get(arch, {}))
+    words, count = len(model.dictionaries[1]), len(model.dictionaries[0])
+    offsets = np.concatenate([[0], np.cumsum(random.integers(0, 12, count))])
+    listed = Shortlist(
+        offsets, random.integers(0, words, offsets[-1]).astype(np.int32),
+        random.integers(0, words, data.draw(st.integers(0, 40))).astype(np.int32),
+    )  # fmt: skip
+    lengths = random.integers(1, 12, data.draw(st.integers(8, 20)))
+    rows = runtime.sources(lengths, symbols=150, seed=seed)
+    options = runtime.options(
+        beam=1, scores=False, max_len_b=12, batch_size=len(rows),
+        min_len=data.draw(st.integers(0, 3)),
+        unkpen=data.draw(st.sampled_from([0.0, 2.0, -3.0, float("inf")])),
+    )  # fmt: skip
+    beginnings = [random.integers(4, words, n).tolist() for n in random.integers(0, 3, len(rows))]
+    isa = data.draw(st.sampled_from(library.instruction_sets(kernel).usable))
+    with runtime.runtime_engine(model, weights="int8", isa=isa) as engine:
+        engine.set_shortlist(listed)
+        for first in (None, beginnings):
+            found = engine.decode(rows, options, first_words=first)
+            alone = [
+                engine.decode([row], options, first_words=first and [first[number]])[0]
+                for number, row in enumerate(rows)
+            ]
+            assert plain(found) == plain(alone)
+            own = [{0, 1, 2, 3, *listed.always.tolist()} for _ in rows]
+            for row, best, allowed in zip(rows, found, own):
+                for word in row:
+                    allowed.update(listed.candidates[offsets[word] : offsets[word + 1]].tolist())
+                assert first or allowed.issuperset(best[0].tokens)
 
 
 @pytest.mark.parametrize("beam", (1, 3))

@@ -616,6 +616,20 @@ def test_hidden_tokens_may_hold_anything(ops):
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("step", (1, 3, 16))
+def test_squares_of_keys_are_initialised_when_they_are_begun(ops, step):
+    """They are multiplied as wholes, and what is left in memory may be slow numbers."""
+    for tokens in (1, 6, 16, 19):
+        cache = ops.cache(1, 16, tokens)
+        cache.keep[:] = 0xFF  # NaN
+        for at in range(0, tokens, step):
+            rows = np.ones((min(step, tokens - at), 16), np.float32)
+            ops.put(cache, at, rows, rows)
+        blocks = cache.keep.view(np.float32)[: -(-tokens // 16) * 512].reshape(-1, 2, 4, 64)
+        squares = blocks[:, 0].reshape(-1, 64)[: -(-tokens // 4)]
+        assert np.isfinite(squares).all() and squares.sum() >= 16 * tokens
+
+
 def test_not_a_number_in_a_query_stays_visible(ops):
     queries = np.ones((2, 16), np.float32)
     queries[1, 5] = np.nan
