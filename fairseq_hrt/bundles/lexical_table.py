@@ -8,7 +8,7 @@ pairs and not with the text.
 """
 
 from pathlib import Path
-from typing import Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Iterable, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -67,6 +67,34 @@ def _block(keys: List[np.ndarray], groups: List[np.ndarray]) -> _Block:
     return _Block(np.concatenate(keys), np.cumsum(lengths) - lengths)
 
 
+def _different(parts: Iterable[np.ndarray]) -> np.ndarray:
+    """The different numbers of all parts, sorted.
+
+    Each waits until as many have come as it has, and is merged with them: near-linear in all.
+    """
+    waiting = [np.zeros(0, np.int64)]
+    for part in parts:
+        waiting.append(_once(np.sort(part)))
+        while len(waiting) > 1 and len(waiting[-2]) <= 2 * len(waiting[-1]):
+            _merge_last(waiting)
+    while len(waiting) > 1:
+        _merge_last(waiting)
+    return waiting[0]
+
+
+def _merge_last(waiting: List[np.ndarray]) -> None:
+    """Makes one of the last two."""
+    both = np.concatenate((waiting[-2], waiting[-1]))
+    # This kind merges what is already in order.
+    both.sort(kind="stable")
+    waiting[-2:] = [_once(both)]
+
+
+def _once(numbers: np.ndarray) -> np.ndarray:
+    """Sorted numbers of 0 or more, each once. np.unique, which would sort, takes much longer."""
+    return numbers[np.diff(numbers, prepend=-1) != 0]
+
+
 def train(
     sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], *, iterations: int = 5
 ) -> LexicalTable:
@@ -94,9 +122,7 @@ def train(
         raise ValueError("there is no pair of sentences with words on both sides")
     kept_sources, kept_targets = zip(*both)
     width = max(int(target.max()) for target in kept_targets) + 1
-    keys = np.zeros(0, np.int64)
-    for block in _blocks(kept_sources, kept_targets, width):
-        keys = np.union1d(keys, block.keys)
+    keys = _different(block.keys for block in _blocks(kept_sources, kept_targets, width))
     owners = keys // width
     firsts = np.flatnonzero(np.diff(owners, prepend=-1))
     sizes = np.diff(np.append(firsts, len(keys)))
@@ -105,11 +131,13 @@ def train(
     for _ in range(iterations):
         counts = np.zeros(len(keys))
         for block in _blocks(kept_sources, kept_targets, width):
-            places = np.searchsorted(keys, block.keys)
-            shares = probabilities[places]
+            # In the order of the table: it is looked through once a block, and not once a pair.
+            own, members = np.unique(block.keys, return_inverse=True)
+            places = np.searchsorted(keys, own)
+            shares = probabilities[places][members]
             totals = np.add.reduceat(shares, block.starts)
             shares /= np.repeat(totals, np.diff(np.append(block.starts, len(shares))))
-            counts += np.bincount(places, shares, minlength=len(keys))
+            counts[places] += np.bincount(members, shares)
         probabilities = counts / np.repeat(np.add.reduceat(counts, firsts), sizes)
     return LexicalTable(owners - 1, keys % width, probabilities)
 
@@ -124,11 +152,13 @@ def best_targets(
         best: at most that many of each source.
         least: and none that is less probable.
     """
-    order = np.lexsort((table.targets, -table.probabilities, table.sources))
-    sources = table.sources[order]
+    # First of all: few pairs are probable, and those that are not come last.
+    probable = np.flatnonzero((table.sources >= 0) & (table.probabilities >= least))
+    sources, targets, probabilities = (values[probable] for values in table)
+    order = np.lexsort((targets, -probabilities, sources))
+    sources = sources[order]
     ranks = np.arange(len(order)) - np.searchsorted(sources, sources)
-    chosen = order[(ranks < best) & (sources >= 0) & (table.probabilities[order] >= least)]
-    for place in chosen:
+    for place in probable[order[ranks < best]]:
         yield (
             int(table.sources[place]),
             int(table.targets[place]),
