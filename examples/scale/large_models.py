@@ -60,9 +60,9 @@ def train(given: argparse.Namespace, data: Path, width: int) -> Path:
                             ("attention-heads", 8), ("layers", given.layers))
     ]  # fmt: skip
     options = (
-        "--task translation --source-lang en --target-lang de --arch transformer --optimizer adam"
-        " --share-all-embeddings --max-update 1 --max-tokens 500"
-        " --disable-validation --valid-subset train --num-workers 0 --no-epoch-checkpoints --lr 0.001"
+        "--task translation --source-lang en --target-lang de --arch transformer"
+        " --share-all-embeddings --optimizer adam --lr 0.001 --max-update 1 --max-tokens 500"
+        " --valid-subset train --disable-validation --no-epoch-checkpoints --num-workers 0"
     ).split()
     if not folder.exists():
         run(given, ["fairseq-train", str(data), *options, *sides, "--save-dir", str(folder)])

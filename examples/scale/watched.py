@@ -120,7 +120,7 @@ def watch(
     with open(log or os.devnull, "ab") as said:
         process = subprocess.Popen(command, stdout=said, stderr=said)
     while process.poll() is None:
-        own = 0.0
+        own, memory = 0.0, None
         for member in _family(process.pid):
             try:
                 cpu, peak = _looked_at(member)
@@ -129,7 +129,7 @@ def watch(
                 continue  # it has ended meanwhile
             own += cpu
             found.peaks[member] = max(found.peaks.get(member, 0.0), peak)
-        if own:
+        if memory is not None:
             passed = time.perf_counter() - start
             found.samples.append(Sample(passed, own, memory, done()))
             if kill_at is not None and found.samples[-1].done >= kill_at:
@@ -138,7 +138,7 @@ def watch(
                 break
         time.sleep(0.1 if time.perf_counter() - start < 30 else 0.5)
     found.status = process.returncode
-    # Of the first processes the peak may come between two looks; what is over is over.
+    # What came between the last look and the end is not seen; its time is.
     last = found.samples[-1] if found.samples else Sample(0, 0, 0, 0)
     found.samples.append(
         Sample(time.perf_counter() - start, last.cpu, last.memory, max(last.done, done()))
