@@ -113,7 +113,7 @@ def run(
     print(shown.replace(str(given.quickstart), "quickstart"), flush=True)
     found = watch(command, log=given.work / "log", kill_at=kill_at, **more)
     if found.status not in (0, 0 if kill_at is None else -9):
-        raise SystemExit(f"exit status {found.status}: {given.work / 'log'} says why")
+        raise SystemExit(f"exit status {found.status}: {given.work / 'log'} has its messages")
     print(f"  {found.seconds:.1f} s, cpu {found.cpu:.1f} s, {found.own_peak:.0f} MB")
     return found
 

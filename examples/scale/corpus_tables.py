@@ -57,7 +57,7 @@ def tables(found: Found) -> List[Dict[str, Any]]:
 
 
 def draw(found: Found, path: Path) -> None:
-    """Processor time by lines, memory while a run goes on, time to continue."""
+    """Processor time by lines, memory on the way, and time until a killed run writes new lines."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -80,7 +80,11 @@ def draw(found: Found, path: Path) -> None:
     for panel, below, beside in (
         (time, "lines", "processor seconds"),
         (memory, "lines that are translated", "MB"),
-        (again, "lines that were translated when it was killed", "processor seconds to continue"),
+        (
+            again,
+            "lines that were translated when it was killed",
+            "processor seconds until new ones",
+        ),
     ):
         panel.set(xlabel=below, ylabel=beside)
         panel.grid(alpha=0.3)

@@ -113,12 +113,12 @@ def watch(
         command: with its arguments.
         done: what is finished by now.
         kill_at: see above.
-        log: file for what it says.
+        log: file for its messages.
     """
     found = Watched()
     start = time.perf_counter()
-    with open(log or os.devnull, "ab") as said:
-        process = subprocess.Popen(command, stdout=said, stderr=said)
+    with open(log or os.devnull, "ab") as messages:
+        process = subprocess.Popen(command, stdout=messages, stderr=messages)
     while process.poll() is None:
         own, memory = 0.0, None
         for member in _family(process.pid):
@@ -138,7 +138,7 @@ def watch(
                 break
         time.sleep(0.1 if time.perf_counter() - start < 30 else 0.5)
     found.status = process.returncode
-    # What came between the last look and the end is not seen; its time is.
+    # Since the last look only time has been seen to pass.
     last = found.samples[-1] if found.samples else Sample(0, 0, 0, 0)
     found.samples.append(
         Sample(time.perf_counter() - start, last.cpu, last.memory, max(last.done, done()))

@@ -71,7 +71,9 @@ def test_a_command_is_killed_when_so_much_is_done(watched, tmp_path):
     found = watched.watch(
         command, lambda: int(place.read_text() or 0) if place.exists() else 0, kill_at=2, log=log
     )
-    assert found.status == -9 and 2 <= found.samples[-1].done < 1000 and log.read_text() == "begun\n"
+    assert (
+        found.status == -9 and 2 <= found.samples[-1].done < 1000 and log.read_text() == "begun\n"
+    )
 
 
 def test_children_are_told_apart(watched):
