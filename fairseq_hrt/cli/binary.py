@@ -62,10 +62,12 @@ def text_lines(lines: Iterator[bytes], name: str) -> Iterator[bytes]:
     Raises:
         ValueError: the first one is none of a text.
     """
-    for number, line in enumerate(lines):
-        if not number:
-            _refuse(line, name)
+    for line in lines:
+        _refuse(line, name)
         yield line
+        break
+    # Not line by line: a run that continues passes over millions of them.
+    yield from lines
 
 
 def _refuse(content: bytes, name: str) -> None:
