@@ -7,8 +7,9 @@ share a sentence are held once, sentences go by in blocks, so that memory grows 
 pairs and not with the text.
 """
 
+from array import array
 from pathlib import Path
-from typing import Iterable, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Iterable, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -16,6 +17,26 @@ from ..streams import writing
 
 # Pairs of words that are looked at together.
 BLOCK = 1 << 22
+
+
+class Sentences(Sequence[np.ndarray]):
+    """Rows of word ids behind each other, int32; each is an array when it is looked at: a million
+    arrays of a few numbers would take ten times their memory."""
+
+    def __init__(self, rows: Iterable[np.ndarray]) -> None:
+        self._words, self._ends = array("i"), array("q", [0])
+        for row in rows:
+            self._words.frombytes(row.astype(np.int32).tobytes())
+            self._ends.append(len(self._words))
+        self._numbers = np.frombuffer(self._words, np.int32)
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, number: Any) -> Any:
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        return self._numbers[self._ends[number] : self._ends[number + 1]]
 
 
 class LexicalTable(NamedTuple):
@@ -50,6 +71,8 @@ def _blocks(
     groups: List[np.ndarray] = []
     size = 0
     for source, target in zip(sources, targets):
+        if not source.size * target.size:
+            continue
         with_empty = np.concatenate(([0], source.astype(np.int64) + 1))
         pairs = (with_empty[None, :] * width + target.astype(np.int64)[:, None]).ravel()
         keys.append(pairs)
@@ -115,14 +138,17 @@ def train(
         )
     if iterations < 1:
         raise ValueError(f"{iterations} iterations: give at least 1")
-    both = [
-        (source, target) for source, target in zip(sources, targets) if len(source) and len(target)
-    ]
-    if not both:
+    width = 1 + max(
+        (
+            int(target.max())
+            for source, target in zip(sources, targets)
+            if source.size * target.size
+        ),
+        default=-1,
+    )
+    if not width:
         raise ValueError("there is no pair of sentences with words on both sides")
-    kept_sources, kept_targets = zip(*both)
-    width = max(int(target.max()) for target in kept_targets) + 1
-    keys = _different(block.keys for block in _blocks(kept_sources, kept_targets, width))
+    keys = _different(block.keys for block in _blocks(sources, targets, width))
     owners = keys // width
     firsts = np.flatnonzero(np.diff(owners, prepend=-1))
     sizes = np.diff(np.append(firsts, len(keys)))
@@ -130,7 +156,7 @@ def train(
     probabilities = np.repeat(1.0 / sizes, sizes)
     for _ in range(iterations):
         counts = np.zeros(len(keys))
-        for block in _blocks(kept_sources, kept_targets, width):
+        for block in _blocks(sources, targets, width):
             # In the order of the table: it is looked through once a block, and not once a pair.
             own, members = np.unique(block.keys, return_inverse=True)
             places = np.searchsorted(keys, own)

@@ -27,15 +27,12 @@ import re
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Dict, List, Optional, Sequence, Tuple, cast
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..child_process import run_module
 from ..files import content_hash, new_folder
 from .command import add_data_arguments, data_arguments, execute
 from .parser import require_positive, verb_parser
-
-if TYPE_CHECKING:
-    from ..systems.native_system import NativeSystem
 
 logger = logging.getLogger(__name__)
 # The module behind fairseq-preprocess.
@@ -122,7 +119,7 @@ def run(options: argparse.Namespace) -> None:
     spec = parse_system(options.system)
     teacher = content_hash(model_files(spec.path))
     system = load_system(spec, data_arguments(options))
-    native = cast("NativeSystem", system) if spec.engine == "native" else None
+    native: Any = system if spec.engine == "native" else None
     if native is not None:
         # Only this engine's systems have scores to leave out.
         native.without_scores()
