@@ -33,6 +33,8 @@ _KINDS = {
 # Options that may name a file although their names do not end like it, and those whose file every
 # run writes anew, with times.
 _FILES = ("shortlist", "replace_unk")
+# Lines of the input that are hashed together: each on its own takes five times as long.
+_SKIPPED = 1 << 12
 _NOTHING: Mapping[str, Any] = {"lines": 0, "bytes": 0, "complete": False}
 
 
@@ -219,8 +221,10 @@ class ResumableOutput:
         Raises:
             ValueError: they are not those of the run before.
         """
-        for line in itertools.islice(source, self.lines):
-            self._input.update(line)
+        left = self.lines
+        while left and (block := list(itertools.islice(source, min(left, _SKIPPED)))):
+            self._input.update(b"".join(block))
+            left -= len(block)
         if (self.lines and self._input.hexdigest() != self._done["input"]) or (
             self.finished and next(source, None) is not None
         ):
@@ -246,8 +250,7 @@ class ResumableOutput:
             os.fsync(self._descriptor)
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.partial)) from error
-        for line in lines:
-            self._input.update(line)
+        self._input.update(b"".join(lines))
         self._output.update(data)
         self.lines, self.bytes = self.lines + len(lines), self.bytes + len(data)
         self._write_notes(complete=False)

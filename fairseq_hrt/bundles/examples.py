@@ -59,9 +59,10 @@ def mostly_unknown(symbols: Sequence[str], known: Words, scheme: str) -> List[st
         known: the source dictionary.
         scheme: see :func:`..text.replacement.whole_words`.
     """
-    missing = [number == known.unk for number in known.ids(symbols)]
-    if not any(missing):
+    ids = known.ids(symbols)
+    if known.unk not in ids:
         return []
+    missing = [number == known.unk for number in ids]
     words, numbers = whole_words(symbols, scheme)
     # Punctuation is known to every model.
     counted = [number for number, word in enumerate(words) if any(sign.isalnum() for sign in word)]

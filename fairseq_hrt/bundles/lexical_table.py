@@ -7,8 +7,9 @@ share a sentence are held once, sentences go by in blocks, so that memory grows 
 pairs and not with the text.
 """
 
+from array import array
 from pathlib import Path
-from typing import Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Iterable, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -16,6 +17,26 @@ from ..streams import writing
 
 # Pairs of words that are looked at together.
 BLOCK = 1 << 22
+
+
+class Sentences(Sequence[np.ndarray]):
+    """Rows of word ids behind each other, int32; each is an array when it is looked at: a million
+    arrays of a few numbers would take ten times their memory."""
+
+    def __init__(self, rows: Iterable[np.ndarray]) -> None:
+        self._words, self._ends = array("i"), array("q", [0])
+        for row in rows:
+            self._words.frombytes(row.astype(np.int32).tobytes())
+            self._ends.append(len(self._words))
+        self._numbers = np.frombuffer(self._words, np.int32)
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, number: Any) -> Any:
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        return self._numbers[self._ends[number] : self._ends[number + 1]]
 
 
 class LexicalTable(NamedTuple):
@@ -50,6 +71,8 @@ def _blocks(
     groups: List[np.ndarray] = []
     size = 0
     for source, target in zip(sources, targets):
+        if not source.size * target.size:
+            continue
         with_empty = np.concatenate(([0], source.astype(np.int64) + 1))
         pairs = (with_empty[None, :] * width + target.astype(np.int64)[:, None]).ravel()
         keys.append(pairs)
@@ -65,6 +88,34 @@ def _blocks(
 def _block(keys: List[np.ndarray], groups: List[np.ndarray]) -> _Block:
     lengths = np.concatenate(groups)
     return _Block(np.concatenate(keys), np.cumsum(lengths) - lengths)
+
+
+def _different(parts: Iterable[np.ndarray]) -> np.ndarray:
+    """The different numbers of all parts, sorted.
+
+    Each waits until as many have come as it has, and is merged with them: near-linear in all.
+    """
+    waiting = [np.zeros(0, np.int64)]
+    for part in parts:
+        waiting.append(_once(np.sort(part)))
+        while len(waiting) > 1 and len(waiting[-2]) <= 2 * len(waiting[-1]):
+            _merge_last(waiting)
+    while len(waiting) > 1:
+        _merge_last(waiting)
+    return waiting[0]
+
+
+def _merge_last(waiting: List[np.ndarray]) -> None:
+    """Makes one of the last two."""
+    both = np.concatenate((waiting[-2], waiting[-1]))
+    # This kind merges what is already in order.
+    both.sort(kind="stable")
+    waiting[-2:] = [_once(both)]
+
+
+def _once(numbers: np.ndarray) -> np.ndarray:
+    """Sorted numbers of 0 or more, each once. np.unique, which would sort, takes much longer."""
+    return numbers[np.diff(numbers, prepend=-1) != 0]
 
 
 def train(
@@ -87,16 +138,17 @@ def train(
         )
     if iterations < 1:
         raise ValueError(f"{iterations} iterations: give at least 1")
-    both = [
-        (source, target) for source, target in zip(sources, targets) if len(source) and len(target)
-    ]
-    if not both:
+    width = 1 + max(
+        (
+            int(target.max())
+            for source, target in zip(sources, targets)
+            if source.size * target.size
+        ),
+        default=-1,
+    )
+    if not width:
         raise ValueError("there is no pair of sentences with words on both sides")
-    kept_sources, kept_targets = zip(*both)
-    width = max(int(target.max()) for target in kept_targets) + 1
-    keys = np.zeros(0, np.int64)
-    for block in _blocks(kept_sources, kept_targets, width):
-        keys = np.union1d(keys, block.keys)
+    keys = _different(block.keys for block in _blocks(sources, targets, width))
     owners = keys // width
     firsts = np.flatnonzero(np.diff(owners, prepend=-1))
     sizes = np.diff(np.append(firsts, len(keys)))
@@ -104,12 +156,14 @@ def train(
     probabilities = np.repeat(1.0 / sizes, sizes)
     for _ in range(iterations):
         counts = np.zeros(len(keys))
-        for block in _blocks(kept_sources, kept_targets, width):
-            places = np.searchsorted(keys, block.keys)
-            shares = probabilities[places]
+        for block in _blocks(sources, targets, width):
+            # In the order of the table: it is looked through once a block, and not once a pair.
+            own, members = np.unique(block.keys, return_inverse=True)
+            places = np.searchsorted(keys, own)
+            shares = probabilities[places][members]
             totals = np.add.reduceat(shares, block.starts)
             shares /= np.repeat(totals, np.diff(np.append(block.starts, len(shares))))
-            counts += np.bincount(places, shares, minlength=len(keys))
+            counts[places] += np.bincount(members, shares)
         probabilities = counts / np.repeat(np.add.reduceat(counts, firsts), sizes)
     return LexicalTable(owners - 1, keys % width, probabilities)
 
@@ -124,11 +178,13 @@ def best_targets(
         best: at most that many of each source.
         least: and none that is less probable.
     """
-    order = np.lexsort((table.targets, -table.probabilities, table.sources))
-    sources = table.sources[order]
+    # First of all: few pairs are probable, and those that are not come last.
+    probable = np.flatnonzero((table.sources >= 0) & (table.probabilities >= least))
+    sources, targets, probabilities = (values[probable] for values in table)
+    order = np.lexsort((targets, -probabilities, sources))
+    sources = sources[order]
     ranks = np.arange(len(order)) - np.searchsorted(sources, sources)
-    chosen = order[(ranks < best) & (sources >= 0) & (table.probabilities[order] >= least)]
-    for place in chosen:
+    for place in probable[order[ranks < best]]:
         yield (
             int(table.sources[place]),
             int(table.targets[place]),

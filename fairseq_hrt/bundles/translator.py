@@ -285,10 +285,16 @@ class Translator:
         """The source ids of the pieces of lines, as they are decoded."""
         return self._cut(lines, self._longest)[1]
 
-    def mostly_unknown(self, line: str) -> List[str]:
+    def in_words(self, line: str) -> PreparedLine:
+        """A line with its subwords, in one piece however long it is: found once for whoever looks
+        at them and then translates."""
+        return PreparedLine(line, self.pipeline.words(line))
+
+    def mostly_unknown(self, line: Line) -> List[str]:
         """The words of a line that the model does not know, where they are most of its words;
         otherwise none."""
-        return mostly_unknown(self.pipeline.words(line), self.source, self.bundle.subwords)
+        words = self.pipeline.words(line) if isinstance(line, str) else line.words
+        return mostly_unknown(words, self.source, self.bundle.subwords)
 
     def _cut(
         self, lines: Sequence[Line], longest: int
@@ -326,7 +332,7 @@ class Translator:
 
     def _restored(self, symbols: List[str]) -> str:
         end = self.target.words[self.target.eos]
-        return self.pipeline.text(" ".join(symbol for symbol in symbols if symbol != end))
+        return self.pipeline.text(" ".join([symbol for symbol in symbols if symbol != end]))
 
     def _text(self, written: List[List[List[str]]]) -> str:
         texts = [self._restored(best[0]) for best in written]

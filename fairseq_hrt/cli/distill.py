@@ -27,15 +27,12 @@ import re
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, cast
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..child_process import run_module
 from ..files import content_hash, new_folder
 from .command import add_data_arguments, data_arguments, execute
 from .parser import require_positive, verb_parser
-
-if TYPE_CHECKING:
-    from ..systems import System
 
 logger = logging.getLogger(__name__)
 # The module behind fairseq-preprocess.
@@ -109,7 +106,7 @@ def run(options: argparse.Namespace) -> None:
     from tqdm import tqdm
 
     from ..resuming import identified_options, model_files
-    from ..systems import distill, load_system, parse_system
+    from ..systems import distill, load_system, parse_system, subwords
 
     shards, shard = shard_of(options, dict(os.environ))
     gpu = gpu_of(dict(os.environ), torch.cuda.device_count())
@@ -122,16 +119,18 @@ def run(options: argparse.Namespace) -> None:
     spec = parse_system(options.system)
     teacher = content_hash(model_files(spec.path))
     system = load_system(spec, data_arguments(options))
-    if spec.engine == "native":
+    native: Any = system if spec.engine == "native" else None
+    if native is not None:
         # Only this engine's systems have scores to leave out.
-        cast(Any, system).without_scores()
+        native.without_scores()
     if content_hash(model_files(spec.path)) != teacher:
         raise ValueError(
             f"{spec.path} changed while it was being read (a training that still writes it?): start"
             " again"
         )
     languages = (system.task.cfg.source_lang, system.task.cfg.target_lang)
-    lengths = [int(system.dataset.src_sizes[number]) for number in range(len(system.dataset))]
+    dataset = system.dataset
+    lengths = [int(size) for size in dataset.src_sizes]
     limit, longest = system.longest_source, max(lengths, default=0)
     if limit is not None and longest > limit:
         raise ValueError(
@@ -157,13 +156,16 @@ def run(options: argparse.Namespace) -> None:
         },
     )
     distill.check_settings(options.out, plan)
+    words, target = system.task.source_dictionary, system.task.target_dictionary
     nbest = int(spec.options.get("nbest", 1))
 
     def decode(batch: Sequence[int]) -> List[List[str]]:
+        if native is not None:
+            return [best[:nbest] for best in native.written(batch)]
         sample = system.collate(batch)
         found = dict(zip(sample["id"].tolist(), system.decode(sample)))
         return [
-            [_words(system, best["tokens"]) for best in found[sentence][:nbest]]
+            [subwords(target, best["tokens"].tolist()) for best in found[sentence][:nbest]]
             for sentence in batch
         ]
 
@@ -178,15 +180,12 @@ def run(options: argparse.Namespace) -> None:
     if left:
         logger.info("%d blocks of other shards are not there yet; the last shard merges", left)
         return
-    source = lambda number: system.task.source_dictionary.string(system.dataset[number]["source"])  # noqa: E731
-    statistics = distill.merge(options.out, plan, source, languages, "train")
+    statistics = distill.merge(
+        options.out, plan, lambda number: subwords(words, dataset[number]["source"].tolist()),
+        languages, "train",
+    )  # fmt: skip
     binarise(options.out, options.data, languages, options.workers)
     sys.stdout.write("".join(f"{name}: {value}\n" for name, value in statistics.items()))
-
-
-def _words(system: "System", tokens: Any) -> str:
-    """Subwords as they are, without ``</s>``."""
-    return system.task.target_dictionary.string(tokens.int().cpu())
 
 
 def data_files(data: str, subset: str, languages: Sequence[str]) -> List[Path]:

@@ -3,18 +3,18 @@
 import argparse
 import json
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Dict, List, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Sequence, cast
 
 if TYPE_CHECKING:
-    from ..bundles.translation import Translation
+    from ..bundles.translation import Line, Translation
 
 
-def output_lines(model: Any, texts: List[str], options: argparse.Namespace) -> List[str]:
-    """What is written for lines, one text each."""
+def output_lines(model: Any, texts: Sequence["Line"], options: argparse.Namespace) -> List[str]:
+    """What is written for lines, one text each; with ``--split-sentences`` they are raw."""
     # Scores are computed only where they are shown.
     wanted = {"details": options.json or options.alignments, "batch_size": options.batch_size}
     found = (
-        by_sentence(model, texts, wanted)
+        by_sentence(model, cast(Sequence[str], texts), wanted)
         if options.split_sentences
         else model.translate(texts, **wanted)
     )

@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> None:
         )
     from fairseq import tasks
 
-    from ..bundles.lexical_table import train, write_lex
+    from ..bundles.lexical_table import Sentences, train, write_lex
     from ..engine.models import generation_config
 
     config = generation_config(
@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> None:
     special = task.source_dictionary.nspecial
     # Special symbols, <unk> among them, are candidates anyway.
     sides = [
-        [row[row >= special] for row in (side[number].numpy() for number in numbers)]
+        Sentences(row[row >= special] for row in (side[number].numpy() for number in numbers))
         for side in (dataset.src, dataset.tgt)
     ]
     logger.info("%d pairs of sentences", len(numbers))

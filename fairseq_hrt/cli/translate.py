@@ -278,8 +278,10 @@ def translate_lines(
             texts = [
                 read_line(line, first=not begun and not number) for number, line in enumerate(block)
             ]
-            unknown.look(texts, begun)
-            data = "".join(f"{line}\n" for line in output_lines(model, texts, options)).encode(
+            # Each line is taken apart once; what is split into sentences, sentence by sentence.
+            rows = texts if options.split_sentences else [*map(model.in_words, texts)]
+            unknown.look(rows, begun)
+            data = "".join(f"{line}\n" for line in output_lines(model, rows, options)).encode(
                 "utf-8"
             )
             # No time in the header: the same text is the same file.

@@ -2,9 +2,12 @@
 another field."""
 
 import logging
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 from ..escaping import printable
+
+if TYPE_CHECKING:
+    from ..bundles.translation import Line
 
 logger = logging.getLogger(__name__)
 # Lines that are named; others are counted.
@@ -24,7 +27,7 @@ class UnknownWords:
     def __init__(self, model: Any, name: str) -> None:
         self.model, self.name, self.lines = model, name, 0
 
-    def look(self, texts: Sequence[str], begun: int) -> None:
+    def look(self, texts: Sequence["Line"], begun: int) -> None:
         """Warns of the first lines; ``begun``: how many lines came before these."""
         for number, text in enumerate(texts, begun + 1):
             words = self.model.mostly_unknown(text)

@@ -128,6 +128,8 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
     state: Dict[str, Any] = {}
     first: Dict[str, Any] = {}
     for path in paths:
+        # The one before goes first: two of a large model's need not be held at a time.
+        state = {}
         state = read_checkpoint(path, for_decoding=False)
         with reading(path, "cannot be averaged"):
             config = state.get("cfg") or {}
@@ -141,7 +143,10 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
                     )
             if not state["model"]:
                 raise ValueError(f"{path} holds no parameters")
-            _add(sums, state["model"], path, paths[0])
+            _add(sums, state.pop("model"), path, paths[0])
+            # The optimizer's moments, twice the model, belong to one of the checkpoints, not to
+            # their mean.
+            state["last_optimizer_state"] = None
     with reading(paths[-1], "cannot be averaged"):
         for value in sums.values():
             if value.is_floating_point():
@@ -149,8 +154,6 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
             else:
                 value.copy_(torch.div(value, len(paths), rounding_mode="floor"))
     state["model"] = sums
-    # The optimizer's moments belong to one of the checkpoints, not to their mean.
-    state["last_optimizer_state"] = None
     return state
 
 

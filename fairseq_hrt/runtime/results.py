@@ -11,26 +11,29 @@ from . import binding
 
 def read_results(found: binding.Results, options: DecodingOptions) -> List[List[Hypothesis]]:
     """The hypotheses of each sentence, best first."""
-    scores = options.scores
+    scores, aligned = options.scores, options.alignments or options.print_alignment
+    # In one piece: each look at a field makes a new pointer, and each part of its contents a copy.
+    counts = found.counts[: found.sentences]
+    starts, lengths, steps = (
+        values[: sum(counts)] for values in (found.starts, found.lengths, found.steps)
+    )
+    written = starts[-1] + lengths[-1] if starts else 0
+    tokens, token_steps = found.tokens[:written], found.token_steps[:written]
     results: List[List[Hypothesis]] = []
     number = 0
-    for sentence in range(found.sentences):
+    for count in counts:
         best = []
-        for _ in range(found.counts[sentence]):
-            start = found.starts[number]
-            end = start + found.lengths[number]
+        for _ in range(count):
+            start = starts[number]
+            end = start + lengths[number]
             best.append(
                 Hypothesis(
-                    tokens=found.tokens[start:end],
+                    tokens=tokens[start:end],
                     score=found.scores[number] if scores else None,
                     positional_scores=found.positional[start:end] if scores else [],
-                    steps=found.steps[number],
-                    token_steps=found.token_steps[start:end],
-                    alignment=(
-                        found.places[start:end]
-                        if options.alignments or options.print_alignment
-                        else []
-                    ),
+                    steps=steps[number],
+                    token_steps=token_steps[start:end],
+                    alignment=found.places[start:end] if aligned else [],
                     graph=(
                         _graph(found, number, found.places[start:end]) if options.graphs else None
                     ),

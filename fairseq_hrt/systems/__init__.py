@@ -5,6 +5,7 @@ from .fairseq_system import FairseqSystem, count_calls
 from .load import load_system, load_watched
 from .specification import SystemSpec, generate_arguments, parse_system, read_systems, scoring
 from .system import System
+from .task_system import subwords
 
 __all__ = [
     "FairseqSystem",
@@ -18,4 +19,5 @@ __all__ = [
     "parse_system",
     "read_systems",
     "scoring",
+    "subwords",
 ]

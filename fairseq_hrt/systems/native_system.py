@@ -5,7 +5,7 @@ import tempfile
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Dict, Iterator, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 from fairseq import tasks, utils
@@ -34,7 +34,7 @@ from ..runtime import (
 from ..runtime.engine import Header, Shortlist, read_header
 from ..text.dictionary import Words
 from .specification import SystemSpec
-from .task_system import TaskSystem
+from .task_system import TaskSystem, subwords
 
 # Not options of fairseq-generate but of the native engine: a lex or vmap file (a bundle's own:
 # true).
@@ -155,6 +155,18 @@ class NativeSystem(TaskSystem):
     def without_scores(self) -> None:
         """Scores are not computed any more: greedy decoding is quicker without them."""
         self.generator.options = replace(self.generator.options, scores=False)
+
+    def written(self, ids: Sequence[int]) -> List[List[str]]:
+        """The translations of the sentences ``ids``, best first, as subwords with spaces between:
+        what :meth:`collate`, :meth:`decode` and the dictionary make of them, without batches of
+        PyTorch's in between."""
+        pad, dictionary = self.generator.pad, self.task.target_dictionary
+        rows = [
+            [token for token in self.dataset[number]["source"].tolist() if token != pad]
+            for number in ids
+        ]
+        found = self.generator.decode(rows)
+        return [[subwords(dictionary, one.tokens) for one in best] for best in found]
 
     @property
     def reloadable(self) -> SystemSpec:

@@ -3,7 +3,7 @@
 from typing import Any, Dict, List, Optional, Sequence, cast
 
 import torch
-from fairseq.data import FairseqDataset
+from fairseq.data import Dictionary, FairseqDataset
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
 from torch import nn
@@ -11,6 +11,12 @@ from torch import nn
 from ..engine import GenerationCounters
 from ..engine.models import decode, to_device
 from .specification import SystemSpec
+
+
+def subwords(dictionary: Dictionary, tokens: Sequence[int]) -> str:
+    """``dictionary.string`` of ids, which looks at each as a tensor of its own."""
+    symbols, ends = dictionary.symbols, (dictionary.bos(), dictionary.eos())
+    return " ".join([symbols[token] for token in tokens if token not in ends])
 
 
 class TaskSystem:

@@ -50,6 +50,11 @@ def test_a_translator_tells_what_it_does_not_know(bundle):
         model.mostly_unknown("zebra b yak") == ["zebra", "yak"]
         and model.mostly_unknown("a b yak") == []
     )
+    long = "zebra b " * 300
+    taken = model.in_words(long)
+    assert len(taken) == 600 and model.mostly_unknown(taken) == model.mostly_unknown(long)
+    # Whoever has taken a line apart translates it as it is.
+    assert model.translate([taken, model.in_words("")]) == model.translate([long, ""])
 
 
 def test_examples_of_data(bundle, tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_hrt.bundles import lexical_table
-from fairseq_hrt.bundles.lexical_table import best_targets, train, write_lex
+from fairseq_hrt.bundles.lexical_table import Sentences, best_targets, train, write_lex
 
 
 def model_1(pairs, iterations):
@@ -45,12 +45,22 @@ def test_model_1(pairs, iterations, small_blocks):
     block = lexical_table.BLOCK
     try:
         lexical_table.BLOCK = 5 if small_blocks else block
-        table = train(*arrays, iterations=iterations)
+        table = train(
+            *(column if small_blocks else Sentences(column) for column in arrays),
+            iterations=iterations,
+        )
     finally:
         lexical_table.BLOCK = block
     expected = model_1(pairs, iterations)
     found = {(int(one), int(other)): share for one, other, share in zip(*table)}
     assert found == pytest.approx(expected, abs=1e-9)
+
+
+def test_sentences_in_one_piece():
+    rows = [np.array(row, np.int64) for row in ([3, 1], [], [2])]
+    found = Sentences(iter(rows))
+    assert len(found) == 3 and [row.tolist() for row in found] == [[3, 1], [], [2]]
+    assert len(Sentences([])) == 0 and list(Sentences([])) == []
 
 
 def test_translations_are_found():

@@ -6,6 +6,7 @@ from argparse import Namespace
 
 import pytest
 import torch
+from fairseq.data import Dictionary
 
 from fairseq_hrt import systems
 from fairseq_hrt.cli import distill as verb
@@ -140,13 +141,15 @@ def test_a_teacher_of_the_same_name_is_not_mixed_in(tmp_path, monkeypatch, capsy
     for name in ("train.de-en.de.bin", "dict.de.txt", "dict.en.txt"):
         (data / name).write_text(name)
     checkpoint.write_text("first")
-    dictionary = Namespace(string=lambda tokens: "word")
+    dictionary = Dictionary()
+    dictionary.add_symbol("word")
     system = Namespace(
         task=Namespace(cfg=Namespace(source_lang="de", target_lang="en"),
                        source_dictionary=dictionary, target_dictionary=dictionary),
-        dataset=[{"source": 0}] * 5, models=[], longest_source=3, task_name="translation",
+        dataset=[{"source": torch.tensor([4, 2])}] * 5, models=[], longest_source=3, task_name="translation",
         collate=lambda batch: {"id": torch.tensor(batch)},
-        decode=lambda sample: [[{"tokens": sample["id"]}]] * len(sample["id"]),
+        decode=lambda sample: [[{"tokens": torch.tensor([4, 4, 2])}]] * len(sample["id"]),
+        written=lambda batch: [["word word"]] * len(batch),
     )  # fmt: skip
     system.dataset = type("Dataset", (list,), {"src_sizes": [3] * 5})(system.dataset)
     loads = [lambda spec, data: system]
@@ -170,7 +173,8 @@ def test_a_teacher_of_the_same_name_is_not_mixed_in(tmp_path, monkeypatch, capsy
             return end.code, capsys.readouterr().err.splitlines()[-1]
         return 0, ""
 
-    assert run() == (0, "") and (tmp_path / "out/train.en").read_text() == "word\n" * 5
+    assert run() == (0, "") and (tmp_path / "out/train.en").read_text() == "word word\n" * 5
+    assert (tmp_path / "out/train.de").read_text() == "word\n" * 5
     moved = checkpoint.rename(tmp_path / "moved.pt")
     assert run(moved) == (0, "")
     checkpoint.write_text("trained on")

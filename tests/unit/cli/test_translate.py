@@ -27,6 +27,10 @@ class Killed(BaseException):
     """As sudden as a signal."""
 
 
+class Taken(str):
+    """A line that was taken apart."""
+
+
 class Backwards:
     """Translates by turning lines round; its scores depend on what is translated together, as those
     of real models may."""
@@ -34,8 +38,10 @@ class Backwards:
     def __init__(self, folder, **decoding):
         self.bundle = Bundle(folder, "translation_hrt", "de", "en", "space", "none")
         self.defaults, self.device, self.calls_left = dict(decoding), torch.device("cpu"), 10**9
+        self.raw = 0
 
     def translate(self, lines, *, details, batch_size):
+        self.raw += sum(not isinstance(line, Taken) for line in lines)
         self.calls_left -= 1
         if self.calls_left < 0:
             raise Killed
@@ -45,7 +51,11 @@ class Backwards:
     def identity(self):
         return {"device": self.device.type}
 
+    def in_words(self, line):
+        return Taken(line)
+
     def mostly_unknown(self, line):
+        self.raw += not isinstance(line, Taken)
         return [word for word in line.split() if word.startswith("q")]
 
 
@@ -145,6 +155,12 @@ def test_files_need_not_be_given(capsys):
     assert end.value.code == 2 and "are required: bundle (see" in capsys.readouterr().err
     options = translate.build_parser().parse_intermixed_args(["bundle", "--quiet"])
     assert options.files == []
+
+
+@pytest.mark.parametrize("option", ["--quiet", "--json", "--resume", "--line-buffered"])
+def test_each_line_is_taken_apart_once(run, model, option):
+    Path("x").write_text("ab\nq\n")
+    assert run("x", "-o", "y", option)[0] == model.raw == 0
 
 
 def test_gzip_in_and_out(run, tmp_path):

@@ -1,11 +1,13 @@
 """Averages equal fairseq's arithmetic; the right checkpoints are chosen."""
 
+import weakref
 from argparse import Namespace
 
 import pytest
 import torch
 from small_checkpoints import save
 
+from fairseq_hrt.loading import averaging
 from fairseq_hrt.loading.averaging import average, best_checkpoints, last_checkpoints
 
 
@@ -26,6 +28,26 @@ def test_half_precision_is_summed_in_single(tmp_path):
         save(tmp_path / f"{number}.pt", 40000.0, dtype=torch.float16)
     model = average([tmp_path / f"{number}.pt" for number in range(3)])["model"]
     assert model["w"].dtype == torch.float32 and model["w"].tolist() == [40000.0] * 2
+
+
+class State(dict):
+    """A checkpoint that can be asked whether it is still held."""
+
+
+def test_one_checkpoint_is_held_at_a_time(tmp_path, monkeypatch):
+    read, known = averaging.read_checkpoint, []
+
+    def watched(path, **options):
+        assert not any(state() for state in known)
+        state = State(read(path, **options))
+        known.append(weakref.ref(state))
+        return state
+
+    for number in range(3):
+        save(tmp_path / f"{number}.pt", 1.0)
+    monkeypatch.setattr(averaging, "read_checkpoint", watched)
+    average([tmp_path / f"{number}.pt" for number in range(3)])
+    assert len(known) == 3
 
 
 def test_other_models_are_refused(tmp_path):

@@ -49,6 +49,17 @@ def translations(system):
     )
 
 
+def strings(system):
+    """All translations of the lines as their data set, in fairseq's words."""
+    source, string = system.task.source_dictionary, system.task.target_dictionary.string
+    rows = [source.encode_line(line, add_if_not_exist=False).long() for line in LINES]
+    lengths = [len(row) for row in rows]
+    system.task.datasets[system.subset] = system.task.build_dataset_for_inference(rows, lengths)
+    sample = system.collate(range(len(rows)))
+    found = dict(zip(sample["id"].tolist(), system.decode(sample)))
+    return [[string(one["tokens"]) for one in found[number]] for number in sorted(found)]
+
+
 def test_it_decodes_what_the_others_decode(load, folder):
     at = "path=FOLDER/autoregressive.pt,task=translation_autoregressive,beam=2,max_len_b=9"
     eager, native = load(f"name=a,{at}"), load(f"name=b,{at},engine=native,weights=float32")
@@ -64,6 +75,8 @@ def test_it_decodes_what_the_others_decode(load, folder):
     assert native.counters.decoder_calls == found["steps"] and native.counters.sentences == 1
     native.without_scores()
     assert translations(native) == translations(eager)
+    assert strings(native) == native.written(range(len(LINES)))
+    assert [best[:1] for best in strings(native)] == [best[:1] for best in strings(eager)]
     assert native.decode(native.collate_text(LINES))[0][0]["score"] is None
     again = native.reloadable
     assert again.path.endswith(".safetensors") and native.model_bytes > 1000
@@ -190,6 +203,7 @@ def test_a_teacher_chooses(load, folder):
     )
     native.without_scores()
     assert translations(native) == translations(eager)
+    assert strings(native) == native.written(range(len(LINES))) and len(strings(native)[0]) == 3
 
 
 def test_a_teacher_chooses_among_the_translations_of_a_bundle(load, folder):
