@@ -18,10 +18,10 @@ import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 from fairseq_hrt import from_pretrained
-from fairseq_hrt.cli.command import execute, write_results
+from fairseq_hrt.cli.command import command, write_results
 from fairseq_hrt.escaping import in_markdown
 
 # Smallest distances of the table's columns.
@@ -126,11 +126,6 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
-
-
 def run(options: argparse.Namespace) -> None:
     """Scores the pairs with every bundle and writes the shares.
 
@@ -152,6 +147,8 @@ def run(options: argparse.Namespace) -> None:
     if options.out:
         write_results(options.out, "agreement", table, results, draw)
 
+
+main = command(build_parser, run)
 
 if __name__ == "__main__":
     main()

@@ -19,12 +19,12 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import List, Optional, Sequence
+from typing import List, Sequence
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from fairseq_hrt.cli.command import add_data_arguments, data_arguments, execute, write_results
+from fairseq_hrt.cli.command import add_data_arguments, command, data_arguments, write_results
 from fairseq_hrt.escaping import in_markdown
 from fairseq_hrt.evaluation.picture import plain
 from fairseq_hrt.evaluation.speed import make_batches
@@ -200,11 +200,6 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
-
-
 def run(options: argparse.Namespace) -> None:
     """Measures every model and writes the results.
 
@@ -222,6 +217,8 @@ def run(options: argparse.Namespace) -> None:
     if options.out:
         write_results(options.out, "graph_statistics", table, results, draw)
 
+
+main = command(build_parser, run)
 
 if __name__ == "__main__":
     main()

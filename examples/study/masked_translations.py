@@ -22,12 +22,12 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Sequence
 
 import sacrebleu
 import torch
 
-from fairseq_hrt.cli.command import add_data_arguments, data_arguments, execute, write_results
+from fairseq_hrt.cli.command import add_data_arguments, command, data_arguments, write_results
 from fairseq_hrt.evaluation.comparison import decode_all, target_texts
 from fairseq_hrt.systems import FairseqSystem, parse_system
 
@@ -196,11 +196,6 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
-
-
 def run(options: argparse.Namespace) -> None:
     """Decodes, masks, fills and writes the table.
 
@@ -221,6 +216,8 @@ def run(options: argparse.Namespace) -> None:
     if options.out:
         write_results(options.out, "masked_translations", table, results, draw)
 
+
+main = command(build_parser, run)
 
 if __name__ == "__main__":
     main()

@@ -26,11 +26,11 @@ import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence
+from typing import Dict, List, Sequence
 
 import numpy as np
 
-from fairseq_hrt.cli.command import add_data_arguments, data_arguments, execute, write_results
+from fairseq_hrt.cli.command import add_data_arguments, command, data_arguments, write_results
 from fairseq_hrt.escaping import in_markdown
 from fairseq_hrt.systems import FairseqSystem, System, parse_system, scoring
 
@@ -181,11 +181,6 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
-
-
 def run(options: argparse.Namespace) -> None:
     """Scores the references with every model and writes the estimates.
 
@@ -208,6 +203,8 @@ def run(options: argparse.Namespace) -> None:
     if options.out:
         write_results(options.out, "mutual_information", table, results, draw)
 
+
+main = command(build_parser, run)
 
 if __name__ == "__main__":
     main()

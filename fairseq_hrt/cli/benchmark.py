@@ -40,8 +40,8 @@ from .command import (
     add_data_arguments,
     add_reference_arguments,
     add_text_arguments,
+    command,
     data_arguments,
-    execute,
 )
 from .parser import require_positive, verb_parser
 
@@ -167,11 +167,6 @@ def _add_protocol(protocol: "argparse._ArgumentGroup") -> None:
             " to 30, more"
         ),
     )
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -374,5 +369,4 @@ def _batch_sizes(text: str) -> List[int]:
     return sizes
 
 
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run)

@@ -21,26 +21,37 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def execute(
-    parser: argparse.ArgumentParser,
+def command(
+    build_parser: Callable[[], argparse.ArgumentParser],
     run: Callable[[argparse.Namespace], None],
-    arguments: Optional[Sequence[str]],
-) -> None:
-    """Parses the arguments and runs the verb; what is wrong with them or their files is one line
-    and exit status 2."""
-    options = parser.parse_args(arguments)
-    # force: fairseq has set up the log already, when it was imported.
-    logging.basicConfig(
-        level=logging.INFO,
-        stream=sys.stderr,
-        format="%(asctime)s %(message)s",
-        datefmt="%H:%M:%S",
-        force=True,
-    )
-    # fairseq reports every dictionary and data file of every system.
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
-    with reporting(parser):
-        run(options)
+    *,
+    progress: bool = True,
+) -> Callable[..., None]:
+    """A verb: a function of its arguments, by default those of the command line. What is wrong with
+    them or their files is one line and exit status 2.
+
+    Args:
+        run: does its work.
+        progress: the log tells what is being done, and when; otherwise it only warns.
+    """
+
+    def main(arguments: Optional[Sequence[str]] = None) -> None:
+        parser = build_parser()
+        options = parser.parse_args(arguments)
+        # force: fairseq has set up the log already, when it was imported.
+        logging.basicConfig(
+            level=logging.INFO if progress else logging.WARNING,
+            stream=sys.stderr,
+            format="%(asctime)s %(message)s" if progress else "%(message)s",
+            datefmt="%H:%M:%S",
+            force=True,
+        )
+        # fairseq reports every dictionary and data file of every system.
+        logging.getLogger("fairseq").setLevel(logging.WARNING)
+        with reporting(parser):
+            run(options)
+
+    return main
 
 
 def add_data_arguments(parser: argparse._ActionsContainer, subset: str) -> None:

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, ca
 
 from ..child_process import run_module
 from ..files import content_hash, new_folder
-from .command import add_data_arguments, data_arguments, execute
+from .command import add_data_arguments, command, data_arguments
 from .parser import require_positive, verb_parser
 
 if TYPE_CHECKING:
@@ -75,11 +75,6 @@ def build_parser() -> argparse.ArgumentParser:
         help="processes that binarise the result (default: %(default)s)",
     )
     return parser
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
 
 
 def shard_of(options: argparse.Namespace, environment: Dict[str, str]) -> Tuple[int, int]:
@@ -257,5 +252,4 @@ def binarise(folder: Path, data: str, languages: Sequence[str], workers: int) ->
                 file.replace(target / file.name)
 
 
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run)

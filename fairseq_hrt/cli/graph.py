@@ -17,14 +17,13 @@ import json
 import logging
 import sys
 from pathlib import Path
-from typing import Optional, Sequence
 
 from ..files import write_text
 from .command import (
     add_data_arguments,
     add_sentence_arguments,
+    command,
     data_arguments,
-    execute,
     given_systems,
     given_text,
 )
@@ -52,11 +51,6 @@ def build_parser() -> argparse.ArgumentParser:
         "--out", type=Path, required=True, metavar="FOLDER", help="folder for the results"
     )
     return parser
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -87,5 +81,4 @@ def run(options: argparse.Namespace) -> None:
     logger.info("written to %s", options.out)
 
 
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run)

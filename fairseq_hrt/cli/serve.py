@@ -14,10 +14,9 @@ needs the extra ``serve``.
 
 import argparse
 from pathlib import Path
-from typing import Optional, Sequence
 
 from ..distribution import install_command
-from .command import execute
+from .command import command
 from .parser import verb_parser
 from .settings import add_engine_argument, add_shortlist_argument, read_settings
 
@@ -140,10 +139,4 @@ def run(options: argparse.Namespace) -> None:
     serve(settings, options.host, options.port, options.workers)
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the verb."""
-    execute(build_parser(), run, arguments)
-
-
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run)

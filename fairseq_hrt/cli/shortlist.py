@@ -16,9 +16,8 @@ only; what it costs in quality should be measured.
 import argparse
 import logging
 from pathlib import Path
-from typing import Optional, Sequence
 
-from .command import add_data_arguments, data_arguments, execute
+from .command import add_data_arguments, command, data_arguments
 from .parser import verb_parser
 
 logger = logging.getLogger(__name__)
@@ -50,11 +49,6 @@ def build_parser() -> argparse.ArgumentParser:
         help="at most this many sentences, from the first on (default: %(default)s)",
     )
     return parser
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -100,5 +94,4 @@ def run(options: argparse.Namespace) -> None:
     )
 
 
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run)

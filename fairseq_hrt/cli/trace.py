@@ -27,8 +27,8 @@ from ..files import write_text
 from .command import (
     add_data_arguments,
     add_sentence_arguments,
+    command,
     data_arguments,
-    execute,
     given_systems,
     given_text,
 )
@@ -56,11 +56,6 @@ def build_parser() -> argparse.ArgumentParser:
         "--out", type=Path, metavar="FOLDER", help="folder for page, pictures and data"
     )
     return parser
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -124,5 +119,4 @@ def write(folder: Path, traces: "Sequence[Trace]") -> None:
     logger.info("written to %s", folder)
 
 
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run)

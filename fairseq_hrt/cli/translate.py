@@ -304,7 +304,3 @@ def read_line(line: bytes, *, first: bool = False) -> str:
         .decode("utf-8", errors="replace")
         .rstrip("\r\n")
     )
-
-
-if __name__ == "__main__":
-    main()

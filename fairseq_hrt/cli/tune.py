@@ -19,10 +19,9 @@ import json
 import logging
 import sys
 from pathlib import Path
-from typing import Optional, Sequence
 
 from ..files import write_text
-from .command import add_data_arguments, add_reference_arguments, data_arguments, execute
+from .command import add_data_arguments, add_reference_arguments, command, data_arguments
 from .parser import require_positive, verb_parser
 
 logger = logging.getLogger(__name__)
@@ -83,11 +82,6 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
-
-
 def run(options: argparse.Namespace) -> None:
     """Measures every setting and writes the results.
 
@@ -126,5 +120,4 @@ def run(options: argparse.Namespace) -> None:
         logger.info("written to %s", options.out)
 
 
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run)

@@ -14,7 +14,6 @@ from fairseq_hrt.bundles.bundle import Bundle
 from fairseq_hrt.cli import command
 from fairseq_hrt.cli.command import (
     data_arguments,
-    execute,
     given_systems,
     given_text,
     language_arguments,
@@ -169,7 +168,7 @@ def test_a_verb_is_run_with_its_options_and_log(capsys):
     before = logging.getLogger("fairseq").level
     try:
         with pytest.raises(SystemExit) as end:
-            execute(parser, run, ["x"])
+            command.command(lambda: parser, run)(["x"])
     finally:
         logging.getLogger("fairseq").setLevel(before)
     told, error = capsys.readouterr().err.splitlines()
