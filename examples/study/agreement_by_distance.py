@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
 from fairseq_hrt import from_pretrained
-from fairseq_hrt.cli.command import command, write_results
+from fairseq_hrt.cli.command import add_out_argument, command, write_results
+from fairseq_hrt.cli.parser import HelpFormatter
 from fairseq_hrt.escaping import in_markdown
 
 # Smallest distances of the table's columns.
@@ -113,16 +114,12 @@ def draw(results: Sequence[Agreement], paths: Sequence[Path]) -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument("pairs", type=Path, help="written by examples/corpus/agreement.py")
     parser.add_argument(
         "--bundle", action="append", required=True, metavar="NAME=FOLDER", help="repeat for more"
     )
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="folder for table, figures and picture"
-    )
+    add_out_argument(parser, "table, figures and picture")
     return parser
 
 

@@ -24,7 +24,15 @@ from typing import List, Sequence
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from fairseq_hrt.cli.command import add_data_arguments, command, data_arguments, write_results
+from fairseq_hrt.cli.command import (
+    add_data_arguments,
+    add_out_argument,
+    add_system_argument,
+    command,
+    data_arguments,
+    write_results,
+)
+from fairseq_hrt.cli.parser import HelpFormatter
 from fairseq_hrt.escaping import in_markdown
 from fairseq_hrt.evaluation.picture import plain
 from fairseq_hrt.evaluation.speed import make_batches
@@ -183,20 +191,10 @@ def draw(results: Sequence[GraphStatistics], paths: Sequence[Path]) -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     add_data_arguments(parser, "valid")
-    parser.add_argument(
-        "--system",
-        action="append",
-        required=True,
-        metavar="name=...,path=...",
-        help="repeat for each model",
-    )
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="folder for table, figures and picture"
-    )
+    add_system_argument(parser, "repeat for each model", action="append", required=True)
+    add_out_argument(parser, "table, figures and picture")
     return parser
 
 

@@ -27,7 +27,14 @@ from typing import Any, Dict, List, Sequence
 import sacrebleu
 import torch
 
-from fairseq_hrt.cli.command import add_data_arguments, command, data_arguments, write_results
+from fairseq_hrt.cli.command import (
+    add_data_arguments,
+    add_out_argument,
+    command,
+    data_arguments,
+    write_results,
+)
+from fairseq_hrt.cli.parser import HelpFormatter
 from fairseq_hrt.evaluation.comparison import decode_all, target_texts
 from fairseq_hrt.systems import FairseqSystem, parse_system
 
@@ -184,15 +191,11 @@ def draw(results: Sequence[Filled], paths: Sequence[Path]) -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     add_data_arguments(parser, "test")
     for flag, role in (("translator", "whose translations are masked"), ("filler", "Mask-Predict")):
         parser.add_argument(f"--{flag}", required=True, metavar="name=...,path=...", help=role)
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="folder for table, figures and picture"
-    )
+    add_out_argument(parser, "table, figures and picture")
     return parser
 
 

@@ -30,7 +30,15 @@ from typing import Dict, List, Sequence
 
 import numpy as np
 
-from fairseq_hrt.cli.command import add_data_arguments, command, data_arguments, write_results
+from fairseq_hrt.cli.command import (
+    add_data_arguments,
+    add_out_argument,
+    add_system_argument,
+    command,
+    data_arguments,
+    write_results,
+)
+from fairseq_hrt.cli.parser import HelpFormatter
 from fairseq_hrt.escaping import in_markdown
 from fairseq_hrt.systems import FairseqSystem, System, parse_system, scoring
 
@@ -158,26 +166,16 @@ def draw(results: Sequence[MutualInformation], paths: Sequence[Path]) -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     add_data_arguments(parser, "valid")
     parser.add_argument(
         "--baseline", required=True, metavar="name=...,path=...", help="one word a step, same order"
     )
-    parser.add_argument(
-        "--system",
-        action="append",
-        required=True,
-        metavar="name=...,path=...",
-        help="repeat for each parallel model",
-    )
+    add_system_argument(parser, "repeat for each parallel model", action="append", required=True)
     parser.add_argument(
         "--seed", type=int, default=1, help="seed of the bootstrap (default: %(default)s)"
     )
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="folder for table, figures and picture"
-    )
+    add_out_argument(parser, "table, figures and picture")
     return parser
 
 

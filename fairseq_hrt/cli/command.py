@@ -113,6 +113,32 @@ def add_text_arguments(
     parser.add_argument("--codes", type=Path, metavar="FILE", help="codes or model of the subwords")
 
 
+def add_numbers(parser: argparse._ActionsContainer, *options: Tuple[str, Any, str]) -> None:
+    """Options that take a number: (flag, default, help). The type is that of the default; None
+    stands for an integer that need not be given."""
+    for flag, default, text in options:
+        kind, told = (int, "") if default is None else (type(default), " (default: %(default)s)")
+        metavar = "N" if kind is int else "X"
+        parser.add_argument(flag, type=kind, default=default, metavar=metavar, help=text + told)
+
+
+def add_system_argument(
+    parser: argparse._ActionsContainer, text: str = "as for fairseq-hrt benchmark", **more: Any
+) -> None:
+    """``--system``; ``more``: how often, and whether it is needed, as argparse has it."""
+    metavar = "name=...,path=...,OPTION=..."
+    parser.add_argument("--system", metavar=metavar, help=text, **more)
+
+
+def add_out_argument(
+    parser: argparse._ActionsContainer, what: str, *, required: bool = False
+) -> None:
+    """``--out``, the folder for results, made if need be."""
+    parser.add_argument(
+        "--out", type=Path, required=required, metavar="FOLDER", help=f"folder for {what}"
+    )
+
+
 def add_new_folder_argument(parser: argparse._ActionsContainer) -> None:
     """``--output``, a folder that is made."""
     parser.add_argument(

@@ -26,7 +26,9 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Tuple
 from ..files import write_text
 from .command import (
     add_data_arguments,
+    add_out_argument,
     add_sentence_arguments,
+    add_system_argument,
     command,
     data_arguments,
     given_systems,
@@ -45,16 +47,11 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("trace", __doc__)
     add_data_arguments(parser, "test")
-    parser.add_argument(
-        "--system",
-        action="append",
-        metavar="name=...,path=...,OPTION=...",
-        help="a model and how it decodes; repeat for each system",
+    add_system_argument(
+        parser, "a model and how it decodes; repeat for each system", action="append"
     )
     add_sentence_arguments(parser)
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="folder for page, pictures and data"
-    )
+    add_out_argument(parser, "page, pictures and data")
     return parser
 
 
