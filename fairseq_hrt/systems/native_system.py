@@ -34,7 +34,7 @@ from ..runtime import (
 from ..runtime.engine import Header, Shortlist, read_header
 from ..text.dictionary import Words
 from .specification import SystemSpec
-from .task_system import TaskSystem
+from .system import System
 
 # Not options of fairseq-generate but of the native engine: a lex or vmap file (a bundle's own:
 # true).
@@ -43,7 +43,7 @@ OWN = ("weights", "shortlist")
 RESCORING = ("rescore_path", "rescore_lenpen")
 
 
-class NativeSystem(TaskSystem):
+class NativeSystem(System):
     """A system decoded by the native engine, on as many threads as PyTorch has.
 
     Args:
