@@ -6,7 +6,7 @@ from typing import Any, Optional, Union
 
 from ..escaping import printable
 from ..options import UnsupportedOption
-from ..runtime import LibraryUnavailable
+from ..runtime.library import LibraryUnavailable
 from ..schema import ENGINES
 from .bundle import Bundle, load_bundle
 from .bundle_decoder import BundleDecoder

@@ -33,12 +33,12 @@ from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple, Unio
 import numpy as np
 
 from ..decoding import Graph, Hypothesis, NumericalError, collapse_repeats
-from ..options import DecodingOptions
+from ..options import DecodingOptions, UnsupportedOption
 from . import binding, library
 from .arguments import Shortlist, flatten, listed, shortlist_arrays
 from .caller import Caller, Cancelled
 from .format import Header, ModelFileError, read_header, read_model
-from .options import UnsupportedOption, options_for
+from .options import options_for
 from .results import read_results
 
 __all__ = [

@@ -23,15 +23,14 @@ from ..engine.native_model import write_runtime_model
 from ..families import tasks_for
 from ..loading.checkpoints import task_of_checkpoint
 from ..options import DecodingOptions
-from ..runtime import (
-    Engine,
+from ..runtime.engine import Engine, Header, Shortlist, read_header
+from ..runtime.options import (
     check_dictionaries,
     longest_written,
     options_for,
     settled,
     writes_in_order,
 )
-from ..runtime.engine import Header, Shortlist, read_header
 from ..text.dictionary import Words
 from .specification import SystemSpec
 from .system import System
