@@ -1,6 +1,7 @@
 """``fairseq_hrt.from_pretrained``: a bundle on the engine that suits it."""
 
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any, Optional, Union
 
@@ -58,10 +59,7 @@ def from_pretrained(
     bundle: Optional[Bundle] = None
     if engine != "torch" and device in (None, "cpu"):
         bundle = load_bundle(folder, for_runtime=True)
-
-    def with_torch() -> BundleDecoder:
-        return _torch(folder, device, threads)
-
+    with_torch = partial(_torch, folder, device, threads)
     if bundle is None or (engine == "auto" and bundle.runtime is None):
         if use_shortlist:
             raise ValueError(
