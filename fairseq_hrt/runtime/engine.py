@@ -88,7 +88,8 @@ class Engine:
         shape, kept = binding.shape_of(header)
         table, arrays = binding.tensor_table(tensors)
         message = binding.message_buffer()
-        forced = binding.encode_isa(isa or library.forced_instruction_set() or None)
+        # None: the best one.
+        forced = (isa or library.forced_instruction_set()).encode() or None
         status = self._kernel.fh_model_new(
             C.byref(self._model), C.byref(shape), table, len(tensors), forced, message, len(message)
         )
