@@ -15,13 +15,12 @@ output and, with a picture and all figures, into --out: agreement.md, .json, .pn
 import argparse
 import json
 import math
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
 from fairseq_hrt import from_pretrained
-from fairseq_hrt.cli.command import add_out_argument, command, write_results
+from fairseq_hrt.cli.command import add_out_argument, command, report
 from fairseq_hrt.cli.parser import HelpFormatter
 from fairseq_hrt.escaping import in_markdown
 
@@ -90,15 +89,13 @@ def markdown(results: Sequence[Agreement]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def draw(results: Sequence[Agreement], paths: Sequence[Path]) -> None:
-    """A line a model; the suffix of a path names the format."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def draw(results: Sequence[Agreement]) -> Any:
+    """A line a model."""
     from matplotlib.figure import Figure
 
     from fairseq_hrt.evaluation.picture import plain
 
     figure = Figure(figsize=(6, 3.5), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     for result in results:
         shares = [100 * won / every for won, every in result.right.values()]
@@ -106,10 +103,8 @@ def draw(results: Sequence[Agreement], paths: Sequence[Path]) -> None:
     axes.set_xlabel("distance of verb and subject (words)")
     axes.set_ylabel("right agreement preferred (%)")
     axes.legend()
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for path in paths:
-        figure.savefig(path)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -139,10 +134,7 @@ def run(options: argparse.Namespace) -> None:
         if not name or not folder:
             raise ValueError(f"--bundle {name}: give NAME=FOLDER")
     results = [compare(name, from_pretrained(folder), pairs) for name, _, folder in named]
-    table = markdown(results)
-    sys.stdout.write(table)
-    if options.out:
-        write_results(options.out, "agreement", table, results, draw)
+    report(options.out, "agreement", markdown(results), results, draw)
 
 
 main = command(build_parser, run)

@@ -15,13 +15,10 @@ are distributed (Figure 1). Written into --out: graph_statistics.md, .json, .png
 
 import argparse
 import logging
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import mean
 from typing import List, Sequence
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from fairseq_hrt.cli.command import (
@@ -30,7 +27,7 @@ from fairseq_hrt.cli.command import (
     add_system_argument,
     command,
     data_arguments,
-    write_results,
+    report,
 )
 from fairseq_hrt.cli.parser import HelpFormatter
 from fairseq_hrt.escaping import in_markdown
@@ -157,11 +154,10 @@ def markdown(results: Sequence[GraphStatistics]) -> str:
     return "\n".join([*lines, ""])
 
 
-def draw(results: Sequence[GraphStatistics], paths: Sequence[Path]) -> None:
+def draw(results: Sequence[GraphStatistics]) -> Figure:
     """Figure 1: how the passing probabilities and the best tokens' probabilities are
     distributed."""
     figure = Figure(figsize=(9, 3.6), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
     edges = [step / 20 for step in range(21)]
     titles = (
         ("passing", "probability that a path passes the vertex"),
@@ -183,10 +179,8 @@ def draw(results: Sequence[GraphStatistics], paths: Sequence[Path]) -> None:
         axes.set_ylabel("vertices (%)")
         axes.set_yscale("log")
         axes.legend()
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
-    for path in paths:
-        figure.savefig(path)
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -210,10 +204,7 @@ def run(options: argparse.Namespace) -> None:
         logger.info("measuring %s", spec.name)
         scored = FairseqSystem(scoring(spec), data_arguments(options))
         results.append(collect(scored, FairseqSystem(spec, data_arguments(options))))
-    table = markdown(results)
-    sys.stdout.write(table)
-    if options.out:
-        write_results(options.out, "graph_statistics", table, results, draw)
+    report(options.out, "graph_statistics", markdown(results), results, draw)
 
 
 main = command(build_parser, run)

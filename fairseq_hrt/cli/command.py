@@ -16,6 +16,8 @@ from ..text.pipeline import SUBWORDS, TOKENIZERS, TextPipeline
 from .reporting import reporting
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from ..systems import SystemSpec
 
 logger = logging.getLogger(__name__)
@@ -211,22 +213,33 @@ def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
     return specs
 
 
-def write_results(
-    folder: Path, name: str, table: str, results: Sequence[Any], draw: Callable[..., None]
+def report(
+    folder: Optional[Path],
+    name: str,
+    table: str,
+    results: Sequence[Any],
+    draw: Callable[[Sequence[Any]], "Figure"],
 ) -> None:
-    """Writes what was measured into a folder, made if need be: ``name``.md, .json, .png and .svg.
+    """Prints what was measured, and writes it into a folder, made if need be: ``name``.md, .json,
+    .png and .svg.
 
     Args:
+        folder: None: nothing is written.
         results: dataclasses.
-        draw: takes them and the paths of the pictures.
+        draw: makes the picture of them.
     """
     from ..evaluation.result_files import picture_files
 
+    sys.stdout.write(table)
+    if folder is None:
+        return
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / f"{name}.md", table)
     document = {"command": sys.argv, "results": [asdict(result) for result in results]}
     write_text(folder / f"{name}.json", json.dumps(document, indent=1) + "\n")
-    draw(results, picture_files(folder, name))
+    figure = draw(results)
+    for path in picture_files(folder, name):
+        figure.savefig(path)
     logger.info("written to %s", folder)
 
 

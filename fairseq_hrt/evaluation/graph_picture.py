@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 
@@ -29,7 +28,6 @@ def draw_graph(document: Dict[str, Any], paths: Sequence[Path], *, least: float 
     ]
     places = {vertex["vertex"]: place for place, vertex in enumerate(shown)}
     figure = Figure(figsize=(max(6.0, 0.85 * len(shown)), 5.2), dpi=150)
-    FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     for link in document["links"]:
         if (
