@@ -9,7 +9,7 @@ from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
 from ..decoding import Hypothesis, collapse_repeats
-from ..engine import AutoregressiveGenerator, Constraints, Memory, log_probs_of, to_fairseq
+from ..engine import AutoregressiveGenerator, Memory, log_probs_of, to_fairseq
 from ..options import DecodingOptions
 from .sample import SlotSample
 from .search import BlockPlan, block_search
@@ -109,14 +109,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
                 " --bidirectional-directions 1"
             )
         limits = self.length_limits(memories)
-        rules = Constraints(
-            self.dictionary,
-            min_length=options.min_len,
-            max_lengths=limits,
-            unkpen=options.unkpen,
-            prefix=prefix,
-            prefix_scored=not self.forced,
-        )
+        rules = self.rules(limits, prefix=prefix)
         slots = rules.longest_limit + decoder.block
         positions = (
             slot_positions(slots, decoder.directions)
