@@ -120,8 +120,9 @@ class JacobiGenerator(EngineGenerator):
             found = [
                 best[0] for best in search(self.ensemble, memories, greedy, hooks=self.step_hooks)
             ]
-            watch.one_by_one(found)
-            for hypothesis in found:
+            for sentence, hypothesis in enumerate(found):
+                for step, token in enumerate(hypothesis.tokens):
+                    watch(JacobiIteration(sentence, step + 1, step, [], [token], [], 1))
                 self.drafter.learn(hypothesis.tokens)
             return found
         hooks: List[IterationHook] = [watch, *self.iteration_hooks]
@@ -159,16 +160,6 @@ class _Watch:
         self.flops += self.size.flops(
             width, iteration.first + width, self.sources[iteration.sentence]
         )
-
-    def one_by_one(self, found: Sequence[Hypothesis]) -> None:
-        """Counts sentences that were decoded without guesses."""
-        for sentence, hypothesis in enumerate(found):
-            for step in range(len(hypothesis.tokens)):
-                self(
-                    JacobiIteration(
-                        sentence, step + 1, step, [], hypothesis.tokens[step : step + 1], [], 1
-                    )
-                )
 
     def add_to(self, statistics: JacobiStatistics, found: Sequence[Hypothesis]) -> None:
         statistics.sentences += len(found)
