@@ -11,7 +11,6 @@ from ..task import EngineTranslationTask
 from ..training import truncate_targets
 from .config import BidirectionalTaskConfig
 from .generator import BidirectionalGenerator, SlotScorer, require_one_order
-from .model import BidirectionalTransformerModel
 from .sample import SlotSample, training_view
 
 
@@ -21,11 +20,6 @@ class BidirectionalTranslationTask(EngineTranslationTask):
 
     cfg: BidirectionalTaskConfig
     family = "bidirectional"
-
-    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> BidirectionalTransformerModel:
-        model = super().build_model(cfg, from_checkpoint)
-        self.decoder = model.decoder
-        return model
 
     def load_dataset(self, split: str, *args: Any, **kwargs: Any) -> None:
         super().load_dataset(split, *args, **kwargs)

@@ -34,7 +34,6 @@ class HRTTranslationTask(EngineTranslationTask):
             # Those of the second stage have no effect there.
             aside = option_effects.set_aside(options.of_family(self.family), ("hrt_decode_chunk",))
             self.autoregressive_generator = self.generator_for([model], replace(options, **aside))
-        self.decoder = model.decoder
         # A checkpoint that is decoded gets no training for what it lacks.
         model.decoder.may_gain_sizes = not from_checkpoint
         return model
