@@ -209,7 +209,7 @@ compare() {
     local folder=$1 identical=()
     shift
     if chosen jacobi; then identical=(--identical-to "AT greedy"); fi
-    run python -m fairseq_hrt.cli.benchmark "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" \
+    run fairseq-hrt benchmark "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" \
         --references "$REFERENCES" "${VALID_TRANSLATIONS[@]}" --detokenize "moses:$TGT" \
         "${SYSTEMS[@]}" "${identical[@]}" \
         --ratio-to "AT greedy (fairseq)" --ratio-to "AT greedy" --threads "$THREADS" \

@@ -27,7 +27,7 @@ from .engine.models import load_other_model
 from .families import FAMILIES, LEFT_TO_RIGHT, Family
 from .loading.checkpoints import architecture_name
 from .options import DecodingOptions, UnsupportedOption
-from .runtime import LibraryUnavailable
+from .runtime.library import LibraryUnavailable
 
 logger = logging.getLogger(__name__)
 _BY_NAME: Dict[str, Family] = {family.name: family for family in FAMILIES}

@@ -53,6 +53,8 @@ class EngineTranslationTask(DecodingTask):
         finally:
             self._building_model = False
         self.require_family([model])
+        # Of the last model: how it draws and sizes its training samples.
+        self.decoder = model.decoder
         if from_checkpoint:
             follow_precision(model)
         return model

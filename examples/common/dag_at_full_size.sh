@@ -35,7 +35,7 @@ nll() {
     run fairseq-train "${SHARED[@]}" --criterion dag_nll_loss --dag-glance-schedule 0.5:0.1@200k --dag-length-loss-factor 0 \
         --lr 0.0005 --warmup-updates 10000 --update-freq "$UPDATE_FREQ" \
         --max-update 300000 --save-interval-updates 5000 --validate-interval-updates 5000 --save-dir "$OUT/nll"
-    run python -m fairseq_hrt.cli.average --folder "$OUT/nll" --best 5 --output "$OUT/nll/averaged.pt"
+    run fairseq-hrt average --folder "$OUT/nll" --best 5 --output "$OUT/nll/averaged.pt"
 }
 
 fuzzy() {
@@ -43,7 +43,7 @@ fuzzy() {
         --finetune-from-model "$OUT/nll/averaged.pt" \
         --lr 0.0002 --warmup-updates 500 --update-freq "$((4 * UPDATE_FREQ))" \
         --max-update 5000 --save-interval-updates 500 --validate-interval-updates 500 --save-dir "$OUT/fuzzy"
-    run python -m fairseq_hrt.cli.average --folder "$OUT/fuzzy" --best 5 --output "$OUT/fuzzy/averaged.pt"
+    run fairseq-hrt average --folder "$OUT/fuzzy" --best 5 --output "$OUT/fuzzy/averaged.pt"
 }
 
 TEXT=$(contents_of_data "$DATA" train valid)

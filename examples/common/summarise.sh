@@ -69,7 +69,7 @@ choose_students() {
 train_teacher() {
     run fairseq-train "${DATA_OPTIONS[@]}" --task translation --arch transformer "${SHARED[@]}" \
         --criterion label_smoothed_cross_entropy --max-update "$AT_UPDATES" --save-dir "$OUT/at"
-    run python -m fairseq_hrt.cli.average --folder "$OUT/at" --last "$AVERAGE" --output "$OUT/at/averaged.pt"
+    run fairseq-hrt average --folder "$OUT/at" --last "$AVERAGE" --output "$OUT/at/averaged.pt"
 }
 
 train_student() {
@@ -77,7 +77,7 @@ train_student() {
         --arch bidirectional_transformer "${SHARED[@]}" --criterion bidirectional_loss \
         --bidirectional-directions 2 --bidirectional-tokens-per-step "$1" "${STUDENT[@]}" \
         --max-update "$IB_UPDATES" --save-dir "$OUT/bidirectional_2x$1$KIND"
-    run python -m fairseq_hrt.cli.average --folder "$OUT/bidirectional_2x$1$KIND" --last "$AVERAGE" \
+    run fairseq-hrt average --folder "$OUT/bidirectional_2x$1$KIND" --last "$AVERAGE" \
         --output "$OUT/bidirectional_2x$1$KIND/averaged.pt"
 }
 
@@ -87,7 +87,7 @@ compare_summaries() {
     autoregressive_systems "$OUT/at/averaged.pt"
     bidirectional_systems IBDecoder "$OUT/bidirectional_2x1$KIND/averaged.pt"
     bidirectional_systems "IB+SA(2)" "$OUT/bidirectional_2x2$KIND/averaged.pt"
-    run python -m fairseq_hrt.cli.benchmark "${DATA_OPTIONS[@]}" --detokenize moses:en --rouge "${SYSTEMS[@]}" \
+    run fairseq-hrt benchmark "${DATA_OPTIONS[@]}" --detokenize moses:en --rouge "${SYSTEMS[@]}" \
         --ratio-to "AT greedy (fairseq)" --ratio-to "AT greedy" --threads "$THREADS" \
         --speed-sentences "$SPEED_SENTENCES" --repeats "$REPEATS" --examples 3 --out "$OUT/comparison$KIND"
 }

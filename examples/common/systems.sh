@@ -1,4 +1,4 @@
-# The systems that the recipes compare; sourced, never run. Each function adds options of fairseq_hrt.cli.benchmark to SYSTEMS.
+# The systems that the recipes compare; sourced, never run. Each function adds options of fairseq-hrt benchmark to SYSTEMS.
 #
 #   autoregressive_systems TEACHER
 #   autoregressive_greedy TEACHER                 its greedy search alone

@@ -15,13 +15,13 @@ output and, with a picture and all figures, into --out: agreement.md, .json, .pn
 import argparse
 import json
 import math
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 from fairseq_hrt import from_pretrained
-from fairseq_hrt.cli.command import execute, write_results
+from fairseq_hrt.cli.command import add_out_argument, command, report
+from fairseq_hrt.cli.parser import HelpFormatter
 from fairseq_hrt.escaping import in_markdown
 
 # Smallest distances of the table's columns.
@@ -89,15 +89,13 @@ def markdown(results: Sequence[Agreement]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def draw(results: Sequence[Agreement], paths: Sequence[Path]) -> None:
-    """A line a model; the suffix of a path names the format."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def draw(results: Sequence[Agreement]) -> Any:
+    """A line a model."""
     from matplotlib.figure import Figure
 
     from fairseq_hrt.evaluation.picture import plain
 
     figure = Figure(figsize=(6, 3.5), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     for result in results:
         shares = [100 * won / every for won, every in result.right.values()]
@@ -105,30 +103,19 @@ def draw(results: Sequence[Agreement], paths: Sequence[Path]) -> None:
     axes.set_xlabel("distance of verb and subject (words)")
     axes.set_ylabel("right agreement preferred (%)")
     axes.legend()
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for path in paths:
-        figure.savefig(path)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument("pairs", type=Path, help="written by examples/corpus/agreement.py")
     parser.add_argument(
         "--bundle", action="append", required=True, metavar="NAME=FOLDER", help="repeat for more"
     )
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="folder for table, figures and picture"
-    )
+    add_out_argument(parser, "table, figures and picture")
     return parser
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -147,11 +134,10 @@ def run(options: argparse.Namespace) -> None:
         if not name or not folder:
             raise ValueError(f"--bundle {name}: give NAME=FOLDER")
     results = [compare(name, from_pretrained(folder), pairs) for name, _, folder in named]
-    table = markdown(results)
-    sys.stdout.write(table)
-    if options.out:
-        write_results(options.out, "agreement", table, results, draw)
+    report(options.out, "agreement", markdown(results), results, draw)
 
+
+main = command(build_parser, run)
 
 if __name__ == "__main__":
     main()

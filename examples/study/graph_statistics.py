@@ -15,16 +15,21 @@ are distributed (Figure 1). Written into --out: graph_statistics.md, .json, .png
 
 import argparse
 import logging
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import mean
-from typing import List, Optional, Sequence
+from typing import List, Sequence
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from fairseq_hrt.cli.command import add_data_arguments, data_arguments, execute, write_results
+from fairseq_hrt.cli.command import (
+    add_data_arguments,
+    add_out_argument,
+    add_system_argument,
+    command,
+    data_arguments,
+    report,
+)
+from fairseq_hrt.cli.parser import HelpFormatter
 from fairseq_hrt.escaping import in_markdown
 from fairseq_hrt.evaluation.picture import plain
 from fairseq_hrt.evaluation.speed import make_batches
@@ -149,11 +154,10 @@ def markdown(results: Sequence[GraphStatistics]) -> str:
     return "\n".join([*lines, ""])
 
 
-def draw(results: Sequence[GraphStatistics], paths: Sequence[Path]) -> None:
+def draw(results: Sequence[GraphStatistics]) -> Figure:
     """Figure 1: how the passing probabilities and the best tokens' probabilities are
     distributed."""
     figure = Figure(figsize=(9, 3.6), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
     edges = [step / 20 for step in range(21)]
     titles = (
         ("passing", "probability that a path passes the vertex"),
@@ -175,34 +179,17 @@ def draw(results: Sequence[GraphStatistics], paths: Sequence[Path]) -> None:
         axes.set_ylabel("vertices (%)")
         axes.set_yscale("log")
         axes.legend()
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
-    for path in paths:
-        figure.savefig(path)
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     add_data_arguments(parser, "valid")
-    parser.add_argument(
-        "--system",
-        action="append",
-        required=True,
-        metavar="name=...,path=...",
-        help="repeat for each model",
-    )
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="folder for table, figures and picture"
-    )
+    add_system_argument(parser, "repeat for each model", action="append", required=True)
+    add_out_argument(parser, "table, figures and picture")
     return parser
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -217,11 +204,10 @@ def run(options: argparse.Namespace) -> None:
         logger.info("measuring %s", spec.name)
         scored = FairseqSystem(scoring(spec), data_arguments(options))
         results.append(collect(scored, FairseqSystem(spec, data_arguments(options))))
-    table = markdown(results)
-    sys.stdout.write(table)
-    if options.out:
-        write_results(options.out, "graph_statistics", table, results, draw)
+    report(options.out, "graph_statistics", markdown(results), results, draw)
 
+
+main = command(build_parser, run)
 
 if __name__ == "__main__":
     main()

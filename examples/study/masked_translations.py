@@ -18,16 +18,21 @@ import argparse
 import logging
 import math
 import random
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import mean
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Sequence
 
 import sacrebleu
 import torch
 
-from fairseq_hrt.cli.command import add_data_arguments, data_arguments, execute, write_results
+from fairseq_hrt.cli.command import (
+    add_data_arguments,
+    add_out_argument,
+    command,
+    data_arguments,
+    report,
+)
+from fairseq_hrt.cli.parser import HelpFormatter
 from fairseq_hrt.evaluation.comparison import decode_all, target_texts
 from fairseq_hrt.systems import FairseqSystem, parse_system
 
@@ -161,13 +166,11 @@ def markdown(results: Sequence[Filled]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def draw(results: Sequence[Filled], paths: Sequence[Path]) -> None:
-    """A line a strategy; the suffix of a path names the format."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def draw(results: Sequence[Filled]) -> Any:
+    """A line a strategy."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 3.5), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     axes.axhline(results[0].bleu, color="0.3", linewidth=0.8)
     for name in ("Head", "Tail", "Random", "Chunk"):
@@ -176,29 +179,18 @@ def draw(results: Sequence[Filled], paths: Sequence[Path]) -> None:
     axes.set_xlabel("hidden share of the translation")
     axes.set_ylabel("BLEU")
     axes.legend()
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for path in paths:
-        figure.savefig(path)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     add_data_arguments(parser, "test")
     for flag, role in (("translator", "whose translations are masked"), ("filler", "Mask-Predict")):
         parser.add_argument(f"--{flag}", required=True, metavar="name=...,path=...", help=role)
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="folder for table, figures and picture"
-    )
+    add_out_argument(parser, "table, figures and picture")
     return parser
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -216,11 +208,10 @@ def run(options: argparse.Namespace) -> None:
             f"--filler {filler.name}: {filler.task_name} is not the task of a Mask-Predict model"
         )
     results = study(translator, filler)
-    table = markdown(results)
-    sys.stdout.write(table)
-    if options.out:
-        write_results(options.out, "masked_translations", table, results, draw)
+    report(options.out, "masked_translations", markdown(results), results, draw)
 
+
+main = command(build_parser, run)
 
 if __name__ == "__main__":
     main()

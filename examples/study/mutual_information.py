@@ -23,14 +23,20 @@ True mutual information is never negative; an estimate below zero is the noise o
 import argparse
 import logging
 import math
-import sys
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
-from fairseq_hrt.cli.command import add_data_arguments, data_arguments, execute, write_results
+from fairseq_hrt.cli.command import (
+    add_data_arguments,
+    add_out_argument,
+    add_system_argument,
+    command,
+    data_arguments,
+    report,
+)
+from fairseq_hrt.cli.parser import HelpFormatter
 from fairseq_hrt.escaping import in_markdown
 from fairseq_hrt.systems import FairseqSystem, System, parse_system, scoring
 
@@ -132,15 +138,13 @@ def markdown(results: Sequence[MutualInformation]) -> str:
     return "\n".join(lines) + "\n\n" + note + "\n"
 
 
-def draw(results: Sequence[MutualInformation], paths: Sequence[Path]) -> None:
-    """A bar a model with its confidence interval; the suffix of a path names the format."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def draw(results: Sequence[MutualInformation]) -> Any:
+    """A bar a model with its confidence interval."""
     from matplotlib.figure import Figure
 
     from fairseq_hrt.evaluation.picture import plain
 
     figure = Figure(figsize=(6, 0.8 + 0.5 * len(results)), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     places = range(len(results))
     widths = [result.nats for result in results]
@@ -150,40 +154,23 @@ def draw(results: Sequence[MutualInformation], paths: Sequence[Path]) -> None:
     axes.invert_yaxis()
     axes.axvline(0, color="0.3", linewidth=0.8)
     axes.set_xlabel("mutual information within a step (nats a word, 95 % interval)")
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for path in paths:
-        figure.savefig(path)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     add_data_arguments(parser, "valid")
     parser.add_argument(
         "--baseline", required=True, metavar="name=...,path=...", help="one word a step, same order"
     )
-    parser.add_argument(
-        "--system",
-        action="append",
-        required=True,
-        metavar="name=...,path=...",
-        help="repeat for each parallel model",
-    )
+    add_system_argument(parser, "repeat for each parallel model", action="append", required=True)
     parser.add_argument(
         "--seed", type=int, default=1, help="seed of the bootstrap (default: %(default)s)"
     )
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="folder for table, figures and picture"
-    )
+    add_out_argument(parser, "table, figures and picture")
     return parser
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -203,11 +190,10 @@ def run(options: argparse.Namespace) -> None:
     results = [
         estimate(name, scores[name], scores[baseline], seed=options.seed) for name in systems
     ]
-    table = markdown(results)
-    sys.stdout.write(table)
-    if options.out:
-        write_results(options.out, "mutual_information", table, results, draw)
+    report(options.out, "mutual_information", markdown(results), results, draw)
 
+
+main = command(build_parser, run)
 
 if __name__ == "__main__":
     main()

@@ -1,52 +1,32 @@
 """Options of Marian's models, with their help texts."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Optional
 
 from fairseq.dataclass import ChoiceEnum
 
-from ..training import ACTIVATIONS, ConventionsConfig
+from ..training import ACTIVATIONS, ConventionsConfig, option
 
 
 @dataclass
 class MarianModelConfig(ConventionsConfig):
     """A Transformer with Marian's conventions; what is not given is as Marian has it."""
 
-    activation_fn: ChoiceEnum(ACTIVATIONS) = field(
-        default="swish", metadata={"help": "activation function to use"}
+    activation_fn: ChoiceEnum(ACTIVATIONS) = option("swish", "activation function to use")
+    marian_first_position: Optional[int] = option(
+        0, "position whose sinusoid the first word gets; fairseq's own Transformers begin at 2"
     )
-    marian_first_position: Optional[int] = field(
-        default=0,
-        metadata={
-            "help": (
-                "position whose sinusoid the first word gets; fairseq's own Transformers begin at 2"
-            )
-        },
+    marian_epsilon: float = option(
+        1e-6, "epsilon of the layer normalisations; fairseq's own Transformers have 1e-5"
     )
-    marian_epsilon: float = field(
-        default=1e-6,
-        metadata={
-            "help": "epsilon of the layer normalisations; fairseq's own Transformers have 1e-5"
-        },
+    marian_output_bias: ChoiceEnum(["yes", "no"]) = option(
+        "yes", "whether the output projection has a bias"
     )
-    marian_output_bias: ChoiceEnum(["yes", "no"]) = field(
-        default="yes", metadata={"help": "whether the output projection has a bias"}
+    marian_zero_start: ChoiceEnum(["yes", "no"]) = option(
+        "yes",
+        "whether the decoder's first input is a vector of zeros instead of the embedding of </s>",
     )
-    marian_zero_start: ChoiceEnum(["yes", "no"]) = field(
-        default="yes",
-        metadata={
-            "help": (
-                "whether the decoder's first input is a vector of zeros instead of the embedding of"
-                " </s>"
-            )
-        },
-    )
-    marian_cell: ChoiceEnum(["attention", "ssru"]) = field(
-        default="attention",
-        metadata={
-            "help": (
-                "how a decoder layer sees the words before: self-attention, or a recurrent unit"
-                " (SSRU)"
-            )
-        },
+    marian_cell: ChoiceEnum(["attention", "ssru"]) = option(
+        "attention",
+        "how a decoder layer sees the words before: self-attention, or a recurrent unit (SSRU)",
     )

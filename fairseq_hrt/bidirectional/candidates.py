@@ -152,37 +152,23 @@ def canonical_candidates(
     return opened, ended._replace(scores=ended.scores.masked_fill(ranks >= beams, float("-inf")))
 
 
-def paper_candidates(
-    log_probs: Tensor, scores: Tensor, *, eos: int
+def whole_candidates(
+    log_probs: Tensor, scores: Tensor, *, eos: int, released: bool
 ) -> Tuple[Candidates, Candidates]:
-    """Of the 2 N best blocks of each sentence the N best open ones, and those with ``</s>``.
+    """The N best open blocks of each sentence, and those with ``</s>``; -inf marks others.
 
     Args:
         log_probs: ``[B, N, z, V]``.
         scores: ``[B, N]``, of the hypotheses so far.
+        released: of the 2 N best blocks of a sentence, as the released search has it; otherwise of
+            the N best of each hypothesis, as the algorithm is printed.
     """
     beams = scores.size(1)
-    return _opened_and_ended(
-        Candidates.of(fold_paper(log_probs.flatten(0, 1), beams), scores, 2 * beams), beams, eos
-    )
-
-
-def algorithm1_candidates(
-    log_probs: Tensor, scores: Tensor, *, eos: int
-) -> Tuple[Candidates, Candidates]:
-    """Of the N best blocks of each hypothesis the N best open ones, and all with ``</s>``.
-
-    Args:
-        log_probs: ``[B, N, z, V]``.
-        scores: ``[B, N]``, of the hypotheses so far.
-    """
-    beams = scores.size(1)
-    blocks = fold_paper(log_probs.flatten(0, 1), beams).best(beams)
-    return _opened_and_ended(Candidates.of(blocks, scores, beams * beams), beams, eos)
-
-
-def _opened_and_ended(likely: Candidates, count: int, eos: int) -> Tuple[Candidates, Candidates]:
-    """The ``count`` best without ``</s>``, and those with it; -inf marks the others."""
+    blocks = fold_paper(log_probs.flatten(0, 1), beams)
+    if released:
+        likely = Candidates.of(blocks, scores, 2 * beams)
+    else:
+        likely = Candidates.of(blocks.best(beams), scores, beams * beams)
     over = likely.words.eq(eos).any(-1)
-    opened = likely._replace(scores=likely.scores.masked_fill(over, float("-inf"))).best(count)
+    opened = likely._replace(scores=likely.scores.masked_fill(over, float("-inf"))).best(beams)
     return opened, likely._replace(scores=likely.scores.masked_fill(~over, float("-inf")))

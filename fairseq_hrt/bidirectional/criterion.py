@@ -5,11 +5,10 @@ from typing import Any, Dict, Tuple
 from fairseq.criterions import register_criterion
 from torch import Tensor, nn
 
-from ..training import SmoothedLoss, smoothed_cross_entropy
-from .config import BidirectionalLossConfig
+from ..training import SmoothedLoss, SmoothedLossConfig, smoothed_cross_entropy
 
 
-@register_criterion("bidirectional_loss", dataclass=BidirectionalLossConfig)
+@register_criterion("bidirectional_loss", dataclass=SmoothedLossConfig)
 class BidirectionalLoss(SmoothedLoss):
     """Label-smoothed cross-entropy summed over words and ``</s>``; dead slots count only if they
     are trained.

@@ -9,7 +9,7 @@ from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
 from ..decoding import Hypothesis, collapse_repeats
-from ..engine import AutoregressiveGenerator, Constraints, Memory, log_mean, log_softmax, to_fairseq
+from ..engine import AutoregressiveGenerator, Memory, log_probs_of, to_fairseq
 from ..options import DecodingOptions
 from .sample import SlotSample
 from .search import BlockPlan, block_search
@@ -109,14 +109,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
                 " --bidirectional-directions 1"
             )
         limits = self.length_limits(memories)
-        rules = Constraints(
-            self.dictionary,
-            min_length=options.min_len,
-            max_lengths=limits,
-            unkpen=options.unkpen,
-            prefix=prefix,
-            prefix_scored=not self.forced,
-        )
+        rules = self.rules(limits, prefix=prefix)
         slots = rules.longest_limit + decoder.block
         positions = (
             slot_positions(slots, decoder.directions)
@@ -204,15 +197,9 @@ class SlotScorer:
         targets = sample["target"]
         slots = self.slots(targets)
         words = slots.target.ne(pad)
-        parts = []
-        for model in models:
-            model.eval()
-            logits = model(
-                src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], slots=slots
-            )
-            parts.append(log_softmax(logits).gather(1, slots.target[words].unsqueeze(1)).squeeze(1))
+        chosen = log_probs_of(models, source, slots.target[words], slots=slots).cpu()
         # Everything below is bookkeeping, sentence by sentence.
-        chosen, targets = log_mean(parts).cpu(), targets.cpu()
+        targets = targets.cpu()
         found, decoder = [], models[0].decoder
         for target, scores in zip(targets, chosen.split(targets.ne(pad).sum(1).tolist())):
             count = scores.numel() - 1

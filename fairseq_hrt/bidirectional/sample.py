@@ -1,12 +1,11 @@
 """Training samples in slots; :mod:`.slots` defines a slot."""
 
-from dataclasses import dataclass
 from typing import Any, Mapping, NamedTuple, Optional
 
 import torch
 from torch import Tensor
 
-from ..training import choose_targets, draw_raw
+from ..training import drawn_targets
 from .slots import natural_index, start_symbols
 
 
@@ -65,56 +64,34 @@ def slot_sample(
     return SlotSample(delayed, ordered)
 
 
-@dataclass(frozen=True)
-class ViewConfig:
-    """What a training view depends on besides the batch.
-
-    Attributes:
-        directions, block: h and z.
-        start, pad, eos: ids.
-        opposite_start, middle_to_side, train_dead_slots: see :func:`slot_sample`.
-        raw_probability: share of sentences that learn their raw target where there is a distilled
-            one.
-    """
-
-    directions: int
-    block: int
-    start: int
-    pad: int
-    eos: int
-    opposite_start: Optional[int] = None
-    middle_to_side: bool = False
-    train_dead_slots: bool = False
-    raw_probability: float = 0.0
-
-
 def training_view(
-    batch: Mapping[str, Any], *, seed: int, update: int, config: ViewConfig
+    batch: Mapping[str, Any],
+    decoder: Any,
+    *,
+    seed: int,
+    update: int,
+    raw_probability: float = 0.0,
+    train_dead_slots: bool = False,
 ) -> SlotSample:
-    """What a batch teaches in an update: raw or distilled targets, drawn for each sentence, in
-    slots.
-
-    A function of its arguments alone, so that neither workers, nor a resumed training, nor other
-    sentences of the batch change what a sentence teaches.
+    """What a batch teaches in an update, in slots; a function of its arguments alone.
 
     Args:
-        batch: ``id`` ``[B]``, ``target`` ``[B, T]`` and, where there are two targets,
-            ``distilled_target`` ``[B, T']``.
+        batch: see :func:`~..training.drawn_targets`.
+        decoder: in whose order it is written.
         seed: of the training.
         update: number of the update.
+        raw_probability: of the raw target where there is a distilled one.
+        train_dead_slots: see :func:`slot_sample`.
     """
-    targets = batch["target"]
-    if "distilled_target" in batch:
-        use_raw = draw_raw(seed, update, batch["id"], config.raw_probability)
-        targets = choose_targets(targets, batch["distilled_target"], use_raw, pad=config.pad)
+    pad, eos = decoder.padding_idx, decoder.dictionary.eos()
     return slot_sample(
-        targets,
-        config.directions,
-        config.block,
-        start=config.start,
-        pad=config.pad,
-        eos=config.eos,
-        opposite_start=config.opposite_start,
-        middle_to_side=config.middle_to_side,
-        train_dead_slots=config.train_dead_slots,
+        drawn_targets(batch, seed=seed, update=update, raw_probability=raw_probability, pad=pad),
+        decoder.directions,
+        decoder.block,
+        start=eos,
+        pad=pad,
+        eos=eos,
+        opposite_start=decoder.opposite_start,
+        middle_to_side=decoder.middle_to_side,
+        train_dead_slots=train_dead_slots,
     )

@@ -37,7 +37,7 @@ from ..engine import (
     reorder,
     to_host,
 )
-from .candidates import Candidates, algorithm1_candidates, canonical_candidates, paper_candidates
+from .candidates import Candidates, canonical_candidates, whole_candidates
 
 
 @dataclass(frozen=True)
@@ -297,8 +297,8 @@ def _beam(
         if plan.scoring == "canonical":
             opened, ended = canonical_candidates(log_probs, totals, eos=eos, pad=pad)
         else:
-            candidates = paper_candidates if plan.scoring == "paper" else algorithm1_candidates
-            opened, ended = candidates(log_probs, totals, eos=eos)
+            released = plan.scoring == "paper"
+            opened, ended = whole_candidates(log_probs, totals, eos=eos, released=released)
         _announce(
             hooks,
             plan,

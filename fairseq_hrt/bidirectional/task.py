@@ -11,8 +11,7 @@ from ..task import EngineTranslationTask
 from ..training import truncate_targets
 from .config import BidirectionalTaskConfig
 from .generator import BidirectionalGenerator, SlotScorer, require_one_order
-from .model import BidirectionalTransformerModel
-from .sample import SlotSample, ViewConfig, training_view
+from .sample import SlotSample, training_view
 
 
 @register_task("translation_bidirectional", dataclass=BidirectionalTaskConfig)
@@ -21,11 +20,6 @@ class BidirectionalTranslationTask(EngineTranslationTask):
 
     cfg: BidirectionalTaskConfig
     family = "bidirectional"
-
-    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> BidirectionalTransformerModel:
-        model = super().build_model(cfg, from_checkpoint)
-        self.decoder = model.decoder
-        return model
 
     def load_dataset(self, split: str, *args: Any, **kwargs: Any) -> None:
         super().load_dataset(split, *args, **kwargs)
@@ -50,26 +44,9 @@ class BidirectionalTranslationTask(EngineTranslationTask):
 
     # ------------------------------------------------------------------ training
 
-    def view_config(self, *, train_dead_slots: bool = False) -> ViewConfig:
-        """How targets become slots of this task's model."""
-        dictionary, decoder = self.target_dictionary, self.decoder
-        return ViewConfig(
-            directions=decoder.directions,
-            block=decoder.block,
-            start=dictionary.eos(),
-            pad=dictionary.pad(),
-            eos=dictionary.eos(),
-            opposite_start=decoder.opposite_start,
-            middle_to_side=decoder.middle_to_side,
-            train_dead_slots=train_dead_slots,
-            raw_probability=self.cfg.raw_probability,
-        )
-
     def slots(self, targets: Tensor) -> SlotSample:
         """Targets ``[B, T]`` in the slots of this task's model."""
-        return training_view(
-            {"target": targets}, seed=self.cfg.seed, update=0, config=self.view_config()
-        )
+        return training_view({"target": targets}, self.decoder, seed=self.cfg.seed, update=0)
 
     def add_slots(
         self, sample: Dict[str, Any], update: int, *, train_dead_slots: bool = False
@@ -78,11 +55,15 @@ class BidirectionalTranslationTask(EngineTranslationTask):
         BLEU is computed."""
         if not sample:
             return sample
-        config = self.view_config(train_dead_slots=train_dead_slots)
-        return {
-            **sample,
-            "slots": training_view(sample, seed=self.cfg.seed, update=update, config=config),
-        }
+        slots = training_view(
+            sample,
+            self.decoder,
+            seed=self.cfg.seed,
+            update=update,
+            raw_probability=self.cfg.raw_probability,
+            train_dead_slots=train_dead_slots,
+        )
+        return {**sample, "slots": slots}
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
         dead = self.cfg.bidirectional_train_dead_slots and update is not None

@@ -1,17 +1,27 @@
 """Sentences of a bundle to try it with, and words that a model does not know."""
 
 from pathlib import Path
-from typing import List, Sequence
+from typing import Any, Iterator, List, Sequence
 
 from ..text.dictionary import Words
 from ..text.replacement import whole_words
 from .bundle import Bundle
 from .description import LONGEST_EXAMPLE
 
-# Subsets of binarised data that sentences are taken from, the first that is there.
-SUBSETS = ("valid", "test", "train")
 # Sentences that are taken from data by themselves, with so many subwords each.
 CHOSEN, SHORT, LONG = 5, 5, 25
+
+
+def source_sides(bundle: Bundle, data: Path) -> Iterator[Any]:
+    """The sources of the subsets of binarised data that have sentences, those of validation
+    first."""
+    from fairseq.data import data_utils
+
+    for subset in ("valid", "test", "train"):
+        name = f"{subset}.{bundle.source_lang}-{bundle.target_lang}.{bundle.source_lang}"
+        found = data_utils.load_indexed_dataset(str(data / name), None)
+        if found is not None and len(found):
+            yield found
 
 
 def example_sentences(bundle: Bundle, data: Path) -> List[str]:
@@ -23,13 +33,9 @@ def example_sentences(bundle: Bundle, data: Path) -> List[str]:
         data: folder of fairseq-preprocess; without sentences there are no examples.
     """
     import numpy as np
-    from fairseq.data import data_utils
 
-    source = bundle.source_lang
-    names = [f"{subset}.{source}-{bundle.target_lang}.{source}" for subset in SUBSETS]
-    loaded = (data_utils.load_indexed_dataset(str(data / name), None) for name in names)
-    rows = next((found for found in loaded if found is not None and len(found)), ())
-    words = Words(bundle.folder / f"dict.{source}.txt")
+    rows: Sequence[Any] = next(source_sides(bundle, data), ())
+    words = Words(bundle.folder / f"dict.{bundle.source_lang}.txt")
     restore, prepare = bundle.target_pipeline().text, bundle.pipeline().words
     chosen: List[str] = []
     for number in np.linspace(0, len(rows) - 1, min(len(rows), 20 * CHOSEN)).astype(int).tolist():

@@ -8,7 +8,8 @@ import numpy as np
 from ..decoding import Hypothesis, describe_graph
 from ..families import family_of_task, tasks_for
 from ..options import DecodingOptions, UnsupportedOption, flag, forced_ids
-from ..runtime import Engine, check_dictionaries, options_for, settled
+from ..runtime.engine import Engine
+from ..runtime.options import check_dictionaries, options_for, settled
 from ..text.dictionary import Words
 from .bundle import Bundle
 from .bundle_decoder import Wanted, Watch

@@ -2,12 +2,13 @@
 
 import importlib.util
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any, Optional, Union
 
 from ..escaping import printable
 from ..options import UnsupportedOption
-from ..runtime import LibraryUnavailable
+from ..runtime.library import LibraryUnavailable
 from ..schema import ENGINES
 from .bundle import Bundle, load_bundle
 from .bundle_decoder import BundleDecoder
@@ -59,10 +60,7 @@ def from_pretrained(
     bundle: Optional[Bundle] = None
     if engine != "torch" and device in (None, "cpu"):
         bundle = load_bundle(folder, for_runtime=True)
-
-    def with_torch() -> BundleDecoder:
-        return _torch(folder, device, threads)
-
+    with_torch = partial(_torch, folder, device, threads)
     if bundle is None or (engine == "auto" and bundle.runtime is None):
         if use_shortlist:
             raise ValueError(

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
-from fairseq.data import data_utils
 
 from ..decoding import Hypothesis
 from ..engine.native_model import convert
@@ -22,7 +21,7 @@ from ..schema import CALLER, EVERY_TASK, FAIRSEQ
 from ..text.dictionary import Words
 from .bundle import Bundle
 from .bundle_decoder import Wanted, Watch
-from .examples import SUBSETS
+from .examples import source_sides
 from .native_bundle import read_candidates, write_native_model, write_native_shortlist
 from .native_decoder import NativeDecoder
 from .shortlist import mean_candidates
@@ -95,9 +94,13 @@ def add_runtime(
         )
     eager = TorchDecoder(bundle, device="cpu")
     in_torch = Translator(bundle, eager)
-    task = eager.prepare(in_torch.defaults, Wanted(32), frozenset()).task
+    wanted = Wanted(32)
+    generator = eager.prepare(in_torch.defaults, wanted, frozenset())
     make_model = make_model or partial(
-        convert, eager.models[0], task.source_dictionary, task.target_dictionary
+        convert,
+        eager.models[0],
+        generator.task.source_dictionary,
+        generator.task.target_dictionary,
     )
     write_native_model(bundle, *make_model(weights=weights))
     bundle.runtime_options = trained_options(eager)
@@ -113,12 +116,9 @@ def add_runtime(
             "there is no sentence to compare the runtime with: give lines with words by"
             " --runtime-lines"
         )
-    wanted = Wanted(32)
     options = decoder.prepare(native.defaults, wanted, frozenset())
     first_words = decoder.first_words(options, len(sentences))
-    expected = eager.decode(
-        eager.prepare(in_torch.defaults, wanted, frozenset()), sentences, wanted, Watch()
-    )
+    expected = eager.decode(generator, sentences, wanted, Watch())
     if weights != "float32":
         # The conversion itself is proved without rounding.
         with Engine(*make_model(weights="float32"), threads=decoder.engine.threads) as exact:
@@ -166,17 +166,12 @@ def trained_options(decoder: TorchDecoder) -> Dict[str, str]:
 def data_sentences(data: Path, bundle: Bundle, longest: int) -> List[List[int]]:
     """Source ids of up to ``SENTENCES`` sentences, spread over a subset of binarised data; random
     words where there is none."""
-    for subset in SUBSETS:
-        pair = f"{bundle.source_lang}-{bundle.target_lang}"
-        dictionary = Words(bundle.folder / f"dict.{bundle.source_lang}.txt")
-        found = data_utils.load_indexed_dataset(
-            str(data / f"{subset}.{pair}.{bundle.source_lang}"), None
-        )
-        if found is not None and len(found):
-            numbers = np.linspace(0, len(found) - 1, min(SENTENCES, len(found))).astype(int)
-            rows = [found[int(number)].tolist() for number in numbers]
-            if max(max(row) for row in rows) < len(dictionary):
-                return [row for row in rows if 1 < len(row) <= longest]
+    dictionary = Words(bundle.folder / f"dict.{bundle.source_lang}.txt")
+    for found in source_sides(bundle, data):
+        numbers = np.linspace(0, len(found) - 1, min(SENTENCES, len(found))).astype(int)
+        rows = [found[int(number)].tolist() for number in numbers]
+        if max(max(row) for row in rows) < len(dictionary):
+            return [row for row in rows if 1 < len(row) <= longest]
     logger.warning(
         "%s holds no sentences: the runtime is compared on random words, which show little; give"
         " --runtime-lines",

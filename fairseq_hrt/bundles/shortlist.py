@@ -6,7 +6,7 @@ Read from a lexical table (Marian's ``lex`` files, which :mod:`.lexical_table` w
 (``SOURCE<tab>TARGET TARGET …``), plain or gzip; kept in a bundle as safetensors.
 """
 
-from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import Dict, Iterator, List, Mapping, Sequence, Set, Tuple
 
@@ -43,11 +43,10 @@ def load_shortlist(
             " 1 and 0"
         )
     lines = _lines(path)
-    try:
-        first = next(lines)
-    except StopIteration:
-        raise ValueError(f"{path} is empty: give a lex or vmap file") from None
-    given = _chain(first, lines)
+    first = next(lines, None)
+    if first is None:
+        raise ValueError(f"{path} is empty: give a lex or vmap file")
+    given = chain([first], lines)
     found, always = (
         _read_vmap(given, source, target)
         if "\t" in first
@@ -85,11 +84,6 @@ def _lines(path: Path) -> Iterator[str]:
         ) from None
     except OSError as error:
         raise ValueError(f"{path} cannot be read as a shortlist: {error}") from error
-
-
-def _chain(first: str, others: Iterator[str]) -> Iterator[str]:
-    yield first
-    yield from others
 
 
 def _read_lex(
@@ -175,11 +169,11 @@ def read_shortlist(path: Path) -> Shortlist:
 
 def mean_candidates(shortlist: Shortlist, sentences: Sequence[Sequence[int]]) -> float:
     """How many words a sentence chooses among, on average."""
-    sizes: Counter = Counter()
+    sizes = []
     for sentence in sentences:
         words = [
             shortlist.candidates[shortlist.offsets[word] : shortlist.offsets[word + 1]]
             for word in set(sentence)
         ]
-        sizes[len(np.unique(np.concatenate([shortlist.always, *words])))] += 1
-    return sum(size * count for size, count in sizes.items()) / max(sum(sizes.values()), 1)
+        sizes.append(len(np.unique(np.concatenate([shortlist.always, *words]))))
+    return sum(sizes) / max(len(sizes), 1)

@@ -1,4 +1,3 @@
-"""Thin command-line verbs, run as ``python -m fairseq_hrt.cli.VERB``; the work is done elsewhere in
-the package."""
+"""Thin command-line verbs, a module each; the work is done elsewhere in the package."""
 
 __all__ = ["option_help", "parser", "reporting"]

@@ -14,10 +14,9 @@ README, checkpoints).
 import argparse
 import logging
 from pathlib import Path
-from typing import Optional, Sequence
 
 from ..streams import writing
-from .command import execute
+from .command import command
 from .parser import verb_parser
 
 logger = logging.getLogger(__name__)
@@ -41,11 +40,6 @@ def build_parser() -> argparse.ArgumentParser:
         "--output", type=Path, required=True, metavar="FILE", help="file for the average"
     )
     return parser
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -80,5 +74,4 @@ def run(options: argparse.Namespace) -> None:
     logger.info("written to %s", options.output)
 
 
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run)

@@ -38,10 +38,13 @@ from ..files import write_text
 from ..text.pipeline import TextPipeline, TextRecipe
 from .command import (
     add_data_arguments,
+    add_numbers,
+    add_out_argument,
     add_reference_arguments,
+    add_system_argument,
     add_text_arguments,
+    command,
     data_arguments,
-    execute,
 )
 from .parser import require_positive, verb_parser
 
@@ -77,12 +80,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add_text_arguments(raw)
     systems = parser.add_argument_group("systems")
-    systems.add_argument(
-        "--system",
-        action="append",
-        default=[],
-        metavar="name=...,path=...,OPTION=...",
-        help="a model and how it decodes; repeat for each system",
+    add_system_argument(
+        systems, "a model and how it decodes; repeat for each system", action="append", default=[]
     )
     systems.add_argument(
         "--systems", type=Path, metavar="FILE", help="the systems as a JSON list of objects"
@@ -101,9 +100,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _add_protocol(parser.add_argument_group("protocol"))
     output = parser.add_argument_group("output")
-    output.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="folder for table, figures and translations"
-    )
+    add_out_argument(output, "table, figures and translations")
     output.add_argument(
         "--examples",
         type=int,
@@ -119,16 +116,14 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add_protocol(protocol: "argparse._ArgumentGroup") -> None:
     """How quality and speed are measured."""
-    for name, default, explanation in (
+    add_numbers(
+        protocol,
         ("--repeats", 5, "repeats of the speed test"),
         ("--speed-sentences", 100, "sentences of the speed test, drawn at random"),
         ("--quality-batch", 64, "batch size for translating the whole test set"),
         ("--threads", 1, "threads of PyTorch"),
         ("--seed", 1, "draws the sentences"),
-    ):
-        protocol.add_argument(
-            name, type=int, default=default, metavar="N", help=f"{explanation} (default: {default})"
-        )
+    )
     protocol.add_argument(
         "--batch-sizes", default="1,32", help="batch sizes of the speed test (default: 1,32)"
     )
@@ -167,11 +162,6 @@ def _add_protocol(protocol: "argparse._ArgumentGroup") -> None:
             " to 30, more"
         ),
     )
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -374,5 +364,4 @@ def _batch_sizes(text: str) -> List[int]:
     return sizes
 
 
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run)

@@ -13,16 +13,14 @@ they agree is in the card.
 """
 
 import argparse
-import logging
 import sys
 from pathlib import Path
-from typing import List, Optional, Sequence
+from typing import List
 
 from ..bundles.bundle import Bundle
-from .command import add_new_folder_argument, add_text_arguments
+from .command import add_new_folder_argument, add_text_arguments, command
 from .jobs import input_lines
 from .parser import verb_parser
-from .reporting import reporting
 from .settings import add_set_argument, read_settings
 from .translate import read_line
 
@@ -98,43 +96,44 @@ def add_runtime_arguments(
     return group
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    parser = build_parser()
-    options = parser.parse_args(arguments)
+def run(options: argparse.Namespace) -> None:
+    """Packs the bundle and tells what is in it.
+
+    Raises:
+        ValueError: options and files that do not fit each other.
+        OSError: a file cannot be read or written.
+    """
     if options.runtime is None and (options.shortlist or options.runtime_lines):
-        parser.error(
+        raise ValueError(
             "--shortlist and --runtime-lines belong to the native engine: give --runtime int8 or"
             " float32"
         )
     from ..bundles.packing import pack
 
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s", force=True)
-    with reporting(parser):
-        card = dict(pair.split("=", 1) if "=" in pair else (pair, "") for pair in options.card)
-        bundle = pack(
-            options.output,
-            options.checkpoints,
-            options.data,
-            tokenizer=options.tokenizer,
-            subwords=options.subwords,
-            codes=options.codes,
-            task=options.task,
-            options=read_settings(options.set),
-            card=card,
-            runtime=options.runtime,
-            lines=None if options.runtime_lines is None else read_lines(options.runtime_lines),
-            shortlist=options.shortlist,
-            complete=lambda bundle: add_examples(bundle, options),
-        )
+    card = dict(pair.split("=", 1) if "=" in pair else (pair, "") for pair in options.card)
+    bundle = pack(
+        options.output,
+        options.checkpoints,
+        options.data,
+        tokenizer=options.tokenizer,
+        subwords=options.subwords,
+        codes=options.codes,
+        task=options.task,
+        options=read_settings(options.set),
+        card=card,
+        runtime=options.runtime,
+        lines=None if options.runtime_lines is None else read_lines(options.runtime_lines),
+        shortlist=options.shortlist,
+        complete=lambda bundle: add_examples(bundle, options),
+    )
+    sys.stdout.write(
+        f"{bundle.folder}: {bundle.source_lang} -> {bundle.target_lang}, task {bundle.task}\n"
+    )
+    if bundle.examples and options.examples is None:
         sys.stdout.write(
-            f"{bundle.folder}: {bundle.source_lang} -> {bundle.target_lang}, task {bundle.task}\n"
+            f"{len(bundle.examples)} sentences of {options.data} go with it as examples"
+            " (--examples)\n"
         )
-        if bundle.examples and options.examples is None:
-            sys.stdout.write(
-                f"{len(bundle.examples)} sentences of {options.data} go with it as examples"
-                " (--examples)\n"
-            )
 
 
 def add_examples(bundle: Bundle, options: argparse.Namespace) -> None:
@@ -176,5 +175,4 @@ def read_lines(path: Path) -> List[str]:
         return [read_line(line, first=not number) for number, line in enumerate(lines)]
 
 
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run, progress=False)

@@ -17,31 +17,44 @@ from .reporting import reporting
 from .translate import read_line
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from ..systems import SystemSpec
 
 logger = logging.getLogger(__name__)
 
 
-def execute(
-    parser: argparse.ArgumentParser,
+def command(
+    build_parser: Callable[[], argparse.ArgumentParser],
     run: Callable[[argparse.Namespace], None],
-    arguments: Optional[Sequence[str]],
-) -> None:
-    """Parses the arguments and runs the verb; what is wrong with them or their files is one line
-    and exit status 2."""
-    options = parser.parse_args(arguments)
-    # force: fairseq has set up the log already, when it was imported.
-    logging.basicConfig(
-        level=logging.INFO,
-        stream=sys.stderr,
-        format="%(asctime)s %(message)s",
-        datefmt="%H:%M:%S",
-        force=True,
-    )
-    # fairseq reports every dictionary and data file of every system.
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
-    with reporting(parser):
-        run(options)
+    *,
+    progress: bool = True,
+) -> Callable[..., None]:
+    """A verb: a function of its arguments, by default those of the command line. What is wrong with
+    them or their files is one line and exit status 2.
+
+    Args:
+        run: does its work.
+        progress: the log tells what is being done, and when; otherwise it only warns.
+    """
+
+    def main(arguments: Optional[Sequence[str]] = None) -> None:
+        parser = build_parser()
+        options = parser.parse_args(arguments)
+        # force: fairseq has set up the log already, when it was imported.
+        logging.basicConfig(
+            level=logging.INFO if progress else logging.WARNING,
+            stream=sys.stderr,
+            format="%(asctime)s %(message)s" if progress else "%(message)s",
+            datefmt="%H:%M:%S",
+            force=True,
+        )
+        # fairseq reports every dictionary and data file of every system.
+        logging.getLogger("fairseq").setLevel(logging.WARNING)
+        with reporting(parser):
+            run(options)
+
+    return main
 
 
 def add_data_arguments(parser: argparse._ActionsContainer, subset: str) -> None:
@@ -101,6 +114,32 @@ def add_text_arguments(
         help=f"subwords of the training text (default: {of_subwords})",
     )
     parser.add_argument("--codes", type=Path, metavar="FILE", help="codes or model of the subwords")
+
+
+def add_numbers(parser: argparse._ActionsContainer, *options: Tuple[str, Any, str]) -> None:
+    """Options that take a number: (flag, default, help). The type is that of the default; None
+    stands for an integer that need not be given."""
+    for flag, default, text in options:
+        kind, told = (int, "") if default is None else (type(default), " (default: %(default)s)")
+        metavar = "N" if kind is int else "X"
+        parser.add_argument(flag, type=kind, default=default, metavar=metavar, help=text + told)
+
+
+def add_system_argument(
+    parser: argparse._ActionsContainer, text: str = "as for fairseq-hrt benchmark", **more: Any
+) -> None:
+    """``--system``; ``more``: how often, and whether it is needed, as argparse has it."""
+    metavar = "name=...,path=...,OPTION=..."
+    parser.add_argument("--system", metavar=metavar, help=text, **more)
+
+
+def add_out_argument(
+    parser: argparse._ActionsContainer, what: str, *, required: bool = False
+) -> None:
+    """``--out``, the folder for results, made if need be."""
+    parser.add_argument(
+        "--out", type=Path, required=required, metavar="FOLDER", help=f"folder for {what}"
+    )
 
 
 def add_new_folder_argument(parser: argparse._ActionsContainer) -> None:
@@ -175,22 +214,33 @@ def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
     return specs
 
 
-def write_results(
-    folder: Path, name: str, table: str, results: Sequence[Any], draw: Callable[..., None]
+def report(
+    folder: Optional[Path],
+    name: str,
+    table: str,
+    results: Sequence[Any],
+    draw: Callable[[Sequence[Any]], "Figure"],
 ) -> None:
-    """Writes what was measured into a folder, made if need be: ``name``.md, .json, .png and .svg.
+    """Prints what was measured, and writes it into a folder, made if need be: ``name``.md, .json,
+    .png and .svg.
 
     Args:
+        folder: None: nothing is written.
         results: dataclasses.
-        draw: takes them and the paths of the pictures.
+        draw: makes the picture of them.
     """
     from ..evaluation.result_files import picture_files
 
+    sys.stdout.write(table)
+    if folder is None:
+        return
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / f"{name}.md", table)
     document = {"command": sys.argv, "results": [asdict(result) for result in results]}
     write_text(folder / f"{name}.json", json.dumps(document, indent=1) + "\n")
-    draw(results, picture_files(folder, name))
+    figure = draw(results)
+    for path in picture_files(folder, name):
+        figure.savefig(path)
     logger.info("written to %s", folder)
 
 

@@ -11,10 +11,10 @@ Needs shtab, the extra ``completion``.
 
 import argparse
 import importlib
-from typing import Any, Optional, Sequence
+from typing import Any
 
 from ..distribution import install_command, only_translates
-from .command import execute
+from .command import command
 from .parser import verb_parser
 
 SHELLS = ("bash", "zsh", "tcsh", "fish")
@@ -27,11 +27,6 @@ def build_parser() -> argparse.ArgumentParser:
         "shell", choices=SHELLS, metavar=f"{{{','.join(SHELLS)}}}", help="the shell"
     )
     return parser
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -60,5 +55,4 @@ def whole_parser() -> argparse.ArgumentParser:
     return build(verb_parser, only_translates=only_translates())
 
 
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run)

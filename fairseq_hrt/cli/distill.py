@@ -31,7 +31,14 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..child_process import run_module
 from ..files import content_hash, new_folder
-from .command import add_data_arguments, data_arguments, execute
+from .command import (
+    add_data_arguments,
+    add_numbers,
+    add_out_argument,
+    add_system_argument,
+    command,
+    data_arguments,
+)
 from .parser import require_positive, verb_parser
 
 logger = logging.getLogger(__name__)
@@ -43,40 +50,22 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("distill", __doc__)
     add_data_arguments(parser, "train")
-    parser.add_argument(
-        "--system", required=True, metavar="name=...,path=...,OPTION=...", help="the teacher"
-    )
-    parser.add_argument(
-        "--out", required=True, type=Path, metavar="FOLDER", help="folder for the results"
-    )
-    parser.add_argument(
-        "--num-shards",
-        type=int,
-        help="processes that share the work (default: 1, or those of torchrun, SLURM)",
-    )
-    parser.add_argument("--shard-id", type=int, help="number of this process, from 0")
-    parser.add_argument(
-        "--block", type=int, default=1000, help="sentences written at a time (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--max-tokens",
-        type=int,
-        default=8000,
-        help="source tokens of a batch (default: %(default)s)",
-    )
-    parser.add_argument("--threads", type=int, help="threads of PyTorch (default: its own)")
-    parser.add_argument(
-        "--workers",
-        type=int,
-        default=1,
-        help="processes that binarise the result (default: %(default)s)",
+    add_system_argument(parser, "the teacher", required=True)
+    add_out_argument(parser, "the results", required=True)
+    add_numbers(
+        parser,
+        (
+            "--num-shards",
+            None,
+            "processes that share the work (default: 1, or those of torchrun, SLURM)",
+        ),
+        ("--shard-id", None, "number of this process, from 0"),
+        ("--block", 1000, "sentences written at a time"),
+        ("--max-tokens", 8000, "source tokens of a batch"),
+        ("--threads", None, "threads of PyTorch (default: its own)"),
+        ("--workers", 1, "processes that binarise the result"),
     )
     return parser
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
 
 
 def shard_of(options: argparse.Namespace, environment: Dict[str, str]) -> Tuple[int, int]:
@@ -256,5 +245,4 @@ def binarise(folder: Path, data: str, languages: Sequence[str], workers: int) ->
                 file.replace(target / file.name)
 
 
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run)

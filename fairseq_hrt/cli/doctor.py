@@ -66,6 +66,10 @@ class Report:
     sections: Dict[str, List[str]] = field(default_factory=dict)
     problems: List[Problem] = field(default_factory=list)
 
+    def add(self, what: str, fix: str) -> None:
+        """Something is wrong."""
+        self.problems.append(Problem(what, fix))
+
     def __str__(self) -> str:
         lines: List[str] = []
         for title, body in self.sections.items():
@@ -98,25 +102,25 @@ def examine() -> Report:
         report.sections["Installation"] = [
             f"{TRANSLATION_ONLY}: translates with bundles, does not train"
         ]
-        report.sections["Versions"] = _versions(report.problems, NEEDED_TO_TRANSLATE)
+        report.sections["Versions"] = _versions(report, NEEDED_TO_TRANSLATE)
         report.sections["Optional"] = _optional()
         report.sections["Runtime"] = runtime.describe()
-        _check_kernel(report.problems)
+        _check_kernel(report)
         return report
     install()
-    _check_distributions(report.problems)
-    report.sections["Versions"] = _versions(report.problems, NEEDED)
+    _check_distributions(report)
+    report.sections["Versions"] = _versions(report, NEEDED)
     report.sections["Optional"] = _optional()
     report.sections["For --user-dir"] = [user_dir()]
     with left_to_the_doctor():
-        importable = _fairseq_is_importable(report.problems)
+        importable = _fairseq_is_importable(report)
     if importable:
-        _check_extensions(report.problems)
-        _check_rooms(report.problems)
-        _import_what_is_repaired(report.problems)
-        report.sections["Registered"] = _registered(report.problems)
-    _check_startup(report.problems)
-    report.sections["Repairs of fairseq"] = _repairs(report.problems)
+        _check_extensions(report)
+        _check_rooms(report)
+        _import_what_is_repaired(report)
+        report.sections["Registered"] = _registered(report)
+    _check_startup(report)
+    report.sections["Repairs of fairseq"] = _repairs(report)
     report.sections["Devices"] = _devices()
     report.sections["Runtime"] = runtime.describe()
     return report
@@ -131,21 +135,17 @@ def _release(version: str) -> List[int]:
     return numbers
 
 
-def _versions(problems: List[Problem], needed: Iterable[str]) -> List[str]:
+def _versions(report: Report, needed: Iterable[str]) -> List[str]:
     lines = [f"Python {platform.python_version()} ({sys.executable})"]
     if sys.version_info < (3, 10):  # noqa: UP036 - pip's check can be switched off
-        problems.append(
-            Problem(f"Python {platform.python_version()} is too old", "use Python 3.10 or newer")
-        )
+        report.add(f"Python {platform.python_version()} is too old", "use Python 3.10 or newer")
     if not only_translates():
         version = version_of("fairseq")
         lines.append(f"fairseq {version or 'missing'}")
         if version is None:
-            problems.append(Problem("fairseq is not installed", INSTALL_FAIRSEQ))
+            report.add("fairseq is not installed", INSTALL_FAIRSEQ)
         elif version != FAIRSEQ_VERSION:
-            problems.append(
-                Problem(f"fairseq {version} is not the release this plugin is for", INSTALL_FAIRSEQ)
-            )
+            report.add(f"fairseq {version} is not the release this plugin is for", INSTALL_FAIRSEQ)
     for distribution in needed:
         lowest, version = NEEDED[distribution], version_of(distribution)
         lines.append(f"{distribution} {version or 'missing'}")
@@ -155,9 +155,9 @@ def _versions(problems: List[Problem], needed: Iterable[str]) -> List[str]:
             else f"pip install {distribution}"
         )
         if version is None:
-            problems.append(Problem(f"{distribution} is not installed", fix))
+            report.add(f"{distribution} is not installed", fix)
         elif lowest and _release(version) < _release(lowest):
-            problems.append(Problem(f"{distribution} {version} is too old", fix))
+            report.add(f"{distribution} {version} is too old", fix)
     return lines
 
 
@@ -181,83 +181,71 @@ def _optional() -> List[str]:
     return lines
 
 
-def _check_distributions(problems: List[Problem]) -> None:
+def _check_distributions(report: Report) -> None:
     if version_of(TRANSLATION_ONLY) is not None:
-        problems.append(
-            Problem(
-                f"{PLUGIN} and {TRANSLATION_ONLY} are both installed and hold the same files",
-                f"pip uninstall {TRANSLATION_ONLY} {PLUGIN}, then install the one that you want",
-            )
+        report.add(
+            f"{PLUGIN} and {TRANSLATION_ONLY} are both installed and hold the same files",
+            f"pip uninstall {TRANSLATION_ONLY} {PLUGIN}, then install the one that you want",
         )
 
 
-def _check_kernel(problems: List[Problem]) -> None:
+def _check_kernel(report: Report) -> None:
     """Without PyTorch nothing translates but the native engine."""
     try:
         runtime.load_library()
     except runtime.LibraryUnavailable as error:
-        problems.append(
-            Problem("nothing can be translated here: the native engine is missing", str(error))
-        )
+        report.add("nothing can be translated here: the native engine is missing", str(error))
 
 
-def _fairseq_is_importable(problems: List[Problem]) -> bool:
+def _fairseq_is_importable(report: Report) -> bool:
     try:
         importlib.import_module("fairseq")
     except Exception as error:
         if version_of("fairseq") is not None:
-            problems.append(
-                Problem(
-                    f"import fairseq fails: {type(error).__name__}: {_first_line(error)}",
-                    "fix what is listed before this; if nothing is, reinstall it: "
-                    + INSTALL_FAIRSEQ.replace("install", "install --force-reinstall"),
-                )
+            report.add(
+                f"import fairseq fails: {type(error).__name__}: {_first_line(error)}",
+                "fix what is listed before this; if nothing is, reinstall it: "
+                + INSTALL_FAIRSEQ.replace("install", "install --force-reinstall"),
             )
         return False
     return True
 
 
-def _check_extensions(problems: List[Problem]) -> None:
+def _check_extensions(report: Report) -> None:
     for name in ("fairseq.data.data_utils_fast", "fairseq.data.token_block_utils_fast"):
         try:
             importlib.import_module(name)
         except Exception as error:
-            problems.append(
-                Problem(
-                    f"the compiled module {name} does not load: {_first_line(error)}",
-                    "build it again against this NumPy: pip install --no-deps --no-cache-dir "
-                    f"--force-reinstall --no-binary fairseq fairseq=={FAIRSEQ_VERSION}",
-                )
+            report.add(
+                f"the compiled module {name} does not load: {_first_line(error)}",
+                "build it again against this NumPy: pip install --no-deps --no-cache-dir "
+                f"--force-reinstall --no-binary fairseq fairseq=={FAIRSEQ_VERSION}",
             )
 
 
-def _check_rooms(problems: List[Problem]) -> None:
+def _check_rooms(report: Report) -> None:
     error = import_error()
     if error is not None:
-        problems.append(
-            Problem(
-                f"import fairseq_hrt fails: {type(error).__name__}: {_first_line(error)}",
-                "python -c 'import fairseq_hrt' shows where; reinstall fairseq_hrt if its files are"
-                " incomplete",
-            )
+        report.add(
+            f"import fairseq_hrt fails: {type(error).__name__}: {_first_line(error)}",
+            "python -c 'import fairseq_hrt' shows where; reinstall fairseq_hrt if its files are"
+            " incomplete",
         )
 
 
-def _import_what_is_repaired(problems: List[Problem]) -> None:
+def _import_what_is_repaired(report: Report) -> None:
     """So that the report tells what became of every repair."""
     for module in sorted({module for status in statuses() for module in status.repair.modules}):
         try:
             importlib.import_module(module)
         except Exception as error:
-            problems.append(
-                Problem(
-                    f"import {module} fails: {type(error).__name__}: {_first_line(error)}",
-                    f"check that fairseq is unmodified: {INSTALL_FAIRSEQ} --force-reinstall",
-                )
+            report.add(
+                f"import {module} fails: {type(error).__name__}: {_first_line(error)}",
+                f"check that fairseq is unmodified: {INSTALL_FAIRSEQ} --force-reinstall",
             )
 
 
-def _registered(problems: List[Problem]) -> List[str]:
+def _registered(report: Report) -> List[str]:
     from fairseq.criterions import CRITERION_REGISTRY
     from fairseq.models import ARCH_MODEL_REGISTRY
     from fairseq.tasks import TASK_REGISTRY
@@ -271,33 +259,27 @@ def _registered(problems: List[Problem]) -> List[str]:
         ours = [name for name, cls in registry.items() if cls.__module__.startswith("fairseq_hrt.")]
         lines.append(f"{title}: {', '.join(sorted(ours)) or 'none'}")
         if not ours and import_error() is None:
-            problems.append(
-                Problem(f"fairseq_hrt has registered no {title}", "reinstall fairseq_hrt")
-            )
+            report.add(f"fairseq_hrt has registered no {title}", "reinstall fairseq_hrt")
     return lines
 
 
-def _check_startup(problems: List[Problem]) -> None:
+def _check_startup(report: Report) -> None:
     names = {getattr(finder, "__name__", "") for finder in sys.meta_path}
     if "RepairFairseq" not in names:
-        problems.append(
-            Problem(
-                "this environment does not repair fairseq at start: the stock commands get no "
-                "repairs before --user-dir is read, too late for Python 3.11 and newer",
-                "install the package, normally or editable: pip install --no-deps "
-                + os.path.dirname(user_dir()),
-            )
+        report.add(
+            "this environment does not repair fairseq at start: the stock commands get no "
+            "repairs before --user-dir is read, too late for Python 3.11 and newer",
+            "install the package, normally or editable: pip install --no-deps "
+            + os.path.dirname(user_dir()),
         )
 
 
-def _repairs(problems: List[Problem]) -> List[str]:
+def _repairs(report: Report) -> List[str]:
     for status in statuses():
         if status.failed:
-            problems.append(
-                Problem(
-                    f"the repair {status.repair.name} failed: " + "; ".join(status.failed.values()),
-                    f"check that fairseq is unmodified: {INSTALL_FAIRSEQ} --force-reinstall",
-                )
+            report.add(
+                f"the repair {status.repair.name} failed: " + "; ".join(status.failed.values()),
+                f"check that fairseq is unmodified: {INSTALL_FAIRSEQ} --force-reinstall",
             )
     return [str(status) for status in statuses()]
 
@@ -336,7 +318,3 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     with reporting(parser):
         write_output(f"{found.to_json() if options.json else found}\n")
     return 1 if found.problems else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

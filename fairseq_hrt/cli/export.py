@@ -23,10 +23,10 @@ sentences before it is kept. Text goes in and out in the model's own words (toke
 import argparse
 import logging
 from pathlib import Path
-from typing import List, Optional, Sequence, Tuple
+from typing import List, Optional, Tuple
 
 from ..bundles.bundle import load_bundle
-from .command import add_language_arguments, add_new_folder_argument, execute, language_arguments
+from .command import add_language_arguments, add_new_folder_argument, command, language_arguments
 from .parser import verb_parser
 
 logger = logging.getLogger(__name__)
@@ -47,11 +47,6 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add_new_folder_argument(parser)
     return parser
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
 
 
 def what_to_load(options: argparse.Namespace) -> Tuple[Path, List[str], Optional[Path]]:
@@ -116,5 +111,4 @@ def run(options: argparse.Namespace) -> None:
     )
 
 
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run)

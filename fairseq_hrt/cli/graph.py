@@ -16,15 +16,16 @@ import argparse
 import json
 import logging
 import sys
-from pathlib import Path
-from typing import Optional, Sequence
 
 from ..files import write_text
 from .command import (
     add_data_arguments,
+    add_numbers,
+    add_out_argument,
     add_sentence_arguments,
+    add_system_argument,
+    command,
     data_arguments,
-    execute,
     given_systems,
     given_text,
 )
@@ -38,25 +39,11 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("graph", __doc__)
     add_data_arguments(parser, "test")
-    parser.add_argument(
-        "--system", metavar="name=...,path=...,OPTION=...", help="as for fairseq-hrt benchmark"
-    )
+    add_system_argument(parser)
     add_sentence_arguments(parser)
-    parser.add_argument(
-        "--least",
-        type=float,
-        default=0.05,
-        help="least probability shown in the pictures (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--out", type=Path, required=True, metavar="FOLDER", help="folder for the results"
-    )
+    add_numbers(parser, ("--least", 0.05, "least probability shown in the pictures"))
+    add_out_argument(parser, "the results", required=True)
     return parser
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -87,5 +74,4 @@ def run(options: argparse.Namespace) -> None:
     logger.info("written to %s", options.out)
 
 
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run)

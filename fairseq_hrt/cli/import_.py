@@ -19,11 +19,10 @@ own.
 
 import argparse
 from pathlib import Path
-from typing import Optional, Sequence
 
 from ..distribution import only_translates
 from .bundle import add_examples_argument, add_runtime_arguments, read_examples, read_lines
-from .command import add_new_folder_argument, add_text_arguments, execute
+from .command import add_new_folder_argument, add_text_arguments, command
 from .parser import verb_parser
 from .reporting import write_output
 
@@ -45,11 +44,6 @@ def build_parser() -> argparse.ArgumentParser:
     add_text_arguments(text, ("space; for fairseq's models moses", "from the files"))
     add_runtime_arguments(parser, "words of the vocabulary")
     return parser
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -89,5 +83,4 @@ def run(options: argparse.Namespace) -> None:
     )
 
 
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run)

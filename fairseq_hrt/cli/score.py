@@ -14,17 +14,15 @@ score: its line stays empty.
 import argparse
 import itertools
 import json
-import logging
 import os
-import sys
 from pathlib import Path
-from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, BinaryIO, Dict, Iterator, List, Tuple
 
 from ..streams import is_stream, writing
 from .binary import require_text
+from .command import command
 from .jobs import input_lines
 from .parser import require_positive, verb_parser
-from .reporting import reporting
 from .settings import add_engine_argument, add_set_argument, read_settings
 from .translate import BATCHES, read_line
 
@@ -61,15 +59,6 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--device", help="cpu, cuda or cuda:N (default: a GPU where there is one)")
     return parser
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    parser = build_parser()
-    options = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s", force=True)
-    with reporting(parser):
-        run(options)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -155,5 +144,4 @@ def _line(found: Any, *, as_json: bool) -> str:
     return "" if found.score is None else f"{found.score:.6f}"
 
 
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run, progress=False)

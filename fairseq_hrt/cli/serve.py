@@ -15,10 +15,9 @@ extra serve.
 
 import argparse
 from pathlib import Path
-from typing import Optional, Sequence
 
 from ..distribution import install_command
-from .command import execute
+from .command import add_numbers, command
 from .parser import verb_parser
 from .settings import add_engine_argument, add_shortlist_argument, read_settings
 
@@ -45,44 +44,31 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
     )
-    parser.add_argument("--port", type=int, default=8080, help="default: %(default)s")
+    add_numbers(parser, ("--port", 8080, "port"))
     add_engine_argument(parser)
-    parser.add_argument(
-        "--threads",
-        type=int,
-        default=default.threads,
-        help="of each worker's decoders (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--workers",
-        type=int,
-        default=1,
-        help="processes; one that dies is replaced (default: %(default)s)",
+    add_numbers(
+        parser,
+        ("--threads", default.threads, "of each worker's decoders"),
+        ("--workers", 1, "processes; one that dies is replaced"),
     )
     add_shortlist_argument(parser)
-    for name, kind, text in (
-        ("max-body", int, "bytes of a request"),
-        ("max-characters", int, "characters of all texts of a request"),
-        ("max-texts", int, "texts of a request"),
-        ("max-alternatives", int, "other translations of a text"),
-        ("max-sentences", int, "sentences of a request"),
-        ("max-queue", int, "sentences that may wait; beyond it requests are answered with 429"),
+    for name, text in (
+        ("max-body", "bytes of a request"),
+        ("max-characters", "characters of all texts of a request"),
+        ("max-texts", "texts of a request"),
+        ("max-alternatives", "other translations of a text"),
+        ("max-sentences", "sentences of a request"),
+        ("max-queue", "sentences that may wait; beyond it requests are answered with 429"),
         (
             "max-connections",
-            int,
-            (
-                "open connections of each worker; beyond it idle ones are closed, or new requests"
-                " answered with 503"
-            ),
+            "open connections of each worker; beyond it idle ones are closed, or new requests"
+            " answered with 503",
         ),
-        ("max-batch", int, "sentences decoded together"),
-        ("batch-wait", float, "seconds that a sentence waits for others in its batch"),
-        ("time-limit", float, "time limit of a request in seconds; then 408 or 504"),
+        ("max-batch", "sentences decoded together"),
+        ("batch-wait", "seconds that a sentence waits for others in its batch"),
+        ("time-limit", "time limit of a request in seconds; then 408 or 504"),
     ):
-        value = getattr(default, name.replace("-", "_"))
-        parser.add_argument(
-            f"--{name}", type=kind, default=value, help=f"{text} (default: %(default)s)"
-        )
+        add_numbers(parser, (f"--{name}", getattr(default, name.replace("-", "_")), text))
     parser.add_argument(
         "--key-file",
         type=Path,
@@ -141,10 +127,4 @@ def run(options: argparse.Namespace) -> None:
     serve(settings, options.host, options.port, options.workers)
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the verb."""
-    execute(build_parser(), run, arguments)
-
-
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run)

@@ -16,9 +16,8 @@ only; what it costs in quality should be measured.
 import argparse
 import logging
 from pathlib import Path
-from typing import Optional, Sequence
 
-from .command import add_data_arguments, data_arguments, execute
+from .command import add_data_arguments, add_numbers, command, data_arguments
 from .parser import verb_parser
 
 logger = logging.getLogger(__name__)
@@ -31,30 +30,14 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--output", required=True, type=Path, metavar="FILE", help="file for the table"
     )
-    parser.add_argument(
-        "--iterations", type=int, default=5, help="iterations of EM (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--best", type=int, default=100, help="most targets of a source word (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--least",
-        type=float,
-        default=1e-4,
-        help="least probability of a target (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--sentences",
-        type=int,
-        default=1_000_000,
-        help="at most this many sentences, from the first on (default: %(default)s)",
+    add_numbers(
+        parser,
+        ("--iterations", 5, "iterations of EM"),
+        ("--best", 100, "most targets of a source word"),
+        ("--least", 1e-4, "least probability of a target"),
+        ("--sentences", 1_000_000, "at most this many sentences, from the first on"),
     )
     return parser
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -100,5 +83,4 @@ def run(options: argparse.Namespace) -> None:
     )
 
 
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run)

@@ -26,9 +26,11 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Tuple
 from ..files import write_text
 from .command import (
     add_data_arguments,
+    add_out_argument,
     add_sentence_arguments,
+    add_system_argument,
+    command,
     data_arguments,
-    execute,
     given_systems,
     given_text,
 )
@@ -45,22 +47,12 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("trace", __doc__)
     add_data_arguments(parser, "test")
-    parser.add_argument(
-        "--system",
-        action="append",
-        metavar="name=...,path=...,OPTION=...",
-        help="a model and how it decodes; repeat for each system",
+    add_system_argument(
+        parser, "a model and how it decodes; repeat for each system", action="append"
     )
     add_sentence_arguments(parser)
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="folder for page, pictures and data"
-    )
+    add_out_argument(parser, "page, pictures and data")
     return parser
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -124,5 +116,4 @@ def write(folder: Path, traces: "Sequence[Trace]") -> None:
     logger.info("written to %s", folder)
 
 
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run)

@@ -18,11 +18,17 @@ import argparse
 import json
 import logging
 import sys
-from pathlib import Path
-from typing import Optional, Sequence
 
 from ..files import write_text
-from .command import add_data_arguments, add_reference_arguments, data_arguments, execute
+from .command import (
+    add_data_arguments,
+    add_numbers,
+    add_out_argument,
+    add_reference_arguments,
+    add_system_argument,
+    command,
+    data_arguments,
+)
 from .parser import require_positive, verb_parser
 
 logger = logging.getLogger(__name__)
@@ -32,12 +38,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("tune", __doc__)
     add_data_arguments(parser, "valid")
-    parser.add_argument(
-        "--system",
-        required=True,
-        metavar="name=...,path=...,OPTION=...",
-        help="as for fairseq-hrt benchmark",
-    )
+    add_system_argument(parser, required=True)
     parser.add_argument(
         "--grid",
         action="append",
@@ -52,26 +53,10 @@ def build_parser() -> argparse.ArgumentParser:
         help="metric to maximise (default: %(default)s)",
     )
     add_reference_arguments(parser)
-    parser.add_argument(
-        "--batch-size",
-        type=int,
-        default=64,
-        metavar="N",
-        help="sentences at a time (default: %(default)s)",
+    add_numbers(
+        parser, ("--batch-size", 64, "sentences at a time"), ("--threads", 1, "threads of PyTorch")
     )
-    parser.add_argument(
-        "--threads",
-        type=int,
-        default=1,
-        metavar="N",
-        help="threads of PyTorch (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="FOLDER",
-        help="folder for table, JSON and the scores of each setting",
-    )
+    add_out_argument(parser, "table, JSON and the scores of each setting")
     parser.add_argument(
         "--print-best",
         action="store_true",
@@ -81,11 +66,6 @@ def build_parser() -> argparse.ArgumentParser:
         ),
     )
     return parser
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    execute(build_parser(), run, arguments)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -126,5 +106,4 @@ def run(options: argparse.Namespace) -> None:
         logger.info("written to %s", options.out)
 
 
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run)

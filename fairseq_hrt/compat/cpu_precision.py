@@ -11,14 +11,13 @@ training may be resumed with or without the flag.
 said. The memory-efficient forms of the options work as they are.
 """
 
-import functools
 import importlib.util
 import logging
 import sys
 from typing import Any
 
 from .display import refuse
-from .importing import Repair
+from .importing import around
 
 logger = logging.getLogger(__name__)
 
@@ -31,80 +30,55 @@ def _on_cpu(common: Any) -> bool:
     return not common.tpu and (common.cpu or not torch.cuda.is_available())
 
 
-def _repair_options(module: Any) -> None:
-    parse = module.parse_args_and_arch
-
-    @functools.wraps(parse)
-    def parsed(parser: Any, input_args: Any = None, *args: Any, **kwargs: Any) -> Any:
-        result = parse(parser, input_args, *args, **kwargs)
-        # With parse_known, it comes with what is unknown.
-        options = result[0] if isinstance(result, tuple) else result
-        asked_for_tpu = "--tpu" in (sys.argv[1:] if input_args is None else input_args)
-        # With suppress_defaults, it has only what was given.
-        if getattr(options, "bf16", False) and not asked_for_tpu:
-            on_cpu = getattr(options, "cpu", False)
-            options.tpu = not on_cpu and importlib.util.find_spec("torch_xla") is not None
-        return result
-
-    module.parse_args_and_arch = parsed
+def _parsed(parse: Any, parser: Any, input_args: Any = None, *args: Any, **kwargs: Any) -> Any:
+    result = parse(parser, input_args, *args, **kwargs)
+    # With parse_known, it comes with what is unknown.
+    options = result[0] if isinstance(result, tuple) else result
+    asked_for_tpu = "--tpu" in (sys.argv[1:] if input_args is None else input_args)
+    # With suppress_defaults, it has only what was given.
+    if getattr(options, "bf16", False) and not asked_for_tpu:
+        on_cpu = getattr(options, "cpu", False)
+        options.tpu = not on_cpu and importlib.util.find_spec("torch_xla") is not None
+    return result
 
 
-def _repair_command(module: Any) -> None:
-    main = module.main
-
-    @functools.wraps(main)
-    def checked(cfg: Any, *args: Any, **kwargs: Any) -> Any:
-        common = getattr(cfg, "common", cfg)
-        if common.fp16 and not common.memory_efficient_fp16 and _on_cpu(common):
-            refuse("--fp16 needs a GPU; on a CPU give --bf16, or neither to train in float32")
-        return main(cfg, *args, **kwargs)
-
-    module.main = checked
+def _checked(main: Any, cfg: Any, *args: Any, **kwargs: Any) -> Any:
+    common = getattr(cfg, "common", cfg)
+    if common.fp16 and not common.memory_efficient_fp16 and _on_cpu(common):
+        refuse("--fp16 needs a GPU; on a CPU give --bf16, or neither to train in float32")
+    return main(cfg, *args, **kwargs)
 
 
-def _repair_trainer(module: Any) -> None:
+def _on_its_device(init: Any, self: Any, cfg: Any, *args: Any, **kwargs: Any) -> None:
+    common = getattr(cfg, "common", cfg)
+    on_cpu = _on_cpu(common)
+    self.bfloat16_products = on_cpu and common.bf16 and not common.memory_efficient_bf16
+    if self.bfloat16_products:
+        # Parameters are trained in float32, and checkpoints state it.
+        common.bf16 = False
+        logger.info("matrix products in bfloat16; parameters and optimizer in float32")
+    if on_cpu and common.amp:
+        logger.warning("--amp has no effect on a CPU, which trains in float32; give --bf16")
+    init(self, cfg, *args, **kwargs)
+
+
+def _in_its_precision(step: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+    if not self.bfloat16_products:
+        return step(self, *args, **kwargs)
     from .bfloat16_products import bfloat16_products
 
-    trainer = module.Trainer
-    init = trainer.__init__
-
-    @functools.wraps(init)
-    def on_its_device(self: Any, cfg: Any, *args: Any, **kwargs: Any) -> None:
-        common = getattr(cfg, "common", cfg)
-        on_cpu = _on_cpu(common)
-        self.bfloat16_products = on_cpu and common.bf16 and not common.memory_efficient_bf16
-        if self.bfloat16_products:
-            # Parameters are trained in float32, and checkpoints state it.
-            common.bf16 = False
-            logger.info("matrix products in bfloat16; parameters and optimizer in float32")
-        if on_cpu and common.amp:
-            logger.warning("--amp has no effect on a CPU, which trains in float32; give --bf16")
-        init(self, cfg, *args, **kwargs)
-
-    def in_its_precision(step: Any) -> Any:
-        @functools.wraps(step)
-        def repaired(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self.bfloat16_products:
-                return step(self, *args, **kwargs)
-            with bfloat16_products():
-                return step(self, *args, **kwargs)
-
-        return repaired
-
-    trainer.__init__ = on_its_device
-    trainer.train_step = in_its_precision(trainer.train_step)
-    trainer.valid_step = in_its_precision(trainer.valid_step)
+    with bfloat16_products():
+        return step(self, *args, **kwargs)
 
 
-_REPAIRED = {
-    "fairseq.options": _repair_options,
-    "fairseq.trainer": _repair_trainer,
-    "fairseq_cli.train": _repair_command,
-}
-
-REPAIR = Repair(
-    name="cpu-precision",
-    modules=tuple(_REPAIRED),
-    reason="fairseq-train --bf16 asks for a TPU",
-    apply=lambda module: _REPAIRED[module.__name__](module),
+REPAIR = around(
+    "cpu-precision",
+    "fairseq-train --bf16 asks for a TPU",
+    {
+        "fairseq.options:parse_args_and_arch": _parsed,
+        "fairseq.trainer:Trainer.__init__": _on_its_device,
+        "fairseq.trainer:Trainer.train_step": _in_its_precision,
+        "fairseq.trainer:Trainer.valid_step": _in_its_precision,
+        "fairseq_cli.train:main": _checked,
+    },
 )

@@ -6,32 +6,24 @@ desired output type Long"): an HRT model holds the chunk sizes of its start symb
 floating-point number is copied from the model, as fairseq does with what is named in ``skip_keys``.
 """
 
-import functools
 from typing import Any
 
-from .importing import Repair
+from .importing import around
 
 
-def _skip_integers(module: Any) -> None:
-    create = module.EMA.__init__
-
-    @functools.wraps(create)
-    def create_for(
-        self: Any, model: Any, config: Any, device: Any = None, skip_keys: Any = None
-    ) -> None:
-        # Modules may store dictionaries, which fairseq passes over.
-        tensors = {
-            name: value for name, value in model.state_dict().items() if not isinstance(value, dict)
-        }
-        integers = {name for name, value in tensors.items() if not value.is_floating_point()}
-        create(self, model, config, device, integers | set(skip_keys or ()))
-
-    module.EMA.__init__ = create_for
+def _skip_integers(
+    create: Any, self: Any, model: Any, config: Any, device: Any = None, skip_keys: Any = None
+) -> None:
+    # Modules may store dictionaries, which fairseq passes over.
+    tensors = {
+        name: value for name, value in model.state_dict().items() if not isinstance(value, dict)
+    }
+    integers = {name for name, value in tensors.items() if not value.is_floating_point()}
+    create(self, model, config, device, integers | set(skip_keys or ()))
 
 
-REPAIR = Repair(
-    name="ema-of-integers",
-    modules=("fairseq.models.ema.ema",),
-    reason="PyTorch does not multiply integers by a decay",
-    apply=_skip_integers,
+REPAIR = around(
+    "ema-of-integers",
+    "PyTorch does not multiply integers by a decay",
+    {"fairseq.models.ema.ema:EMA.__init__": _skip_integers},
 )

@@ -5,32 +5,24 @@ though nothing starts several: every shard would be the whole set. Both are coun
 fairseq_cli/eval_lm.py:296.
 """
 
-import functools
 from typing import Any
 
 from .display import refuse
-from .importing import Repair
+from .importing import around
 
 
-def _repair_generating(module: Any) -> None:
-    generate = module._main
-
-    @functools.wraps(generate)
-    def its_shard(cfg: Any, *args: Any, **kwargs: Any) -> Any:
-        shards, shard = cfg.dataset.num_shards, cfg.dataset.shard_id
-        if not 0 <= shard < shards:
-            refuse(f"--shard-id {shard}: with --num-shards {shards} give 0 to {shards - 1}")
-        workers = cfg.distributed_training
-        workers.distributed_world_size = max(shards, workers.distributed_world_size)
-        workers.distributed_rank = max(shard, workers.distributed_rank)
-        return generate(cfg, *args, **kwargs)
-
-    module._main = its_shard
+def _its_shard(generate: Any, cfg: Any, *args: Any, **kwargs: Any) -> Any:
+    shards, shard = cfg.dataset.num_shards, cfg.dataset.shard_id
+    if not 0 <= shard < shards:
+        refuse(f"--shard-id {shard}: with --num-shards {shards} give 0 to {shards - 1}")
+    workers = cfg.distributed_training
+    workers.distributed_world_size = max(shards, workers.distributed_world_size)
+    workers.distributed_rank = max(shard, workers.distributed_rank)
+    return generate(cfg, *args, **kwargs)
 
 
-REPAIR = Repair(
-    name="generated-shards",
-    modules=("fairseq_cli.generate",),
-    reason="fairseq-generate decodes everything whatever the shard",
-    apply=_repair_generating,
+REPAIR = around(
+    "generated-shards",
+    "fairseq-generate decodes everything whatever the shard",
+    {"fairseq_cli.generate:_main": _its_shard},
 )

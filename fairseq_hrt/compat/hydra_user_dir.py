@@ -7,13 +7,12 @@ first here too, from the command line or from the file that ``--config-dir`` and
 name.
 """
 
-import functools
 import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Any, Optional
 
-from .importing import Repair
+from .importing import around
 
 
 def user_dir(arguments: Any) -> Optional[str]:
@@ -47,27 +46,20 @@ def _named_plugin() -> Optional[str]:
         return None
 
 
-def _import_first(module: Any) -> None:
-    prepare = module.hydra_init
+def _with_plugin(prepare: Any, *name: str) -> None:
+    # Without a name fairseq calls this while it is imported, in every program; other programs have
+    # other arguments.
+    if name and "fairseq_cli.hydra_train" in sys.modules:
+        from fairseq.utils import import_user_module
 
-    @functools.wraps(prepare)
-    def with_plugin(*name: str) -> None:
-        # Without a name fairseq calls this while it is imported, in every program; other programs
-        # have other arguments.
-        if name and "fairseq_cli.hydra_train" in sys.modules:
-            from fairseq.utils import import_user_module
-
-            plugin = _named_plugin()
-            if plugin is not None:
-                import_user_module(Namespace(user_dir=plugin))
-        prepare(*name)
-
-    module.hydra_init = with_plugin
+        plugin = _named_plugin()
+        if plugin is not None:
+            import_user_module(Namespace(user_dir=plugin))
+    prepare(*name)
 
 
-REPAIR = Repair(
-    name="hydra-user-dir",
-    modules=("fairseq.dataclass.initialize",),
-    reason="groups of plugins are looked for before common.user_dir is imported",
-    apply=_import_first,
+REPAIR = around(
+    "hydra-user-dir",
+    "groups of plugins are looked for before common.user_dir is imported",
+    {"fairseq.dataclass.initialize:hydra_init": _with_plugin},
 )

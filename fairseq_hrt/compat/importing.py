@@ -6,6 +6,7 @@ Nothing is written to disk, nothing but fairseq is touched, and a process that n
 fairseq never comes here.
 """
 
+import functools
 import importlib.abc
 import importlib.machinery
 import logging
@@ -13,7 +14,7 @@ import os
 import sys
 import types
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +44,34 @@ class Repair:
     def needed(self) -> Optional[str]:
         """Why the repair is needed in this process; None where it is not."""
         return self.reason if isinstance(self.reason, str) else self.reason()
+
+
+def around(name: str, reason: str, functions: Mapping[str, Callable[..., Any]]) -> Repair:
+    """A repair that stands around functions of fairseq.
+
+    Args:
+        name, reason: see :class:`Repair`.
+        functions: by ``module:function`` or ``module:Class.method``, what is called instead; before
+            the arguments it gets the original.
+    """
+    places = [place.partition(":")[::2] for place in functions]
+
+    def apply(module: types.ModuleType) -> None:
+        for (owner, path), function in zip(places, functions.values()):
+            if owner == module.__name__:
+                outer, _, last = path.rpartition(".")
+                holder = getattr(module, outer) if outer else module
+                setattr(holder, last, _called_with(getattr(holder, last), function))
+
+    return Repair(name, tuple(dict.fromkeys(owner for owner, _ in places)), reason, apply)
+
+
+def _called_with(original: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original, updated=())
+    def repaired(*args: Any, **kwargs: Any) -> Any:
+        return function(original, *args, **kwargs)
+
+    return repaired
 
 
 @dataclass

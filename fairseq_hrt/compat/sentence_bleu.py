@@ -4,29 +4,22 @@ fairseq 0.12.2 gives its scorer three numbers (fairseq_cli/score.py:67), which s
 as one configuration (scoring/bleu.py:90).
 """
 
-import functools
 from typing import Any
 
-from .importing import Repair
+from .importing import around
 
 
-def _repair_scorer(module: Any) -> None:
-    scorer = module.Scorer
-    init = scorer.__init__
+def _from_numbers(init: Any, self: Any, cfg: Any, *numbers: int) -> None:
+    if numbers:
+        from fairseq.scoring.bleu import BleuConfig
 
-    @functools.wraps(init)
-    def from_numbers(self: Any, cfg: Any, *numbers: int) -> None:
-        if numbers:
-            eos, unk = numbers
-            cfg = module.BleuConfig(pad=cfg, eos=eos, unk=unk)
-        init(self, cfg)
-
-    scorer.__init__ = from_numbers
+        eos, unk = numbers
+        cfg = BleuConfig(pad=cfg, eos=eos, unk=unk)
+    init(self, cfg)
 
 
-REPAIR = Repair(
-    name="sentence-bleu",
-    modules=("fairseq.scoring.bleu",),
-    reason="fairseq-score --sentence-bleu calls the scorer as it was before fairseq 0.10",
-    apply=_repair_scorer,
+REPAIR = around(
+    "sentence-bleu",
+    "fairseq-score --sentence-bleu calls the scorer as it was before fairseq 0.10",
+    {"fairseq.scoring.bleu:Scorer.__init__": _from_numbers},
 )

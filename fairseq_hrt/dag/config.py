@@ -1,6 +1,6 @@
 """Options of the family, with their help texts."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
@@ -9,6 +9,7 @@ from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
 from ..task_options import with_decoding_options
+from ..training import option
 from .glancing import FORCINGS, STRATEGIES
 
 
@@ -16,64 +17,34 @@ from .glancing import FORCINGS, STRATEGIES
 class DagModelConfig(TransformerConfig):
     """A Transformer and the graph that its decoder writes."""
 
-    dag_upsample_base: ChoiceEnum(["source", "predict"]) = field(
-        default="source",
-        metadata={
-            "help": (
-                "size L of the graph: source = scale * source tokens; predict = scale * target"
-                " words + 2, which a length head predicts for decoding"
-            )
-        },
+    dag_upsample_base: ChoiceEnum(["source", "predict"]) = option(
+        "source",
+        "size L of the graph: source = scale * source tokens; predict = scale * target"
+        " words + 2, which a length head predicts for decoding",
     )
-    dag_upsample_scale: str = field(
-        default="8",
-        metadata={
-            "help": (
-                "the scale (lambda); a range such as 4~8 draws one for each sentence in training"
-                " and takes the middle elsewhere"
-            )
-        },
+    dag_upsample_scale: str = option(
+        "8",
+        "the scale (lambda); a range such as 4~8 draws one for each sentence in training"
+        " and takes the middle elsewhere",
     )
-    dag_count_bos: bool = field(
-        default=False,
-        metadata={
-            "help": (
-                "count a start symbol as source token when L is computed, as the papers' own"
-                " runs did"
-            )
-        },
+    dag_count_bos: bool = option(
+        False,
+        "count a start symbol as source token when L is computed, as the papers' own runs did",
     )
-    dag_max_transition_length: Optional[int] = field(
-        default=None,
-        metadata={
-            "help": "a vertex only leads to this many following ones; default: to all of them"
-        },
+    dag_max_transition_length: Optional[int] = option(
+        None, "a vertex only leads to this many following ones; default: to all of them"
     )
-    dag_link_features: str = field(
-        default="feature:position",
-        metadata={
-            "help": (
-                "what links are computed from, joined by colons: feature (the decoder's output),"
-                " position (a learned table of its own), sinposition (sinusoids)"
-            )
-        },
+    dag_link_features: str = option(
+        "feature:position",
+        "what links are computed from, joined by colons: feature (the decoder's output),"
+        " position (a learned table of its own), sinposition (sinusoids)",
     )
-    dag_length_classes: int = field(
-        default=256,
-        metadata={
-            "help": (
-                "differences of target and source length that the length head tells apart (predict"
-                " only)"
-            )
-        },
+    dag_length_classes: int = option(
+        256,
+        "differences of target and source length that the length head tells apart (predict only)",
     )
-    dag_bert_init: bool = field(
-        default=False,
-        metadata={
-            "help": (
-                "initialise all linear layers and embeddings as BERT does (normal, deviation 0.02)"
-            )
-        },
+    dag_bert_init: bool = option(
+        False, "initialise all linear layers and embeddings as BERT does (normal, deviation 0.02)"
     )
 
 
@@ -82,44 +53,28 @@ class DagModelConfig(TransformerConfig):
 class DagTaskConfig(TranslationConfig):
     """Training pairs and decoding."""
 
-    dag_filter_ratio: Optional[float] = field(
-        default=None,
-        metadata={
-            "help": (
-                "leave out training pairs whose target has more than this many times the tokens of"
-                " its source; a value below the scale removes all targets that are longer than"
-                " their graph. Other splits are never filtered by it"
-            )
-        },
+    dag_filter_ratio: Optional[float] = option(
+        None,
+        "leave out training pairs whose target has more than this many times the tokens of"
+        " its source; a value below the scale removes all targets that are longer than"
+        " their graph. Other splits are never filtered by it",
     )
-    dag_filter_ratio_low: Optional[float] = field(
-        default=None,
-        metadata={
-            "help": (
-                "leave out training pairs whose target has fewer than this many times the tokens of"
-                " its source"
-            )
-        },
+    dag_filter_ratio_low: Optional[float] = option(
+        None,
+        "leave out training pairs whose target has fewer than this many times the tokens of"
+        " its source",
     )
-    dag_max_vertices: Optional[int] = field(
-        default=None,
-        metadata={
-            "help": (
-                "leave out training pairs whose graph would have more vertices than this (at the"
-                " upper end of --dag-upsample-scale); default: none, graphs end at the decoder's"
-                " maximum positions"
-            )
-        },
+    dag_max_vertices: Optional[int] = option(
+        None,
+        "leave out training pairs whose graph would have more vertices than this (at the"
+        " upper end of --dag-upsample-scale); default: none, graphs end at the decoder's"
+        " maximum positions",
     )
-    dag_batch_vertices: Optional[int] = field(
-        default=None,
-        metadata={
-            "help": (
-                "vertices that the graphs of a training batch may have together, padding counted"
-                " (at the upper end of --dag-upsample-scale): what memory is spent on, where"
-                " --max-tokens counts words; larger batches are divided"
-            )
-        },
+    dag_batch_vertices: Optional[int] = option(
+        None,
+        "vertices that the graphs of a training batch may have together, padding counted"
+        " (at the upper end of --dag-upsample-scale): what memory is spent on, where"
+        " --max-tokens counts words; larger batches are divided",
     )
     seed: int = II("common.seed")
 
@@ -128,34 +83,22 @@ class DagTaskConfig(TranslationConfig):
 class DagLossConfig(FairseqDataclass):
     """Options of both losses."""
 
-    dag_glance_schedule: str = field(
-        default="0.5:0.1@200k",
-        metadata={
-            "help": (
-                "share of wrongly predicted tokens that the decoder is shown in training:"
-                " VALUE@UPDATE joined by colons, linear between them, k = thousand; 0 switches"
-                " glancing off"
-            )
-        },
+    dag_glance_schedule: str = option(
+        "0.5:0.1@200k",
+        "share of wrongly predicted tokens that the decoder is shown in training:"
+        " VALUE@UPDATE joined by colons, linear between them, k = thousand; 0 switches"
+        " glancing off",
     )
-    dag_glance_strategy: ChoiceEnum(list(STRATEGIES)) = field(
-        default="number-random",
-        metadata={
-            "help": (
-                "number-random: exactly the share of the wrong ones, drawn among all vertices of"
-                " the best path; bernoulli: each with that chance; fix: the share of all tokens;"
-                " cmlm: a share drawn for each sentence"
-            )
-        },
+    dag_glance_strategy: ChoiceEnum(list(STRATEGIES)) = option(
+        "number-random",
+        "number-random: exactly the share of the wrong ones, drawn among all vertices of"
+        " the best path; bernoulli: each with that chance; fix: the share of all tokens;"
+        " cmlm: a share drawn for each sentence",
     )
-    dag_length_loss_factor: float = field(
-        default=0.1,
-        metadata={
-            "help": (
-                "weight of the length head's cross-entropy, in nats a sentence (--dag-upsample-base"
-                " predict)"
-            )
-        },
+    dag_length_loss_factor: float = option(
+        0.1,
+        "weight of the length head's cross-entropy, in nats a sentence (--dag-upsample-base"
+        " predict)",
     )
 
 
@@ -163,15 +106,11 @@ class DagLossConfig(FairseqDataclass):
 class DagNllLossConfig(DagLossConfig):
     """Negative log-likelihood over all paths."""
 
-    dag_glance_forcing: ChoiceEnum(list(FORCINGS)) = field(
-        default="vertex",
-        metadata={
-            "help": (
-                "what shown vertices may do in the loss: vertex = emit their own token only,"
-                " without a gradient, or be passed by; path = the path must pass them, their token"
-                " is free; none = as any other vertex"
-            )
-        },
+    dag_glance_forcing: ChoiceEnum(list(FORCINGS)) = option(
+        "vertex",
+        "what shown vertices may do in the loss: vertex = emit their own token only,"
+        " without a gradient, or be passed by; path = the path must pass them, their token"
+        " is free; none = as any other vertex",
     )
 
 
@@ -179,19 +118,14 @@ class DagNllLossConfig(DagLossConfig):
 class DagFuzzyLossConfig(DagLossConfig):
     """Fuzzy n-gram alignment."""
 
-    dag_glance_schedule: str = field(
-        default="0.1", metadata={"help": "see dag_nll_loss; constant in the paper's fine-tuning"}
+    dag_glance_schedule: str = option(
+        "0.1", "see dag_nll_loss; constant in the paper's fine-tuning"
     )
-    dag_length_loss_factor: float = field(
-        default=0.0,
-        metadata={
-            "help": (
-                "see dag_nll_loss; 0: fine-tuning leaves the length head alone, whose cross-entropy"
-                " is many times the size of this loss"
-            )
-        },
+    dag_length_loss_factor: float = option(
+        0.0,
+        "see dag_nll_loss; 0: fine-tuning leaves the length head alone, whose cross-entropy"
+        " is many times the size of this loss",
     )
-    dag_ngram_order: int = field(
-        default=2,
-        metadata={"help": "n of the n-grams that are matched; one order, not a sum over orders"},
+    dag_ngram_order: int = option(
+        2, "n of the n-grams that are matched; one order, not a sum over orders"
     )

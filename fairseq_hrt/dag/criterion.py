@@ -1,5 +1,6 @@
 """Criterions ``dag_nll_loss`` and ``dag_fuzzy_loss``."""
 
+import functools
 import logging
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -14,7 +15,7 @@ from ..ops import dag_log_likelihood, fuzzy_alignment
 from ..training import BITS
 from .config import DagFuzzyLossConfig, DagNllLossConfig
 from .decoder import LengthHead
-from .glancing import Glanced, GlanceSchedule, choose_glanced, force
+from .glancing import GlanceSchedule, choose_glanced, force
 from .model import DagOutput, Glancer
 from .sample import GraphSample
 
@@ -83,7 +84,9 @@ class DagLoss(FairseqCriterion):
         if graph.clamped is not None:
             counts["clamped"] = graph.clamped.sum()
         if output.glanced is not None:
-            counts.update(_glancing_log(output.glanced))
+            glanced = output.glanced
+            counts["path_vertices"] = (glanced.alignment >= 0).sum()
+            counts["path_right"], counts["shown"] = glanced.right.sum(), glanced.shown.sum()
         # One transfer from the device for all of them.
         log.update(zip(counts, torch.stack(list(counts.values())).tolist()))
         log.update(nsentences=len(possible), skipped=len(possible) - log["sample_size"])
@@ -113,21 +116,16 @@ class DagLoss(FairseqCriterion):
 
     def glancer(self, graph: GraphSample, share: float) -> Glancer:
         """What the model asks for the vertices that are shown."""
-
-        def choose(alignment: Tensor, right: Tensor) -> Glanced:
-            return choose_glanced(
-                alignment,
-                right,
-                graph.targets,
-                graph.target_lengths,
-                share=share,
-                strategy=self.strategy,
-                ids=graph.ids,
-                update=graph.update,
-                seed=self.seed,
-            )
-
-        return choose
+        return functools.partial(
+            choose_glanced,
+            targets=graph.targets,
+            target_lengths=graph.target_lengths,
+            share=share,
+            strategy=self.strategy,
+            ids=graph.ids,
+            update=graph.update,
+            seed=self.seed,
+        )
 
     def length_loss(
         self, logits: Tensor, graph: GraphSample, possible: Tensor, log: Dict[str, Any]
@@ -174,14 +172,6 @@ class _Sums:
         if any(key in output for output in self.outputs):
             weight = max(self(count), 1)
             metrics.log_scalar(name or key, factor * self(key) / weight, weight, round=3)
-
-
-def _glancing_log(glanced: Glanced) -> Dict[str, Tensor]:
-    return {
-        "path_vertices": (glanced.alignment >= 0).sum(),
-        "path_right": glanced.right.sum(),
-        "shown": glanced.shown.sum(),
-    }
 
 
 @register_criterion("dag_nll_loss", dataclass=DagNllLossConfig)

@@ -3,13 +3,14 @@ wanted."""
 
 import itertools
 from dataclasses import dataclass
-from typing import Iterator, List, Mapping, Optional, Tuple, cast
+from typing import Iterator, List, Mapping, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..engine import EngineEnsemble, Memory, TransformerEngine, log_mean, log_softmax
+from ..engine.native_model import packed_links
 from ..ops import CHUNK, best_tokens
 from .links import LinkPredictor, allowed_links
 
@@ -27,22 +28,8 @@ class PackedLinks:
     @torch.inference_mode(False)
     def refresh(self) -> None:
         """Collects the weights."""
-        predictor, width = self.predictor, self.width
-        layers = (predictor.query, predictor.key, predictor.gate)
-        # [2 D + H, D * parts]
-        weight = torch.cat([layer.weight for layer in layers])
-        bias = torch.cat([layer.bias for layer in layers])
-        self.weight, self.table = weight.new_zeros(len(weight), width), bias.unsqueeze(0)
-        for name, part in zip(predictor.features, weight.split(width, 1)):
-            if name == "feature":
-                self.weight = part.contiguous()
-            else:
-                vectors = (
-                    cast(nn.Embedding, predictor.position).weight
-                    if name == "position"
-                    else predictor.sinusoids.to(part)
-                )
-                self.table = self.table + vectors @ part.t()
+        size = self.predictor.size
+        self.weight, self.table = packed_links(self.predictor, self.width, size)
 
     def __call__(self, features: Tensor, vertex_lengths: Tensor) -> Tensor:
         """P(v | u), ``[B, L, L]``; see :meth:`LinkPredictor.forward`."""

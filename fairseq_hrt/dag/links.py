@@ -43,7 +43,7 @@ class LinkPredictor(nn.Module):
             )
         if reach is not None and reach < 1:
             raise ValueError(f"--dag-max-transition-length {reach} must be at least 1")
-        self.heads, self.reach = heads, reach
+        self.heads, self.reach, self.size = heads, reach, size
         combined = width * len(self.features)
         self.query = nn.Linear(combined, width)
         self.key = nn.Linear(combined, width)

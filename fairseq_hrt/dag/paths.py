@@ -30,10 +30,8 @@ def follow(successors: Tensor, last: Tensor) -> Tensor:
     vertex = torch.arange(size, device=successors.device)
     inside = vertex < last.unsqueeze(1)
     if bool((inside & (successors <= vertex)).any()):
-        raise NumericalError(
-            "a link of the graph leads backwards: the model computed NaN; its weights are broken (a"
-            " diverged or truncated training?) or overflow in half precision; try an earlier"
-            " checkpoint or decode without --fp16"
+        raise NumericalError.because(
+            "a link of the graph leads backwards, so the model computed NaN"
         )
     jump = torch.where(inside, successors, vertex)
     passed = (vertex == 0).expand(len(jump), size).to(torch.uint8)

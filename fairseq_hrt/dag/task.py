@@ -16,7 +16,6 @@ from .batches import divided
 from .config import DagTaskConfig
 from .decoder import DagDecoder
 from .generator import DagGenerator, decode_scale
-from .model import DagTransformerModel
 from .sample import GraphSample, SizeRule, graph_sample
 from .scorer import GraphScorer
 
@@ -29,11 +28,6 @@ class DagTranslationTask(EngineTranslationTask):
 
     cfg: DagTaskConfig
     family = "dag"
-
-    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> DagTransformerModel:
-        model = super().build_model(cfg, from_checkpoint)
-        self.decoder = model.decoder
-        return model
 
     def make_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions

@@ -3,3 +3,11 @@
 
 class NumericalError(ArithmeticError, ValueError):
     """The model computed NaN where a probability was needed."""
+
+    @classmethod
+    def because(cls, found: str) -> "NumericalError":
+        """What was found, why that is, and what to do."""
+        return cls(
+            f"{found}: its weights are broken (a diverged or truncated training?) or overflow in"
+            " half precision; try an earlier checkpoint or decode without --fp16"
+        )

@@ -17,7 +17,14 @@ from .fairseq_options import check_ranges, options_of_command
 from .generator import AutoregressiveGenerator, EngineGenerator, source_rows
 from .layers import FairseqModule, UnsupportedModelError
 from .native_generator import NativeGenerator, PackedGenerator
-from .precision import at_least_float32, follow_precision, log_mean, log_softmax, on_device
+from .precision import (
+    at_least_float32,
+    follow_precision,
+    log_mean,
+    log_probs_of,
+    log_softmax,
+    on_device,
+)
 from .recurrence import recur
 from .relative_positions import relative_index
 from .rescoring import ModelScorer
@@ -53,6 +60,7 @@ __all__ = [
     "length_limits",
     "lists_to_host",
     "log_mean",
+    "log_probs_of",
     "log_softmax",
     "models",
     "native_model",

@@ -302,22 +302,14 @@ def _first_open(ends: Tensor, beams: int) -> Tensor:
 def require_found(hypotheses: List[List[Hypothesis]]) -> List[List[Hypothesis]]:
     """Raises NumericalError for a sentence without any hypothesis."""
     if not all(hypotheses):
-        raise NumericalError(
-            "no translation of a sentence has a probability above 0: the model's weights are broken"
-            " (a diverged or truncated training?) or overflow in half precision; try an earlier"
-            " checkpoint or decode without --fp16"
-        )
+        raise NumericalError.because("no translation of the model has a probability above 0")
     return hypotheses
 
 
 def check_number(value: float) -> None:
     """Raises NumericalError for NaN."""
     if value != value:
-        raise NumericalError(
-            "the model computed NaN probabilities: its weights are broken (a diverged or truncated"
-            " training?) or overflow in half precision; try an earlier checkpoint or decode without"
-            " --fp16"
-        )
+        raise NumericalError.because("the model computed NaN probabilities")
 
 
 def require_number(hypothesis: Hypothesis) -> None:

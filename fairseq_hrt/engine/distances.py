@@ -1,7 +1,7 @@
 """How relative positions enter the self-attention of one step: by a table where tokens stand
 evenly, else by an index."""
 
-from typing import Dict, List, Optional, Protocol, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from torch import Tensor
 
@@ -10,8 +10,23 @@ from .layers import PackedDecoderLayer, PackedSelfAttention
 from .relative_positions import EvenDistances, relative_index
 
 
-class Distances(Protocol):
-    """Relative positions of the new tokens of a step, for all layers."""
+class Distances:
+    """Relative positions of the new tokens of a step, for all layers.
+
+    Args:
+        tables: of each layer, where every token i stands at position i * stride.
+        index: where tokens stand anywhere, rows of the relative tables, LongTensor
+            ``[1 or R, q, T]``; see :func:`.relative_positions.relative_index`.
+        count: q, the new tokens.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        tables: Optional[List[EvenDistances]] = None,
+        index: Optional[Tensor] = None,
+    ) -> None:
+        self.count, self.tables, self.index = count, tables, index
 
     def apply(
         self,
@@ -32,62 +47,17 @@ class Distances(Protocol):
             bias: ``[1 or R, 1, 1 or q', T]`` or None.
             chosen: LongTensor ``[q']``, the new tokens that ask; None: all.
         """
-
-
-class EvenlySpaced:
-    """Every token i stands at position i * stride.
-
-    Args:
-        tables: of each layer.
-        count: q, the new tokens.
-    """
-
-    def __init__(self, tables: List[EvenDistances], count: int) -> None:
-        self.tables, self.count = tables, count
-
-    def apply(
-        self,
-        attention: PackedSelfAttention,
-        layer: int,
-        queries: Tensor,
-        keys: Tensor,
-        bias: Optional[Tensor],
-        chosen: Optional[Tensor],
-    ) -> Tuple[Tensor, Optional[Tensor]]:
-        table, total = self.tables[layer], keys.size(1)
-        if self.count == 1:
+        if self.tables is None:
+            assert self.index is not None
+            index = self.index if chosen is None else self.index[:, chosen]
+            relative = attention.relative_bias(queries, index)
+        elif self.count == 1:
             # q (k + r) for one query is cheaper than q k + q r.
-            return keys + table.behind(total), bias
-        return keys, _added(table.products(queries, total, chosen, self.count), bias)
-
-
-class Indexed:
-    """Tokens stand anywhere.
-
-    Args:
-        index: rows of the relative tables, LongTensor ``[1 or R, q, T]``; see
-            :func:`.relative_positions.relative_index`.
-    """
-
-    def __init__(self, index: Tensor) -> None:
-        self.index = index
-
-    def apply(
-        self,
-        attention: PackedSelfAttention,
-        layer: int,
-        queries: Tensor,
-        keys: Tensor,
-        bias: Optional[Tensor],
-        chosen: Optional[Tensor],
-    ) -> Tuple[Tensor, Optional[Tensor]]:
-        index = self.index if chosen is None else self.index[:, chosen]
-        return keys, _added(attention.relative_bias(queries, index), bias)
-
-
-def _added(relative: Tensor, bias: Optional[Tensor]) -> Tensor:
-    """The sum, in the memory of the first."""
-    return relative if bias is None else relative.add_(bias)
+            return keys + self.tables[layer].behind(keys.size(1)), bias
+        else:
+            relative = self.tables[layer].products(queries, keys.size(1), chosen, self.count)
+        # The sum, in the memory of the first.
+        return keys, relative if bias is None else relative.add_(bias)
 
 
 class StepDistances:
@@ -117,7 +87,7 @@ class StepDistances:
         total = state.length + count
         agreed = state.lengths is None and positions.dim() == 1
         if agreed and state.stride is not None:
-            return EvenlySpaced(self._evenly(state.stride, total), count)
+            return Distances(count, tables=self._evenly(state.stride, total))
         if not remember:
             index = relative_index(positions, positions, self._window).view(-1, count, count)
         elif agreed:
@@ -125,7 +95,7 @@ class StepDistances:
         else:
             asking = positions.expand(state.rows, count)
             index = relative_index(asking, state.positions[:, :total], self._window)
-        return Indexed(index)
+        return Distances(count, index=index)
 
     def _evenly(self, stride: int, total: int) -> List[EvenDistances]:
         """The tables of all layers for at least ``total`` tokens that stand ``stride`` apart."""

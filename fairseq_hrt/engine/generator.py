@@ -239,6 +239,44 @@ class EngineGenerator:
             capacity=capacity,
         )
 
+    def rules(
+        self, limits: Tensor, *, prefix: Optional[Tensor] = None, stride: int = 1
+    ) -> Constraints:
+        """What translations may say, by the options.
+
+        Args:
+            limits: of :meth:`length_limits`, in tokens of the search.
+            prefix: see :class:`Constraints`.
+            stride: words for each token of the search.
+        """
+        return Constraints(
+            self.dictionary,
+            # Shorter translations than a stride are one token, </s>.
+            min_length=self.options.min_len // stride,
+            max_lengths=limits,
+            unkpen=self.options.unkpen,
+            no_repeat_ngram_size=self.options.no_repeat_ngram_size,
+            prefix=prefix,
+            prefix_scored=not self.forced,
+        )
+
+    def search_plan(self, start: Optional[int], rules: Constraints, **more: Any) -> SearchPlan:
+        """How hypotheses are searched and ranked, by the options.
+
+        Args:
+            start: None: ``</s>``.
+            more: other fields of the plan.
+        """
+        return SearchPlan(
+            start=self.eos if start is None else start,
+            constraints=rules,
+            beam=self.beam,
+            lenpen=self.options.lenpen,
+            normalize=self.options.normalize,
+            temperature=self.options.temperature,
+            **more,
+        )
+
     @property
     def decoder_positions(self) -> int:
         """Positions that all models have."""
@@ -272,27 +310,11 @@ class AutoregressiveGenerator(EngineGenerator):
         start: Optional[int] = None,
     ) -> List[List[Hypothesis]]:
         """Decodes sentences that are encoded already."""
-        options = self.options
-        rules = Constraints(
-            self.dictionary,
-            min_length=options.min_len,
-            max_lengths=self.length_limits(memories),
-            unkpen=options.unkpen,
-            no_repeat_ngram_size=options.no_repeat_ngram_size,
-            prefix=prefix,
-            prefix_scored=not self.forced,
-        )
+        rules = self.rules(self.length_limits(memories), prefix=prefix)
         self.ensemble.reserve_positions(rules.longest_limit + 1)
-        plan = SearchPlan(
-            start=self.eos if start is None else start,
-            constraints=rules,
-            beam=self.beam,
-            lenpen=options.lenpen,
-            normalize=options.normalize,
-            temperature=options.temperature,
-        )
+        plan = self.search_plan(start, rules)
         found = search(self.ensemble, memories, plan, hooks=self.step_hooks)
-        if options.retain_iter_history:
+        if self.options.retain_iter_history:
             for hypothesis in (hypothesis for best in found for hypothesis in best):
                 hypothesis.history = [
                     hypothesis.tokens[: i + 1] for i in range(len(hypothesis.tokens))

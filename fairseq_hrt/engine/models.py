@@ -36,11 +36,7 @@ from ..loading.checkpoints import one_line, read_checkpoint, reading, require_kn
 from ..loading.data_options import task_of_training
 from . import check_ranges
 
-_NO_NUMBERS = (
-    "the model found no translation whose probability is a number: its weights are broken (a"
-    " diverged or truncated training?) or overflow in half precision; try an earlier checkpoint or"
-    " decode without --fp16"
-)
+_NO_NUMBERS = "the model found no translation whose probability is a number"
 
 
 class LoadedModels(NamedTuple):
@@ -328,12 +324,12 @@ def decode(
     try:
         found = task.inference_step(generator, models, sample)
     except AssertionError as error:
-        raise NumericalError(
+        raise NumericalError.because(
             f"{_NO_NUMBERS} (fairseq's assertion {one_line(error)} failed)"
         ) from error
     for best in found:
         if not best or any(hypothesis["score"] != hypothesis["score"] for hypothesis in best):
-            raise NumericalError(_NO_NUMBERS)
+            raise NumericalError.because(_NO_NUMBERS)
     return found
 
 

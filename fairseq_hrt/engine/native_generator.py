@@ -14,9 +14,15 @@ from fairseq.models import FairseqEncoderDecoderModel
 from ..decoding import Hypothesis, Rescorer, require_candidates
 from ..families import Family, tasks_for
 from ..options import DecodingOptions, UnsupportedOption, forced_ids
-from ..runtime import Engine, check_dictionaries, longest_written, options_for, takes_first_words
+from ..runtime.engine import Engine
 from ..runtime.format import Header
 from ..runtime.library import load_library
+from ..runtime.options import (
+    check_dictionaries,
+    longest_written,
+    options_for,
+    takes_first_words,
+)
 from .counters import GenerationCounters
 from .fairseq_hypothesis import to_fairseq
 from .generator import EngineGenerator, source_rows
@@ -116,7 +122,7 @@ class NativeGenerator:
         self, rows: Sequence[Sequence[int]], first_words: Optional[Sequence[Sequence[int]]] = None
     ) -> List[List[Hypothesis]]:
         """The hypotheses of sources that end in ``</s>``, best first; first_words: see
-        :meth:`~..runtime.Engine.decode`."""
+        :meth:`~..runtime.engine.Engine.decode`."""
         if self.forced:
             if first_words is not None:
                 raise ValueError(

@@ -1,7 +1,7 @@
 """From a loaded model to a model of the native engine (:mod:`..runtime.format`)."""
 
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 import torch
@@ -233,7 +233,9 @@ def _made(model: FairseqModule, header: Header) -> Dict[str, Tensor]:
     if header.decoder_positions:
         found["decoder.positions"] = _position_table(model.decoder, header.decoder_positions)
     if header.family == "dag":
-        found["links"], found["links.table"] = _links(model.decoder.links, header)
+        found["links"], found["links.table"] = packed_links(
+            model.decoder.links, header.decoder_width, header.link_rows
+        )
     return found
 
 
@@ -255,21 +257,29 @@ def _position_table(module: FairseqModule, count: int) -> Tensor:
     )[offset:]
 
 
-def _links(predictor: FairseqModule, header: Header) -> Tuple[Tensor, Tensor]:
-    """Queries, keys and gates of the links as one matrix of the decoder's features, and what the
-    positions and the biases add."""
-    layers: Mapping[str, nn.Linear] = {
-        name: getattr(predictor, name) for name in ("query", "key", "gate")
-    }
-    weight = torch.cat([layer.weight for layer in layers.values()])
-    table = torch.cat([layer.bias for layer in layers.values()]).unsqueeze(0)
-    own = weight.new_zeros(len(weight), header.decoder_width)
-    for name, part in zip(predictor.features, weight.split(header.decoder_width, 1)):
+def packed_links(predictor: FairseqModule, width: int, rows: int) -> Tuple[Tensor, Tensor]:
+    """Queries, keys and gates of a graph's links as one product with the decoder's features.
+
+    Args:
+        predictor: :class:`~..dag.links.LinkPredictor`.
+        width: D of the features.
+        rows: of the table.
+
+    Returns:
+        (matrix ``[2 D + H, D]``; what positions and biases add, ``[rows, 2 D + H]``, one row where
+        there are no positions).
+    """
+    layers = (predictor.query, predictor.key, predictor.gate)
+    # [2 D + H, D * parts]
+    weight = torch.cat([layer.weight for layer in layers])
+    table = torch.cat([layer.bias for layer in layers]).unsqueeze(0)
+    own = weight.new_zeros(len(weight), width)
+    for name, part in zip(predictor.features, weight.split(width, 1)):
         if name == "feature":
-            own = part
+            own = part.contiguous()
         else:
             vectors = (
                 predictor.position.weight if name == "position" else predictor.sinusoids.to(part)
             )
-            table = table + vectors[: header.link_rows] @ part.t()
+            table = table + vectors[:rows] @ part.t()
     return own, table

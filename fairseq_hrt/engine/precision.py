@@ -3,7 +3,7 @@ commands pass over without a word."""
 
 import math
 from functools import partial
-from typing import Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 import torch
 from omegaconf import DictConfig
@@ -32,6 +32,19 @@ def log_mean(parts: Sequence[Tensor]) -> Tensor:
     if total is None:
         raise ValueError("nothing to average: an ensemble has at least one model")
     return total if len(parts) == 1 else total - math.log(len(parts))
+
+
+def log_probs_of(
+    models: Sequence[FairseqModule], source: Mapping[str, Tensor], words: Tensor, **views: Any
+) -> Tensor:
+    """log P of known ``words`` ``[n]`` under the averaged probabilities of models that compute
+    logits ``[n, V]`` for them, from what they are trained with (``views``)."""
+    parts = []
+    for model in models:
+        model.eval()
+        logits = model(src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], **views)
+        parts.append(log_softmax(logits).gather(1, words.unsqueeze(1)).squeeze(1))
+    return log_mean(parts)
 
 
 def follow_precision(model: FairseqModule) -> None:

@@ -1,6 +1,7 @@
 """Given translations, rated by autoregressive models in one pass."""
 
-from typing import Dict, Iterator, List, Sequence
+import itertools
+from typing import Dict, List, Sequence
 
 import torch
 from fairseq.data import Dictionary
@@ -106,8 +107,4 @@ class ModelScorer:
                 ensemble.encode(net_input), targets, wanted, start=self.eos, beams=beams
             ).tolist()
         )
-        return [list(_take(found, length)) for length in lengths]
-
-
-def _take(values: Iterator[float], count: int) -> Iterator[float]:
-    return (next(values) for _ in range(count))
+        return [list(itertools.islice(found, length)) for length in lengths]

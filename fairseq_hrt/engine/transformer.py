@@ -85,15 +85,13 @@ class TransformerEngine:
             if self.encoder_layers
             else self._encode_module(net_input)
         )
+        return self.remember(encoded, bias, lengths)
+
+    def remember(self, encoded: Tensor, bias: Optional[Tensor], lengths: Tensor) -> Memory:
+        """The memory of the decoder; see :class:`Memory` for what is given."""
         pairs = [layer.cross.remember(encoded) for layer in self.layers]
-        return Memory(
-            keys=[keys for keys, _ in pairs],
-            values=[values for _, values in pairs],
-            bias=bias,
-            lengths=lengths,
-            width=tokens.size(1),
-            encoded=encoded,
-        )
+        keys, values = ([own[side] for own in pairs] for side in (0, 1))
+        return Memory(keys, values, bias, lengths, encoded.size(1), encoded)
 
     def _encode_packed(self, tokens: Tensor, padding: Tensor, bias: Optional[Tensor]) -> Tensor:
         """``[B, S]`` → ``[B, S, D]`` as the encoder module computes it."""

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 
@@ -29,7 +28,6 @@ def draw_graph(document: Dict[str, Any], paths: Sequence[Path], *, least: float 
     ]
     places = {vertex["vertex"]: place for place, vertex in enumerate(shown)}
     figure = Figure(figsize=(max(6.0, 0.85 * len(shown)), 5.2), dpi=150)
-    FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     for link in document["links"]:
         if (
@@ -58,54 +56,22 @@ def draw_graph(document: Dict[str, Any], paths: Sequence[Path], *, least: float 
         axes.scatter(
             [place], [0], s=60 + 260 * vertex["passing"], color=colour, zorder=3, edgecolor="white"
         )
-        axes.text(
-            place,
-            0,
-            str(vertex["vertex"]),
-            ha="center",
-            va="center",
-            fontsize=7,
-            color="white",
-            zorder=4,
-        )
+        small: Dict[str, Any] = dict(ha="center", fontsize=7)
+        axes.text(place, 0, str(vertex["vertex"]), va="center", color="white", zorder=4, **small)
         words = "\n".join(
             f"{plain(token['token'])}  {token['probability']:.2f}"
             for token in vertex["tokens"][:3]
             if token["probability"] >= 0.01
         )
+        slanted: Dict[str, Any] = dict(ha="right", va="top", rotation=55, rotation_mode="anchor")
+        axes.text(place, -height - 0.15, words, fontsize=8, color=colour, **slanted)
         axes.text(
-            place,
-            -height - 0.15,
-            words,
-            ha="right",
-            va="top",
-            rotation=55,
-            rotation_mode="anchor",
-            fontsize=8,
-            color=colour,
-        )
-        axes.text(
-            place,
-            -height + 0.05,
-            f"{vertex['passing']:.2f}",
-            ha="center",
-            va="bottom",
-            fontsize=7,
-            color="grey",
+            place, -height + 0.05, f"{vertex['passing']:.2f}", va="bottom", color="grey", **small
         )
     axes.set_xlim(-1.2, len(shown) - 0.2)
     axes.set_ylim(-height - 2.6, 0.22 * reach + 0.8)
     axes.set_title(plain(document["translation"]), fontsize=10)
-    axes.text(
-        -1.1,
-        -height + 0.05,
-        "passed",
-        ha="right",
-        va="bottom",
-        fontsize=7,
-        color="grey",
-        clip_on=False,
-    )
+    axes.text(-1.1, -height + 0.05, "passed", ha="right", va="bottom", fontsize=7, color="grey")
     axes.axis("off")
     figure.tight_layout()
     for path in paths:

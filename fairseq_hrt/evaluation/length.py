@@ -148,13 +148,11 @@ def draw_by_length(
 ) -> None:
     """Two panels over the bins, BLEU and milliseconds, a line a system; the suffix of a path names
     the format."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     from .picture import plain
 
     figure = Figure(figsize=(9, 4.5), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
     panels = figure.subplots(1, 2)
     places = range(len(bins))
     for number, result in enumerate(comparison.results):
@@ -179,8 +177,7 @@ def draw_by_length(
         axes.set_ylabel(name)
         axes.grid(color="0.9")
         axes.set_axisbelow(True)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
+        axes.spines[["top", "right"]].set_visible(False)
     panels[1].set_ylim(bottom=0)
     figure.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     for path in paths:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Arc, Patch
@@ -29,7 +28,6 @@ def draw(found: Trace, paths: Sequence[Path]) -> None:
     figure = Figure(
         figsize=(max(5.0, 0.75 * columns + 1.5), 2.8 + 0.42 * rows), dpi=150, layout="constrained"
     )
-    FigureCanvasAgg(figure)
     above, grid = figure.subplots(2, 1, height_ratios=[1.3, 0.42 * rows + 0.6], sharex=True)
     _draw_arcs(above, found)
     cells = [[cell.state for cell in row] for row in found.passes]
@@ -60,8 +58,7 @@ def draw(found: Trace, paths: Sequence[Path]) -> None:
         grid.axvline(edge - 0.5, color="white", linewidth=1)
     for edge in range(rows + 1):
         grid.axhline(edge - 0.5, color="white", linewidth=1)
-    for side in grid.spines.values():
-        side.set_visible(False)
+    grid.spines[:].set_visible(False)
     used = sorted({cell.state for row in found.passes for cell in row})
     handles = [Patch(color=_COLOURS[state], label=STATES[state]) for state in used]
     figure.legend(

@@ -10,11 +10,12 @@ import os
 import re
 import time
 from dataclasses import asdict, dataclass, replace
+from operator import attrgetter
 from pathlib import Path
-from typing import BinaryIO, Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import Dict, List, Mapping, Optional, Sequence
 
 from .. import __version__
-from ..files import write_text
+from ..files import content_hash, write_text
 from ..resuming import identified_options, model_files
 from ..systems import System, SystemSpec, load_system
 from .comparison import decode_all, target_language, target_texts
@@ -22,7 +23,6 @@ from .quality import Detokenizer, evaluate
 
 logger = logging.getLogger(__name__)
 METRICS = {"bleu": "BLEU", "chrf": "chrF"}
-_BLOCK = 2**20
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,6 @@ class Trial:
     chrf: float
     length_ratio: float
     seconds: float
-
-    def metric(self, name: str) -> float:
-        """``bleu`` or ``chrf``."""
-        return float(getattr(self, name))
 
 
 def parse_grid(texts: Sequence[str]) -> List[Dict[str, str]]:
@@ -132,7 +128,7 @@ def tune(
                 load_system(chosen, data), dict(options), references, detokenize, batch_size
             )
             if stored is not None:
-                _write(stored, asdict(trial))
+                write_text(stored, json.dumps(asdict(trial), indent=1) + "\n")
         else:
             logger.info("setting %d of %d: %s (measured before)", number, len(grid), shown)
         logger.info(
@@ -148,7 +144,7 @@ def tune(
 
 def best_trial(trials: Sequence[Trial], metric: str) -> Trial:
     """The one that scores highest; of equal ones the first."""
-    return max(trials, key=lambda trial: trial.metric(metric))
+    return max(trials, key=attrgetter(metric))
 
 
 def title(options: Mapping[str, str]) -> str:
@@ -225,8 +221,8 @@ def _identity(
         sorted([*folder.glob(f"{subset}.*"), *folder.glob("dict.*.txt")]) if folder.is_dir() else []
     )
     return {
-        "models": [_file_digest(path) for path in model_files(spec.path)],
-        "data": [[path.name, _file_digest(path)] for path in files],
+        "models": content_hash(model_files(spec.path)),
+        "data": [[path.name, content_hash([path])] for path in files],
         "selection": list(data[1:]),
         "references": None if references is None else list(references),
         # A detokeniser is told apart from others by its effect on a text.
@@ -241,18 +237,6 @@ def _digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _file_digest(path: Path) -> str:
-    total = hashlib.sha256()
-    with open(path, "rb") as file:
-        for block in _blocks(file):
-            total.update(block)
-    return total.hexdigest()
-
-
-def _blocks(file: BinaryIO) -> Iterator[bytes]:
-    return iter(lambda: file.read(_BLOCK), b"")
-
-
 def _stored(path: Path, options: Mapping[str, str]) -> Optional[Trial]:
     """The scores kept in a file; None where there are none, or not those of this setting."""
     try:
@@ -262,8 +246,3 @@ def _stored(path: Path, options: Mapping[str, str]) -> Optional[Trial]:
     numbers = (trial.bleu, trial.chrf, trial.length_ratio, trial.seconds)
     known = all(type(value) in (int, float) and math.isfinite(value) for value in numbers)
     return trial if known and trial.options == dict(options) else None
-
-
-def _write(path: Path, document: object) -> None:
-    """Whole or not at all, whoever else writes the same file."""
-    write_text(path, json.dumps(document, indent=1) + "\n")

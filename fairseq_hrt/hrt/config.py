@@ -1,6 +1,6 @@
 """Options of the family, with their help texts."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import List, Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
@@ -9,39 +9,26 @@ from fairseq.tasks.translation_lev import NOISE_CHOICES, TranslationLevenshteinC
 from omegaconf import II
 
 from ..task_options import with_decoding_options
-from ..training import ConventionsConfig, DistillationConfig
+from ..training import ConventionsConfig, DistillationConfig, option
 
 
 @dataclass
 class HRTModelConfig(ConventionsConfig):
     """A Transformer and what a hybrid-regressive one has besides."""
 
-    hrt_chunk_sizes: List[int] = field(
-        default_factory=lambda: [2],
-        metadata={
-            "help": (
-                "chunk sizes that the model is trained for, e.g. 2,3,4; each has a start symbol of"
-                " its own"
-            )
-        },
+    hrt_chunk_sizes: List[int] = option(
+        [2],
+        "chunk sizes that the model is trained for, e.g. 2,3,4; each has a start symbol of its own",
     )
-    hrt_relative_window: int = field(
-        default=16,
-        metadata={
-            "help": (
-                "largest distance told apart by the relative positions of the decoder's"
-                " self-attention; 0 switches relative positions off"
-            )
-        },
+    hrt_relative_window: int = option(
+        16,
+        "largest distance told apart by the relative positions of the decoder's"
+        " self-attention; 0 switches relative positions off",
     )
-    hrt_tail_target: ChoiceEnum(["eos", "pad"]) = field(
-        default="eos",
-        metadata={
-            "help": (
-                "what is learnt at masked positions behind the first </s>: </s> again, or nothing"
-                " (pad); with pad these positions do not count in the score of a translation either"
-            )
-        },
+    hrt_tail_target: ChoiceEnum(["eos", "pad"]) = option(
+        "eos",
+        "what is learnt at masked positions behind the first </s>: </s> again, or nothing"
+        " (pad); with pad these positions do not count in the score of a translation either",
     )
 
 
@@ -50,58 +37,32 @@ class HRTModelConfig(ConventionsConfig):
 class HRTTaskConfig(DistillationConfig, TranslationConfig):
     """Training curriculum and decoding."""
 
-    hrt_curriculum_steps: Optional[int] = field(
-        default=None,
-        metadata={
-            "help": "updates until all sentences are trained with chunks; default: --max-update"
-        },
+    hrt_curriculum_steps: Optional[int] = option(
+        None, "updates until all sentences are trained with chunks; default: --max-update"
     )
-    hrt_curriculum_power: float = field(
-        default=1.0,
-        metadata={
-            "help": (
-                "exponent of the curriculum: the share of sentences trained with chunks is "
-                "(update / steps) to this power; 0 trains with chunks from the first update on"
-            )
-        },
+    hrt_curriculum_power: float = option(
+        1.0,
+        "exponent of the curriculum: the share of sentences trained with chunks is "
+        "(update / steps) to this power; 0 trains with chunks from the first update on",
     )
-    hrt_truncate_target: bool = field(
-        default=False,
-        metadata={
-            "help": (
-                "cut targets (references of every subset) to --max-target-positions tokens instead"
-                " of leaving the sentence out"
-            )
-        },
+    hrt_truncate_target: bool = option(
+        False,
+        "cut targets (references of every subset) to --max-target-positions tokens instead"
+        " of leaving the sentence out",
     )
-    hrt_eval_autoregressive: bool = field(
-        default=False,
-        metadata={
-            "help": (
-                "with --eval-bleu: measure autoregressive decoding as well, as bleu_autoregressive"
-            )
-        },
+    hrt_eval_autoregressive: bool = option(
+        False, "with --eval-bleu: measure autoregressive decoding as well, as bleu_autoregressive"
     )
     max_update: int = II("optimization.max_update")
     seed: int = II("common.seed")
 
 
 @dataclass
-class HRTLossConfig(FairseqDataclass):
-    """The training loss."""
-
-    label_smoothing: float = field(
-        default=0.1, metadata={"help": "epsilon of label smoothing, 0 for none"}
-    )
-
-
-@dataclass
 class MaskPredictModelConfig(FairseqDataclass):
     """What a Mask-Predict model has besides fairseq's options, as in Appendix E."""
 
-    hrt_relative_window: int = field(
-        default=16,
-        metadata=dict(HRTModelConfig.__dataclass_fields__["hrt_relative_window"].metadata),
+    hrt_relative_window: int = option(
+        16, HRTModelConfig.__dataclass_fields__["hrt_relative_window"].metadata["help"]
     )
 
 
@@ -109,5 +70,5 @@ class MaskPredictModelConfig(FairseqDataclass):
 class MaskPredictTaskConfig(DistillationConfig, TranslationLevenshteinConfig):
     """fairseq's options of iterative models, and mixed targets."""
 
-    noise: NOISE_CHOICES = field(default="random_mask", metadata={"help": "type of noise"})
+    noise: NOISE_CHOICES = option("random_mask", "type of noise")
     seed: int = II("common.seed")

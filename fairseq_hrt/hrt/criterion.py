@@ -7,8 +7,7 @@ from fairseq.criterions import register_criterion
 from fairseq.logging import metrics
 from torch import Tensor, nn
 
-from ..training import BITS, SmoothedLoss, smoothed_cross_entropy
-from .config import HRTLossConfig
+from ..training import BITS, SmoothedLoss, SmoothedLossConfig, smoothed_cross_entropy
 
 # The four tasks as (name, belongs to the causal view, uses chunks).
 TASKS = (
@@ -19,7 +18,7 @@ TASKS = (
 )
 
 
-@register_criterion("hrt_loss", dataclass=HRTLossConfig)
+@register_criterion("hrt_loss", dataclass=SmoothedLossConfig)
 class HRTLoss(SmoothedLoss):
     """Label-smoothed cross-entropy summed over the loss tokens of AT, CMLM, Skip-AT and Skip-CMLM
     (HRT, Algorithm 1).

@@ -9,17 +9,6 @@ from torch import Tensor
 from ..training import Purpose, hash_uniform
 
 
-def chunked_share(update: int, total_updates: int, power: float) -> float:
-    """p_k = (t / T) ** lambda, the share of sentences trained with chunks (HRT, Eq. 5), at most 1.
-
-    Args:
-        update: t, updates done.
-        total_updates: T, positive.
-        power: lambda.
-    """
-    return min(1.0, update / total_updates) ** power
-
-
 def draw_chunk_sizes(
     seed: int, update: int, ids: Tensor, share: float, chunk_sizes: Sequence[int]
 ) -> Tensor:

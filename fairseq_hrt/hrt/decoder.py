@@ -10,10 +10,11 @@ from fairseq.modules import SinusoidalPositionalEmbedding
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from torch import Tensor, nn
 
+from ..options import untrained
 from ..training import refuse_extras, start_self_attention
 from .attention import RelativeSelfAttention, attention_pattern
 from .config import HRTModelConfig
-from .sample import SampleView, check_chunk_size
+from .sample import SampleView
 
 logger = logging.getLogger(__name__)
 
@@ -48,14 +49,13 @@ class HRTDecoder(TransformerDecoderBase):
     def __init__(
         self, cfg: HRTModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding
     ) -> None:
-        for chunk_size in cfg.hrt_chunk_sizes:
-            check_chunk_size(chunk_size)
-        if min(cfg.hrt_chunk_sizes, default=0) < 2 or len(set(cfg.hrt_chunk_sizes)) < len(
-            cfg.hrt_chunk_sizes
-        ):
+        sizes = cfg.hrt_chunk_sizes
+        if not all(isinstance(size, int) and size >= 2 for size in sizes) or not 0 < len(
+            sizes
+        ) == len(set(sizes)):
             raise ValueError(
-                f"--hrt-chunk-sizes {cfg.hrt_chunk_sizes}: give at least one size of 2 or more,"
-                " each once (size 1, autoregressive decoding, is always trained as well)"
+                f"--hrt-chunk-sizes {sizes}: give at least one size of 2 or more, each once (size"
+                " 1, autoregressive decoding, is always trained as well)"
             )
         if cfg.hrt_relative_window < 0:
             raise ValueError(
@@ -113,10 +113,7 @@ class HRTDecoder(TransformerDecoderBase):
         if chunk_size == 1:
             return self.eos
         if chunk_size not in self.chunk_sizes:
-            raise ValueError(
-                f"chunk size {chunk_size} was not trained: this model has 1 (autoregressive) and "
-                f"{', '.join(map(str, self.chunk_sizes))}"
-            )
+            raise untrained(chunk_size, self.chunk_sizes)
         return self.vocabulary_size + 1 + self.chunk_sizes.index(chunk_size)
 
     def start_symbols(self, chunk_sizes: Tensor) -> Tensor:

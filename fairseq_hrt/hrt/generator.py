@@ -10,10 +10,8 @@ from torch import Tensor
 from ..decoding import Hypothesis, best_first
 from ..engine import (
     AutoregressiveGenerator,
-    Constraints,
     DecodingStep,
     Memory,
-    SearchPlan,
     check_number,
     lists_to_host,
     search,
@@ -94,7 +92,6 @@ class HRTGenerator(AutoregressiveGenerator):
     def skip_at(self, memories: List[Memory], chunk_size: int) -> List[List[Hypothesis]]:
         """Stage I: the beam search over z_1 … z_m, the tokens at positions K, 2K, …; the last one
         is ``</s>``."""
-        options = self.options
         # A translation of at most that many words and </s> fill this many chunks; the last token is
         # </s>.
         chunks = (
@@ -103,25 +100,10 @@ class HRTGenerator(AutoregressiveGenerator):
             )
             - 1
         )
-        rules = Constraints(
-            self.dictionary,
-            # Shorter translations than K words are one chunk: then the first token of this stage is
-            # </s> already.
-            min_length=options.min_len // chunk_size,
-            max_lengths=chunks,
-            unkpen=options.unkpen,
-        )
+        rules = self.rules(chunks, stride=chunk_size)
         self.ensemble.reserve_positions(chunk_size * (rules.longest_limit + 1) + 1)
-        plan = SearchPlan(
-            start=self.models[0].decoder.start_symbol(chunk_size),
-            stride=chunk_size,
-            constraints=rules,
-            beam=self.beam,
-            lenpen=options.lenpen,
-            normalize=options.normalize,
-            temperature=options.temperature,
-            stage="skip_at",
-        )
+        start = self.models[0].decoder.start_symbol(chunk_size)
+        plan = self.search_plan(start, rules, stride=chunk_size, stage="skip_at")
         return search(self.ensemble, memories, plan, hooks=self.step_hooks)
 
     def skip_cmlm(

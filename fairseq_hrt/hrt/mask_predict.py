@@ -6,7 +6,7 @@ refinement of ``translation_lev``; here stands what these lack.
 """
 
 from argparse import ArgumentParser, Namespace
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Tuple
 
 import torch
 from fairseq.criterions import FairseqCriterion
@@ -21,7 +21,7 @@ from fairseq.tasks.translation_lev import TranslationLevenshteinTask
 from torch import Tensor, nn
 
 from .. import option_effects
-from ..training import choose_targets, draw_raw, with_distilled_targets
+from ..training import drawn_targets, with_distilled_targets
 from .attention import RelativeSelfAttention, attention_pattern
 from .config import MaskPredictModelConfig, MaskPredictTaskConfig
 
@@ -161,10 +161,12 @@ class MaskPredictTask(TranslationLevenshteinTask):
         update_num: int,
         ignore_grad: bool = False,
     ) -> Any:
-        distilled: Optional[Tensor] = sample.get("distilled_target")
-        if distilled is not None:
-            use_raw = draw_raw(self.cfg.seed, update_num, sample["id"], self.cfg.raw_probability)
-            pad = self.target_dictionary.pad()
-            target = choose_targets(sample["target"], distilled, use_raw, pad=pad)
-            sample = {**sample, "target": target}
+        target = drawn_targets(
+            sample,
+            seed=self.cfg.seed,
+            update=update_num,
+            raw_probability=self.cfg.raw_probability,
+            pad=self.target_dictionary.pad(),
+        )
+        sample = {**sample, "target": target}
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)

@@ -47,11 +47,6 @@ class TrainingViews(NamedTuple):
     chunk_sizes: Tensor
 
 
-def padded_length(length: int, chunk_size: int) -> int:
-    """L, the length of a target of ``length`` tokens with ``</s>`` filled up to whole chunks."""
-    return chunk_size * -(-(length + 1) // chunk_size)
-
-
 def skip_cmlm_input(kept: Sequence[int], chunk_size: int, *, mask: int) -> List[int]:
     """Input of stage II: K - 1 masks before every token of stage I.
 
@@ -118,12 +113,3 @@ def training_views(
         target=torch.where(learnt, filled, pad),
     )
     return TrainingViews(causal, parallel, chunk_sizes)
-
-
-def check_chunk_size(chunk_size: int) -> None:
-    """Raises ValueError unless K is a positive integer."""
-    if not isinstance(chunk_size, int) or chunk_size < 1:
-        raise ValueError(
-            f"chunk size {chunk_size!r} is not a positive integer; 1 is autoregressive, 2 and more"
-            " are HRT"
-        )

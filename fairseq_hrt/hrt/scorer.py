@@ -5,10 +5,9 @@ from typing import Any, Dict, List, Sequence
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
-from torch import Tensor
 
 from ..decoding import Hypothesis
-from ..engine import log_mean, log_softmax, to_fairseq
+from ..engine import log_probs_of, to_fairseq
 from .chunking import ChunkChooser
 from .sample import training_views
 
@@ -59,7 +58,7 @@ class ChunkScorer:
         words = torch.cat(
             [view.target[mask] for view, mask in zip((views.causal, views.parallel), learnt)]
         )
-        parts = self._log_probs(models, source, views, words).split(
+        parts = log_probs_of(models, source, words, views=views).split(
             [int(mask.sum()) for mask in learnt]
         )
         first, second = (
@@ -71,20 +70,6 @@ class ChunkScorer:
         lengths = targets.ne(pad).sum(1).tolist()
         rows = zip(targets.tolist(), sizes, lengths, first.tolist(), second.tolist())
         return [[_hypothesis(*row)] for row in rows]
-
-    def _log_probs(
-        self, models: Sequence[FairseqEncoderDecoderModel], source: Dict, views: Any, words: Tensor
-    ) -> Tensor:
-        """log P of ``words`` ``[n]``, the learnt tokens of both views, under the averaged
-        probabilities of the models."""
-        found = []
-        for model in models:
-            model.eval()
-            logits = model(
-                src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], views=views
-            )
-            found.append(log_softmax(logits).gather(1, words.unsqueeze(1)).squeeze(1))
-        return log_mean(found)
 
 
 def _hypothesis(

@@ -14,11 +14,10 @@ from ..task import EngineTranslationTask, log_bleu
 from ..training import truncate_targets
 from .chunking import ChunkChooser
 from .config import HRTTaskConfig
-from .curriculum import chunked_share
 from .generator import HRTGenerator
 from .model import HRTTransformerModel
 from .scorer import ChunkScorer
-from .training_batch import ViewSettings, draw_views
+from .training_batch import draw_views
 
 
 @register_task("translation_hrt", dataclass=HRTTaskConfig)
@@ -35,7 +34,6 @@ class HRTTranslationTask(EngineTranslationTask):
             # Those of the second stage have no effect there.
             aside = option_effects.set_aside(options.of_family(self.family), ("hrt_decode_chunk",))
             self.autoregressive_generator = self.generator_for([model], replace(options, **aside))
-        self.decoder = model.decoder
         # A checkpoint that is decoded gets no training for what it lacks.
         model.decoder.may_gain_sizes = not from_checkpoint
         return model
@@ -78,7 +76,8 @@ class HRTTranslationTask(EngineTranslationTask):
             )
 
     def curriculum_share(self, update: int) -> float:
-        """The share of sentences trained with chunks in an update.
+        """The share of sentences trained with chunks in an update: p_k = (t / T) ** lambda (HRT,
+        Eq. 5), at most 1.
 
         Raises:
             ValueError: the length of the curriculum is unknown.
@@ -92,28 +91,22 @@ class HRTTranslationTask(EngineTranslationTask):
                 " --max-update, or --hrt-curriculum-steps (or --hrt-curriculum-power 0 to train"
                 " without a curriculum)"
             )
-        return chunked_share(update, total, self.cfg.hrt_curriculum_power)
+        return float(min(1.0, update / total) ** self.cfg.hrt_curriculum_power)
 
     def add_views(self, sample: Dict[str, Any], update: int, share: float) -> Dict[str, Any]:
         """The batch with its :class:`TrainingViews`; all choices depend on seed, update and
         sentence alone."""
         if not sample:
             return sample
-        return {**sample, "views": draw_views(sample, update, share, self.view_settings())}
-
-    def view_settings(self) -> ViewSettings:
-        """Everything that the samples of this task and model depend on."""
-        decoder = self.decoder
-        return ViewSettings(
+        views = draw_views(
+            sample,
+            update,
+            share,
+            self.decoder,
             seed=self.cfg.seed,
-            chunk_sizes=tuple(decoder.chunk_sizes),
-            starts=tuple(map(decoder.start_symbol, decoder.chunk_sizes)),
-            eos=self.target_dictionary.eos(),
-            mask=decoder.mask,
-            pad=self.target_dictionary.pad(),
-            learn_tail=decoder.learn_tail,
             raw_probability=self.cfg.raw_probability,
         )
+        return {**sample, "views": views}
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
         # In validation always with chunks: a mixture that moves with the curriculum could not be

@@ -92,14 +92,12 @@ class SourceDrafter(Drafter):
                 "--jacobi-draft source copies words of the source: it needs one dictionary for both"
                 " sides (fairseq-preprocess --joined-dictionary)"
             )
-        self.pad, self.eos = source.pad(), source.eos()
+        self.ignored = (source.pad(), source.eos())
         self.sources: List[List[int]] = []
 
     def begin(self, net_input: Dict[str, Tensor], memories: Sequence[Memory] = ()) -> None:
-        ignored = (self.pad, self.eos)
-        self.sources = [
-            [t for t in row if t not in ignored] for row in net_input["src_tokens"].tolist()
-        ]
+        rows = net_input["src_tokens"].tolist()
+        self.sources = [[token for token in row if token not in self.ignored] for row in rows]
 
     def propose(
         self, sentence: int, tokens: List[int], answers: List[int], count: int
@@ -211,8 +209,3 @@ def load_draft_model(
     return load_other_model(
         "--jacobi-draft-path", path, beside=beside, source=source, target=target, choose=choose
     )
-
-
-def translations(hypotheses: Sequence[Sequence[Dict[str, Any]]]) -> List[List[int]]:
-    """Tokens of the best hypothesis of each sentence."""
-    return [best[0]["tokens"].tolist() for best in hypotheses]

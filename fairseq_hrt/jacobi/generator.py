@@ -11,7 +11,7 @@ from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
 from ..decoding import Hypothesis
-from ..engine import Constraints, EngineGenerator, Memory, SearchPlan, search
+from ..engine import EngineGenerator, Memory, search
 from ..options import DecodingOptions, check_jacobi
 from .accounting import DecoderSize, JacobiStatistics
 from .decoding import IterationHook, JacobiIteration, JacobiPlan, jacobi_decode
@@ -80,32 +80,18 @@ class JacobiGenerator(EngineGenerator):
             drafted = self._now() - before if type(self.drafter) is not Drafter else 0.0
         limits = self.length_limits(memories)
         self.ensemble.reserve_positions(int(limits.max()) + 1)
-
-        def rules(most: Tensor) -> Constraints:
-            return Constraints(
-                self.dictionary,
-                min_length=options.min_len,
-                max_lengths=most,
-                unkpen=options.unkpen,
-                no_repeat_ngram_size=options.no_repeat_ngram_size,
-                prefix=prefix,
-                prefix_scored=not self.forced,
-            )
-
-        first = self.eos if start is None else start
+        greedy = self.search_plan(start, self.rules(limits, prefix=prefix))
         if options.jacobi_known_length:
-            greedy = search(self.ensemble, memories, self._greedy(first, rules(limits)))
-            limits = limits.new_tensor([len(best[0].tokens) - 1 for best in greedy])
+            known = search(self.ensemble, memories, greedy)
+            limits = limits.new_tensor([len(best[0].tokens) - 1 for best in known])
         plan = JacobiPlan(
-            start=first,
-            constraints=rules(limits),
+            start=greedy.start,
+            constraints=self.rules(limits, prefix=prefix),
             window=window,
             drafter=self.drafter,
             filler=self.dictionary.pad() if options.jacobi_known_length else self.dictionary.unk(),
             temperature=options.temperature,
-            rank=lambda total, length: (
-                total / length**options.lenpen if options.normalize else total
-            ),
+            rank=greedy.rank,
             known_length=options.jacobi_known_length,
         )
         watch = _Watch(memory.lengths.tolist(), DecoderSize.of(self.models[0]))
@@ -130,27 +116,18 @@ class JacobiGenerator(EngineGenerator):
         """Decodes a batch; one token at a time by the ordinary search, which has less to keep in
         mind."""
         if plan.window.mode == "frontier" and plan.window.width == 1 and not self.iteration_hooks:
-            greedy = self._greedy(plan.start, plan.constraints)
+            greedy = self.search_plan(plan.start, plan.constraints)
             found = [
                 best[0] for best in search(self.ensemble, memories, greedy, hooks=self.step_hooks)
             ]
-            watch.one_by_one(found)
-            for hypothesis in found:
+            for sentence, hypothesis in enumerate(found):
+                for step, token in enumerate(hypothesis.tokens):
+                    watch(JacobiIteration(sentence, step + 1, step, [], [token], [], 1))
                 self.drafter.learn(hypothesis.tokens)
             return found
         hooks: List[IterationHook] = [watch, *self.iteration_hooks]
         return jacobi_decode(
             self.ensemble, memories, plan, step_hooks=self.step_hooks, iteration_hooks=hooks
-        )
-
-    def _greedy(self, start: int, rules: Constraints) -> SearchPlan:
-        """Word by word."""
-        return SearchPlan(
-            start=start,
-            constraints=rules,
-            lenpen=self.options.lenpen,
-            normalize=self.options.normalize,
-            temperature=self.options.temperature,
         )
 
     def _now(self) -> float:
@@ -183,16 +160,6 @@ class _Watch:
         self.flops += self.size.flops(
             width, iteration.first + width, self.sources[iteration.sentence]
         )
-
-    def one_by_one(self, found: Sequence[Hypothesis]) -> None:
-        """Counts sentences that were decoded without guesses."""
-        for sentence, hypothesis in enumerate(found):
-            for step in range(len(hypothesis.tokens)):
-                self(
-                    JacobiIteration(
-                        sentence, step + 1, step, [], hypothesis.tokens[step : step + 1], [], 1
-                    )
-                )
 
     def add_to(self, statistics: JacobiStatistics, found: Sequence[Hypothesis]) -> None:
         statistics.sentences += len(found)

@@ -58,18 +58,7 @@ class DraftEnsemble(EngineEnsemble):
     def encode(self, net_input: Dict[str, Tensor]) -> List[Memory]:
         if self.lent is None or self.lent.encoded is None:
             return super().encode(net_input)
-        memory, encoded, layers = self.lent, self.lent.encoded, self.engines[0].layers
-        pairs = [layer.cross.remember(encoded) for layer in layers]
-        return [
-            Memory(
-                keys=[keys for keys, _ in pairs],
-                values=[values for _, values in pairs],
-                bias=memory.bias,
-                lengths=memory.lengths,
-                width=memory.width,
-                encoded=memory.encoded,
-            )
-        ]
+        return [self.engines[0].remember(self.lent.encoded, self.lent.bias, self.lent.lengths)]
 
 
 def lender(

@@ -12,14 +12,7 @@ from ..options import DecodingOptions
 from ..schema import MODEL_DRAFTS
 from ..task import EngineTranslationTask
 from .config import JacobiTaskConfig
-from .drafts import (
-    Drafter,
-    ModelDrafter,
-    NGramDrafter,
-    SourceDrafter,
-    load_draft_model,
-    translations,
-)
+from .drafts import Drafter, ModelDrafter, NGramDrafter, SourceDrafter, load_draft_model
 from .generator import JacobiGenerator
 from .shared_encoder import DraftEnsemble, lender
 
@@ -93,7 +86,8 @@ class JacobiTranslationTask(EngineTranslationTask):
                 )
             engines.lent = None if equal is None or not memories else memories[equal]
             try:
-                return translations(generator.generate(drafting, {"net_input": net_input}))
+                found = generator.find({"net_input": net_input})
+                return [best[0].tokens for best in found]
             finally:
                 engines.lent = None
 

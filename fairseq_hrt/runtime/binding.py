@@ -3,7 +3,7 @@ the same order."""
 
 import ctypes as C
 from functools import cache
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Tuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ OK, MEMORY, INVALID, NUMBER, REFUSED, ENDED = range(6)
 # gelu_fast and gelu_accurate are two names of one formula.
 _ACTIVATION = dict(zip(ACTIVATIONS, (0, 1, 2, 2, 3, 4)))
 _MESSAGE = 512
-
+_INTS, _LONGS = C.POINTER(C.c_int32), C.POINTER(C.c_int64)
 
 # fh_ask_caller.
 Ask = C.CFUNCTYPE(None, C.POINTER(C.c_int32))
@@ -48,7 +48,7 @@ class Shape(C.Structure):
             "independent middle_to_side link_heads link_rows reach count_bos length_classes cell "
             "zero_start"
         ).split()),
-        ("chunk_sizes", C.POINTER(C.c_int32)),
+        ("chunk_sizes", _INTS),
         ("epsilon", C.c_double),
         ("scale", C.c_double),
         ("encoder", SideShape),
@@ -85,7 +85,7 @@ class Options(C.Structure):
     _fields_ = [
         *((name, C.c_int32) for name in (*_fields(int), "normalize", "table_size")),
         ("table_limits", C.POINTER(C.c_double)),
-        ("table_chunks", C.POINTER(C.c_int32)),
+        ("table_chunks", _INTS),
         *((name, C.c_double) for name in _fields(float)),
     ]
 
@@ -94,8 +94,8 @@ class FirstWords(C.Structure):
     """fh_first_words."""
 
     _fields_ = [
-        ("tokens", C.POINTER(C.c_int32)),
-        ("offsets", C.POINTER(C.c_int64)),
+        ("tokens", _INTS),
+        ("offsets", _LONGS),
         ("scored", C.c_int32),
     ]
 
@@ -104,9 +104,9 @@ class Targets(C.Structure):
     """fh_targets."""
 
     _fields_ = [
-        ("tokens", C.POINTER(C.c_int32)),
-        ("counts", C.POINTER(C.c_int32)),
-        ("offsets", C.POINTER(C.c_int64)),
+        ("tokens", _INTS),
+        ("counts", _INTS),
+        ("offsets", _LONGS),
     ]
 
 
@@ -116,19 +116,19 @@ class Results(C.Structure):
     _fields_ = [
         ("sentences", C.c_int32),
         ("hypotheses", C.c_int32),
-        ("counts", C.POINTER(C.c_int32)),
-        ("starts", C.POINTER(C.c_int64)),
-        ("lengths", C.POINTER(C.c_int32)),
-        ("steps", C.POINTER(C.c_int32)),
+        ("counts", _INTS),
+        ("starts", _LONGS),
+        ("lengths", _INTS),
+        ("steps", _INTS),
         ("scores", C.POINTER(C.c_double)),
-        ("tokens", C.POINTER(C.c_int32)),
-        ("token_steps", C.POINTER(C.c_int32)),
+        ("tokens", _INTS),
+        ("token_steps", _INTS),
         ("positional", C.POINTER(C.c_float)),
-        ("places", C.POINTER(C.c_int32)),
-        ("graph_sizes", C.POINTER(C.c_int32)),
-        ("vertex_starts", C.POINTER(C.c_int64)),
-        ("link_starts", C.POINTER(C.c_int64)),
-        ("vertex_tokens", C.POINTER(C.c_int32)),
+        ("places", _INTS),
+        ("graph_sizes", _INTS),
+        ("vertex_starts", _LONGS),
+        ("link_starts", _LONGS),
+        ("vertex_tokens", _INTS),
         ("vertex_scores", C.POINTER(C.c_float)),
         ("links", C.POINTER(C.c_float)),
     ]
@@ -143,57 +143,26 @@ def kernel() -> C.CDLL:
     """
     library = load_library()
     message = [C.c_char_p, C.c_size_t]
-    ints, longs = C.POINTER(C.c_int32), C.POINTER(C.c_int64)
+    model = C.POINTER(C.c_void_p)
+    sources = [C.c_void_p, _INTS, _LONGS, C.c_int32]
+    results = [C.POINTER(Options), Ask, C.POINTER(C.POINTER(Results)), *message]
     functions = {
         "fh_interface": (C.c_int32, []),
         "fh_model_new": (
             C.c_int,
-            [
-                C.POINTER(C.c_void_p),
-                C.POINTER(Shape),
-                C.POINTER(Tensor),
-                C.c_int64,
-                C.c_char_p,
-                *message,
-            ],
+            [model, C.POINTER(Shape), C.POINTER(Tensor), C.c_int64, C.c_char_p, *message],
         ),
         "fh_model_free": (None, [C.c_void_p]),
         "fh_model_isa": (C.c_char_p, [C.c_void_p]),
         "fh_model_bytes": (C.c_int64, [C.c_void_p]),
-        "fh_engine_new": (C.c_int, [C.POINTER(C.c_void_p), C.c_void_p, C.c_int32, *message]),
+        "fh_engine_new": (C.c_int, [model, C.c_void_p, C.c_int32, *message]),
         "fh_engine_free": (None, [C.c_void_p]),
         "fh_engine_shortlist": (
             C.c_int,
-            [C.c_void_p, longs, ints, C.c_int64, ints, C.c_int64, *message],
+            [C.c_void_p, _LONGS, _INTS, C.c_int64, _INTS, C.c_int64, *message],
         ),
-        "fh_decode": (
-            C.c_int,
-            [
-                C.c_void_p,
-                ints,
-                longs,
-                C.c_int32,
-                C.POINTER(FirstWords),
-                C.POINTER(Options),
-                Ask,
-                C.POINTER(C.POINTER(Results)),
-                *message,
-            ],
-        ),
-        "fh_score": (
-            C.c_int,
-            [
-                C.c_void_p,
-                ints,
-                longs,
-                C.c_int32,
-                C.POINTER(Targets),
-                C.POINTER(Options),
-                Ask,
-                C.POINTER(C.POINTER(Results)),
-                *message,
-            ],
-        ),
+        "fh_decode": (C.c_int, [*sources, C.POINTER(FirstWords), *results]),
+        "fh_score": (C.c_int, [*sources, C.POINTER(Targets), *results]),
         "fh_results_free": (None, [C.POINTER(Results)]),
     }
     for name, (result, arguments) in functions.items():
@@ -261,8 +230,3 @@ def tensor_table(tensors: Mapping[str, np.ndarray]) -> Tuple[Any, List[np.ndarra
         entry.rows, entry.columns = (1, array.shape[0]) if array.ndim == 1 else array.shape
         entry.type = {np.dtype(np.int8): 1, np.dtype(np.float32): 2}[array.dtype]
     return table, kept
-
-
-def encode_isa(isa: Optional[str]) -> Optional[bytes]:
-    """An instruction set's name for C."""
-    return None if isa is None else isa.encode()

@@ -33,12 +33,12 @@ from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple, Unio
 import numpy as np
 
 from ..decoding import Graph, Hypothesis, NumericalError, collapse_repeats
-from ..options import DecodingOptions
+from ..options import DecodingOptions, UnsupportedOption
 from . import binding, library
 from .arguments import Shortlist, flatten, listed, shortlist_arrays
 from .caller import Caller, Cancelled
 from .format import Header, ModelFileError, read_header, read_model
-from .options import UnsupportedOption, options_for
+from .options import options_for
 from .results import read_results
 
 __all__ = [
@@ -88,7 +88,8 @@ class Engine:
         shape, kept = binding.shape_of(header)
         table, arrays = binding.tensor_table(tensors)
         message = binding.message_buffer()
-        forced = binding.encode_isa(isa or library.forced_instruction_set() or None)
+        # None: the best one.
+        forced = (isa or library.forced_instruction_set()).encode() or None
         status = self._kernel.fh_model_new(
             C.byref(self._model), C.byref(shape), table, len(tensors), forced, message, len(message)
         )

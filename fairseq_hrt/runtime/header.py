@@ -20,6 +20,13 @@ MOST_LAYERS, MOST_SYMBOLS = 512, 1 << 24
 # Fields that files of earlier releases do not have; what is not used is not written, so that those
 # read it.
 LATER = ("cell", "zero_start")
+# Fields that models of other families leave at their defaults.
+_OF_FAMILY = {
+    "autoregressive": ("cell", "zero_start"),
+    "hrt": ("chunk_sizes", "special_symbols", "relative_window"),
+    "bidirectional": ("directions", "block"),
+    "dag": ("link_heads", "link_rows", "length_classes"),
+}
 
 
 class ModelFileError(ValueError):
@@ -157,8 +164,83 @@ class Header:
         Raises:
             ModelFileError: naming the field.
         """
-        _check_sizes(self)
-        _check_family(self)
+        self._check_sizes()
+        for family, names in _OF_FAMILY.items():
+            for name in names if family != self.family else ():
+                self._demand(getattr(self, name) == getattr(Header, name), "family", name)
+        if self.family == "hrt":
+            self._check_hrt()
+        elif self.family == "bidirectional":
+            self._check_bidirectional()
+        elif self.family == "dag":
+            self._check_dag()
+
+    def _demand(self, fits: bool, *names: str) -> None:
+        if not fits:
+            values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+            raise ModelFileError(f"its header holds {values:.200}, which no model has")
+
+    def _between(self, low: int, high: int, *names: str) -> None:
+        for name in names:
+            self._demand(low <= getattr(self, name) <= high, name)
+
+    def _check_sizes(self) -> None:
+        for name, known in (
+            ("family", MODEL_FAMILIES),
+            ("weights", STORED),
+            ("activation", ACTIVATIONS),
+            ("cell", CELLS),
+        ):
+            self._demand(getattr(self, name) in known, name)
+        self._between(5, MOST_SYMBOLS, "source_vocabulary", "target_vocabulary")
+        self._between(1, LARGEST, "longest_source", "longest_target")
+        self._between(0, LARGEST, "encoder_positions", "decoder_positions", "special_symbols")
+        self._between(0, LARGEST, "link_rows", "reach", "length_classes")
+        self._between(0, MOST_LAYERS, "encoder_layers")
+        self._between(1, MOST_LAYERS, "decoder_layers")
+        for side, width in (("encoder", self.encoder_width), ("decoder", self.decoder_width)):
+            self._between(1, LARGEST_INPUTS, f"{side}_width", f"{side}_inner")
+            self._between(1, width, f"{side}_heads")
+            fits = width % getattr(self, f"{side}_heads") == 0
+            self._demand(fits, f"{side}_width", f"{side}_heads")
+            self._demand(math.isfinite(getattr(self, f"{side}_scale")), f"{side}_scale")
+        # The source and all slots of the longest target have to have positions.
+        fits = self.encoder_positions in (0, self.longest_source)
+        self._demand(fits, "encoder_positions", "longest_source")
+        fits = self.decoder_positions == 0 or self.decoder_positions >= self.longest_target
+        self._demand(fits, "decoder_positions", "longest_target")
+        self._demand(0 < self.epsilon < 1, "epsilon")
+        special = ("bos", "pad", "eos", "unk")
+        self._between(0, min(self.source_vocabulary, self.target_vocabulary) - 1, *special)
+        self._demand(len({getattr(self, name) for name in special}) == 4, *special)
+        if self.shared_embedding:
+            fits = self.source_vocabulary == self.target_vocabulary
+            self._demand(fits, "source_vocabulary", "target_vocabulary")
+            fits = self.encoder_width == self.decoder_width
+            self._demand(fits, "encoder_width", "decoder_width")
+
+    def _check_hrt(self) -> None:
+        sizes = self.chunk_sizes
+        self._demand(0 < len(sizes) <= 256 and len(set(sizes)) == len(sizes), "chunk_sizes")
+        self._demand(all(2 <= size <= 4096 for size in sizes), "chunk_sizes")
+        self._demand(self.special_symbols == 1 + len(sizes), "special_symbols", "chunk_sizes")
+        self._between(0, 65536, "relative_window")
+
+    def _check_bidirectional(self) -> None:
+        h, z = self.directions, self.block
+        self._demand(1 <= h <= 4096 and (h == 1 or h % 2 == 0), "directions")
+        self._demand(1 <= z <= 4096 and (z == 1 or z % h == 0), "block", "directions")
+        self._demand(not self.middle_to_side or h == 2, "middle_to_side", "directions")
+
+    def _check_dag(self) -> None:
+        self._between(1, self.decoder_width, "link_heads")
+        self._demand(self.decoder_width % self.link_heads == 0, "link_heads", "decoder_width")
+        fits = self.link_rows == 1 or self.link_rows >= self.longest_target
+        self._demand(fits, "link_rows", "longest_target")
+        self._demand(0 < self.scale <= 1e6, "scale")
+        # The first and the last vertex.
+        self._demand(self.longest_target >= 2, "longest_target")
+        self._demand(self.length_classes != 1, "length_classes")
 
 
 def _typed(name: str, kind: object, value: object) -> Any:
@@ -181,122 +263,3 @@ def _typed(name: str, kind: object, value: object) -> Any:
     ):
         return tuple(value)
     raise ModelFileError(f"the field {name!r} of its header holds {value!r:.80}")
-
-
-def _demand(fits: bool, header: Header, *names: str) -> None:
-    if not fits:
-        values = ", ".join(f"{name}={getattr(header, name)!r}" for name in names)
-        raise ModelFileError(f"its header holds {values:.200}, which no model has")
-
-
-def _check_sizes(header: Header) -> None:
-    def between(name: str, low: int, high: int) -> None:
-        _demand(low <= getattr(header, name) <= high, header, name)
-
-    _demand(header.family in MODEL_FAMILIES, header, "family")
-    _demand(header.weights in STORED, header, "weights")
-    _demand(header.activation in ACTIVATIONS, header, "activation")
-    for name in ("source_vocabulary", "target_vocabulary"):
-        between(name, 5, MOST_SYMBOLS)
-    for name in ("encoder_width", "decoder_width", "encoder_inner", "decoder_inner"):
-        between(name, 1, LARGEST_INPUTS)
-    for name in ("longest_source", "longest_target"):
-        between(name, 1, LARGEST)
-    for name in (
-        "encoder_positions",
-        "decoder_positions",
-        "special_symbols",
-        "link_rows",
-        "reach",
-        "length_classes",
-    ):
-        between(name, 0, LARGEST)
-    between("encoder_layers", 0, MOST_LAYERS)
-    between("decoder_layers", 1, MOST_LAYERS)
-    for side in ("encoder", "decoder"):
-        between(f"{side}_heads", 1, getattr(header, f"{side}_width"))
-        _demand(
-            getattr(header, f"{side}_width") % getattr(header, f"{side}_heads") == 0,
-            header,
-            f"{side}_width",
-            f"{side}_heads",
-        )
-        _demand(math.isfinite(getattr(header, f"{side}_scale")), header, f"{side}_scale")
-        # The source and all slots of the longest target have to have positions.
-    _demand(
-        header.encoder_positions in (0, header.longest_source),
-        header,
-        "encoder_positions",
-        "longest_source",
-    )
-    _demand(0 < header.epsilon < 1, header, "epsilon")
-    special = ("bos", "pad", "eos", "unk")
-    for name in special:
-        between(name, 0, min(header.source_vocabulary, header.target_vocabulary) - 1)
-    _demand(len({getattr(header, name) for name in special}) == 4, header, *special)
-    if header.shared_embedding:
-        _demand(
-            header.source_vocabulary == header.target_vocabulary,
-            header,
-            "source_vocabulary",
-            "target_vocabulary",
-        )
-        _demand(
-            header.encoder_width == header.decoder_width, header, "encoder_width", "decoder_width"
-        )
-
-
-def _check_family(header: Header) -> None:
-    family = header.family
-    positions = header.decoder_positions
-    _demand(header.cell in CELLS, header, "cell")
-    if family != "autoregressive":
-        _demand(header.cell == "attention", header, "family", "cell")
-        _demand(not header.zero_start, header, "family", "zero_start")
-    _demand(
-        positions == 0 or positions >= header.longest_target,
-        header,
-        "decoder_positions",
-        "longest_target",
-    )
-    if family == "hrt":
-        sizes = header.chunk_sizes
-        _demand(0 < len(sizes) <= 256 and len(set(sizes)) == len(sizes), header, "chunk_sizes")
-        _demand(all(2 <= size <= 4096 for size in sizes), header, "chunk_sizes")
-        _demand(header.special_symbols == 1 + len(sizes), header, "special_symbols", "chunk_sizes")
-        _demand(0 <= header.relative_window <= 65536, header, "relative_window")
-    else:
-        _demand(not header.chunk_sizes, header, "family", "chunk_sizes")
-        _demand(header.special_symbols == 0, header, "family", "special_symbols")
-        _demand(header.relative_window == 0, header, "family", "relative_window")
-    if family == "bidirectional":
-        h, z = header.directions, header.block
-        _demand(1 <= h <= 4096 and (h == 1 or h % 2 == 0), header, "directions")
-        _demand(1 <= z <= 4096 and (z == 1 or z % h == 0), header, "block", "directions")
-        _demand(not header.middle_to_side or h == 2, header, "middle_to_side", "directions")
-    else:
-        _demand(
-            (header.directions, header.block) == (1, 1), header, "family", "directions", "block"
-        )
-    if family == "dag":
-        _demand(1 <= header.link_heads <= header.decoder_width, header, "link_heads")
-        _demand(
-            header.decoder_width % header.link_heads == 0, header, "link_heads", "decoder_width"
-        )
-        _demand(
-            header.link_rows == 1 or header.link_rows >= header.longest_target,
-            header,
-            "link_rows",
-            "longest_target",
-        )
-        _demand(0 < header.scale <= 1e6, header, "scale")
-        # The first and the last vertex.
-        _demand(header.longest_target >= 2, header, "longest_target")
-        _demand(header.length_classes != 1, header, "length_classes")
-    else:
-        _demand(
-            (header.link_heads, header.link_rows, header.length_classes) == (0, 0, 0),
-            header,
-            "family",
-            "link_heads",
-        )

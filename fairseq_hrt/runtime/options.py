@@ -202,15 +202,3 @@ def _check_jacobi(header: Header, options: DecodingOptions) -> None:
             f" sides; this model has {header.source_vocabulary} source and"
             f" {header.target_vocabulary} target words"
         )
-
-
-__all__ = [
-    "UnsupportedOption",
-    "check_dictionaries",
-    "check_effects",
-    "longest_written",
-    "options_for",
-    "settled",
-    "takes_first_words",
-    "writes_in_order",
-]

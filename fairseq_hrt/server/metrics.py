@@ -1,7 +1,7 @@
 """Figures for Prometheus; no label holds anything from a request besides its route."""
 
 import os
-from typing import Callable, Tuple
+from typing import Any, Callable, Tuple
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -22,37 +22,24 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._requests = Counter(
-            "fairseq_hrt_requests",
-            "Requests by route and status",
-            ("route", "status"),
-            registry=self._registry,
+
+        def made(kind: Any, name: str, text: str, *labels: str, **more: Any) -> Any:
+            return kind(f"fairseq_hrt_{name}", text, labels, registry=self._registry, **more)
+
+        times, sizes = {"buckets": _SECONDS}, {"buckets": (1, 2, 4, 8, 16, 32, 64, 128)}
+        self._requests = made(
+            Counter, "requests", "Requests by route and status", "route", "status"
         )
-        self._seconds = Histogram(
-            "fairseq_hrt_request_seconds",
-            "Seconds of a request",
-            ("route",),
-            buckets=_SECONDS,
-            registry=self._registry,
+        self._seconds = made(Histogram, "request_seconds", "Seconds of a request", "route", **times)
+        self._sentences = made(Counter, "sentences", "Translated sentences", "system")
+        self._batches = made(
+            Histogram, "batch_sentences", "Sentences of a batch", "system", **sizes
         )
-        self._sentences = Counter(
-            "fairseq_hrt_sentences", "Translated sentences", ("system",), registry=self._registry
+        self._decoding = made(
+            Histogram, "batch_seconds", "Seconds of decoding a batch", "system", **times
         )
-        self._batches = Histogram(
-            "fairseq_hrt_batch_sentences", "Sentences of a batch", ("system",),
-            buckets=(1, 2, 4, 8, 16, 32, 64, 128), registry=self._registry,
-        )  # fmt: skip
-        self._decoding = Histogram(
-            "fairseq_hrt_batch_seconds",
-            "Seconds of decoding a batch",
-            ("system",),
-            buckets=_SECONDS,
-            registry=self._registry,
-        )
-        self._queue = Gauge(
-            "fairseq_hrt_waiting_sentences", "Sentences in the queue", ("system",),
-            registry=self._registry, multiprocess_mode="livesum",
-        )  # fmt: skip
+        mode = {"multiprocess_mode": "livesum"}
+        self._queue = made(Gauge, "waiting_sentences", "Sentences in the queue", "system", **mode)
 
     def observe_request(self, route: str, status: int, seconds: float) -> None:
         """Counts a finished request."""

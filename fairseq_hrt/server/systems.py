@@ -11,7 +11,7 @@ from ..escaping import printable
 from ..families import family_of_task
 from ..option_effects import set_aside
 from ..options import SCHEMA, DecodingOptions, UnsupportedOption
-from ..runtime import LibraryUnavailable
+from ..runtime.library import LibraryUnavailable
 from .batching import Batcher
 from .errors import RequestError, invalid
 from .metrics import Metrics

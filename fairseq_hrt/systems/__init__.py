@@ -4,8 +4,7 @@ them."""
 from .fairseq_system import FairseqSystem, count_calls
 from .load import load_system, load_watched
 from .specification import SystemSpec, generate_arguments, parse_system, read_systems, scoring
-from .system import System
-from .task_system import subwords
+from .system import System, subwords
 
 __all__ = [
     "FairseqSystem",

@@ -16,7 +16,7 @@ from ..engine import GenerationCounters
 from ..engine.models import choose_device, generation_config, load_models, option_arguments
 from ..loading.checkpoints import reading
 from .specification import SystemSpec
-from .task_system import TaskSystem
+from .system import System
 
 # Of fairseq-generate's options those with an equivalent; compute_type is CTranslate2's own.
 OPTIONS = (
@@ -32,7 +32,7 @@ OPTIONS = (
 )
 
 
-class CTranslate2System(TaskSystem):
+class CTranslate2System(System):
     """A system decoded by CTranslate2.
 
     Args:

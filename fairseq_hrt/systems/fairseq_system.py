@@ -14,10 +14,10 @@ from ..engine import GenerationCounters, PackedGenerator
 from ..engine.models import build_generator, choose_device, generation_config, load_models
 from ..loading.checkpoints import reading, task_of_checkpoint
 from .specification import SystemSpec, generate_arguments
-from .task_system import TaskSystem
+from .system import System
 
 
-class FairseqSystem(TaskSystem):
+class FairseqSystem(System):
     """A system decoded through its task, as ``fairseq-generate`` does it.
 
     Args:
@@ -60,7 +60,6 @@ class FairseqSystem(TaskSystem):
 
     @property
     def reloadable(self) -> SystemSpec:
-        """What another process loads this very system from, as long as this object lives."""
         return self.spec
 
     @property
@@ -72,7 +71,6 @@ class FairseqSystem(TaskSystem):
         return sum(weight.numel() * weight.element_size() for weight in weights.values())
 
     def signature(self) -> Dict[str, str]:
-        """How the system decodes: task, checkpoint, every given option, number type, device."""
         names = "+".join(Path(path).name for path in utils.split_paths(self.spec.path))
         entries = {"task": self.task_name, "checkpoint": names, **self.spec.options}
         if self.spec.engine == "auto":

@@ -23,18 +23,17 @@ from ..engine.native_model import write_runtime_model
 from ..families import tasks_for
 from ..loading.checkpoints import task_of_checkpoint
 from ..options import DecodingOptions
-from ..runtime import (
-    Engine,
+from ..runtime.engine import Engine, Header, Shortlist, read_header
+from ..runtime.options import (
     check_dictionaries,
     longest_written,
     options_for,
     settled,
     writes_in_order,
 )
-from ..runtime.engine import Header, Shortlist, read_header
 from ..text.dictionary import Words
 from .specification import SystemSpec
-from .task_system import TaskSystem, subwords
+from .system import System, subwords
 
 # Not options of fairseq-generate but of the native engine: a lex or vmap file (a bundle's own:
 # true).
@@ -43,7 +42,7 @@ OWN = ("weights", "shortlist")
 RESCORING = ("rescore_path", "rescore_lenpen")
 
 
-class NativeSystem(TaskSystem):
+class NativeSystem(System):
     """A system decoded by the native engine, on as many threads as PyTorch has.
 
     Args:

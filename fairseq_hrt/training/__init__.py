@@ -1,9 +1,9 @@
 """What the training of two families or more needs: distilled targets, reproducible draws, losses,
 presets and models' base."""
 
-from .config import ACTIVATIONS, ConventionsConfig, DistillationConfig
+from .config import ACTIVATIONS, ConventionsConfig, DistillationConfig, SmoothedLossConfig, option
 from .conventions import start_self_attention
-from .distillation import choose_targets, draw_raw, truncate_targets, with_distilled_targets
+from .distillation import draw_raw, drawn_targets, truncate_targets, with_distilled_targets
 from .hashing import Purpose, hash_uniform
 from .losses import BITS, SmoothedLoss, check_label_smoothing, smoothed_cross_entropy
 from .model import ConfiguredTransformer, refuse_extras
@@ -19,11 +19,13 @@ __all__ = [
     "DistillationConfig",
     "Purpose",
     "SmoothedLoss",
+    "SmoothedLossConfig",
     "check_label_smoothing",
-    "choose_targets",
     "draw_raw",
+    "drawn_targets",
     "flatten_options",
     "hash_uniform",
+    "option",
     "refuse_extras",
     "register_presets",
     "smoothed_cross_entropy",

@@ -6,7 +6,7 @@ a help text.
 """
 
 from dataclasses import dataclass, field
-from typing import List, Optional
+from typing import Any, List, Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models.transformer import TransformerConfig
@@ -17,58 +17,52 @@ ACTIVATIONS: List[str] = [*get_available_activation_fns(), "swish"]
 FAIRSEQ_EPSILON = 1e-5
 
 
+def option(default: Any, help: str) -> Any:
+    """A field of a configuration; a list as default is copied for each."""
+    metadata = {"help": help}
+    if isinstance(default, list):
+        return field(default_factory=lambda: list(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
 @dataclass
 class DistillationConfig(FairseqDataclass):
     """Mixed distillation: raw and distilled targets of the same sources."""
 
-    distilled_data: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": (
-                "folder with the same binarised sources and the targets that a teacher translated;"
-                " one folder for each folder of the data, separated by colons. Without it the"
-                " training uses the data as they are"
-            )
-        },
+    distilled_data: Optional[str] = option(
+        None,
+        "folder with the same binarised sources and the targets that a teacher translated;"
+        " one folder for each folder of the data, separated by colons. Without it the"
+        " training uses the data as they are",
     )
-    raw_probability: float = field(
-        default=0.0,
-        metadata={
-            "help": (
-                "probability that a sentence is trained on its raw target instead of the distilled"
-                " one, drawn anew for each update; only with --distilled-data"
-            )
-        },
+    raw_probability: float = option(
+        0.0,
+        "probability that a sentence is trained on its raw target instead of the distilled"
+        " one, drawn anew for each update; only with --distilled-data",
     )
+
+
+@dataclass
+class SmoothedLossConfig(FairseqDataclass):
+    """A label-smoothed loss."""
+
+    label_smoothing: float = option(0.1, "epsilon of label smoothing, 0 for none")
 
 
 @dataclass
 class ConventionsConfig(TransformerConfig):
     """A Transformer whose conventions can be chosen; what is not given is as fairseq has it."""
 
-    activation_fn: ChoiceEnum(ACTIVATIONS) = field(
-        default="relu", metadata={"help": "activation function to use"}
+    activation_fn: ChoiceEnum(ACTIVATIONS) = option("relu", "activation function to use")
+    marian_first_position: Optional[int] = option(
+        None,
+        "position whose sinusoid the first word gets: 0 to start from a marian_transformer;"
+        " default: 2",
     )
-    marian_first_position: Optional[int] = field(
-        default=None,
-        metadata={
-            "help": (
-                "position whose sinusoid the first word gets: 0 to start from a marian_transformer;"
-                " default: 2"
-            )
-        },
+    marian_epsilon: float = option(
+        FAIRSEQ_EPSILON,
+        "epsilon of the layer normalisations: 1e-6 to start from most models of Marian",
     )
-    marian_epsilon: float = field(
-        default=FAIRSEQ_EPSILON,
-        metadata={
-            "help": "epsilon of the layer normalisations: 1e-6 to start from most models of Marian"
-        },
-    )
-    marian_output_bias: ChoiceEnum(["yes", "no"]) = field(
-        default="no",
-        metadata={
-            "help": (
-                "whether the output projection has a bias: yes to start from most models of Marian"
-            )
-        },
+    marian_output_bias: ChoiceEnum(["yes", "no"]) = option(
+        "no", "whether the output projection has a bias: yes to start from most models of Marian"
     )

@@ -6,7 +6,7 @@ step, because data-loader workers outlive epochs and could not draw it reproduci
 """
 
 import os
-from typing import Any, Dict, Iterable, List, Optional
+from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 import numpy as np
 import torch
@@ -183,6 +183,25 @@ def _same_sources(
             f"the source of sentence {line} differs between {folder} and {raw_folder}: "
             "the distilled targets must be translations of the same lines in the same order"
         )
+
+
+def drawn_targets(
+    batch: Mapping[str, Any], *, seed: int, update: int, raw_probability: float, pad: int
+) -> torch.Tensor:
+    """The targets that a batch teaches in an update: LongTensor ``[B, T]``.
+
+    Drawn by seed, update and sentence alone, so that neither workers, nor a resumed training, nor
+    other sentences of the batch change what a sentence teaches.
+
+    Args:
+        batch: ``id`` ``[B]``, ``target`` ``[B, T]`` and, where there are two targets,
+            ``distilled_target`` ``[B, T']``.
+        raw_probability: of the raw target where there is a distilled one.
+    """
+    if "distilled_target" not in batch:
+        return batch["target"]
+    use_raw = draw_raw(seed, update, batch["id"], raw_probability)
+    return choose_targets(batch["target"], batch["distilled_target"], use_raw, pad=pad)
 
 
 def choose_targets(

@@ -370,7 +370,7 @@ def trained(shown):
 
 def systems_of(shown):
     """The names of the systems in the last comparison."""
-    last = [command for command in shown if "fairseq_hrt.cli.benchmark" in command][-1]
+    last = [command for command in shown if command[:2] == ["fairseq-hrt", "benchmark"]][-1]
     names = [
         dict(part.split("=", 1) for part in word.split(",", 1)[:1])["name"]
         for flag, word in zip(last, last[1:])

@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def tool(command, name, *arguments, check=True):
-    return command("python", "-m", f"fairseq_hrt.cli.{name}", *arguments, check=check)
+    return command("fairseq-hrt", name, *arguments, check=check)
 
 
 def study(command, name, *arguments, check=True):
@@ -69,9 +69,8 @@ def test_the_graph_of_a_sentence(command, toy_data, graphs, teacher, tmp_path):
     assert dot.startswith("digraph") and f"-> v{len(vertices) - 1} " in dot
     assert all((tmp_path / f"a/graph.{kind}").stat().st_size > 0 for kind in ("png", "svg"))
     typed = command(
-        "python",
-        "-m",
-        "fairseq_hrt.cli.graph",
+        "fairseq-hrt",
+        "graph",
         toy_data,
         *system,
         "--text",

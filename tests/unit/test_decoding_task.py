@@ -12,7 +12,7 @@ from fairseq_hrt.autoregressive.task import (
     AutoregressiveTranslationTask,
 )
 from fairseq_hrt.engine import AutoregressiveGenerator, PackedGenerator, TaskDictionary
-from fairseq_hrt.runtime import LibraryUnavailable
+from fairseq_hrt.runtime.library import LibraryUnavailable
 
 
 def make_task(tiny, **options):

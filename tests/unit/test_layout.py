@@ -18,7 +18,6 @@ import fairseq_hrt
 from fairseq_hrt.autoregressive.config import MarianModelConfig
 from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig
 from fairseq_hrt.bidirectional.config import (
-    BidirectionalLossConfig,
     BidirectionalModelConfig,
     BidirectionalTaskConfig,
 )
@@ -30,11 +29,11 @@ from fairseq_hrt.dag.config import (
     DagNllLossConfig,
     DagTaskConfig,
 )
-from fairseq_hrt.hrt.config import HRTLossConfig, HRTModelConfig, HRTTaskConfig
+from fairseq_hrt.hrt.config import HRTModelConfig, HRTTaskConfig
 from fairseq_hrt.jacobi.config import JacobiTaskConfig
 from fairseq_hrt.options import SCHEMA
 from fairseq_hrt.schema import EVERY_TASK
-from fairseq_hrt.training.config import ConventionsConfig, DistillationConfig
+from fairseq_hrt.training.config import ConventionsConfig, DistillationConfig, SmoothedLossConfig
 
 PACKAGE = Path(fairseq_hrt.__file__).parent
 ROOT = PACKAGE.parent
@@ -388,10 +387,9 @@ def test_the_exceptions_of_the_mirror_exist():
 CONFIGS = {
     HRTModelConfig: "hrt_",
     HRTTaskConfig: "hrt_",
-    HRTLossConfig: "",
+    SmoothedLossConfig: "",
     BidirectionalModelConfig: "bidirectional_",
     BidirectionalTaskConfig: "bidirectional_",
-    BidirectionalLossConfig: "",
     **dict.fromkeys(
         (DagModelConfig, DagTaskConfig, DagLossConfig, DagNllLossConfig, DagFuzzyLossConfig), "dag_"
     ),

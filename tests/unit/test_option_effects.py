@@ -11,7 +11,6 @@ from fairseq_hrt import option_effects
 from fairseq_hrt.autoregressive.config import MarianModelConfig
 from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig
 from fairseq_hrt.bidirectional.config import (
-    BidirectionalLossConfig,
     BidirectionalModelConfig,
     BidirectionalTaskConfig,
 )
@@ -21,7 +20,7 @@ from fairseq_hrt.dag.config import (
     DagNllLossConfig,
     DagTaskConfig,
 )
-from fairseq_hrt.hrt.config import HRTLossConfig, HRTModelConfig, HRTTaskConfig
+from fairseq_hrt.hrt.config import HRTModelConfig, HRTTaskConfig
 from fairseq_hrt.hrt.task import HRTTranslationTask
 from fairseq_hrt.jacobi.config import JacobiTaskConfig
 from fairseq_hrt.jacobi.task import JacobiTranslationTask
@@ -37,10 +36,11 @@ from fairseq_hrt.option_effects import (
     set_aside,
 )
 from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.training.config import SmoothedLossConfig
 
 CONFIGS = (
-    HRTModelConfig, HRTTaskConfig, HRTLossConfig, BidirectionalModelConfig,
-    BidirectionalTaskConfig, BidirectionalLossConfig, DagModelConfig, DagTaskConfig,
+    HRTModelConfig, HRTTaskConfig, SmoothedLossConfig, BidirectionalModelConfig,
+    BidirectionalTaskConfig, DagModelConfig, DagTaskConfig,
     DagNllLossConfig, DagFuzzyLossConfig, JacobiTaskConfig, AutoregressiveTranslationConfig,
     MarianModelConfig,
 )  # fmt: skip

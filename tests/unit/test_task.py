@@ -19,9 +19,10 @@ from fairseq_hrt.autoregressive.task import (
 from fairseq_hrt.dag.config import DagNllLossConfig, DagTaskConfig
 from fairseq_hrt.dag.task import DagTranslationTask
 from fairseq_hrt.engine.models import build_generator
-from fairseq_hrt.hrt.config import HRTLossConfig, HRTTaskConfig
+from fairseq_hrt.hrt.config import HRTTaskConfig
 from fairseq_hrt.hrt.task import HRTTranslationTask
 from fairseq_hrt.task import log_bleu
+from fairseq_hrt.training.config import SmoothedLossConfig
 
 
 class Silent:
@@ -127,7 +128,7 @@ def test_a_training_does_not_begin_with_an_option_without_effect(tiny, options, 
     model = task.build_model(arguments, from_checkpoint=True)
     if "hrt_curriculum_power" not in options:
         # Its training objective would have to be possible.
-        task.build_criterion(HRTLossConfig(_name="hrt_loss"))
+        task.build_criterion(SmoothedLossConfig(_name="hrt_loss"))
     if "hrt_chunk_table" in options:
         with pytest.raises(ValueError, match=message):
             task.build_generator([model], GenerationConfig())

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Quality and speed of the teacher and of the directed acyclic Transformers on Multi30k's test set (after train.sh).
 #
-#   OMP_NUM_THREADS=1 bash examples/multi30k/dag/benchmark.sh [more options of fairseq_hrt.cli.benchmark]
+#   OMP_NUM_THREADS=1 bash examples/multi30k/dag/benchmark.sh [more options of fairseq-hrt benchmark]
 #
 # Result: $OUT/comparison_dag (OUT=runs/multi30k/en-de): table.md, results.json, quality_speed.png and .svg. THREADS (1), REPEATS (5),
 # SPEED_SENTENCES (200). TUNE=1 chooses beta and the length penalty of each system on the validation set first (tables in $OUT/tuned).
@@ -14,7 +14,7 @@ autoregressive_systems "$OUT/at/checkpoint_best.pt"
 dag_systems DAG "$OUT/dag_nll/checkpoint_last.pt"
 dag_systems FA-DAT "$OUT/dag_fuzzy/checkpoint_last.pt"
 
-run python -m fairseq_hrt.cli.benchmark "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" \
+run fairseq-hrt benchmark "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" \
     --references "$OUT/raw/test.$TGT.gz" --detokenize "moses:$TGT" "${SYSTEMS[@]}" \
     --ratio-to "AT beam 5 (fairseq)" --ratio-to "AT greedy" --threads "$THREADS" --length-bins 8,12,16 \
     --speed-sentences "$SPEED_SENTENCES" --repeats "$REPEATS" --examples 5 --out "$OUT/comparison_dag" "$@"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The size of the graph and of the batch: quality and speed of one model over decoding scales, and what its graphs are like.
 #
-#   OMP_NUM_THREADS=1 bash examples/multi30k/dag/sweep.sh [more options of fairseq_hrt.cli.benchmark]
+#   OMP_NUM_THREADS=1 bash examples/multi30k/dag/sweep.sh [more options of fairseq-hrt benchmark]
 #
 # After train.sh. SCALES ("2 3 4 6 8"), BATCHES ("1,8,32,64"), THREADS (1), REPEATS (3), SPEED_SENTENCES (128). Results in $OUT/sweep_dag
 # (OUT=runs/multi30k/en-de): table.md, results.json, quality_speed.png (FA-DAT, Figures 2 and 3) and graph_statistics.md, .png (its
@@ -18,7 +18,7 @@ for scale in $SCALES; do
     done
 done
 
-run python -m fairseq_hrt.cli.benchmark "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" \
+run fairseq-hrt benchmark "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" \
     --references "$OUT/raw/test.$TGT.gz" --detokenize "moses:$TGT" "${SYSTEMS[@]}" \
     --ratio-to "AT beam 5 (fairseq)" --threads "$THREADS" --batch-sizes "$BATCHES" \
     --speed-sentences "$SPEED_SENTENCES" --repeats "$REPEATS" --out "$OUT/sweep_dag" "$@"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Parallel decoding of the teacher on Multi30k's test set, in the layout of the paper's Table 1 (Santilli et al., 2023).
 #
-#   OMP_NUM_THREADS=1 bash examples/multi30k/jacobi/benchmark.sh [more options of fairseq_hrt.cli.benchmark]
+#   OMP_NUM_THREADS=1 bash examples/multi30k/jacobi/benchmark.sh [more options of fairseq-hrt benchmark]
 #
 # After ../prepare.sh and ../hrt/train_at.sh. Nothing is trained. DRAFTS: "family=checkpoint …", models whose translations the
 # teacher verifies, e.g. DRAFTS="hrt=runs/multi30k/en-de/hrt/checkpoint_last.pt". Result for THREADS="1 2" (each in a run of its
@@ -27,7 +27,7 @@ jacobi_systems "$TEACHER"
 for draft in $DRAFTS; do jacobi_systems "$TEACHER" "${draft%%=*}" "${draft#*=}"; done
 
 for threads in $THREADS; do
-    run python -m fairseq_hrt.cli.benchmark "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" \
+    run fairseq-hrt benchmark "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" \
         --references "$OUT/raw/test.$TGT.gz" --detokenize "moses:$TGT" "${SYSTEMS[@]}" \
         --ratio-to "AT greedy (fairseq)" --ratio-to "AT greedy" --identical-to "AT greedy" --threads "$threads" \
         --batch-sizes "$BATCHES" --speed-sentences "$SPEED_SENTENCES" --repeats "$REPEATS" \

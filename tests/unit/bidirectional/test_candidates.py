@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_hrt.bidirectional.candidates import (
-    algorithm1_candidates,
     canonical_candidates,
-    paper_candidates,
+    whole_candidates,
 )
 
 EOS, PAD = 2, 1
@@ -28,8 +27,8 @@ def test_folding_equals_writing_out_all_blocks(data):
     scores[0, (beams + 1) // 2 :] = float("-inf")
     before = log_probs.clone()
     canonical = canonical_candidates(log_probs, scores, eos=EOS, pad=PAD)
-    paper = paper_candidates(log_probs, scores, eos=EOS)
-    printed = algorithm1_candidates(log_probs, scores, eos=EOS)
+    paper = whole_candidates(log_probs, scores, eos=EOS, released=True)
+    printed = whole_candidates(log_probs, scores, eos=EOS, released=False)
     assert torch.equal(log_probs, before)
     for row in range(2):
         whole, blocks, outcomes = [], [], {}

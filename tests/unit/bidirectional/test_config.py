@@ -1,10 +1,10 @@
 """The papers' settings are the defaults."""
 
 from fairseq_hrt.bidirectional.config import (
-    BidirectionalLossConfig,
     BidirectionalModelConfig,
     BidirectionalTaskConfig,
 )
+from fairseq_hrt.training.config import SmoothedLossConfig
 
 
 def test_the_defaults_are_those_of_the_paper():
@@ -24,7 +24,7 @@ def test_the_defaults_are_those_of_the_paper():
         "distinct_starts",
     ):
         assert getattr(model, f"bidirectional_{ablation}") is False
-    assert BidirectionalLossConfig().label_smoothing == 0.1
+    assert SmoothedLossConfig().label_smoothing == 0.1
     assert (task.bidirectional_train_dead_slots, task.bidirectional_truncate_target) == (
         False,
         False,

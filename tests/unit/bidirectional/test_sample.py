@@ -1,13 +1,13 @@
 """Training samples in slots, against a worked example and independent definitions."""
 
-from dataclasses import replace
+from types import SimpleNamespace
 
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from walking import order_by_walking
 
-from fairseq_hrt.bidirectional.sample import ViewConfig, slot_sample, training_view
+from fairseq_hrt.bidirectional.sample import slot_sample, training_view
 from fairseq_hrt.training.distillation import draw_raw
 
 PAD, EOS = 1, 2
@@ -49,29 +49,26 @@ def test_properties_of_samples(lengths, shape):
         assert given_input[:own] == ([3] * block + words)[:own]
 
 
-CONFIG = ViewConfig(directions=2, block=2, start=EOS, pad=PAD, eos=EOS)
+def view_of(batch, *, seed=1, update=1, block=2, opposite=None, middle=False, **more):
+    """The view for a decoder that writes from both ends."""
+    decoder = SimpleNamespace(
+        directions=2, block=block, padding_idx=PAD, dictionary=SimpleNamespace(eos=lambda: EOS),
+        opposite_start=opposite, middle_to_side=middle,
+    )  # fmt: skip
+    return training_view(batch, decoder, seed=seed, update=update, **more)
 
 
 def test_a_view_written_out():
-    view = training_view(
-        {"target": torch.tensor([[4, 5, 6, 7, EOS]])}, seed=1, update=1, config=CONFIG
-    )
+    batch = {"target": torch.tensor([[4, 5, 6, 7, EOS]])}
+    view = view_of(batch)
     assert view.input.tolist() == [[EOS, EOS, 4, 7, 5, 6]]
     assert view.target.tolist() == [[4, 7, 5, 6, EOS, PAD]]
-    dead = replace(CONFIG, block=4, train_dead_slots=True)
-    assert training_view(
-        {"target": torch.tensor([[4, 5, 6, 7, EOS]])}, seed=1, update=1, config=dead
-    ).target.tolist() == [[4, 7, 5, 6, EOS, EOS, EOS, EOS]]
-    middle = replace(CONFIG, middle_to_side=True, start=3)
-    view = training_view(
-        {"target": torch.tensor([[4, 5, 6, 7, EOS]])}, seed=1, update=1, config=middle
-    )
-    assert view.target.tolist() == [[5, 6, 4, 7, EOS, PAD]] and view.input[0, :2].tolist() == [3, 3]
-    starts = replace(CONFIG, block=4, opposite_start=0)
-    view = training_view(
-        {"target": torch.tensor([[4, 5, 6, 7, EOS]])}, seed=1, update=1, config=starts
-    )
-    assert view.input.tolist() == [[EOS, 0, EOS, 0, 4, 7, 5, 6]]
+    dead = view_of(batch, block=4, train_dead_slots=True)
+    assert dead.target.tolist() == [[4, 7, 5, 6, EOS, EOS, EOS, EOS]]
+    middle = view_of(batch, middle=True)
+    assert middle.target.tolist() == [[5, 6, 4, 7, EOS, PAD]]
+    starts = view_of(batch, block=4, opposite=0)
+    assert starts.input.tolist() == [[EOS, 0, EOS, 0, 4, 7, 5, 6]]
 
 
 def test_which_targets_a_view_teaches(family):
@@ -79,9 +76,7 @@ def test_which_targets_a_view_teaches(family):
     batch = family.two_targets(400)
 
     def drawn(batch=batch, seed=5, update=7, probability=0.3):
-        view = training_view(
-            batch, seed=seed, update=update, config=replace(CONFIG, raw_probability=probability)
-        )
+        view = view_of(batch, seed=seed, update=update, raw_probability=probability)
         return view.target[:, 0] == 4
 
     base = drawn()

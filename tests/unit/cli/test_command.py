@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from fairseq_hrt.bundles.bundle import Bundle
 from fairseq_hrt.cli import command
 from fairseq_hrt.cli.command import (
     data_arguments,
-    execute,
     given_systems,
     given_text,
     language_arguments,
-    write_results,
+    report,
 )
 from fairseq_hrt.cli.parser import verb_parser
 from fairseq_hrt.systems import SystemSpec
@@ -141,20 +141,22 @@ class Row:
     value: float
 
 
-def test_results_are_written_in_every_form(tmp_path, monkeypatch):
+def test_results_are_printed_and_written_in_every_form(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["fairseq-hrt", "look"])
-    rows, drawn = [Row("é", 0.5), Row("b", 1.0)], []
-    write_results(
-        tmp_path / "new" / "folder", "figures", "| é |\n", rows, lambda *given: drawn.append(given)
-    )
-    folder = tmp_path / "new" / "folder"
+    rows, folder = [Row("é", 0.5), Row("b", 1.0)], tmp_path / "new" / "folder"
+    report(None, "figures", "| é |\n", rows, lambda results: 1 / 0)
+    assert not list(tmp_path.iterdir())
+    report(folder, "figures", "| é |\n", rows, lambda results: Figure(figsize=(len(results), 1)))
+    assert capsys.readouterr().out == "| é |\n" * 2
     assert (folder / "figures.md").read_text(encoding="utf-8") == "| é |\n"
     document = json.loads((folder / "figures.json").read_text())
     assert document == {
         "command": ["fairseq-hrt", "look"],
         "results": [{"name": "é", "value": 0.5}, {"name": "b", "value": 1.0}],
     }
-    assert drawn == [(rows, [folder / "figures.png", folder / "figures.svg"])]
+    assert (folder / "figures.png").stat().st_size and "<svg" in (
+        folder / "figures.svg"
+    ).read_text()
 
 
 def test_a_verb_is_run_with_its_options_and_log(capsys):
@@ -172,7 +174,7 @@ def test_a_verb_is_run_with_its_options_and_log(capsys):
     before = logging.getLogger("fairseq").level
     try:
         with pytest.raises(SystemExit) as end:
-            execute(parser, run, ["x"])
+            command.command(lambda: parser, run)(["x"])
     finally:
         logging.getLogger("fairseq").setLevel(before)
     told, error = capsys.readouterr().err.splitlines()

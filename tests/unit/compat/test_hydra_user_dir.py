@@ -61,7 +61,7 @@ def test_the_file(tmp_path, text, expected):
 
 def test_only_the_program_of_hydra_imports_it(monkeypatch):
     prepared, imported = [], []
-    module = types.ModuleType("stand_in")
+    module = types.ModuleType("fairseq.dataclass.initialize")
     module.hydra_init = lambda *name: prepared.append((name, len(imported)))
     hydra_user_dir.REPAIR.apply(module)
     monkeypatch.setattr(

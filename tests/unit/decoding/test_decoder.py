@@ -6,7 +6,7 @@ import pytest
 
 from fairseq_hrt.decoding.decoder import Decoder, Scorer
 from fairseq_hrt.engine import ModelScorer
-from fairseq_hrt.runtime import Engine
+from fairseq_hrt.runtime.engine import Engine
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.engine.distances import EvenlySpaced, Indexed
+from fairseq_hrt.engine.distances import Distances
 from fairseq_hrt.engine.layers import PackedSelfAttention, attend
 from fairseq_hrt.engine.relative_positions import EvenDistances, relative_index
 from fairseq_hrt.hrt.attention import RelativeSelfAttention
@@ -60,9 +60,12 @@ def test_every_pair_of_tokens(attention, rows, cached, count, stride, data):
     )
     table = EvenDistances(attention.relative_keys, stride, 9)
     for way, positions in (
-        (EvenlySpaced([table, table], count), even.expand(rows, total)),
-        (Indexed(relative_index(even[cached:], even, WINDOW)[None]), even.expand(rows, total)),
-        (Indexed(relative_index(odd[:, cached:], odd, WINDOW)), odd),
+        (Distances(count, tables=[table, table]), even.expand(rows, total)),
+        (
+            Distances(count, index=relative_index(even[cached:], even, WINDOW)[None]),
+            even.expand(rows, total),
+        ),
+        (Distances(count, index=relative_index(odd[:, cached:], odd, WINDOW)), odd),
     ):
         given_bias = None if bias is None else bias.clone()
         found_keys, found_bias = way.apply(attention, 1, queries, keys, given_bias, chosen)

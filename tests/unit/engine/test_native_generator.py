@@ -16,7 +16,7 @@ from fairseq_hrt.decoding import NumericalError
 from fairseq_hrt.engine import EngineGenerator, NativeGenerator, PackedGenerator
 from fairseq_hrt.engine.native_model import convert
 from fairseq_hrt.options import DecodingOptions, UnsupportedOption
-from fairseq_hrt.runtime import Engine
+from fairseq_hrt.runtime.engine import Engine
 
 ARCHITECTURES = {
     "autoregressive": ("transformer", {}),

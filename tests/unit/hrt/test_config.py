@@ -1,10 +1,11 @@
 """The papers' settings are the defaults."""
 
-from fairseq_hrt.hrt.config import HRTLossConfig, HRTModelConfig, HRTTaskConfig
+from fairseq_hrt.hrt.config import HRTModelConfig, HRTTaskConfig
+from fairseq_hrt.training.config import SmoothedLossConfig
 
 
 def test_the_papers_defaults():
-    assert HRTLossConfig().label_smoothing == 0.1
+    assert SmoothedLossConfig().label_smoothing == 0.1
     model, task = HRTModelConfig(), HRTTaskConfig()
     assert (model.hrt_chunk_sizes, model.hrt_relative_window, str(model.hrt_tail_target)) == (
         [2],

@@ -6,25 +6,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.hrt.curriculum import chunked_share, draw_chunk_sizes, draw_masks
+from fairseq_hrt.hrt.curriculum import draw_chunk_sizes, draw_masks
 from fairseq_hrt.training.distillation import draw_raw
 
 MANY = torch.arange(20_000)
-
-
-@pytest.mark.parametrize(
-    "update, total, power, share",
-    [
-        (0, 100, 1, 0),
-        (25, 100, 1, 0.25),
-        (100, 100, 1, 1),
-        (150, 100, 1, 1),
-        (50, 100, 2, 0.25),
-        (50, 100, 0.5, 0.5**0.5),
-    ],
-)
-def test_share_follows_equation_5(update, total, power, share):
-    assert chunked_share(update, total, power) == pytest.approx(share)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])

@@ -257,7 +257,7 @@ def test_an_untrained_chunk_size_is_named(tiny):
         (dict(hrt_chunk_sizes=[]), r"--hrt-chunk-sizes \[\].*at least one"),
         (dict(hrt_chunk_sizes=[1, 2]), r"--hrt-chunk-sizes \[1, 2\].*2 or more"),
         (dict(hrt_chunk_sizes=[2, 2]), r"--hrt-chunk-sizes \[2, 2\].*once"),
-        (dict(hrt_chunk_sizes=[0]), "0 is not a positive"),
+        (dict(hrt_chunk_sizes=[0]), r"--hrt-chunk-sizes \[0\].*2 or more"),
         (dict(hrt_relative_window=-1), "--hrt-relative-window -1"),
         (dict(decoder_learned_pos=True), "--decoder-learned-pos"),
         (dict(no_token_positional_embeddings=True), "--no-token-positional-embeddings"),

@@ -8,8 +8,6 @@ import torch
 from fairseq.data import LanguagePairDataset, ListDataset
 from fairseq.models import ARCH_CONFIG_REGISTRY
 
-from fairseq_hrt.hrt.training_batch import ViewSettings
-
 
 def test_views_belong_to_their_sentence(hrt):
     """Whatever batch a sentence is in, its samples are the same."""
@@ -75,7 +73,10 @@ def test_the_curriculum_follows_the_given_update_number(hrt):
     [
         (dict(), 0.25),
         (dict(hrt_curriculum_steps=50), 0.5),
+        (dict(hrt_curriculum_steps=25), 1.0),
+        (dict(hrt_curriculum_steps=10), 1.0),
         (dict(hrt_curriculum_power=2.0), 0.0625),
+        (dict(hrt_curriculum_power=0.5), 0.5),
         (dict(hrt_curriculum_power=0.0, max_update=0), 1.0),
     ],
 )
@@ -91,21 +92,15 @@ def test_a_curriculum_without_length_is_named(hrt):
 PAD, EOS, MASK, BOS2, BOS3 = 1, 2, 16, 17, 18
 
 
-def test_the_task_hands_over_what_it_was_given(hrt):
-    settings = hrt.task(
-        dict(hrt_chunk_sizes=[3, 2], hrt_tail_target="pad"), seed=9, raw_probability=0.25
-    )[0].view_settings()
-    assert settings == ViewSettings(
-        seed=9,
-        chunk_sizes=(3, 2),
-        starts=(17, 18),
-        eos=EOS,
-        mask=16,
-        pad=PAD,
-        learn_tail=False,
-        raw_probability=0.25,
+def test_the_task_hands_over_what_it_was_given(hrt, monkeypatch):
+    task = hrt.task(dict(hrt_chunk_sizes=[3, 2]), seed=9, raw_probability=0.25)[0]
+    seen = []
+    monkeypatch.setattr(
+        "fairseq_hrt.hrt.task.draw_views", lambda *given, **named: seen.append((given, named))
     )
-    assert hrt.task()[0].view_settings().learn_tail
+    task.add_views({"id": 1}, 4, 0.5)
+    named = dict(seed=9, raw_probability=0.25)
+    assert seen == [(({"id": 1}, 4, 0.5, task.decoder), named)]
 
 
 @pytest.mark.parametrize("engine", ["torch", "native"])

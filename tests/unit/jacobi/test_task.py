@@ -99,14 +99,14 @@ def test_a_lent_encoding_is_taken_back(tiny, broken):
     model, draft = tiny.model(seed=2).float().double(), tiny.model(seed=2).float()
     lent = []
 
-    def generate(models, sample):
+    def find(sample):
         lent.append(generator.ensemble.lent)
         if broken:
             raise RuntimeError("out of memory")
-        return [[{"tokens": torch.tensor([5, 2])}]]
+        return [[SimpleNamespace(tokens=[5, 2])]]
 
     generator = SimpleNamespace(
-        models=[draft], counters=None, options=DecodingOptions(), generate=generate, ensemble=None
+        models=[draft], counters=None, options=DecodingOptions(), find=find, ensemble=None
     )
     translate, memory = make_task(tiny).translate_with(generator, [model]), object()
     for _ in range(2):

@@ -231,7 +231,6 @@ def test_tensors_for_c():
 
 
 def test_small_things():
-    assert binding.encode_isa(None) is None and binding.encode_isa("avx2") == b"avx2"
     assert len(binding.message_buffer()) >= 256
     array = np.array([3, 4], np.int64)
     binding.pointer(array, C.c_int64)[1] = 9

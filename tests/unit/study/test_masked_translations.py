@@ -103,7 +103,7 @@ def test_the_study_and_its_table(monkeypatch, tmp_path):
     assert half.share == 0.5
     assert len(results) == 1 + 3 * 9 + 3
     assert "| Chunk | 2 | 0.50 | " in script.markdown(results)
-    script.draw(results, [tmp_path / "m.png"])
+    script.draw(results).savefig(tmp_path / "m.png")
     assert (tmp_path / "m.png").stat().st_size > 5000
 
 
