@@ -26,7 +26,7 @@ from .engine import (
 from .engine.models import load_other_model
 from .families import FAMILIES, LEFT_TO_RIGHT, Family
 from .loading.checkpoints import architecture_name
-from .options import DecodingOptions, UnsupportedOption
+from .options import DecodingOptions, UnsupportedOption, require_native_search
 from .runtime.library import LibraryUnavailable
 
 logger = logging.getLogger(__name__)
@@ -176,6 +176,7 @@ class DecodingTask(TranslationTask):
         Raises:
             UnsupportedOption, UnsupportedModelError, LibraryUnavailable: PyTorch has to do it; why.
         """
+        require_native_search(self.record)
         # It would search as the family does, and never ask a subclass.
         if not type(self).make_generator.__module__.startswith(f"{__package__}."):
             raise UnsupportedOption(

@@ -20,6 +20,7 @@ class Family:
             translations.
         several: whether it finds several translations of a sentence.
         graphs: whether its translations are paths of graphs.
+        native: whether the native engine has its search.
         default: options that its task sets.
     """
 
@@ -32,6 +33,7 @@ class Family:
     left_to_right: bool = False
     several: bool = False
     graphs: bool = False
+    native: bool = True
     default: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Container, Dict, List, Mapping, Sequence, Tuple, get_arg
 
 from .conditions import did_you_mean
 from .conditions import flag as flag
-from .families import FAMILIES
+from .families import FAMILIES, Family
 from .option import LARGEST_WEIGHT, Option
 from .schema import EVERY_TASK, FAIRSEQ, SEVERAL_PATHS, Schema
 
@@ -167,6 +167,19 @@ def check_value(name: str, text: str) -> None:
 def options_of(origin: str) -> List["Field[Any]"]:
     """The fields of one origin: those that a family's task declares, for example."""
     return [own for own in fields(DecodingOptions) if SCHEMA[own.name].origin == origin]
+
+
+def require_native_search(family: Family) -> None:
+    """Refuses a family that only PyTorch decodes.
+
+    Raises:
+        UnsupportedOption: by name.
+    """
+    if not family.native:
+        raise UnsupportedOption(
+            f"the native engine has no search of {family.name} (--task {family.task}); use --engine"
+            " torch"
+        )
 
 
 def require_native(options: DecodingOptions) -> None:

@@ -7,7 +7,13 @@ import numpy as np
 
 from ..decoding import Hypothesis, describe_graph
 from ..families import family_of_task, tasks_for
-from ..options import DecodingOptions, UnsupportedOption, flag, forced_ids
+from ..options import (
+    DecodingOptions,
+    UnsupportedOption,
+    flag,
+    forced_ids,
+    require_native_search,
+)
 from ..runtime.engine import Engine
 from ..runtime.options import check_dictionaries, options_for, settled
 from ..text.dictionary import Words
@@ -28,9 +34,12 @@ def options_of_task(task: str, options: Mapping[str, str]) -> Dict[str, str]:
     """Options with those that the task's family sets; the native engine has models but no tasks.
 
     Raises:
+        UnsupportedOption: a task that only PyTorch decodes.
         ValueError: an option of Jacobi decoding with another task.
     """
     family = family_of_task(task)
+    if family is not None:
+        require_native_search(family)
     default = {} if family is None else family.default
     if default:
         return {**default, **options}

@@ -3,15 +3,18 @@ is the one asked for."""
 
 import logging
 from argparse import Namespace
+from dataclasses import replace
 
 import pytest
 from fairseq.dataclass.configs import GenerationConfig
 
+from fairseq_hrt import decoding_task
 from fairseq_hrt.autoregressive.task import (
     AutoregressiveTranslationConfig,
     AutoregressiveTranslationTask,
 )
 from fairseq_hrt.engine import AutoregressiveGenerator, PackedGenerator, TaskDictionary
+from fairseq_hrt.families import FAMILIES
 from fairseq_hrt.runtime.library import LibraryUnavailable
 
 
@@ -116,6 +119,20 @@ def test_a_decoder_of_ones_own_is_called(tiny, caplog):
         assert type(generator("auto")) is OwnGenerator
     assert any("OwnTask makes a decoder of its own" in message for message in caplog.messages)
     with pytest.raises(ValueError, match="OwnTask makes a decoder of its own"):
+        generator("native")
+
+
+def test_a_family_that_only_pytorch_decodes(tiny, monkeypatch):
+    """The native engine would search as the family does whose models it decodes."""
+    family = replace(FAMILIES[0], native=False)
+    monkeypatch.setitem(decoding_task._BY_NAME, "autoregressive", family)
+
+    def generator(engine):
+        task = make_task(tiny, engine=engine)
+        return task.build_generator([tiny.model().float()], GenerationConfig())
+
+    assert type(generator("auto")) is AutoregressiveGenerator
+    with pytest.raises(ValueError, match="no search of autoregressive .--task translation_autoreg"):
         generator("native")
 
 

@@ -19,6 +19,8 @@ from tiny_models import FAMILIES
 
 import fairseq_hrt
 import fairseq_hrt.bundles.bundle as bundle_module
+from fairseq_hrt import families
+from fairseq_hrt.bundles import native_decoder
 from fairseq_hrt.bundles.bundle_decoder import Wanted
 from fairseq_hrt.bundles.native_decoder import NativeDecoder, default_threads, options_of_task
 from fairseq_hrt.bundles.torch_decoder import TorchDecoder
@@ -414,6 +416,13 @@ def test_tasks_set_options():
         match="--jacobi-window 3 belongs to --task translation_jacobi, not translation: give",
     ):
         options_of_task("translation", {"jacobi_window": "3"})
+
+
+def test_a_task_that_only_pytorch_decodes(monkeypatch):
+    family = replace(families.FAMILIES[0], native=False)
+    monkeypatch.setattr(native_decoder, "family_of_task", lambda task: family)
+    with pytest.raises(UnsupportedOption, match="no search of autoregressive"):
+        options_of_task("translation_autoregressive", {})
 
 
 def test_threads(bundles, monkeypatch):
