@@ -107,9 +107,9 @@ class TrainingOptions(SphinxDirective):
 
     def run(self) -> List[nodes.Node]:
         package, found = f"{fairseq_hrt.__name__}.{self.arguments[0]}.", []
-        for title, config, actions in own_parsers():
+        for title, owner, actions in own_parsers():
             training = [action for action in actions if action.dest not in SCHEMA]
-            if config.__module__.startswith(package) and training:
+            if owner.__module__.startswith(package) and training:
                 found += [nodes.rubric("", "", nodes.literal(text=title)), entries(training)]
         return found
 

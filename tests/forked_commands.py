@@ -43,6 +43,8 @@ COMMON = (
     "hydra.core.override_parser.overrides_parser",
     "torch.utils.data",
 )
+# Tokenising needs it, with all its tables, for each file of each recipe.
+TEXT = ("sacremoses",)
 
 
 class ForkedCommands:
@@ -196,7 +198,7 @@ def serve(place: str) -> None:
     Args:
         place: its path; ``plugin``: commands find the plugin imported.
     """
-    for module in COMMON:
+    for module in (*COMMON, *TEXT):
         importlib.import_module(module)
     if Path(place).name == "plugin":
         importlib.import_module("fairseq_hrt")

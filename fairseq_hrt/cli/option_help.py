@@ -5,11 +5,11 @@ import argparse
 from dataclasses import fields, is_dataclass
 from typing import Any, Dict, Iterator, List, Tuple
 
-from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
 from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import MODEL_REGISTRY
-from fairseq.tasks import TASK_DATACLASS_REGISTRY
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
 from .parser import HelpFormatter
 
@@ -40,27 +40,31 @@ def option_help() -> str:
 
 
 def own_parsers() -> Iterator[Tuple[str, type, List[argparse.Action]]]:
-    """(heading, dataclass, options that fairseq does not have) of whatever this package has
-    registered."""
-    for title, config in _configs():
+    """(heading, task, model or criterion, options that fairseq does not have) of whatever this
+    package has registered."""
+    registered: List[Tuple[str, type, Any]] = [
+        *(
+            (f"--task {name}", TASK_REGISTRY[name], config)
+            for name, config in TASK_DATACLASS_REGISTRY.items()
+        ),
+        *(
+            (f"--arch {name}…", model, getattr(model, "config", None))
+            for name, model in MODEL_REGISTRY.items()
+        ),
+        *(
+            (f"--criterion {name}", CRITERION_REGISTRY[name], config)
+            for name, config in CRITERION_DATACLASS_REGISTRY.items()
+        ),
+    ]
+    for title, owner, config in registered:
+        if not isinstance(config, type) or not is_dataclass(config):
+            continue
+        if not config.__module__.startswith(PACKAGE):
+            continue
         own = _own_fields(config)
         everything = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
         gen_parser_from_dataclass(everything, config())
-        yield title, config, [action for action in everything._actions if action.dest in own]
-
-
-def _configs() -> List[Tuple[str, type]]:
-    """(heading, dataclass) of whatever this package has registered."""
-    registered: List[Tuple[str, Any]] = [
-        *((f"--task {name}", config) for name, config in TASK_DATACLASS_REGISTRY.items()),
-        *(
-            (f"--arch {name}…", getattr(model, "config", None))
-            for name, model in MODEL_REGISTRY.items()
-        ),
-        *((f"--criterion {name}", config) for name, config in CRITERION_DATACLASS_REGISTRY.items()),
-    ]
-    ours = [entry for entry in registered if is_dataclass(entry[1])]
-    return [(title, config) for title, config in ours if config.__module__.startswith(PACKAGE)]
+        yield title, owner, [action for action in everything._actions if action.dest in own]
 
 
 def _own_fields(config: type) -> Dict[str, Any]:

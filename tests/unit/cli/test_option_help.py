@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field
 
 import pytest
-from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterionConfig
 
 from fairseq_hrt.cli.option_help import option_help
@@ -58,6 +58,7 @@ def test_what_is_registered_is_shown(monkeypatch):
 
     LateConfig.__module__ = "fairseq_hrt.late"
     monkeypatch.setitem(CRITERION_DATACLASS_REGISTRY, "late_loss", LateConfig)
+    monkeypatch.setitem(CRITERION_REGISTRY, "late_loss", object)
     text = " ".join(option_help().split())
     late = text[text.index("--criterion late_loss:") :]
     assert (
