@@ -54,6 +54,9 @@ def command(
         with reporting(parser):
             run(options)
 
+    # python -m fairseq_hrt.cli.VERB
+    if build_parser.__module__ == "__main__":
+        main()
     return main
 
 

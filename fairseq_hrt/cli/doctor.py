@@ -318,3 +318,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     with reporting(parser):
         write_output(f"{found.to_json() if options.json else found}\n")
     return 1 if found.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

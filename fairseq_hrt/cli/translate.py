@@ -306,3 +306,7 @@ def progress_bar(visible: bool, begun: int) -> Any:
 def read_line(line: bytes, *, first: bool = False) -> str:
     """The text of a line of UTF-8; a byte order mark in front of the first one goes."""
     return line.removeprefix(BYTE_ORDER_MARK if first else b"").decode("utf-8").rstrip("\r\n")
+
+
+if __name__ == "__main__":
+    main()

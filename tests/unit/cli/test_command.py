@@ -4,6 +4,7 @@ import argparse
 import io
 import json
 import logging
+import runpy
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,3 +185,12 @@ def test_a_verb_is_run_with_its_options_and_log(capsys):
         and told.endswith(" told")
         and error == "error: bad value"
     )
+
+
+@pytest.mark.parametrize("verb", ["completion", "translate"])
+def test_a_verb_is_a_program_too(verb, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["verb", "--help"])
+    monkeypatch.delitem(sys.modules, f"fairseq_hrt.cli.{verb}", raising=False)
+    with pytest.raises(SystemExit):
+        runpy.run_module(f"fairseq_hrt.cli.{verb}", run_name="__main__")
+    assert capsys.readouterr().out.startswith(f"usage: fairseq-hrt {verb}")
