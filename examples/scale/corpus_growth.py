@@ -157,16 +157,18 @@ def notes_of(target: Path) -> Path:
     return target.with_name(f"{target.name}.partial.json")
 
 
+def translating(given: argparse.Namespace, text: Path, target: Path) -> List[str]:
+    """The command that translates the lines."""
+    return ["fairseq-hrt", "translate", str(given.work / "bundle"), str(text), "-o", str(target),
+            "--resume", "--quiet", "--threads", str(given.threads)]  # fmt: skip
+
+
 def translate(given: argparse.Namespace, lines: int) -> Dict[str, Any]:
     """The verb's curve, and its continuing."""
     text = write_text(given, lines)
     plain, killed = given.work / f"plain.{lines}", given.work / f"killed.{lines}"
     places = [place * lines for place in KILLED]
     states: List[Callable[[], None]] = []
-
-    def command(target: Path) -> List[str]:
-        return ["fairseq-hrt", "translate", str(given.work / "bundle"), str(text), "-o",
-                str(target), "--resume", "--quiet", "--threads", str(given.threads)]  # fmt: skip
 
     def lines_of(target: Path) -> int:
         try:
@@ -180,8 +182,9 @@ def translate(given: argparse.Namespace, lines: int) -> Dict[str, Any]:
             states.append(kept(plain, killed, given.work / f"state.{lines}.{len(states)}"))
         return done
 
-    found = curve(run(given, command(plain), done=watched), lines)
-    again = continued(given, command(killed), states, lambda: lines_of(killed))
+    found = curve(run(given, translating(given, text, plain), done=watched), lines)
+    command = translating(given, text, killed)
+    again = continued(given, command, states, lambda: lines_of(killed))
     same = plain.read_bytes() == killed.read_bytes()
     killed.unlink()
     return {**found, "continued": again, "same bytes": same}
@@ -205,7 +208,7 @@ def kept(plain: Path, killed: Path, place: Path) -> Callable[[], None]:
 
 
 def make_data(given: argparse.Namespace, lines: int) -> Path:
-    """The lines and, where they have been translated, their translations, binary."""
+    """The lines and their translations, binary."""
     from fairseq_hrt.bundles.bundle import load_bundle
 
     folder = given.work / f"data.{lines}"
@@ -214,6 +217,8 @@ def make_data(given: argparse.Namespace, lines: int) -> Path:
     folder.mkdir(exist_ok=True)
     bundle = load_bundle(given.work / "bundle")
     texts = (write_text(given, lines), given.work / f"plain.{lines}")
+    if not texts[1].exists():
+        run(given, translating(given, *texts))
     for path, language, pipeline in zip(
         texts, LANGUAGES, (bundle.pipeline(), bundle.target_pipeline())
     ):
