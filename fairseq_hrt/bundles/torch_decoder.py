@@ -203,13 +203,15 @@ class TorchDecoder:
             ).models
             self._states = {}
         generator = build_generator(task, self.models, config, given)
-        if wanted.alignments:
+        if wanted.alignments or chosen.get("print_alignment"):
             if not isinstance(generator, EngineGenerator):
                 raise ValueError(
-                    f"--replace-unk: --task {config.task._name} cannot do it; use one of this"
-                    " package's"
+                    f"{'--replace-unk' if wanted.alignments else '--alignments'}: --task"
+                    f" {config.task._name} cannot do it; use one of this package's (--set"
+                    " task=translation_autoregressive)"
                 )
-            generator.align_words()
+            if wanted.alignments:
+                generator.align_words()
         if wanted.graphs and not hasattr(generator, "describe_graphs"):
             raise ValueError(
                 f"{self.bundle.folder} holds no model that writes graphs: give a dag_transformer"

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 # Lines that are named; others are counted.
 NAMED = 3
-# Words that are named of a line.
-WORDS = 5
+# Words that are named of a line, and letters of each.
+WORDS, LONGEST = 5, 40
 
 
 class UnknownWords:
@@ -34,7 +34,8 @@ class UnknownWords:
             self.lines += bool(words)
             if words and self.lines <= NAMED:
                 more = ", …" if len(words) > WORDS else ""
-                named = printable(", ".join(words[:WORDS])) + more
+                cut = (f"{word[:LONGEST]}…" if word[LONGEST:] else word for word in words[:WORDS])
+                named = printable(", ".join(cut)) + more
                 logger.warning(
                     "%s, line %d: the model does not know most of these words: %s",
                     self.name,

@@ -79,6 +79,14 @@ def test_fairseqs_own_task_replaces_no_unknown_words(folder):
         fairseq_hrt.from_pretrained(folder, device="cpu", task="translation", replace_unk=True)
 
 
+def test_fairseqs_own_task_aligns_no_words(folder):
+    """It left alignments empty without a word."""
+    with pytest.raises(ValueError, match="--alignments: --task translation cannot do it.*--set"):
+        fairseq_hrt.from_pretrained(
+            folder, device="cpu", task="translation", print_alignment="hard"
+        ).translate("a b")
+
+
 def test_options_of_the_training_hold_for_its_own_task(tmp_path):
     sizes = [*SIZES, "--max-source-positions=7"]
     hrt, other = (

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fairseq_hrt.cli.unknown import NAMED, UnknownWords
+from fairseq_hrt.cli.unknown import LONGEST, NAMED, UnknownWords
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,9 @@ def test_how_much_is_told(lines, told, caplog):
             found.look(["q"] * min(7, lines - start), start)
         found.sum_up()
     assert len(caplog.messages) == told
+
+
+def test_long_words_are_cut(caplog):
+    model = SimpleNamespace(mostly_unknown=lambda text: [text, "short"])
+    UnknownWords(model, "x").look(["q" * 3000], 0)
+    assert caplog.messages[0].endswith(f" {'q' * LONGEST}…, short")
