@@ -37,8 +37,7 @@ static int align_some(fh_work *w, const int32_t *const *sources, const aligned *
     }
     size_t n = (size_t)count, all = (size_t)tokens;
     float *attention = fh_take(&memory, all * (size_t)longest, sizeof *attention), *features;
-    int32_t *input = fh_take(&memory, all, sizeof *input),
-            *positions = fh_take(&memory, all, sizeof *positions);
+    int32_t *input = fh_take(&memory, all, sizeof *input);
     int32_t *rows = fh_take(&memory, n, sizeof *rows),
             *counts = fh_take(&memory, n, sizeof *counts);
     if (w->error.code || fh_rows(w, count)) goto end;
@@ -47,18 +46,15 @@ static int align_some(fh_work *w, const int32_t *const *sources, const aligned *
         rows[r] = r;
         counts[r] = h->length;
         w->rows[r].source = some[r].sentence;
-        for (int32_t i = 0; i < h->length; i++, at++) {
+        for (int32_t i = 0; i < h->length; i++, at++)
             input[at] = i ? h->tokens[i - 1] : w->model->shape.eos;
-            positions[at] = i;
-        }
     }
     fh_step step = {.rows = count,
                     .row = rows,
                     .count = counts,
                     .tokens = input,
-                    .positions = positions,
-                    .causal = 1,
                     .stride = 1,
+                    .causal = 1,
                     .attention = attention,
                     .attention_stride = longest};
     if (fh_decode_step(w, &step, &features)) goto end;

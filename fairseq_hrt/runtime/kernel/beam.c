@@ -29,7 +29,7 @@ typedef struct {
     fh_buffer nodes;
     int32_t node_count;
     /* One step. */
-    int32_t *rows, *tokens, *positions, *found_tokens, *found_counts;
+    int32_t *rows, *tokens, *found_tokens, *found_counts;
     float *found_scores;
     fh_ask *asks;
     candidate *candidates; /* [beams * width] */
@@ -58,7 +58,6 @@ static int start(fh_work *w, const fh_search *search, beam_state *b) {
     b->counts = fh_take(memory, n, sizeof *b->counts);
     b->rows = fh_take(memory, all, sizeof *b->rows);
     b->tokens = fh_take(memory, all, sizeof *b->tokens);
-    b->positions = fh_take(memory, all, sizeof *b->positions);
     b->found_counts = fh_take(memory, all, sizeof *b->found_counts);
     b->found_tokens = fh_take(memory, wide, sizeof *b->found_tokens);
     b->found_scores = fh_take(memory, wide, sizeof *b->found_scores);
@@ -167,7 +166,6 @@ static int step(fh_work *w, beam_state *b, int32_t place, int32_t *rows) {
             const open_hypothesis *one = &b->open[(size_t)s * b->beams + i];
             b->rows[at] = one->row;
             b->tokens[at] = one->node < 0 ? search->start : nodes[one->node].token;
-            b->positions[at] = place * search->stride;
             b->asks[at] = (search->stride == 1 ? fh_ask_word : fh_ask_at)(
                 w, s, place, search->min_len[s], search->max_len[s]);
         }
@@ -176,9 +174,8 @@ static int step(fh_work *w, beam_state *b, int32_t place, int32_t *rows) {
     fh_step plan = {.rows = at,
                     .row = b->rows,
                     .tokens = b->tokens,
-                    .positions = b->positions,
-                    .causal = 1,
-                    .stride = search->stride};
+                    .stride = search->stride,
+                    .causal = 1};
     float *features;
     if (fh_decode_step(w, &plan, &features)) return w->error.code;
     return fh_best_lists(w, features, b->asks, at, b->width, b->found_tokens, b->found_scores,

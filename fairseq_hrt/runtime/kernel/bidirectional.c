@@ -36,7 +36,7 @@ int fh_finish_blocks(fh_work *w, const int32_t *words, const float *scores, int3
 
 /* What greedy search has written: [sentences][most] slots. */
 typedef struct {
-    int32_t most, *words, *rows, *counts, *current, *positions, *tokens;
+    int32_t most, *words, *rows, *counts, *current, *tokens;
     float *scores, *values;
     fh_ask *asks;
 } blocks;
@@ -54,7 +54,6 @@ static int start(fh_work *w, const int32_t *limits, fh_arena *memory, blocks *b)
     b->rows = fh_take(memory, n, sizeof *b->rows);
     b->counts = fh_take(memory, n, sizeof *b->counts);
     b->current = fh_take(memory, wide, sizeof *b->current);
-    b->positions = fh_take(memory, wide, sizeof *b->positions);
     b->tokens = fh_take(memory, wide, sizeof *b->tokens);
     b->values = fh_take(memory, wide, sizeof *b->values);
     return w->error.code ? w->error.code : fh_rows(w, w->sentences);
@@ -102,19 +101,16 @@ static int greedy_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
     for (int32_t step = 0; open && !w->error.code; step++) {
         for (int32_t r = 0; r < open; r++) {
             b.counts[r] = z;
-            for (int32_t i = 0; i < z; i++) {
-                b.positions[r * z + i] = step * z + i;
+            for (int32_t i = 0; i < z; i++)
                 b.asks[r * z + i] =
                     fh_ask_word(w, b.rows[r], step * z + i, w->options->min_len, limits[b.rows[r]]);
-            }
         }
         fh_step plan = {.rows = open,
                         .row = b.rows,
                         .count = b.counts,
                         .tokens = b.current,
-                        .positions = b.positions,
-                        .causal = shape->causal,
                         .stride = 1,
+                        .causal = shape->causal,
                         .directions = shape->independent ? shape->directions : 1};
         float *features;
         if (fh_decode_step(w, &plan, &features) ||

@@ -40,7 +40,7 @@ typedef struct {
     fh_buffer nodes, begun, line;
     fh_arena memory;
     int32_t node_count, begun_count;
-    int32_t *rows, *row_counts, *tokens, *positions, *found_tokens, *found_counts;
+    int32_t *rows, *row_counts, *tokens, *found_tokens, *found_counts;
     float *found_scores, *ends;
     fh_ask *asks;
     block_end *opened, *ended; /* [beams * beams] */
@@ -70,7 +70,6 @@ static int start(fh_work *w, state *b) {
     b->rows = fh_take(memory, all, sizeof *b->rows);
     b->row_counts = fh_take(memory, all, sizeof *b->row_counts);
     b->tokens = fh_take(memory, wide, sizeof *b->tokens);
-    b->positions = fh_take(memory, wide, sizeof *b->positions);
     b->found_counts = fh_take(memory, wide, sizeof *b->found_counts);
     b->ends = fh_take(memory, wide, sizeof *b->ends);
     b->found_tokens = fh_take(memory, wide * beams, sizeof *b->found_tokens);
@@ -242,11 +241,9 @@ static int predict(fh_work *w, state *b, const int32_t *limits, int32_t step, in
             b->rows[at] = one->row;
             b->row_counts[at] = z;
             last_words(w, b, one->node, b->tokens + at * z);
-            for (int32_t k = 0; k < z; k++) {
-                b->positions[at * z + k] = step * z + k;
+            for (int32_t k = 0; k < z; k++)
                 b->asks[at * z + k] =
                     fh_ask_word(w, s, step * z + k, w->options->min_len, limits[s]);
-            }
         }
     *rows = at;
     if (!at) return FH_OK;
@@ -254,9 +251,8 @@ static int predict(fh_work *w, state *b, const int32_t *limits, int32_t step, in
                     .row = b->rows,
                     .count = b->row_counts,
                     .tokens = b->tokens,
-                    .positions = b->positions,
-                    .causal = shape->causal,
                     .stride = 1,
+                    .causal = shape->causal,
                     .directions = shape->independent ? shape->directions : 1};
     float *features;
     if (fh_decode_step(w, &plan, &features)) return w->error.code;

@@ -170,8 +170,7 @@ static int decode_some(fh_work *w, const fh_graph *graphs, int32_t count, fh_fou
     double *links = fh_take(&memory, largest * largest, sizeof *links);
     int32_t *rows = fh_take(&memory, n, sizeof *rows),
             *counts = fh_take(&memory, n, sizeof *counts);
-    int32_t *tokens = fh_take(&memory, vertices, sizeof *tokens),
-            *positions = fh_take(&memory, vertices, sizeof *positions);
+    int32_t *tokens = fh_take(&memory, vertices, sizeof *tokens);
     int32_t *words = fh_take(&memory, largest, sizeof *words),
             *path = fh_take(&memory, largest, sizeof *path), at = 0;
     float *scores = fh_take(&memory, largest, sizeof *scores),
@@ -181,17 +180,10 @@ static int decode_some(fh_work *w, const fh_graph *graphs, int32_t count, fh_fou
         rows[i] = i;
         counts[i] = graphs[i].size;
         w->rows[i].source = graphs[i].sentence;
-        for (int32_t v = 0; v < graphs[i].size; v++, at++) {
+        for (int32_t v = 0; v < graphs[i].size; v++, at++)
             tokens[at] = v == 0 ? s->bos : v + 1 == graphs[i].size ? s->eos : s->unk;
-            positions[at] = v;
-        }
     }
-    fh_step step = {.rows = count,
-                    .row = rows,
-                    .count = counts,
-                    .tokens = tokens,
-                    .positions = positions,
-                    .stride = 1};
+    fh_step step = {.rows = count, .row = rows, .count = counts, .tokens = tokens, .stride = 1};
     if (fh_decode_step(w, &step, &features)) goto end;
     memcpy(kept, features, vertices * d * sizeof(float));
     at = 0;

@@ -77,9 +77,9 @@ typedef struct {
     const fh_step *step;
     piece *pieces;
     int32_t tokens, wants;
-    int32_t *keys;  /* positions for relative vectors, of slots */
+    int32_t *keys;  /* positions of slots */
     int32_t *ahead; /* [tokens]: keys that each may see */
-    int32_t *query; /* [tokens]: positions likewise */
+    int32_t *query; /* [tokens]: positions */
     uint8_t *mask;
 } plan;
 
@@ -119,7 +119,7 @@ static int make_plan(fh_work *w, const fh_step *step, plan *p) {
     p->query = p->ahead + p->tokens;
     p->keys = w->key_positions.data;
     p->mask = w->mask.data;
-    for (int32_t i = 0; i < longest; i++) p->keys[i] = i * step->stride;
+    for (int32_t i = 0; i < longest; i++) p->keys[i] = step->origin + i * step->stride;
     int32_t at = 0, wanted = 0;
     for (int32_t r = 0; r < step->rows; r++) {
         int32_t count = step->count ? step->count[r] : 1, length = w->rows[step->row[r]].length;
@@ -128,7 +128,7 @@ static int make_plan(fh_work *w, const fh_step *step, plan *p) {
             (piece){step->row[r], at, count, step->chosen ? wanted : at, step->chosen ? 0 : count};
         for (int32_t i = 0; i < count; i++, at++) {
             p->ahead[at] = step->causal ? length + i + 1 : length + count;
-            p->query[at] = (length + i) * step->stride;
+            p->query[at] = p->keys[length + i];
         }
         while (step->chosen && wanted < step->chosen_count && step->chosen[wanted] < at) {
             wanted++;
@@ -325,7 +325,7 @@ int fh_decode_step(fh_work *w, const fh_step *step, float **features) {
     plan p = {0};
     if (make_plan(w, step, &p)) return w->error.code;
     float *x = w->x.data;
-    if (fh_embed(w, t, step->tokens, step->positions, p.tokens, x)) return w->error.code;
+    if (fh_embed(w, t, step->tokens, p.query, p.tokens, x)) return w->error.code;
     int32_t rows = p.tokens, d = t->shape.width;
     for (int32_t l = 0; l < t->shape.layers; l++)
         if (layer_step(w, &p, l, x, &rows)) return w->error.code;

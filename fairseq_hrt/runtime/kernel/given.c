@@ -30,8 +30,7 @@ static int score_rows(fh_work *w, const given_row *rows, int32_t count, fh_found
     size_t tokens = 0, n = (size_t)count;
     for (size_t r = 0; r < n; r++) tokens += (size_t)rows[r].length;
     fh_ask *asks = fh_take(&memory, tokens, sizeof *asks);
-    int32_t *input = fh_take(&memory, tokens, sizeof *input),
-            *positions = fh_take(&memory, tokens, sizeof *positions);
+    int32_t *input = fh_take(&memory, tokens, sizeof *input);
     int32_t *words = fh_take(&memory, tokens, sizeof *words),
             *row = fh_take(&memory, n, sizeof *row), *counts = fh_take(&memory, n, sizeof *counts);
     float *values = fh_take(&memory, tokens, sizeof *values), *features;
@@ -42,7 +41,6 @@ static int score_rows(fh_work *w, const given_row *rows, int32_t count, fh_found
         counts[r] = rows[r].length;
         for (int32_t i = 0; i < counts[r]; i++, at++) {
             input[at] = i ? rows[r].words[i - 1] : w->model->shape.eos;
-            positions[at] = i;
             words[at] = rows[r].words[i];
             asks[at] = fh_plain_ask(w, rows[r].sentence);
         }
@@ -53,9 +51,8 @@ static int score_rows(fh_work *w, const given_row *rows, int32_t count, fh_found
                         .row = row,
                         .count = counts,
                         .tokens = input,
-                        .positions = positions,
-                        .causal = 1,
-                        .stride = 1};
+                        .stride = 1,
+                        .causal = 1};
         if (!fh_decode_step(w, &step, &features))
             fh_word_scores(w, features, asks, at, words, values);
     }

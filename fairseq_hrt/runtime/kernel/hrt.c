@@ -92,8 +92,7 @@ static int skip_cmlm(fh_work *w, int32_t chunk, const int32_t *limits, const mas
         masks += (size_t)rows[r].z->length * (chunk - 1);
     }
     fh_ask *asks = fh_take(&memory, masks, sizeof *asks);
-    int32_t *input = fh_take(&memory, tokens, sizeof *input),
-            *positions = fh_take(&memory, tokens, sizeof *positions);
+    int32_t *input = fh_take(&memory, tokens, sizeof *input);
     int32_t *row = fh_take(&memory, n, sizeof *row), *counts = fh_take(&memory, n, sizeof *counts);
     int32_t *chosen = fh_take(&memory, masks, sizeof *chosen),
             *words = fh_take(&memory, masks, sizeof *words);
@@ -105,7 +104,6 @@ static int skip_cmlm(fh_work *w, int32_t chunk, const int32_t *limits, const mas
         row[r] = r;
         counts[r] = z->length * chunk;
         for (int32_t i = 1; i <= counts[r]; i++, at++) {
-            positions[at] = i;
             input[at] = z->tokens[(i - 1) / chunk];
             if (i % chunk == 0) continue;
             input[at] = w->model->decoder.shape.vocabulary;
@@ -120,7 +118,7 @@ static int skip_cmlm(fh_work *w, int32_t chunk, const int32_t *limits, const mas
                         .row = row,
                         .count = counts,
                         .tokens = input,
-                        .positions = positions,
+                        .origin = 1,
                         .stride = 1,
                         .chosen = chosen,
                         .chosen_count = mask};

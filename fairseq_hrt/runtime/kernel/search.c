@@ -99,7 +99,7 @@ int fh_decode_plain(fh_work *w, const int32_t *limits, fh_found *found) {
 
 /* Where greedy search keeps what it has written: [sentences][most]. */
 typedef struct {
-    int32_t most, *words, *length, *rows, *current, *positions, *tokens;
+    int32_t most, *words, *length, *rows, *current, *tokens;
     float *scores, *values;
     fh_ask *asks;
 } greedy;
@@ -116,7 +116,6 @@ static int start(fh_work *w, const fh_search *search, fh_arena *memory, greedy *
     g->length = fh_take(memory, n, sizeof *g->length);
     g->rows = fh_take(memory, n, sizeof *g->rows);
     g->current = fh_take(memory, n, sizeof *g->current);
-    g->positions = fh_take(memory, n, sizeof *g->positions);
     g->tokens = fh_take(memory, n, sizeof *g->tokens);
     g->values = fh_take(memory, n, sizeof *g->values);
     if (w->error.code || fh_rows(w, w->sentences)) return w->error.code;
@@ -173,17 +172,14 @@ int fh_left_to_right(fh_work *w, const fh_search *search, fh_found *found) {
     for (int32_t place = 0; open && !w->error.code; place++) {
         if (!search->scores) open = drop_full(w, search, &g, open, place);
         if (!open) break;
-        for (int32_t r = 0; r < open; r++) {
-            g.positions[r] = place * search->stride;
+        for (int32_t r = 0; r < open; r++)
             g.asks[r] = (search->stride == 1 ? fh_ask_word : fh_ask_at)(
                 w, g.rows[r], place, search->min_len[g.rows[r]], search->max_len[g.rows[r]]);
-        }
         fh_step step = {.rows = open,
                         .row = g.rows,
                         .tokens = g.current,
-                        .positions = g.positions,
-                        .causal = 1,
-                        .stride = search->stride};
+                        .stride = search->stride,
+                        .causal = 1};
         float *features;
         if (fh_decode_step(w, &step, &features) ||
             fh_best_words(w, features, g.asks, open, g.tokens, search->scores ? g.values : NULL))

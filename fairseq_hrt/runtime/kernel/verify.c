@@ -14,7 +14,7 @@ typedef struct {
 typedef struct {
     fh_settled *known; /* [sentences] */
     part *parts;
-    int32_t *rows, *counts, *tokens, *positions, *answers;
+    int32_t *rows, *counts, *tokens, *answers;
     float *values;
     fh_ask *asks;
     int32_t room; /* inputs that fit */
@@ -41,7 +41,6 @@ static int start(fh_work *w, const int32_t *limits, const fh_guesser *guesser, s
     v->rows = fh_take(memory, n, sizeof *v->rows);
     v->counts = fh_take(memory, n, sizeof *v->counts);
     v->tokens = fh_take(memory, wide, sizeof *v->tokens);
-    v->positions = fh_take(memory, wide, sizeof *v->positions);
     v->answers = fh_take(memory, wide, sizeof *v->answers);
     v->values = fh_take(memory, wide, sizeof *v->values);
     int32_t *words = fh_take(memory, all, sizeof *words),
@@ -63,7 +62,6 @@ static int32_t add_inputs(fh_work *w, const fh_guesser *guesser, state *v, part 
                                     smaller(guesser->most, left), v->tokens + at + 1);
     v->tokens[at] = place ? known->words[place - 1] : w->model->shape.eos;
     for (int32_t i = 0; i < one->count; i++) {
-        v->positions[at + i] = place + i;
         v->asks[at + i] =
             fh_ask_word(w, one->sentence, place + i, w->options->min_len, known->limit);
         v->asks[at + i].guessed = 1; /* settle() complains of what is settled */
@@ -113,9 +111,8 @@ static int run_pass(fh_work *w, state *v, int32_t count, int32_t tokens) {
                     .row = v->rows,
                     .count = v->counts,
                     .tokens = v->tokens,
-                    .positions = v->positions,
-                    .causal = 1,
-                    .stride = 1};
+                    .stride = 1,
+                    .causal = 1};
     float *features;
     if (fh_decode_step(w, &step, &features)) return w->error.code;
     return fh_best_words(w, features, v->asks, tokens, v->answers,

@@ -89,8 +89,7 @@ int fh_prepare(fh_work *work, fh_input *input, fh_kind kind, const float *x, ptr
 /* x = x + outer(activation(inner(x))) with its norm. */
 int fh_feed_forward(fh_work *work, const fh_side *side, const fh_layer *layer, float *x,
                     int32_t rows);
-/* x [rows][width] <- embedding, positions and norm. positions NULL: 0, 1, 2, ... from the start of
- * each piece. */
+/* x [rows][width] <- embedding, positions (rows of the position table) and norm. */
 int fh_embed(fh_work *work, const fh_side *side, const int32_t *tokens, const int32_t *positions,
              int32_t rows, float *x);
 
@@ -113,12 +112,12 @@ typedef struct {
     const int32_t *count;  /* [rows], new tokens of each; NULL: one each */
     const int32_t *tokens; /* those of all rows one behind the other; ids behind the dictionary are
                               special symbols */
-    const int32_t *positions; /* likewise, rows of the position table */
-    int32_t causal;           /* a new token does not see later new ones */
-    int32_t stride;           /* distance of neighbouring tokens, for relative positions */
-    int32_t directions;       /* above 1: a token sees only the slots of its own direction, slot mod
-                                 directions */
-    const int32_t *chosen;    /* the new tokens whose features are wanted, ascending; NULL: all */
+    int32_t origin;        /* position of the first token of a row, in the position table */
+    int32_t stride;        /* distance of the positions of neighbouring tokens */
+    int32_t causal;        /* a new token does not see later new ones */
+    int32_t directions;    /* above 1: a token sees only the slots of its own direction, slot mod
+                              directions */
+    const int32_t *chosen; /* the new tokens whose features are wanted, ascending; NULL: all */
     int32_t chosen_count;
     float *attention; /* [tokens][attention_stride]: of the last layer to the source, mean over its
                          heads; NULL: not wanted */
