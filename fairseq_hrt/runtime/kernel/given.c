@@ -11,20 +11,6 @@ typedef struct {
     int32_t length, sentence;
 } given_row;
 
-static int add_hypothesis(fh_work *w, const given_row *row, const float *values, fh_found *found) {
-    fh_hypothesis *h = fh_hypothesis_new(w, row->length);
-    if (!h) return w->error.code;
-    double total = 0;
-    for (int32_t i = 0; i < row->length; i++) {
-        h->tokens[i] = row->words[i];
-        h->steps[i] = 1;
-        total += h->scores[i] = values[i];
-    }
-    h->passes = 1;
-    h->score = fh_rank(w->options, total, row->length);
-    return fh_found_add(w, found, h);
-}
-
 static int score_rows(fh_work *w, const given_row *rows, int32_t count, fh_found *found) {
     fh_arena memory = {.error = &w->error};
     size_t tokens = 0, n = (size_t)count;
@@ -58,8 +44,8 @@ static int score_rows(fh_work *w, const given_row *rows, int32_t count, fh_found
     }
     at = 0;
     for (int32_t r = 0; r < count && !w->error.code; r++) {
-        add_hypothesis(w, &rows[r], values + at, &found[rows[r].sentence]);
-        at += rows[r].length;
+        fh_found_words(w, &found[rows[r].sentence], counts[r], rows[r].words, NULL, values + at, 1);
+        at += counts[r];
     }
 end:
     fh_arena_free(&memory);

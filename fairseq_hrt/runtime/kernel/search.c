@@ -41,6 +41,21 @@ int fh_found_add(fh_work *w, fh_found *found, fh_hypothesis *hypothesis) {
     return FH_OK;
 }
 
+int fh_found_words(fh_work *w, fh_found *found, int32_t length, const int32_t *words,
+                   const int32_t *steps, const float *scores, int32_t passes) {
+    fh_hypothesis *h = fh_hypothesis_new(w, length);
+    if (!h) return w->error.code;
+    double total = 0;
+    for (int32_t i = 0; i < length; i++) {
+        h->tokens[i] = words[i];
+        h->steps[i] = steps ? steps[i] : i < passes ? i + 1 : passes;
+        if (scores) total += h->scores[i] = scores[i];
+    }
+    h->passes = passes;
+    h->score = fh_rank(w->options, total, length);
+    return fh_found_add(w, found, h);
+}
+
 void fh_found_sort(fh_found *found) {
     for (int32_t i = 1; i < found->count; i++) {
         fh_hypothesis *one = found->items[i];
@@ -123,23 +138,6 @@ static int start(fh_work *w, const fh_search *search, fh_arena *memory, greedy *
     return FH_OK;
 }
 
-static int finish(fh_work *w, const fh_search *search, const greedy *g, fh_found *found) {
-    for (int32_t s = 0; s < w->sentences; s++) {
-        fh_hypothesis *h = fh_hypothesis_new(w, g->length[s]);
-        if (!h) return w->error.code;
-        double total = 0;
-        for (int32_t i = 0; i < h->length; i++) {
-            h->tokens[i] = g->words[(size_t)s * g->most + i];
-            h->steps[i] = i + 1;
-            if (search->scores) total += h->scores[i] = g->scores[(size_t)s * g->most + i];
-        }
-        h->passes = h->length;
-        h->score = fh_rank(w->options, total, h->length);
-        if (fh_found_add(w, &found[s], h)) return w->error.code;
-    }
-    return FH_OK;
-}
-
 /* Without scores a sentence that has reached its maximum length needs no more passes: </s> follows.
  */
 static int32_t drop_full(fh_work *w, const fh_search *search, greedy *g, int32_t open,
@@ -196,7 +194,11 @@ int fh_left_to_right(fh_work *w, const fh_search *search, fh_found *found) {
         }
         open = kept;
     }
-    if (!w->error.code) finish(w, search, &g, found);
+    for (int32_t s = 0; s < w->sentences && !w->error.code; s++) {
+        size_t at = (size_t)s * g.most;
+        fh_found_words(w, &found[s], g.length[s], g.words + at, NULL,
+                       search->scores ? g.scores + at : NULL, g.length[s]);
+    }
     fh_arena_free(&memory);
     return w->error.code;
 }

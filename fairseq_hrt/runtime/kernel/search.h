@@ -31,6 +31,10 @@ fh_hypothesis *fh_hypothesis_new(fh_work *work, int32_t length);
 void fh_hypothesis_free(fh_hypothesis *hypothesis);
 /* Takes the hypothesis over, also when it fails. */
 int fh_found_add(fh_work *work, fh_found *found, fh_hypothesis *hypothesis);
+/* Adds a hypothesis of these words, [length] each. steps NULL: one word a pass, or all of them in
+ * the only one; scores NULL: none. */
+int fh_found_words(fh_work *work, fh_found *found, int32_t length, const int32_t *words,
+                   const int32_t *steps, const float *scores, int32_t passes);
 /* Best first; those of equal score keep their order. */
 void fh_found_sort(fh_found *found);
 void fh_found_clear(fh_found *found);

@@ -120,17 +120,8 @@ static int run_pass(fh_work *w, state *v, int32_t count, int32_t tokens) {
 }
 
 static int finish(fh_work *w, const fh_settled *known, int32_t passes, fh_found *found) {
-    fh_hypothesis *h = fh_hypothesis_new(w, known->length);
-    if (!h) return w->error.code;
-    double total = 0;
-    for (int32_t i = 0; i < known->length; i++) {
-        h->tokens[i] = known->words[i];
-        h->steps[i] = known->steps[i];
-        if (w->options->scores) total += h->scores[i] = known->scores[i];
-    }
-    h->passes = passes;
-    h->score = fh_rank(w->options, total, known->length);
-    return fh_found_add(w, found, h);
+    return fh_found_words(w, found, known->length, known->words, known->steps,
+                          w->options->scores ? known->scores : NULL, passes);
 }
 
 /* The number of a sentence's pass, those of its guesses counted. */
