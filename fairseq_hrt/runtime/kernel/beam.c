@@ -12,11 +12,6 @@ typedef struct {
 } node;
 
 typedef struct {
-    int32_t node, row; /* node -1: nothing written yet */
-    double total;
-} open_hypothesis;
-
-typedef struct {
     int32_t beam, token;
     double total;
 } candidate;
@@ -24,7 +19,7 @@ typedef struct {
 typedef struct {
     const fh_search *search;
     int32_t beams, width;  /* width: candidates of a row, 2 * beams at most */
-    open_hypothesis *open; /* [sentences][beams] */
+    fh_open *open;         /* [sentences][beams] */
     int32_t *counts;       /* [sentences], open hypotheses; 0: done */
     fh_buffer nodes;
     int32_t node_count;
@@ -33,9 +28,8 @@ typedef struct {
     float *found_scores;
     fh_ask *asks;
     candidate *candidates; /* [beams * width] */
-    open_hypothesis *next; /* [beams] */
+    fh_open *next;         /* [beams] */
     uint8_t *taken;        /* [beams]: rows that a hypothesis of the next step has */
-    uint8_t *settled;      /* [beams]: hypotheses of the next step that have their row */
     fh_arena memory;
 } beam_state;
 
@@ -62,12 +56,11 @@ static int start(fh_work *w, const fh_search *search, beam_state *b) {
     b->found_tokens = fh_take(memory, wide, sizeof *b->found_tokens);
     b->found_scores = fh_take(memory, wide, sizeof *b->found_scores);
     b->taken = fh_take(memory, beams, sizeof *b->taken);
-    b->settled = fh_take(memory, beams, sizeof *b->settled);
     if (w->error.code || fh_rows(w, (int32_t)all)) return w->error.code;
     for (size_t s = 0; s < n; s++) {
         for (size_t i = 0; i < beams; i++) w->rows[s * beams + i].source = (int32_t)s;
         /* All hypotheses of a sentence are equal at first: one stands for them. */
-        b->open[s * beams] = (open_hypothesis){-1, (int32_t)(s * beams), 0.0};
+        b->open[s * beams] = (fh_open){-1, (int32_t)(s * beams), 0.0};
         b->counts[s] = 1;
     }
     return FH_OK;
@@ -102,32 +95,29 @@ static int better(const void *one, const void *other) {
     return a->token < b->token ? -1 : a->token > b->token;
 }
 
-/* The rows of the hypotheses that continue: the first child of a row keeps it, others get copies in
- * rows that nobody needs any more. */
-static int move_rows(fh_work *w, beam_state *b, int32_t sentence, int32_t count) {
-    open_hypothesis *next = b->next;
-    int32_t base = sentence * b->beams;
-    memset(b->taken, 0, (size_t)b->beams);
-    for (int32_t i = 0; i < count; i++) {
-        int32_t own = next[i].row - base;
-        b->settled[i] = !b->taken[own];
-        b->taken[own] = 1;
-    }
+int fh_move_rows(fh_work *w, fh_open *open, fh_open *next, int32_t count, int32_t base,
+                 int32_t beams, uint8_t *taken) {
+    enum { FREE, WANTED, GIVEN };
+    memset(taken, FREE, (size_t)beams);
+    for (int32_t i = 0; i < count; i++) taken[next[i].row - base] = WANTED;
     for (int32_t i = 0, free = 0; i < count; i++) {
-        if (b->settled[i]) continue;
-        while (b->taken[free]) free++;
-        b->taken[free] = 1;
-        if (fh_row_copy(w, base + free, next[i].row)) return w->error.code;
-        next[i].row = base + free;
+        uint8_t *own = &taken[next[i].row - base];
+        if (*own == GIVEN) {
+            while (taken[free]) free++;
+            if (fh_row_copy(w, base + free, next[i].row)) return w->error.code;
+            next[i].row = base + free;
+            own = &taken[free];
+        }
+        *own = GIVEN;
     }
-    memcpy(b->open + base, next, (size_t)count * sizeof *next);
+    memcpy(open, next, (size_t)count * sizeof *next);
     return FH_OK;
 }
 
 /* One sentence's step: `first` is its first row of this step. */
 static int advance(fh_work *w, beam_state *b, int32_t sentence, int32_t first, int32_t place,
                    fh_found *found) {
-    open_hypothesis *open = b->open + (size_t)sentence * b->beams;
+    fh_open *open = b->open + (size_t)sentence * b->beams;
     int32_t count = 0, eos = w->model->shape.eos, going = 0;
     if (fh_go_on(w)) return w->error.code;
     for (int32_t i = 0; i < b->counts[sentence]; i++)
@@ -149,12 +139,13 @@ static int advance(fh_work *w, beam_state *b, int32_t sentence, int32_t first, i
         } else if (going < b->beams) {
             int32_t at = write_word(w, b, parent, c->token, c->total);
             if (at < 0) return w->error.code;
-            b->next[going++] = (open_hypothesis){at, open[c->beam].row, c->total};
+            b->next[going++] = (fh_open){at, open[c->beam].row, c->total};
         }
     }
     b->counts[sentence] =
         found->count < b->beams && place < b->search->max_len[sentence] ? going : 0;
-    return b->counts[sentence] ? move_rows(w, b, sentence, going) : FH_OK;
+    if (!b->counts[sentence]) return FH_OK;
+    return fh_move_rows(w, open, b->next, going, sentence * b->beams, b->beams, b->taken);
 }
 
 static int step(fh_work *w, beam_state *b, int32_t place, int32_t *rows) {
@@ -163,7 +154,7 @@ static int step(fh_work *w, beam_state *b, int32_t place, int32_t *rows) {
     int32_t at = 0;
     for (int32_t s = 0; s < w->sentences; s++)
         for (int32_t i = 0; i < b->counts[s]; i++, at++) {
-            const open_hypothesis *one = &b->open[(size_t)s * b->beams + i];
+            const fh_open *one = &b->open[(size_t)s * b->beams + i];
             b->rows[at] = one->row;
             b->tokens[at] = one->node < 0 ? search->start : nodes[one->node].token;
             b->asks[at] = (search->stride == 1 ? fh_ask_word : fh_ask_at)(

@@ -29,13 +29,8 @@ typedef struct {
 } slot_node;
 
 typedef struct {
-    int32_t node, row;
-    double total;
-} open_hypothesis;
-
-typedef struct {
     int32_t beams, z, whole; /* whole: blocks count as such, with what stands behind </s> */
-    open_hypothesis *open;   /* [sentences][beams] */
+    fh_open *open;           /* [sentences][beams] */
     int32_t *counts;
     fh_buffer nodes, begun, line;
     fh_arena memory;
@@ -45,8 +40,8 @@ typedef struct {
     fh_ask *asks;
     block_end *opened, *ended; /* [beams * beams] */
     block_end *now, *later,
-        *finished;         /* of one hypothesis: [beams], [beams * beams], [2 * beams] */
-    open_hypothesis *next; /* [beams] */
+        *finished; /* of one hypothesis: [beams], [beams * beams], [2 * beams] */
+    fh_open *next; /* [beams] */
     uint8_t *taken;
 } state;
 
@@ -78,7 +73,7 @@ static int start(fh_work *w, state *b) {
     if (w->error.code || fh_rows(w, (int32_t)all)) return w->error.code;
     for (size_t s = 0; s < n; s++) {
         for (size_t i = 0; i < beams; i++) w->rows[s * beams + i].source = (int32_t)s;
-        b->open[s * beams] = (open_hypothesis){-1, (int32_t)(s * beams), 0.0};
+        b->open[s * beams] = (fh_open){-1, (int32_t)(s * beams), 0.0};
         b->counts[s] = 1;
     }
     return FH_OK;
@@ -179,32 +174,22 @@ static int finish(fh_work *w, state *b, int32_t node, double total, int32_t pass
     return fh_finish_blocks(w, words, scores, end + 1, length, total, passes, found);
 }
 
-/* As in beam.c: the first child of a row keeps it. */
 static int go_on(fh_work *w, state *b, int32_t sentence, int32_t count) {
     int32_t base = sentence * b->beams;
-    open_hypothesis *open = b->open + base, *next = b->next;
-    memset(b->taken, 0, (size_t)b->beams);
-    for (int32_t i = 0; i < count && !w->error.code; i++) {
-        const open_hypothesis *parent = &open[b->opened[i].beam];
-        int32_t own = parent->row - base, node = write_block(w, b, b->opened[i].last, parent->node);
-        next[i] = (open_hypothesis){node, b->taken[own] ? -1 : parent->row, b->opened[i].total};
-        b->taken[own] = 1;
+    fh_open *open = b->open + base;
+    for (int32_t i = 0; i < count; i++) {
+        const fh_open *parent = &open[b->opened[i].beam];
+        int32_t node = write_block(w, b, b->opened[i].last, parent->node);
+        if (node == -2) return w->error.code;
+        b->next[i] = (fh_open){node, parent->row, b->opened[i].total};
     }
-    for (int32_t i = 0, free_row = 0; i < count && !w->error.code; i++) {
-        if (next[i].row >= 0) continue;
-        while (b->taken[free_row]) free_row++;
-        b->taken[free_row] = 1;
-        next[i].row = base + free_row;
-        fh_row_copy(w, next[i].row, open[b->opened[i].beam].row);
-    }
-    if (!w->error.code) memcpy(open, next, (size_t)count * sizeof *next);
-    return w->error.code;
+    return fh_move_rows(w, open, b->next, count, base, b->beams, b->taken);
 }
 
 static int advance(fh_work *w, state *b, int32_t sentence, int32_t first, int32_t step,
                    fh_found *found) {
     int32_t opened = 0, ended = 0, beams = b->beams;
-    const open_hypothesis *open = b->open + (size_t)sentence * beams;
+    const fh_open *open = b->open + (size_t)sentence * beams;
     b->begun_count = 0;
     for (int32_t i = 0; i < b->counts[sentence]; i++)
         if (fold(w, b, i, first + i * b->z, open[i].total, &opened, &ended)) return w->error.code;
@@ -237,7 +222,7 @@ static int predict(fh_work *w, state *b, const int32_t *limits, int32_t step, in
     int32_t at = 0, z = b->z;
     for (int32_t s = 0; s < w->sentences; s++)
         for (int32_t i = 0; i < b->counts[s]; i++, at++) {
-            const open_hypothesis *one = &b->open[(size_t)s * b->beams + i];
+            const fh_open *one = &b->open[(size_t)s * b->beams + i];
             b->rows[at] = one->row;
             b->row_counts[at] = z;
             last_words(w, b, one->node, b->tokens + at * z);

@@ -59,6 +59,18 @@ typedef struct {
 int fh_left_to_right(fh_work *work, const fh_search *search, fh_found *found);
 int fh_beam(fh_work *work, const fh_search *search, fh_found *found);
 
+/* An open hypothesis of a beam; node: what it has written, -1: nothing yet. */
+typedef struct {
+    int32_t node, row;
+    double total;
+} fh_open;
+
+/* The hypotheses of a sentence become `next`, [count], each with its parent's row so far: the first
+ * child of a row keeps it, others get copies in rows that nobody needs any more, of the `beams`
+ * ones from `base` on. taken: [beams]. */
+int fh_move_rows(fh_work *work, fh_open *open, fh_open *next, int32_t count, int32_t base,
+                 int32_t beams, uint8_t *taken);
+
 /* One batch that is encoded already, by the ways of each family. limits: [sentences], fairseq's
  * maximum lengths. */
 int fh_decode_plain(fh_work *work, const int32_t *limits, fh_found *found);
