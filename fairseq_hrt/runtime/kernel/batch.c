@@ -1,7 +1,6 @@
 /* Many sentences: checked, sorted, cut into batches and spread over threads; results in the order
  * of the sentences. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,11 +44,6 @@ typedef struct {
     fh_watch watch;
 } job;
 
-static int report(const fh_error *error, char *message, size_t size) {
-    if (message && size) snprintf(message, size, "%s", error->code ? error->text : "");
-    return error->code;
-}
-
 int fh_engine_new(fh_engine **engine, const fh_model *model, int32_t threads, char *message,
                   size_t size) {
     fh_error error = {0};
@@ -69,7 +63,7 @@ int fh_engine_new(fh_engine **engine, const fh_model *model, int32_t threads, ch
         fh_engine_free(e);
     else
         *engine = e;
-    return report(&error, message, size);
+    return fh_report(&error, message, size);
 }
 
 void fh_engine_free(fh_engine *e) {
@@ -93,7 +87,7 @@ int fh_engine_shortlist(fh_engine *e, const int64_t *offsets, const int32_t *can
         fh_shortlists_free(e->shortlists);
         e->shortlists = lists;
     }
-    return report(&error, message, size);
+    return fh_report(&error, message, size);
 }
 
 /* Whether translations with this chunk size can begin with given words. */
@@ -338,7 +332,7 @@ int fh_decode(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32
         if (!error.code) run_job(&j, sentences, results, &error);
     }
     free(beginnings);
-    return report(&error, message, size);
+    return fh_report(&error, message, size);
 }
 
 int fh_score(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32_t sentences,
@@ -363,5 +357,5 @@ int fh_score(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32_
             run_job(&j, sentences, results, &error);
     }
     free(given);
-    return report(&error, message, size);
+    return fh_report(&error, message, size);
 }

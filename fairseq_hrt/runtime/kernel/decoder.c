@@ -291,47 +291,32 @@ static int remember_before(fh_work *w, const plan *p, int32_t number, const floa
 }
 
 static int layer_step(fh_work *w, const plan *p, int32_t number, float *x, int32_t *rows) {
-    const fh_model *m = w->model;
-    const fh_side *t = &m->decoder;
+    const fh_side *t = &w->model->decoder;
     const fh_layer *layer = &t->layers[number];
-    int32_t d = t->shape.width, pre = t->shape.pre_norm,
-            last = number + 1 == t->shape.layers && p->step->chosen;
-    float eps = (float)m->shape.epsilon, *in = x, *queries = w->projected.data,
-          *mixed = w->mixed.data;
-    if (pre)
-        m->operations->norm(x, d, *rows, d, layer->self_norm.gain, layer->self_norm.bias, eps,
-                            in = w->y.data, d);
+    int32_t d = t->shape.width, last = number + 1 == t->shape.layers && p->step->chosen;
+    float *queries = w->projected.data, *mixed = w->mixed.data;
+    const float *in = fh_norm_before(w, t, &layer->self_norm, x, *rows);
     if (remember_before(w, p, number, in, x, rows)) return w->error.code;
-    if (!pre)
-        m->operations->norm(x, d, *rows, d, layer->self_norm.gain, layer->self_norm.bias, eps, x,
-                            d);
-    in = x;
-    if (pre)
-        m->operations->norm(x, d, *rows, d, layer->cross_norm.gain, layer->cross_norm.bias, eps,
-                            in = w->y.data, d);
+    fh_norm_behind(w, t, &layer->self_norm, x, *rows);
+    in = fh_norm_before(w, t, &layer->cross_norm, x, *rows);
     if (fh_linear(w, &layer->cross_query, in, d, *rows, 0, queries, d, 0, NULL, 0))
         return w->error.code;
     attend_source(w, p, number, queries, last);
     if (fh_linear(w, &layer->cross_output, mixed, d, *rows, 0, x, d, 0, x, d)) return w->error.code;
-    if (!pre)
-        m->operations->norm(x, d, *rows, d, layer->cross_norm.gain, layer->cross_norm.bias, eps, x,
-                            d);
+    fh_norm_behind(w, t, &layer->cross_norm, x, *rows);
     return fh_feed_forward(w, t, layer, x, *rows);
 }
 
 int fh_decode_step(fh_work *w, const fh_step *step, float **features) {
-    const fh_model *m = w->model;
-    const fh_side *t = &m->decoder;
+    const fh_side *t = &w->model->decoder;
     plan p = {0};
     if (make_plan(w, step, &p)) return w->error.code;
     float *x = w->x.data;
     if (fh_embed(w, t, step->tokens, p.query, p.tokens, x)) return w->error.code;
-    int32_t rows = p.tokens, d = t->shape.width;
+    int32_t rows = p.tokens;
     for (int32_t l = 0; l < t->shape.layers; l++)
         if (layer_step(w, &p, l, x, &rows)) return w->error.code;
-    if (t->final_norm.gain && rows)
-        m->operations->norm(x, d, rows, d, t->final_norm.gain, t->final_norm.bias,
-                            (float)m->shape.epsilon, x, d);
+    if (t->final_norm.gain && rows) fh_normalise(w, t, &t->final_norm, x, rows, x);
     for (int32_t r = 0; r < step->rows; r++) w->rows[step->row[r]].length += p.pieces[r].count;
     w->passes++;
     *features = x;

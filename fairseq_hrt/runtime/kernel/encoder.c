@@ -7,11 +7,9 @@
 static int attend_itself(fh_work *w, const fh_layer *layer, float *x, int32_t tokens) {
     const fh_model *m = w->model;
     const fh_side *e = &m->encoder;
-    int32_t d = e->shape.width, heads = e->shape.heads, pre = e->shape.pre_norm;
-    float eps = (float)m->shape.epsilon, *in = x, *qkv = w->projected.data, *mixed = w->mixed.data;
-    if (pre)
-        m->operations->norm(x, d, tokens, d, layer->self_norm.gain, layer->self_norm.bias, eps,
-                            in = w->y.data, d);
+    int32_t d = e->shape.width, heads = e->shape.heads;
+    float *qkv = w->projected.data, *mixed = w->mixed.data;
+    const float *in = fh_norm_before(w, e, &layer->self_norm, x, tokens);
     if (fh_linear(w, &layer->self_input, in, d, tokens, 0, qkv, 3 * d, 0, NULL, 0))
         return w->error.code;
     fh_cache cache = {w->own_cache.data, heads, e->head_width};
@@ -30,9 +28,7 @@ static int attend_itself(fh_work *w, const fh_layer *layer, float *x, int32_t to
         m->operations->attend(&a);
     }
     if (fh_linear(w, &layer->self_output, mixed, d, tokens, 0, x, d, 0, x, d)) return w->error.code;
-    if (!pre)
-        m->operations->norm(x, d, tokens, d, layer->self_norm.gain, layer->self_norm.bias, eps, x,
-                            d);
+    fh_norm_behind(w, e, &layer->self_norm, x, tokens);
     return FH_OK;
 }
 
@@ -110,8 +106,6 @@ int fh_encode(fh_work *w, const int32_t *const *sources, const int32_t *lengths,
         if (attend_itself(w, &e->layers[l], x, tokens) ||
             fh_feed_forward(w, e, &e->layers[l], x, tokens))
             return w->error.code;
-    if (e->final_norm.gain)
-        m->operations->norm(x, d, tokens, d, e->final_norm.gain, e->final_norm.bias,
-                            (float)m->shape.epsilon, x, d);
+    if (e->final_norm.gain) fh_normalise(w, e, &e->final_norm, x, tokens, x);
     return remember(w, x, tokens);
 }

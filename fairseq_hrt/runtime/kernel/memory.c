@@ -37,6 +37,11 @@ int fh_out_of_memory(fh_error *error, size_t bytes) {
         bytes);
 }
 
+int fh_report(const fh_error *error, char *message, size_t size) {
+    if (message && size) snprintf(message, size, "%s", error->code ? error->text : "");
+    return error->code;
+}
+
 void *fh_aligned(size_t bytes) {
     if (bytes > SIZE_MAX / 2) return NULL;
 #if defined(MADV_HUGEPAGE)

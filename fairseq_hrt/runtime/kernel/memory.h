@@ -20,6 +20,8 @@ int fh_fail(fh_error *error, int code, const char *format, ...)
 #endif
     ;
 int fh_out_of_memory(fh_error *error, size_t bytes);
+/* Writes an error, or an empty text, where the caller wants it; returns its code. */
+int fh_report(const fh_error *error, char *message, size_t size);
 
 /* bytes aligned to FH_ALIGNMENT; NULL when there are none left. */
 void *fh_aligned(size_t bytes);

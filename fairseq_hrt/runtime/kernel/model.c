@@ -323,11 +323,6 @@ static int build(builder *b) {
     return b->error->code;
 }
 
-static int finish(const fh_error *error, char *message, size_t size) {
-    if (message && size) snprintf(message, size, "%s", error->code ? error->text : "");
-    return error->code;
-}
-
 int fh_model_new(fh_model **model, const fh_shape *shape, const fh_tensor *tensors, int64_t count,
                  const char *isa, char *message, size_t size) {
     fh_error error = {0};
@@ -335,7 +330,7 @@ int fh_model_new(fh_model **model, const fh_shape *shape, const fh_tensor *tenso
     *model = NULL;
     if (!shape || count < 1 || !tensors) {
         fh_fail(&error, FH_INVALID, "a model needs a shape and tensors");
-        return finish(&error, message, size);
+        return fh_report(&error, message, size);
     }
     for (int64_t i = 0; i < count; i++)
         if (!tensors[i].name) fh_fail(&error, FH_INVALID, "tensor %lld has no name", (long long)i);
@@ -359,7 +354,7 @@ int fh_model_new(fh_model **model, const fh_shape *shape, const fh_tensor *tenso
         fh_model_free(m);
     else
         *model = m;
-    return finish(&error, message, size);
+    return fh_report(&error, message, size);
 }
 
 void fh_model_free(fh_model *model) {

@@ -111,29 +111,41 @@ static void activate(float *x, size_t count, int32_t activation) {
     }
 }
 
+void fh_normalise(const fh_work *w, const fh_side *side, const fh_norm *norm, const float *x,
+                  int32_t rows, float *out) {
+    int32_t d = side->shape.width;
+    w->model->operations->norm(x, d, rows, d, norm->gain, norm->bias,
+                               (float)w->model->shape.epsilon, out, d);
+}
+
+const float *fh_norm_before(const fh_work *w, const fh_side *side, const fh_norm *norm,
+                            const float *x, int32_t rows) {
+    if (!side->shape.pre_norm) return x;
+    fh_normalise(w, side, norm, x, rows, w->y.data);
+    return w->y.data;
+}
+
+void fh_norm_behind(const fh_work *w, const fh_side *side, const fh_norm *norm, float *x,
+                    int32_t rows) {
+    if (!side->shape.pre_norm) fh_normalise(w, side, norm, x, rows, x);
+}
+
 int fh_feed_forward(fh_work *w, const fh_side *side, const fh_layer *layer, float *x,
                     int32_t rows) {
     const fh_model *m = w->model;
     int32_t d = side->shape.width, inner = side->shape.inner, relu = m->shape.activation == FH_RELU;
-    float eps = (float)m->shape.epsilon;
     if (fh_reserve(&w->y, (size_t)rows * d, sizeof(float), &w->error) ||
         fh_reserve(&w->inner, (size_t)rows * inner, sizeof(float), &w->error))
         return w->error.code;
-    float *h = w->inner.data, *in = x;
-    if (side->shape.pre_norm) {
-        in = w->y.data;
-        m->operations->norm(x, d, rows, d, layer->final_norm.gain, layer->final_norm.bias, eps, in,
-                            d);
-    }
+    float *h = w->inner.data;
+    const float *in = fh_norm_before(w, side, &layer->final_norm, x, rows);
     if (fh_linear(w, &layer->inner, in, d, rows, 0, h, inner, relu, NULL, 0)) return w->error.code;
     if (m->shape.activation == FH_SWISH)
         swish(m->operations, h, (size_t)rows * inner);
     else if (!relu)
         activate(h, (size_t)rows * inner, m->shape.activation);
     if (fh_linear(w, &layer->outer, h, inner, rows, relu, x, d, 0, x, d)) return w->error.code;
-    if (!side->shape.pre_norm)
-        m->operations->norm(x, d, rows, d, layer->final_norm.gain, layer->final_norm.bias, eps, x,
-                            d);
+    fh_norm_behind(w, side, &layer->final_norm, x, rows);
     return FH_OK;
 }
 
@@ -173,8 +185,6 @@ int fh_embed(fh_work *w, const fh_side *side, const int32_t *tokens, const int32
         }
     }
     x -= (ptrdiff_t)rows * d;
-    if (side->embedding_norm.gain)
-        m->operations->norm(x, d, rows, d, side->embedding_norm.gain, side->embedding_norm.bias,
-                            (float)m->shape.epsilon, x, d);
+    if (side->embedding_norm.gain) fh_normalise(w, side, &side->embedding_norm, x, rows, x);
     return FH_OK;
 }

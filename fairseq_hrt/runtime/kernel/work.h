@@ -86,6 +86,14 @@ int fh_linear(fh_work *work, const fh_matrix *matrix, const float *x, ptrdiff_t 
 /* Rows ready for several products with weights of one kind. */
 int fh_prepare(fh_work *work, fh_input *input, fh_kind kind, const float *x, ptrdiff_t ldx,
                int32_t rows, int32_t inputs, int positive);
+/* out = the norm of x [rows][width]. */
+void fh_normalise(const fh_work *work, const fh_side *side, const fh_norm *norm, const float *x,
+                  int32_t rows, float *out);
+/* Around what a layer adds to x: what it reads, x or its norm in work->y; the norm of the sum. */
+const float *fh_norm_before(const fh_work *work, const fh_side *side, const fh_norm *norm,
+                            const float *x, int32_t rows);
+void fh_norm_behind(const fh_work *work, const fh_side *side, const fh_norm *norm, float *x,
+                    int32_t rows);
 /* x = x + outer(activation(inner(x))) with its norm. */
 int fh_feed_forward(fh_work *work, const fh_side *side, const fh_layer *layer, float *x,
                     int32_t rows);
