@@ -37,20 +37,17 @@ static int align_some(fh_work *w, const int32_t *const *sources, const aligned *
     }
     size_t n = (size_t)count, all = (size_t)tokens;
     float *attention = fh_take(&memory, all * (size_t)longest, sizeof *attention), *features;
-    int32_t *input = fh_take(&memory, all, sizeof *input);
-    int32_t *rows = fh_take(&memory, n, sizeof *rows),
+    int32_t *input = fh_take(&memory, all, sizeof *input),
             *counts = fh_take(&memory, n, sizeof *counts);
     if (w->error.code || fh_rows(w, count)) goto end;
     for (int32_t r = 0; r < count; r++) {
         const fh_hypothesis *h = some[r].hypothesis;
-        rows[r] = r;
         counts[r] = h->length;
         w->rows[r].source = some[r].sentence;
         for (int32_t i = 0; i < h->length; i++, at++)
             input[at] = i ? h->tokens[i - 1] : w->model->shape.eos;
     }
     fh_step step = {.rows = count,
-                    .row = rows,
                     .count = counts,
                     .tokens = input,
                     .stride = 1,

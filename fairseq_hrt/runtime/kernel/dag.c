@@ -168,22 +168,20 @@ static int decode_some(fh_work *w, const fh_graph *graphs, int32_t count, fh_fou
         if ((size_t)graphs[i].size > largest) largest = (size_t)graphs[i].size;
     }
     double *links = fh_take(&memory, largest * largest, sizeof *links);
-    int32_t *rows = fh_take(&memory, n, sizeof *rows),
-            *counts = fh_take(&memory, n, sizeof *counts);
-    int32_t *tokens = fh_take(&memory, vertices, sizeof *tokens);
+    int32_t *counts = fh_take(&memory, n, sizeof *counts),
+            *tokens = fh_take(&memory, vertices, sizeof *tokens);
     int32_t *words = fh_take(&memory, largest, sizeof *words),
             *path = fh_take(&memory, largest, sizeof *path), at = 0;
     float *scores = fh_take(&memory, largest, sizeof *scores),
           *kept = fh_take(&memory, vertices * d, sizeof *kept), *features;
     if (w->error.code || fh_rows(w, count)) goto end;
     for (int32_t i = 0; i < count; i++) {
-        rows[i] = i;
         counts[i] = graphs[i].size;
         w->rows[i].source = graphs[i].sentence;
         for (int32_t v = 0; v < graphs[i].size; v++, at++)
             tokens[at] = v == 0 ? s->bos : v + 1 == graphs[i].size ? s->eos : s->unk;
     }
-    fh_step step = {.rows = count, .row = rows, .count = counts, .tokens = tokens, .stride = 1};
+    fh_step step = {.rows = count, .count = counts, .tokens = tokens, .stride = 1};
     if (fh_decode_step(w, &step, &features)) goto end;
     memcpy(kept, features, vertices * d * sizeof(float));
     at = 0;

@@ -68,6 +68,15 @@ int fh_row_copy(fh_work *w, int32_t to, int32_t from) {
     return FH_OK;
 }
 
+static int32_t row_of(const fh_step *step, int32_t r) { return step->row ? step->row[r] : r; }
+
+/* The cache of a layer of a row. */
+static fh_cache cache_of(const fh_work *w, int32_t row, int32_t layer) {
+    const fh_row *r = &w->rows[row];
+    return (fh_cache){(float *)r->cache.data + (size_t)layer * layer_floats(w, r->capacity),
+                      w->model->decoder.shape.heads, w->model->decoder.head_width};
+}
+
 /* One row of a step: where its new tokens and its wanted ones lie. */
 typedef struct {
     int32_t row, first, count, wanted, wants;
@@ -89,9 +98,9 @@ static int make_plan(fh_work *w, const fh_step *step, plan *p) {
     p->step = step;
     p->tokens = 0;
     for (int32_t r = 0; r < step->rows; r++) {
-        int32_t count = step->count ? step->count[r] : 1,
-                total = w->rows[step->row[r]].length + count;
-        if (reserve_row(w, &w->rows[step->row[r]], total)) return w->error.code;
+        fh_row *row = &w->rows[row_of(step, r)];
+        int32_t count = step->count ? step->count[r] : 1, total = row->length + count;
+        if (reserve_row(w, row, total)) return w->error.code;
         p->tokens += count;
         if (total > longest) longest = total;
         if (count > most) most = count;
@@ -105,7 +114,7 @@ static int make_plan(fh_work *w, const fh_step *step, plan *p) {
         fh_reserve(&w->scratch, fh_attention_scratch(longest, window), sizeof(float), &w->error))
         return w->error.code;
     for (int32_t r = 0; r < step->rows; r++) {
-        size_t other = fh_attention_scratch(w->source_lengths[w->rows[step->row[r]].source], 0);
+        size_t other = fh_attention_scratch(w->source_lengths[w->rows[row_of(step, r)].source], 0);
         if (fh_reserve(&w->scratch, other, sizeof(float), &w->error)) return w->error.code;
     }
     size_t width = (size_t)t->shape.width;
@@ -122,10 +131,10 @@ static int make_plan(fh_work *w, const fh_step *step, plan *p) {
     for (int32_t i = 0; i < longest; i++) p->keys[i] = step->origin + i * step->stride;
     int32_t at = 0, wanted = 0;
     for (int32_t r = 0; r < step->rows; r++) {
-        int32_t count = step->count ? step->count[r] : 1, length = w->rows[step->row[r]].length;
+        int32_t row = row_of(step, r), count = step->count ? step->count[r] : 1,
+                length = w->rows[row].length;
         piece *one = &p->pieces[r];
-        *one =
-            (piece){step->row[r], at, count, step->chosen ? wanted : at, step->chosen ? 0 : count};
+        *one = (piece){row, at, count, step->chosen ? wanted : at, step->chosen ? 0 : count};
         for (int32_t i = 0; i < count; i++, at++) {
             p->ahead[at] = step->causal ? length + i + 1 : length + count;
             p->query[at] = p->keys[length + i];
@@ -151,13 +160,11 @@ static void attend_rows(fh_work *w, const plan *p, const fh_layer *layer, int32_
     int32_t directions = p->step->directions;
     for (int32_t r = 0; r < p->step->rows; r++) {
         const piece *one = &p->pieces[r];
-        fh_row *row = &w->rows[one->row];
+        const fh_row *row = &w->rows[one->row];
         int32_t total = row->length + one->count, from = last ? one->wanted : one->first,
                 rows = last ? one->wants : one->count;
         if (!rows) continue;
-        fh_cache cache = {(float *)row->cache.data +
-                              (size_t)number * layer_floats(w, row->capacity),
-                          t->shape.heads, t->head_width};
+        fh_cache cache = cache_of(w, one->row, number);
         fh_attention a = {.cache = &cache,
                           .tokens = total,
                           .rows = rows,
@@ -232,8 +239,7 @@ static void run_cell(fh_work *w, const plan *p, int32_t number, float *gates, fl
     for (int32_t r = 0; r < p->step->rows; r++) {
         const piece *one = &p->pieces[r];
         const fh_row *row = &w->rows[one->row];
-        float *state = (float *)row->cache.data + (size_t)number * layer_floats(w, row->capacity) +
-                       (size_t)row->length * d;
+        float *state = cache_of(w, one->row, number).data + (size_t)row->length * d;
         for (int32_t t = one->first; t < one->first + one->count; t++, state += d) {
             const float *before = t > one->first || row->length ? state - d : NULL;
             float *forget = gates + (size_t)t * 2 * d, *candidate = forget + d,
@@ -268,13 +274,10 @@ static int remember_before(fh_work *w, const plan *p, int32_t number, const floa
         return w->error.code;
     for (int32_t r = 0; r < p->step->rows; r++) {
         const piece *one = &p->pieces[r];
-        const fh_row *row = &w->rows[one->row];
-        fh_cache cache = {(float *)row->cache.data +
-                              (size_t)number * layer_floats(w, row->capacity),
-                          t->shape.heads, t->head_width};
+        fh_cache cache = cache_of(w, one->row, number);
         const float *new = qkv + (size_t)one->first * 3 * d;
-        w->model->operations->put(&cache, row->length, one->count, new + d, 3 * d, new + 2 * d,
-                                  3 * d);
+        w->model->operations->put(&cache, w->rows[one->row].length, one->count, new + d, 3 * d,
+                                  new + 2 * d, 3 * d);
     }
     if (last) {
         const int32_t *chosen = p->step->chosen;
@@ -317,7 +320,7 @@ int fh_decode_step(fh_work *w, const fh_step *step, float **features) {
     for (int32_t l = 0; l < t->shape.layers; l++)
         if (layer_step(w, &p, l, x, &rows)) return w->error.code;
     if (t->final_norm.gain && rows) fh_normalise(w, t, &t->final_norm, x, rows, x);
-    for (int32_t r = 0; r < step->rows; r++) w->rows[step->row[r]].length += p.pieces[r].count;
+    for (int32_t r = 0; r < step->rows; r++) w->rows[row_of(step, r)].length += p.pieces[r].count;
     w->passes++;
     *features = x;
     return FH_OK;

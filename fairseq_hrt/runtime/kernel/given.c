@@ -18,12 +18,11 @@ static int score_rows(fh_work *w, const given_row *rows, int32_t count, fh_found
     fh_ask *asks = fh_take(&memory, tokens, sizeof *asks);
     int32_t *input = fh_take(&memory, tokens, sizeof *input);
     int32_t *words = fh_take(&memory, tokens, sizeof *words),
-            *row = fh_take(&memory, n, sizeof *row), *counts = fh_take(&memory, n, sizeof *counts);
+            *counts = fh_take(&memory, n, sizeof *counts);
     float *values = fh_take(&memory, tokens, sizeof *values), *features;
     int32_t at = 0;
     if (w->error.code) goto end;
     for (int32_t r = 0; r < count; r++) {
-        row[r] = r;
         counts[r] = rows[r].length;
         for (int32_t i = 0; i < counts[r]; i++, at++) {
             input[at] = i ? rows[r].words[i - 1] : w->model->shape.eos;
@@ -33,12 +32,8 @@ static int score_rows(fh_work *w, const given_row *rows, int32_t count, fh_found
     }
     if (!fh_rows(w, count)) {
         for (int32_t r = 0; r < count; r++) w->rows[r].source = rows[r].sentence;
-        fh_step step = {.rows = count,
-                        .row = row,
-                        .count = counts,
-                        .tokens = input,
-                        .stride = 1,
-                        .causal = 1};
+        fh_step step = {
+            .rows = count, .count = counts, .tokens = input, .stride = 1, .causal = 1};
         if (!fh_decode_step(w, &step, &features))
             fh_word_scores(w, features, asks, at, words, values);
     }

@@ -93,7 +93,7 @@ static int skip_cmlm(fh_work *w, int32_t chunk, const int32_t *limits, const mas
     }
     fh_ask *asks = fh_take(&memory, masks, sizeof *asks);
     int32_t *input = fh_take(&memory, tokens, sizeof *input);
-    int32_t *row = fh_take(&memory, n, sizeof *row), *counts = fh_take(&memory, n, sizeof *counts);
+    int32_t *counts = fh_take(&memory, n, sizeof *counts);
     int32_t *chosen = fh_take(&memory, masks, sizeof *chosen),
             *words = fh_take(&memory, masks, sizeof *words);
     float *values = scores ? fh_take(&memory, masks, sizeof *values) : NULL, *features;
@@ -101,7 +101,6 @@ static int skip_cmlm(fh_work *w, int32_t chunk, const int32_t *limits, const mas
     if (w->error.code) goto end;
     for (int32_t r = 0; r < count; r++) {
         const fh_hypothesis *z = rows[r].z;
-        row[r] = r;
         counts[r] = z->length * chunk;
         for (int32_t i = 1; i <= counts[r]; i++, at++) {
             input[at] = z->tokens[(i - 1) / chunk];
@@ -115,7 +114,6 @@ static int skip_cmlm(fh_work *w, int32_t chunk, const int32_t *limits, const mas
     if (!fh_rows(w, count)) {
         for (int32_t r = 0; r < count; r++) w->rows[r].source = rows[r].sentence;
         fh_step step = {.rows = count,
-                        .row = row,
                         .count = counts,
                         .tokens = input,
                         .origin = 1,

@@ -28,8 +28,6 @@ typedef struct {
     guessed *sentences;
 } guesses_of;
 
-static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
-
 /* Tokens that a pass may settle. */
 static int32_t window(const fh_options *o, const guessed *one, const fh_settled *known) {
     int32_t left = known->limit + 1 - known->length;

@@ -145,8 +145,7 @@ void fh_matrix_row(const fh_matrix *matrix, int32_t output, float *row) {
 fh_matrix fh_matrix_slice(const fh_matrix *matrix, int32_t first, int32_t outputs) {
     fh_matrix slice = *matrix;
     slice.outputs = outputs;
-    slice.weights = (char *)matrix->weights +
-                    place(matrix, first) * (matrix->kind == FH_INT8 ? 1 : sizeof(float));
+    slice.weights = first_group(matrix, first);
     slice.bias += first;
     if (matrix->kind == FH_INT8) {
         slice.scales += first;

@@ -21,8 +21,6 @@ typedef struct {
     fh_arena memory;
 } state;
 
-static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
-
 static int start(fh_work *w, const int32_t *limits, const fh_guesser *guesser, state *v) {
     size_t n = (size_t)w->sentences, all = 0, together = 0;
     v->room = 0;

@@ -26,6 +26,8 @@ typedef struct {
                   const int32_t *answers, int32_t count, int32_t settled);
 } fh_guesser;
 
+static inline int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
+
 /* before: [sentences], passes that the guesses have cost already; NULL: none. */
 int fh_verify(fh_work *work, const int32_t *limits, const fh_guesser *guesser,
               const int32_t *before, fh_found *found);

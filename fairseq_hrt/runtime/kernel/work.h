@@ -116,7 +116,7 @@ int fh_row_copy(fh_work *work, int32_t to, int32_t from);
 /* New tokens of some rows. */
 typedef struct {
     int32_t rows;
-    const int32_t *row;    /* [rows], which ones */
+    const int32_t *row;    /* [rows], which ones; NULL: 0, 1, 2, ... */
     const int32_t *count;  /* [rows], new tokens of each; NULL: one each */
     const int32_t *tokens; /* those of all rows one behind the other; ids behind the dictionary are
                               special symbols */
