@@ -16,10 +16,11 @@ import shutil
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ..escaping import code_in_markdown, in_markdown, printable
 from ..files import content_hash, new_folder, remove_leftovers
+from ..text.dictionary import Words
 from ..text.moses_rules import MosesRules
 from ..text.pipeline import TextPipeline, TextRecipe
 from .description import read_description
@@ -80,6 +81,14 @@ class Bundle:
             self.source_lang, self.target_lang, self.tokenizer, self.subwords, codes, target_codes,
             self.source_prefix, self.target_prefix,
         )  # fmt: skip
+
+    def dictionaries(self) -> Tuple[Words, Words]:
+        """Of the source and of the target."""
+        source, target = (
+            Words(self.folder / f"dict.{language}.txt")
+            for language in (self.source_lang, self.target_lang)
+        )
+        return source, target
 
     def pipeline(self) -> TextPipeline:
         """Prepares its sources and restores its translations."""

@@ -29,24 +29,13 @@ MOST_EXAMPLES, LONGEST_EXAMPLE = 10, 200
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,199}")
 _TASK = re.compile(r"[A-Za-z0-9_]{1,100}")
 _PREFIX = re.compile(r"[!-~]{1,100}")
-_FIELDS = (
-    "format",
-    "task",
-    "source_lang",
-    "target_lang",
-    "tokenizer",
-    "subwords",
-    "models",
-    "codes",
-    "options",
-    "card",
-    "examples",
-)
+_TEXTS = ("source_lang", "target_lang", "tokenizer", "subwords")
+_NEEDED = ("format", "task", *_TEXTS)
 # Files that the native runtime reads, where a bundle has them.
 _MORE_FILES = ("rules", "runtime", "shortlist", "target_codes")
 _PREFIXES = ("source_prefix", "target_prefix")
-_MORE_FIELDS = (*_MORE_FILES, "runtime_options", *_PREFIXES)
-_NEEDED = ("format", "task", "source_lang", "target_lang", "tokenizer", "subwords")
+_FIELDS = (*_NEEDED, "models", "codes", "options", "card", "examples")
+_FIELDS += (*_MORE_FILES, "runtime_options", *_PREFIXES)
 
 
 def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[str, Any]:
@@ -73,35 +62,30 @@ def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[s
     models = _checked_models(
         document.get("models", ["model.pt"]), path, least=int(document.get("runtime") is None)
     )
-    codes = document.get("codes")
-    languages = (document["source_lang"], document["target_lang"])
-    more = {name: document.get(name) for name in _MORE_FILES}
+    files = {name: document.get(name) for name in ("codes", *_MORE_FILES)}
     for name in [
         *models,
-        *(name for name in (codes, *more.values()) if name is not None),
-        *(f"dict.{language}.txt" for language in languages),
+        *(name for name in files.values() if name is not None),
+        *(f"dict.{document[side]}.txt" for side in ("source_lang", "target_lang")),
     ]:
         _require_file(folder, name, path)
     card = document.get("card", {})
     if not isinstance(card, dict):
         raise ValueError(f"{path} has the card {shown(card)}: it must be an object")
-    rest = {
-        name: document[name] for name in ("source_lang", "target_lang", "tokenizer", "subwords")
-    }
+    found = {name: document[name] for name in _TEXTS}
+    found.update(files, task=task, models=models, card=card)
     for name in _PREFIXES:
-        rest[name] = document.get(name)
-        if rest[name] is not None and not (
-            isinstance(rest[name], str) and _PREFIX.fullmatch(rest[name])
-        ):
+        prefix = found[name] = document.get(name)
+        if prefix is not None and not (isinstance(prefix, str) and _PREFIX.fullmatch(prefix)):
             raise ValueError(
-                f"{path} has the {name} {shown(rest[name])}: it must be one word, e.g. de_DE"
+                f"{path} has the {name} {shown(prefix)}: it must be one word, e.g. de_DE"
             )
     for name in ("options", "runtime_options"):
-        rest[name] = checked_options(
+        found[name] = checked_options(
             document.get(name, {}), None if for_runtime else task, str(path)
         )
-    rest["examples"] = checked_examples(document.get("examples", []), str(path))
-    return {**rest, **more, "task": task, "models": models, "codes": codes, "card": card}
+    found["examples"] = checked_examples(document.get("examples", []), str(path))
+    return found
 
 
 def _check_fields(document: Dict[str, Any], path: Path, version: int) -> None:
@@ -109,10 +93,10 @@ def _check_fields(document: Dict[str, Any], path: Path, version: int) -> None:
     if type(known) is not int or known != version:
         raise ValueError(f"{path} has the format {shown(known)}, this release reads {version}")
     for name in document:
-        if name not in (*_FIELDS, *_MORE_FIELDS):
+        if name not in _FIELDS:
             raise ValueError(
                 f"{path} does not describe a bundle: {shown(name)} is none of"
-                f" {', '.join((*_FIELDS, *_MORE_FIELDS))}"
+                f" {', '.join(_FIELDS)}"
             )
     for name in _NEEDED:
         if name not in document:

@@ -8,7 +8,6 @@ import numpy as np
 
 from ..runtime.engine import Shortlist
 from ..runtime.format import Header, write_model
-from ..text.dictionary import Words
 from .bundle import Bundle
 from .shortlist import load_shortlist, write_shortlist
 
@@ -28,11 +27,7 @@ def read_candidates(bundle: Bundle, path: Path) -> Shortlist:
     Raises:
         ValueError: it is none, or belongs to another model.
     """
-    source, target = (
-        Words(bundle.folder / f"dict.{language}.txt")
-        for language in (bundle.source_lang, bundle.target_lang)
-    )
-    return load_shortlist(path, source, target)
+    return load_shortlist(path, *bundle.dictionaries())
 
 
 def write_native_shortlist(bundle: Bundle, shortlist: Shortlist) -> None:

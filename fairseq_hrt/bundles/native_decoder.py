@@ -16,7 +16,6 @@ from ..options import (
 )
 from ..runtime.engine import Engine
 from ..runtime.options import check_dictionaries, options_for, settled
-from ..text.dictionary import Words
 from .bundle import Bundle
 from .bundle_decoder import Wanted, Watch
 from .shortlist import read_shortlist
@@ -82,10 +81,7 @@ class NativeDecoder:
                 " bundle ... --runtime int8, or use --engine torch"
             )
         self.bundle, self.use_shortlist = bundle, use_shortlist
-        self.source, self.target = (
-            Words(bundle.folder / f"dict.{language}.txt")
-            for language in (bundle.source_lang, bundle.target_lang)
-        )
+        self.source, self.target = bundle.dictionaries()
         self.engine = Engine.open(
             bundle.folder / bundle.runtime,
             threads=default_threads() if threads is None else threads,

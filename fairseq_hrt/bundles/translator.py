@@ -15,7 +15,6 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from ..decoding import Hypothesis
 from ..escaping import printable
 from ..options import UnsupportedOption
-from ..text.dictionary import Words
 from ..text.pipeline import TextPipeline
 from ..text.replacement import read_lexicon, with_words
 from .bundle import Bundle
@@ -69,10 +68,7 @@ class Translator:
         self.bundle, self.decoder = bundle, decoder
         self.pipeline = bundle.pipeline()
         self.defaults = {**DEFAULTS, **bundle.options, **_texts(decoding)}
-        self.source, self.target = (
-            Words(bundle.folder / f"dict.{language}.txt")
-            for language in (bundle.source_lang, bundle.target_lang)
-        )
+        self.source, self.target = bundle.dictionaries()
         self._fallback = fallback
         self._other: Optional[BundleDecoder] = None
         self._lock = threading.Lock()
@@ -124,17 +120,28 @@ class Translator:
         decoder, prepared = self._prepared(options, wanted, decoding)
         pieces, flat = self._cut(rows, _longest_piece(decoder, prepared))
         found = decoder.decode(prepared, flat, wanted, Watch(progress, cancelled))
-        results, place = [], 0
+        results: List[Any] = []
+        place = 0
         for line, own in zip(rows, pieces):
             best = found[place : place + len(own)]
             place += len(own)
-            written = [
-                [self._written(one, piece, lexicon) for one in hypotheses]
+            if not details:
+                texts = [
+                    self._restored(self._written(hypotheses[0], piece, lexicon))
+                    for piece, hypotheses in zip(own, best)
+                ]
+                results.append(
+                    texts[0] if len(texts) == 1 else " ".join(text for text in texts if text)
+                )
+                continue
+            translations = [
+                [
+                    self._translation(piece, one, self._written(one, piece, lexicon))
+                    for one in hypotheses
+                ]
                 for piece, hypotheses in zip(own, best)
             ]
-            results.append(
-                self._joined(raw_text(line), own, best, written) if details else self._text(written)
-            )
+            results.append(join_pieces(raw_text(line), translations))
         return results[0] if single else results
 
     def prepare(self, line: str) -> List[PreparedLine]:
@@ -222,13 +229,9 @@ class Translator:
         for one, scored in zip(chosen, found):
             if forced and scored.tokens[: len(forced)] == forced:
                 scored = _certain(scored, len(forced))
-            rated = self._translation(one.source, scored, self._symbols(scored))
-            one.tokens, one.score, one.positional_scores = (
-                rated.tokens,
-                rated.score,
-                rated.positional_scores,
-            )
-            one.steps, one.token_steps = rated.steps or len(rated.tokens), rated.token_steps
+            one.tokens, one.score = self._symbols(scored), scored.score
+            one.positional_scores = list(scored.positional_scores)
+            one.steps, one.token_steps = scored.steps or len(one.tokens), list(scored.token_steps)
         return results
 
     @cached_property
@@ -334,40 +337,18 @@ class Translator:
         end = self.target.words[self.target.eos]
         return self.pipeline.text(" ".join([symbol for symbol in symbols if symbol != end]))
 
-    def _text(self, written: List[List[List[str]]]) -> str:
-        texts = [self._restored(best[0]) for best in written]
-        return texts[0] if len(texts) == 1 else " ".join(text for text in texts if text)
-
-    def _joined(
-        self,
-        line: str,
-        pieces: List[PreparedLine],
-        found: List[List[Hypothesis]],
-        written: List[List[List[str]]],
-    ) -> Translation:
-        return join_pieces(
-            line,
-            [
-                [
-                    self._translation(piece.text, one, symbols, piece.start)
-                    for one, symbols in zip(best, own)
-                ]
-                for piece, best, own in zip(pieces, found, written)
-            ],
-        )
-
     def _translation(
-        self, line: str, hypothesis: Hypothesis, symbols: List[str], start: int = 0
+        self, piece: PreparedLine, hypothesis: Hypothesis, symbols: List[str]
     ) -> Translation:
         return Translation(
             text=self._restored(symbols),
-            source=line,
+            source=piece.text,
             tokens=self._symbols(hypothesis),
             score=hypothesis.score,
             positional_scores=list(hypothesis.positional_scores),
             steps=hypothesis.steps,
             token_steps=list(hypothesis.token_steps),
-            alignment=[place + start for place in hypothesis.alignment],
+            alignment=[place + piece.start for place in hypothesis.alignment],
         )
 
 
