@@ -17,8 +17,19 @@ from ..engine import (
     search,
 )
 from ..options import DecodingOptions, chunk_table, settled_hrt
-from .chunking import ChunkChooser
 from .sample import skip_cmlm_input
+
+
+def chunk_sizes_of(table: Sequence[Tuple[float, int]], lengths: Tensor) -> List[int]:
+    """The chunk size of each sentence.
+
+    Args:
+        table: (longest source in subwords, chunk size) pairs, ascending, the last limit infinite.
+        lengths: LongTensor ``[B]``, source subwords without ``</s>``.
+    """
+    if len(table) == 1:
+        return [table[0][1]] * lengths.numel()
+    return [next(size for limit, size in table if length <= limit) for length in lengths.tolist()]
 
 
 class HRTGenerator(AutoregressiveGenerator):
@@ -40,13 +51,13 @@ class HRTGenerator(AutoregressiveGenerator):
         options: DecodingOptions,
     ) -> None:
         super().__init__(models, dictionary, options)
-        self.chooser = ChunkChooser(chunk_table(options, self.chunk_sizes))
-        if self.forced and {size for _, size in self.chooser.table} != {1}:
+        self.table = chunk_table(options, self.chunk_sizes)
+        if self.forced and {size for _, size in self.table} != {1}:
             raise ValueError(
                 f"--forced-start {options.forced_start}: chunks cannot continue a given beginning;"
                 " use --hrt-decode-chunk 1 for it"
             )
-        self.nat_beam = settled_hrt(options, self.chooser.table).hrt_nat_beam
+        self.nat_beam = settled_hrt(options, self.table).hrt_nat_beam
         if len({tuple(model.decoder.chunk_sizes) for model in models}) > 1:
             raise ValueError(
                 "the models of an ensemble must be trained for the same --hrt-chunk-sizes"
@@ -62,7 +73,7 @@ class HRTGenerator(AutoregressiveGenerator):
     ) -> List[List[Hypothesis]]:
         memories = self.ensemble.encode(net_input)
         # Without </s>, as users count.
-        sizes = self.chooser(memories[0].lengths - 1)
+        sizes = chunk_sizes_of(self.table, memories[0].lengths - 1)
         if prefix is not None and set(sizes) != {1}:
             raise ValueError(
                 "--prefix-size: chunks cannot continue a given prefix; use --hrt-decode-chunk 1"

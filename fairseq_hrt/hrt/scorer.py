@@ -1,6 +1,6 @@
 """Log-probabilities of given translations (``--score-reference``) by HRT's Eq. 2."""
 
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Sequence, Tuple
 
 import torch
 from fairseq.data import Dictionary
@@ -8,7 +8,7 @@ from fairseq.models import FairseqEncoderDecoderModel
 
 from ..decoding import Hypothesis
 from ..engine import log_probs_of, to_fairseq
-from .chunking import ChunkChooser
+from .generator import chunk_sizes_of
 from .sample import training_views
 
 
@@ -21,11 +21,11 @@ class ChunkScorer:
 
     Args:
         dictionary: the target dictionary.
-        chooser: the chunk size of each sentence; 1 scores autoregressively.
+        table: see :func:`.generator.chunk_sizes_of`; size 1 scores autoregressively.
     """
 
-    def __init__(self, dictionary: Dictionary, chooser: ChunkChooser) -> None:
-        self.dictionary, self.chooser = dictionary, chooser
+    def __init__(self, dictionary: Dictionary, table: Sequence[Tuple[float, int]]) -> None:
+        self.dictionary, self.table = dictionary, table
         # Read by fairseq's command line.
         self.eos = dictionary.eos()
 
@@ -41,7 +41,7 @@ class ChunkScorer:
         """
         pad, decoder = self.dictionary.pad(), models[0].decoder
         source, targets = sample["net_input"], sample["target"]
-        sizes = self.chooser(source["src_tokens"].ne(pad).sum(1) - 1)
+        sizes = chunk_sizes_of(self.table, source["src_tokens"].ne(pad).sum(1) - 1)
         chunk_sizes = torch.tensor(sizes, device=targets.device)
         views = training_views(
             targets,

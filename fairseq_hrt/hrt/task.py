@@ -12,7 +12,6 @@ from .. import option_effects
 from ..options import DecodingOptions, chunk_table
 from ..task import EngineTranslationTask, log_bleu
 from ..training import truncate_targets
-from .chunking import ChunkChooser
 from .config import HRTTaskConfig
 from .generator import HRTGenerator
 from .model import HRTTransformerModel
@@ -51,10 +50,10 @@ class HRTTranslationTask(EngineTranslationTask):
         Raises:
             ValueError: the model was not trained for the chunk size.
         """
-        chooser = ChunkChooser(chunk_table(options, models[0].decoder.chunk_sizes))
-        if chooser.sizes == {1}:
+        table = chunk_table(options, models[0].decoder.chunk_sizes)
+        if {size for _, size in table} == {1}:
             return super().make_scorer(models, args, options)
-        return ChunkScorer(self.target_dictionary, chooser)
+        return ChunkScorer(self.target_dictionary, table)
 
     # ------------------------------------------------------------------ training
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from fairseq_hrt.engine import EngineEnsemble
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
-from fairseq_hrt.hrt.generator import HRTGenerator
+from fairseq_hrt.hrt.generator import HRTGenerator, chunk_sizes_of
 from fairseq_hrt.hrt.sample import SampleView
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.options import DecodingOptions, chunk_table
 
 SYMBOLS = 6
 EOS, PAD = 2, 1
@@ -737,3 +737,29 @@ def test_the_end_is_forbidden_where_a_translation_would_be_too_short(hrt, chunk,
     assert log_probs[:, :, PAD].isinf().all() and int(log_probs.isinf().sum()) == int(
         forbidden.sum()
     ) + 2 * len(masked)
+
+
+def chunk_sizes(lengths, choice, table="inf:1", trained=(2,)):
+    """As asked for on the command line."""
+    options = DecodingOptions(hrt_decode_chunk=choice, hrt_chunk_table=table)
+    return chunk_sizes_of(chunk_table(options, trained), torch.tensor(lengths))
+
+
+def test_table_borders():
+    lengths = [0, 1, 10, 11, 30, 31, 500]
+    assert chunk_sizes(lengths, "auto", "10:1,30:2,inf:3", [2, 3]) == [1, 1, 1, 2, 2, 3, 3]
+    for choice, size in ((None, 2), ("3", 3), ("1", 1)):
+        assert chunk_sizes([1, 99], choice, trained=[3, 2]) == [size, size]
+
+
+@given(
+    limits=st.lists(st.integers(0, 60), unique=True, max_size=4), data=st.data(),
+    lengths=st.lists(st.integers(0, 80), min_size=1, max_size=6),
+)  # fmt: skip
+def test_each_sentence_has_the_size_of_the_first_limit_that_holds_it(limits, data, lengths):
+    limits = sorted(limits)
+    sizes = [data.draw(st.integers(1, 4)) for _ in range(len(limits) + 1)]
+    text = ",".join(f"{limit}:{size}" for limit, size in zip([*limits, "inf"], sizes))
+    # The number of limits below a length tells its place in the table.
+    expected = [sizes[sum(limit < length for limit in limits)] for length in lengths]
+    assert chunk_sizes(lengths, "auto", text, [2, 3, 4]) == expected

@@ -6,7 +6,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.hrt.chunking import ChunkChooser
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.scorer import ChunkScorer
 from fairseq_hrt.options import DecodingOptions, chunk_table
@@ -22,7 +21,7 @@ def score(hrt, models, sample, targets, chunk, table="3:1,5:2,inf:3"):
     for row, target in zip(padded, targets):
         row[: len(target)] = torch.tensor(target)
     options = DecodingOptions(hrt_decode_chunk=str(chunk), hrt_chunk_table=table)
-    scorer = ChunkScorer(hrt.dictionary(SYMBOLS), ChunkChooser(chunk_table(options, [2, 3])))
+    scorer = ChunkScorer(hrt.dictionary(SYMBOLS), chunk_table(options, [2, 3]))
     return [best for (best,) in scorer.generate(models, {**sample, "target": padded})]
 
 

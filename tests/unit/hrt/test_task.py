@@ -119,7 +119,7 @@ def test_options_of_decoding_reach_the_generator(hrt, engine, given, sizes, comp
         [hrt.model(symbols=12).float()], SimpleNamespace(beam=4)
     )
     assert generator.options.changed() == {**given, "beam": 4, "engine": engine}
-    assert generator.chooser.sizes == sizes and generator.nat_beam == completed
+    assert {size for _, size in generator.table} == sizes and generator.nat_beam == completed
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_validation_measures_autoregressive_decoding_if_asked(hrt, engine):
     args = Namespace(**hrt.TINY, arch="hrt_transformer", hrt_chunk_sizes=[2, 3])
     ARCH_CONFIG_REGISTRY["hrt_transformer"](args)
     task.build_model(args)
-    assert task.autoregressive_generator.chooser.sizes == {1}
-    assert task.sequence_generator.chooser.sizes == {3}
+    assert [size for _, size in task.autoregressive_generator.table] == [1]
+    assert [size for _, size in task.sequence_generator.table] == [3]
     task = hrt.task(eval_bleu=True)[0]
     task.build_model(args)
     assert not hasattr(task, "autoregressive_generator")
@@ -187,7 +187,7 @@ def test_the_task_scores_with_the_chunk_size_of_decoding(hrt, choice, kind):
     assert type(scorer).__name__ == kind
     assert (
         kind == "SequenceScorer"
-        or scorer.chooser.sizes == {None: {2}, "3": {3}, "auto": {1, 2}}[choice]
+        or {size for _, size in scorer.table} == {None: {2}, "3": {3}, "auto": {1, 2}}[choice]
     )
 
 
