@@ -1,15 +1,13 @@
 """What decoding is about, whichever engine does it: hypotheses, their rescoring, repeats, graphs as
 plain data. Without PyTorch."""
 
-from .decoder import Decoder, Scorer
 from .errors import NumericalError
 from .graphs import describe_graph
 from .hypothesis import Graph, Hypothesis, best_first
 from .repeats import collapse_repeats
-from .rescoring import Rescorer, require_candidates
+from .rescoring import Rescorer, Scorer, require_candidates
 
 __all__ = [
-    "Decoder",
     "Graph",
     "Hypothesis",
     "NumericalError",

@@ -6,10 +6,9 @@ them in a single pass over finished sentences.
 """
 
 from dataclasses import replace
-from typing import List, Sequence
+from typing import List, Protocol, Sequence
 
 from ..options import DecodingOptions
-from .decoder import Scorer
 from .errors import NumericalError
 from .hypothesis import Hypothesis, best_first
 
@@ -27,6 +26,40 @@ def require_candidates(count: int, family: str) -> None:
         raise ValueError(
             f"--rescore-path: there is only one translation to choose from; give {more}"
         )
+
+
+class Scorer(Protocol):
+    """Rates given translations word by word, from left to right."""
+
+    @property
+    def longest_source(self) -> int:
+        """Tokens of a source that it reads at most, ``</s>`` included."""
+
+    @property
+    def longest_target(self) -> int:
+        """Tokens of a translation that it reads at most, ``</s>`` included."""
+
+    def score(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[Sequence[int]]],
+        *,
+        lenpen: float = 1.0,
+    ) -> List[List[Hypothesis]]:
+        """Given translations with their log-probabilities.
+
+        Args:
+            sources: dictionary ids ending in ``</s>``.
+            targets: translations of each source, any number, ``</s>`` last.
+            lenpen: ``score`` is the sum of the log-probabilities, divided by the length to this
+                power.
+
+        Returns:
+            Hypotheses in the order of the translations.
+
+        Raises:
+            NumericalError: a probability is NaN.
+        """
 
 
 class Rescorer:

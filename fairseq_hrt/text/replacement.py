@@ -55,10 +55,19 @@ def with_words(
     """
     words, numbers = whole_words(source, scheme)
     # Behind the last subword stands </s>, which is not a word.
-    places = [numbers[place] if place < len(numbers) else len(words) for place in alignment]
     mark = "▁" if scheme == "sentencepiece" else ""
-    marked = {word: mark + lexicon.get(word, word) for word in words}
-    return replace_unknown(tokens, places, words, marked, unknown)
+    found: List[str] = []
+    last: Optional[int] = None
+    for token, subword in zip(tokens, alignment):
+        place = numbers[subword] if subword < len(numbers) else len(words)
+        if token != unknown or place == len(words):
+            found.append(token)
+            last = None
+        elif place != last:
+            # Several of one word are replaced together.
+            found.append(mark + lexicon.get(words[place], words[place]))
+            last = place
+    return found
 
 
 def read_lexicon(path: str) -> Dict[str, str]:
@@ -85,32 +94,3 @@ def read_lexicon(path: str) -> Dict[str, str]:
         if columns:
             lexicon[columns[0]] = columns[1]
     return lexicon
-
-
-def replace_unknown(
-    tokens: Sequence[str],
-    alignment: Sequence[int],
-    source: Sequence[str],
-    lexicon: Mapping[str, str],
-    unknown: str,
-) -> List[str]:
-    """Words instead of ``<unk>``: the translation that the lexicon has for the source word, or the
-    source word itself.
-
-    Args:
-        tokens: a translation.
-        alignment: the place in ``source`` of each token.
-        source: whole words, or subwords; those of one word give one replacement.
-        lexicon: see :func:`read_lexicon`.
-        unknown: how the unknown word is written.
-    """
-    found: List[str] = []
-    last: Optional[int] = None
-    for token, place in zip(tokens, alignment):
-        if token != unknown or place >= len(source):
-            found.append(token)
-            last = None
-        elif place != last:
-            found.append(lexicon.get(source[place], source[place]))
-            last = place
-    return found

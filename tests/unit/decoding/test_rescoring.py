@@ -1,10 +1,14 @@
 """Which translations there are to choose from, and what a judge's opinion changes."""
 
+import inspect
+
 import pytest
 
 from fairseq_hrt.decoding.hypothesis import Hypothesis
-from fairseq_hrt.decoding.rescoring import Rescorer, require_candidates
+from fairseq_hrt.decoding.rescoring import Rescorer, Scorer, require_candidates
+from fairseq_hrt.engine import ModelScorer
 from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.runtime.engine import Engine
 
 
 class Judge:
@@ -63,3 +67,15 @@ def test_one_is_no_choice():
     ):
         with pytest.raises(ValueError, match=f"only one translation to choose from; give .*{way}"):
             require_candidates(1, family)
+
+
+@pytest.mark.parametrize("engine", [ModelScorer, Engine])
+def test_both_engines_have_what_the_protocol_asks_for(engine):
+    for name in [name for name in dir(Scorer) if not name.startswith("_")]:
+        asked, own = getattr(Scorer, name), inspect.getattr_static(engine, name)
+        if isinstance(inspect.getattr_static(Scorer, name), property):
+            assert isinstance(own, property)
+        else:
+            assert set(inspect.signature(asked).parameters) <= set(
+                inspect.signature(own).parameters
+            ), name

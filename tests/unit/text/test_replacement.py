@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairseq_hrt.text.replacement import read_lexicon, replace_unknown, whole_words, with_words
+from fairseq_hrt.text.replacement import read_lexicon, whole_words, with_words
 
 LINES = {
     "subword-nmt": ["ein", "Ze@@", "br@@", "a", "."],
@@ -51,7 +51,11 @@ def test_words_for_unknown_ones():
     source, lexicon = "the big zebra".split(), {"zebra": "Zebra", "big": "gross"}
 
     def replaced(text, alignment):
-        return " ".join(replace_unknown(text.split(), alignment, source, lexicon, "<unk>"))
+        return " ".join(
+            with_words(
+                text.split(), alignment, source, scheme="none", lexicon=lexicon, unknown="<unk>"
+            )
+        )
 
     assert replaced("das <unk> <unk>", [0, 1, 2]) == "das gross Zebra"
     assert replaced("<unk> grosse <unk>", [0, 1, 2]) == "the grosse Zebra"
