@@ -4,6 +4,7 @@ translations."""
 import logging
 import weakref
 from dataclasses import replace
+from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
@@ -274,15 +275,8 @@ class DecodingTask(TranslationTask):
         Raises:
             OSError, ValueError: as :meth:`make_rescorer`.
         """
-        models: List[FairseqEncoderDecoderModel] = []
-        for path in utils.split_paths(self.cfg.rescore_path):
-            models += self._choosing_model(path)
-        return models
 
-    def _choosing_model(self, path: str) -> List[FairseqEncoderDecoderModel]:
-        """A model that writes from left to right."""
-
-        def choose(config: Any) -> Dict[str, Any]:
+        def choose(path: str, config: Any) -> Dict[str, Any]:
             if config._name not in LEFT_TO_RIGHT:
                 raise ValueError(
                     f"--rescore-path {path}: the checkpoint belongs to the task {config._name};"
@@ -290,15 +284,18 @@ class DecodingTask(TranslationTask):
                 )
             return {}
 
-        _, models = load_other_model(
-            "--rescore-path",
-            path,
-            beside=self.cfg,
-            source=self.source_dictionary,
-            target=self.target_dictionary,
-            choose=choose,
-        )
-        self.require_left_to_right(models)
+        models: List[FairseqEncoderDecoderModel] = []
+        for path in utils.split_paths(self.cfg.rescore_path):
+            _, found = load_other_model(
+                "--rescore-path",
+                path,
+                beside=self.cfg,
+                source=self.source_dictionary,
+                target=self.target_dictionary,
+                choose=partial(choose, path),
+            )
+            self.require_left_to_right(found)
+            models += found
         return models
 
     def max_positions(self) -> Tuple[int, int]:

@@ -40,8 +40,11 @@ class EngineTranslationTask(DecodingTask):
         if isinstance(cfg, str):
             raise ValueError(f"model: {cfg} is a name alone; write model: {{_name: {cfg}}}")
         self.require_family_name(cfg)
-        if not from_checkpoint:
-            flatten_options_of_transformer(cfg)
+        plain = ARCH_MODEL_REGISTRY.get(architecture_name(cfg)) is TransformerModel
+        if plain and not from_checkpoint:
+            # Otherwise groups (``encoder: {layers: 2}``) in YAML would silently replace a whole
+            # preset of fairseq's own, and unknown names be ignored.
+            flatten_options(cfg)
         self._note_origin(cfg, from_checkpoint)
         if self.record.model and self.cfg.left_pad_target:
             raise ValueError(
@@ -214,17 +217,6 @@ def require_tokenizer(name: str) -> None:
         # Several lines, of which the last names the package.
         needed = " ".join(str(error).split())
         raise ValueError(f"--eval-bleu-tokenizer {name}: {needed}") from error
-
-
-def flatten_options_of_transformer(cfg: Any) -> None:
-    """What :func:`~.training.flatten_options` does for this package's own models, for fairseq's
-    ``transformer`` from YAML.
-
-    Otherwise groups (``encoder: {layers: 2}``) would silently replace a whole preset, and
-    unknown names be ignored.
-    """
-    if ARCH_MODEL_REGISTRY.get(architecture_name(cfg)) is TransformerModel:
-        flatten_options(cfg)
 
 
 def log_bleu(logging_outputs: Sequence[Dict[str, float]], prefix: str, name: str) -> None:

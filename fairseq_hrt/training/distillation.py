@@ -188,39 +188,24 @@ def _same_sources(
 def drawn_targets(
     batch: Mapping[str, Any], *, seed: int, update: int, raw_probability: float, pad: int
 ) -> torch.Tensor:
-    """The targets that a batch teaches in an update: LongTensor ``[B, T]``.
+    """The targets that a batch teaches in an update: LongTensor ``[B, max(T, T')]``.
 
     Drawn by seed, update and sentence alone, so that neither workers, nor a resumed training, nor
     other sentences of the batch change what a sentence teaches.
 
     Args:
         batch: ``id`` ``[B]``, ``target`` ``[B, T]`` and, where there are two targets,
-            ``distilled_target`` ``[B, T']``.
+            ``distilled_target`` ``[B, T']``, all padded on the right.
         raw_probability: of the raw target where there is a distilled one.
     """
     if "distilled_target" not in batch:
         return batch["target"]
     use_raw = draw_raw(seed, update, batch["id"], raw_probability)
-    return choose_targets(batch["target"], batch["distilled_target"], use_raw, pad=pad)
-
-
-def choose_targets(
-    raw: torch.Tensor, distilled: torch.Tensor, use_raw: torch.Tensor, *, pad: int
-) -> torch.Tensor:
-    """Picks one of two padded targets for each sentence.
-
-    Args:
-        raw: LongTensor ``[B, T]``, right-padded.
-        distilled: LongTensor ``[B, T']``, right-padded.
-        use_raw: BoolTensor ``[B]``.
-
-    Returns:
-        LongTensor ``[B, max(T, T')]``.
-    """
-    width = max(raw.size(1), distilled.size(1))
+    targets = batch["target"], batch["distilled_target"]
+    width = max(target.size(1) for target in targets)
     raw, distilled = (
         torch.nn.functional.pad(target, (0, width - target.size(1)), value=pad)
-        for target in (raw, distilled)
+        for target in targets
     )
     return torch.where(use_raw.unsqueeze(1), raw, distilled)
 

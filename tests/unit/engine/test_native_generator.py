@@ -295,7 +295,9 @@ def test_watched_graphs_are_those_of_pytorch(tiny, no_native_decoding):
 
 def test_what_it_has_not_is_pytorchs_generators(tiny):
     generator = generator_of(tiny, "hrt", [model_of(tiny, "hrt")], own=dict(hrt_decode_chunk="3"))
-    assert [size for _, size in generator.table] == [3] and generator.torch.counters is generator.counters
+    assert [size for _, size in generator.table] == [
+        3
+    ] and generator.torch.counters is generator.counters
     assert generator.torch.options.engine == "torch" and generator.options.engine == "native"
     with pytest.raises(AttributeError, match="no_such_thing"):
         generator.no_such_thing  # noqa: B018

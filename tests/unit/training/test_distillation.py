@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_hrt.training import distillation
-from fairseq_hrt.training.distillation import MixedTargetDataset, choose_targets
+from fairseq_hrt.training.distillation import MixedTargetDataset, draw_raw, drawn_targets
 
 
 def pairs(tiny, targets, sources=None):
@@ -122,16 +122,16 @@ def test_shards_take_turns_and_other_splits_stay(tiny, monkeypatch):
 @given(
     raw=st.lists(st.integers(0, 5), min_size=1, max_size=5),
     other=st.integers(1, 7),
-    choice=st.lists(st.booleans(), min_size=5, max_size=5),
+    update=st.integers(0, 50),
 )
-def test_one_of_two_targets_is_chosen_whole(raw, other, choice):
+def test_one_of_two_targets_is_chosen_whole(raw, other, update):
     def padded(lengths, filler):
         rows = [[filler] * length + [1] * (max(lengths) - length) for length in lengths]
         return torch.tensor(rows).view(len(lengths), -1)
 
     first, second = padded(raw, 7), padded([other] * len(raw), 8)
-    use_raw = torch.tensor(choice[: len(raw)])
-    chosen = choose_targets(first, second, use_raw, pad=1)
+    batch = {"id": torch.arange(len(raw)), "target": first, "distilled_target": second}
+    chosen = drawn_targets(batch, seed=1, update=update, raw_probability=0.5, pad=1)
     assert chosen.shape == (len(raw), max(first.size(1), other))
-    for row, length, mine in zip(chosen, raw, use_raw):
+    for row, length, mine in zip(chosen, raw, draw_raw(1, update, batch["id"], 0.5)):
         assert row[row.ne(1)].tolist() == ([7] * length if mine else [8] * other)
