@@ -34,8 +34,10 @@ _NEEDED = ("format", "task", *_TEXTS)
 # Files that the native runtime reads, where a bundle has them.
 _MORE_FILES = ("rules", "runtime", "shortlist", "target_codes")
 _PREFIXES = ("source_prefix", "target_prefix")
-_FIELDS = (*_NEEDED, "models", "codes", "options", "card", "examples")
-_FIELDS += (*_MORE_FILES, "runtime_options", *_PREFIXES)
+_FIELDS = (
+    *(*_NEEDED, "models", "codes", "options", "card", "examples"),
+    *(*_MORE_FILES, "runtime_options", *_PREFIXES),
+)
 
 
 def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[str, Any]:

@@ -18,9 +18,9 @@ typedef struct {
 
 typedef struct {
     const fh_search *search;
-    int32_t beams, width;  /* width: candidates of a row, 2 * beams at most */
-    fh_open *open;         /* [sentences][beams] */
-    int32_t *counts;       /* [sentences], open hypotheses; 0: done */
+    int32_t beams, width; /* width: candidates of a row, 2 * beams at most */
+    fh_open *open;        /* [sentences][beams] */
+    int32_t *counts;      /* [sentences], open hypotheses; 0: done */
     fh_buffer nodes;
     int32_t node_count;
     /* One step. */
@@ -162,11 +162,8 @@ static int step(fh_work *w, beam_state *b, int32_t place, int32_t *rows) {
         }
     *rows = at;
     if (!at) return FH_OK;
-    fh_step plan = {.rows = at,
-                    .row = b->rows,
-                    .tokens = b->tokens,
-                    .stride = search->stride,
-                    .causal = 1};
+    fh_step plan = {
+        .rows = at, .row = b->rows, .tokens = b->tokens, .stride = search->stride, .causal = 1};
     float *features;
     if (fh_decode_step(w, &plan, &features)) return w->error.code;
     return fh_best_lists(w, features, b->asks, at, b->width, b->found_tokens, b->found_scores,
