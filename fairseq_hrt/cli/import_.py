@@ -59,15 +59,10 @@ def run(options: argparse.Namespace) -> None:
         )
     from ..conversion import Wishes, import_model
 
-    lines = None if options.runtime_lines is None else read_lines(options.runtime_lines)
+    names = ("source_language", "target_language", "tokenizer", "subwords", "codes", "runtime")
     wishes = Wishes(
-        source_language=options.source_language,
-        target_language=options.target_language,
-        tokenizer=options.tokenizer,
-        subwords=options.subwords,
-        codes=options.codes,
-        runtime=options.runtime,
-        lines=lines,
+        **{name: getattr(options, name) for name in names},
+        lines=None if options.runtime_lines is None else read_lines(options.runtime_lines),
         checkpoint=checkpoint,
         examples=[] if options.examples is None else read_examples(options.examples),
     )

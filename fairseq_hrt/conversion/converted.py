@@ -85,6 +85,32 @@ class Converted:
     examples: Sequence[str] = ()
 
 
+@dataclass(frozen=True)
+class Wishes:
+    """What the user states about a source.
+
+    Attributes:
+        source_language, target_language: names, which a multilingual model needs.
+        tokenizer, subwords, codes: how its text was prepared, where its files do not tell; see
+        :class:`~..text.pipeline.TextRecipe`.
+        runtime: weights of the native engine's model, ``int8`` or ``float32``; None: none.
+        lines: raw source lines to compare both engines with.
+        checkpoint: whether the bundle also gets a checkpoint of fairseq, which takes PyTorch;
+            without one the native engine's model is made in any case.
+        examples: raw source sentences to try the bundle with.
+    """
+
+    source_language: Optional[str] = None
+    target_language: Optional[str] = None
+    tokenizer: Optional[str] = None
+    subwords: Optional[str] = None
+    codes: Optional[Path] = None
+    runtime: Optional[str] = None
+    lines: Optional[List[str]] = None
+    checkpoint: bool = True
+    examples: Sequence[str] = ()
+
+
 def write_bundle(
     converted: Converted,
     folder: Path,

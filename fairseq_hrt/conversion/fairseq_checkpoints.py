@@ -3,11 +3,11 @@
 
 import re
 from pathlib import Path
-from typing import List, Optional, Sequence, Tuple
+from typing import List
 
 from ..bundles.bundle import Bundle
 from ..escaping import shown
-from .converted import TASK
+from .converted import TASK, Wishes
 
 # As the archives of fairseq name them; the first that is there.
 _CODES = ("bpecodes", "codes", "ende30k.fastbpe.code", "bpe.codes", "code")
@@ -28,20 +28,13 @@ def _checkpoints(folder: Path) -> List[Path]:
     return numbered or sorted(found)
 
 
-def read_fairseq(
-    source: Path, folder: Path, *, text: Tuple[Optional[str], Optional[str], Optional[Path]],
-    runtime: Optional[str], lines: Optional[List[str]], examples: Sequence[str] = (),
-) -> Bundle:  # fmt: skip
+def read_fairseq(source: Path, folder: Path, wishes: Wishes) -> Bundle:
     """Makes the bundle of a folder of fairseq's, or of one checkpoint in it.
 
     Args:
         source: folder, or one of its checkpoints.
         folder: of the bundle.
-        text: tokenizer, subwords and codes, see :class:`~..text.pipeline.TextRecipe`; None: Moses,
-            and the codes that are there.
-        runtime: weights of the native engine's model, or None.
-        lines: raw source lines to compare both engines with.
-        examples: raw source sentences to try the bundle with.
+        wishes: without a tokenizer Moses, without codes those that are there.
 
     Raises:
         ValueError: something is missing or damaged; the message names the file.
@@ -54,13 +47,11 @@ def read_fairseq(
             f" ({', '.join(path.name for path in checkpoints)[:200]}): give the path of one; those"
             " of an ensemble are called model1.pt, model2.pt, …"
         )
-    tokenizer, subwords, codes = text
-    if codes is None and subwords in (None, "subword-nmt"):
-        codes = next((data / name for name in _CODES if (data / name).is_file()), None)
-        subwords = "subword-nmt" if codes is not None else subwords
-    if codes is None and subwords in (None, "sentencepiece"):
-        codes = next((data / name for name in _SENTENCEPIECE if (data / name).is_file()), None)
-        subwords = "sentencepiece" if codes is not None else subwords
+    subwords, codes = wishes.subwords, wishes.codes
+    for scheme, names in (("subword-nmt", _CODES), ("sentencepiece", _SENTENCEPIECE)):
+        if codes is None and subwords in (None, scheme):
+            codes = next((data / name for name in names if (data / name).is_file()), None)
+            subwords = scheme if codes is not None else subwords
     if codes is None and subwords != "none":
         raise ValueError(
             f"{data} holds no subword codes ({', '.join((*_CODES, *_SENTENCEPIECE))}): give them by"
@@ -71,20 +62,20 @@ def read_fairseq(
     from ..bundles.packing import pack
 
     def complete(bundle: Bundle) -> None:
-        bundle.examples = list(examples)
+        bundle.examples = list(wishes.examples)
         bundle.card["imported from"] = f"fairseq: {', '.join(path.name for path in checkpoints)}"
 
     return pack(
         folder,
         checkpoints,
         data,
-        tokenizer=tokenizer or ("space" if subwords == "sentencepiece" else "moses"),
+        tokenizer=wishes.tokenizer or ("space" if subwords == "sentencepiece" else "moses"),
         subwords=subwords,
         codes=codes,
         task=TASK,
         complete=complete,
-        runtime=runtime,
-        lines=lines,
+        runtime=wishes.runtime,
+        lines=wishes.lines,
     )
 
 

@@ -157,10 +157,12 @@ class _Named:
             raise ValueError(
                 f"{self.settings.subject} has {name}: {shown(names)}; it must be a list of files"
             )
-        return [
-            beside(self.folder, one.replace("\\", "/").rpartition("/")[2], self.settings.subject)
-            for one in names
-        ]
+        return [self._file(one) for one in names]
+
+    def _file(self, name: str) -> Path:
+        return beside(
+            self.folder, name.replace("\\", "/").rpartition("/")[2], self.settings.subject
+        )
 
     def _only_model(self) -> List[Path]:
         models = _models_in(self.folder)
@@ -199,18 +201,9 @@ class _Named:
     def _shortlist(self) -> Optional[Path]:
         given = self.settings.values.get("shortlist")
         if isinstance(given, list) and given and isinstance(given[0], str):
-            found = [
-                beside(
-                    self.folder,
-                    given[0].replace("\\", "/").rpartition("/")[2],
-                    self.settings.subject,
-                )
-            ]
-        else:
-            found = sorted(path for path in self.folder.glob("lex*.bin") if path.is_file())
-            found = found or sorted(
-                path for path in self.folder.glob("lex*.s2t*") if path.is_file()
-            )
+            return self._file(given[0])
+        found = sorted(path for path in self.folder.glob("lex*.bin") if path.is_file())
+        found = found or sorted(path for path in self.folder.glob("lex*.s2t*") if path.is_file())
         if len(found) > 1:
             raise ValueError(f"{self.folder} has {len(found)} shortlists: leave one there")
         return found[0] if found else None
@@ -270,14 +263,8 @@ def _description(path: Path, text: str) -> Dict[str, Any]:
     """The configuration of a model: the one within, or the ``.yml`` beside it."""
     place = path
     if not text:
-        place = next(
-            (
-                one
-                for one in (path.with_name(path.name + ".yml"), path.with_suffix(".yml"))
-                if one.is_file()
-            ),
-            path,
-        )
+        beside_it = (path.with_name(path.name + ".yml"), path.with_suffix(".yml"))
+        place = next((one for one in beside_it if one.is_file()), path)
         if place == path:
             raise ValueError(
                 f"{path} does not hold its own description (special:model.yml): put it beside as"

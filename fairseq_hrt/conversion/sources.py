@@ -1,11 +1,11 @@
 """Which reader a source needs, and the bundle that comes of it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import List, Optional, Sequence
+from typing import List
 
 from ..bundles.bundle import Bundle, require_new
-from .converted import Converted, write_bundle
+from .converted import Converted, Wishes, write_bundle
 from .fairseq_checkpoints import is_fairseq, read_fairseq, unknown_kind
 from .hugging_face import CONFIG
 from .hugging_face_folders import read_hugging_face
@@ -13,33 +13,7 @@ from .marian import MODELS, is_marian, read_marian
 from .plain_files import WHOLE, refuse_links_outside
 
 
-@dataclass(frozen=True)
-class Wishes:
-    """What the user states about a source.
-
-    Attributes:
-        source_language, target_language: names, which a multilingual model needs.
-        tokenizer, subwords, codes: how its text was prepared, where its files do not tell; see
-        :class:`~..text.pipeline.TextRecipe`.
-        runtime: weights of the native engine's model, ``int8`` or ``float32``; None: none.
-        lines: raw source lines to compare both engines with.
-        checkpoint: whether the bundle also gets a checkpoint of fairseq, which takes PyTorch;
-            without one the native engine's model is made in any case.
-        examples: raw source sentences to try the bundle with.
-    """
-
-    source_language: Optional[str] = None
-    target_language: Optional[str] = None
-    tokenizer: Optional[str] = None
-    subwords: Optional[str] = None
-    codes: Optional[Path] = None
-    runtime: Optional[str] = None
-    lines: Optional[List[str]] = None
-    checkpoint: bool = True
-    examples: Sequence[str] = ()
-
-
-def import_model(source: Path, folder: Path, wishes: Wishes = Wishes()) -> Bundle:
+def import_model(source: Path, folder: Path, wishes: Wishes = Wishes()) -> Bundle:  # noqa: B008 - immutable
     """Makes a bundle of a model of another toolkit, or of one that fairseq published.
 
     Args:
@@ -57,7 +31,6 @@ def import_model(source: Path, folder: Path, wishes: Wishes = Wishes()) -> Bundl
     require_new(folder)
     languages = wishes.source_language, wishes.target_language
     place = source if source.is_dir() else source.parent
-    text = wishes.tokenizer, wishes.subwords, wishes.codes
     fairseq = source.suffix == ".pt" or (source.is_dir() and is_fairseq(source))
     hugging_face = source.is_dir() and (source / CONFIG).is_file()
     if not (
@@ -77,14 +50,7 @@ def import_model(source: Path, folder: Path, wishes: Wishes = Wishes()) -> Bundl
                 "--source-language and --target-language: fairseq's checkpoints hold their"
                 " languages; leave them out"
             )
-        return read_fairseq(
-            source,
-            folder,
-            text=text,
-            runtime=wishes.runtime,
-            lines=wishes.lines,
-            examples=wishes.examples,
-        )
+        return read_fairseq(source, folder, wishes)
     if not wishes.checkpoint and wishes.lines is not None:
         raise ValueError(
             "--runtime-lines are for comparing with PyTorch's engine, which is not there: leave"

@@ -105,12 +105,20 @@ class NativeSystem(System):
             header, _decoding_options(options_of_task(task_name, options)), spec.given
         )
         options_for(header, decoding)
-        self.judge_file = _judge_of(judging, subject)
         rescorer: Optional[Rescorer] = None
-        if self.judge_file is not None:
-            rescorer = self._rescorer(
-                self.judge_file, task, header, decoding, folder, engine.threads
+        judge = _judge_of(judging, subject)
+        if judge is not None:
+            count = decoding.candidates(
+                header.family, words=header.target_vocabulary, trained=header.chunk_sizes
             )
+            require_candidates(count, header.family)
+            with naming(judge):
+                self.judge_file = _judge_file(
+                    judge, task, header.weights, folder / "judge.safetensors"
+                )
+                opened = Engine.open(self.judge_file, threads=engine.threads)
+            require_judge(opened.header, header, decoding)
+            rescorer = Rescorer(opened, lenpen=float(task.cfg.rescore_lenpen))
         check_dictionaries(decoding, task.source_dictionary.symbols, task.target_dictionary.symbols)
         engine.set_shortlist(_shortlist(bundle, task, data, own.get("shortlist", "false"), subject))
         generator = NativeGenerator(engine, task.target_dictionary, decoding, rescorer=rescorer)
@@ -125,25 +133,6 @@ class NativeSystem(System):
             counters=generator.counters,
             generator=generator,
         )
-
-    def _rescorer(
-        self,
-        judge: Path,
-        task: FairseqTask,
-        header: Header,
-        options: DecodingOptions,
-        folder: Path,
-        threads: int,
-    ) -> Rescorer:
-        count = options.candidates(
-            header.family, words=header.target_vocabulary, trained=header.chunk_sizes
-        )
-        require_candidates(count, header.family)
-        with naming(judge):
-            self.judge_file = _judge_file(judge, task, header.weights, folder / "judge.safetensors")
-            opened = Engine.open(self.judge_file, threads=threads)
-        require_judge(opened.header, header, options)
-        return Rescorer(opened, lenpen=float(task.cfg.rescore_lenpen))
 
     @property
     def _engines(self) -> Sequence[Engine]:
