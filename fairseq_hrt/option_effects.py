@@ -68,19 +68,11 @@ class Option:
             wanted.append(f"at least {self.least:g}")
         if self.most is not None and not value <= self.most:
             wanted.append(f"at most {self.most:g}")
-        if (
-            not wanted
-            and isinstance(value, float)
-            and not math.isfinite(value)
-            and self._is_limited
-        ):
+        limited = self.least is not None or self.most is not None
+        if not wanted and limited and isinstance(value, float) and not math.isfinite(value):
             wanted.append("a finite number")
         if wanted:
             raise ValueError(f"{flag(self.name)} {value} must be {' and '.join(wanted)}")
-
-    @property
-    def _is_limited(self) -> bool:
-        return any(limit is not None for limit in (self.least, self.most))
 
 
 # Conditions of several options.

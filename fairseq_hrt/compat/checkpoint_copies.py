@@ -8,44 +8,38 @@ and so is what iopath copies.
 """
 
 import contextlib
-import functools
 import os
 import shutil
-import types
+from typing import Any
 
-from .importing import Repair
-
-
-def _repair_copying(module: types.ModuleType) -> None:
-    manager = module.PathManager
-    copy = manager.copy
-
-    @functools.wraps(copy)
-    def whole(src_path: str, dst_path: str, overwrite: bool = False) -> bool:
-        if getattr(module, "IOPathManager", None) is not None:
-            return copy(src_path, dst_path, overwrite)
-        target = os.path.realpath(dst_path)
-        if not os.path.isfile(src_path) or (os.path.exists(target) and not os.path.isfile(target)):
-            # a device or a folder, or nothing to copy: fairseq reports what is wrong
-            return copy(src_path, dst_path, overwrite)
-        if os.path.exists(target) and os.path.samefile(src_path, target):
-            return copy(src_path, dst_path, overwrite)
-        partial = f"{target}.tmp"
-        try:
-            shutil.copyfile(src_path, partial)
-            os.replace(partial, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(partial)
-            raise
-        return True
-
-    manager.copy = staticmethod(whole)
+from .importing import around
 
 
-REPAIR = Repair(
-    name="checkpoint-copies",
-    modules=("fairseq.file_io",),
-    reason="fairseq overwrites checkpoint_last.pt: a run killed meanwhile could not continue",
-    apply=_repair_copying,
+def _whole(copy: Any, src_path: str, dst_path: str, overwrite: bool = False) -> bool:
+    from fairseq import file_io
+
+    target = os.path.realpath(dst_path)
+    there = os.path.exists(target)
+    # Of a device or a folder, or nothing to copy, fairseq reports what is wrong.
+    if (
+        getattr(file_io, "IOPathManager", None) is not None
+        or not os.path.isfile(src_path)
+        or (there and (not os.path.isfile(target) or os.path.samefile(src_path, target)))
+    ):
+        return copy(src_path, dst_path, overwrite)
+    partial = f"{target}.tmp"
+    try:
+        shutil.copyfile(src_path, partial)
+        os.replace(partial, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+        raise
+    return True
+
+
+REPAIR = around(
+    "checkpoint-copies",
+    "fairseq overwrites checkpoint_last.pt: a run killed meanwhile could not continue",
+    {"fairseq.file_io:PathManager.copy": _whole},
 )

@@ -2,7 +2,7 @@
 
 import logging
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Callable, Dict, List, Optional, Sequence, cast
 
 import torch
@@ -184,28 +184,29 @@ class DagGenerator(EngineGenerator):
     ) -> List[Dict[str, Any]]:
         """Decodes a batch and returns its graphs as plain data; see
         :func:`.graph_description.describe`."""
-        documents: List[Dict[str, Any]] = []
-
-        def keep(graphs: Graphs, found: List[List[Hypothesis]]) -> None:
-            documents.extend(describe(graphs, [best[0] for best in found], self.dictionary))
-
-        with attached(self.graph_hooks, keep):
-            self.generate(models, sample)
-        return documents
+        return self._seen(models, sample, partial(describe, dictionary=self.dictionary))
 
     def score_translations(
         self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict[str, Any]
     ) -> List[TranslationScores]:
         """Decodes a batch, repeats kept, and returns how probable its translations and their paths
         are; see :func:`.scorer.score_decoded`."""
-        scores: List[TranslationScores] = []
+        return self._keeping_repeats._seen(models, sample, score_decoded)
 
-        def keep(graphs: Graphs, found: List[List[Hypothesis]]) -> None:
-            scores.extend(score_decoded(graphs, [best[0] for best in found]))
-
-        with attached(self._keeping_repeats.graph_hooks, keep):
-            self._keeping_repeats.generate(models, sample)
-        return scores
+    def _seen(
+        self,
+        models: Sequence[FairseqEncoderDecoderModel],
+        sample: Dict[str, Any],
+        look: Callable[[Graphs, List[Hypothesis]], List[Any]],
+    ) -> List[Any]:
+        """Decodes a batch; what ``look`` sees in its graphs and best hypotheses."""
+        found: List[Any] = []
+        with attached(
+            self.graph_hooks,
+            lambda graphs, hypotheses: found.extend(look(graphs, [best[0] for best in hypotheses])),
+        ):
+            self.generate(models, sample)
+        return found
 
     @cached_property
     def _keeping_repeats(self) -> "DagGenerator":

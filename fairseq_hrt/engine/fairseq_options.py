@@ -56,11 +56,8 @@ def options_of_command(args: Arguments, task: Any, **overrides: Any) -> Decoding
     Raises:
         ValueError: naming each flag that asks for something unsupported, or has a bad value.
     """
-    given = _mapping(args)
-    refuse_unknown(given)
-    values = {
-        own.name: given[own.name] for own in options_of(FAIRSEQ) if given.get(own.name) is not None
-    }
+    refuse_unknown(_mapping(args))
+    values = _given(args)
     # Not all values of a task: some stand for those of other configurations, which need not be
     # there.
     own = task if isinstance(task, DictConfig) else vars(task)
@@ -80,14 +77,7 @@ def check_ranges(args: Arguments) -> None:
     Raises:
         ValueError: naming the flag.
     """
-    given = _mapping(args)
-    DecodingOptions.parse(
-        {
-            own.name: given[own.name]
-            for own in options_of(FAIRSEQ)
-            if given.get(own.name) is not None
-        }
-    )
+    DecodingOptions.parse(_given(args))
 
 
 def refuse_unknown(given: Dict[str, Any]) -> None:
@@ -113,6 +103,13 @@ def refuse_unknown(given: Dict[str, Any]) -> None:
     if refused:
         flags = ", ".join(map(flag, refused))
         raise ValueError(f"{flags}: not supported by this decoder; use --task translation for it")
+
+
+def _given(args: Arguments) -> Dict[str, Any]:
+    """fairseq's own options that we honour, where they are given."""
+    found = _mapping(args)
+    names = [own.name for own in options_of(FAIRSEQ)]
+    return {name: found[name] for name in names if found.get(name) is not None}
 
 
 def _mapping(args: Any) -> Dict[str, Any]:

@@ -26,6 +26,7 @@ from . import binding
 from .format import Header
 
 logger = logging.getLogger(__name__)
+_COPIES = "--jacobi-draft source copies words of the source: it needs one dictionary for both sides"
 
 
 def writes_in_order(header: Header) -> bool:
@@ -54,7 +55,13 @@ def options_for(header: Header, options: DecodingOptions) -> Tuple[binding.Optio
     check_effects(header, options)
     require_native(options)
     _check_results(header, options)
-    _check_jacobi(header, options)
+    if options.jacobi_mode is not None:
+        check_jacobi(options)
+        words = header.source_vocabulary, header.target_vocabulary
+        if options.jacobi_draft == "source" and words[0] != words[1]:
+            raise ValueError(
+                f"{_COPIES}; this model has {words[0]} source and {words[1]} target words"
+            )
     for name, value in (
         ("prefix_size", options.prefix_size),
         ("forced_start", options.forced_start),
@@ -107,10 +114,7 @@ def check_dictionaries(
         ValueError: what to do.
     """
     if options.jacobi_draft == "source" and source != target:
-        raise ValueError(
-            "--jacobi-draft source copies words of the source: it needs one dictionary for both"
-            " sides (fairseq-preprocess --joined-dictionary)"
-        )
+        raise ValueError(f"{_COPIES} (fairseq-preprocess --joined-dictionary)")
 
 
 def _number(value: Any, option: Option) -> Any:
@@ -189,16 +193,4 @@ def _check_results(header: Header, options: DecodingOptions) -> None:
     if options.graphs and family != "dag":
         raise ValueError(
             f"graphs: a model of the family {family} writes no graph; give a dag_transformer"
-        )
-
-
-def _check_jacobi(header: Header, options: DecodingOptions) -> None:
-    if options.jacobi_mode is None:
-        return
-    check_jacobi(options)
-    if options.jacobi_draft == "source" and header.source_vocabulary != header.target_vocabulary:
-        raise ValueError(
-            "--jacobi-draft source copies words of the source: it needs one dictionary for both"
-            f" sides; this model has {header.source_vocabulary} source and"
-            f" {header.target_vocabulary} target words"
         )

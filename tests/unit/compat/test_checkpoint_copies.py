@@ -18,8 +18,8 @@ def copy():
         def copy(src_path, dst_path, overwrite=False):
             return shutil.copyfile(src_path, dst_path)
 
-    module = types.ModuleType("stand_in")
-    module.PathManager, module.IOPathManager = PathManager, None
+    module = types.ModuleType("fairseq.file_io")
+    module.PathManager = PathManager
     checkpoint_copies.REPAIR.apply(module)
     return module.PathManager.copy
 
@@ -70,14 +70,15 @@ def test_what_fairseq_refuses_is_still_refused(copy, files, tmp_path):
         copy(str(files[0]), str(tmp_path))
 
 
-def test_what_iopath_copies_is_left_to_it():
+def test_what_iopath_copies_is_left_to_it(monkeypatch):
     class PathManager:
         @staticmethod
         def copy(src_path, dst_path, overwrite=False):
             return (src_path, dst_path, overwrite)
 
-    module = types.ModuleType("stand_in")
-    module.PathManager, module.IOPathManager = PathManager, object()
+    monkeypatch.setattr("fairseq.file_io.IOPathManager", object())
+    module = types.ModuleType("fairseq.file_io")
+    module.PathManager = PathManager
     checkpoint_copies.REPAIR.apply(module)
     assert module.PathManager.copy("s3://a", "s3://b", True) == ("s3://a", "s3://b", True)
 
