@@ -345,7 +345,13 @@ class Batcher:
             return
         start = time.monotonic()
         try:
-            results = self._results(batch)
+            results = self._decode(
+                [piece.content for piece in batch], dict(batch[0].sentence.request.options)
+            )
+            if len(results) != len(batch):
+                raise RuntimeError(
+                    f"the decoder returned {len(results)} results for {len(batch)} sentences"
+                )
         except Exception as error:  # whatever it is, somebody waits for an answer
             if len(batch) > 1:
                 # One of them may be the reason; the others must not fail with it.
@@ -357,16 +363,6 @@ class Batcher:
         self._observe(len(batch), time.monotonic() - start)
         for piece, result in zip(batch, results):
             self._keep(piece, result)
-
-    def _results(self, batch: List[_Piece]) -> Sequence[Any]:
-        results = self._decode(
-            [piece.content for piece in batch], dict(batch[0].sentence.request.options)
-        )
-        if len(results) != len(batch):
-            raise RuntimeError(
-                f"the decoder returned {len(results)} results for {len(batch)} sentences"
-            )
-        return results
 
     def _keep(self, piece: _Piece, result: Any) -> None:
         """Keeps the result of a piece; the last one of a sentence answers it."""

@@ -199,10 +199,9 @@ class Document:
         ended.finish()
         if ended.text.strip():
             self.passages.append(ended)
-            self._parts.append(ended)
+            self._parts += [ended, written]
         else:
-            self._parts.append(ended.untranslated())
-        self._parts.append(written)
+            self._parts += [ended.untranslated(), written]
 
     def join(self, translations: Sequence[str]) -> str:
         """The whole, its passages as they are written now."""
@@ -328,10 +327,6 @@ class _Writer:
             self.parts.append(self.escape(piece))
             self._place, self._last = place, piece[-1]
 
-    def tag(self, written: str) -> None:
-        """Writes the beginning or the end of an element."""
-        self.parts.append(written)
-
     def beginning(self, word: int) -> None:
         """Writes the text up to a word, which an element begins with."""
         self.to(self.words.starts[word])
@@ -363,10 +358,10 @@ def _write(mark: _Mark, layout: _Layout, writer: _Writer, low: int, high: int) -
     for start, end, _, one in layout.inside(mark, low, high):
         if start < end:
             writer.beginning(start)
-            writer.tag(one.opening)
+            writer.parts.append(one.opening)
             _write(one, layout, writer, start, end)
             writer.to(writer.words.ends[end - 1])
-            writer.tag(one.closing)
+            writer.parts.append(one.closing)
             continue
         first, last = _leaf(one, 0), _leaf(one, -1)
         writer.beside(start, (first.leading or first.glued) and start < high)

@@ -4,7 +4,7 @@ import functools
 import logging
 import math
 import time
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
+from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -230,7 +230,9 @@ class Server:
             # A decoder's words may name files.
             logger.warning("%s refused a request: %s", system.name, printable(str(error)))
             raise invalid("this system does not take these options") from None
-        self._share_out(found, texts)
+        results = iter(found)
+        for text in texts:
+            text.translations = [next(results) for _ in text.sentences]
         return texts
 
     async def _add_graphs(
@@ -252,13 +254,6 @@ class Server:
         for sentence, graphs in zip(sentences, found):
             # A sentence that was cut has several: the first one is shown.
             sentence["graph"] = graphs[0] if graphs else None
-
-    @staticmethod
-    def _share_out(found: Sequence[Any], texts: Sequence["DecodedText"]) -> None:
-        place = 0
-        for text in texts:
-            text.translations = list(found[place : place + len(text.sentences)])
-            place += len(text.sentences)
 
 
 async def _prepared(wanted: TranslationRequest, work: Callable[[], Result]) -> Result:

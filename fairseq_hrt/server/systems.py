@@ -130,8 +130,11 @@ def load_system(
         bundle,
         translator,
         batcher,
-        _finds_alternatives(translator, own),
-        _aligns(translator, own),
+        _several(bundle) is not None
+        and _tried(translator, own, _options_for(bundle, own, 2)) is not None,
+        # Models that write many words at once align none, and another engine may take the option
+        # and do nothing.
+        bool(getattr(_tried(translator, own, ALIGNED), "alignment", ())),
         own,
     )
     logger.info(
@@ -175,27 +178,12 @@ def load_translator(folder: Path, settings: Settings) -> Any:
         ) from error
 
 
-def _finds_alternatives(translator: Any, own: Dict[str, str]) -> bool:
-    if _several(translator.bundle) is None:
-        return False
+def _tried(translator: Any, own: Mapping[str, str], more: Mapping[str, Any]) -> Any:
+    """A word's translation with further options; None where the engine does not have these."""
     try:
-        translator.translate(
-            ["a"], details=True, **{**own, **_options_for(translator.bundle, own, 2)}
-        )
+        return translator.translate(["a"], details=True, **{**own, **more})[0]
     except ValueError:
-        # The engine does not have these options.
-        return False
-    return True
-
-
-def _aligns(translator: Any, own: Dict[str, str]) -> bool:
-    try:
-        (found,) = translator.translate(["a"], details=True, **{**own, **ALIGNED})
-    except ValueError:
-        # Models that write many words at once align none.
-        return False
-    # Another engine may take the option and do nothing.
-    return bool(getattr(found, "alignment", ()))
+        return None
 
 
 def _several(bundle: Bundle) -> Optional[Dict[str, Any]]:
@@ -273,8 +261,16 @@ class Catalogue:
                 for code in (system.bundle.source_lang, system.bundle.target_lang)
             }
         )
+        targets = {
+            code: {
+                system.bundle.target_lang
+                for system in self.systems
+                if system.bundle.source_lang == code
+            }
+            for code in codes
+        }
         return [
-            {"code": code, "name": language_name(code), "targets": self._targets(code)}
+            {"code": code, "name": language_name(code), "targets": sorted(targets[code])}
             for code in codes
         ]
 
@@ -304,15 +300,6 @@ class Catalogue:
         raise invalid(
             f"there is no such system; from {source} to {request.target} there are:"
             f" {', '.join(s.name for s in fitting)}"
-        )
-
-    def _targets(self, source: str) -> List[str]:
-        return sorted(
-            {
-                system.bundle.target_lang
-                for system in self.systems
-                if system.bundle.source_lang == source
-            }
         )
 
 
