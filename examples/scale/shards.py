@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Sequence
 
-from fairseq_hrt.cli.jobs import input_lines
-from fairseq_hrt.cli.translate import read_line
+from fairseq_hrt.cli.jobs import input_lines, read_line
 from fairseq_hrt.streams import writing
 
 

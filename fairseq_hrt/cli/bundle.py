@@ -19,10 +19,9 @@ from typing import List
 
 from ..bundles.bundle import Bundle
 from .command import add_new_folder_argument, add_text_arguments, command
-from .jobs import input_lines
+from .jobs import input_lines, read_line
 from .parser import verb_parser
 from .settings import add_set_argument, read_settings
-from .translate import read_line
 
 
 def build_parser() -> argparse.ArgumentParser:

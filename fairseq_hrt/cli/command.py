@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
 from ..bundles.bundle import Bundle, load_bundle
 from ..files import write_text
 from ..text.pipeline import SUBWORDS, TOKENIZERS, TextPipeline
-from .jobs import input_lines
+from .jobs import input_lines, read_line
 from .reporting import reporting
-from .translate import read_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,6 +28,7 @@ def command(
     run: Callable[[argparse.Namespace], None],
     *,
     progress: bool = True,
+    intermixed: bool = False,
 ) -> Callable[..., None]:
     """A verb: a function of its arguments, by default those of the command line. What is wrong with
     them or their files is one line and exit status 2.
@@ -36,11 +36,12 @@ def command(
     Args:
         run: does its work.
         progress: the log tells what is being done, and when; otherwise it only warns.
+        intermixed: files may stand behind options.
     """
 
     def main(arguments: Optional[Sequence[str]] = None) -> None:
         parser = build_parser()
-        options = parser.parse_args(arguments)
+        options = (parser.parse_intermixed_args if intermixed else parser.parse_args)(arguments)
         # force: fairseq has set up the log already, when it was imported.
         logging.basicConfig(
             level=logging.INFO if progress else logging.WARNING,

@@ -9,6 +9,8 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
 from ..streams import STANDARD, is_stream, raw_lines, reading, standard_input
 from .binary import require_text, text_lines
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
 
 class Job(NamedTuple):
     """One input and where its translation goes; None: the standard streams."""
@@ -25,6 +27,11 @@ class Job(NamedTuple):
 def shown(source: Optional[Path]) -> str:
     """The name of an input for messages."""
     return "the standard input" if source is None else str(source)
+
+
+def read_line(line: bytes, *, first: bool = False) -> str:
+    """The text of a line of UTF-8; a byte order mark in front of the first one goes."""
+    return line.removeprefix(BYTE_ORDER_MARK if first else b"").decode("utf-8").rstrip("\r\n")
 
 
 @contextmanager

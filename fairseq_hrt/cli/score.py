@@ -16,15 +16,15 @@ import itertools
 import json
 import os
 from pathlib import Path
-from typing import Any, BinaryIO, Dict, Iterator, List, Tuple
+from typing import Any, BinaryIO, Iterator, List, Tuple
 
 from ..streams import is_stream, writing
 from .binary import require_text
 from .command import command
-from .jobs import input_lines
+from .jobs import input_lines, read_line
 from .parser import require_positive, verb_parser
-from .settings import add_engine_argument, add_set_argument, read_settings
-from .translate import BATCHES, read_line
+from .settings import add_engine_arguments, add_set_argument, read_settings
+from .translate import BATCHES
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -53,10 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--batch-size", type=int, default=32, help="pairs scored together (default: %(default)s)"
     )
-    add_engine_argument(parser)
-    parser.add_argument(
-        "--threads", type=int, help="threads of the engine (default: its own choice)"
-    )
+    add_engine_arguments(parser)
     parser.add_argument("--device", help="cpu, cuda or cuda:N (default: a GPU where there is one)")
     return parser
 
@@ -89,13 +86,8 @@ def run(options: argparse.Namespace) -> None:
     # Only now, for what shows its help needs no NumPy.
     from ..bundles.pretrained import from_pretrained
 
-    named: Dict[str, Any] = {
-        "device": options.device,
-        "engine": options.engine,
-        "threads": options.threads,
-        **settings,
-    }
-    model = from_pretrained(options.bundle, **named)
+    own = {name: getattr(options, name) for name in ("device", "engine", "threads")}
+    model = from_pretrained(options.bundle, **own, **settings)
     source, target = map(input_lines, names)
     with source as sources, target as targets, writing(output) as written:
         score(model, paired(sources, targets), written, options)

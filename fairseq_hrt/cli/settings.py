@@ -58,6 +58,14 @@ def add_engine_argument(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_engine_arguments(parser: argparse._ActionsContainer) -> None:
+    """``--engine`` and ``--threads``."""
+    add_engine_argument(parser)
+    parser.add_argument(
+        "--threads", type=int, help="threads of the engine (default: its own choice)"
+    )
+
+
 def add_shortlist_argument(parser: argparse._ActionsContainer) -> None:
     """``--shortlist``."""
     parser.add_argument(

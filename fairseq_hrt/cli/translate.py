@@ -28,25 +28,24 @@ the other hypotheses.
 import argparse
 import gzip
 import importlib.util
-import logging
 import os
 import sys
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, cast
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Sequence, Tuple, cast
 
 from ..files import remove_leftovers
 from ..streams import is_stream, writing
 from .binary import text_lines
-from .jobs import Job, input_lines, plan_jobs, shown
+from .command import command
+from .jobs import Job, input_lines, plan_jobs, read_line, shown
 from .output_lines import output_lines
 from .parser import require_positive, verb_parser
-from .reporting import reporting
 from .settings import (
     add_decoding_arguments,
-    add_engine_argument,
+    add_engine_arguments,
     add_shortlist_argument,
     given_settings,
 )
@@ -54,7 +53,6 @@ from .unknown import UnknownWords
 
 # Batches that are read before they are translated together, sorted by length.
 BATCHES = 32
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Takes input lines as they were read, and their output.
 Sink = Callable[[List[bytes], bytes], None]
 
@@ -117,25 +115,12 @@ def build_parser() -> argparse.ArgumentParser:
         default=32,
         help="sentences decoded together (default: %(default)s)",
     )
-    add_engine_argument(parser)
-    parser.add_argument(
-        "--threads", type=int, help="threads of the engine (default: its own choice)"
-    )
+    add_engine_arguments(parser)
     add_shortlist_argument(parser)
     parser.add_argument("--device", help="cpu, cuda or cuda:N (default: a GPU where there is one)")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     add_decoding_arguments(parser)
     return parser
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    parser = build_parser()
-    # Files may stand behind options.
-    options = parser.parse_intermixed_args(arguments)
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s", force=True)
-    with reporting(parser):
-        run(options)
 
 
 def planned(options: argparse.Namespace) -> Tuple[List[Job], Dict[str, str]]:
@@ -303,10 +288,4 @@ def progress_bar(visible: bool, begun: int) -> Any:
     return tqdm(unit=" lines", file=sys.stderr, initial=begun)
 
 
-def read_line(line: bytes, *, first: bool = False) -> str:
-    """The text of a line of UTF-8; a byte order mark in front of the first one goes."""
-    return line.removeprefix(BYTE_ORDER_MARK if first else b"").decode("utf-8").rstrip("\r\n")
-
-
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run, progress=False, intermixed=True)

@@ -20,7 +20,7 @@ from fairseq_hrt.bundles import pretrained
 from fairseq_hrt.bundles.bundle import Bundle
 from fairseq_hrt.bundles.translator import Translation
 from fairseq_hrt.cli import jobs, translate
-from fairseq_hrt.cli.translate import read_line
+from fairseq_hrt.cli.jobs import read_line
 
 
 class Killed(BaseException):
