@@ -2,9 +2,12 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Dict, List
+from typing import Dict, List, Sequence
 
 from fairseq.models import FairseqEncoderDecoderModel
+
+from ..decoding import Hypothesis
+from .decoding import JacobiIteration
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,31 @@ class JacobiStatistics:
     draft_seconds: float = 0.0
     seconds: float = 0.0
     proved: Counter = field(default_factory=Counter)
+
+    def add(
+        self,
+        passes: Sequence[JacobiIteration],
+        found: Sequence[Hypothesis],
+        sources: Sequence[int],
+        size: DecoderSize,
+    ) -> None:
+        """Counts a batch: its passes and translations, and the lengths of its sources."""
+        self.sentences += len(found)
+        self.iterations += sum(hypothesis.steps for hypothesis in found)
+        for own in passes:
+            width = len(own.answers)
+            self.tokens += own.proved
+            self.row_passes += 1
+            self.pushed += width
+            self.proved[own.proved] += 1
+            self.flops += size.flops(width, own.first + width, sources[own.sentence])
+        encoded = sum(map(size.source_flops, sources))
+        self.flops += encoded
+        self.plain_flops += encoded + sum(
+            size.flops(1, step + 1, length)
+            for hypothesis, length in zip(found, sources)
+            for step in range(len(hypothesis.tokens))
+        )
 
     @property
     def iteration_speedup(self) -> float:

@@ -132,46 +132,20 @@ def jacobi_decode(
         read = [place for place, row in enumerate(rows) if not row.done]
         for place in read:
             _accept(rows[place], answers[place], scores[place], plan, number, iteration_hooks)
-        _announce(
-            step_hooks,
-            plan,
-            number,
-            [rows[place] for place in read],
-            [scores[place][0] for place in read],
-            device,
-        )
-        for row in (rows[place] for place in read):
+        reading = [rows[place] for place in read]
+        for hook in step_hooks:
+            sentences = torch.tensor([row.sentence for row in reading], device=device)
+            places = torch.tensor([[len(row.tokens)] for row in reading], device=device)
+            last = torch.tensor([row.tokens[-1:] for row in reading], device=device)
+            firsts = torch.tensor([scores[place][0] for place in read], device=device)
+            hook(DecodingStep(plan.window.mode, number, sentences, places, last, firsts))
+        for row in reading:
             if row.tokens[-1] == rules.eos:
                 row.done = True
                 finished[row.sentence] = _hypothesis(row, plan)
                 plan.drafter.learn(row.tokens)
         rows = _advance(states, rows, device)
     return [finished[sentence] for sentence in range(len(finished))]
-
-
-def _announce(
-    hooks: Sequence[StepHook],
-    plan: JacobiPlan,
-    number: int,
-    rows: List[_Row],
-    scores: List[float],
-    device: torch.device,
-) -> None:
-    """Tells what the rows that took part in a pass have last."""
-    for hook in hooks:
-        sentences = torch.tensor([row.sentence for row in rows], device=device)
-        places = torch.tensor([[len(row.tokens)] for row in rows], device=device)
-        last = torch.tensor([row.tokens[-1:] for row in rows], device=device)
-        hook(
-            DecodingStep(
-                plan.window.mode,
-                number,
-                sentences,
-                places,
-                last,
-                torch.tensor(scores, device=device),
-            )
-        )
 
 
 def _inputs(rows: List[_Row], plan: JacobiPlan) -> List[List[int]]:

@@ -68,7 +68,6 @@ class JacobiGenerator(EngineGenerator):
         options, statistics = self.options, self.statistics
         began = self._now()
         memories = self.ensemble.encode(net_input)
-        memory = memories[0]
         window, drafted = self.plan, 0.0
         if window.mode != "frontier" or window.width > 1:
             # Word by word nothing is guessed.
@@ -94,11 +93,12 @@ class JacobiGenerator(EngineGenerator):
             rank=greedy.rank,
             known_length=options.jacobi_known_length,
         )
-        watch = _Watch(memory.lengths.tolist(), DecoderSize.of(self.models[0]))
+        passes: List[JacobiIteration] = []
         calls = self.counters.decoder_calls
-        found = self._run(memories, plan, watch)
+        found = self._run(memories, plan, passes)
         statistics.passes += (self.counters.decoder_calls - calls) // len(self.models)
-        watch.add_to(statistics, found)
+        size = DecoderSize.of(self.models[0])
+        statistics.add(passes, found, memories[0].lengths.tolist(), size)
         statistics.draft_seconds += drafted
         statistics.seconds += self._now() - began
         if options.retain_iter_history:
@@ -112,9 +112,11 @@ class JacobiGenerator(EngineGenerator):
                 hypothesis.history = [hypothesis.tokens[:end] for end in ends]
         return [[hypothesis] for hypothesis in found]
 
-    def _run(self, memories: List[Memory], plan: JacobiPlan, watch: "_Watch") -> List[Hypothesis]:
-        """Decodes a batch; one token at a time by the ordinary search, which has less to keep in
-        mind."""
+    def _run(
+        self, memories: List[Memory], plan: JacobiPlan, passes: List[JacobiIteration]
+    ) -> List[Hypothesis]:
+        """Decodes a batch, whose ``passes`` are noted; one token at a time by the ordinary search,
+        which has less to keep in mind."""
         if plan.window.mode == "frontier" and plan.window.width == 1 and not self.iteration_hooks:
             greedy = self.search_plan(plan.start, plan.constraints)
             found = [
@@ -122,10 +124,10 @@ class JacobiGenerator(EngineGenerator):
             ]
             for sentence, hypothesis in enumerate(found):
                 for step, token in enumerate(hypothesis.tokens):
-                    watch(JacobiIteration(sentence, step + 1, step, [], [token], [], 1))
+                    passes.append(JacobiIteration(sentence, step + 1, step, [], [token], [], 1))
                 self.drafter.learn(hypothesis.tokens)
             return found
-        hooks: List[IterationHook] = [watch, *self.iteration_hooks]
+        hooks: List[IterationHook] = [passes.append, *self.iteration_hooks]
         return jacobi_decode(
             self.ensemble, memories, plan, step_hooks=self.step_hooks, iteration_hooks=hooks
         )
@@ -141,40 +143,6 @@ class JacobiGenerator(EngineGenerator):
         """Forgets earlier sentences: what is measured again must not be known from the time
         before."""
         self.drafter.forget()
-
-
-class _Watch:
-    """Counts the passes of one batch."""
-
-    def __init__(self, source_lengths: List[int], size: DecoderSize) -> None:
-        self.sources, self.size = source_lengths, size
-        self.tokens = self.row_passes = self.pushed = self.flops = 0
-        self.proved: List[int] = []
-
-    def __call__(self, iteration: JacobiIteration) -> None:
-        width = len(iteration.answers)
-        self.tokens += iteration.proved
-        self.row_passes += 1
-        self.pushed += width
-        self.proved.append(iteration.proved)
-        self.flops += self.size.flops(
-            width, iteration.first + width, self.sources[iteration.sentence]
-        )
-
-    def add_to(self, statistics: JacobiStatistics, found: Sequence[Hypothesis]) -> None:
-        statistics.sentences += len(found)
-        statistics.tokens += self.tokens
-        statistics.row_passes += self.row_passes
-        statistics.iterations += sum(hypothesis.steps for hypothesis in found)
-        statistics.pushed += self.pushed
-        statistics.proved.update(self.proved)
-        source = sum(self.size.source_flops(length) for length in self.sources)
-        statistics.flops += self.flops + source
-        statistics.plain_flops += source + sum(
-            self.size.flops(1, step + 1, length)
-            for hypothesis, length in zip(found, self.sources)
-            for step in range(len(hypothesis.tokens))
-        )
 
 
 def _report(statistics: JacobiStatistics) -> Any:
