@@ -14,6 +14,8 @@ from .families import FAMILIES, Family
 from .option import LARGEST_WEIGHT, Option
 from .schema import EVERY_TASK, FAIRSEQ, SEVERAL_PATHS, Schema
 
+COPIES = "--jacobi-draft source copies words of the source: it needs one dictionary for both sides"
+
 
 class UnsupportedOption(ValueError):
     """An option that one engine does not honour; the message names it and what does."""
@@ -332,6 +334,18 @@ def check_jacobi(options: DecodingOptions) -> None:
             f"--beam {options.beam}: parallel decoding is exact for greedy search only; give --beam"
             " 1, or decode with --task translation_autoregressive"
         )
+
+
+def check_dictionaries(
+    options: DecodingOptions, source: Sequence[str], target: Sequence[str]
+) -> None:
+    """Refuses to copy words of the source where their ids are other words of the target.
+
+    Raises:
+        ValueError: what to do.
+    """
+    if options.jacobi_draft == "source" and source != target:
+        raise ValueError(f"{COPIES} (fairseq-preprocess --joined-dictionary)")
 
 
 def untrained(size: int, trained: Sequence[int]) -> ValueError:

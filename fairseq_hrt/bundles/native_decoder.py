@@ -10,12 +10,13 @@ from ..families import family_of_task, tasks_for
 from ..options import (
     DecodingOptions,
     UnsupportedOption,
+    check_dictionaries,
     flag,
     forced_ids,
     require_native_search,
 )
 from ..runtime.engine import Engine
-from ..runtime.options import check_dictionaries, options_for, settled
+from ..runtime.options import options_for, settled
 from .bundle import Bundle
 from .bundle_decoder import Wanted, Watch
 from .shortlist import read_shortlist

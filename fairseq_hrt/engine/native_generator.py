@@ -13,16 +13,11 @@ from fairseq.models import FairseqEncoderDecoderModel
 
 from ..decoding import Hypothesis, Rescorer, require_candidates
 from ..families import Family, tasks_for
-from ..options import DecodingOptions, UnsupportedOption, forced_ids
+from ..options import DecodingOptions, UnsupportedOption, check_dictionaries, forced_ids
 from ..runtime.engine import Engine
 from ..runtime.format import Header
 from ..runtime.library import load_library
-from ..runtime.options import (
-    check_dictionaries,
-    longest_written,
-    options_for,
-    takes_first_words,
-)
+from ..runtime.options import longest_written, options_for, takes_first_words
 from .counters import GenerationCounters
 from .fairseq_hypothesis import to_fairseq
 from .generator import EngineGenerator, source_rows

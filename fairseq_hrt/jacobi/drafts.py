@@ -80,19 +80,11 @@ class SourceDrafter(Drafter):
     """``source``: what follows the last word in the source, for names, numbers and addresses.
 
     Args:
-        source, target: the dictionaries, which must be one.
-
-    Raises:
-        ValueError: they differ.
+        dictionary: of both sides.
     """
 
-    def __init__(self, source: Dictionary, target: Dictionary) -> None:
-        if source.symbols != target.symbols:
-            raise ValueError(
-                "--jacobi-draft source copies words of the source: it needs one dictionary for both"
-                " sides (fairseq-preprocess --joined-dictionary)"
-            )
-        self.ignored = (source.pad(), source.eos())
+    def __init__(self, dictionary: Dictionary) -> None:
+        self.ignored = (dictionary.pad(), dictionary.eos())
         self.sources: List[List[int]] = []
 
     def begin(self, net_input: Dict[str, Tensor], memories: Sequence[Memory] = ()) -> None:

@@ -8,7 +8,7 @@ from fairseq.tasks import register_task
 from torch import Tensor
 
 from ..engine import EngineGenerator, Memory, on_device
-from ..options import DecodingOptions
+from ..options import DecodingOptions, check_dictionaries
 from ..schema import MODEL_DRAFTS
 from ..task import EngineTranslationTask
 from .config import JacobiTaskConfig
@@ -48,7 +48,9 @@ class JacobiTranslationTask(EngineTranslationTask):
         if draft == "ngram":
             return NGramDrafter()
         if draft == "source":
-            return SourceDrafter(self.source_dictionary, self.target_dictionary)
+            source, target = self.source_dictionary, self.target_dictionary
+            check_dictionaries(options, source.symbols, target.symbols)
+            return SourceDrafter(source)
         if draft == "previous":
             return Drafter()
         assert path is not None

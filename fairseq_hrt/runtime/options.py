@@ -5,12 +5,13 @@ import ctypes as C
 import logging
 import math
 from dataclasses import replace
-from typing import Any, Container, Dict, List, Sequence, Tuple
+from typing import Any, Container, Dict, List, Tuple
 
 from .. import option_effects
 from ..families import FAMILIES
 from ..option import Option
 from ..options import (
+    COPIES,
     SCHEMA,
     DecodingOptions,
     UnsupportedOption,
@@ -26,7 +27,6 @@ from . import binding
 from .format import Header
 
 logger = logging.getLogger(__name__)
-_COPIES = "--jacobi-draft source copies words of the source: it needs one dictionary for both sides"
 
 
 def writes_in_order(header: Header) -> bool:
@@ -60,7 +60,7 @@ def options_for(header: Header, options: DecodingOptions) -> Tuple[binding.Optio
         words = header.source_vocabulary, header.target_vocabulary
         if options.jacobi_draft == "source" and words[0] != words[1]:
             raise ValueError(
-                f"{_COPIES}; this model has {words[0]} source and {words[1]} target words"
+                f"{COPIES}; this model has {words[0]} source and {words[1]} target words"
             )
     for name, value in (
         ("prefix_size", options.prefix_size),
@@ -103,18 +103,6 @@ def longest_written(header: Header, options: DecodingOptions) -> int:
         header.longest_target,
         int(options.max_len_a * header.longest_source + options.max_len_b) + 1,
     )
-
-
-def check_dictionaries(
-    options: DecodingOptions, source: Sequence[str], target: Sequence[str]
-) -> None:
-    """Refuses to copy words of the source where their ids are other words of the target.
-
-    Raises:
-        ValueError: what to do.
-    """
-    if options.jacobi_draft == "source" and source != target:
-        raise ValueError(f"{_COPIES} (fairseq-preprocess --joined-dictionary)")
 
 
 def _number(value: Any, option: Option) -> Any:

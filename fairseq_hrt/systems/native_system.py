@@ -22,15 +22,9 @@ from ..engine.models import generation_config, load_models, option_arguments
 from ..engine.native_model import write_runtime_model
 from ..families import tasks_for
 from ..loading.checkpoints import task_of_checkpoint
-from ..options import DecodingOptions
+from ..options import DecodingOptions, check_dictionaries
 from ..runtime.engine import Engine, Header, Shortlist, read_header
-from ..runtime.options import (
-    check_dictionaries,
-    longest_written,
-    options_for,
-    settled,
-    writes_in_order,
-)
+from ..runtime.options import longest_written, options_for, settled, writes_in_order
 from ..text.dictionary import Words
 from .specification import SystemSpec
 from .system import System, subwords

@@ -111,13 +111,11 @@ def test_ngram_drafts():
 
 def test_source_drafts(tiny):
     dictionary = tiny.dictionary()
-    drafter = SourceDrafter(dictionary, dictionary)
+    drafter = SourceDrafter(dictionary)
     drafter.begin({"src_tokens": torch.tensor([[1, 5, 6, 7, 6, 8, 2]])})
     assert drafter.propose(0, [9, 6], [4], 2) == [7, 6]
     assert drafter.propose(0, [9, 9, 9, 6], [4], 2) == [8]
     assert drafter.propose(0, [8], [4], 2) == [4] and drafter.propose(0, [], [4], 2) == [4]
-    with pytest.raises(ValueError, match="one dictionary for both sides"):
-        SourceDrafter(dictionary, tiny.dictionary(9))
 
 
 def test_an_option_of_a_draft_has_an_effect(monkeypatch):

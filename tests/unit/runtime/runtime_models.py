@@ -101,9 +101,7 @@ def generator_of(model, options):
     if family == "bidirectional":
         return BidirectionalGenerator([model], dictionary, options)
     if options.jacobi_mode is not None:
-        drafter = (
-            SourceDrafter(*model.dictionaries) if options.jacobi_draft == "source" else Drafter()
-        )
+        drafter = SourceDrafter(dictionary) if options.jacobi_draft == "source" else Drafter()
         return JacobiGenerator([model], dictionary, options, drafter=drafter)
     return AutoregressiveGenerator([model], dictionary, options)
 

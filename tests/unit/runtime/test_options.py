@@ -5,10 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.options import DecodingOptions, check_dictionaries
 from fairseq_hrt.runtime.engine import UnsupportedOption
 from fairseq_hrt.runtime.options import (
-    check_dictionaries,
     check_effects,
     longest_written,
     options_for,
