@@ -317,11 +317,10 @@ class DecodingTask(TranslationTask):
         tokens, lengths = super().get_interactive_tokens_and_lengths(lines, encode_fn)
         if not self.cfg.truncate_source:
             return tokens, lengths
-        limits = [self.cfg.max_source_positions, *self._source_positions]
-        tokens = [_cut(line, min(limits)) for line in tokens]
+        longest = min([self.cfg.max_source_positions, *self._source_positions])
+        # Each keeps its </s>.
+        tokens = [
+            line if line.numel() <= longest else torch.cat([line[: longest - 1], line[-1:]])
+            for line in tokens
+        ]
         return tokens, [line.numel() for line in tokens]
-
-
-def _cut(line: Tensor, longest: int) -> Tensor:
-    """The first ``longest - 1`` ids of a line and its ``</s>``."""
-    return line if line.numel() <= longest else torch.cat([line[: longest - 1], line[-1:]])

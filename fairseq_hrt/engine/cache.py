@@ -159,14 +159,9 @@ class DecoderState:
             (keys, values) of the cached and the new tokens, ``[R * H, T + q, d]`` each.
         """
         total = self.length + projected.size(3)
-        self._write(number, projected)
+        self.write(number, projected)
         keys, values = self.layer(number)
         return keys.narrow(1, 0, total), values.narrow(1, 0, total)
-
-    def append_states(self, number: int, states: Tensor) -> None:
-        """Writes the states ``[R, q, D]`` of layer ``number``'s recurrent cells as :meth:`append`
-        does keys and values."""
-        self._write(number, states[None, :, None])
 
     def last_states(self, number: int) -> Tensor:
         """The states ``[R, D]`` of layer ``number``'s recurrent cells after the cached tokens;
@@ -179,8 +174,9 @@ class DecoderState:
         last = (self.lengths - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, cache.size(2))
         return cache.gather(1, last).squeeze(1).masked_fill(self.lengths.eq(0).unsqueeze(1), 0.0)
 
-    def _write(self, number: int, values: Tensor) -> None:
-        """Puts ``[1 or 2, R, H, q, d]`` behind what is cached of layer ``number``."""
+    def write(self, number: int, values: Tensor) -> None:
+        """Puts ``[1 or 2, R, H, q, d]``, keys and values or a recurrent cell's states, behind what
+        is cached of layer ``number``."""
         cache, count = self.cache[number], values.size(3)
         if self.lengths is None:
             cache.narrow(3, self.length, count).copy_(values)

@@ -41,9 +41,9 @@ class EngineEnsemble:
             engine.refresh()
 
     def reserve_positions(self, count: int) -> None:
-        """See :meth:`TransformerEngine.reserve_positions`."""
+        """See :meth:`PackedEmbedding.reserve`."""
         for engine in self.engines:
-            engine.reserve_positions(count)
+            engine.embed.reserve(count)
 
     def encode(self, net_input: Dict[str, Tensor]) -> List[Memory]:
         """The encoded batch, one memory for each model."""

@@ -1,8 +1,7 @@
 """The generator contract of fairseq's command line, filled by the engine; and its plain
 autoregressive form."""
 
-from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, ContextManager, Dict, List, Optional, Sequence
 
 import torch
 from fairseq.data import Dictionary
@@ -282,11 +281,9 @@ class EngineGenerator:
         """Positions that all models have."""
         return min(model.max_decoder_positions() for model in self.models)
 
-    @contextmanager
-    def watched(self, hook: StepHook) -> Iterator[None]:
+    def watched(self, hook: StepHook) -> ContextManager[None]:
         """Calls ``hook`` with every :class:`DecodingStep` while the context lasts."""
-        with attached(self.step_hooks, hook):
-            yield
+        return attached(self.step_hooks, hook)
 
 
 def source_rows(tokens: Tensor, pad: int) -> List[List[int]]:

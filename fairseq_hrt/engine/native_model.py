@@ -1,7 +1,7 @@
 """From a loaded model to a model of the native engine (:mod:`..runtime.format`)."""
 
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Tuple
 
 import numpy as np
 import torch
@@ -88,6 +88,8 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
             " torch"
         )
     layers = [*encoder.layers, *decoder.layers]
+    modules = [*encoder.modules(), *decoder.modules()]
+    norms = [module for module in modules if isinstance(module, nn.LayerNorm)]
     activation = str(model.cfg.activation_fn) if hasattr(model, "cfg") else ""
     reasons = {
         "a --decoder-input-dim or --decoder-output-dim of its own": (
@@ -98,9 +100,7 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
             len({(_heads(layer), tuple(layer.fc1.weight.shape)) for layer in side.layers}) > 1
             for side in (encoder, decoder)
         ),
-        "layer normalisations of different epsilons": (
-            len({norm.eps for side in (encoder, decoder) for norm in _norms(side)}) > 1
-        ),
+        "layer normalisations of different epsilons": (len({norm.eps for norm in norms}) > 1),
         "--bidirectional-distinct-starts without positions": (
             decoder.embed_positions is None and getattr(decoder, "opposite_start", None) is not None
         ),
@@ -115,11 +115,8 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
             raise UnsupportedModelError(
                 f"the model has {option}, which the native engine does not have; use --engine torch"
             )
-    special = [
-        (name, getattr(source, name)(), getattr(target, name)())
-        for name in ("bos", "pad", "eos", "unk")
-    ]
-    for name, one, other in special:
+    for name in ("bos", "pad", "eos", "unk"):
+        one, other = getattr(source, name)(), getattr(target, name)()
         if one != other:
             raise UnsupportedModelError(
                 f"the symbol {name} has id {one} in the source and {other} in the target"
@@ -148,11 +145,6 @@ def _heads(layer: FairseqModule) -> int:
     """Attention heads of a layer; a recurrent one attends to the source alone."""
     attention = getattr(layer, "self_attn", None) or layer.encoder_attn
     return int(attention.num_heads)
-
-
-def _norms(side: FairseqModule) -> List[FairseqModule]:
-    """All layer normalisations of an encoder or decoder."""
-    return [module for module in side.modules() if isinstance(module, nn.LayerNorm)]
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

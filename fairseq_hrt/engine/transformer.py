@@ -59,10 +59,6 @@ class TransformerEngine:
         elif not self.static_weights:
             self.embed.refresh()
 
-    def reserve_positions(self, count: int) -> None:
-        """See :meth:`PackedEmbedding.reserve`."""
-        self.embed.reserve(count)
-
     # ------------------------------------------------------------------ the source
 
     def encode(self, net_input: Dict[str, Tensor]) -> Memory:
@@ -262,7 +258,7 @@ class TransformerEngine:
                 x, torch.zeros_like(x[:, 0]) if state is None else state.last_states(number)
             )
             if state is not None:
-                state.append_states(number, states)
+                state.write(number, states[None, :, None])
             return torch.relu(states if chosen is None else states.index_select(1, chosen))
         attention = self.layers[number].attention
         queries, memorable = attention.project(x, chosen)
@@ -323,7 +319,7 @@ class TransformerEngine:
                 side="source",
             )
         self.visibility = Visibility(self.dtype)
-        self.reserve_positions(decoder.max_target_positions)
+        self.embed.reserve(decoder.max_target_positions)
         # They change with half(), cuda() and the like, not with training.
         self._parameters = list(self.model.parameters())
         self._addresses = list(map(Tensor.data_ptr, self._parameters))

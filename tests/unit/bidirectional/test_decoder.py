@@ -139,7 +139,7 @@ def test_independent_directions_do_not_see_each_other(family):
 def test_the_engine_follows_learned_directions(family):
     model = family.bidirectional(directions=4)
     engine = TransformerEngine(model)
-    engine.reserve_positions(8)
+    engine.embed.reserve(8)
     model.decoder.embed_positions.directions.data.add_(1.0)
     engine.refresh()
     torch.testing.assert_close(engine.embed.table[:8], model.decoder.embed_positions.slot_table(8))

@@ -41,7 +41,7 @@ def test_more_slots_than_reserved(family):
     table = model.decoder.embed_positions.slot_table(8).clone()
     assert torch.equal(model.decoder.embed_positions.slot_table(50)[:8], table)
     engine = TransformerEngine(model)
-    engine.reserve_positions(50)
+    engine.embed.reserve(50)
     assert engine.embed.table.size(0) == 50
 
 

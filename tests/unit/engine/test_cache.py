@@ -180,7 +180,7 @@ def test_states_of_recurrent_cells(data):
             new = torch.randn(LAYERS, rows, count, 5)
             state.reserve(state.length + count)
             for layer in range(LAYERS):
-                state.append_states(layer, new[layer])
+                state.write(layer, new[layer][None, :, None])
             state.length += count
             if state.lengths is not None:
                 state.lengths = state.lengths + count

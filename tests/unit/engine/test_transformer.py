@@ -270,11 +270,11 @@ def test_unsupported_parts_are_named(tiny, overrides, message):
 
 def test_learned_positions_run_out_by_name(tiny):
     engine = TransformerEngine(tiny.model(decoder_learned_pos=True, max_target_positions=10))
-    engine.reserve_positions(10)
+    engine.embed.reserve(10)
     with pytest.raises(
         ValueError, match="position 10 is needed but the model has learned 10.*--max-len-b"
     ):
-        engine.reserve_positions(11)
+        engine.embed.reserve(11)
 
 
 @torch.no_grad()
