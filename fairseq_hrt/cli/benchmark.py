@@ -299,12 +299,12 @@ def add_footprints(
 ) -> None:
     """Loads each system once more, in a process of its own, for the time and the memory that this
     takes."""
-    from ..evaluation.comparison import memory_batches
     from ..evaluation.footprint import measure_footprint
 
+    largest = max(comparison.settings.batch_sizes)
     for system, result in zip(systems, comparison.results):
         logger.info("loading and memory: %s", system.name)
-        batches = memory_batches(comparison)
+        batches = result.timings[largest].batches
         result.footprint = measure_footprint(
             system.reloadable, data_arguments(options), batches, options.threads
         )

@@ -16,7 +16,7 @@ import itertools
 import json
 import os
 from pathlib import Path
-from typing import Any, BinaryIO, Iterator, List, Tuple
+from typing import Any, BinaryIO, Dict, Iterator, List, Tuple
 
 from ..streams import is_stream, writing
 from .binary import require_text
@@ -86,8 +86,11 @@ def run(options: argparse.Namespace) -> None:
     # Only now, for what shows its help needs no NumPy.
     from ..bundles.pretrained import from_pretrained
 
-    own = {name: getattr(options, name) for name in ("device", "engine", "threads")}
-    model = from_pretrained(options.bundle, **own, **settings)
+    named: Dict[str, Any] = {
+        **{name: getattr(options, name) for name in ("device", "engine", "threads")},
+        **settings,
+    }
+    model = from_pretrained(options.bundle, **named)
     source, target = map(input_lines, names)
     with source as sources, target as targets, writing(output) as written:
         score(model, paired(sources, targets), written, options)

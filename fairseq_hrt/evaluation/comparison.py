@@ -202,12 +202,6 @@ def compare(
     return comparison
 
 
-def memory_batches(comparison: Comparison) -> List[List[int]]:
-    """What a process whose memory is measured translates: the largest batches of the comparison."""
-    size = max(comparison.settings.batch_sizes)
-    return comparison.results[0].timings[size].batches
-
-
 def decode_all(system: System, batch_size: int) -> List[Mapping[str, Any]]:
     """The best hypothesis of each sentence of the system's data, in their order."""
     ids = list(range(len(system.dataset)))

@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence
 
-from sacrebleu.metrics.bleu import BLEUScore
-
 from ..escaping import in_markdown
-from .comparison import Comparison, Result
+from .comparison import Comparison
 from .quality import bleu_metric
 
 
@@ -70,42 +68,23 @@ def by_length(
     members: List[List[int]] = [[] for _ in range(len(limits) + 1)]
     for sentence, length in enumerate(lengths):
         members[bisect_left(limits, length)].append(sentence)
-    bounds = [0, *limits]
-    scores = [
-        (
-            {
-                result.name: _score(result, own, references, comparison.language)
-                for result in comparison.results
-            }
-            if own
-            else {}
-        )
-        for own in members
-    ]
-    return [
-        LengthBin(
-            low=bounds[number] + 1,
-            high=limits[number] if number < len(limits) else None,
-            sentences=sentences,
-            bleu={name: score.score for name, score in scores[number].items()},
-            milliseconds=_milliseconds(comparison, sentences),
-            length_ratios={
-                name: score.sys_len / max(score.ref_len, 1)
-                for name, score in scores[number].items()
-            },
-        )
-        for number, sentences in enumerate(members)
-        if sentences
-    ]
-
-
-def _score(
-    result: Result, sentences: Sequence[int], references: Sequence[str], language: str
-) -> BLEUScore:
-    hypotheses = [result.hypotheses[sentence] for sentence in sentences]
-    return bleu_metric(language).corpus_score(
-        hypotheses, [[references[sentence] for sentence in sentences]]
-    )
+    found = []
+    for low, high, sentences in zip([0, *limits], [*limits, None], members):
+        if not sentences:
+            continue
+        metric = bleu_metric(comparison.language)
+        wanted = [references[number] for number in sentences]
+        scores = {
+            result.name: metric.corpus_score(
+                [result.hypotheses[number] for number in sentences], [wanted]
+            )
+            for result in comparison.results
+        }
+        ratios = {name: own.sys_len / max(own.ref_len, 1) for name, own in scores.items()}
+        bleu = {name: own.score for name, own in scores.items()}
+        times = _milliseconds(comparison, sentences)
+        found.append(LengthBin(low + 1, high, sentences, bleu, times, ratios))
+    return found
 
 
 def _milliseconds(comparison: Comparison, sentences: Sequence[int]) -> Dict[str, float]:
