@@ -11,7 +11,6 @@ from typing import (
     Any,
     Dict,
     FrozenSet,
-    Iterable,
     Iterator,
     List,
     Mapping,
@@ -234,9 +233,19 @@ class TorchDecoder:
             {name: value for name, value in chosen.items() if name != "task"}
         )
         config = generation_config(arguments, f"decoding options {chosen}")
-        _take_task_options(config.task, self.trained_task, arguments)
-        if "engine" in config.task:
-            config.task.engine = "torch"
+        task, saved = config.task, self.trained_task
+        given = {
+            argument[2:].partition("=")[0].replace("-", "_")
+            for argument in arguments
+            if argument.startswith("--")
+        }
+        # fairseq-generate would take the defaults of what is not given now.
+        if task_name(saved) == task._name:
+            for name, value in options_of_training(saved, task._name).items():
+                if name in task and name not in given:
+                    task[name] = value
+        if "engine" in task:
+            task.engine = "torch"
         return config
 
 
@@ -284,18 +293,3 @@ def splittable(folder: Path) -> Iterator[Path]:
         link = Path(temporary) / "bundle"
         link.symlink_to(folder.resolve(), target_is_directory=True)
         yield link
-
-
-def _take_task_options(config: Any, saved: Any, arguments: Iterable[str]) -> None:
-    """Takes those options of the training's task that were not given now; ``fairseq-generate``
-    would take their defaults."""
-    given = {
-        argument[2:].partition("=")[0].replace("-", "_")
-        for argument in arguments
-        if argument.startswith("--")
-    }
-    if task_name(saved) != config._name:
-        return
-    for name, value in options_of_training(saved, config._name).items():
-        if name in config and name not in given:
-            config[name] = value
