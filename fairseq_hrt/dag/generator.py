@@ -11,7 +11,7 @@ from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
 from ..decoding import Hypothesis, best_first
-from ..engine import EngineGenerator, Memory, attached, check_number, require_number, single_step
+from ..engine import EngineGenerator, Memory, attached, check_number, single_step
 from ..ops import best_printing_path, dag_best_alignment, joint_viterbi, without_repeats
 from ..options import DecodingOptions, check_dag
 from .beam import BeamPlan, LanguageModel, prefix_beam
@@ -122,7 +122,7 @@ class DagGenerator(EngineGenerator):
         else:
             found = self.by_path(graphs, limits)
         for best in found:
-            require_number(best[0])
+            check_number(best[0].score or 0.0)
         self._graphs = graphs if self.graph_hooks else None
         return found
 
@@ -324,14 +324,8 @@ class DagGenerator(EngineGenerator):
                 parts = graphs.links[row, path[:-1], path[1:]] + scores[row][kept]
                 parts[-1] += ends[row, 1]
                 tokens = [graphs.bos, *words[row][kept].tolist()]
-                best.append(
-                    self._hypothesis(
-                        path.tolist(),
-                        tokens,
-                        [float(ends[row, 0]), *parts.tolist()],
-                        int(limits[row]),
-                    )
-                )
+                each = [float(ends[row, 0]), *parts.tolist()]
+                best.append(self._hypothesis(path.tolist(), tokens, each, int(limits[row])))
         return [best_first(best) for best in found]
 
     def by_beam(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:

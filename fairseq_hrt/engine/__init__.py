@@ -6,7 +6,7 @@ cached tokens, S source tokens, L vertices or stage-II positions, V vocabulary, 
 heads, d = D / H, K chunk size.
 """
 
-from .beam_search import SearchPlan, check_number, leave_out_finished, require_number, search
+from .beam_search import SearchPlan, check_number, leave_out_finished, search
 from .cache import DecoderState, Memory
 from .constraints import Constraints, length_limits
 from .counters import GenerationCounters
@@ -69,7 +69,6 @@ __all__ = [
     "recur",
     "relative_index",
     "reorder",
-    "require_number",
     "search",
     "single_step",
     "source_rows",

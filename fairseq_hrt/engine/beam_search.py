@@ -310,8 +310,3 @@ def check_number(value: float) -> None:
     """Raises NumericalError for NaN."""
     if value != value:
         raise NumericalError.because("the model computed NaN probabilities")
-
-
-def require_number(hypothesis: Hypothesis) -> None:
-    """Raises NumericalError where a score is NaN."""
-    check_number(0.0 if hypothesis.score is None else hypothesis.score)
