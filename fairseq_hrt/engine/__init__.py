@@ -6,7 +6,7 @@ cached tokens, S source tokens, L vertices or stage-II positions, V vocabulary, 
 heads, d = D / H, K chunk size.
 """
 
-from .beam_search import SearchPlan, check_number, leave_out_finished, search
+from .beam_search import check_number, leave_out_finished, search
 from .cache import DecoderState, Memory
 from .constraints import Constraints, length_limits
 from .counters import GenerationCounters
@@ -14,7 +14,7 @@ from .ensemble import EngineEnsemble, reorder
 from .fairseq_dictionary import TaskDictionary
 from .fairseq_hypothesis import from_fairseq, to_fairseq
 from .fairseq_options import check_ranges, options_of_command
-from .generator import AutoregressiveGenerator, EngineGenerator, source_rows
+from .generator import AutoregressiveGenerator, EngineGenerator
 from .layers import FairseqModule, UnsupportedModelError
 from .native_generator import NativeGenerator, PackedGenerator
 from .precision import (
@@ -45,7 +45,6 @@ __all__ = [
     "ModelScorer",
     "NativeGenerator",
     "PackedGenerator",
-    "SearchPlan",
     "StepHook",
     "TaskDictionary",
     "TransformerEngine",
@@ -71,7 +70,6 @@ __all__ = [
     "reorder",
     "search",
     "single_step",
-    "source_rows",
     "to_fairseq",
     "to_host",
 ]
