@@ -141,10 +141,11 @@ train_dag() {
         --dag-glance-schedule "0.5:0.1@$DAG_UPDATES" --finetune-from-model "$half" "${SCHEDULE[@]}" --save-dir "$OUT/dag"
 }
 
+# Without glancing, whose first pass is a third of the time: with it the graphs had 82.5 BLEU, without it 82.8.
 train_fuzzy() {
     schedule "$FUZZY_UPDATES" 0.0005 10
     run "${TRAINER[@]}" "$MULTIMODAL" --task translation_dag --arch dag_transformer_tiny \
-        "${TRAINING[@]}" "${STUDENT[@]}" --criterion dag_fuzzy_loss --dag-upsample-scale "$DAG_SCALE" \
+        "${TRAINING[@]}" "${STUDENT[@]}" --criterion dag_fuzzy_loss --dag-glance-schedule 0 --dag-upsample-scale "$DAG_SCALE" \
         --finetune-from-model "$OUT/dag/checkpoint_last.pt" "${SCHEDULE[@]}" --save-dir "$OUT/dag_fuzzy"
 }
 
@@ -331,7 +332,7 @@ dag() {
     fi
     STAGE_CHAIN+="teacher: $TEACHER_SETTINGS"$'\n'
     TITLE="training DAG" stage dag "$OUT/dag" "$DAG_UPDATES updates, scale $DAG_SCALE, $PRECISION, seed $SEED" train_dag
-    TITLE="training FA-DAT" stage dag_fuzzy "$OUT/dag_fuzzy" "$FUZZY_UPDATES updates, $PRECISION, seed $SEED" train_fuzzy
+    TITLE="training FA-DAT" stage dag_fuzzy "$OUT/dag_fuzzy" "$FUZZY_UPDATES updates without glancing, $PRECISION, seed $SEED" train_fuzzy
     if [ -n "$ROWS" ]; then TITLE="training NAT" stage nat "$OUT/nat" "$NAT_UPDATES updates, $PRECISION, seed $SEED" train_nat; fi
 }
 
@@ -340,7 +341,7 @@ STEPS_hrt=$(step HRT hrt_first "$HRT_UPDATES" 155)$(step "first table" first 0 1
 STEPS_bidirectional=$(step IBDecoder bidirectional_2x1 "$IB_UPDATES" 100)$(step "IB+SA(2)" bidirectional_2x2 "$IB2_UPDATES" 95)
 STEPS_dag=$(step "data for DAG" multimodal 0 14000)
 if [ -n "${DATA:-}" ]; then STEPS_dag=""; fi
-STEPS_dag+=$(step DAG dag "$DAG_UPDATES" 370)$(step FA-DAT dag_fuzzy "$FUZZY_UPDATES" 380)
+STEPS_dag+=$(step DAG dag "$DAG_UPDATES" 370)$(step FA-DAT dag_fuzzy "$FUZZY_UPDATES" 260)
 COMPARISON=20
 if [ -n "$ROWS" ]; then
     STEPS_dag+=$(step NAT nat "$NAT_UPDATES" 80)

@@ -50,7 +50,7 @@ def gather_with_largest(
     targets: Tensor,
     *,
     bias: Optional[Tensor] = None,
-    chunk: int = CHUNK,
+    chunk: Optional[int] = None,
 ) -> Tuple[Tensor, Tensor]:
     """:func:`gather_log_probs` and the log-probability of each vertex's best token, ``[B, L]``.
 
@@ -76,7 +76,7 @@ def best_tokens(
     *,
     bias: Optional[Tensor] = None,
     penalties: Optional[Mapping[int, float]] = None,
-    chunk: int = CHUNK,
+    chunk: Optional[int] = None,
 ) -> Tuple[Tensor, Tensor]:
     """The most probable token of each vertex: (log-probabilities, LongTensor of tokens), both of
     the shape of the vertices.
@@ -86,7 +86,7 @@ def best_tokens(
         weight: ``[V, D]``.
         bias: ``[V]``.
         penalties: by token, subtracted from its log-probability; infinity forbids it.
-        chunk: logits held at one time.
+        chunk: logits held at one time; None: on a CPU, as many as its cache holds.
     """
     found: List[Tuple[Tensor, ...]] = []
     for part in _chunks(features, weight.size(0), chunk):
@@ -99,8 +99,10 @@ def best_tokens(
     return best - partition, tokens
 
 
-def _chunks(features: Tensor, vocabulary: int, chunk: int) -> Tuple[Tensor, ...]:
-    """``[B * L, D]`` cut into pieces whose logits are at most ``chunk`` numbers."""
+def _chunks(features: Tensor, vocabulary: int, chunk: Optional[int]) -> Tuple[Tensor, ...]:
+    """``[B * L, D]`` cut into pieces whose logits are at most ``chunk`` numbers, None: few enough
+    that they do not leave a processor's cache."""
+    chunk = chunk or (2 * BLOCK if features.device.type == "cpu" else CHUNK)
     return features.reshape(-1, features.size(-1)).split(max(1, chunk // vocabulary))
 
 
@@ -175,20 +177,20 @@ class _TargetLogProbs(torch.autograd.Function):
                 if kept
                 else F.linear(part, cast, None if bias is None else bias.to(ctx.dtype))
             )
-            of_logits = torch.empty_like(logits)
+            # The logits become their gradient: nobody reads them again.
             for rows in row_blocks(logits):
                 here = slice(begin + rows.start, begin + rows.stop)
                 spread = torch.softmax(_wide(logits[rows]), -1).mul_(-total[here])
                 spread.scatter_add_(1, wanted[here], own[here])
                 if of_bias is not None:
                     of_bias += spread.sum(0)
-                of_logits[rows] = spread
+                logits[rows] = spread
             begin += len(part)
-            of_features.append((of_logits @ cast).to(features.dtype))
+            of_features.append((logits @ cast).to(features.dtype))
             if ctx.dtype == of_weight.dtype:
-                of_weight.addmm_(of_logits.t(), part)
+                of_weight.addmm_(logits.t(), part)
             else:
-                of_weight += of_logits.t() @ part
+                of_weight += logits.t() @ part
         whole = torch.cat(of_features).view(features.shape)
         return (
             whole,

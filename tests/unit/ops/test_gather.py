@@ -98,6 +98,14 @@ def test_logits_of_small_batches_are_kept_for_the_gradient(monkeypatch, most, ke
     assert sum(tensor.numel() for tensor in held if tensor.shape == (10, 11)) == kept
 
 
+def test_kept_logits_serve_one_backward_pass():
+    features, weight = torch.randn(2, 5, 4, requires_grad=True), torch.randn(11, 4)
+    found = gather_log_probs(features, weight, torch.zeros(2, 1, dtype=torch.long)).sum()
+    found.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        found.backward()
+
+
 def test_gathering_under_autocast_has_the_gradients_of_half_precision():
     torch.manual_seed(0)
     features, weight = (
