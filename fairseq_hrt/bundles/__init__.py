@@ -3,8 +3,8 @@ and exported, and the translator."""
 
 __all__ = [
     "bundle",
-    "bundle_decoder",
     "ctranslate2_model",
+    "decoder",
     "description",
     "examples",
     "lexical_table",

@@ -18,7 +18,7 @@ from ..options import (
 from ..runtime.engine import Engine
 from ..runtime.options import options_for, settled
 from .bundle import Bundle
-from .bundle_decoder import Wanted, Watch
+from .decoder import Wanted, Watch
 from .shortlist import read_shortlist
 from .translation import longest_first
 
@@ -62,7 +62,7 @@ def default_threads() -> int:
 
 
 class NativeDecoder:
-    """See :class:`.bundle_decoder.BundleDecoder`.
+    """See :class:`.decoder.Decoder`.
 
     Args:
         bundle: made with ``fairseq-hrt bundle --runtime``.
@@ -108,13 +108,13 @@ class NativeDecoder:
         self._forced: Dict[str, List[int]] = {}
 
     def identity(self) -> Dict[str, Any]:
-        """See :class:`.bundle_decoder.BundleDecoder`."""
+        """See :class:`.decoder.Decoder`."""
         return {"engine": "native", "shortlist": self.use_shortlist}
 
     def prepare(
         self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
     ) -> DecodingOptions:
-        """See :class:`.bundle_decoder.BundleDecoder`."""
+        """See :class:`.decoder.Decoder`."""
         key = (wanted, given, *sorted(options.items()))
         found = self._kept.get(key)
         if found is None:
@@ -193,13 +193,13 @@ class NativeDecoder:
         return [self._forced[words]] * count
 
     def longest(self, prepared: DecodingOptions) -> Tuple[int, int]:
-        """See :class:`.bundle_decoder.BundleDecoder`."""
+        """See :class:`.decoder.Decoder`."""
         return self.engine.longest_source, self.engine.longest_target
 
     def decode(
         self, prepared: DecodingOptions, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[List[Hypothesis]]:
-        """See :class:`.bundle_decoder.BundleDecoder`."""
+        """See :class:`.decoder.Decoder`."""
         if watch.progress is None:
             return self._decode(prepared, rows, watch) if rows else []
         found: List[List[Hypothesis]] = [[] for _ in rows]
@@ -229,7 +229,7 @@ class NativeDecoder:
         targets: List[List[int]],
         wanted: Wanted,
     ) -> List[Hypothesis]:
-        """See :class:`.bundle_decoder.BundleDecoder`; a shortlist does not matter."""
+        """See :class:`.decoder.Decoder`; a shortlist does not matter."""
         found = self.engine.score(
             sources, [[target] for target in targets], batch_size=wanted.batch_size
         )
@@ -241,7 +241,7 @@ class NativeDecoder:
     def graphs(
         self, prepared: DecodingOptions, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[Dict[str, Any]]:
-        """See :class:`.bundle_decoder.BundleDecoder`; of each vertex only its most probable
+        """See :class:`.decoder.Decoder`; of each vertex only its most probable
         word."""
         return [self._document(best[0]) for best in self.decode(prepared, rows, wanted, watch)]
 

@@ -11,7 +11,7 @@ from ..options import UnsupportedOption
 from ..runtime.library import LibraryUnavailable
 from ..schema import ENGINES
 from .bundle import Bundle, load_bundle
-from .bundle_decoder import BundleDecoder
+from .decoder import Decoder
 from .native_decoder import NativeDecoder
 from .translator import Translator
 
@@ -81,7 +81,7 @@ def from_pretrained(
         return Translator(load_bundle(folder), with_torch(), **decoding)
 
 
-def _torch(folder: Path, device: Optional[str], threads: Optional[int]) -> BundleDecoder:
+def _torch(folder: Path, device: Optional[str], threads: Optional[int]) -> Decoder:
     from .torch_decoder import TorchDecoder
 
     if threads is not None:

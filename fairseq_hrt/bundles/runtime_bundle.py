@@ -20,7 +20,7 @@ from ..runtime.format import STORED, Header
 from ..schema import CALLER, EVERY_TASK, FAIRSEQ
 from ..text.dictionary import Words
 from .bundle import Bundle
-from .bundle_decoder import Wanted, Watch
+from .decoder import Wanted, Watch
 from .examples import source_sides
 from .native_bundle import read_candidates, write_native_model, write_native_shortlist
 from .native_decoder import NativeDecoder

@@ -37,7 +37,7 @@ from ..engine.models import (
 from ..loading.checkpoints import read_checkpoint, reading, task_name
 from ..loading.data_options import options_of_training
 from .bundle import Bundle
-from .bundle_decoder import Wanted, Watch
+from .decoder import Wanted, Watch
 from .translation import longest_first
 
 # Decoders that are kept for calls with the same options.
@@ -54,7 +54,7 @@ class Prepared(NamedTuple):
 
 
 class TorchDecoder:
-    """See :class:`.bundle_decoder.BundleDecoder`. Calls from several threads take turns.
+    """See :class:`.decoder.Decoder`. Calls from several threads take turns.
 
     Args:
         bundle: what to load.
@@ -71,13 +71,13 @@ class TorchDecoder:
         self.models: List[Any] = []
 
     def identity(self) -> Dict[str, Any]:
-        """See :class:`.bundle_decoder.BundleDecoder`."""
+        """See :class:`.decoder.Decoder`."""
         return {"engine": "torch", "device": self.device.type}
 
     def prepare(
         self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
     ) -> Prepared:
-        """See :class:`.bundle_decoder.BundleDecoder`."""
+        """See :class:`.decoder.Decoder`."""
         chosen = {**options, **({"score_reference": "true"} if wanted.given else {})}
         if wanted.given:
             # A multilingual bundle's; given translations begin with their own language token.
@@ -98,7 +98,7 @@ class TorchDecoder:
             return self._kept[key]
 
     def longest(self, prepared: Prepared) -> Tuple[int, int]:
-        """See :class:`.bundle_decoder.BundleDecoder`."""
+        """See :class:`.decoder.Decoder`."""
         limits = [prepared.task.max_positions(), *(model.max_positions() for model in self.models)]
         source = min(limit[0] if isinstance(limit, (tuple, list)) else limit for limit in limits)
         return source, min(model.max_decoder_positions() for model in self.models)
@@ -106,7 +106,7 @@ class TorchDecoder:
     def decode(
         self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[List[Hypothesis]]:
-        """See :class:`.bundle_decoder.BundleDecoder`."""
+        """See :class:`.decoder.Decoder`."""
         found: List[List[Hypothesis]] = [[] for _ in rows]
         done = 0
         with self._lock:
@@ -123,7 +123,7 @@ class TorchDecoder:
     def score(
         self, prepared: Prepared, sources: List[List[int]], targets: List[List[int]], wanted: Wanted
     ) -> List[Hypothesis]:
-        """See :class:`.bundle_decoder.BundleDecoder`."""
+        """See :class:`.decoder.Decoder`."""
         found: List[Any] = [None] * len(sources)
         with self._lock:
             for members in longest_first(sources, wanted.batch_size):
@@ -137,7 +137,7 @@ class TorchDecoder:
     def graphs(
         self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[Dict[str, Any]]:
-        """See :class:`.bundle_decoder.BundleDecoder`."""
+        """See :class:`.decoder.Decoder`."""
         found: List[Dict[str, Any]] = []
         with self._lock:
             for start in range(0, len(rows), wanted.batch_size):

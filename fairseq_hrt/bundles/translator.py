@@ -18,7 +18,7 @@ from ..options import UnsupportedOption
 from ..text.pipeline import TextPipeline
 from ..text.replacement import read_lexicon, with_words
 from .bundle import Bundle
-from .bundle_decoder import BundleDecoder, Wanted, Watch
+from .decoder import Decoder, Wanted, Watch
 from .examples import mostly_unknown
 from .translation import (
     DEFAULTS,
@@ -60,9 +60,9 @@ class Translator:
     def __init__(
         self,
         bundle: Bundle,
-        decoder: BundleDecoder,
+        decoder: Decoder,
         *,
-        fallback: Optional[Callable[[], BundleDecoder]] = None,
+        fallback: Optional[Callable[[], Decoder]] = None,
         **decoding: Any,
     ) -> None:
         self.bundle, self.decoder = bundle, decoder
@@ -70,7 +70,7 @@ class Translator:
         self.defaults = {**DEFAULTS, **bundle.options, **_texts(decoding)}
         self.source, self.target = bundle.dictionaries()
         self._fallback = fallback
-        self._other: Optional[BundleDecoder] = None
+        self._other: Optional[Decoder] = None
         self._lock = threading.Lock()
         options, lexicon = self._chosen({})
         wanted = Wanted(32, alignments=lexicon is not None)
@@ -102,7 +102,7 @@ class Translator:
             lines: raw text, or what :meth:`prepare` made of it; a single string is one line.
             details: :class:`Translation` objects instead of strings.
             batch_size: sentences decoded together, grouped by length.
-            progress, cancelled: see :class:`~.bundle_decoder.Watch`.
+            progress, cancelled: see :class:`~.decoder.Watch`.
             decoding: options of ``fairseq-generate`` for this call.
 
         Raises:
@@ -268,7 +268,7 @@ class Translator:
 
     def _prepared(
         self, options: Mapping[str, str], wanted: Wanted, decoding: Mapping[str, Any]
-    ) -> Tuple[BundleDecoder, Any]:
+    ) -> Tuple[Decoder, Any]:
         """The decoder that honours the options, and what it makes of them."""
         given = frozenset(decoding)
         try:
@@ -358,7 +358,7 @@ def _certain(scored: Hypothesis, first: int) -> Hypothesis:
     return replace(scored, positional_scores=parts, score=sum(parts) / len(parts))
 
 
-def _longest_piece(decoder: BundleDecoder, prepared: Any) -> int:
+def _longest_piece(decoder: Decoder, prepared: Any) -> int:
     """Subwords of a piece, without ``</s>``."""
     return max(min(LONGEST, decoder.longest(prepared)[0] - 1), 1)
 

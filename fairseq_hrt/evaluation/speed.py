@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence
 from ..engine import GenerationCounters
 
 
-class Decoder(Protocol):
+class Timed(Protocol):
     """What can be measured; :class:`~..systems.System` is one."""
 
     name: str
@@ -97,7 +97,7 @@ def make_batches(ids: Sequence[int], lengths: Sequence[int], batch_size: int) ->
 
 
 def measure(
-    systems: Sequence[Decoder],
+    systems: Sequence[Timed],
     batches: List[List[int]],
     *,
     repeats: int = 5,
@@ -145,9 +145,7 @@ def measure(
     return timings
 
 
-def _decode_all(
-    system: Decoder, batches: List[List[int]], clock: Callable[[], float]
-) -> List[float]:
+def _decode_all(system: Timed, batches: List[List[int]], clock: Callable[[], float]) -> List[float]:
     system.counters.reset()
     # Decoders that learn from earlier sentences must not know these ones from the repeat before.
     forget = getattr(getattr(system, "generator", None), "forget", None)

@@ -21,7 +21,7 @@ import fairseq_hrt
 import fairseq_hrt.bundles.bundle as bundle_module
 from fairseq_hrt import families
 from fairseq_hrt.bundles import native_decoder
-from fairseq_hrt.bundles.bundle_decoder import Wanted
+from fairseq_hrt.bundles.decoder import Wanted
 from fairseq_hrt.bundles.native_decoder import NativeDecoder, default_threads, options_of_task
 from fairseq_hrt.bundles.torch_decoder import TorchDecoder
 from fairseq_hrt.cli import translate as verb

@@ -9,7 +9,7 @@ from tiny_models import SIZES, write_bundle
 
 import fairseq_hrt
 from fairseq_hrt.bundles import torch_decoder
-from fairseq_hrt.bundles.bundle_decoder import Wanted
+from fairseq_hrt.bundles.decoder import Wanted
 from fairseq_hrt.bundles.torch_decoder import choose_device
 
 

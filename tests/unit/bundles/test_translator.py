@@ -9,7 +9,7 @@ from tiny_models import SIZES, write_bundle
 
 import fairseq_hrt
 from fairseq_hrt.bundles import bundle
-from fairseq_hrt.bundles.bundle_decoder import Wanted
+from fairseq_hrt.bundles.decoder import Wanted
 from fairseq_hrt.bundles.translation import join_pieces
 from fairseq_hrt.bundles.translator import Translator
 from fairseq_hrt.decoding import Hypothesis

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fairseq_hrt.bundles.bundle import load_bundle
-from fairseq_hrt.bundles.bundle_decoder import Wanted
+from fairseq_hrt.bundles.decoder import Wanted
 from fairseq_hrt.bundles.pretrained import from_pretrained
 from fairseq_hrt.bundles.torch_decoder import TorchDecoder
 from fairseq_hrt.bundles.translator import Translator

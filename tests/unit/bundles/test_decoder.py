@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from fairseq_hrt.bundles.bundle_decoder import BundleDecoder, Watch
+from fairseq_hrt.bundles.decoder import Decoder, Watch
 from fairseq_hrt.bundles.native_decoder import NativeDecoder
 from fairseq_hrt.bundles.torch_decoder import TorchDecoder
 from fairseq_hrt.runtime.engine import Cancelled
@@ -14,7 +14,7 @@ from fairseq_hrt.runtime.engine import Cancelled
 def test_both_engines_take_what_a_translator_gives(decoder):
     contract = {
         name: list(inspect.signature(method).parameters)
-        for name, method in vars(BundleDecoder).items()
+        for name, method in vars(Decoder).items()
         if inspect.isfunction(method) and not name.startswith("_")
     }
     assert set(contract) == {"identity", "prepare", "longest", "decode", "score", "graphs"}

@@ -51,7 +51,7 @@ class Wanted(NamedTuple):
     given: bool = False
 
 
-class BundleDecoder(Protocol):
+class Decoder(Protocol):
     """A bundle's model on one engine; options are texts, by the names of ``fairseq-generate``."""
 
     def identity(self) -> Dict[str, Any]:
