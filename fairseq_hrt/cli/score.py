@@ -15,6 +15,7 @@ import argparse
 import itertools
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any, BinaryIO, Dict, Iterator, List, Tuple
 
@@ -118,7 +119,7 @@ def score(
     """Writes a line for each pair.
 
     Raises:
-        ValueError: a line that is longer than the model takes; the message tells near which line.
+        ValueError: a line that is longer than the model takes; the message tells which one.
     """
     begun = 0
     while block := list(itertools.islice(pairs, BATCHES * options.batch_size)):
@@ -126,7 +127,11 @@ def score(
         try:
             found = model.score(sources, targets, batch_size=options.batch_size)
         except ValueError as error:
-            raise ValueError(f"{error} (pair 0 is line {begun + 1} of the files)") from None
+            # A pair that is too long is told by its place in the block.
+            pair, message = re.search(r"\bpair (\d+)", str(error)), str(error)
+            if pair is not None:
+                message = message.replace(pair[0], f"line {begun + 1 + int(pair[1])}")
+            raise ValueError(message) from None
         rows: List[str] = [_line(one, as_json=options.json) for one in found]
         output.write("".join(f"{row}\n" for row in rows).encode("utf-8"))
         begun += len(block)

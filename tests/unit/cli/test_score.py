@@ -79,7 +79,7 @@ def test_a_score_per_line(run, monkeypatch):
     ("x x --batch-size 0", "--batch-size 0 must be at least 1"),
     ("x x --set baem=1", "did you mean beam?"),
     ("x x --set forced_start=a", "--set forced_start=a: given translations have their own"),
-    ("many long", "the target of pair 2 has 9 subwords (pair 0 is line 33 of the files)"),
+    ("many long", "the target of line 35 has 9 subwords"),
 ])  # fmt: skip
 def test_what_is_refused_leaves_nothing(run, arguments, message):
     for name, content in (
