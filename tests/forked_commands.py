@@ -42,6 +42,13 @@ COMMON = (
     "fairseq.logging.progress_bar",
     "hydra.core.override_parser.overrides_parser",
     "torch.utils.data",
+    # What the first update of a training and the first configuration import, and data and BLEU.
+    "torch._dynamo",
+    "antlr4.LL1Analyzer",
+    "numpy.random",
+    "fairseq.binarizer",
+    "fairseq.libbleu",
+    "fairseq.quantization_utils",
 )
 # Tokenising needs it, with all its tables, for each file of each recipe.
 TEXT = ("sacremoses",)
