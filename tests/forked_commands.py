@@ -24,6 +24,7 @@ import json
 import os
 import runpy
 import select
+import shlex
 import signal
 import socket
 import subprocess
@@ -115,17 +116,22 @@ class ForkedCommands:
         descriptors = [stream.fileno() for stream in streams]
         return Started(self._folder, name, arguments, descriptors, cwd or os.getcwd())
 
+    def command(self, name: str) -> List[str]:
+        """The beginning of a command line for other programs that start processes: arguments and
+        variables are those of the process, which waits for its fork."""
+        self._serve()
+        return [sys.executable, "-S", "-E", __file__, str(self._folder), name]
+
     def of_a_shell(self, more: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
         """Variables by which bash and the scripts that it runs take forks for the commands.
 
         Args:
             more: by the name of a command, arguments that it gets besides.
         """
-        self._serve()
         names = [
             script.name for script in _scripts().values() if script.name.startswith("fairseq-")
         ]
-        start = f'{sys.executable} -S -E {__file__} {self._folder} {{}} "$@"'
+        start = f'{shlex.join(self.command("{}"))} "$@"'
         # Whatever python runs besides modules and files does not start with them.
         functions = {
             name: f"() {{ {start.format(name)} {(more or {}).get(name, '')}\n}}" for name in names

@@ -9,6 +9,7 @@ import json
 import multiprocessing
 import os
 import random
+import shlex
 import signal
 import stat
 import subprocess
@@ -182,8 +183,9 @@ def test_no_line_is_lost(family, tmp_path, capfd):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
-def test_what_the_shell_hands_over(tmp_path):
-    """A full disk, a closed stream and process substitution, through the real command line."""
+def test_what_the_shell_hands_over(forks, tmp_path):
+    """A full disk, a closed stream and process substitution, through the real command line;
+    the commands that translate start from nothing."""
     write_bundle(tmp_path / "bundle", "autoregressive")
     (tmp_path / "x").write_text("a b\nc\n")
     full = tmp_path / "full"
@@ -192,15 +194,16 @@ def test_what_the_shell_hands_over(tmp_path):
         open(full, "wb").close()
     except OSError:
         full = Path("/dev/full")
+    fork = shlex.join(forks.command("fairseq-hrt"))
     translate = f"{sys.executable} -m fairseq_hrt translate bundle --threads 1 --device cpu"
     script = {
         f"{translate} x > {full}": (2, "the standard output: No space left on device"),
         f"{translate} x >&-": (2, "the standard output is closed"),
-        f"{sys.executable} -m fairseq_hrt doctor > {full}": (
+        f"{fork} doctor > {full}": (
             2,
             "the standard output: No space left on device",
         ),
-        f"{sys.executable} -m fairseq_hrt --options > {full}": (
+        f"{fork} --options > {full}": (
             2,
             "the standard output: No space left on device",
         ),
