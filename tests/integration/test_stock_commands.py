@@ -255,7 +255,8 @@ def test_torchrun_trains_and_resumes_on_two_workers(toy_data, command, forks, tm
     for updates in (2, 3):
         finished = command(
             "torchrun", "--standalone", "--nproc-per-node=2", "--no-python",
-            *forks.command("fairseq-train"), toy_data, *TRAINING, *MODEL, f"--max-update={updates}", "--save-dir", tmp_path, "--bf16",
+            *forks.command("fairseq-train"), toy_data, *TRAINING, *MODEL,
+            f"--max-update={updates}", "--save-dir", tmp_path, "--bf16",
         )  # fmt: skip
         log = finished.stdout + finished.stderr
         assert f"num_updates {updates}" in log and "distributed init (rank 1)" in log
