@@ -122,11 +122,14 @@ class ForkedCommands:
         self._serve()
         return [sys.executable, "-S", "-E", __file__, str(self._folder), name]
 
-    def of_a_shell(self, more: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
+    def of_a_shell(
+        self, more: Optional[Mapping[str, str]] = None, *, python: str = ":"
+    ) -> Dict[str, str]:
         """Variables by which bash and the scripts that it runs take forks for the commands.
 
         Args:
             more: by the name of a command, arguments that it gets besides.
+            python: what bash does before it starts python; it may set other arguments.
         """
         names = [
             script.name for script in _scripts().values() if script.name.startswith("fairseq-")
@@ -136,8 +139,8 @@ class ForkedCommands:
         functions = {
             name: f"() {{ {start.format(name)} {(more or {}).get(name, '')}\n}}" for name in names
         }
-        python = f'case $1 in -m|*.py) {start.format("python")};; *) command python "$@";; esac'
-        functions["python"] = f"() {{ {python}\n}}"
+        program = f'case $1 in -m|*.py) {start.format("python")};; *) command python "$@";; esac'
+        functions["python"] = f"() {{ {python}; {program}\n}}"
         return {f"BASH_FUNC_{name}%%": body for name, body in functions.items()}
 
     def _serve(self) -> None:

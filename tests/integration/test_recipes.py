@@ -294,15 +294,13 @@ def test_a_first_student_from_end_to_end(forks, tmp_path):
     """As it stands there, outside the clone, but with a tiny corpus and tiny models."""
     tiny = {"fairseq-train": f"{TINY} --max-update 2 --max-tokens 600"}
     small = 'case $1 in *generate.py) set -- "$@" --train 300 --valid 10 --test 5;; esac'
-    python = {"BASH_FUNC_python%%": f'() {{ {small}; {sys.executable} "$@"\n}}'}
     script = "".join(blocks("bash", "docs/first_student.md"))
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {
         **os.environ,
         "PATH": programs,
         "OMP_NUM_THREADS": "1",
-        **forks.of_a_shell(tiny),
-        **python,
+        **forks.of_a_shell(tiny, python=small),
     }
     shown = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
