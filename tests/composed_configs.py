@@ -1,32 +1,54 @@
 """hydra's ``compose`` with a memory: fairseq composes its 250 options anew for every command and
-model, in 0.4 seconds each time.
+model, in 0.4 seconds each time, and looks for its own caller in the sources of all modules.
 
 Values of the groups (``task=…``, ``criterion=…``) are composed once; the others are then set in
-turn, as hydra does. Commands that are started afresh have hydra's.
+turn, as hydra does, unless they are there already. Commands that are started afresh have hydra's.
 """
 
 import copy
 import functools
 import warnings
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import ContextManager, List, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 import fairseq
 import fairseq.dataclass.utils
 import hydra
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
 from omegaconf import DictConfig, OmegaConf
 
-COMPOSE = fairseq.dataclass.utils.compose
+COMPOSE, INITIALIZE = fairseq.dataclass.utils.compose, fairseq.dataclass.utils.initialize
 # Requests of this process: the name of a configuration and its overrides.
 asked: List[Tuple[str, List[str]]] = []
 
 
+def by_hydra(name: str, overrides: Sequence[str]) -> DictConfig:
+    with nullcontext() if GlobalHydra.instance().is_initialized() else initialised():
+        return COMPOSE(name, overrides=list(overrides), strict=False)
+
+
 @functools.cache
 def chosen_groups(name: str, groups: Tuple[str, ...]) -> DictConfig:
-    return COMPOSE(name, overrides=list(groups), strict=False)
+    return by_hydra(name, groups)
+
+
+@functools.cache
+def leaves_of(name: str, groups: Tuple[str, ...]) -> Dict[str, str]:
+    """The values of :func:`chosen_groups` by their keys, lists whole, as Python writes them."""
+    found: Dict[str, str] = {}
+
+    def look(key: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for own, inner in value.items():
+                look(f"{key}.{own}" if key else own, inner)
+        else:
+            found[key] = repr(value)
+
+    look("", OmegaConf.to_container(chosen_groups(name, groups)))
+    return found
 
 
 @functools.cache
@@ -34,27 +56,37 @@ def parsed(override: str) -> Override:
     return OverridesParser.create().parse_override(override)
 
 
+@functools.cache
+def written(override: str) -> str:
+    return repr(parsed(override).value())
+
+
 def groups_of(overrides: Sequence[str]) -> Tuple[str, ...]:
     return tuple(override for override in overrides if "." not in override.partition("=")[0])
 
 
-def initialised() -> ContextManager:
+@contextmanager
+def initialised() -> Iterator[None]:
     """As fairseq has it when it composes."""
     folder = Path(fairseq.__file__).parent / "config"
-    return hydra.initialize_config_dir(str(folder), version_base="1.1")
+    with warnings.catch_warnings():
+        # Of the version that fairseq asks for as well.
+        warnings.simplefilter("ignore")
+        context = hydra.initialize_config_dir(str(folder), version_base="1.1")
+    with context:
+        yield
 
 
 def remember(name: str, overrides: Sequence[str]) -> None:
     """Does beforehand what :func:`compose` takes long for; what hydra refuses is left to it."""
     groups = groups_of(overrides)
     with suppress(Exception), warnings.catch_warnings():
-        # Of the version that fairseq asks for as well.
+        # Those of the command itself are enough.
         warnings.simplefilter("ignore")
-        with initialised():
-            chosen_groups(name, groups)
+        leaves_of(name, groups)
         for override in overrides:
             if override not in groups:
-                parsed(override)
+                written(override)
 
 
 def compose(name: str, overrides: List[str], strict: bool) -> DictConfig:
@@ -62,19 +94,30 @@ def compose(name: str, overrides: List[str], strict: bool) -> DictConfig:
     errors."""
     assert not strict
     asked.append((name, overrides))
-    groups = groups_of(overrides)
-    try:
-        config = copy.deepcopy(chosen_groups(name, groups))
-        # As while hydra sets values: none that the configuration does not have.
-        OmegaConf.set_struct(config, True)
-        for override in map(parsed, (override for override in overrides if override not in groups)):
-            if override.is_sweep_override() or override.type is not OverrideType.CHANGE:
-                return COMPOSE(name, overrides=overrides, strict=strict)
-            OmegaConf.update(
-                config, override.key_or_group, copy.deepcopy(override.value()), merge=True
-            )
-    except Exception:
-        return COMPOSE(name, overrides=overrides, strict=strict)
+    with suppress(Exception):
+        return composed(name, groups_of(overrides), overrides)
+    return by_hydra(name, overrides)
+
+
+def composed(name: str, groups: Tuple[str, ...], overrides: Sequence[str]) -> DictConfig:
+    """What is unusual or refused raises some exception."""
+    config = copy.deepcopy(chosen_groups(name, groups))
+    # As while hydra sets values: none that the configuration does not have.
+    OmegaConf.set_struct(config, True)
+    leaves = dict(leaves_of(name, groups))
+    for text in overrides:
+        if text in groups:
+            continue
+        override = parsed(text)
+        if override.is_sweep_override() or override.type is not OverrideType.CHANGE:
+            raise ValueError(text)
+        key = override.key_or_group
+        if leaves.get(key) == written(text):
+            continue
+        OmegaConf.update(config, key, copy.deepcopy(override.value()), merge=True)
+        # What is not a leaf may hold those that follow.
+        if leaves.pop(key, None) is None:
+            leaves.clear()
     OmegaConf.set_struct(config, False)
     return config
 
@@ -82,3 +125,4 @@ def compose(name: str, overrides: List[str], strict: bool) -> DictConfig:
 def install() -> None:
     """From now on fairseq composes in this way, in this process."""
     fairseq.dataclass.utils.compose = compose
+    fairseq.dataclass.utils.initialize = lambda config_path: nullcontext()

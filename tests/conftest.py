@@ -8,10 +8,10 @@ import sys
 import sysconfig
 from pathlib import Path
 from types import ModuleType
-from typing import Callable, Iterator
+from typing import Callable
 
 import pytest
-from forked_commands import ForkedCommands
+from forked_commands import ForkedCommands, shared_folder
 from hypothesis import HealthCheck, settings
 
 import fairseq_hrt  # noqa: F401  (repairs fairseq, registers what the tests use)
@@ -28,6 +28,8 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 # Scripts beside each other import each other.
 sys.path += [str(EXAMPLES / "common"), str(EXAMPLES / "study")]
 SCRIPTS = Path(sysconfig.get_path("scripts"))
+# The folder of the processes whose forks are commands.
+FORKS = pytest.StashKey[Path]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,12 +43,22 @@ def pytest_configure(config: pytest.Config) -> None:
         importlib.import_module("composed_configs").install()
     if hasattr(config, "workerinput"):
         return
+    if hasattr(os, "mkfifo"):
+        forks = shared_folder()
+        config.stash[FORKS] = forks.__enter__()
+        config.add_cleanup(lambda: forks.__exit__(None, None, None))
     try:
         library.load_library()
     except library.LibraryUnavailable:
         built = build.build(objects=build.HERE.parents[1] / build.OBJECTS)
         if not built.library:
             raise pytest.UsageError(built.reason) from None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node) -> None:
+    """Tells a process that shares the tests where the forks of all of them are."""
+    node.workerinput["forks"] = str(node.config.stash.get(FORKS, ""))
 
 
 @pytest.fixture(autouse=True)
@@ -58,10 +70,10 @@ def _seeded() -> None:
 
 
 @pytest.fixture(scope="session")
-def forks() -> Iterator[ForkedCommands]:
+def forks(request) -> ForkedCommands:
     """Starts commands as forks of a process that has imported fairseq."""
-    with ForkedCommands() as commands:
-        yield commands
+    own = getattr(request.config, "workerinput", None)
+    return ForkedCommands(Path(own["forks"] if own else request.config.stash.get(FORKS, "")))
 
 
 @pytest.fixture(scope="session")

@@ -5,31 +5,35 @@ A command that starts from nothing spends three seconds of a processor on import
 arguments, working folder, standard streams and exit status of their own; what is about the start
 itself (environment, ``python -c``, a kill) must be run as a process of its own.
 
-There are two such processes: only commands that name the plugin are forks of one that has it.
+There are two such processes: only commands that name the plugin are forks of one that has it, which
+is a fork of the other itself. Test processes that name the same folder share both.
 
-    with ForkedCommands() as commands:
+    with shared_folder() as folder:
+        commands = ForkedCommands(folder)
         finished = commands.run("fairseq-train", ["data", "--cpu"])
         subprocess.run(["bash", "examples/quickstart.sh"], env={**os.environ,
         **commands.of_a_shell()})
 """
 
+import fcntl
+import functools
 import gc
 import importlib
-import importlib.metadata
 import io
 import json
 import os
 import runpy
 import select
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import traceback
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 # Imports of every command of fairseq; its own modules set up the log when they are imported.
 COMMON = (
@@ -42,27 +46,42 @@ COMMON = (
     "fairseq.logging.progress_bar",
     "hydra.core.override_parser.overrides_parser",
     "torch.utils.data",
+    # Imported later: by the first configuration and update, by data and BLEU.
+    "torch._dynamo",
+    "antlr4.LL1Analyzer",
+    "numpy.random",
+    "fairseq.binarizer",
+    "fairseq.libbleu",
+    "fairseq.quantization_utils",
 )
 # Tokenising needs it, with all its tables, for each file of each recipe.
 TEXT = ("sacremoses",)
 
 
+@contextmanager
+def shared_folder() -> Iterator[Path]:
+    """A folder whose :class:`ForkedCommands` share their processes, which end with it."""
+    # Paths of sockets have a hundred bytes at most.
+    with tempfile.TemporaryDirectory(prefix="forks", ignore_cleanup_errors=True) as name:
+        os.mkfifo(Path(name, "alive"))
+        # Read by the processes, whose input ends when nobody holds it open for writing any more.
+        held = os.open(Path(name, "alive"), os.O_RDWR)
+        try:
+            yield Path(name)
+        finally:
+            os.close(held)
+
+
 class ForkedCommands:
-    """Starts the processes on first use; use as a context manager."""
+    """Starts the processes on first use, where no other one with this folder has.
 
-    def __init__(self) -> None:
-        self._servers: Dict[bool, subprocess.Popen] = {}
+    Args:
+        folder: of :func:`shared_folder`.
+    """
 
-    def __enter__(self) -> "ForkedCommands":
-        # Paths of sockets have a hundred bytes at most.
-        self._folder = tempfile.TemporaryDirectory(prefix="forks")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for server in self._servers.values():
-            server.stdin.close()
-            server.wait()
-        self._folder.cleanup()
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._server: Optional[subprocess.Popen] = None
 
     def run(
         self, name: str, arguments: Sequence[str], *, cwd: Optional[str] = None, stdin: str = ""
@@ -93,40 +112,52 @@ class ForkedCommands:
         cwd: Optional[str] = None,
     ) -> "Started":
         """:meth:`run`, without waiting; ``streams``: files for the descriptors 0 to 2."""
-        self._serve(names_plugin(name, arguments))
+        self._serve()
         descriptors = [stream.fileno() for stream in streams]
-        return Started(Path(self._folder.name), name, arguments, descriptors, cwd or os.getcwd())
+        return Started(self._folder, name, arguments, descriptors, cwd or os.getcwd())
 
-    def of_a_shell(self, more: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
+    def command(self, name: str) -> List[str]:
+        """The beginning of a command line for other programs that start processes: arguments and
+        variables are those of the process, which waits for its fork."""
+        self._serve()
+        return [sys.executable, "-S", "-E", __file__, str(self._folder), name]
+
+    def of_a_shell(
+        self, more: Optional[Mapping[str, str]] = None, *, python: str = ":"
+    ) -> Dict[str, str]:
         """Variables by which bash and the scripts that it runs take forks for the commands.
 
         Args:
             more: by the name of a command, arguments that it gets besides.
+            python: what bash does before it starts python; it may set other arguments.
         """
-        for plugin in (False, True):
-            self._serve(plugin)
         names = [
             script.name for script in _scripts().values() if script.name.startswith("fairseq-")
         ]
-        start = f'{sys.executable} -S -E {__file__} {self._folder.name} {{}} "$@"'
+        start = f'{shlex.join(self.command("{}"))} "$@"'
         # Whatever python runs besides modules and files does not start with them.
         functions = {
             name: f"() {{ {start.format(name)} {(more or {}).get(name, '')}\n}}" for name in names
         }
-        python = f'case $1 in -m|*.py) {start.format("python")};; *) command python "$@";; esac'
-        functions["python"] = f"() {{ {python}\n}}"
+        program = f'case $1 in -m|*.py) {start.format("python")};; *) command python "$@";; esac'
+        functions["python"] = f"() {{ {python}; {program}\n}}"
         return {f"BASH_FUNC_{name}%%": body for name, body in functions.items()}
 
-    def _serve(self, plugin: bool) -> None:
-        if plugin in self._servers:
+    def _serve(self) -> None:
+        if self._server:
             return
-        self._servers[plugin] = subprocess.Popen(
-            [sys.executable, __file__, _socket(Path(self._folder.name), plugin)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
-        if not self._servers[plugin].stdout.readline():
-            raise AssertionError(f"no forks: exit status {self._servers[plugin].wait()}")
+        with open(self._folder / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if Path(_socket(self._folder, True)).exists():
+                return
+            with open(self._folder / "alive") as alive:
+                self._server = subprocess.Popen(
+                    [sys.executable, __file__, str(self._folder)],
+                    stdin=alive, stdout=subprocess.PIPE, text=True,
+                    env={**os.environ, "OMP_NUM_THREADS": "1"},
+                )  # fmt: skip
+            if not self._server.stdout.readline():
+                raise AssertionError(f"no forks: exit status {self._server.wait()}")
 
 
 class Started:
@@ -176,10 +207,13 @@ def _socket(folder: Path, plugin: bool) -> str:
     return str(folder / ("plugin" if plugin else "fairseq"))
 
 
-def _scripts() -> Dict[str, importlib.metadata.EntryPoint]:
-    return {
-        script.name: script for script in importlib.metadata.entry_points(group="console_scripts")
-    }
+@functools.cache
+def _scripts() -> Dict[str, Any]:
+    """The entry points of console scripts by name."""
+    # Takes longer than all that the start of a command by a shell needs.
+    from importlib.metadata import entry_points
+
+    return {script.name: script for script in entry_points(group="console_scripts")}
 
 
 def names_plugin(name: str, arguments: Sequence[str]) -> bool:
@@ -192,47 +226,54 @@ def names_plugin(name: str, arguments: Sequence[str]) -> bool:
     )
 
 
-def serve(place: str) -> None:
-    """Answers requests at a socket until the standard input ends.
-
-    Args:
-        place: its path; ``plugin``: commands find the plugin imported.
-    """
+def serve(folder: Path) -> None:
+    """Answers requests at both sockets of a folder until the standard input ends."""
     for module in (*COMMON, *TEXT):
         importlib.import_module(module)
-    if Path(place).name == "plugin":
-        importlib.import_module("fairseq_hrt")
     import composed_configs
 
     composed_configs.install()
+    listeners = [socket.socket(socket.AF_UNIX) for _ in range(2)]
+    for plugin, listener in enumerate(listeners):
+        listener.bind(_socket(folder, bool(plugin)))
+        listener.listen()
+    print("ready", flush=True)
     # Forks share the memory of what no collection of theirs looks at.
     gc.freeze()
-    scripts, remembered = _scripts(), Path(place + ".asked")
+    child = os.fork()
+    plugin = child == 0
+    # Who waits for an answer learns from it when the process is gone.
+    listeners.pop(not plugin).close()
+    if plugin:
+        importlib.import_module("fairseq_hrt")
+        gc.freeze()
+    _serve_at(listeners[0], Path(_socket(folder, plugin) + ".asked"))
+    if not plugin:
+        with suppress(ChildProcessError):
+            os.waitpid(child, 0)
+
+
+def _serve_at(listener: socket.socket, remembered: Path) -> None:
+    scripts = _scripts()
     remembered.mkdir()
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(place)
-        listener.listen()
-        print("ready", flush=True)
-        while listener in select.select([listener, sys.stdin], [], [])[0]:
-            connection, _ = listener.accept()
-            for asked in remembered.iterdir():
-                for name, overrides in json.loads(asked.read_text()):
-                    composed_configs.remember(name, overrides)
-                asked.unlink()
-            if os.fork() == 0:
-                listener.close()
-                _answer(connection, scripts, remembered)
-                os._exit(0)
-            connection.close()
-            # Those that have ended.
-            with suppress(ChildProcessError):
-                while os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG):
-                    pass
+    while listener in select.select([listener, sys.stdin], [], [])[0]:
+        connection, _ = listener.accept()
+        for asked in remembered.iterdir():
+            for name, overrides in json.loads(asked.read_text()):
+                sys.modules["composed_configs"].remember(name, overrides)
+            asked.unlink()
+        if os.fork() == 0:
+            listener.close()
+            _answer(connection, scripts, remembered)
+            os._exit(0)
+        connection.close()
+        # Those that have ended.
+        with suppress(ChildProcessError):
+            while os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG):
+                pass
 
 
-def _answer(
-    connection: socket.socket, scripts: Dict[str, importlib.metadata.EntryPoint], remembered: Path
-) -> None:
+def _answer(connection: socket.socket, scripts: Dict[str, Any], remembered: Path) -> None:
     """Runs a command and waits for it, in a process of its own."""
     _, descriptors, *_ = socket.recv_fds(connection, 1, 3)
     answers = connection.makefile("rw")
@@ -257,7 +298,7 @@ def _answer(
 def _run(
     request: Dict[str, Any],
     descriptors: Sequence[int],
-    scripts: Dict[str, importlib.metadata.EntryPoint],
+    scripts: Dict[str, Any],
 ) -> int:
     """In the fork: the command's exit status, as Python's own end would give it."""
     for number, descriptor in enumerate(descriptors):
@@ -288,9 +329,7 @@ def _run(
     return status
 
 
-def _call(
-    name: str, arguments: List[str], scripts: Dict[str, importlib.metadata.EntryPoint]
-) -> None:
+def _call(name: str, arguments: List[str], scripts: Dict[str, Any]) -> None:
     if name == "python":
         if arguments[0].endswith(".py"):
             sys.argv = list(arguments)
@@ -314,7 +353,7 @@ def _call(
 def main(place: str, *command: str) -> int:
     """Serves; or, for a shell, runs a command in a fork, with this process's streams."""
     if not command:
-        serve(place)
+        serve(Path(place))
         return 0
     started = Started(
         Path(place), command[0], command[1:], [0, 1, 2], os.getcwd(), dict(os.environ)

@@ -5,10 +5,13 @@ FAIRSEQ_HRT_KILLS (3) and FAIRSEQ_HRT_FUZZED_LINES (120) ask for more: 30 kills 
 lines for each family.
 """
 
+import importlib
 import json
 import multiprocessing
 import os
 import random
+import runpy
+import shlex
 import signal
 import stat
 import subprocess
@@ -40,20 +43,40 @@ def start():
         ["fairseq_hrt.cli.distill", "fairseq_hrt.cli.translate", "fairseq_hrt.bundles.translator"]
     )
 
-    def run(*arguments):
-        process = context.Process(target=quietly, args=([*map(str, arguments)],))
+    def run(*arguments, whole=False):
+        process = context.Process(target=quietly, args=([*map(str, arguments)], whole))
         process.start()
         return process
 
     return run
 
 
-def quietly(arguments):
-    """The command with its messages kept away from the test's."""
+def quietly(arguments, whole):
+    """The command with its messages kept away from the test's.
+
+    Args:
+        whole: it will not be killed, and takes a fork for the program that works for it.
+    """
+    if whole:
+        importlib.import_module("fairseq_hrt.cli.distill").run_module = run_in_fork
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
     sys.exit(main(arguments))
+
+
+def run_in_fork(module, arguments):
+    child = os.fork()
+    if child == 0:
+        sys.argv = [module, *arguments]
+        status = 1
+        try:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+            status = 0
+        finally:
+            os._exit(status)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return subprocess.CompletedProcess(arguments, status, "", "")
 
 
 def finish(process):
@@ -127,13 +150,9 @@ def test_distill_killed_at_any_moment(start, toy_data, tmp_path):
         "1",
     ]
     begun = time.monotonic()
-    finish(start(*arguments, "--out", tmp_path / "whole"))
-    kill_at_random(
-        start,
-        [*arguments, "--out", tmp_path / "parts"],
-        random.Random(12),
-        time.monotonic() - begun,
-    )
+    finish(start(*arguments, "--out", tmp_path / "whole", whole=True))
+    longest = time.monotonic() - begun
+    kill_at_random(start, [*arguments, "--out", tmp_path / "parts"], random.Random(12), longest)
     # Killed while another program works for it, which must not continue into what the next run
     # makes.
     process = start(*arguments, "--out", tmp_path / "parts")
@@ -143,7 +162,7 @@ def test_distill_killed_at_any_moment(start, toy_data, tmp_path):
     assert process.is_alive()
     process.kill()
     process.join(60)
-    both = [start(*arguments, "--out", tmp_path / "parts") for _ in range(2)]
+    both = [start(*arguments, "--out", tmp_path / "parts", whole=True) for _ in range(2)]
     for process in both:
         finish(process)
     assert distilled(tmp_path / "parts") == distilled(tmp_path / "whole")
@@ -182,8 +201,9 @@ def test_no_line_is_lost(family, tmp_path, capfd):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
-def test_what_the_shell_hands_over(tmp_path):
-    """A full disk, a closed stream and process substitution, through the real command line."""
+def test_what_the_shell_hands_over(forks, tmp_path):
+    """A full disk, a closed stream and process substitution, through the real command line;
+    the commands that translate start from nothing."""
     write_bundle(tmp_path / "bundle", "autoregressive")
     (tmp_path / "x").write_text("a b\nc\n")
     full = tmp_path / "full"
@@ -192,15 +212,16 @@ def test_what_the_shell_hands_over(tmp_path):
         open(full, "wb").close()
     except OSError:
         full = Path("/dev/full")
+    fork = shlex.join(forks.command("fairseq-hrt"))
     translate = f"{sys.executable} -m fairseq_hrt translate bundle --threads 1 --device cpu"
     script = {
         f"{translate} x > {full}": (2, "the standard output: No space left on device"),
         f"{translate} x >&-": (2, "the standard output is closed"),
-        f"{sys.executable} -m fairseq_hrt doctor > {full}": (
+        f"{fork} doctor > {full}": (
             2,
             "the standard output: No space left on device",
         ),
-        f"{sys.executable} -m fairseq_hrt --options > {full}": (
+        f"{fork} --options > {full}": (
             2,
             "the standard output: No space left on device",
         ),

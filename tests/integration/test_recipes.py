@@ -2,6 +2,7 @@
 run."""
 
 import fcntl
+import functools
 import gzip
 import importlib
 import json
@@ -84,11 +85,16 @@ def until(true, seconds=30):
 
 
 def commands(recipe, **environment):
-    environment = {**NEEDED.get(recipe, {}), **environment}
-    shown = bash(
-        EXAMPLES / recipe, *ARGUMENTS.get(recipe, []), DRY_RUN="1", OUT="runs/dry", **environment
-    ).stdout
+    shown = shown_by(recipe, tuple(sorted({**NEEDED.get(recipe, {}), **environment}.items())))
     return [shlex.split(line[2:]) for line in shown.splitlines() if line.startswith("+ ")]
+
+
+@functools.cache
+def shown_by(recipe, environment):
+    return bash(
+        EXAMPLES / recipe, *ARGUMENTS.get(recipe, []), DRY_RUN="1", OUT="runs/dry",
+        **dict(environment),
+    ).stdout  # fmt: skip
 
 
 EVALUATIONS = {
@@ -99,6 +105,12 @@ EVALUATIONS = {
 
 def parse(command):
     """Parses ``command`` as the program would; an unknown option raises SystemExit."""
+    return parsed_once(tuple(command))
+
+
+@functools.cache
+def parsed_once(command):
+    """Recipes have commands in common, and are shown with many settings."""
     program, *arguments = command
     if program == "fairseq-hrt":
         verb, *arguments = arguments
@@ -282,15 +294,13 @@ def test_a_first_student_from_end_to_end(forks, tmp_path):
     """As it stands there, outside the clone, but with a tiny corpus and tiny models."""
     tiny = {"fairseq-train": f"{TINY} --max-update 2 --max-tokens 600"}
     small = 'case $1 in *generate.py) set -- "$@" --train 300 --valid 10 --test 5;; esac'
-    python = {"BASH_FUNC_python%%": f'() {{ {small}; {sys.executable} "$@"\n}}'}
     script = "".join(blocks("bash", "docs/first_student.md"))
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {
         **os.environ,
         "PATH": programs,
         "OMP_NUM_THREADS": "1",
-        **forks.of_a_shell(tiny),
-        **python,
+        **forks.of_a_shell(tiny, python=small),
     }
     shown = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
@@ -1002,8 +1012,8 @@ def test_a_recipe_does_not_wait_for_the_one_that_called_it(tmp_path):
 
 
 def test_what_was_used_may_be_removed(tmp_path, raw_text, untrained):
-    raw_text("en", "de")
-    settings = {"OUT": str(tmp_path / "prepared"), "MERGES": "30"}
+    settings = {**raw_text("en", "de"), "OUT": str(tmp_path / "prepared"), "MERGES": "30"}
+    del settings["DATA"], settings["SAMPLE"]
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     for split in ("train", "valid", "test"):

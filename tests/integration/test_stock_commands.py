@@ -2,8 +2,6 @@
 
 import collections
 import re
-import sysconfig
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +13,6 @@ from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 
 pytestmark = pytest.mark.slow
 
-SCRIPTS = Path(sysconfig.get_path("scripts"))
 MODEL = [
     "--arch=transformer",
     "--encoder-layers=1",
@@ -252,14 +249,15 @@ def test_scores_of_sentences(texts, command):
     ]
 
 
-def test_torchrun_trains_and_resumes_on_two_workers(toy_data, command, tmp_path):
+def test_torchrun_trains_and_resumes_on_two_workers(toy_data, command, forks, tmp_path):
     """Without a word of backends; the optimizer's state travels to the second worker through
     `torch.load`."""
     for updates in (2, 3):
         finished = command(
-            "torchrun", "--standalone", "--nproc-per-node=2", SCRIPTS / "fairseq-train", toy_data,
-            *TRAINING, *MODEL, f"--max-update={updates}", "--save-dir", tmp_path, "--bf16",
+            "torchrun", "--standalone", "--nproc-per-node=2", "--no-python",
+            *forks.command("fairseq-train"), toy_data, *TRAINING, *MODEL,
+            f"--max-update={updates}", "--save-dir", tmp_path, "--bf16",
         )  # fmt: skip
         log = finished.stdout + finished.stderr
-        assert f"num_updates {updates}" in log
+        assert f"num_updates {updates}" in log and "distributed init (rank 1)" in log
     assert re.search(r"Loaded checkpoint .*@ 2 updates", log)

@@ -2,6 +2,7 @@
 together."""
 
 import ast
+import functools
 import importlib.util
 import io
 import re
@@ -77,6 +78,7 @@ def test_wording(pattern):
     assert not found, f"write «{WORDING[pattern]}»:\n" + "\n".join(found)
 
 
+@functools.cache
 def written(path):
     """The lines of a file that people read: comments and texts; of a page all but headings."""
     source = path.read_text(encoding="utf-8")

@@ -533,6 +533,8 @@ def test_the_verb_ends_in_the_middle_of_a_call(bundles, tmp_path):
             [*command, "--resume", "--output", tmp_path / "parts"],
             stderr=subprocess.PIPE,
             text=True,
+            # Who waits for it goes first.
+            preexec_fn=lambda: os.nice(19),
         ) as process:
             while not (partial.exists() and partial.stat().st_size) and process.poll() is None:
                 time.sleep(0.01)

@@ -38,6 +38,7 @@ def test_it_equals_that_of_hydra(monkeypatch, parser, arguments):
     assert fairseq.dataclass.utils.compose is composed_configs.compose
     ours = [fairseq.dataclass.utils.convert_namespace_to_omegaconf(namespace) for _ in range(2)]
     monkeypatch.setattr(fairseq.dataclass.utils, "compose", composed_configs.COMPOSE)
+    monkeypatch.setattr(fairseq.dataclass.utils, "initialize", composed_configs.INITIALIZE)
     composed = fairseq.dataclass.utils.convert_namespace_to_omegaconf(namespace)
     assert ours == [composed, composed]
     assert {name: type(value) for name, value in composed.items()} == {
@@ -59,6 +60,22 @@ def test_what_is_remembered_does_not_change(initialised):
     first.task = None
     second = composed_configs.compose("config", overrides, strict=False)
     assert second == composed_configs.COMPOSE("config", overrides=overrides, strict=False)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["common.seed=2", "common.seed=1"],
+        ["optimization.lr=[0.5]", "optimization.lr=[0.25]"],
+        ["task.data=a", "task={data: b}", "task.data=null"],
+        ["common={seed: 3}", "common.seed=1"],
+    ],
+)
+def test_the_last_value_counts_defaults_too(initialised, overrides):
+    assert composed_configs.chosen_groups("config", ("task=translation",)).common.seed == 1
+    overrides = ["task=translation", *overrides]
+    found = composed_configs.composed("config", ("task=translation",), overrides)
+    assert found == composed_configs.COMPOSE("config", overrides=overrides, strict=False)
 
 
 @pytest.mark.parametrize(
@@ -86,8 +103,8 @@ def test_what_was_asked_elsewhere_is_remembered(monkeypatch):
     namespace = options.parse_args_and_arch(parser, arguments)
     expected = fairseq.dataclass.utils.convert_namespace_to_omegaconf(namespace)
     asked = composed_configs.asked[-1]
-    composed_configs.chosen_groups.cache_clear()
-    composed_configs.parsed.cache_clear()
+    for name in ("chosen_groups", "leaves_of", "parsed", "written"):
+        getattr(composed_configs, name).cache_clear()
     for name, overrides in (asked, ("config", ["nosuch=1"]), ("config", ["task.data=["])):
         composed_configs.remember(name, overrides)
     monkeypatch.setattr(composed_configs, "COMPOSE", None)
