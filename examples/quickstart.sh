@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The main job in one command: fast translation models from raw text to a table of their quality and speed, made for two cores
-# and ten minutes (longer in float32: PRECISION); the first translations and the first table (teacher, HRT) come half-way. RESULTS.md: what it took.
+# and ten minutes; the first translations and the first table (teacher, HRT) come half-way. What it took: examples/study/measured/quickstart.json.
 #
 #   bash examples/quickstart.sh                                   the built-in English-German corpus
 #   DATA=folder SRC=en TGT=de bash examples/quickstart.sh         raw files train/valid/test.{en,de}, plain or gzip
@@ -16,7 +16,7 @@
 # FAMILIES: what is trained and compared besides the teacher ("hrt bidirectional dag jacobi"); ROWS=all compares every way of
 # decoding, and trains fairseq's own non-autoregressive Transformer for comparison; TUNE=1 (with ROWS=all): length penalties and the
 # graphs' beta are chosen on the validation set before the comparison; PRECISION: bfloat16 (where the CPU is faster in it) or float32, in
-# which it takes longer. TRAIN, VALID, TEST: sentences of the built-in corpus; MODES, DAG_MODES: valid translations
+# which it takes a minute longer. TRAIN, VALID, TEST: sentences of the built-in corpus; MODES, DAG_MODES: valid translations
 # that a training target is drawn from; MERGES: subword merges; AT_UPDATES, HRT_UPDATES (before the first table), HRT_MORE_UPDATES
 # (after it), IB_UPDATES (one word a direction and step),
 # IB2_UPDATES (two, fine-tuned from the former), NAT_UPDATES, DAG_UPDATES, FUZZY_UPDATES; BEAM: of the distillation;
@@ -34,10 +34,10 @@ SRC=${SRC:-en} TGT=${TGT:-de} SEED=${SEED:-1} ROWS=${ROWS:-}
 TRAIN=${TRAIN:-20000} VALID=${VALID:-500} TEST=${TEST:-500} MODES=${MODES:-1} MERGES=${MERGES:-4000}
 
 choose_precision
-# PACE: expected milliseconds of an update in hundredths of those in bfloat16. Fewer updates would save time in float32, and cost what
-# the models are to show: with 60 per cent of them the teacher has 69 BLEU instead of 91.
+# PACE: expected milliseconds of an update in hundredths of those in bfloat16. Few updates are saved in float32, those of the graphs,
+# for which the others wait: with 60 per cent of its updates the teacher has 69 BLEU instead of 91.
 PACE=100
-if [ "$PRECISION" = float32 ]; then PACE=190; fi
+if [ "$PRECISION" = float32 ]; then PACE=190 DAG_UPDATES=${DAG_UPDATES:-825} FUZZY_UPDATES=${FUZZY_UPDATES:-250}; fi
 AT_UPDATES=${AT_UPDATES:-800} HRT_UPDATES=${HRT_UPDATES:-750}
 HRT_MORE_UPDATES=${HRT_MORE_UPDATES:-350}
 IB_UPDATES=${IB_UPDATES:-700} IB2_UPDATES=${IB2_UPDATES:-1000}
@@ -141,9 +141,9 @@ train_dag() {
         --dag-glance-schedule "0.5:0.1@$DAG_UPDATES" --finetune-from-model "$half" "${SCHEDULE[@]}" --save-dir "$OUT/dag"
 }
 
-# Without glancing, whose first pass is a third of the time: with it the graphs had 82.5 BLEU, without it 82.8.
+# Without glancing, whose first pass is a third of the time: with it the graphs had 82.5 BLEU, without it 82.8 (lr 0.0005).
 train_fuzzy() {
-    schedule "$FUZZY_UPDATES" 0.0005 10
+    schedule "$FUZZY_UPDATES" 0.001 10
     run "${TRAINER[@]}" "$MULTIMODAL" --task translation_dag --arch dag_transformer_tiny \
         "${TRAINING[@]}" "${STUDENT[@]}" --criterion dag_fuzzy_loss --dag-glance-schedule 0 --dag-upsample-scale "$DAG_SCALE" \
         --finetune-from-model "$OUT/dag/checkpoint_last.pt" "${SCHEDULE[@]}" --save-dir "$OUT/dag_fuzzy"
