@@ -433,12 +433,30 @@ def test_only_the_chosen_families_are_trained(families, models):
     "recipe", ["quickstart.sh", *(r for r in RECIPES if re.match("multi30k/.*/train", r))]
 )
 def test_precision_decides_one_option_of_each_training(recipe):
+    # Of graphs the quickstart saves updates in float32, unless it is told how many.
+    updates = {"DAG_UPDATES": "9", "FUZZY_UPDATES": "9"}
     trainings = [
-        [command for command in commands(recipe, PRECISION=precision) if "--max-update" in command]
+        [
+            command
+            for command in commands(recipe, PRECISION=precision, **updates)
+            if "--max-update" in command
+        ]
         for precision in ("bfloat16", "float32")
     ]
     assert trainings[1] and {command[0] for command in trainings[1]} == {"fairseq-train"}
     assert trainings[0] == [["fairseq-train", "--bf16", *command[1:]] for command in trainings[1]]
+
+
+def test_the_quickstart_trains_graphs_a_little_less_in_float32():
+    updates = [
+        [
+            int(command[command.index("--max-update") + 1])
+            for command in commands("quickstart.sh", PRECISION=precision)
+            if "--max-update" in command
+        ]
+        for precision in ("bfloat16", "float32")
+    ]
+    assert sorted(set(zip(*updates)) - {(own, own) for own in updates[0]}) == [(300, 250), (850, 825)]
 
 
 def test_an_unknown_precision_is_refused():
