@@ -456,7 +456,10 @@ def test_the_quickstart_trains_graphs_a_little_less_in_float32():
         ]
         for precision in ("bfloat16", "float32")
     ]
-    assert sorted(set(zip(*updates)) - {(own, own) for own in updates[0]}) == [(300, 250), (850, 825)]
+    assert sorted(set(zip(*updates)) - {(own, own) for own in updates[0]}) == [
+        (300, 250),
+        (850, 825),
+    ]
 
 
 def test_an_unknown_precision_is_refused():
