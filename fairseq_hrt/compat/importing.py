@@ -61,7 +61,9 @@ def around(name: str, reason: str, functions: Mapping[str, Callable[..., Any]]) 
             if owner == module.__name__:
                 outer, _, last = path.rpartition(".")
                 holder = getattr(module, outer) if outer else module
-                setattr(holder, last, _called_with(getattr(holder, last), function))
+                repaired = _called_with(getattr(holder, last), function)
+                static = isinstance(vars(holder).get(last), staticmethod)
+                setattr(holder, last, staticmethod(repaired) if static else repaired)
 
     return Repair(name, tuple(dict.fromkeys(owner for owner, _ in places)), reason, apply)
 

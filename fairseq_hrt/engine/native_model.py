@@ -100,7 +100,7 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
             len({(_heads(layer), tuple(layer.fc1.weight.shape)) for layer in side.layers}) > 1
             for side in (encoder, decoder)
         ),
-        "layer normalisations of different epsilons": (len({norm.eps for norm in norms}) > 1),
+        "layer normalisations of different epsilons": len({norm.eps for norm in norms}) > 1,
         "--bidirectional-distinct-starts without positions": (
             decoder.embed_positions is None and getattr(decoder, "opposite_start", None) is not None
         ),

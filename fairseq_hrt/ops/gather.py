@@ -27,7 +27,8 @@ def gather_log_probs(
     The vocabulary is passed in chunks of vertices, and a chunk's logits are normalised a few rows
     at a time, within the processor's cache. The logits of small batches (KEPT numbers) are kept for
     the gradient, those of others computed again: the memory is that of ``match`` and of one chunk
-    instead of several tensors ``[B, L, V]``.
+    instead of several tensors ``[B, L, V]``. Kept ones become their own gradient: a second backward
+    pass is refused by PyTorch.
 
     Args:
         features: ``[B, L, D]``.

@@ -32,12 +32,12 @@ typedef struct {
 static int32_t window(const fh_options *o, const guessed *one, const fh_settled *known) {
     int32_t left = known->limit + 1 - known->length;
     if (o->jacobi_mode == FH_PJ) return left;
-    if (o->jacobi_mode == FH_FRONTIER) return smaller(one->width, left);
+    if (o->jacobi_mode == FH_FRONTIER) return fh_smaller(one->width, left);
     if (o->jacobi_mode == FH_HGJ && o->jacobi_prefix >= 0) {
         if (known->length >= o->jacobi_prefix) return 1;
-        left = smaller(left, o->jacobi_prefix - known->length);
+        left = fh_smaller(left, o->jacobi_prefix - known->length);
     }
-    return smaller(o->jacobi_block - known->length % o->jacobi_block, left);
+    return fh_smaller(o->jacobi_block - known->length % o->jacobi_block, left);
 }
 
 /* What follows the last word in the source, where it stands nearest to its place in the
@@ -72,7 +72,7 @@ static int32_t guess(void *context, int32_t sentence, const fh_settled *known, i
         one->passes = 0;
     }
     one->passes++;
-    int32_t count = smaller(one->size - 1, most), ready = 0;
+    int32_t count = fh_smaller(one->size - 1, most), ready = 0;
     if (all->options->jacobi_draft == FH_SOURCE)
         ready = from_source(all, sentence, known, count, guesses);
     if (!ready)
@@ -102,7 +102,7 @@ static void learn(void *context, int32_t sentence, const fh_settled *known, cons
         one->answers[one->count++] = answers[i];
     if (o->jacobi_mode != FH_FRONTIER || o->jacobi_window) return;
     if (count > 1)
-        one->width = settled == count ? smaller(2 * one->width, MOST_WIDTH) : settled + 1;
+        one->width = settled == count ? fh_smaller(2 * one->width, MOST_WIDTH) : settled + 1;
     one->trials++;
     one->settled += settled;
     if (one->trials >= TRIAL && 8 * one->settled < 9 * one->trials) one->width = 1;
@@ -133,9 +133,9 @@ static int with_limits(fh_work *w, const int32_t *const *sources, const int32_t 
         if (limits[s] > most) most = limits[s];
     }
     if (o->jacobi_mode == FH_FRONTIER)
-        most = smaller(most, (o->jacobi_window ? o->jacobi_window : MOST_WIDTH) - 1);
+        most = fh_smaller(most, (o->jacobi_window ? o->jacobi_window : MOST_WIDTH) - 1);
     if (o->jacobi_mode == FH_PGJ || o->jacobi_mode == FH_HGJ)
-        most = smaller(most, o->jacobi_block - 1);
+        most = fh_smaller(most, o->jacobi_block - 1);
     fh_guesser guesser = {.context = &context, .most = most, .guess = guess, .learn = learn};
     fh_verify(w, limits, &guesser, NULL, found);
     for (size_t s = 0; s < n && o->jacobi_known_length && !w->error.code; s++) {

@@ -25,7 +25,7 @@ static int start(fh_work *w, const int32_t *limits, const fh_guesser *guesser, s
     size_t n = (size_t)w->sentences, all = 0, together = 0;
     v->room = 0;
     for (size_t s = 0; s < n; s++) {
-        int32_t most = 1 + smaller(guesser->most, limits[s]);
+        int32_t most = 1 + fh_smaller(guesser->most, limits[s]);
         all += (size_t)limits[s] + 1;
         together += (size_t)most;
         if (most > v->room) v->room = most;
@@ -57,7 +57,7 @@ static int32_t add_inputs(fh_work *w, const fh_guesser *guesser, state *v, part 
     int32_t place = known->length, left = known->limit - place;
     one->first = at;
     one->count = 1 + guesser->guess(guesser->context, one->sentence, known,
-                                    smaller(guesser->most, left), v->tokens + at + 1);
+                                    fh_smaller(guesser->most, left), v->tokens + at + 1);
     v->tokens[at] = place ? known->words[place - 1] : w->model->shape.eos;
     for (int32_t i = 0; i < one->count; i++) {
         v->asks[at + i] =
@@ -145,7 +145,7 @@ int fh_verify(fh_work *w, const int32_t *limits, const fh_guesser *guesser, cons
                     continue;
                 }
                 if (count &&
-                    tokens + 1 + smaller(guesser->most, known->limit - known->length) > v.room)
+                    tokens + 1 + fh_smaller(guesser->most, known->limit - known->length) > v.room)
                     break;
                 v.parts[count].sentence = s;
                 tokens += add_inputs(w, guesser, &v, &v.parts[count], tokens);

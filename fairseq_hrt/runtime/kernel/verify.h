@@ -26,7 +26,7 @@ typedef struct {
                   const int32_t *answers, int32_t count, int32_t settled);
 } fh_guesser;
 
-static inline int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
+static inline int32_t fh_smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 
 /* before: [sentences], passes that the guesses have cost already; NULL: none. */
 int fh_verify(fh_work *work, const int32_t *limits, const fh_guesser *guesser,

@@ -87,3 +87,5 @@ def test_fairseq_itself_is_repaired():
     from fairseq.file_io import PathManager
 
     assert PathManager.copy.__wrapped__
+    # Callable through an object as well, as it was.
+    assert isinstance(vars(PathManager)["copy"], staticmethod)
