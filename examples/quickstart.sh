@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The main job in one command: fast translation models from raw text to a table of their quality and speed, made for two cores
-# and ten minutes; the first translations and the first table (teacher, HRT) come half-way. What it took: examples/study/measured/quickstart.json.
+# and ten minutes; the first translations and the first table (teacher, HRT) come half-way.
+# Times and BLEU: examples/study/measured/quickstart.json.
 #
 #   bash examples/quickstart.sh                                   the built-in English-German corpus
 #   DATA=folder SRC=en TGT=de bash examples/quickstart.sh         raw files train/valid/test.{en,de}, plain or gzip
@@ -34,8 +35,9 @@ SRC=${SRC:-en} TGT=${TGT:-de} SEED=${SEED:-1} ROWS=${ROWS:-}
 TRAIN=${TRAIN:-20000} VALID=${VALID:-500} TEST=${TEST:-500} MODES=${MODES:-1} MERGES=${MERGES:-4000}
 
 choose_precision
-# PACE: expected milliseconds of an update in hundredths of those in bfloat16. Few updates are saved in float32, those of the graphs,
-# for which the others wait: with 60 per cent of its updates the teacher has 69 BLEU instead of 91.
+# PACE: expected milliseconds of an update in hundredths of those in bfloat16. Few updates are saved
+# in float32, those of the graphs, for which the others wait: with 60 per cent of its updates the
+# teacher has 69 BLEU instead of 91.
 PACE=100
 if [ "$PRECISION" = float32 ]; then PACE=190 DAG_UPDATES=${DAG_UPDATES:-825} FUZZY_UPDATES=${FUZZY_UPDATES:-250}; fi
 AT_UPDATES=${AT_UPDATES:-800} HRT_UPDATES=${HRT_UPDATES:-750}
@@ -141,8 +143,8 @@ train_dag() {
         --dag-glance-schedule "0.5:0.1@$DAG_UPDATES" --finetune-from-model "$half" "${SCHEDULE[@]}" --save-dir "$OUT/dag"
 }
 
-# Without glancing, whose first pass is a third of the time. After 300 updates: 82.5 BLEU with it, 82.8 without, both at a rate of
-# 0.0005; 84.2 without at 0.001.
+# Without glancing, whose first pass is a third of the time. After 300 updates: 82.5 BLEU with it,
+# 82.8 without, both at a rate of 0.0005; 84.2 without at 0.001.
 train_fuzzy() {
     schedule "$FUZZY_UPDATES" 0.001 10
     run "${TRAINER[@]}" "$MULTIMODAL" --task translation_dag --arch dag_transformer_tiny \

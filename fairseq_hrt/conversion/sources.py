@@ -13,7 +13,11 @@ from .marian import MODELS, is_marian, read_marian
 from .plain_files import WHOLE, refuse_links_outside
 
 
-def import_model(source: Path, folder: Path, wishes: Wishes = Wishes()) -> Bundle:  # noqa: B008 - immutable
+def import_model(
+    source: Path,
+    folder: Path,
+    wishes: Wishes = Wishes(),  # noqa: B008 - immutable
+) -> Bundle:
     """Makes a bundle of a model of another toolkit, or of one that fairseq published.
 
     Args:
