@@ -1,6 +1,8 @@
 """What the study trains and measures: what stands in the main table, and «students from plenty»."""
 
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from entries import AT_BEAM, EXACT, INT8, TEST, Fields, Matrix, best, dag, hrt, ib, system
 
@@ -340,12 +342,33 @@ def speed(matrix: Matrix) -> None:
 # translations?
 
 CAPTIONS = 144_541
-# 4,096 tokens and 10,000 updates are some 16 passes over so many captions.
-PLENTY: Fields = {"max-tokens": 4096, "dropout": 0.2}
-PASSES = 10_000
-# How often raw pairs stand beside the translations in the data of graphs, and how many times as
-# much data that is.
-SHARES = {1: 1.2, 3: 1.6}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What every student gets.
+
+    Attributes:
+        name: before the names of its entries.
+        updates: of 4,096 tokens; 10,000 are some 15 passes over so many captions.
+        dropout: of all students.
+        shares: how often raw pairs stand beside the translations in the data of graphs, and how
+            many times as many updates they get then; none: no graphs.
+        chunk_sizes: of HRT's models.
+    """
+
+    name: str
+    updates: int
+    dropout: float
+    shares: Mapping[int, float]
+    chunk_sizes: Tuple[str, ...]
+
+
+# Graphs pass as often over the translations where raw pairs stand beside them.
+PLENTY = Budget("plenty", 10_000, 0.2, {1: 1.2, 3: 1.6}, ("2", "2,3"))
+# As many tokens as the students of the main table had, whose sentences were a fifth, five times
+# as often; new sentences need less dropout. Without graphs, which need most of the time.
+SHORT = Budget("plenty-short", 2_000, 0.1, {}, ("2", "2,3"))
 
 
 def plenty_data(matrix: Matrix) -> None:
@@ -359,7 +382,7 @@ def plenty_data(matrix: Matrix) -> None:
         result="data-bin",
     )
     matrix.distill("plenty-distilled", "at-distilled", "plenty-text", best=f",{best('at-tuned')}")
-    for count in (0, *SHARES):
+    for count in (0, *PLENTY.shares):
         name = f"plenty-mixed-{count}" if count else "plenty-data"
         mix = [
             "mix",
@@ -374,100 +397,106 @@ def plenty_data(matrix: Matrix) -> None:
         matrix.add(name, "command", command=[*script, *mix], result="data-bin")
 
 
-def plenty_students(matrix: Matrix) -> None:
+def plenty_students(matrix: Matrix, budget: Budget = PLENTY) -> None:
     """All start from the better teacher, but for the one with two decoder layers, which cannot."""
+    name, updates = budget.name, budget.updates
     every: Fields = {
-        "updates": PASSES,
+        "max_tokens": 4096,
+        "dropout": budget.dropout,
+        "updates": updates,
         "lr": 0.0015,
-        "save": 500,
+        "save": updates // 20,
         "start": "at-distilled",
         "data": "plenty-data",
     }
-    matrix.train("plenty-at", TRANSFORMER, PLENTY, **every)
+    matrix.train(f"{name}-at", TRANSFORMER, **every)
+    two = {**every, "start": "", "lr": 0.002, "warmup": 400, "layers": (3, 2)}
+    matrix.train(f"{name}-at-2", TRANSFORMER, **two)
+    for sizes in budget.chunk_sizes:
+        own = {"power": 0} if sizes == "2" else {"steps": updates}
+        matrix.train(
+            hrt_name(name, sizes),
+            {**HRT, **{f"hrt-curriculum-{key}": value for key, value in own.items()}},
+            **every,
+            hrt_chunk_sizes=sizes,
+        )
     matrix.train(
-        "plenty-at-2",
-        TRANSFORMER,
-        PLENTY,
-        **{**every, "start": "", "lr": 0.002, "warmup": 400, "layers": (3, 2)},
-    )
-    matrix.train("plenty-hrt-k2", HRT, PLENTY, **every, hrt_chunk_sizes="2", hrt_curriculum_power=0)
-    matrix.train(
-        "plenty-hrt", HRT, PLENTY, **every, hrt_chunk_sizes="2,3", hrt_curriculum_steps=PASSES
-    )
-    matrix.train(
-        "plenty-ib",
+        f"{name}-ib",
         IB,
-        PLENTY,
         **every,
         bidirectional_tokens_per_step=1,
         bidirectional_distinct_starts=True,
     )
-    matrix.train("plenty-ib-sa2", IB, PLENTY, **every, bidirectional_tokens_per_step=2)
-    for count, size in SHARES.items():
-        updates = int(size * PASSES)
-        own = {**every, "data": f"plenty-mixed-{count}"}
-        likelihood, fuzzy = updates * 17 // 20, updates * 3 // 20
+    matrix.train(f"{name}-ib-sa2", IB, **every, bidirectional_tokens_per_step=2)
+    for count, size in budget.shares.items():
+        fuzzy = int(size * updates) * 3 // 20
+        likelihood = int(size * updates) - fuzzy
+        graphs = {**every, "data": f"plenty-mixed-{count}"}
         matrix.train(
-            f"plenty-dag-{count}",
+            f"{name}-dag-{count}",
             DAG,
-            PLENTY,
-            **{**own, "updates": likelihood},
+            **{**graphs, "updates": likelihood},
             dag_glance_schedule=f"0.5:0.1@{likelihood}",
         )
-        own.update(updates=fuzzy, lr=0.0003, save=100, start=f"plenty-dag-{count}")
+        graphs.update(updates=fuzzy, lr=0.0003, save=fuzzy // 9, start=f"{name}-dag-{count}")
         matrix.train(
-            f"plenty-fa-dat-{count}",
+            f"{name}-fa-dat-{count}",
             DAG,
-            PLENTY,
-            **own,
+            **graphs,
             criterion="dag_fuzzy_loss",
             dag_glance_schedule="0.1",
         )
         matrix.tune(
-            f"plenty-fa-dat-{count}-tuned",
-            dag("FA-DAT lookahead", f"plenty-fa-dat-{count}", "lookahead"),
+            f"{name}-fa-dat-{count}-tuned",
+            dag("FA-DAT lookahead", f"{name}-fa-dat-{count}", "lookahead"),
             BETA,
         )
     # The share that is better on the validation set.
-    for name in ("plenty-dag", "plenty-fa-dat"):
+    for kind in ("dag", "fa-dat") if budget.shares else ():
         found = [
             part
-            for count in SHARES
+            for count in budget.shares
             for part in (
-                f"${{{name}-{count}}}/model.pt",
-                f"${{plenty-fa-dat-{count}-tuned}}/tuned.json",
+                f"${{{name}-{kind}-{count}}}/model.pt",
+                f"${{{name}-fa-dat-{count}-tuned}}/tuned.json",
             )
         ]
         matrix.add(
-            name,
+            f"{name}-{kind}",
             "command",
             command=["python", "examples/study/plenty.py", "choose", *found, "--out", "${out}"],
             result="model.pt",
         )
 
 
-def plenty_systems(engine: str) -> List[str]:
+def hrt_name(name: str, sizes: str) -> str:
+    """Of the HRT model of a budget for these chunk sizes."""
+    return f"{name}-hrt-k2" if sizes == "2" else f"{name}-hrt"
+
+
+def plenty_systems(budget: Budget, engine: str) -> List[str]:
     """Every model in its ways to decode, with what was chosen for it on the validation set."""
     systems = []
-    for title, name in (("AT", "plenty-at"), ("AT 3+2", "plenty-at-2")):
+    own = budget.name
+    for title, name in (("AT", f"{own}-at"), ("AT 3+2", f"{own}-at-2")):
         systems += [
             system(f"{title} beam 5", name, AT_BEAM, best(f"{name}-tuned"), engine=engine),
             system(f"{title} greedy", name, AT_GREEDY, engine=engine),
         ]
-    for title, name, size in (
-        ("HRT for k=2 alone", "plenty-hrt-k2", 2),
-        ("HRT k=2", "plenty-hrt", 2),
-        ("HRT k=3", "plenty-hrt", 3),
-    ):
-        for beams in ((5, 5), (5, 1), (1, 1)):
-            tuned = [f"{name}-tuned-5-{beams[1]}"] if beams[0] > 1 else []
-            systems.append(hrt(title, name, size, beams, *tuned, engine=engine))
-    for title, name in (("IBDecoder", "plenty-ib"), ("IB+SA(2)", "plenty-ib-sa2")):
+    for sizes in budget.chunk_sizes:
+        name = hrt_name(own, sizes)
+        for size in sizes.split(","):
+            title = "HRT for k=2 alone" if sizes == "2" else f"HRT k={size}"
+            for beams in ((5, 5), (5, 1), (1, 1)):
+                tuned = [f"{name}-tuned-5-{beams[1]}"] if beams[0] > 1 else []
+                systems.append(hrt(title, name, size, beams, *tuned, engine=engine))
+    for title, name in (("IBDecoder", f"{own}-ib"), ("IB+SA(2)", f"{own}-ib-sa2")):
         systems += [
             ib(f"{title} beam 4", name, 4, best(f"{name}-tuned"), engine=engine),
             ib(f"{title} greedy", name, 1, engine=engine),
         ]
-    for title, name in (("DAG", "plenty-dag"), ("FA-DAT", "plenty-fa-dat")):
+    graphs = (("DAG", f"{own}-dag"), ("FA-DAT", f"{own}-fa-dat")) if budget.shares else ()
+    for title, name in graphs:
         systems.append(dag(f"{title} greedy", name, "greedy", engine=engine))
         systems.append(
             dag(f"{title} lookahead", name, "lookahead", best(f"{name}-tuned"), engine=engine)
@@ -475,29 +504,42 @@ def plenty_systems(engine: str) -> List[str]:
     return systems
 
 
-def plenty_figures(matrix: Matrix) -> None:
+def plenty_figures(matrix: Matrix, budget: Budget = PLENTY) -> None:
     """Choices on the validation set, then quality and speed."""
-    for name in ("plenty-at", "plenty-at-2"):
+    own = budget.name
+    for name in (f"{own}-at", f"{own}-at-2"):
         matrix.tune(f"{name}-tuned", system("AT", name, AT_BEAM), LENPEN)
-    for name in ("plenty-hrt-k2", "plenty-hrt"):
+    for name in (hrt_name(own, sizes) for sizes in budget.chunk_sizes):
         for beam in (5, 1):
             matrix.tune(f"{name}-tuned-5-{beam}", hrt("HRT k=2", name, 2, (5, beam)), LENPEN)
-    for name in ("plenty-ib", "plenty-ib-sa2"):
+    for name in (f"{own}-ib", f"{own}-ib-sa2"):
         matrix.tune(f"{name}-tuned", ib("IBDecoder", name, 4), LENPEN)
-    for name in ("plenty-dag", "plenty-fa-dat"):
+    for name in (f"{own}-dag", f"{own}-fa-dat") if budget.shares else ():
         matrix.tune(f"{name}-tuned", dag("DAG lookahead", name, "lookahead"), BETA)
-    names = [own.split(",")[0].removeprefix("name=") for own in plenty_systems(EXACT)]
+    exact = plenty_systems(budget, EXACT)
     against = {
-        name: "AT beam 5" if "beam" in name or "(5" in name else "AT greedy" for name in names
+        name: "AT beam 5" if "beam" in name or "(5" in name else "AT greedy"
+        for name in (text.split(",")[0].removeprefix("name=") for text in exact)
     }
     del against["AT beam 5"]
-    matrix.test("test-plenty", plenty_systems(EXACT), against={**against, "AT greedy": "AT beam 5"})
-    matrix.test("speed-plenty", plenty_systems(INT8), {**QUIET, "ratio-to": ["AT greedy"]})
+    matrix.test(f"test-{own}", exact, against={**against, "AT greedy": "AT beam 5"})
+    others = [
+        system("CTranslate2 int8 beam 5", f"{own}-at", "compute_type=int8,beam=5",
+               best(f"{own}-at-tuned"), engine="engine=ctranslate2,"),
+        system("CTranslate2 int8 greedy", f"{own}-at", "compute_type=int8,beam=1",
+               engine="engine=ctranslate2,"),
+    ]  # fmt: skip
+    ratios = {**QUIET, "ratio-to": ["CTranslate2 int8 greedy", "AT greedy"]}
+    matrix.test(f"speed-{own}", [*others, *plenty_systems(budget, INT8)], ratios)
 
 
 GROUPS: Dict[str, Sequence[Callable[[Matrix], None]]] = {
     "main": (teachers, hrt_students, ib_students, graphs, other_models, speed),
     "plenty": (plenty_data, plenty_students, plenty_figures),
+    "plenty-short": (
+        partial(plenty_students, budget=SHORT),
+        partial(plenty_figures, budget=SHORT),
+    ),
 }
 
 

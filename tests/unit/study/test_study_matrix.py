@@ -70,29 +70,33 @@ def test_every_system_can_be_read_and_is_compared_with_another():
         ) == len(names)
 
 
-def test_students_from_plenty_have_equal_budgets():
-    def updates(*names):
-        return sum(ENTRIES[name].fields["options"]["max-update"] for name in names)
+@pytest.mark.parametrize("budget", [matrix.PLENTY, matrix.SHORT], ids=lambda budget: budget.name)
+def test_students_from_plenty_have_equal_budgets(budget):
+    own = budget.name
 
-    students = [
-        "plenty-at",
-        "plenty-at-2",
-        "plenty-hrt-k2",
-        "plenty-hrt",
-        "plenty-ib",
-        "plenty-ib-sa2",
-    ]
-    assert {updates(name) for name in students} == {matrix.PASSES}
-    # As many passes over the translations, where raw pairs stand beside them.
-    raw = 29_000
-    for count in matrix.SHARES:
-        ratio = updates(f"plenty-dag-{count}", f"plenty-fa-dat-{count}") / matrix.PASSES
-        assert ratio == pytest.approx(1 + count * raw / matrix.CAPTIONS, rel=0.01)
-    assert {ENTRIES[name].fields["options"]["seed"] for name in students} == {1}
-    shown = ENTRIES["test-plenty"]
+    def updates(*names):
+        return sum(ENTRIES[f"{own}-{name}"].fields["options"]["max-update"] for name in names)
+
+    students = ["at", "at-2", "ib", "ib-sa2"]
+    students += ["hrt-k2" if sizes == "2" else "hrt" for sizes in budget.chunk_sizes]
+    assert {updates(name) for name in students} == {budget.updates}
+    for count, ratio in budget.shares.items():
+        assert updates(f"dag-{count}", f"fa-dat-{count}") == budget.updates * ratio
+    assert {ENTRIES[f"{own}-{name}"].fields["options"]["seed"] for name in students} == {1}
+    shown = ENTRIES[f"test-{own}"]
     assert (
-        shown.against["FA-DAT greedy"] == "AT greedy"
-        and shown.against["HRT k=2 (5 1)"] == "AT beam 5"
+        shown.against["HRT for k=2 alone (5 1)"] == "AT beam 5"
+        and shown.against.get("FA-DAT greedy") == ("AT greedy" if budget.shares else None)
+        and ("HRT k=3 (1 1)" in shown.against) == ("2,3" in budget.chunk_sizes)
     )
-    assert ENTRIES["speed-plenty"].fields["options"]["batch-sizes"] == "1,32"
-    assert all("weights" not in text for text in ENTRIES["speed-plenty"].fields["systems"])
+    speed = ENTRIES[f"speed-{own}"]
+    assert speed.fields["options"]["batch-sizes"] == "1,32"
+    assert all("weights" not in text for text in speed.fields["systems"])
+    assert any("engine=ctranslate2" in text for text in speed.fields["systems"])
+
+
+def test_students_from_plenty_pass_equally_often_over_the_translations():
+    """Where raw pairs stand beside them, too."""
+    raw = 29_000
+    for count, ratio in matrix.PLENTY.shares.items():
+        assert ratio == pytest.approx(1 + count * raw / matrix.CAPTIONS, rel=0.01)
