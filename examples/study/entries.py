@@ -173,12 +173,16 @@ class Matrix:
             options=dict(options),
         )
 
-    def distill(self, name: str, teacher: str, data: str, best: str = "") -> None:
+    def distill(self, name: str, teacher: str, data: str, best: str = "", threads: int = 1) -> None:
         system = (
             f"name=teacher,path=${{{teacher}}}/model.pt,engine=runtime,{AT_BEAM},{WINDOW}{best}"
         )
         self.add(
-            name, "distill", data=f"${{{data}}}/data-bin", system=system, options={"threads": 1}
+            name,
+            "distill",
+            data=f"${{{data}}}/data-bin",
+            system=system,
+            options={"threads": threads},
         )
 
 

@@ -381,7 +381,8 @@ def plenty_data(matrix: Matrix) -> None:
         command=[*script, "text", "${en-de}", "--lines", str(CAPTIONS), "--out", "${out}"],
         result="data-bin",
     )
-    matrix.distill("plenty-distilled", "at-distilled", "plenty-text", best=f",{best('at-tuned')}")
+    tuned = f",{best('at-tuned')}"
+    matrix.distill("plenty-distilled", "at-distilled", "plenty-text", best=tuned, threads=2)
     for count in (0, *PLENTY.shares):
         name = f"plenty-mixed-{count}" if count else "plenty-data"
         mix = [
