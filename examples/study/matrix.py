@@ -367,8 +367,9 @@ class Budget:
 # Graphs pass as often over the translations where raw pairs stand beside them.
 PLENTY = Budget("plenty", 10_000, 0.2, {1: 1.2, 3: 1.6}, ("2", "2,3"))
 # As many tokens as the students of the main table had, whose sentences were a fifth, five times
-# as often; new sentences need less dropout. Without graphs, which need most of the time.
-SHORT = Budget("plenty-short", 2_000, 0.1, {}, ("2", "2,3"))
+# as often; new sentences need less dropout. Without graphs and HRT for several chunk sizes, which
+# need most of the time.
+SHORT = Budget("plenty-short", 2_000, 0.1, {}, ("2",))
 
 
 def plenty_data(matrix: Matrix) -> None:
@@ -517,7 +518,11 @@ def plenty_figures(matrix: Matrix, budget: Budget = PLENTY) -> None:
         matrix.tune(f"{name}-tuned", ib("IBDecoder", name, 4), LENPEN)
     for name in (f"{own}-dag", f"{own}-fa-dat") if budget.shares else ():
         matrix.tune(f"{name}-tuned", dag("DAG lookahead", name, "lookahead"), BETA)
-    exact = plenty_systems(budget, EXACT)
+    teacher = [
+        system("teacher beam 5", "at-distilled", AT_BEAM, best("at-tuned"), engine=EXACT),
+        system("teacher greedy", "at-distilled", AT_GREEDY, engine=EXACT),
+    ]
+    exact = [*teacher, *plenty_systems(budget, EXACT)]
     against = {
         name: "AT beam 5" if "beam" in name or "(5" in name else "AT greedy"
         for name in (text.split(",")[0].removeprefix("name=") for text in exact)
