@@ -17,6 +17,7 @@ import argparse
 import os
 import re
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Sequence
 
@@ -228,18 +229,19 @@ def page_text(text: str, figures: Figures) -> str:
     return "\n".join(lines)
 
 
-def draw(path: Path, figures: Figures) -> None:
-    """BLEU against speed, of the systems of the table ``quality``; a line joins those that no other
+def draw(path: Path, name: str, figures: Figures) -> None:
+    """BLEU against speed, of the systems of the table ``name``; a line joins those that no other
     beats in both."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
+    from matplotlib.transforms import Bbox
 
     # Text as text: small, and searched and read aloud.
     pyplot.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "study", "font.size": 9})
     drawing, axes = pyplot.subplots(figsize=(7, 4.2))
-    table = read_toml(HERE / "tables.toml")["quality"]
+    table = read_toml(HERE / "tables.toml")[name]
     points = [
         (figures.value(f"{place}/sentences@1"), figures.value(f"{place}/bleu"), label)
         for label, place in table["systems"]
@@ -250,6 +252,9 @@ def draw(path: Path, figures: Figures) -> None:
         if not any(other[0] > own[0] and other[1] > own[1] for other in points)
     )
     axes.plot([own[0] for own in best], [own[1] for own in best], color="0.75", zorder=0)
+    limit = 1.07 * max(own[0] for own in points)
+    axes.set(xlabel="sentences per second, batch size 1", ylabel="BLEU", xlim=(0, limit))
+    axes.margins(y=0.1)
     for speed, bleu, label in points:
         axes.plot(
             speed,
@@ -257,19 +262,33 @@ def draw(path: Path, figures: Figures) -> None:
             "s" if label.startswith("CTranslate2") else "o",
             color="C1" if label.startswith("CTranslate2") else "C0",
         )
-        right = speed < 1900
-        # Below: the label of the lower one of two that are close, and one that goes to the left.
-        below = not right or any(
-            abs(other[0] - speed) < 400 and 0 < other[1] - bleu < 0.3 for other in points
-        )
-        place = (6 if right else -6, -11 if below else 4)
-        axes.annotate(
-            label, (speed, bleu), place, textcoords="offset points", ha="left" if right else "right"
-        )
-    axes.set(xlabel="sentences per second, batch size 1", ylabel="BLEU", xlim=(0, 2200))
-    axes.margins(y=0.1)
     axes.spines[["top", "right"]].set_visible(False)
+    # Before the places of labels are known.
+    axes.autoscale_view()
     drawing.tight_layout()
+    taken = [
+        Bbox.from_bounds(x - 4, y - 4, 8, 8)
+        for x, y in axes.transData.transform([own[:2] for own in points])
+    ]
+    for speed, bleu, label in points:
+        # Where it covers least of what is there, and all of it can be seen.
+        found = []
+        for place, side in product((4, -11), ("left", "right")):
+            text = axes.annotate(
+                label,
+                (speed, bleu),
+                (6 if side == "left" else -6, place),
+                textcoords="offset points",
+                ha=side,
+            )
+            box = text.get_window_extent()
+            outside = box.x0 < axes.bbox.x0 or box.x1 > drawing.bbox.x1
+            found.append((outside, sum(box.overlaps(other) for other in taken), text, box))
+        *_, box = best_place = min(found, key=lambda own: own[:2])
+        taken.append(box)
+        for own in found:
+            if own is not best_place:
+                own[2].remove()
     drawing.savefig(path, metadata={"Date": None, "Creator": None})
     pyplot.close(drawing)
 
@@ -287,7 +306,8 @@ def main(arguments: Sequence[str] = ()) -> int:
         parser.error(str(error))
     for page, text in pages.items():
         page.write_text(text, encoding="utf-8")
-    draw(HERE / "quality_speed.svg", figures)
+    draw(HERE / "quality_speed.svg", "quality", figures)
+    draw(HERE / "plenty_speed.svg", "plenty-speed", figures)
     return 0
 
 

@@ -130,7 +130,7 @@ def test_differences_have_a_sign_and_p_is_that_of_one_machine():
 
 
 def test_the_picture_is_small_and_has_every_system(tmp_path):
-    pages.draw(tmp_path / "picture.svg", FIGURES)
+    pages.draw(tmp_path / "picture.svg", "quality", FIGURES)
     text = (tmp_path / "picture.svg").read_text(encoding="utf-8")
     assert len(text) < 30_000
     for label, _ in pages.read_toml(HERE / "tables.toml")["quality"]["systems"]:
