@@ -17,8 +17,9 @@
 # FAMILIES: what is trained and compared besides the teacher ("hrt bidirectional dag jacobi"); ROWS=all compares every way of
 # decoding, and trains fairseq's own non-autoregressive Transformer for comparison; TUNE=1 (with ROWS=all): length penalties and the
 # graphs' beta are chosen on the validation set before the comparison; PRECISION: bfloat16 (where the CPU is faster in it) or float32, in
-# which it takes longer and trains graphs a little less. TRAIN, VALID, TEST: sentences of the built-in corpus; MODES, DAG_MODES: valid
-# translations that a training target is drawn from; MERGES: subword merges; AT_UPDATES, HRT_UPDATES (before the first table), HRT_MORE_UPDATES
+# which it takes longer and trains graphs a little less. TRAIN, VALID, TEST: sentences of the
+# built-in corpus; MODES, DAG_MODES: valid translations that a training target is drawn from;
+# MERGES: subword merges; AT_UPDATES, HRT_UPDATES (before the first table), HRT_MORE_UPDATES
 # (after it), IB_UPDATES (one word a direction and step),
 # IB2_UPDATES (two, fine-tuned from the former), NAT_UPDATES, DAG_UPDATES, FUZZY_UPDATES; BEAM: of the distillation;
 # RAW_PROBABILITY: share of raw targets in the students' training; SPEED_SENTENCES, REPEATS: of the comparison; THREADS: of decoding;
