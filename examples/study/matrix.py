@@ -341,7 +341,7 @@ def speed(matrix: Matrix) -> None:
 # ---- Students from plenty: what do the families lose where they learn from five times as many
 # translations?
 
-CAPTIONS = 144_541
+CAPTIONS, VALIDATION = 144_541, 1_014
 
 
 @dataclass(frozen=True)
@@ -367,9 +367,9 @@ class Budget:
 # Graphs pass as often over the translations where raw pairs stand beside them.
 PLENTY = Budget("plenty", 10_000, 0.2, {1: 1.2, 3: 1.6}, ("2", "2,3"))
 # As many tokens as the students of the main table had, whose sentences were a fifth, five times
-# as often; new sentences need less dropout. Without graphs and HRT for several chunk sizes, which
-# need most of the time.
-SHORT = Budget("plenty-short", 2_000, 0.1, {}, ("2",))
+# as often; new sentences need less dropout. Graphs have the same number of tokens, whatever their
+# data.
+SHORT = Budget("plenty-short", 2_000, 0.1, {1: 1.0, 3: 1.0}, ("2", "2,3"))
 
 
 def plenty_data(matrix: Matrix) -> None:
@@ -397,6 +397,21 @@ def plenty_data(matrix: Matrix) -> None:
             "${out}",
         ]
         matrix.add(name, "command", command=[*script, *mix], result="data-bin")
+
+
+def plenty_samples(matrix: Matrix) -> None:
+    """As many pairs that all students learnt from as there are validation sentences, and the
+    teacher's translations of those, which none has seen."""
+
+    def take(name: str, prefix: str) -> None:
+        command = ["python", "examples/study/plenty.py", "take", "${en-de}", "--of", prefix]
+        command += ["--lines", str(VALIDATION), "--out", "${out}"]
+        matrix.add(name, "command", command=command, result="data-bin")
+
+    take("plenty-learnt", "${plenty-distilled}/train")
+    take("plenty-unseen-text", "${en-de}/bpe/valid")
+    tuned = f",{best('at-tuned')}"
+    matrix.distill("plenty-unseen", "at-distilled", "plenty-unseen-text", best=tuned)
 
 
 def plenty_students(matrix: Matrix, budget: Budget = PLENTY) -> None:
@@ -507,7 +522,7 @@ def plenty_systems(budget: Budget, engine: str) -> List[str]:
 
 
 def plenty_figures(matrix: Matrix, budget: Budget = PLENTY) -> None:
-    """Choices on the validation set, then quality and speed."""
+    """Choices on the validation set, then quality."""
     own = budget.name
     for name in (f"{own}-at", f"{own}-at-2"):
         matrix.tune(f"{name}-tuned", system("AT", name, AT_BEAM), LENPEN)
@@ -529,23 +544,79 @@ def plenty_figures(matrix: Matrix, budget: Budget = PLENTY) -> None:
     }
     del against["AT beam 5"]
     matrix.test(f"test-{own}", exact, against={**against, "AT greedy": "AT beam 5"})
+
+
+def plenty_beams(budget: Budget, engine: str) -> Dict[str, str]:
+    """Students, each with a search that finds several translations, of which another model can
+    choose."""
+    own = budget.name
+    one, two, three = hrt_name(own, "2"), f"{own}-ib", f"{own}-ib-sa2"
+    title, tuned = "HRT for k=2 alone", f"{one}-tuned-5-5"
+    return {
+        one: hrt(title, one, 2, (5, 5), tuned, engine=engine),
+        two: ib("IBDecoder beam 8", two, 8, best(f"{two}-tuned"), engine=engine),
+        three: ib("IB+SA(2) beam 8", three, 8, best(f"{three}-tuned"), engine=engine),
+    }
+
+
+def rescored(budget: Budget, way: str) -> str:
+    """The same search, and the Transformer of the same data chooses."""
+    title = way.split(",")[0]
+    judge = f"rescore_path=${{{budget.name}-at}}/model.pt"
+    return f"{way},{judge}".replace(title, f"{title} rescored", 1)
+
+
+def plenty_causes(matrix: Matrix, budget: Budget = PLENTY) -> None:
+    """Why students lose: whether their beams hold better translations, which the Transformer of the
+    same data finds, and how well they know what they learnt and what they did not."""
+    own = budget.name
+    found = [system("AT beam 5", f"{own}-at", AT_BEAM, best(f"{own}-at-tuned"))]
+    for name, way in plenty_beams(budget, EXACT).items():
+        chosen, tuned = rescored(budget, way), f"{name}-rescored-tuned"
+        matrix.tune(tuned, chosen, "rescore_lenpen=0.6,1.0,1.4,2.0,3.0")
+        found += [way, f"{chosen},{best(tuned)}"]
+    against = {text.split(",")[0].removeprefix("name="): "AT beam 5" for text in found[1:]}
+    matrix.test(f"test-{own}-rescored", found, against=against)
+    models = {
+        "teacher": "at-distilled",
+        "Transformer": f"{own}-at",
+        "Transformer with 2 decoder layers": f"{own}-at-2",
+        "hrt for k = 2 alone": hrt_name(own, "2"),
+        "bidirectional": f"{own}-ib",
+        "bidirectional with 2 words": f"{own}-ib-sa2",
+        "dag (likelihood)": f"{own}-dag",
+        "dag (fuzzy)": f"{own}-fa-dat",
+    }
+    command = ["python", "examples/study/fit.py", "--learnt", "${plenty-learnt}/data-bin"]
+    command += ["--unseen", "${plenty-unseen}/data-bin", "-s", "en", "-t", "de", "--out", "${out}"]
+    for title, name in models.items():
+        chunk = ",hrt_decode_chunk=2" if "hrt" in title else ""
+        command += ["--system", f"name={title},path=${{{name}}}/model.pt{chunk}"]
+    matrix.add(f"{own}-fit", "command", command=command, result="fit.md")
+
+
+def plenty_speed(matrix: Matrix, budget: Budget = PLENTY) -> None:
+    """Speed with int8 weights, to be measured while nothing else runs."""
+    own = budget.name
     others = [
         system("CTranslate2 int8 beam 5", f"{own}-at", "compute_type=int8,beam=5",
                best(f"{own}-at-tuned"), engine="engine=ctranslate2,"),
         system("CTranslate2 int8 greedy", f"{own}-at", "compute_type=int8,beam=1",
                engine="engine=ctranslate2,"),
     ]  # fmt: skip
+    chosen = [
+        f"{rescored(budget, way)},{best(f'{name}-rescored-tuned')}"
+        for name, way in plenty_beams(budget, INT8).items()
+    ]
     ratios = {**QUIET, "ratio-to": ["CTranslate2 int8 greedy", "AT greedy"]}
-    matrix.test(f"speed-{own}", [*others, *plenty_systems(budget, INT8)], ratios)
+    matrix.test(f"speed-{own}", [*others, *plenty_systems(budget, INT8), *chosen], ratios)
 
 
+PLENTY_PARTS = (plenty_students, plenty_figures, plenty_causes, plenty_speed)
 GROUPS: Dict[str, Sequence[Callable[[Matrix], None]]] = {
     "main": (teachers, hrt_students, ib_students, graphs, other_models, speed),
-    "plenty": (plenty_data, plenty_students, plenty_figures),
-    "plenty-short": (
-        partial(plenty_students, budget=SHORT),
-        partial(plenty_figures, budget=SHORT),
-    ),
+    "plenty": (plenty_data, plenty_samples, *PLENTY_PARTS),
+    "plenty-short": tuple(partial(part, budget=SHORT) for part in PLENTY_PARTS),
 }
 
 

@@ -128,6 +128,9 @@ def outcome_of(entry: Entry, store: Store) -> Dict[str, Any]:
         )
         outcome["texts"] = {"table.md": (folder / "table.md").read_text(encoding="utf-8")}
         outcome["p"] = compared(entry, store, [own["name"] for own in outcome["systems"]])
+    elif entry.fields.get("result", "").endswith(".md"):
+        name = entry.fields["result"]
+        outcome["texts"] = {name: (folder / name).read_text(encoding="utf-8")}
     return rounded(outcome)
 
 

@@ -1,13 +1,15 @@
-"""The data of «students from plenty»: English captions, their translations beside raw pairs, and
-the better of two models.
+"""The data of «students from plenty»: English captions, their translations beside raw pairs, a
+sample of pairs, and the better of two models.
 
     PLENTY=captions.en.gz python examples/study/plenty.py text EN_DE --lines 144541 --out FOLDER
     python examples/study/plenty.py mix EN_DE --translated DISTILLED --raw 3 --out FOLDER
+    python examples/study/plenty.py take EN_DE --of DISTILLED/train --lines 1014 --out FOLDER
     python examples/study/plenty.py choose MODEL TUNED.json MODEL TUNED.json --out FOLDER
 
 EN_DE is the folder of examples/multi30k/prepare.sh. ``text`` tokenises, splits into its subwords
 and binarises with its dictionaries; there are no targets, so the sources stand for them, which
 fairseq-hrt distill does not read. ``mix`` puts the pairs of EN_DE beside translations, --raw times.
+``take`` makes a training set of some pairs, as far apart as can be.
 """
 
 import argparse
@@ -112,6 +114,30 @@ def mix(options: argparse.Namespace) -> None:
     binarise(options.data, options.out)
 
 
+def take(options: argparse.Namespace) -> None:
+    """Some pairs of two files, as far apart as can be.
+
+    Raises:
+        ValueError: the files have fewer lines, or not the same number.
+    """
+    texts = {
+        language: Path(f"{options.of}.{language}").read_bytes().split(b"\n")[:-1]
+        for language in ("en", "de")
+    }
+    counts = {len(lines) for lines in texts.values()}
+    if len(counts) > 1 or options.lines > min(counts):
+        raise ValueError(
+            f"{options.of}.en and .de have {' and '.join(str(len(own)) for own in texts.values())}"
+            f" lines; give two files of the same pairs, at least {options.lines}"
+        )
+    places = [place * min(counts) // options.lines for place in range(options.lines)]
+    for language, lines in texts.items():
+        (options.out / f"train.{language}").write_bytes(
+            b"".join(lines[place] + b"\n" for place in places)
+        )
+    binarise(options.data, options.out)
+
+
 def choose(options: argparse.Namespace) -> None:
     """Copies the model whose best setting has most BLEU on the validation set."""
     pairs = list(zip(options.found[::2], options.found[1::2]))
@@ -133,7 +159,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     verbs = parser.add_subparsers(required=True)
-    for verb in (text, mix, choose):
+    for verb in (text, mix, take, choose):
         own = verbs.add_parser(verb.__name__, help=(verb.__doc__ or "").splitlines()[0])
         own.set_defaults(verb=verb)
         own.add_argument("--out", type=Path, required=True)
@@ -141,9 +167,11 @@ def main(arguments: Sequence[str] = ()) -> int:
             own.add_argument("found", type=Path, nargs="+", metavar="MODEL TUNED.json")
         else:
             own.add_argument("data", type=Path, metavar="EN_DE")
-    verbs.choices["text"].add_argument("--lines", type=int, required=True)
+    for name in ("text", "take"):
+        verbs.choices[name].add_argument("--lines", type=int, required=True)
     verbs.choices["mix"].add_argument("--translated", type=Path, required=True, metavar="DISTILLED")
     verbs.choices["mix"].add_argument("--raw", type=int, required=True)
+    verbs.choices["take"].add_argument("--of", required=True, metavar="PREFIX")
     options = parser.parse_args(arguments)
     try:
         options.verb(options)

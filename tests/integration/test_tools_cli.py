@@ -2,6 +2,7 @@
 graphs, averages, training speed."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -222,6 +223,28 @@ def test_mutual_information(command, toy_data, models, tmp_path):
         f"name=one,path={models['parallel']}", check=False,
     )  # fmt: skip
     assert twice.returncode == 2 and "two models are called 'one'" in twice.stderr
+
+
+def test_fit(command, toy_data, models, teacher, tmp_path):
+    """On the same pairs both columns are the mean that fairseq-generate computes."""
+    result = study(
+        command, "fit", "--learnt", toy_data, "--unseen", toy_data, "--gen-subset", "valid",
+        "--system", f"name=AT,path={teacher}", "--system", f"name=IB,path={models['parallel']}",
+        "--out", tmp_path,
+    )  # fmt: skip
+    assert "| AT |" in result.stdout and (tmp_path / "fit.svg").stat().st_size > 0
+    found = json.loads((tmp_path / "fit.json").read_text())["results"]
+    tasks = ("translation_autoregressive", "translation_bidirectional")
+    for own, path, task in zip(found, (teacher, models["parallel"]), tasks):
+        assert own["learnt"] == own["unseen"] > 0 and own["without"] == [0, 0]
+        generated = command(
+            "fairseq-generate", toy_data, "--gen-subset", "valid", "--path", path,
+            "--score-reference", "--user-dir", "fairseq_hrt", "--task", task,
+        ).stdout  # fmt: skip
+        lines = [line.split("\t")[1] for line in generated.split("\n") if line.startswith("P-")]
+        words = [float(score) for line in lines for score in line.split()]
+        # fairseq prints logarithms to base 2.
+        assert own["learnt"] == pytest.approx(-math.log(2) * sum(words) / len(words), abs=1e-3)
 
 
 def test_comparison_by_length_and_with_rouge(command, toy_data, models, teacher, tmp_path):

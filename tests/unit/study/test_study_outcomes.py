@@ -38,7 +38,7 @@ def measured(name, bleu, seconds):
 
 @pytest.fixture
 def finished(tmp_path, monkeypatch):
-    """A store with a finished training, choice and benchmark."""
+    """A store with a finished training, choice, benchmark and analysis."""
     own = entries.Matrix()
     own.add("data", "prepare", script="x")
     own.add("model", "train", options={"max-update": 50})
@@ -46,9 +46,10 @@ def finished(tmp_path, monkeypatch):
     own.add(
         "test", "benchmark", {"B": "A"}, systems=["A", "B"], options={"references": "${data}/test"}
     )
+    own.add("analysis", "command", command=["python"], result="found.md")
     own.add("later", "benchmark", systems=["A"])
     store = steps.Store(tmp_path / "study", own.entries)
-    for name in ("data", "model", "tuned", "test"):
+    for name in ("data", "model", "tuned", "test", "analysis"):
         folder = store.path(name)
         folder.mkdir(parents=True)
         attempt = {
@@ -64,6 +65,7 @@ def finished(tmp_path, monkeypatch):
     (store.path("model") / "log").write_text(
         "epoch 001:     20 / 25 loss=9, num_updates=20, lr=1\n"
     )
+    (store.path("analysis") / "found.md").write_text("| a |\n")
     (store.path("tuned") / "best").write_text("lenpen=1.4\n")
     systems = [
         measured("A", 39.25, [4, 1, 1]),
@@ -89,13 +91,14 @@ def test_finished_entries_are_added_and_published_ones_stand(finished, tmp_path,
     command = ["--study", str(finished.folder), "--outcomes", str(path)]
     assert outcomes.main(command) == 0
     found = {outcome["name"]: outcome for outcome in figures.read_outcomes(path)}
-    assert list(found) == ["tuned", "data", "model", "test"] and found["tuned"] == kept
+    assert list(found) == ["tuned", "data", "model", "test", "analysis"]
+    assert found["tuned"] == kept and found["analysis"]["texts"] == {"found.md": "| a |\n"}
     assert (
         found["model"]["epochs"] == 2
         and found["model"]["seconds"] == 180
         and found["model"]["starts"] == 2
     )
-    assert "new: data, model, test" in capsys.readouterr().out
+    assert "new: data, model, test, analysis" in capsys.readouterr().out
     first = path.read_text()
     outcomes.main(command)
     assert path.read_text() == first

@@ -1,4 +1,5 @@
-"""examples/study/plenty.py: captions and mixed corpora as data, and the better of two models."""
+"""examples/study/plenty.py: captions, mixed corpora and samples as data, and the better of two
+models."""
 
 import json
 
@@ -66,6 +67,25 @@ def test_captions_become_sources(data, tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         plenty.main([*command, "2"])
     assert "none names no file" in capsys.readouterr().err
+
+
+def test_a_sample_is_spread_over_the_pairs(data, tmp_path, capsys):
+    out, all_of_it = tmp_path / "out", tmp_path / "all"
+    out.mkdir()
+    words = ["a", "dog", "runs", "two", "women"]
+    for language in PAIRS:
+        all_of_it.with_suffix(f".{language}").write_text("\n".join([*words, ""]))
+    command = ["take", str(data), "--of", str(all_of_it), "--out", str(out), "--lines"]
+    assert plenty.main([*command, "2"]) == 0
+    assert (out / "train.en").read_text() == (out / "train.de").read_text() == "a\nruns\n"
+    assert (out / "data-bin" / "train.en-de.en.idx").exists()
+    with pytest.raises(SystemExit):
+        plenty.main([*command, "6"])
+    assert "have 5 and 5 lines" in capsys.readouterr().err
+    all_of_it.with_suffix(".de").write_text("ein\n")
+    with pytest.raises(SystemExit):
+        plenty.main([*command, "1"])
+    assert "have 5 and 1 lines" in capsys.readouterr().err
 
 
 def test_the_better_model_is_chosen(tmp_path):
