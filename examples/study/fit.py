@@ -1,25 +1,28 @@
-"""How probable models find translations that they learnt from, and translations of other sentences.
+"""How much less probable models find translations than another model does: translations that they
+learnt from, and others.
 
 Example:
 
     python examples/study/fit.py --learnt seen/data-bin --unseen other/data-bin --out results \\
-        --system 'name=AT,path=at/checkpoint_best.pt' \\
-        --system 'name=HRT,path=hrt/checkpoint_best.pt,hrt_decode_chunk=2'
+        --baseline 'name=Transformer,path=at/checkpoint_best.pt' \\
+        --system 'name=hrt,path=hrt/checkpoint_best.pt,hrt_decode_chunk=2'
 
-Tells apart why a model translates worse than another one. If it finds both kinds less probable, it
-has not learnt what it was shown: its size, its training or its independent words do not allow it.
-If only the others are less probable, it needs more text.
+A model that lacks text finds only the others less probable. What it lacks in both columns, it has
+not learnt from what it was shown. After a few passes both are alike for every model; and a baseline
+that started from the teacher of the translations knew them before.
 
-A figure is -log P(y | x) in nats a subword, ``</s>`` included; over all paths for graphs. A pair
-that some graph is too short for is left out for all models. The table goes to the standard output
-and, with a picture and all figures, into --out: fit.md, .json, .png, .svg.
+Figures are nats a subword, ``</s>`` included, the </s> that fill hrt's last chunk are not; over all
+paths for graphs. Models trained with other label smoothing are not comparable. The table goes to
+the standard output and, with a picture and all figures, into --out: fit.md, .json, .png, .svg.
 """
 
 import argparse
 import logging
 import math
 from dataclasses import dataclass
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, List, Sequence
+
+from mutual_information import MutualInformation, estimate, score_references
 
 from fairseq_hrt.cli.command import (
     add_language_arguments,
@@ -31,80 +34,41 @@ from fairseq_hrt.cli.command import (
 )
 from fairseq_hrt.cli.parser import HelpFormatter
 from fairseq_hrt.escaping import in_markdown
-from fairseq_hrt.systems import FairseqSystem, System, parse_system, scoring
+from fairseq_hrt.systems import FairseqSystem, parse_system, scoring
 
 logger = logging.getLogger(__name__)
-
-Scored = List[Tuple[float, int]]
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Of one model.
+    """Of one model: its log-probabilities beside the baseline's.
 
     Attributes:
-        name: of the system.
-        learnt, unseen: nats a subword of translations that it learnt from, and of others.
-        pairs: how many of both kinds count.
-        without: how many of both kinds were left out.
+        name: of the model.
+        learnt, unseen: of translations that it learnt from, and of others.
     """
 
     name: str
-    learnt: float
-    unseen: float
-    pairs: Tuple[int, int]
-    without: Tuple[int, int]
-
-
-def score(system: System) -> Scored:
-    """The log-likelihood of each reference and its length in subwords, by a system that scores."""
-    found: Dict[int, Tuple[float, int]] = {}
-    for start in range(0, len(system.dataset), 64):
-        sample = system.collate(range(start, min(start + 64, len(system.dataset))))
-        for sentence, (own, *_) in zip(sample["id"].tolist(), system.decode(sample)):
-            # Of a graph, each subword's score belongs to the best path alone.
-            total = own.get("log_likelihood", own["positional_scores"].sum().item())
-            found[sentence] = float(total), len(own["tokens"])
-    return [found[sentence] for sentence in range(len(found))]
-
-
-def compare(names: Sequence[str], learnt: Sequence[Scored], unseen: Sequence[Scored]) -> List[Fit]:
-    """The fit of each model; the lists have one entry a model.
-
-    Raises:
-        ValueError: the models did not score the same pairs, or no pair can be written by all.
-    """
-    columns = []
-    for kind in (learnt, unseen):
-        if len({tuple(length for _, length in own) for own in kind}) != 1:
-            raise ValueError(f"{', '.join(names)} did not score the same subwords")
-        possible = [all(math.isfinite(total) for total, _ in pair) for pair in zip(*kind)]
-        if not any(possible):
-            raise ValueError("some graph is too short for every pair; raise its upsample scale")
-        kept = [[pair for pair, count in zip(own, possible) if count] for own in kind]
-        means = [
-            -math.fsum(total for total, _ in own) / sum(length for _, length in own) for own in kept
-        ]
-        columns.append((means, sum(possible), len(possible) - sum(possible)))
-    (seen, some, absent), (other, more, missing) = columns
-    return [
-        Fit(name, own, new, (some, more), (absent, missing))
-        for name, own, new in zip(names, seen, other)
-    ]
+    learnt: MutualInformation
+    unseen: MutualInformation
 
 
 def markdown(results: Sequence[Fit]) -> str:
-    """One row a model."""
-    lines = ["| Model | learnt | others | difference |", "|---|---:|---:|---:|"]
-    lines += [
-        f"| {in_markdown(result.name)} | {result.learnt:.3f} | {result.unseen:.3f} |"
-        f" {result.unseen - result.learnt:.3f} |"
-        for result in results
+    """One row a model, the baseline's first."""
+    lines = [
+        "| Model | learnt | others | more, learnt | more, others |",
+        "|---|---:|---:|---:|---:|",
     ]
+    for result in results:
+        both = (result.learnt, result.unseen)
+        own = [f"{math.log(found.perplexity):.3f}" for found in both]
+        more = [f"{found.nats:.2f} ({found.low:.2f}–{found.high:.2f})" for found in both]
+        cells = [in_markdown(result.name), *own, *(more if result is not results[0] else ("", ""))]
+        lines.append(f"| {' | '.join(cells)} |")
     first = results[0]
     note = (
-        f"Nats a subword; {first.pairs[0]} learnt pairs and {first.pairs[1]} others,"
-        f" {sum(first.without)} left out."
+        f"−log P in nats a subword, and how much more than {in_markdown(first.name)}, with 95 %"
+        f" intervals over sentences; {first.learnt.words} and {first.unseen.words} subwords."
     )
     return "\n".join([*lines, "", note, ""])
 
@@ -118,11 +82,14 @@ def draw(results: Sequence[Fit]) -> Any:
     figure = Figure(figsize=(6, 0.8 + 0.6 * len(results)), dpi=150, layout="constrained")
     axes = figure.add_subplot()
     places = range(len(results))
-    for shift, kind, colour in ((-0.2, "learnt", "#56B4E9"), (0.2, "unseen", "#E69F00")):
-        values = [getattr(result, kind) for result in results]
-        label = {"learnt": "learnt", "unseen": "others"}[kind]
+    for shift, label, colour in ((-0.2, "learnt", "#56B4E9"), (0.2, "others", "#E69F00")):
+        found = [own.learnt if label == "learnt" else own.unseen for own in results]
         axes.barh(
-            [place + shift for place in places], values, height=0.38, color=colour, label=label
+            [place + shift for place in places],
+            [math.log(own.perplexity) for own in found],
+            height=0.38,
+            color=colour,
+            label=label,
         )
     axes.set_yticks(list(places), [plain(result.name) for result in results])
     axes.invert_yaxis()
@@ -138,14 +105,21 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--learnt", required=True, metavar="DATA", help="binarised pairs that the models learnt"
     )
-    parser.add_argument(
-        "--unseen", required=True, metavar="DATA", help="pairs that none of them has seen"
-    )
+    parser.add_argument("--unseen", required=True, metavar="DATA", help="other pairs")
     parser.add_argument(
         "--gen-subset", default="train", help="subset of both (default: %(default)s)"
     )
     add_language_arguments(parser)
+    parser.add_argument(
+        "--baseline",
+        required=True,
+        metavar="name=...,path=...",
+        help="what the others stand beside",
+    )
     add_system_argument(parser, "repeat for each model", action="append", required=True)
+    parser.add_argument(
+        "--seed", type=int, default=1, help="seed of the bootstrap (default: %(default)s)"
+    )
     add_out_argument(parser, "table, figures and picture")
     return parser
 
@@ -156,13 +130,19 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: models, options and files that do not fit each other.
     """
-    specs = [scoring(parse_system(text)) for text in options.system]
-    kinds = []
+    specs = [scoring(parse_system(text)) for text in [options.baseline, *options.system]]
+    names = [spec.name for spec in specs]
+    if len(set(names)) < len(names):
+        raise ValueError(f"two models have one name: {', '.join(names)}")
+    kinds: List[List[MutualInformation]] = []
     for folder in (options.learnt, options.unseen):
         logger.info("scoring %s", folder)
         data = data_arguments(argparse.Namespace(**{**vars(options), "data": folder}))
-        kinds.append([score(FairseqSystem(spec, data)) for spec in specs])
-    results = compare([spec.name for spec in specs], *kinds)
+        scores = [score_references(FairseqSystem(spec, data)) for spec in specs]
+        kinds.append(
+            [estimate(name, own, scores[0], seed=options.seed) for name, own in zip(names, scores)]
+        )
+    results = [Fit(name, *both) for name, *both in zip(names, *kinds)]
     report(options.out, "fit", markdown(results), results, draw)
 
 

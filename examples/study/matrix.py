@@ -342,6 +342,8 @@ def speed(matrix: Matrix) -> None:
 # translations?
 
 CAPTIONS, VALIDATION = 144_541, 1_014
+# Of HRT's models.
+CHUNK_SIZES = ("2", "2,3")
 
 
 @dataclass(frozen=True)
@@ -353,23 +355,21 @@ class Budget:
         updates: of 4,096 tokens; 10,000 are some 15 passes over so many captions.
         dropout: of all students.
         shares: how often raw pairs stand beside the translations in the data of graphs, and how
-            many times as many updates they get then; none: no graphs.
-        chunk_sizes: of HRT's models.
+            many times as many updates they get then.
     """
 
     name: str
     updates: int
     dropout: float
     shares: Mapping[int, float]
-    chunk_sizes: Tuple[str, ...]
 
 
 # Graphs pass as often over the translations where raw pairs stand beside them.
-PLENTY = Budget("plenty", 10_000, 0.2, {1: 1.2, 3: 1.6}, ("2", "2,3"))
+PLENTY = Budget("plenty", 10_000, 0.2, {1: 1.2, 3: 1.6})
 # As many tokens as the students of the main table had, whose sentences were a fifth, five times
 # as often; new sentences need less dropout. Graphs have the same number of tokens, whatever their
 # data.
-SHORT = Budget("plenty-short", 2_000, 0.1, {1: 1.0, 3: 1.0}, ("2", "2,3"))
+SHORT = Budget("plenty-short", 2_000, 0.1, {1: 1.0, 3: 1.0})
 
 
 def plenty_data(matrix: Matrix) -> None:
@@ -400,16 +400,17 @@ def plenty_data(matrix: Matrix) -> None:
 
 
 def plenty_samples(matrix: Matrix) -> None:
-    """As many pairs that all students learnt from as there are validation sentences, and the
-    teacher's translations of those, which none has seen."""
+    """As many pairs that all students, but not their teacher, learnt from as there are validation
+    sentences, and the teacher's translations of those."""
 
-    def take(name: str, prefix: str) -> None:
+    for name, prefix, lines in (
+        ("plenty-learnt", "${plenty-distilled}/train", VALIDATION),
+        # Without those that the teacher learnt from.
+        ("plenty-unseen-text", "${en-de}/bpe/valid", VALIDATION - 1),
+    ):
         command = ["python", "examples/study/plenty.py", "take", "${en-de}", "--of", prefix]
-        command += ["--lines", str(VALIDATION), "--out", "${out}"]
+        command += ["--lines", str(lines), "--out", "${out}"]
         matrix.add(name, "command", command=command, result="data-bin")
-
-    take("plenty-learnt", "${plenty-distilled}/train")
-    take("plenty-unseen-text", "${en-de}/bpe/valid")
     tuned = f",{best('at-tuned')}"
     matrix.distill("plenty-unseen", "at-distilled", "plenty-unseen-text", best=tuned)
 
@@ -429,7 +430,7 @@ def plenty_students(matrix: Matrix, budget: Budget = PLENTY) -> None:
     matrix.train(f"{name}-at", TRANSFORMER, **every)
     two = {**every, "start": "", "lr": 0.002, "warmup": 400, "layers": (3, 2)}
     matrix.train(f"{name}-at-2", TRANSFORMER, **two)
-    for sizes in budget.chunk_sizes:
+    for sizes in CHUNK_SIZES:
         own = {"power": 0} if sizes == "2" else {"steps": updates}
         matrix.train(
             hrt_name(name, sizes),
@@ -469,7 +470,7 @@ def plenty_students(matrix: Matrix, budget: Budget = PLENTY) -> None:
             BETA,
         )
     # The share that is better on the validation set.
-    for kind in ("dag", "fa-dat") if budget.shares else ():
+    for kind in ("dag", "fa-dat"):
         found = [
             part
             for count in budget.shares
@@ -500,7 +501,7 @@ def plenty_systems(budget: Budget, engine: str) -> List[str]:
             system(f"{title} beam 5", name, AT_BEAM, best(f"{name}-tuned"), engine=engine),
             system(f"{title} greedy", name, AT_GREEDY, engine=engine),
         ]
-    for sizes in budget.chunk_sizes:
+    for sizes in CHUNK_SIZES:
         name = hrt_name(own, sizes)
         for size in sizes.split(","):
             title = "HRT for k=2 alone" if sizes == "2" else f"HRT k={size}"
@@ -512,7 +513,7 @@ def plenty_systems(budget: Budget, engine: str) -> List[str]:
             ib(f"{title} beam 4", name, 4, best(f"{name}-tuned"), engine=engine),
             ib(f"{title} greedy", name, 1, engine=engine),
         ]
-    graphs = (("DAG", f"{own}-dag"), ("FA-DAT", f"{own}-fa-dat")) if budget.shares else ()
+    graphs = (("DAG", f"{own}-dag"), ("FA-DAT", f"{own}-fa-dat"))
     for title, name in graphs:
         systems.append(dag(f"{title} greedy", name, "greedy", engine=engine))
         systems.append(
@@ -526,12 +527,12 @@ def plenty_figures(matrix: Matrix, budget: Budget = PLENTY) -> None:
     own = budget.name
     for name in (f"{own}-at", f"{own}-at-2"):
         matrix.tune(f"{name}-tuned", system("AT", name, AT_BEAM), LENPEN)
-    for name in (hrt_name(own, sizes) for sizes in budget.chunk_sizes):
+    for name in (hrt_name(own, sizes) for sizes in CHUNK_SIZES):
         for beam in (5, 1):
             matrix.tune(f"{name}-tuned-5-{beam}", hrt("HRT k=2", name, 2, (5, beam)), LENPEN)
     for name in (f"{own}-ib", f"{own}-ib-sa2"):
         matrix.tune(f"{name}-tuned", ib("IBDecoder", name, 4), LENPEN)
-    for name in (f"{own}-dag", f"{own}-fa-dat") if budget.shares else ():
+    for name in (f"{own}-dag", f"{own}-fa-dat"):
         matrix.tune(f"{name}-tuned", dag("DAG lookahead", name, "lookahead"), BETA)
     teacher = [
         system("teacher beam 5", "at-distilled", AT_BEAM, best("at-tuned"), engine=EXACT),
@@ -567,31 +568,32 @@ def rescored(budget: Budget, way: str) -> str:
 
 
 def plenty_causes(matrix: Matrix, budget: Budget = PLENTY) -> None:
-    """Why students lose: whether their beams hold better translations, which the Transformer of the
-    same data finds, and how well they know what they learnt and what they did not."""
+    """What students lose: what the Transformer of the same data finds in their beams, and how well
+    they know translations that they learnt and others."""
     own = budget.name
     found = [system("AT beam 5", f"{own}-at", AT_BEAM, best(f"{own}-at-tuned"))]
     for name, way in plenty_beams(budget, EXACT).items():
         chosen, tuned = rescored(budget, way), f"{name}-rescored-tuned"
         matrix.tune(tuned, chosen, "rescore_lenpen=0.6,1.0,1.4,2.0,3.0")
         found += [way, f"{chosen},{best(tuned)}"]
-    against = {text.split(",")[0].removeprefix("name="): "AT beam 5" for text in found[1:]}
+    titles = [text.split(",")[0].removeprefix("name=") for text in found]
+    # Each search with the Transformer, and what that chooses with the search's own choice.
+    against = dict.fromkeys(titles[1::2], "AT beam 5")
+    against.update({two: one for one, two in zip(titles[1::2], titles[2::2])})
     matrix.test(f"test-{own}-rescored", found, against=against)
     models = {
-        "teacher": "at-distilled",
         "Transformer": f"{own}-at",
         "Transformer with 2 decoder layers": f"{own}-at-2",
         "hrt for k = 2 alone": hrt_name(own, "2"),
         "bidirectional": f"{own}-ib",
         "bidirectional with 2 words": f"{own}-ib-sa2",
-        "dag (likelihood)": f"{own}-dag",
-        "dag (fuzzy)": f"{own}-fa-dat",
     }
     command = ["python", "examples/study/fit.py", "--learnt", "${plenty-learnt}/data-bin"]
     command += ["--unseen", "${plenty-unseen}/data-bin", "-s", "en", "-t", "de", "--out", "${out}"]
     for title, name in models.items():
         chunk = ",hrt_decode_chunk=2" if "hrt" in title else ""
-        command += ["--system", f"name={title},path=${{{name}}}/model.pt{chunk}"]
+        command += ["--system" if title != "Transformer" else "--baseline"]
+        command += [f"name={title},path=${{{name}}}/model.pt{chunk}"]
     matrix.add(f"{own}-fit", "command", command=command, result="fit.md")
 
 

@@ -110,10 +110,16 @@ def estimate(
 
 def score_references(system: System) -> List[List[float]]:
     """Log-probability of each word of the reference translations, by a
-    :class:`~fairseq_hrt.systems.System` that scores them."""
+    :class:`~fairseq_hrt.systems.System` that scores them.
+
+    Raises:
+        ValueError: the data have no targets.
+    """
     found: Dict[int, List[float]] = {}
     for start in range(0, len(system.dataset), 64):
         sample = system.collate(range(start, min(start + 64, len(system.dataset))))
+        if sample["target"] is None:
+            raise ValueError(f"{system.name}: the data have no targets to score")
         for sentence, (hypothesis, *_) in zip(sample["id"].tolist(), system.decode(sample)):
             found[sentence] = hypothesis["positional_scores"].tolist()
     return [found[sentence] for sentence in range(len(found))]

@@ -164,7 +164,13 @@ def main(arguments: Sequence[str] = ()) -> int:
     entries = read_matrix()[0].entries
     store = Store(options.study, entries)
     published = read_outcomes(options.outcomes)
-    known = {outcome["identity"] for outcome in published}
+    known = {outcome["identity"]: outcome["name"] for outcome in published}
+    for name in set(known.values()) & set(entries):
+        if entries[name].identity not in known and store.finished(name):
+            parser.error(
+                f"{name} is published as another entry; remove its line from {options.outcomes} if"
+                " it is not meant any more"
+            )
     new = [
         outcome_of(entry, store)
         for entry in entries.values()

@@ -9,7 +9,8 @@ sample of pairs, and the better of two models.
 EN_DE is the folder of examples/multi30k/prepare.sh. ``text`` tokenises, splits into its subwords
 and binarises with its dictionaries; there are no targets, so the sources stand for them, which
 fairseq-hrt distill does not read. ``mix`` puts the pairs of EN_DE beside translations, --raw times.
-``take`` makes a training set of some pairs, as far apart as can be.
+``take`` makes a training set of some pairs, as far apart as can be, whose sources are not among the
+training set of EN_DE.
 """
 
 import argparse
@@ -115,26 +116,28 @@ def mix(options: argparse.Namespace) -> None:
 
 
 def take(options: argparse.Namespace) -> None:
-    """Some pairs of two files, as far apart as can be.
+    """Some pairs of two files, as far apart as can be, but none whose source EN_DE learns from.
 
     Raises:
-        ValueError: the files have fewer lines, or not the same number.
+        ValueError: the files have too few of them, or not the same number of lines.
     """
-    texts = {
-        language: Path(f"{options.of}.{language}").read_bytes().split(b"\n")[:-1]
-        for language in ("en", "de")
-    }
-    counts = {len(lines) for lines in texts.values()}
-    if len(counts) > 1 or options.lines > min(counts):
+
+    def lines(path: str) -> List[bytes]:
+        return Path(path).read_bytes().split(b"\n")[:-1]
+
+    sources, targets = lines(f"{options.of}.en"), lines(f"{options.of}.de")
+    known = set(lines(str(options.data / "bpe/train.en")))
+    pairs = [pair for pair in zip(sources, targets) if pair[0] not in known]
+    if len(sources) != len(targets) or not 0 < options.lines <= len(pairs):
         raise ValueError(
-            f"{options.of}.en and .de have {' and '.join(str(len(own)) for own in texts.values())}"
-            f" lines; give two files of the same pairs, at least {options.lines}"
+            f"{options.of}.en and .de have {len(sources)} and {len(targets)} lines, {len(pairs)} of"
+            f" them new pairs; give the same number of both, and --lines between 1 and that, not"
+            f" {options.lines}"
         )
-    places = [place * min(counts) // options.lines for place in range(options.lines)]
-    for language, lines in texts.items():
-        (options.out / f"train.{language}").write_bytes(
-            b"".join(lines[place] + b"\n" for place in places)
-        )
+    chosen = [pairs[place * len(pairs) // options.lines] for place in range(options.lines)]
+    for side, language in enumerate(("en", "de")):
+        text = b"".join(pair[side] + b"\n" for pair in chosen)
+        (options.out / f"train.{language}").write_bytes(text)
     binarise(options.data, options.out)
 
 

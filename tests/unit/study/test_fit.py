@@ -2,34 +2,39 @@
 
 import fit
 import pytest
-
-NEVER = float("-inf")
-
-
-def test_the_figure_is_per_subword_of_all_pairs():
-    (result,) = fit.compare(["a"], [[(-1.0, 2), (-8.0, 4)]], [[(-6.0, 3)]])
-    assert (result.learnt, result.unseen) == (pytest.approx(9 / 6), pytest.approx(2))
-    assert (result.pairs, result.without) == ((2, 1), (0, 0))
+from mutual_information import estimate
 
 
-def test_a_pair_that_one_model_cannot_write_counts_for_none():
-    learnt = [[(-1.0, 2), (-8.0, 4)], [(-3.0, 2), (NEVER, 4)]]
-    one, two = fit.compare(["a", "b"], learnt, [[(-3.0, 3)], [(-6.0, 3)]])
-    assert (one.learnt, two.learnt) == (pytest.approx(0.5), pytest.approx(1.5))
-    assert one.pairs == two.pairs == (1, 1) and one.without == two.without == (1, 0)
+def results():
+    """A baseline and a model with one nat a subword more; unseen pairs have twice the baseline's
+    nats."""
+    found = []
+    for name, more in (("AT", 0.0), ("a|b", 1.0)):
+        columns = []
+        for nats in (0.5, 1.0):
+            baseline = [[-nats, -nats], [-nats]]
+            own = [[score - more for score in sentence] for sentence in baseline]
+            columns.append(estimate(name, own, baseline))
+        found.append(fit.Fit(name, *columns))
+    return found
 
 
-def test_other_pairs_are_refused():
-    with pytest.raises(ValueError, match="a, b did not score the same subwords"):
-        fit.compare(["a", "b"], [[(-1.0, 2)], [(-1.0, 3)]], [[(-1.0, 2)]] * 2)
-    with pytest.raises(ValueError, match="too short for every pair"):
-        fit.compare(["a"], [[(NEVER, 2)]], [[(-1.0, 2)]])
+def test_figures_are_per_subword_and_beside_the_baseline():
+    table = fit.markdown(results()).split("\n")
+    assert table[2] == "| AT | 0.500 | 1.000 |  |  |"
+    assert table[3].endswith("b | 1.500 | 2.000 | 1.00 (1.00–1.00) | 1.00 (1.00–1.00) |")
+    assert table[5].endswith(
+        "how much more than AT, with 95 % intervals over sentences; 3 and 3 subwords."
+    )
 
 
-def test_table_and_picture(tmp_path):
-    results = fit.compare(["AT", "a|b"], [[(-1.0, 2)], [(-2.0, 2)]], [[(-2.0, 2)], [(-4.0, 2)]])
-    table = fit.markdown(results)
-    assert "| AT | 0.500 | 1.000 | 0.500 |" in table and "b | 1.000 | 2.000 | 1.000 |" in table
-    assert "1 learnt pairs and 1 others, 0 left out" in table
-    fit.draw(results).savefig(tmp_path / "fit.png")
+def test_picture(tmp_path):
+    fit.draw(results()).savefig(tmp_path / "fit.png")
     assert (tmp_path / "fit.png").stat().st_size > 5000
+
+
+def test_two_models_of_one_name_are_refused():
+    arguments = ["--learnt", "a", "--unseen", "b", "--baseline", "name=AT,path=x"]
+    options = fit.build_parser().parse_args([*arguments, "--system", "name=AT,path=y"])
+    with pytest.raises(ValueError, match="two models have one name: AT, AT"):
+        fit.run(options)

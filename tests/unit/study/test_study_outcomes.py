@@ -104,6 +104,16 @@ def test_finished_entries_are_added_and_published_ones_stand(finished, tmp_path,
     assert path.read_text() == first
 
 
+def test_a_published_name_is_not_used_again(finished, tmp_path, capsys):
+    path = tmp_path / "outcomes.jsonl"
+    other = json.dumps({"identity": "0" * 12, "name": "tuned"}) + "\n"
+    path.write_text(other)
+    with pytest.raises(SystemExit):
+        outcomes.main(["--study", str(finished.folder), "--outcomes", str(path)])
+    assert "tuned is published as another entry" in capsys.readouterr().err
+    assert path.read_text() == other
+
+
 def test_figures_of_a_benchmark(finished, tmp_path):
     (tmp_path / "outcomes.jsonl").write_text("")
     outcomes.main(["--study", str(finished.folder), "--outcomes", str(tmp_path / "outcomes.jsonl")])

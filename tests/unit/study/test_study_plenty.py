@@ -69,20 +69,24 @@ def test_captions_become_sources(data, tmp_path, monkeypatch, capsys):
     assert "none names no file" in capsys.readouterr().err
 
 
-def test_a_sample_is_spread_over_the_pairs(data, tmp_path, capsys):
-    out, all_of_it = tmp_path / "out", tmp_path / "all"
+def test_a_sample_is_spread_over_new_pairs(data, tmp_path, capsys):
+    out, pairs = tmp_path / "out", tmp_path / "pairs"
     out.mkdir()
-    words = ["a", "dog", "runs", "two", "women"]
-    for language in PAIRS:
-        all_of_it.with_suffix(f".{language}").write_text("\n".join([*words, ""]))
-    command = ["take", str(data), "--of", str(all_of_it), "--out", str(out), "--lines"]
+    known, *_ = PAIRS["en"].split("\n")
+    for language, texts in {"en": ["a", "dog", known, "two", "sit"], "de": "abcde"}.items():
+        pairs.with_suffix(f".{language}").write_text("\n".join([*texts, ""]))
+    command = ["take", str(data), "--of", str(pairs), "--out", str(out), "--lines"]
     assert plenty.main([*command, "2"]) == 0
-    assert (out / "train.en").read_text() == (out / "train.de").read_text() == "a\nruns\n"
+    assert (out / "train.en").read_text() == "a\ntwo\n"
+    assert (out / "train.de").read_text() == "a\nd\n"
     assert (out / "data-bin" / "train.en-de.en.idx").exists()
-    with pytest.raises(SystemExit):
-        plenty.main([*command, "6"])
-    assert "have 5 and 5 lines" in capsys.readouterr().err
-    all_of_it.with_suffix(".de").write_text("ein\n")
+    for lines in ("5", "0"):
+        with pytest.raises(SystemExit):
+            plenty.main([*command, lines])
+        assert "5 and 5 lines, 4 of them new pairs; give the same number of both, and --lines" in (
+            capsys.readouterr().err
+        )
+    pairs.with_suffix(".de").write_text("a\n")
     with pytest.raises(SystemExit):
         plenty.main([*command, "1"])
     assert "have 5 and 1 lines" in capsys.readouterr().err
