@@ -2,6 +2,7 @@
 
 import json
 import math
+from types import SimpleNamespace
 
 import mutual_information
 import pytest
@@ -51,6 +52,14 @@ def test_sentences_of_different_lengths_weigh_by_their_words():
 def test_other_sentences_are_refused():
     with pytest.raises(ValueError, match="m and its baseline"):
         estimate("m", [[-1.0]], [[-1.0, -2.0]])
+
+
+def test_data_without_targets_are_refused():
+    system = SimpleNamespace(
+        name="m", dataset=[0], collate=lambda numbers: {"id": torch.tensor([0]), "target": None}
+    )
+    with pytest.raises(ValueError, match="m: the data have no targets"):
+        mutual_information.score_references(system)
 
 
 def test_table_and_picture(tmp_path):
