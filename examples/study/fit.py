@@ -22,12 +22,15 @@ import math
 from dataclasses import dataclass
 from typing import Any, List, Sequence
 
-from mutual_information import MutualInformation, estimate, score_references
+from mutual_information import (
+    MutualInformation,
+    add_comparison_arguments,
+    estimate,
+    score_references,
+)
 
 from fairseq_hrt.cli.command import (
     add_language_arguments,
-    add_out_argument,
-    add_system_argument,
     command,
     data_arguments,
     report,
@@ -110,17 +113,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--gen-subset", default="train", help="subset of both (default: %(default)s)"
     )
     add_language_arguments(parser)
-    parser.add_argument(
-        "--baseline",
-        required=True,
-        metavar="name=...,path=...",
-        help="what the others stand beside",
-    )
-    add_system_argument(parser, "repeat for each model", action="append", required=True)
-    parser.add_argument(
-        "--seed", type=int, default=1, help="seed of the bootstrap (default: %(default)s)"
-    )
-    add_out_argument(parser, "table, figures and picture")
+    add_comparison_arguments(parser, baseline="what the others stand beside", system="model")
     return parser
 
 

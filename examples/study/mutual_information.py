@@ -168,15 +168,20 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     add_data_arguments(parser, "valid")
-    parser.add_argument(
-        "--baseline", required=True, metavar="name=...,path=...", help="one word a step, same order"
+    add_comparison_arguments(
+        parser, baseline="one word a step, same order", system="parallel model"
     )
-    add_system_argument(parser, "repeat for each parallel model", action="append", required=True)
+    return parser
+
+
+def add_comparison_arguments(parser: argparse.ArgumentParser, baseline: str, system: str) -> None:
+    """The options of a comparison of models with a baseline; texts say what these are."""
+    parser.add_argument("--baseline", required=True, metavar="name=...,path=...", help=baseline)
+    add_system_argument(parser, f"repeat for each {system}", action="append", required=True)
     parser.add_argument(
         "--seed", type=int, default=1, help="seed of the bootstrap (default: %(default)s)"
     )
     add_out_argument(parser, "table, figures and picture")
-    return parser
 
 
 def run(options: argparse.Namespace) -> None:
