@@ -165,8 +165,7 @@ class CTranslate2System(System):
     def signature(self) -> Dict[str, str]:
         entries = {
             "engine": f"ctranslate2 {self.version}",
-            "checkpoint": Path(self.spec.path).name,
-            **self.spec.options,
+            **self.spec.shown(),
         }
         entries.setdefault("beam", "5")
         return {

@@ -5,7 +5,6 @@ It is built the way ``fairseq-generate`` builds it (``setup_task``, ``load_model
 another.
 """
 
-from pathlib import Path
 from typing import Any, Callable, Dict, Sequence
 
 from fairseq import tasks, utils
@@ -71,8 +70,7 @@ class FairseqSystem(System):
         return sum(weight.numel() * weight.element_size() for weight in weights.values())
 
     def signature(self) -> Dict[str, str]:
-        names = "+".join(Path(path).name for path in utils.split_paths(self.spec.path))
-        entries = {"task": self.task_name, "checkpoint": names, **self.spec.options}
+        entries = {"task": self.task_name, **self.spec.shown()}
         if self.spec.engine == "auto":
             entries["engine"] = "native" if isinstance(self.generator, PackedGenerator) else "torch"
         return {**entries, "beam": str(self.beam), "dtype": self.dtype, "device": self.device.type}

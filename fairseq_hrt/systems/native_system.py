@@ -174,8 +174,7 @@ class NativeSystem(System):
         entries = {
             "engine": f"native {self.generator.engine.isa}",
             "task": self.task_name,
-            "checkpoint": Path(self.spec.path).name,
-            **self.spec.options,
+            **self.spec.shown(),
         }
         return {
             **entries,

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence
 
+from fairseq import utils
+
 from ..engine.models import option_arguments, option_text
 from ..schema import ENGINES as OURS
 
@@ -46,6 +48,18 @@ class SystemSpec:
     def given(self) -> FrozenSet[str]:
         """Names of the options that must have an effect."""
         return frozenset(self.options) - self.defaults
+
+    def shown(self) -> Dict[str, str]:
+        """Checkpoint and options for a report. Files are named without their folders, which belong
+        to one machine."""
+        return {"checkpoint": _file_names(self.path)} | {
+            key: _file_names(value) if "/" in value else value
+            for key, value in self.options.items()
+        }
+
+
+def _file_names(paths: str) -> str:
+    return "+".join(Path(path).name for path in utils.split_paths(paths))
 
 
 def parse_system(text: str) -> SystemSpec:

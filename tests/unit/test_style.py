@@ -78,6 +78,16 @@ def test_wording(pattern):
     assert not found, f"write «{WORDING[pattern]}»:\n" + "\n".join(found)
 
 
+@pytest.mark.parametrize("folder", ["docs", "examples", "fairseq_hrt", "tests"])
+def test_nothing_names_a_folder_of_a_machine(folder):
+    """Published figures, too: what measured them runs in somebody's folders."""
+    pattern, found = re.compile(rb"/(?:root|home|Users|work)/[\w.]+"), {}
+    for path in (ROOT / folder).rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            found.update(dict.fromkeys(pattern.findall(path.read_bytes()), str(path)))
+    assert not found
+
+
 @functools.cache
 def written(path):
     """The lines of a file that people read: comments and texts; of a page all but headings."""

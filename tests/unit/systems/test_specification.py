@@ -25,6 +25,18 @@ def test_values_may_hold_commas_and_equal_signs():
     )
 
 
+def test_reports_name_files_without_their_folders():
+    spec = parse_system(
+        "name=AT,path=a/b/x.pt:c/y.pt,lenpen=0.6,rescore_path=d/z.pt,shortlist=true"
+    )
+    assert spec.shown() == {
+        "checkpoint": "x.pt+y.pt",
+        "lenpen": "0.6",
+        "rescore_path": "z.pt",
+        "shortlist": "true",
+    }
+
+
 def test_task_is_optional():
     assert parse_system("name=AT,path=a.pt").task is None
 
