@@ -7,9 +7,9 @@ Example:
         --baseline 'name=Transformer,path=at/checkpoint_best.pt' \\
         --system 'name=hrt,path=hrt/checkpoint_best.pt,hrt_decode_chunk=2'
 
-A model that lacks text finds only the others less probable. What it lacks in both columns, it has
-not learnt from what it was shown. After a few passes both are alike for every model; and a baseline
-that started from the teacher of the translations knew them before.
+A model that lacks text finds only the others less probable; what it lacks in both columns, it has
+not learnt yet from what it was shown. After few passes both columns are alike whatever the cause. A
+baseline that started from the teacher had learnt the translations before.
 
 Figures are nats a subword, ``</s>`` included, the </s> that fill hrt's last chunk are not; over all
 paths for graphs. Models trained with other label smoothing are not comparable. The table goes to
@@ -29,12 +29,7 @@ from mutual_information import (
     score_references,
 )
 
-from fairseq_hrt.cli.command import (
-    add_language_arguments,
-    command,
-    data_arguments,
-    report,
-)
+from fairseq_hrt.cli.command import add_language_arguments, command, data_arguments, report
 from fairseq_hrt.cli.parser import HelpFormatter
 from fairseq_hrt.escaping import in_markdown
 from fairseq_hrt.systems import FairseqSystem, parse_system, scoring
