@@ -352,24 +352,24 @@ class Budget:
 
     Attributes:
         name: before the names of its entries.
-        updates: of 4,096 tokens; 10,000 are some 15 passes over so many captions.
-        dropout: of all students.
+        updates: of ``tokens`` tokens.
+        tokens: of an update.
         shares: how often raw pairs stand beside the translations in the data of graphs, and how
             many times as many updates they get then.
     """
 
     name: str
     updates: int
-    dropout: float
+    tokens: int
     shares: Mapping[int, float]
 
 
-# Graphs pass as often over the translations where raw pairs stand beside them.
-PLENTY = Budget("plenty", 10_000, 0.2, {1: 1.2, 3: 1.6})
+# 15 passes over so many captions, for a GPU: with 4,096 tokens it would wait for Python. Graphs
+# pass as often over the translations, beside which raw pairs stand as often as was better in SHORT.
+PLENTY = Budget("plenty", 4_800, 8_192, {1: 1.2})
 # As many tokens as the students of the main table had, whose sentences were a fifth, five times
-# as often; new sentences need less dropout. Graphs have the same number of tokens, whatever their
-# data.
-SHORT = Budget("plenty-short", 2_000, 0.1, {1: 1.0, 3: 1.0})
+# as often. Graphs have the same number of tokens, whatever their data.
+SHORT = Budget("plenty-short", 2_000, 4_096, {1: 1.0, 3: 1.0})
 
 
 def plenty_data(matrix: Matrix) -> None:
@@ -384,7 +384,7 @@ def plenty_data(matrix: Matrix) -> None:
     )
     tuned = f",{best('at-tuned')}"
     matrix.distill("plenty-distilled", "at-distilled", "plenty-text", best=tuned, threads=2)
-    for count in (0, *PLENTY.shares):
+    for count in (0, *SHORT.shares):
         name = f"plenty-mixed-{count}" if count else "plenty-data"
         mix = [
             "mix",
@@ -415,36 +415,41 @@ def plenty_samples(matrix: Matrix) -> None:
     matrix.distill("plenty-unseen", "at-distilled", "plenty-unseen-text", best=tuned)
 
 
-def plenty_students(matrix: Matrix, budget: Budget = PLENTY) -> None:
-    """All start from the better teacher, but for the one with two decoder layers, which cannot."""
-    name, updates = budget.name, budget.updates
-    every: Fields = {
-        "max_tokens": 4096,
-        "dropout": budget.dropout,
-        "updates": updates,
+def plenty_student(budget: Budget) -> Fields:
+    """What all trainings of students have in common."""
+    return {
+        "max_tokens": budget.tokens,
+        # New sentences need less than the few of the main table.
+        "dropout": 0.1,
+        "updates": budget.updates,
         "lr": 0.0015,
-        "save": updates // 20,
+        "save": budget.updates // 20,
         "start": "at-distilled",
         "data": "plenty-data",
     }
+
+
+def hrt_options(budget: Budget, sizes: str) -> Fields:
+    """Of HRT for these chunk sizes."""
+    curriculum = {"power": 0} if sizes == "2" else {"steps": budget.updates}
+    own = {f"hrt-curriculum-{key}": value for key, value in curriculum.items()}
+    return {**HRT, **own, "hrt-chunk-sizes": sizes}
+
+
+DISTINCT = {**IB, "bidirectional-tokens-per-step": 1, "bidirectional-distinct-starts": True}
+# For students that cannot start from the better teacher: they have other layers.
+FROM_NOTHING: Fields = {"start": "", "lr": 0.002, "warmup": 400}
+
+
+def plenty_students(matrix: Matrix, budget: Budget = PLENTY) -> None:
+    """All start from the better teacher, but for the one with two decoder layers, which cannot."""
+    name, updates = budget.name, budget.updates
+    every = plenty_student(budget)
     matrix.train(f"{name}-at", TRANSFORMER, **every)
-    two = {**every, "start": "", "lr": 0.002, "warmup": 400, "layers": (3, 2)}
-    matrix.train(f"{name}-at-2", TRANSFORMER, **two)
+    matrix.train(f"{name}-at-2", TRANSFORMER, **{**every, **FROM_NOTHING}, layers=(3, 2))
     for sizes in CHUNK_SIZES:
-        own = {"power": 0} if sizes == "2" else {"steps": updates}
-        matrix.train(
-            hrt_name(name, sizes),
-            {**HRT, **{f"hrt-curriculum-{key}": value for key, value in own.items()}},
-            **every,
-            hrt_chunk_sizes=sizes,
-        )
-    matrix.train(
-        f"{name}-ib",
-        IB,
-        **every,
-        bidirectional_tokens_per_step=1,
-        bidirectional_distinct_starts=True,
-    )
+        matrix.train(hrt_name(name, sizes), hrt_options(budget, sizes), **every)
+    matrix.train(f"{name}-ib", DISTINCT, **every)
     matrix.train(f"{name}-ib-sa2", IB, **every, bidirectional_tokens_per_step=2)
     for count, size in budget.shares.items():
         fuzzy = int(size * updates) * 3 // 20
@@ -539,12 +544,18 @@ def plenty_figures(matrix: Matrix, budget: Budget = PLENTY) -> None:
         system("teacher greedy", "at-distilled", AT_GREEDY, engine=EXACT),
     ]
     exact = [*teacher, *plenty_systems(budget, EXACT)]
+    matrix.test(f"test-{own}", exact, against=against_at(exact))
+
+
+def against_at(systems: Sequence[str]) -> Dict[str, str]:
+    """What each is compared with: a search with a beam with the Transformer's, others with its
+    greedy search."""
+    titles = [text.split(",")[0].removeprefix("name=") for text in systems]
     against = {
-        name: "AT beam 5" if "beam" in name or "(5" in name else "AT greedy"
-        for name in (text.split(",")[0].removeprefix("name=") for text in exact)
+        title: "AT beam 5" if "beam" in title or "(5" in title else "AT greedy" for title in titles
     }
-    del against["AT beam 5"]
-    matrix.test(f"test-{own}", exact, against={**against, "AT greedy": "AT beam 5"})
+    against["AT greedy"] = "AT beam 5"
+    return {one: other for one, other in against.items() if one != other and other in titles}
 
 
 def plenty_beams(budget: Budget, engine: str) -> Dict[str, str]:
@@ -597,6 +608,44 @@ def plenty_causes(matrix: Matrix, budget: Budget = PLENTY) -> None:
     matrix.add(f"{own}-fit", "command", command=command, result="fit.md")
 
 
+SEEDS = (2, 3)
+
+
+def plenty_seeds(matrix: Matrix, budget: Budget = PLENTY) -> None:
+    """The two best families with other seeds; decoding as chosen for the first."""
+    own = budget.name
+    every = plenty_student(budget)
+    hybrid, pairs = hrt_name(own, "2"), f"{own}-ib"
+    found = [system("AT beam 5", f"{own}-at", AT_BEAM, best(f"{own}-at-tuned")),
+             system("AT greedy", f"{own}-at", AT_GREEDY)]  # fmt: skip
+    for seed in (1, *SEEDS):
+        ends = "" if seed == 1 else f"-seed-{seed}"
+        if ends:
+            matrix.train(hybrid + ends, hrt_options(budget, "2"), **every, seed=seed)
+            matrix.train(pairs + ends, DISTINCT, **every, seed=seed)
+        title = f"HRT for k=2 alone seed {seed}"
+        found += [
+            hrt(title, hybrid + ends, 2, (5, 5), f"{hybrid}-tuned-5-5"),
+            hrt(title, hybrid + ends, 2, (1, 1)),
+            ib(f"IBDecoder seed {seed} beam 4", pairs + ends, 4, best(f"{pairs}-tuned")),
+            ib(f"IBDecoder seed {seed} greedy", pairs + ends, 1),
+        ]
+    matrix.test(f"test-{own}-seeds", found, against=against_at(found))
+
+
+def plenty_capacity(matrix: Matrix, budget: Budget = PLENTY) -> None:
+    """What twice the decoder layers give IBDecoder: both start from nothing, since the teacher has
+    three."""
+    own = budget.name
+    every = {**plenty_student(budget), **FROM_NOTHING}
+    found = [system("AT greedy", f"{own}-at", AT_GREEDY)]
+    for layers in (3, 6):
+        name = f"{own}-ib-3-{layers}"
+        matrix.train(name, DISTINCT, **every, layers=(3, layers))
+        found.append(ib(f"IBDecoder 3+{layers} greedy", name, 1))
+    matrix.test(f"test-{own}-capacity", found, against=against_at(found))
+
+
 def plenty_speed(matrix: Matrix, budget: Budget = PLENTY) -> None:
     """Speed with int8 weights, to be measured while nothing else runs."""
     own = budget.name
@@ -617,7 +666,7 @@ def plenty_speed(matrix: Matrix, budget: Budget = PLENTY) -> None:
 PLENTY_PARTS = (plenty_students, plenty_figures, plenty_causes, plenty_speed)
 GROUPS: Dict[str, Sequence[Callable[[Matrix], None]]] = {
     "main": (teachers, hrt_students, ib_students, graphs, other_models, speed),
-    "plenty": (plenty_data, plenty_samples, *PLENTY_PARTS),
+    "plenty": (plenty_data, plenty_samples, *PLENTY_PARTS, plenty_seeds, plenty_capacity),
     "plenty-short": tuple(partial(part, budget=SHORT) for part in PLENTY_PARTS),
 }
 

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Sequence
 
+import torch
 from entries import FOLDER, TEXT, Entry, replaced
 
 from fairseq_hrt.evaluation.comparison import environment
@@ -29,7 +30,7 @@ RESULTS = {
 # What does not change the result of a training: how often it logs something, and what it keeps to
 # continue from.
 HABITS = {
-    "log-format": "simple", "log-interval": 50, "num-workers": 0,
+    "log-format": "simple", "log-interval": 50,
     "required-batch-size-multiple": 1, "no-epoch-checkpoints": True,
 }  # fmt: skip
 # As in examples/common/recipe.sh: freed memory is kept, which saves a quarter of a small model's
@@ -50,6 +51,16 @@ def flags(options: Mapping[str, Any]) -> List[str]:
             if item is not False:
                 arguments.append(f"--{name}" if item is True else f"--{name}={item}")
     return arguments
+
+
+def habits_here() -> Dict[str, Any]:
+    """Precision and data loading of this machine: on a GPU --fp16, as in the papers, on a CPU
+    bfloat16 where that is the faster one; ``PRECISION`` decides otherwise."""
+    gpu = torch.cuda.is_available()
+    if gpu and not os.environ.get("PRECISION"):
+        return {"fp16": True, "num-workers": 1}
+    chosen = runpy.run_path(str(REPOSITORY / "examples/common/precision.py"))["chosen_precision"]()
+    return {"bf16": chosen == "bfloat16", "num-workers": int(gpu)}
 
 
 def filled(value: Any, folders: Mapping[str, Path], out: Path) -> Any:
@@ -81,14 +92,10 @@ def commands(entry: Entry, folders: Mapping[str, Path], out: Path) -> List[List[
         first, *rest = fields["command"]
         return [[sys.executable if first == "python" else first, *rest]]
     if entry.kind == "train":
-        bfloat16 = (
-            runpy.run_path(str(REPOSITORY / "examples/common/precision.py"))["chosen_precision"]()
-            == "bfloat16"
-        )
         count = fields["average"]
         keeping = {
             **HABITS,
-            "bf16": bfloat16,
+            **habits_here(),
             "save-dir": out / "checkpoints",
             "keep-interval-updates": count,
         }
