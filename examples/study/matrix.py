@@ -354,6 +354,7 @@ class Budget:
         name: before the names of its entries.
         updates: of ``tokens`` tokens.
         tokens: of an update.
+        graph_tokens: the same of graphs, which have the fewer updates.
         shares: how often raw pairs stand beside the translations in the data of graphs, and how
             many times as many updates they get then.
     """
@@ -361,15 +362,17 @@ class Budget:
     name: str
     updates: int
     tokens: int
+    graph_tokens: int
     shares: Mapping[int, float]
 
 
-# 15 passes over so many captions, for a GPU: with 4,096 tokens it would wait for Python. Graphs
-# pass as often over the translations, beside which raw pairs stand as often as was better in SHORT.
-PLENTY = Budget("plenty", 4_800, 8_192, {1: 1.2})
+# 15 passes over so many captions, for a GPU: with 4,096 tokens it would wait for Python, and most
+# for the losses of graphs, whose papers have the largest batches. Graphs pass as often over the
+# translations, beside which raw pairs stand as often as was better in SHORT.
+PLENTY = Budget("plenty", 4_800, 8_192, 16_384, {1: 1.2})
 # As many tokens as the students of the main table had, whose sentences were a fifth, five times
 # as often. Graphs have the same number of tokens, whatever their data.
-SHORT = Budget("plenty-short", 2_000, 4_096, {1: 1.0, 3: 1.0})
+SHORT = Budget("plenty-short", 2_000, 4_096, 4_096, {1: 1.0, 3: 1.0})
 
 
 def plenty_data(matrix: Matrix) -> None:
@@ -452,9 +455,10 @@ def plenty_students(matrix: Matrix, budget: Budget = PLENTY) -> None:
     matrix.train(f"{name}-ib", DISTINCT, **every)
     matrix.train(f"{name}-ib-sa2", IB, **every, bidirectional_tokens_per_step=2)
     for count, size in budget.shares.items():
-        fuzzy = int(size * updates) * 3 // 20
-        likelihood = int(size * updates) - fuzzy
-        graphs = {**every, "data": f"plenty-mixed-{count}"}
+        all_updates = int(size * updates * budget.tokens) // budget.graph_tokens
+        fuzzy = all_updates * 3 // 20
+        likelihood = all_updates - fuzzy
+        graphs = {**every, "data": f"plenty-mixed-{count}", "max_tokens": budget.graph_tokens}
         matrix.train(
             f"{name}-dag-{count}",
             DAG,

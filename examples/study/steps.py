@@ -58,9 +58,9 @@ def habits_here() -> Dict[str, Any]:
     bfloat16 where that is the faster one; ``PRECISION`` decides otherwise."""
     gpu = torch.cuda.is_available()
     if gpu and not os.environ.get("PRECISION"):
-        return {"fp16": True, "num-workers": 1}
+        return {"fp16": True, "num-workers": 2}
     chosen = runpy.run_path(str(REPOSITORY / "examples/common/precision.py"))["chosen_precision"]()
-    return {"bf16": chosen == "bfloat16", "num-workers": int(gpu)}
+    return {"bf16": chosen == "bfloat16", "num-workers": 2 * gpu}
 
 
 def filled(value: Any, folders: Mapping[str, Path], out: Path) -> Any:

@@ -14,6 +14,7 @@ from typing import Callable, Iterator, List, Optional
 
 # Not "from . import checkpoint_loading": that form imports the top-level package as well, which
 # must not happen when the startup line loads this one alone.
+from .attention_kernels import REPAIR as ATTENTION_KERNELS
 from .checkpoint_copies import REPAIR as CHECKPOINT_COPIES
 from .checkpoint_loading import REPAIR as CHECKPOINT_LOADING
 from .checkpoint_loading import CorruptCheckpointError, UnsafeCheckpointError
@@ -51,6 +52,7 @@ REPAIRS = (
     CHECKPOINT_LOADING,
     CHECKPOINT_COPIES,
     ENCODER_LAYER,
+    ATTENTION_KERNELS,
     CPU_DISTRIBUTED,
     CPU_PRECISION,
     GENERATED_SHARDS,

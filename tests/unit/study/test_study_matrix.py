@@ -81,7 +81,8 @@ def test_students_from_plenty_have_equal_budgets(budget):
     students = ["at", "at-2", "ib", "ib-sa2", "hrt-k2", "hrt"]
     assert {updates(name) for name in students} == {budget.updates}
     for count, ratio in budget.shares.items():
-        assert updates(f"dag-{count}", f"fa-dat-{count}") == budget.updates * ratio
+        tokens = updates(f"dag-{count}", f"fa-dat-{count}") * budget.graph_tokens
+        assert tokens == budget.updates * ratio * budget.tokens
     assert {ENTRIES[f"{own}-{name}"].fields["options"]["seed"] for name in students} == {1}
     shown = ENTRIES[f"test-{own}"]
     assert (
