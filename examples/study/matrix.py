@@ -673,7 +673,7 @@ def plenty_speed(matrix: Matrix, budget: Budget = PLENTY) -> None:
 
 
 PLENTY_PARTS = (plenty_students, plenty_figures, plenty_causes, plenty_speed)
-# What a GPU's time or patience may not be enough for.
+# Other seeds, and deeper decoders.
 PLENTY_MORE = (plenty_seeds, plenty_capacity)
 GROUPS: Dict[str, Sequence[Callable[[Matrix], None]]] = {
     "main": (teachers, hrt_students, ib_students, graphs, other_models, speed),
