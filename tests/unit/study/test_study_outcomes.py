@@ -59,6 +59,7 @@ def finished(tmp_path, monkeypatch):
             "threads": 1,
             "commit": "c",
             "begin": "b",
+            "versions": {"gpu": "G"} if name == "model" else {},
         }
         steps.write_record(folder, {"state": "finished", "attempts": [attempt, attempt]})
     (store.path("data") / "test").write_text("".join(line + "\n" for line in REFERENCES))
@@ -98,6 +99,7 @@ def test_finished_entries_are_added_and_published_ones_stand(finished, tmp_path,
         and found["model"]["seconds"] == 180
         and found["model"]["starts"] == 2
     )
+    assert found["model"]["gpu"] == "G" and "gpu" not in found["test"]
     assert "new: data, model, test, analysis" in capsys.readouterr().out
     first = path.read_text()
     outcomes.main(command)

@@ -129,6 +129,21 @@ def test_what_was_chosen_is_whole_or_not_there(tmp_path, monkeypatch):
     assert steps.filled("$(tuned/best)", {"tuned": store.path("tuned")}, tmp_path) == "lenpen=2"
 
 
+@pytest.mark.parametrize(
+    "gpu, precision, expected",
+    [
+        (True, "", {"fp16": True, "num-workers": 2}),
+        (True, "float32", {"bf16": False, "num-workers": 2}),
+        (False, "bfloat16", {"bf16": True, "num-workers": 0}),
+        (False, "float32", {"bf16": False, "num-workers": 0}),
+    ],
+)
+def test_a_gpu_trains_in_half_precision(monkeypatch, gpu, precision, expected):
+    monkeypatch.setattr(steps.torch.cuda, "is_available", lambda: gpu)
+    monkeypatch.setenv("PRECISION", precision)
+    assert steps.habits_here() == expected
+
+
 def test_flags():
     assert steps.flags({"a": True, "b": False, "c": [1, 2], "d": "-1"}) == [
         "--a",
