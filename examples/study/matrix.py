@@ -356,7 +356,7 @@ class Budget:
         tokens: of an update.
         graph_tokens: the same of graphs, which have the fewer updates.
         shares: how often raw pairs stand beside the translations in the data of graphs, and how
-            many times as many updates they get then.
+            many times as many tokens they get then.
     """
 
     name: str

@@ -113,9 +113,9 @@ def outcome_of(entry: Entry, store: Store) -> Dict[str, Any]:
     outcome.update(
         {key: attempts[-1][key] for key in ("processor", "cores", "threads", "commit", "begin")}
     )
-    if "gpu" in attempts[-1].get("versions", {}):
-        outcome["gpu"] = attempts[-1]["versions"]["gpu"]
     if entry.kind == "train":
+        if "gpu" in attempts[-1].get("versions", {}):
+            outcome["gpu"] = attempts[-1]["versions"]["gpu"]
         updates = UPDATES_OF_EPOCH.findall(
             (folder / "log").read_text(encoding="utf-8", errors="replace")
         )

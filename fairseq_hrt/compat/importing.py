@@ -2,8 +2,8 @@
 
 A meta-path finder answers for the few modules of fairseq that need a repair, lets the
 ordinary finders find them, and runs the repair just before or just after the module's code.
-Nothing is written to disk, nothing but fairseq is touched, and a process that never imports
-fairseq never comes here.
+Nothing is written to disk, nothing but fairseq is touched (:mod:`.attention_kernels` sets a switch
+of PyTorch), and a process that never imports fairseq never comes here.
 """
 
 import functools

@@ -1,18 +1,36 @@
-"""The repair `attention-kernels`."""
-
-import os
-import subprocess
-import sys
+"""The repair `attention-kernels`: cuDNN computes no attention where there is CUDA."""
 
 import pytest
+import torch
 
-ENABLED = "import fairseq.modules, torch; print(torch.backends.cuda.cudnn_sdp_enabled())"
+from fairseq_hrt.compat.attention_kernels import REPAIR
 
 
-@pytest.mark.parametrize("disabled, expected", [("", "False"), ("attention-kernels", "True")])
-def test_cudnn_computes_no_attention(disabled, expected):
-    found = subprocess.run(
-        [sys.executable, "-c", ENABLED], capture_output=True, text=True, check=True,
-        env={**os.environ, "FAIRSEQ_HRT_DISABLE_REPAIRS": disabled},
-    )  # fmt: skip
-    assert found.stdout.strip() == expected
+@pytest.fixture
+def enabled(monkeypatch):
+    """PyTorch's switch, as the rest of the process does not see it."""
+    state = {"enabled": True}
+    monkeypatch.setattr(torch.backends.cuda, "cudnn_sdp_enabled", lambda: state["enabled"])
+    monkeypatch.setattr(
+        torch.backends.cuda, "enable_cudnn_sdp", lambda value: state.update(enabled=value)
+    )
+    return state
+
+
+def test_cudnn_computes_no_attention(enabled, monkeypatch):
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    assert "plans its attention anew" in REPAIR.reason()
+    REPAIR.apply(None)
+    assert enabled == {"enabled": False} and REPAIR.reason() is None
+
+
+def test_builds_for_cpus_need_no_repair(enabled, monkeypatch):
+    monkeypatch.setattr(torch.version, "cuda", None)
+    assert REPAIR.reason() is None
+
+
+def test_fairseqs_attention_asks_for_it():
+    assert REPAIR.modules == ("fairseq.modules.multihead_attention",)
+    # what is called in PyTorch exists
+    assert torch.backends.cuda.cudnn_sdp_enabled() in (True, False)
+    torch.backends.cuda.enable_cudnn_sdp(torch.backends.cuda.cudnn_sdp_enabled())

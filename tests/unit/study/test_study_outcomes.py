@@ -59,7 +59,7 @@ def finished(tmp_path, monkeypatch):
             "threads": 1,
             "commit": "c",
             "begin": "b",
-            "versions": {"gpu": "G"} if name == "model" else {},
+            "versions": {"gpu": "G"},
         }
         steps.write_record(folder, {"state": "finished", "attempts": [attempt, attempt]})
     (store.path("data") / "test").write_text("".join(line + "\n" for line in REFERENCES))

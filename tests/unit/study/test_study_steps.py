@@ -132,7 +132,10 @@ def test_what_was_chosen_is_whole_or_not_there(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "gpu, precision, expected",
     [
+        (True, None, {"fp16": True, "num-workers": 2}),
         (True, "", {"fp16": True, "num-workers": 2}),
+        (True, "float16", {"fp16": True, "num-workers": 2}),
+        (True, "bfloat16", {"bf16": True, "num-workers": 2}),
         (True, "float32", {"bf16": False, "num-workers": 2}),
         (False, "bfloat16", {"bf16": True, "num-workers": 0}),
         (False, "float32", {"bf16": False, "num-workers": 0}),
@@ -140,7 +143,9 @@ def test_what_was_chosen_is_whole_or_not_there(tmp_path, monkeypatch):
 )
 def test_a_gpu_trains_in_half_precision(monkeypatch, gpu, precision, expected):
     monkeypatch.setattr(steps.torch.cuda, "is_available", lambda: gpu)
-    monkeypatch.setenv("PRECISION", precision)
+    monkeypatch.delenv("PRECISION", raising=False)
+    if precision is not None:
+        monkeypatch.setenv("PRECISION", precision)
     assert steps.habits_here() == expected
 
 
