@@ -1,10 +1,14 @@
 """The manual is built without a warning and leaves nothing out; the code that it shows works."""
 
+import os
 import re
+import subprocess
+import sysconfig
 from pathlib import Path
 
 import pytest
 from command_line import ENVIRONMENT, hypotheses
+from fairseq.data import indexed_dataset
 from tiny_models import write_bundle
 
 from fairseq_hrt.__main__ import VERBS
@@ -88,6 +92,34 @@ def test_translating_in_python(tmp_path):
     exec(code_of("python.md"), names)
     first, second = names["translate_politely"](tmp_path / "bundle", ["a b", "c"])
     assert re.search(r"\(\d+ passes\)$", first) and re.search(r"\(\d+ passes\)$", second)
+
+
+def test_translations_of_more_text(toy_corpus, toy_data, teacher, tmp_path):
+    """As docs/guides/distilling.md makes data of them, in the other direction."""
+    guide = (ROOT / "docs" / "guides" / "distilling.md").read_text(encoding="utf-8")
+    section = guide.split("## Translations of more text\n")[1]
+    shown = re.search(r"```bash\n(.*?)```", section, re.S)[1]
+    script = re.sub(r"\b(en|de)\b", lambda match: {"en": "de", "de": "en"}[match[0]], shown)
+    (tmp_path / "bpe").symlink_to(toy_corpus)
+    (tmp_path / "data-bin").symlink_to(toy_data)
+    (tmp_path / "at").mkdir()
+    (tmp_path / "at" / "checkpoint_best.pt").symlink_to(teacher)
+    (tmp_path / "more.de").write_text("a b c\nd e\nj\n")
+    path = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(
+        ["bash", "-e", "-c", script], cwd=tmp_path, check=True, capture_output=True,
+        env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    raw, both = (
+        [(folder / name).read_text().splitlines() for name in names]
+        for folder, names in (
+            (toy_corpus, ("train.de", "train.en")), (tmp_path / "more", ("both.de", "both.en")),
+        )
+    )  # fmt: skip
+    assert [lines[: len(raw[0])] for lines in both] == raw
+    assert both[0][len(raw[0]) :] == ["a b c", "d e", "j"] and len(both[1]) == len(both[0])
+    data = indexed_dataset.make_dataset(str(tmp_path / "both" / "train.de-en.de"), "mmap")
+    assert len(data) == len(both[0])
 
 
 def test_decoders_options_and_families_of_your_own(command, toy_data, teacher, tmp_path):
