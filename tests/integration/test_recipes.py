@@ -200,6 +200,12 @@ PROGRAMS = (
     "sphinx-build",
 )
 NOT_PARSED = ("auditwheel", "clang-format", "curl", "pip", "ruff", "mypy", "sphinx-build")
+# What the shell's own commands read of the reader's text, or of what stand-ins do not write.
+TEXTS = {
+    "docs/guides/distilling.md": (
+        "more.en", "bpe/train.en", "bpe/train.de", "distilled/train.en", "distilled/train.de",
+    ),
+}  # fmt: skip
 # Writes down its name and arguments instead of doing anything.
 STAND_IN = f"""#!/bin/bash
 if [ "${{0##*/}} $*" = "fairseq-hrt --user-dir" ]; then echo "{ROOT}/fairseq_hrt"; exit; fi
@@ -220,6 +226,9 @@ def documented(document, folder):
     for name in PROGRAMS:
         (tools / name).write_text(STAND_IN)
         (tools / name).chmod(0o755)
+    for name in TEXTS.get(document, ()):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
     script = folder / "script"
     script.write_text("".join(blocks("bash", document)))
     environment = {"PATH": f"{tools}:/usr/bin:/bin", "RECORD": str(record)}
