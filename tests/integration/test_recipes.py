@@ -200,7 +200,7 @@ PROGRAMS = (
     "sphinx-build",
 )
 NOT_PARSED = ("auditwheel", "clang-format", "curl", "pip", "ruff", "mypy", "sphinx-build")
-# What the shell's own commands read of the reader's text, or of what stand-ins do not write.
+# Texts for the shell's own commands: the reader's, and those that stand-ins do not write.
 TEXTS = {
     "docs/guides/distilling.md": (
         "more.en", "bpe/train.en", "bpe/train.de", "distilled/train.en", "distilled/train.de",
