@@ -203,7 +203,8 @@ NOT_PARSED = ("auditwheel", "clang-format", "curl", "pip", "ruff", "mypy", "sphi
 # Texts for the shell's own commands: the reader's, and those that stand-ins do not write.
 TEXTS = {
     "docs/guides/distilling.md": (
-        "more.en", "bpe/train.en", "bpe/train.de", "distilled/train.en", "distilled/train.de",
+        "more.en", "bpe/train.en", "bpe/train.de",
+        "more/distilled/train.en", "more/distilled/train.de",
     ),
 }  # fmt: skip
 # Writes down its name and arguments instead of doing anything.
@@ -227,7 +228,7 @@ def documented(document, folder):
         (tools / name).write_text(STAND_IN)
         (tools / name).chmod(0o755)
     for name in TEXTS.get(document, ()):
-        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
     script = folder / "script"
     script.write_text("".join(blocks("bash", document)))
