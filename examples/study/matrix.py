@@ -446,7 +446,7 @@ FROM_NOTHING: Fields = {"start": "", "lr": 0.002, "warmup": 400}
 
 def plenty_students(matrix: Matrix, budget: Budget = PLENTY) -> None:
     """All start from the better teacher, but for the one with two decoder layers, which cannot."""
-    name, updates = budget.name, budget.updates
+    name = budget.name
     every = plenty_student(budget)
     matrix.train(f"{name}-at", TRANSFORMER, **every)
     matrix.train(f"{name}-at-2", TRANSFORMER, **{**every, **FROM_NOTHING}, layers=(3, 2))
@@ -454,25 +454,8 @@ def plenty_students(matrix: Matrix, budget: Budget = PLENTY) -> None:
         matrix.train(hrt_name(name, sizes), hrt_options(budget, sizes), **every)
     matrix.train(f"{name}-ib", DISTINCT, **every)
     matrix.train(f"{name}-ib-sa2", IB, **every, bidirectional_tokens_per_step=2)
-    for count, size in budget.shares.items():
-        all_updates = int(size * updates * budget.tokens) // budget.graph_tokens
-        fuzzy = all_updates * 3 // 20
-        likelihood = all_updates - fuzzy
-        graphs = {**every, "data": f"plenty-mixed-{count}", "max_tokens": budget.graph_tokens}
-        matrix.train(
-            f"{name}-dag-{count}",
-            DAG,
-            **{**graphs, "updates": likelihood},
-            dag_glance_schedule=f"0.5:0.1@{likelihood}",
-        )
-        graphs.update(updates=fuzzy, lr=0.0003, save=fuzzy // 9, start=f"{name}-dag-{count}")
-        matrix.train(
-            f"{name}-fa-dat-{count}",
-            DAG,
-            **graphs,
-            criterion="dag_fuzzy_loss",
-            dag_glance_schedule="0.1",
-        )
+    for count in budget.shares:
+        graph_students(matrix, budget, count)
         matrix.tune(
             f"{name}-fa-dat-{count}-tuned",
             dag("FA-DAT lookahead", f"{name}-fa-dat-{count}", "lookahead"),
@@ -494,6 +477,25 @@ def plenty_students(matrix: Matrix, budget: Budget = PLENTY) -> None:
             command=["python", "examples/study/plenty.py", "choose", *found, "--out", "${out}"],
             result="model.pt",
         )
+
+
+def graph_students(matrix: Matrix, budget: Budget, count: int, ends: str = "", **more: Any) -> None:
+    """A graph by likelihood and the same after fuzzy alignment, with raw pairs ``count`` times
+    beside the translations; ``ends`` are behind their names, ``more`` are options of both."""
+    tokens = int(budget.shares[count] * budget.updates * budget.tokens)
+    updates = tokens // budget.graph_tokens
+    fuzzy = updates * 3 // 20
+    likelihood, aligned = (f"{budget.name}-{kind}-{count}{ends}" for kind in ("dag", "fa-dat"))
+    every = {**plenty_student(budget), "data": f"plenty-mixed-{count}", **more}
+    every["max_tokens"] = budget.graph_tokens
+    matrix.train(
+        likelihood,
+        DAG,
+        **{**every, "updates": updates - fuzzy},
+        dag_glance_schedule=f"0.5:0.1@{updates - fuzzy}",
+    )
+    every.update(updates=fuzzy, lr=0.0003, save=fuzzy // 9, start=likelihood)
+    matrix.train(aligned, DAG, **every, criterion="dag_fuzzy_loss", dag_glance_schedule="0.1")
 
 
 def hrt_name(name: str, sizes: str) -> str:
@@ -616,8 +618,12 @@ SEEDS = (2, 3)
 
 
 def plenty_seeds(matrix: Matrix, budget: Budget = PLENTY) -> None:
-    """Two families with other seeds; decoding as chosen for the first."""
+    """Three families with other seeds; decoding as chosen for the first."""
     own = budget.name
+    exact = [
+        system("AT beam 5", f"{own}-at", AT_BEAM, best(f"{own}-at-tuned")),
+        system("AT greedy", f"{own}-at", AT_GREEDY),
+    ]
     one, two = hrt_name(own, "2"), f"{own}-ib"
 
     def hybrid(name: str, title: str) -> List[str]:
@@ -631,15 +637,21 @@ def plenty_seeds(matrix: Matrix, budget: Budget = PLENTY) -> None:
     families = ((one, "HRT for k=2 alone", hrt_options(budget, "2"), hybrid),
                 (two, "IBDecoder", DISTINCT, pairs))  # fmt: skip
     for name, title, options, ways in families:
-        found = [
-            system("AT beam 5", f"{own}-at", AT_BEAM, best(f"{own}-at-tuned")),
-            system("AT greedy", f"{own}-at", AT_GREEDY),
-            *ways(name, title),
-        ]
+        found = [*exact, *ways(name, title)]
         for seed in SEEDS:
             matrix.train(f"{name}-seed-{seed}", options, **plenty_student(budget), seed=seed)
             found += ways(f"{name}-seed-{seed}", f"{title} seed {seed}")
         matrix.test(f"test-{name}-seeds", found, against=against_at(found))
+    graph, tuned = f"{own}-fa-dat", best(f"{own}-fa-dat-tuned")
+    found = [*exact, dag("FA-DAT greedy", graph, "greedy")]
+    found.append(dag("FA-DAT lookahead", graph, "lookahead", tuned))
+    for seed in SEEDS:
+        # With raw pairs once, as was better with the first seed.
+        graph_students(matrix, budget, 1, f"-seed-{seed}", seed=seed)
+        name, title = f"{graph}-1-seed-{seed}", f"FA-DAT seed {seed}"
+        found.append(dag(f"{title} greedy", name, "greedy"))
+        found.append(dag(f"{title} lookahead", name, "lookahead", tuned))
+    matrix.test(f"test-{graph}-seeds", found, against=against_at(found))
 
 
 def plenty_capacity(matrix: Matrix, budget: Budget = PLENTY) -> None:
