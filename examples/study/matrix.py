@@ -624,7 +624,8 @@ def plenty_seeds(matrix: Matrix, budget: Budget = PLENTY) -> None:
         system("AT beam 5", f"{own}-at", AT_BEAM, best(f"{own}-at-tuned")),
         system("AT greedy", f"{own}-at", AT_GREEDY),
     ]
-    one, two = hrt_name(own, "2"), f"{own}-ib"
+    every = plenty_student(budget)
+    one, two, three = hrt_name(own, "2"), f"{own}-ib", f"{own}-fa-dat"
 
     def hybrid(name: str, title: str) -> List[str]:
         tuned = f"{one}-tuned-5-5"
@@ -634,24 +635,27 @@ def plenty_seeds(matrix: Matrix, budget: Budget = PLENTY) -> None:
         beam = ib(f"{title} beam 4", name, 4, best(f"{two}-tuned"))
         return [beam, ib(f"{title} greedy", name, 1)]
 
-    families = ((one, "HRT for k=2 alone", hrt_options(budget, "2"), hybrid),
-                (two, "IBDecoder", DISTINCT, pairs))  # fmt: skip
-    for name, title, options, ways in families:
-        found = [*exact, *ways(name, title)]
-        for seed in SEEDS:
-            matrix.train(f"{name}-seed-{seed}", options, **plenty_student(budget), seed=seed)
-            found += ways(f"{name}-seed-{seed}", f"{title} seed {seed}")
-        matrix.test(f"test-{name}-seeds", found, against=against_at(found))
-    graph, tuned = f"{own}-fa-dat", best(f"{own}-fa-dat-tuned")
-    found = [*exact, dag("FA-DAT greedy", graph, "greedy")]
-    found.append(dag("FA-DAT lookahead", graph, "lookahead", tuned))
+    def graphs(name: str, title: str) -> List[str]:
+        lookahead = dag(f"{title} lookahead", name, "lookahead", best(f"{three}-tuned"))
+        return [dag(f"{title} greedy", name, "greedy"), lookahead]
+
+    families = {
+        one: ("HRT for k=2 alone", hybrid),
+        two: ("IBDecoder", pairs),
+        three: ("FA-DAT", graphs),
+    }
+    found = {name: [*exact, *ways(name, title)] for name, (title, ways) in families.items()}
     for seed in SEEDS:
+        ends = f"-seed-{seed}"
+        matrix.train(one + ends, hrt_options(budget, "2"), **every, seed=seed)
+        matrix.train(two + ends, DISTINCT, **every, seed=seed)
         # With raw pairs once, as was better with the first seed.
-        graph_students(matrix, budget, 1, f"-seed-{seed}", seed=seed)
-        name, title = f"{graph}-1-seed-{seed}", f"FA-DAT seed {seed}"
-        found.append(dag(f"{title} greedy", name, "greedy"))
-        found.append(dag(f"{title} lookahead", name, "lookahead", tuned))
-    matrix.test(f"test-{graph}-seeds", found, against=against_at(found))
+        graph_students(matrix, budget, 1, ends, seed=seed)
+        for name, (title, ways) in families.items():
+            own_name = f"{three}-1" if name == three else name
+            found[name] += ways(own_name + ends, f"{title} seed {seed}")
+    for name, systems in found.items():
+        matrix.test(f"test-{name}-seeds", systems, against=against_at(systems))
 
 
 def plenty_capacity(matrix: Matrix, budget: Budget = PLENTY) -> None:
