@@ -31,6 +31,13 @@ def test_builds_for_cpus_need_no_repair(enabled, monkeypatch):
 
 def test_fairseqs_attention_asks_for_it():
     assert REPAIR.modules == ("fairseq.modules.multihead_attention",)
-    # what is called in PyTorch exists
-    assert torch.backends.cuda.cudnn_sdp_enabled() in (True, False)
-    torch.backends.cuda.enable_cudnn_sdp(torch.backends.cuda.cudnn_sdp_enabled())
+
+
+def test_pytorch_has_the_switch():
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    try:
+        for value in (False, True):
+            torch.backends.cuda.enable_cudnn_sdp(value)
+            assert torch.backends.cuda.cudnn_sdp_enabled() is value
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
