@@ -6,7 +6,8 @@ Example:
     fairseq-hrt distill data-bin --out distilled \\
         --system 'name=teacher,path=at/checkpoint_best.pt,task=translation_autoregressive,beam=5'
     for shard in 0 1 2 3; do fairseq-hrt distill ... --num-shards 4 --shard-id $shard & done; wait
-    fairseq-train data-bin --distilled-data distilled/data-bin ...
+    fairseq-train distilled/data-bin ...                           (translations alone)
+    fairseq-train data-bin --distilled-data distilled/data-bin ... (mixed with raw targets)
 
 A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark;
 engine=native lets the native engine translate, engine=ctranslate2 CTranslate2, which is quicker.
@@ -14,7 +15,8 @@ Killed at any moment and started again, it continues with the block that was los
 same byte by byte. Teacher and data are known by their contents: another checkpoint of the same name
 is refused, one that was only moved is not. The shard that finishes last (or a further call) writes
 train.<src> and train.<tgt> in the order of the training set, binarises them with the same
-dictionaries into data-bin, and writes statistics.json. torchrun and SLURM set the shard by
+dictionaries into data-bin, beside the validation and test sets of the data as they are, and writes
+statistics.json. torchrun and SLURM set the shard by
 themselves (RANK and WORLD_SIZE, or SLURM_PROCID and SLURM_NTASKS), and the GPU (LOCAL_RANK,
 SLURM_LOCALID).
 """
@@ -24,6 +26,7 @@ import importlib.util
 import logging
 import os
 import re
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -214,7 +217,8 @@ def require_preprocess() -> None:
 
 
 def binarise(folder: Path, data: str, languages: Sequence[str], workers: int) -> None:
-    """Writes ``data-bin`` with the dictionaries of ``data``; it appears when it is complete.
+    """Writes ``data-bin`` with the dictionaries, validation and test sets of ``data``, so that a
+    student trains on it alone; it appears when it is complete.
 
     Raises:
         ValueError: fairseq-preprocess fails.
@@ -234,6 +238,10 @@ def binarise(folder: Path, data: str, languages: Sequence[str], workers: int) ->
             raise ValueError(
                 f"fairseq-preprocess failed: {' '.join(said) or f'exit status {result.returncode}'}"
             )
+        # Of several folders fairseq validates on the first, too.
+        for subset in ("valid", "test"):
+            for file in data_files(first, subset, languages):
+                shutil.copyfile(file, partial / file.name)
         # Of the time and of a folder that is gone; the rest is the same in every run.
         (partial / "preprocess.log").unlink(missing_ok=True)
         try:

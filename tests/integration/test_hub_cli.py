@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from command_line import ENVIRONMENT, OPTIMIZER, SIZES, hypotheses
+from command_line import ENVIRONMENT, OPTIMIZER, SIZES, VALIDATED, hypotheses
 
 import fairseq_hrt
 
@@ -398,6 +398,13 @@ def test_a_distillation_is_complete_and_trains_students(command, toy_data, teach
         *FAMILIES["bidirectional"].split(), *SIZES, *OPTIMIZER, "--max-update", "1", "--save-dir",
         tmp_path / "student", "--distilled-data", tmp_path / "distilled/data-bin",
     )  # fmt: skip
+    # The translations alone, validated on the data's own sentences.
+    trained = command(
+        "fairseq-train", tmp_path / "distilled/data-bin", "--task", "translation", "--arch",
+        "transformer", "--criterion", "label_smoothed_cross_entropy", *SIZES, *VALIDATED,
+        "--max-update", "1", "--save-dir", tmp_path / "alone",
+    )  # fmt: skip
+    assert 'begin validation on "valid" subset' in trained.stdout + trained.stderr
 
 
 def test_shards_and_several_translations(command, toy_data, teacher, tmp_path):

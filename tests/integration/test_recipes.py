@@ -686,14 +686,12 @@ def test_what_hrts_ablations_leave_out(monkeypatch):
 
 
 def test_an_ensemble_translates_for_royalflush(monkeypatch):
-    """Teacher and student learn from its translations; validation keeps the given targets."""
+    """Teacher and student learn from its translations, in a folder that has the validation set."""
     shown = accepted(
         "wmt22_en_de/hrt/train.sh", monkeypatch, TEACHERS="a.pt:b.pt:c.pt:d.pt", DATA="data"
     )
     paths = ":".join(str(ROOT / name) for name in ("a.pt", "b.pt", "c.pt", "d.pt"))
     assert f"path={paths}," in value_of(shown[0], "--system")
-    assert shown[1][0] == "cp" and len(shown[1]) == 6
-    assert all(word.startswith(f"{ROOT}/data/valid.en-de.") for word in shown[1][1:5])
     trainings = [command for command in shown if command[0] == "fairseq-train"]
     assert [command[1] for command in trainings] == ["runs/dry/distilled/data-bin"] * 2
     refused = bash(

@@ -50,13 +50,8 @@ SHARED=(
 
 # Started by torchrun or SLURM this command shares the work out to several GPUs.
 distil() {
-    local language end held=()
     run fairseq-hrt distill "$DATA" --source-lang "$SRC" --target-lang "$TGT" --out "$OUT/distilled" \
         --system "name=ensemble,path=$TEACHERS,task=translation_autoregressive,beam=$BEAM"
-    for language in "$SRC" "$TGT"; do
-        for end in bin idx; do held+=("$DATA/valid.$SRC-$TGT.$language.$end"); done
-    done
-    run cp "${held[@]}" "$TRAINED"
 }
 
 # Fairseq's Transformer in the shape of the student.

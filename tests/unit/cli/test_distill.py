@@ -118,15 +118,21 @@ def test_binarised_data_appear_when_they_are_complete(tmp_path, monkeypatch):
         " argument.startswith('--destdir=')).split('=', 1)[1]\npathlib.Path(folder,"
         " 'train.bin').write_text('bin')\nsys.exit(os.environ['FAILS'] or 0)\n"
     )
+    data = tmp_path / "data"
+    data.mkdir()
+    kept = {"valid.de-en.de.bin", "valid1.de-en.en.idx", "test.de-en.de.bin", "dict.de.txt"}
+    for name in (*kept, "train.de-en.de.bin", "valid.de-fr.de.bin", "preprocess.log"):
+        (data / name).write_text(name)
+    complete = {"train.bin", *kept}
     for fails, expected in (
         ("no room", set()),
-        ("", {"train.bin"}),
-        ("no room", {"train.bin"}),
-        ("", {"train.bin"}),
+        ("", complete),
+        ("no room", complete),
+        ("", complete),
     ):
         monkeypatch.setenv("FAILS", fails)
         try:
-            binarise(tmp_path / "out", "data", ("de", "en"), 1)
+            binarise(tmp_path / "out", os.pathsep.join((str(data), "elsewhere")), ("de", "en"), 1)
         except ValueError as error:
             assert fails and str(error) == "fairseq-preprocess failed: no room"
         else:
