@@ -231,7 +231,7 @@ class Schema:
         "power",
         "bidirectional",
         "what the log-probability of t tokens is divided by: power is t to the power of --lenpen;"
-        " gnmt is (5 + t) / 6 to the power of --lenpen, as published with --lenpen 0.6",
+        " gnmt is (5 + t) / 6 to the power of --lenpen, as in the released code with --lenpen 0.6",
         choices=("power", "gnmt"),
         native=("power",),
         when=NORMALISED,

@@ -6,6 +6,7 @@
 # RAW holds train/valid/test.{en,de}, each plain or gzip (.gz). Results: $OUT/text (tokenised), $OUT/bpe (codes and
 # text), $OUT/data-bin (binarised). TEXT_LANGUAGE: of both sides, where SRC and TGT are not language codes. LIKE:
 # OUT of an earlier run whose subwords and dictionary are used instead of new ones. SPLITS: "train valid" is enough to train on.
+# LONGEST_SOURCE: sources are cut after so many subwords.
 # TOKENISED=1: the text is in words already, with MERGES=0 in subwords. SEPARATE=1: subwords and a dictionary for each language, MERGES for each.
 # SENTENCEPIECE: a model whose pieces of the raw text, in $OUT/pieces, take the place of words and BPE; "learn": one of MERGES pieces is made.
 # Started again it does only what is missing.
@@ -15,7 +16,7 @@ source "$(dirname "$0")/recipe.sh"
 RAW=$(realpath -m --relative-base="$REPOSITORY" "$RAW")
 OUT=${OUT:?"OUT names the folder of the results"}
 SRC=${SRC:-en} TGT=${TGT:-de} MERGES=${MERGES:-6000} LIKE=${LIKE:-} WORKERS=${WORKERS:-1} TOKENISED=${TOKENISED:-}
-SPLITS=$(xargs <<<"${SPLITS:-train valid test}") SEPARATE=${SEPARATE:-} SENTENCEPIECE=${SENTENCEPIECE:-}
+SPLITS=$(xargs <<<"${SPLITS:-train valid test}") SEPARATE=${SEPARATE:-} SENTENCEPIECE=${SENTENCEPIECE:-} LONGEST_SOURCE=${LONGEST_SOURCE:-}
 for switch in TOKENISED SEPARATE; do
     case ${!switch} in
     "" | 1) ;;
@@ -26,9 +27,10 @@ done
 if ! [[ $MERGES =~ ^[1-9][0-9]*$ || $MERGES$TOKENISED$SENTENCEPIECE = 01 ]]; then
     fail "MERGES=$MERGES: give a number of 1 or more; with TOKENISED=1 also 0, for text that is in subwords"
 fi
-if [ -n "$SENTENCEPIECE" ] && [ -n "$TOKENISED$SEPARATE" ]; then
-    fail "SENTENCEPIECE takes raw text, and its pieces are of both languages: leave TOKENISED and SEPARATE out"
+if [ -n "$SENTENCEPIECE" ] && [ -n "$TOKENISED$SEPARATE$LONGEST_SOURCE" ]; then
+    fail "SENTENCEPIECE takes raw text, and its pieces are of both languages: leave TOKENISED, SEPARATE and LONGEST_SOURCE out"
 fi
+if ! [[ $LONGEST_SOURCE =~ ^([1-9][0-9]*)?$ ]]; then fail "LONGEST_SOURCE=$LONGEST_SOURCE: give a number of 1 or more"; fi
 if [ -n "$LIKE" ] && [ "$(realpath -m "$LIKE")" = "$(realpath -m "$OUT")" ]; then fail "LIKE=$LIKE is OUT itself: give another OUT"; fi
 if [ -n "$LIKE" ] && [ -n "$SENTENCEPIECE" ]; then
     if [ "$SENTENCEPIECE" != learn ]; then fail "LIKE=$LIKE has a model of its own: leave SENTENCEPIECE=$SENTENCEPIECE out, or say SENTENCEPIECE=learn"; fi
@@ -107,11 +109,14 @@ codes() { if [ "$MERGES" = 0 ]; then :; elif [ "$SEPARATE" = 1 ]; then echo "cod
 codes_of() { if [ "$SEPARATE" = 1 ]; then echo "codes.$1"; else echo codes; fi; }
 
 apply_subwords() {
+    local whole=$OUT/bpe/$1.$2
+    if [ -n "$LONGEST_SOURCE" ] && [ "$2" = "$SRC" ]; then whole=$OUT/bpe/whole.$1.$2; fi
     if [ "$MERGES" = 0 ]; then
-        run cp "$OUT/text/$1.$2" "$OUT/bpe/$1.$2"
-        return
+        run cp "$OUT/text/$1.$2" "$whole"
+    else
+        run subword-nmt apply-bpe --codes "$OUT/bpe/$(codes_of "$2")" --input "$OUT/text/$1.$2" --output "$whole"
     fi
-    run subword-nmt apply-bpe --codes "$OUT/bpe/$(codes_of "$2")" --input "$OUT/text/$1.$2" --output "$OUT/bpe/$1.$2"
+    if [ "$whole" != "$OUT/bpe/$1.$2" ]; then run_to "$OUT/bpe/$1.$2" cut -d ' ' -f "1-$LONGEST_SOURCE" "$whole"; fi
 }
 
 learn_subwords() {
@@ -175,6 +180,6 @@ if [ -n "$SENTENCEPIECE" ]; then
     stage pieces "$OUT/pieces" "$RAW $SRC $TGT$PARTS, ${LIKE:+like $LIKE, }$([ "$SENTENCEPIECE" = learn ] && echo "$MERGES pieces" || echo "$SENTENCEPIECE")$OTHERS" segment_raw
 else
     stage tokenise "$OUT/text" "$RAW $SRC $TGT$PARTS" tokenise
-    stage bpe "$OUT/bpe" "${LIKE:+like $LIKE }merges $MERGES${SEPARATE:+ for each language}$OTHERS" segment
+    stage bpe "$OUT/bpe" "${LIKE:+like $LIKE }merges $MERGES${SEPARATE:+ for each language}${LONGEST_SOURCE:+, sources cut after $LONGEST_SOURCE}$OTHERS" segment
 fi
 stage binarise "$OUT/data-bin" "$([ "$SEPARATE" = 1 ] && echo "a dictionary for each language" || echo "joined dictionary")" binarise

@@ -4,22 +4,24 @@
 #
 # RAW holds {train,valid,test}.{article,summary}, one text a line, plain or gzip. Before the call the recipe sets OUT, MERGES,
 # SIZES and TRAINING (options of fairseq-train: the model's dimensions; optimisation and batches), AT_UPDATES, IB_UPDATES,
-# AVERAGE (checkpoints that are averaged, 1: none), BEAM, SEED, SPEED_SENTENCES, REPEATS and THREADS.
+# AVERAGE (checkpoints that are averaged, 1: none), BEAM, SEED, SPEED_SENTENCES, REPEATS and THREADS. LONGEST_SOURCE: articles are cut
+# after so many subwords.
 # START: teacher, or scratch, as in the paper; TARGETS: distilled, or raw (Table 6 has both).
 
 # 1: what was trained for days is not removed because settings changed.
 LONG=""
 SRC=article TGT=summary TARGETS=${TARGETS:-distilled}
-export SRC TGT OUT MERGES TEXT_LANGUAGE=en DRY_RUN BEAM
+export SRC TGT OUT MERGES TEXT_LANGUAGE=en DRY_RUN BEAM LONGEST_SOURCE=${LONGEST_SOURCE:-}
 
-# The base model and its optimisation (IBDecoder, Appendix A) for 24 GiB of GPU memory; arguments: further options.
+# The base model, its optimisation and its search (IBDecoder, Appendix A) for 24 GiB of GPU memory.
+#   settings_of_the_paper SUBWORDS BATCHES       SUBWORDS of the longest summary; BATCHES of 8,000 subwords make an update
 settings_of_the_paper() {
     local side update_freq
     LONG=1 START=${START:-scratch}
     SEED=${SEED:-1} GPUS=${GPUS:-1} AT_UPDATES=${UPDATES:-100000} IB_UPDATES=${UPDATES:-100000} AVERAGE=5
     MERGES=${MERGES:-32000} BEAM=${BEAM:-4} REPEATS=${REPEATS:-3} THREADS=${THREADS:-1}
     case $GPUS in
-    1 | 2 | 4 | 8) update_freq=$((8 / GPUS)) ;;
+    1 | 2 | 4 | 8) update_freq=$(($2 / GPUS)) ;;
     *) fail "GPUS=$GPUS: give 1, 2, 4 or 8" ;;
     esac
     SIZES=()
@@ -30,8 +32,11 @@ settings_of_the_paper() {
         --dropout 0.1 --attention-dropout 0.1 --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9
         --lr 0.0007 --lr-scheduler inverse_sqrt --warmup-updates 4000 --warmup-init-lr 1e-07
         --max-tokens 8000 --update-freq "$update_freq" --distributed-world-size "$GPUS" --fp16
-        --save-interval-updates 2000 --keep-interval-updates 5 --no-epoch-checkpoints "$@"
+        --save-interval-updates 2000 --keep-interval-updates 5 --no-epoch-checkpoints
+        --max-source-positions "$((LONGEST_SOURCE + 1))" --max-target-positions "$1" --skip-invalid-size-inputs-valid-test
     )
+    AT_BEAM=4 AT_OPTIONS=,lenpen=0.6
+    BIDIRECTIONAL_OPTIONS=,bidirectional_scoring=paper,bidirectional_length_penalty=gnmt,lenpen=0.6
 }
 
 summarise() {

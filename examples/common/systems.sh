@@ -47,12 +47,14 @@ autoregressive_greedy() {
     )
 }
 
+# AT_BEAM (5), AT_OPTIONS: of its beam search.
 autoregressive_systems() {
-    tuned "AT beam 5" "path=$1,task=translation_autoregressive,beam=5" "lenpen=$LENGTH_PENALTIES"
+    local beam=${AT_BEAM:-5}
+    tuned "AT beam $beam" "path=$1,task=translation_autoregressive,beam=$beam${AT_OPTIONS:-}" "lenpen=$LENGTH_PENALTIES"
     SYSTEMS+=(
-        --system "name=AT beam 5 (fairseq),path=$1,task=translation,beam=5$TUNED"
+        --system "name=AT beam $beam (fairseq),path=$1,task=translation,beam=$beam${AT_OPTIONS:-}$TUNED"
         --system "name=AT greedy (fairseq),path=$1,task=translation,beam=1"
-        --system "name=AT beam 5,path=$1,task=translation_autoregressive,beam=5$TUNED"
+        --system "name=AT beam $beam,path=$1,task=translation_autoregressive,beam=$beam${AT_OPTIONS:-}$TUNED"
         --system "name=AT greedy,path=$1,task=translation_autoregressive,beam=1"
     )
 }
@@ -88,12 +90,13 @@ hrt_systems() {
 }
 
 # A model that writes several words a step does not always say </s>: one such sentence would hold up its batch until the 200 words
-# of --max-len-b are full. BIDIRECTIONAL_LIMIT: another limit than that of the distilled targets (distill.sh).
+# of --max-len-b are full. BIDIRECTIONAL_LIMIT: another limit than that of the distilled targets (distill.sh). BIDIRECTIONAL_OPTIONS: of the
+# beam search.
 bidirectional_systems() {
     local model="path=$2,task=translation_bidirectional,${BIDIRECTIONAL_LIMIT:-max_len_a=1.5,max_len_b=10}"
     tuned "$1 beam 4" "$model,beam=4" "lenpen=$LENGTH_PENALTIES"
     SYSTEMS+=(
-        --system "name=$1 beam 4,$model,beam=4$TUNED"
+        --system "name=$1 beam 4,$model,beam=4${BIDIRECTIONAL_OPTIONS:-}$TUNED"
         --system "name=$1 greedy,$model,beam=1"
     )
 }

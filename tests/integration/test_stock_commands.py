@@ -10,6 +10,7 @@ import torch
 from command_line import hypotheses
 from command_line import parameters as parameters_of
 from fairseq.checkpoint_utils import load_checkpoint_to_cpu
+from tiny_models import SIZES, write_checkpoint
 
 pytestmark = pytest.mark.slow
 
@@ -261,3 +262,22 @@ def test_torchrun_trains_and_resumes_on_two_workers(toy_data, command, forks, tm
         log = finished.stdout + finished.stderr
         assert f"num_updates {updates}" in log and "distributed init (rank 1)" in log
     assert re.search(r"Loaded checkpoint .*@ 2 updates", log)
+
+
+@pytest.mark.parametrize("family, longest_target, options", [
+    ("hrt", 6, ["--model-overrides={'max_target_positions': 1024}", "--max-len-b=5"]),
+    ("dag", 1024, []),
+])  # fmt: skip
+def test_long_sources_are_cut_and_long_references_stay(
+    toy_data, command, tmp_path, family, longest_target, options
+):
+    """As the recipes of the papers decode models that were trained on shorter sentences."""
+    sizes = [*SIZES, "--max-source-positions=6", f"--max-target-positions={longest_target}"]
+    model = write_checkpoint(tmp_path / "model.pt", toy_data, family, sizes=sizes)
+    decoded = [
+        "fairseq-generate", toy_data, "--user-dir=fairseq_hrt", f"--task=translation_{family}",
+        f"--path={model}", "--beam=1",
+    ]  # fmt: skip
+    found = command(*decoded, "--truncate-source", "--max-source-positions=6", *options).stdout
+    lengths = [len(line.split()) - 1 for line in found.splitlines() if line.startswith("T-")]
+    assert len(hypotheses(found)) == len(lengths) == 20 and max(lengths) > 6

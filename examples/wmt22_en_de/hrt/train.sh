@@ -12,8 +12,8 @@
 # Paper (RoyalFlush, sections 3 and 4): width 512, inner width 2,048, 8 heads; first the autoregressive model of the same size, 300,000
 # updates from scratch, then HRT from it, 300,000 updates on the same targets (no raw ones); at most 200 tokens, longer texts cut; everything
 # else as Wang et al. (2019). Their released code (deep pre-norm encoders): Adam (0.9, 0.997), learning rate 0.002, 16,000 warm-up updates,
-# label smoothing 0.1, no clipping, 65,536 tokens an update. Ours: the autoregressive model leaves pairs with longer targets out; the last
-# five checkpoints are averaged.
+# label smoothing 0.1, no clipping, 65,536 tokens an update. Ours: relative positions (window 16, HRT, section 5), dropout 0.1; the
+# autoregressive model leaves pairs with longer targets out; the last five checkpoints are averaged.
 # ENCODER_LAYERS (12): 6, 12 or 20; CHUNK_SIZES (2): 2, 3 or 4. GPUS (1): 1, 4 or 8; the tokens of an update stay the same. UPDATES (300000), SEED (1).
 # OUT (runs/wmt22_en_de/hrt): at/averaged.pt and hrt/averaged.pt. Continues where it was stopped.
 set -euo pipefail
