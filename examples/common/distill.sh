@@ -17,4 +17,4 @@ distil() {
 }
 
 MODEL=$(contents_of_models "$TEACHER")
-stage distil "$OUT/distilled" "$TEACHER $MODEL beam $BEAM" distil
+stage distil "$OUT/distilled" "$TEACHER $MODEL beam $BEAM, batches of $MAX_TOKENS" distil

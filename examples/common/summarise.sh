@@ -24,6 +24,7 @@ settings_of_the_paper() {
     1 | 2 | 4 | 8) update_freq=$(($2 / GPUS)) ;;
     *) fail "GPUS=$GPUS: give 1, 2, 4 or 8" ;;
     esac
+    SETTINGS=", $2 batches of 8000"
     SIZES=()
     for side in encoder decoder; do
         SIZES+=("--$side-layers" 6 "--$side-embed-dim" 512 "--$side-ffn-embed-dim" 2048 "--$side-attention-heads" 8)
@@ -42,17 +43,17 @@ settings_of_the_paper() {
 summarise() {
     local raw=$1 tokens
     bash "$COMMON/prepare_text.sh" "$raw"
-    STAGE_CHAIN+="text: $raw $MERGES, $(contents_of_text "$raw")"$'\n'
+    STAGE_CHAIN+="text: $raw $MERGES, $(contents_of_text "$raw")${LONGEST_SOURCE:+, cut after $LONGEST_SOURCE}"$'\n'
     export STAGE_CHAIN
     DATA_OPTIONS=("$OUT/data-bin" --source-lang article --target-lang summary)
     SHARED=(--share-all-embeddings "${SIZES[@]}" "${TRAINING[@]}" --label-smoothing 0.1 --seed "$SEED" --log-format simple --log-interval 50)
     choose_students
-    KEEP=$LONG stage teacher "$OUT/at" "$AT_UPDATES updates, seed $SEED" train_teacher
+    KEEP=$LONG stage teacher "$OUT/at" "$AT_UPDATES updates, seed $SEED${SETTINGS:=}" train_teacher
     if [ "$TARGETS" = distilled ]; then bash "$COMMON/distill.sh" "$OUT/at/averaged.pt"; fi
     for tokens in 1 2; do
-        KEEP=$LONG stage "bidirectional_2x$tokens$KIND" "$OUT/bidirectional_2x$tokens$KIND" "$IB_UPDATES updates, seed $SEED" train_student "$tokens"
+        KEEP=$LONG stage "bidirectional_2x$tokens$KIND" "$OUT/bidirectional_2x$tokens$KIND" "$IB_UPDATES updates, seed $SEED$SETTINGS" train_student "$tokens"
     done
-    stage "compare$KIND" "$OUT/comparison$KIND" "$SPEED_SENTENCES sentences, $REPEATS repeats, $THREADS threads" compare_summaries
+    stage "compare$KIND" "$OUT/comparison$KIND" "$SPEED_SENTENCES sentences, $REPEATS repeats, $THREADS threads${BIDIRECTIONAL_OPTIONS:-}" compare_summaries
     say "results: $OUT/comparison$KIND/table.md"
 }
 

@@ -94,7 +94,7 @@ hrt_systems() {
 # beam search.
 bidirectional_systems() {
     local model="path=$2,task=translation_bidirectional,${BIDIRECTIONAL_LIMIT:-max_len_a=1.5,max_len_b=10}"
-    tuned "$1 beam 4" "$model,beam=4" "lenpen=$LENGTH_PENALTIES"
+    tuned "$1 beam 4" "$model,beam=4${BIDIRECTIONAL_OPTIONS:-}" "lenpen=$LENGTH_PENALTIES"
     SYSTEMS+=(
         --system "name=$1 beam 4,$model,beam=4${BIDIRECTIONAL_OPTIONS:-}$TUNED"
         --system "name=$1 greedy,$model,beam=1"

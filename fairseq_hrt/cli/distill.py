@@ -198,6 +198,21 @@ def data_files(data: str, subset: str, languages: Sequence[str]) -> List[Path]:
     ]
 
 
+def other_sets(folder: Path, languages: Sequence[str]) -> Dict[str, Path]:
+    """The validation and test sets of binarised data, by the names of their files in the direction
+    ``languages``: the data of the other direction are read where there are none of this one, as
+    fairseq does. Of several folders it reads these sets from the first."""
+    forward, backward = ("-".join(pair) for pair in (languages, languages[::-1]))
+    found = {}
+    for pair in (backward, forward):
+        wanted = re.compile(rf"((?:valid|test)\d*)\.{re.escape(pair)}\.(.+)")
+        for file in sorted(folder.iterdir()):
+            match = wanted.fullmatch(file.name)
+            if match and file.is_file():
+                found[f"{match[1]}.{forward}.{match[2]}"] = file
+    return found
+
+
 def require_preprocess() -> None:
     """Makes sure that the result can be binarised, which is better known before the work than after
     it.
@@ -238,16 +253,18 @@ def binarise(folder: Path, data: str, languages: Sequence[str], workers: int) ->
             raise ValueError(
                 f"fairseq-preprocess failed: {' '.join(said) or f'exit status {result.returncode}'}"
             )
-        # Of several folders fairseq validates on the first, too.
-        for subset in ("valid", "test"):
-            for file in data_files(first, subset, languages):
-                shutil.copyfile(file, partial / file.name)
+        other = other_sets(Path(first), languages)
+        if not any(name.startswith("valid") for name in other):
+            logger.info("%s has no validation set, so neither has %s", first, target)
+        for name, file in other.items():
+            shutil.copyfile(file, partial / name)
         # Of the time and of a folder that is gone; the rest is the same in every run.
         (partial / "preprocess.log").unlink(missing_ok=True)
         try:
             partial.rename(target)
         except OSError:
-            # It is there from a run before, with the same content: the settings have been compared.
+            # It is there from a run before, with the same translations: the settings have been
+            # compared.
             target.mkdir(exist_ok=True)
             for file in sorted(partial.iterdir()):
                 file.replace(target / file.name)

@@ -686,7 +686,7 @@ def test_what_hrts_ablations_leave_out(monkeypatch):
 
 
 def test_an_ensemble_translates_for_royalflush(monkeypatch):
-    """Teacher and student learn from its translations, in a folder that has the validation set."""
+    """Teacher and student learn from its translations alone."""
     shown = accepted(
         "wmt22_en_de/hrt/train.sh", monkeypatch, TEACHERS="a.pt:b.pt:c.pt:d.pt", DATA="data"
     )

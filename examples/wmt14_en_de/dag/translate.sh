@@ -5,7 +5,7 @@
 #
 # Paper: STRATEGY (lookahead), greedy or joint-viterbi. Released code (README of ictnlp/FA-DAT), not the paper: LENGTH_BETA (0.1, German-English 3.5) of
 # joint-viterbi, tuned on the validation set. Both search the graph and drop repeats afterwards: --dag-repeats collapsed, set here. Ours:
-# sources are cut after 128 subwords, the positions of the model, so that every sentence is translated. Result:
+# sources are cut after 127 subwords, the positions of the model, so that every sentence is translated. Result:
 # $OUT/test.log (OUT=runs/wmt14_en_de/dag).
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"

@@ -4,9 +4,8 @@
 #
 #   DATA=data-bin/wmt22_en_de bash examples/wmt22_en_de/hrt/translate.sh [more options of fairseq-generate]
 #
-# Paper: CHUNK (2), BEAM (1) and NAT_BEAM (1) of the two stages, length penalty 0.6, at most 200 tokens; longer sources are cut, references
-# are not. FP16 (1): empty decodes in single
-# precision, for a CPU. Result: $OUT/test.log (OUT=runs/wmt22_en_de/hrt). Reported (average of newstest2019 and 2020): E12D1 39.8
+# Paper: CHUNK (2), BEAM (1) and NAT_BEAM (1) of the two stages, length penalty 0.6, at most 200 tokens, longer sources cut. Ours: references
+# are not cut. FP16 (1): empty decodes in single precision, for a CPU. Result: $OUT/test.log (OUT=runs/wmt22_en_de/hrt). Reported (average of newstest2019 and 2020): E12D1 39.8
 # (k = 2), 39.3 (3), 38.5 (4) BLEU, the autoregressive model 39.8.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"

@@ -10,7 +10,14 @@ from fairseq.data import Dictionary
 
 from fairseq_hrt import systems
 from fairseq_hrt.cli import distill as verb
-from fairseq_hrt.cli.distill import binarise, data_files, gpu_of, require_preprocess, shard_of
+from fairseq_hrt.cli.distill import (
+    binarise,
+    data_files,
+    gpu_of,
+    other_sets,
+    require_preprocess,
+    shard_of,
+)
 from fairseq_hrt.files import content_hash
 from fairseq_hrt.resuming import identified_options, model_files
 
@@ -123,7 +130,7 @@ def test_binarised_data_appear_when_they_are_complete(tmp_path, monkeypatch):
     kept = {"valid.de-en.de.bin", "valid1.de-en.en.idx", "test.de-en.de.bin", "dict.de.txt"}
     for name in (*kept, "train.de-en.de.bin", "valid.de-fr.de.bin", "preprocess.log"):
         (data / name).write_text(name)
-    complete = {"train.bin", *kept}
+    complete = {"train.bin", *kept} - {"dict.de.txt"}
     for fails, expected in (
         ("no room", set()),
         ("", complete),
@@ -139,6 +146,19 @@ def test_binarised_data_appear_when_they_are_complete(tmp_path, monkeypatch):
             assert not fails
         assert {path.name for path in (tmp_path / "out" / "data-bin").glob("*")} == expected
         assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_sets_of_the_other_direction_get_the_names_of_this_one(tmp_path):
+    """fairseq takes the languages from the first file that it finds."""
+    for name in ("valid.en-de.en.bin", "valid.en-de.de.bin", "test.de-en.de.bin",
+                 "test.en-de.de.bin", "train.en-de.de.bin", "dict.de.txt"):  # fmt: skip
+        (tmp_path / name).write_text(name)
+    found = {name: file.name for name, file in other_sets(tmp_path, ("de", "en")).items()}
+    assert found == {
+        "valid.de-en.en.bin": "valid.en-de.en.bin",
+        "valid.de-en.de.bin": "valid.en-de.de.bin",
+        "test.de-en.de.bin": "test.de-en.de.bin",
+    }
 
 
 def test_a_teacher_of_the_same_name_is_not_mixed_in(tmp_path, monkeypatch, capsys):
