@@ -9,7 +9,7 @@
 # START: teacher, or scratch, as in the paper; TARGETS: distilled, or raw (Table 6 has both).
 
 # 1: what was trained for days is not removed because settings changed.
-LONG=""
+LONG="" SETTINGS=""
 SRC=article TGT=summary TARGETS=${TARGETS:-distilled}
 export SRC TGT OUT MERGES TEXT_LANGUAGE=en DRY_RUN BEAM LONGEST_SOURCE=${LONGEST_SOURCE:-}
 
@@ -48,12 +48,12 @@ summarise() {
     DATA_OPTIONS=("$OUT/data-bin" --source-lang article --target-lang summary)
     SHARED=(--share-all-embeddings "${SIZES[@]}" "${TRAINING[@]}" --label-smoothing 0.1 --seed "$SEED" --log-format simple --log-interval 50)
     choose_students
-    KEEP=$LONG stage teacher "$OUT/at" "$AT_UPDATES updates, seed $SEED${SETTINGS:=}" train_teacher
+    KEEP=$LONG stage teacher "$OUT/at" "$AT_UPDATES updates, seed $SEED$SETTINGS" train_teacher
     if [ "$TARGETS" = distilled ]; then bash "$COMMON/distill.sh" "$OUT/at/averaged.pt"; fi
     for tokens in 1 2; do
         KEEP=$LONG stage "bidirectional_2x$tokens$KIND" "$OUT/bidirectional_2x$tokens$KIND" "$IB_UPDATES updates, seed $SEED$SETTINGS" train_student "$tokens"
     done
-    stage "compare$KIND" "$OUT/comparison$KIND" "$SPEED_SENTENCES sentences, $REPEATS repeats, $THREADS threads${BIDIRECTIONAL_OPTIONS:-}" compare_summaries
+    stage "compare$KIND" "$OUT/comparison$KIND" "$SPEED_SENTENCES sentences, $REPEATS repeats, $THREADS threads$BIDIRECTIONAL_OPTIONS" compare_summaries
     say "results: $OUT/comparison$KIND/table.md"
 }
 

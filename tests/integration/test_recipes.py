@@ -39,6 +39,7 @@ RECIPES = sorted(
         "summarise.sh",
         "hrt_at_full_size.sh",
         "translate_hrt.sh",
+        "translate_dag.sh",
         "dag_at_full_size.sh",
         "pairs.sh",
         "models.sh",
