@@ -618,42 +618,53 @@ SEEDS = (2, 3)
 
 
 def plenty_seeds(matrix: Matrix, budget: Budget = PLENTY) -> None:
-    """Three families with other seeds; decoding as chosen for the first."""
+    """The Transformers and three families with other seeds; decoding as chosen for the first."""
     own = budget.name
-    exact = [
-        system("AT beam 5", f"{own}-at", AT_BEAM, best(f"{own}-at-tuned")),
-        system("AT greedy", f"{own}-at", AT_GREEDY),
-    ]
     every = plenty_student(budget)
-    one, two, three = hrt_name(own, "2"), f"{own}-ib", f"{own}-fa-dat"
+    at, at_2, graph = f"{own}-at", f"{own}-at-2", f"{own}-fa-dat"
+    hybrid, pair = hrt_name(own, "2"), f"{own}-ib"
 
-    def hybrid(name: str, title: str) -> List[str]:
-        tuned = f"{one}-tuned-5-5"
+    def transformer(first: str, name: str, title: str) -> List[str]:
+        beam = system(f"{title} beam 5", name, AT_BEAM, best(f"{first}-tuned"))
+        return [beam, system(f"{title} greedy", name, AT_GREEDY)]
+
+    def hybrids(name: str, title: str) -> List[str]:
+        tuned = f"{hybrid}-tuned-5-5"
         return [hrt(title, name, 2, (5, 5), tuned), hrt(title, name, 2, (1, 1))]
 
     def pairs(name: str, title: str) -> List[str]:
-        beam = ib(f"{title} beam 4", name, 4, best(f"{two}-tuned"))
+        beam = ib(f"{title} beam 4", name, 4, best(f"{pair}-tuned"))
         return [beam, ib(f"{title} greedy", name, 1)]
 
     def graphs(name: str, title: str) -> List[str]:
-        lookahead = dag(f"{title} lookahead", name, "lookahead", best(f"{three}-tuned"))
+        lookahead = dag(f"{title} lookahead", name, "lookahead", best(f"{graph}-tuned"))
         return [dag(f"{title} greedy", name, "greedy"), lookahead]
 
-    families = {
-        one: ("HRT for k=2 alone", hybrid),
-        two: ("IBDecoder", pairs),
-        three: ("FA-DAT", graphs),
+    families: Dict[str, Tuple[str, Callable[[str, str], List[str]]]] = {
+        at: ("AT", partial(transformer, at)),
+        at_2: ("AT 3+2", partial(transformer, at_2)),
+        hybrid: ("HRT for k=2 alone", hybrids),
+        pair: ("IBDecoder", pairs),
+        graph: ("FA-DAT", graphs),
     }
-    found = {name: [*exact, *ways(name, title)] for name, (title, ways) in families.items()}
+    baseline = transformer(at, at, "AT")
+    found = {
+        name: baseline + (ways(name, title) if name != at else [])
+        for name, (title, ways) in families.items()
+    }
     for seed in SEEDS:
         ends = f"-seed-{seed}"
-        matrix.train(one + ends, hrt_options(budget, "2"), **every, seed=seed)
-        matrix.train(two + ends, DISTINCT, **every, seed=seed)
+        matrix.train(at + ends, TRANSFORMER, **every, seed=seed)
+        matrix.train(
+            at_2 + ends, TRANSFORMER, **{**every, **FROM_NOTHING}, layers=(3, 2), seed=seed
+        )
+        matrix.train(hybrid + ends, hrt_options(budget, "2"), **every, seed=seed)
+        matrix.train(pair + ends, DISTINCT, **every, seed=seed)
         # With raw pairs once, as was better with the first seed.
         graph_students(matrix, budget, 1, ends, seed=seed)
         for name, (title, ways) in families.items():
-            own_name = f"{three}-1" if name == three else name
-            found[name] += ways(own_name + ends, f"{title} seed {seed}")
+            trained = f"{graph}-1" if name == graph else name
+            found[name] += ways(trained + ends, f"{title} seed {seed}")
     for name, systems in found.items():
         matrix.test(f"test-{name}-seeds", systems, against=against_at(systems))
 
