@@ -4,6 +4,7 @@
 calls@1, times@1 (batch size) ``ENTRY:FILE.json:KEY``     of an analysis
 ``NAME#TABLE.ROW.COLUMN``   a cell of measured/NAME.json, counted from 0
 
+A ``*`` in the name of a system stands for each of its seeds; the figure is their mean.
 Outcomes of entries are lines of ``outcomes.jsonl``, known by their names.
 """
 
@@ -20,6 +21,8 @@ OPERATORS: Dict[type, Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
 }  # fmt: skip
 Figure = Union[float, str]
+# Ends of the names of a system, one for each of its seeds.
+SEEDS = ("", " seed 2", " seed 3")
 
 
 def evaluate(expression: str, values: Mapping[str, Figure]) -> Any:
@@ -115,6 +118,9 @@ class Figures:
             ValueError: there is no such figure.
         """
         try:
+            if "*" in place:
+                of_seeds = [float(self.value(place.replace("*", own))) for own in SEEDS]
+                return sum(of_seeds) / len(SEEDS)
             if "#" in place:
                 name, _, cell = place.partition("#")
                 table, row, column = map(int, cell.split("."))

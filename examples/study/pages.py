@@ -21,7 +21,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Sequence
 
-from figures import HERE, Figures, evaluate
+from figures import HERE, SEEDS, Figures, evaluate
 
 try:
     import tomllib
@@ -43,7 +43,7 @@ QUANTITIES = {
     "bleu": ("BLEU", ".1f"), "chrf": ("chrF", ".1f"), "length_ratio": ("length ratio", ".3f"),
     "identical": ("identical", ",d"), "ms": ("ms, batch size", ".2f"),
     "sentences": ("sentences/s, batch size", ".0f"), "calls": ("decoder calls, batch size", ".1f"),
-    "times": ("× CTranslate2, batch size", ".2f"),
+    "times": ("× CTranslate2, batch size", ".2f"), "seed": ("seed", ".1f"), "mean": ("mean", ".1f"),
 }  # fmt: skip
 
 
@@ -92,14 +92,8 @@ def system_table(table: Mapping[str, Any], figures: Figures) -> str:
         for row, (_, place, *against) in zip(rows, table["systems"]):
             other = places[against[0]] if against else ""
             if quantity == "difference":
-                row.append(
-                    signed(
-                        figures.system(place)["quality"]["bleu"]
-                        - figures.system(other)["quality"]["bleu"]
-                    )
-                    if other
-                    else ""
-                )
+                bleu = [float(figures.value(f"{own}/bleu")) for own in (place, other) if own]
+                row.append(signed(bleu[0] - bleu[1]) if other else "")
             elif quantity == "p":
                 row.append(significance(place, other, figures) if other else "")
             else:
@@ -108,8 +102,13 @@ def system_table(table: Mapping[str, Any], figures: Figures) -> str:
 
 
 def measured(figures: Figures, place: str, column: str, shape: str) -> str:
-    """A figure of a system, or a dash where its speed was not measured."""
+    """A figure of a system, or a dash where its speed was not measured. Of a system with several
+    seeds, ``seed@2`` is the BLEU of the second and ``mean`` that of all."""
     quantity, _, size = column.partition("@")
+    if quantity == "seed":
+        place = place.replace("*", SEEDS[int(size) - 1])
+    if quantity in ("seed", "mean"):
+        quantity, size, column = "bleu", "", "bleu"
     if size and figures.system(place)["speeds"].get(size, {}).get(quantity) is None:
         return "–"
     return format(figures.value(f"{place}/{column}"), shape)

@@ -129,6 +129,30 @@ def test_differences_have_a_sign_and_p_is_that_of_one_machine():
     assert pages.signed(-0.04) == "+0.0"
 
 
+def test_a_table_of_seeds_has_their_mean_and_the_difference_of_means():
+    figures = Figures()
+    bleu = {"A": 40.04, "A seed 2": 41.0, "A seed 3": 42.0, "B": 39.0, "B seed 2": 39.0,
+            "B seed 3": 39.31}  # fmt: skip
+    figures.outcomes["seeds"] = {
+        "identity": "0",
+        "systems": [
+            {"name": f"{name} greedy", "quality": {"bleu": own}} for name, own in bleu.items()
+        ],
+    }
+    table = {"columns": ["seed@1", "seed@2", "seed@3", "mean", "difference", "p"],
+             "systems": [["A", "seeds/A* greedy"], ["B", "seeds/B* greedy", "A"]]}  # fmt: skip
+    assert pages.system_table(table, figures).split("\n") == [
+        "| System | seed 1 | seed 2 | seed 3 | mean | difference | p |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| A | 40.0 | 41.0 | 42.0 | 41.0 |  |  |",
+        "| B | 39.0 | 39.0 | 39.3 | 39.1 | −1.9 |  |",
+    ]
+    assert pages.filled("{seeds/A* greedy/bleu:.2f}", figures) == "41.01"
+    del figures.outcomes["seeds"]["systems"][1]
+    with pytest.raises(ValueError, match=r"no figure 'seeds/A\* greedy/bleu'.*seed 2"):
+        figures.value("seeds/A* greedy/bleu")
+
+
 def test_the_picture_is_small_and_has_every_system(tmp_path):
     pages.draw(tmp_path / "picture.svg", "quality", FIGURES)
     text = (tmp_path / "picture.svg").read_text(encoding="utf-8")
