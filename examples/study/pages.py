@@ -9,8 +9,9 @@ A page is written by hand but for what stands between two markers, each on a lin
 
 NAME is a table of ``tables.toml``, ``claims`` or ``main-claims``, or ``ENTRY/FILE.md``, the table
 that an analysis wrote. A table has ``columns`` and either ``rows``, whose cells are text with
-places of figures (see figures.py) in braces, two of them with ``÷`` for their quotient, or
-``systems``: label, place of the system and, where it is compared, the label of the other one.
+places of figures (see figures.py) in braces, two of them with ``÷`` for their quotient and with
+``−`` for their difference, or ``systems``: label, place of the system and, where it is compared,
+the label of the other one. Its ``quality`` gives labels other places, of their BLEU and chrF.
 """
 
 import argparse
@@ -65,9 +66,11 @@ def filled(text: str, figures: Figures) -> str:
     """A text with figures for their places."""
 
     def shown(match: re.Match) -> str:
-        place, _, other = match[1].partition(" ÷ ")
+        place, operation, other = re.fullmatch(r"(.+?)(?: ([÷−]) (.+))?", match[1]).groups()
         value = figures.value(place)
-        if other:
+        if operation == "−":
+            return signed(float(value) - float(figures.value(other)))
+        if operation:
             value = float(value) / float(figures.value(other))
         # A range in brackets stays with the data.
         return value.partition(" (")[0] if isinstance(value, str) else format(value, match[2] or "")
@@ -97,6 +100,8 @@ def system_table(table: Mapping[str, Any], figures: Figures) -> str:
             elif quantity == "p":
                 row.append(significance(place, other, figures) if other else "")
             else:
+                if quantity in ("bleu", "chrf"):
+                    place = table.get("quality", {}).get(row[0], place)
                 row.append(measured(figures, place, column, shape))
     return markdown(header, rows)
 
@@ -241,8 +246,9 @@ def draw(path: Path, name: str, figures: Figures) -> None:
     pyplot.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "study", "font.size": 9})
     drawing, axes = pyplot.subplots(figsize=(7, 4.2))
     table = read_toml(HERE / "tables.toml")[name]
+    quality = {**dict(table["systems"]), **table.get("quality", {})}
     points = [
-        (figures.value(f"{place}/sentences@1"), figures.value(f"{place}/bleu"), label)
+        (figures.value(f"{place}/sentences@1"), figures.value(f"{quality[label]}/bleu"), label)
         for label, place in table["systems"]
     ]
     best = sorted(
@@ -265,10 +271,13 @@ def draw(path: Path, name: str, figures: Figures) -> None:
     # Before the places of labels are known.
     axes.autoscale_view()
     drawing.tight_layout()
-    taken = [
-        Bbox.from_bounds(x - 4, y - 4, 8, 8)
-        for x, y in axes.transData.transform([own[:2] for own in points])
+    # Points, and the line in steps of the length of a word.
+    covered = [own[:2] for own in points] + [
+        (one[0] + part * (other[0] - one[0]), one[1] + part * (other[1] - one[1]))
+        for one, other in zip(best, best[1:])
+        for part in (0.2, 0.4, 0.6, 0.8)
     ]
+    taken = [Bbox.from_bounds(x - 4, y - 4, 8, 8) for x, y in axes.transData.transform(covered)]
     for speed, bleu, label in points:
         # Where it covers least of what is there, and all of it can be seen.
         found = []

@@ -110,6 +110,24 @@ def test_only_a_missing_speed_is_a_dash():
             cell(place, column)
 
 
+def test_quality_may_be_that_of_another_place(tmp_path, monkeypatch):
+    table = {
+        "columns": ["bleu", "chrf", "sentences@1"],
+        "systems": [["AT", "speed/native AT greedy"], ["HRT", "speed/native HRT k=2 (1 1)"]],
+        "quality": {"AT": "test-at/AT greedy"},
+    }
+    assert pages.system_table(table, FIGURES).split("\n")[2:] == [
+        "| AT | 39.3 | 63.2 | 989 |",
+        "| HRT | 37.4 | 62.3 | 1311 |",
+    ]
+    pictures = []
+    for own in (table, {**table, "quality": {}}):
+        monkeypatch.setattr(pages, "read_toml", lambda path, own=own: {"quality": own})
+        pages.draw(tmp_path / "picture.svg", "quality", FIGURES)
+        pictures.append((tmp_path / "picture.svg").read_bytes())
+    assert pictures[0] != pictures[1]
+
+
 def test_two_rows_of_one_label_are_refused():
     row = ["Transformer", "speed/native AT greedy"]
     with pytest.raises(ValueError, match="two systems of a table have one label"):
@@ -148,6 +166,7 @@ def test_a_table_of_seeds_has_their_mean_and_the_difference_of_means():
         "| B | 39.0 | 39.0 | 39.3 | 39.1 | −1.9 |  |",
     ]
     assert pages.filled("{seeds/A* greedy/bleu:.2f}", figures) == "41.01"
+    assert pages.filled("{seeds/B* greedy/bleu − seeds/A* greedy/bleu}", figures) == "−1.9"
     del figures.outcomes["seeds"]["systems"][1]
     with pytest.raises(ValueError, match=r"no figure 'seeds/A\* greedy/bleu'.*seed 2"):
         figures.value("seeds/A* greedy/bleu")
