@@ -66,43 +66,55 @@ def filled(text: str, figures: Figures) -> str:
     """A text with figures for their places."""
 
     def shown(match: re.Match) -> str:
-        place, operation, other = re.fullmatch(r"(.+?)(?: ([÷−]) (.+))?", match[1]).groups()
+        place, *other = re.split(" [÷−] ", match[1])
         value = figures.value(place)
-        if operation == "−":
-            return signed(float(value) - float(figures.value(other)))
-        if operation:
-            value = float(value) / float(figures.value(other))
+        if " − " in match[1]:
+            return signed(float(value) - float(figures.value(other[0])))
+        if other:
+            value = float(value) / float(figures.value(other[0]))
         # A range in brackets stays with the data.
         return value.partition(" (")[0] if isinstance(value, str) else format(value, match[2] or "")
 
     return PLACE.sub(shown, text)
 
 
-def system_table(table: Mapping[str, Any], figures: Figures) -> str:
-    """A table of systems; see the module. ``difference`` is that of BLEU to the other system, ``p``
-    its paired bootstrap where one was made."""
+def quality_places(table: Mapping[str, Any]) -> Dict[str, str]:
+    """The place of each system's quality, by its label.
+
+    Raises:
+        ValueError: two systems have one label, or ``quality`` names a label that none has.
+    """
     places = {label: place for label, place, *_ in table["systems"]}
+    others = table.get("quality", {})
     if len(places) < len(table["systems"]):
         raise ValueError(
             "two systems of a table have one label:"
             f" {', '.join(label for label, *_ in table['systems'])}"
         )
-    header, rows = ["System"], [[label] for label in places]
+    if not set(others) <= set(places):
+        raise ValueError(f"quality names {sorted(set(others) - set(places))}, of {list(places)}")
+    return {**places, **others}
+
+
+def system_table(table: Mapping[str, Any], figures: Figures) -> str:
+    """A table of systems; see the module. ``difference`` is that of BLEU to the other system, ``p``
+    its paired bootstrap where one was made."""
+    judged = quality_places(table)
+    header, rows = ["System"], [[label] for label in judged]
     for column in table["columns"]:
         quantity, _, size = column.partition("@")
         title, shape = QUANTITIES.get(quantity, (quantity, ""))
         header.append(f"{title} {size}".strip())
         for row, (_, place, *against) in zip(rows, table["systems"]):
-            other = places[against[0]] if against else ""
+            own, other = judged[row[0]], judged[against[0]] if against else ""
             if quantity == "difference":
-                bleu = [float(figures.value(f"{own}/bleu")) for own in (place, other) if own]
+                bleu = [float(figures.value(f"{one}/bleu")) for one in (own, other) if one]
                 row.append(signed(bleu[0] - bleu[1]) if other else "")
             elif quantity == "p":
-                row.append(significance(place, other, figures) if other else "")
+                row.append(significance(own, other, figures) if other else "")
             else:
-                if quantity in ("bleu", "chrf"):
-                    place = table.get("quality", {}).get(row[0], place)
-                row.append(measured(figures, place, column, shape))
+                where = own if quantity in ("bleu", "chrf") else place
+                row.append(measured(figures, where, column, shape))
     return markdown(header, rows)
 
 
@@ -246,9 +258,13 @@ def draw(path: Path, name: str, figures: Figures) -> None:
     pyplot.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "study", "font.size": 9})
     drawing, axes = pyplot.subplots(figsize=(7, 4.2))
     table = read_toml(HERE / "tables.toml")[name]
-    quality = {**dict(table["systems"]), **table.get("quality", {})}
+    judged = quality_places(table)
     points = [
-        (figures.value(f"{place}/sentences@1"), figures.value(f"{quality[label]}/bleu"), label)
+        (
+            float(figures.value(f"{place}/sentences@1")),
+            float(figures.value(f"{judged[label]}/bleu")),
+            label,
+        )
         for label, place in table["systems"]
     ]
     best = sorted(

@@ -112,14 +112,16 @@ def test_only_a_missing_speed_is_a_dash():
 
 def test_quality_may_be_that_of_another_place(tmp_path, monkeypatch):
     table = {
-        "columns": ["bleu", "chrf", "sentences@1"],
-        "systems": [["AT", "speed/native AT greedy"], ["HRT", "speed/native HRT k=2 (1 1)"]],
-        "quality": {"AT": "test-at/AT greedy"},
+        "columns": ["bleu", "chrf", "difference", "sentences@1"],
+        "systems": [["AT", "speed/native AT greedy"], ["HRT", "speed/native HRT k=2 (1 1)", "AT"]],
+        "quality": {"AT": "test-at/AT beam 5"},
     }
     assert pages.system_table(table, FIGURES).split("\n")[2:] == [
-        "| AT | 39.3 | 63.2 | 989 |",
-        "| HRT | 37.4 | 62.3 | 1311 |",
+        "| AT | 40.0 | 63.9 |  | 989 |",
+        "| HRT | 37.4 | 62.3 | −2.5 | 1311 |",
     ]
+    with pytest.raises(ValueError, match=r"quality names \['IB'\], of \['AT', 'HRT'\]"):
+        pages.system_table({**table, "quality": {"IB": "test-at/AT greedy"}}, FIGURES)
     pictures = []
     for own in (table, {**table, "quality": {}}):
         monkeypatch.setattr(pages, "read_toml", lambda path, own=own: {"quality": own})
