@@ -265,7 +265,7 @@ def draw(path: Path, name: str, figures: Figures) -> None:
             float(figures.value(f"{judged[label]}/bleu")),
             label,
         )
-        for label, place in table["systems"]
+        for label, place, *_ in table["systems"]
     ]
     best = sorted(
         own
