@@ -1193,6 +1193,12 @@ def test_sources_are_cut_and_targets_are_not(raw_text):
         )
         assert cut == [" ".join(line.split()[:5]) for line in whole]
         assert min(len(line.split()) for line in (*whole, *targets)) > 5
+    binary = out / "data-bin/train.en-de.en.bin"
+    size = binary.stat().st_size
+    assert "\n+ " not in bash(recipe, folder, **settings, LONGEST_SOURCE="5").stdout
+    assert "settings changed" in bash(recipe, folder, **settings, LONGEST_SOURCE="4").stdout
+    # Five and four subwords, and the end of the sentence.
+    assert 6 * binary.stat().st_size == 5 * size
     for wrong, message in (
         ({"LONGEST_SOURCE": "all"}, "LONGEST_SOURCE=all: give a number of 1 or more"),
         (
