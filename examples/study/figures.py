@@ -12,7 +12,10 @@ import ast
 import json
 import operator
 from pathlib import Path
+from statistics import mean
 from typing import Any, Callable, Dict, List, Mapping, Union
+
+from matrix import SEEDS
 
 HERE = Path(__file__).resolve().parent
 OPERATORS: Dict[type, Callable[[Any, Any], Any]] = {
@@ -21,8 +24,8 @@ OPERATORS: Dict[type, Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
 }  # fmt: skip
 Figure = Union[float, str]
-# Ends of the names of a system, one for each of its seeds.
-SEEDS = ("", " seed 2", " seed 3")
+# Ends of a system's name, one for each of its seeds.
+ENDS = ("", *(f" seed {seed}" for seed in SEEDS))
 
 
 def evaluate(expression: str, values: Mapping[str, Figure]) -> Any:
@@ -119,8 +122,7 @@ class Figures:
         """
         try:
             if "*" in place:
-                of_seeds = [float(self.value(place.replace("*", own))) for own in SEEDS]
-                return sum(of_seeds) / len(SEEDS)
+                return mean(float(self.value(place.replace("*", end))) for end in ENDS)
             if "#" in place:
                 name, _, cell = place.partition("#")
                 table, row, column = map(int, cell.split("."))

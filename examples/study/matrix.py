@@ -614,6 +614,7 @@ def plenty_causes(matrix: Matrix, budget: Budget = PLENTY) -> None:
     matrix.add(f"{own}-fit", "command", command=command, result="fit.md")
 
 
+# Besides the first.
 SEEDS = (2, 3)
 
 

@@ -22,7 +22,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Sequence
 
-from figures import HERE, SEEDS, Figures, evaluate
+from figures import ENDS, HERE, Figures, evaluate
 
 try:
     import tomllib
@@ -44,7 +44,8 @@ QUANTITIES = {
     "bleu": ("BLEU", ".1f"), "chrf": ("chrF", ".1f"), "length_ratio": ("length ratio", ".3f"),
     "identical": ("identical", ",d"), "ms": ("ms, batch size", ".2f"),
     "sentences": ("sentences/s, batch size", ".0f"), "calls": ("decoder calls, batch size", ".1f"),
-    "times": ("× CTranslate2, batch size", ".2f"), "seed": ("seed", ".1f"), "mean": ("mean", ".1f"),
+    "times": ("× CTranslate2, batch size", ".2f"), "seed": ("seed", ".1f"),
+    "mean": ("mean", ".1f"),
 }  # fmt: skip
 
 
@@ -67,9 +68,9 @@ def filled(text: str, figures: Figures) -> str:
 
     def shown(match: re.Match) -> str:
         place, *other = re.split(" [÷−] ", match[1])
-        value = figures.value(place)
         if " − " in match[1]:
-            return signed(float(value) - float(figures.value(other[0])))
+            return difference(place, other[0], figures)
+        value = figures.value(place)
         if other:
             value = float(value) / float(figures.value(other[0]))
         # A range in brackets stays with the data.
@@ -108,8 +109,7 @@ def system_table(table: Mapping[str, Any], figures: Figures) -> str:
         for row, (_, place, *against) in zip(rows, table["systems"]):
             own, other = judged[row[0]], judged[against[0]] if against else ""
             if quantity == "difference":
-                bleu = [float(figures.value(f"{one}/bleu")) for one in (own, other) if one]
-                row.append(signed(bleu[0] - bleu[1]) if other else "")
+                row.append(difference(f"{own}/bleu", f"{other}/bleu", figures) if other else "")
             elif quantity == "p":
                 row.append(significance(own, other, figures) if other else "")
             else:
@@ -123,7 +123,7 @@ def measured(figures: Figures, place: str, column: str, shape: str) -> str:
     seeds, ``seed@2`` is the BLEU of the second and ``mean`` that of all."""
     quantity, _, size = column.partition("@")
     if quantity == "seed":
-        place = place.replace("*", SEEDS[int(size) - 1])
+        place = place.replace("*", ENDS[int(size) - 1])
     if quantity in ("seed", "mean"):
         quantity, size, column = "bleu", "", "bleu"
     if size and figures.system(place)["speeds"].get(size, {}).get(quantity) is None:
@@ -131,10 +131,11 @@ def measured(figures: Figures, place: str, column: str, shape: str) -> str:
     return format(figures.value(f"{place}/{column}"), shape)
 
 
-def signed(value: float) -> str:
-    """A difference of BLEU."""
+def difference(place: str, other: str, figures: Figures) -> str:
+    """The figure of ``place`` less that of ``other``, with its sign."""
+    found = float(figures.value(place)) - float(figures.value(other))
     # No negative zero.
-    return f"{round(value, 1) + 0.0:+.1f}".replace("-", "−")
+    return f"{round(found, 1) + 0.0:+.1f}".replace("-", "−")
 
 
 def significance(place: str, other: str, figures: Figures) -> str:

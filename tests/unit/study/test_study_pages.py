@@ -1,6 +1,7 @@
 """examples/study/pages.py: the pages of results show the published figures."""
 
 import re
+from types import SimpleNamespace
 
 import pages
 import pytest
@@ -146,7 +147,8 @@ def test_differences_have_a_sign_and_p_is_that_of_one_machine():
         "| HRT | 37.3 | −2.0 | 0.003 |",
         "| 2 layers | 39.0 | −0.3 |  |",
     ]
-    assert pages.signed(-0.04) == "+0.0"
+    figures = SimpleNamespace(value={"lower": 39.26, "higher": 39.3}.get)
+    assert pages.difference("lower", "higher", figures) == "+0.0"
 
 
 def test_a_table_of_seeds_has_their_mean_and_the_difference_of_means():
