@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
-# Raw text to binarised data: tokenisation (Moses's, for Chinese jieba's), joint BPE, one dictionary for both languages.
+# Raw text to binarised data: tokenisation (Moses's, for Chinese jieba's), joint BPE, one dictionary
+# for both languages.
 #
 #   OUT=runs/example SRC=en TGT=de MERGES=6000 bash examples/common/prepare_text.sh RAW
 #
-# RAW holds train/valid/test.{en,de}, each plain or gzip (.gz). Results: $OUT/text (tokenised), $OUT/bpe (codes and
-# text), $OUT/data-bin (binarised). TEXT_LANGUAGE: of both sides, where SRC and TGT are not language codes. LIKE:
-# OUT of an earlier run whose subwords and dictionary are used instead of new ones. SPLITS: "train valid" is enough to train on.
+# RAW holds train/valid/test.{en,de}, each plain or gzip (.gz). Results: $OUT/text (tokenised),
+# $OUT/bpe (codes and text), $OUT/data-bin (binarised). TEXT_LANGUAGE: of both sides, where SRC and
+# TGT are not language codes. LIKE: OUT of an earlier run whose subwords and dictionary are used
+# instead of new ones. SPLITS: "train valid" is enough to train on.
 # LONGEST_SOURCE: sources are cut after so many subwords.
-# TOKENISED=1: the text is in words already, with MERGES=0 in subwords. SEPARATE=1: subwords and a dictionary for each language, MERGES for each.
-# SENTENCEPIECE: a model whose pieces of the raw text, in $OUT/pieces, take the place of words and BPE; "learn": one of MERGES pieces is made.
+# TOKENISED=1: the text is in words already, with MERGES=0 in subwords. SEPARATE=1: subwords and a
+# dictionary for each language, MERGES for each.
+# SENTENCEPIECE: a model whose pieces of the raw text, in $OUT/pieces, take the place of words and
+# BPE; "learn": one of MERGES pieces is made.
 # Started again it does only what is missing.
 set -euo pipefail
 RAW=$(realpath -m "${1:?"usage: OUT=... bash prepare_text.sh FOLDER_WITH_RAW_TEXT"}")
@@ -16,7 +20,8 @@ source "$(dirname "$0")/recipe.sh"
 RAW=$(realpath -m --relative-base="$REPOSITORY" "$RAW")
 OUT=${OUT:?"OUT names the folder of the results"}
 SRC=${SRC:-en} TGT=${TGT:-de} MERGES=${MERGES:-6000} LIKE=${LIKE:-} WORKERS=${WORKERS:-1} TOKENISED=${TOKENISED:-}
-SPLITS=$(xargs <<<"${SPLITS:-train valid test}") SEPARATE=${SEPARATE:-} SENTENCEPIECE=${SENTENCEPIECE:-} LONGEST_SOURCE=${LONGEST_SOURCE:-}
+SPLITS=$(xargs <<<"${SPLITS:-train valid test}") SEPARATE=${SEPARATE:-}
+SENTENCEPIECE=${SENTENCEPIECE:-} LONGEST_SOURCE=${LONGEST_SOURCE:-}
 for switch in TOKENISED SEPARATE; do
     case ${!switch} in
     "" | 1) ;;
@@ -28,9 +33,12 @@ if ! [[ $MERGES =~ ^[1-9][0-9]*$ || $MERGES$TOKENISED$SENTENCEPIECE = 01 ]]; the
     fail "MERGES=$MERGES: give a number of 1 or more; with TOKENISED=1 also 0, for text that is in subwords"
 fi
 if [ -n "$SENTENCEPIECE" ] && [ -n "$TOKENISED$SEPARATE$LONGEST_SOURCE" ]; then
-    fail "SENTENCEPIECE takes raw text, and its pieces are of both languages: leave TOKENISED, SEPARATE and LONGEST_SOURCE out"
+    fail "SENTENCEPIECE takes raw text, and its pieces are of both languages: leave TOKENISED," \
+        "SEPARATE and LONGEST_SOURCE out"
 fi
-if ! [[ $LONGEST_SOURCE =~ ^([1-9][0-9]*)?$ ]]; then fail "LONGEST_SOURCE=$LONGEST_SOURCE: give a number of 1 or more"; fi
+if ! [[ $LONGEST_SOURCE =~ ^([1-9][0-9]*)?$ ]]; then
+    fail "LONGEST_SOURCE=$LONGEST_SOURCE: give a number of 1 or more"
+fi
 if [ -n "$LIKE" ] && [ "$(realpath -m "$LIKE")" = "$(realpath -m "$OUT")" ]; then fail "LIKE=$LIKE is OUT itself: give another OUT"; fi
 if [ -n "$LIKE" ] && [ -n "$SENTENCEPIECE" ]; then
     if [ "$SENTENCEPIECE" != learn ]; then fail "LIKE=$LIKE has a model of its own: leave SENTENCEPIECE=$SENTENCEPIECE out, or say SENTENCEPIECE=learn"; fi
@@ -69,7 +77,8 @@ both() {
     [ -z "$failed" ]
 }
 
-# aligned FOLDER SPLIT: fails if its two languages have different numbers of lines, or there is nothing to learn from
+# aligned FOLDER SPLIT: fails if its two languages have different numbers of lines, or there is
+# nothing to learn from
 aligned() {
     if [ -z "$DRY_RUN" ] && [ "$(wc -l <"$1/$2.$SRC")" != "$(wc -l <"$1/$2.$TGT")" ]; then
         fail "$2.$SRC and $2.$TGT of $RAW have different numbers of lines"
@@ -114,9 +123,12 @@ apply_subwords() {
     if [ "$MERGES" = 0 ]; then
         run cp "$OUT/text/$1.$2" "$whole"
     else
-        run subword-nmt apply-bpe --codes "$OUT/bpe/$(codes_of "$2")" --input "$OUT/text/$1.$2" --output "$whole"
+        run subword-nmt apply-bpe --codes "$OUT/bpe/$(codes_of "$2")" \
+            --input "$OUT/text/$1.$2" --output "$whole"
     fi
-    if [ "$whole" != "$OUT/bpe/$1.$2" ]; then run_to "$OUT/bpe/$1.$2" cut -d ' ' -f "1-$LONGEST_SOURCE" "$whole"; fi
+    if [ "$whole" != "$OUT/bpe/$1.$2" ]; then
+        run_to "$OUT/bpe/$1.$2" cut -d ' ' -f "1-$LONGEST_SOURCE" "$whole"
+    fi
 }
 
 learn_subwords() {
@@ -180,6 +192,8 @@ if [ -n "$SENTENCEPIECE" ]; then
     stage pieces "$OUT/pieces" "$RAW $SRC $TGT$PARTS, ${LIKE:+like $LIKE, }$([ "$SENTENCEPIECE" = learn ] && echo "$MERGES pieces" || echo "$SENTENCEPIECE")$OTHERS" segment_raw
 else
     stage tokenise "$OUT/text" "$RAW $SRC $TGT$PARTS" tokenise
-    stage bpe "$OUT/bpe" "${LIKE:+like $LIKE }merges $MERGES${SEPARATE:+ for each language}${LONGEST_SOURCE:+, sources cut after $LONGEST_SOURCE}$OTHERS" segment
+    MADE="${LIKE:+like $LIKE }merges $MERGES${SEPARATE:+ for each language}"
+    MADE+="${LONGEST_SOURCE:+, sources cut after $LONGEST_SOURCE}"
+    stage bpe "$OUT/bpe" "$MADE$OTHERS" segment
 fi
 stage binarise "$OUT/data-bin" "$([ "$SEPARATE" = 1 ] && echo "a dictionary for each language" || echo "joined dictionary")" binarise

@@ -1,11 +1,13 @@
-# Summarisation as translation from articles to summaries; sourced by the recipes of the corpora, never run.
+# Summarisation as translation from articles to summaries; sourced by the recipes of the corpora,
+# never run.
 #
 #   summarise RAW      trains a Transformer, IBDecoder and IB+SA(2) from it on its summaries, compares quality (ROUGE) and speed
 #
-# RAW holds {train,valid,test}.{article,summary}, one text a line, plain or gzip. Before the call the recipe sets OUT, MERGES,
-# SIZES and TRAINING (options of fairseq-train: the model's dimensions; optimisation and batches), AT_UPDATES, IB_UPDATES,
-# AVERAGE (checkpoints that are averaged, 1: none), BEAM, SEED, SPEED_SENTENCES, REPEATS and THREADS. LONGEST_SOURCE: articles are cut
-# after so many subwords.
+# RAW holds {train,valid,test}.{article,summary}, one text a line, plain or gzip. Before the call
+# the recipe sets OUT, MERGES, SIZES and TRAINING (options of fairseq-train: the model's dimensions;
+# optimisation and batches), AT_UPDATES, IB_UPDATES, AVERAGE (checkpoints that are averaged, 1:
+# none), BEAM, SEED, SPEED_SENTENCES, REPEATS and THREADS. LONGEST_SOURCE: articles are cut after so
+# many subwords.
 # START: teacher, or scratch, as in the paper; TARGETS: distilled, or raw (Table 6 has both).
 
 # 1: what was trained for days is not removed because settings changed.
@@ -14,7 +16,8 @@ SRC=article TGT=summary TARGETS=${TARGETS:-distilled}
 export SRC TGT OUT MERGES TEXT_LANGUAGE=en DRY_RUN BEAM LONGEST_SOURCE=${LONGEST_SOURCE:-}
 
 # The base model, its optimisation and its search (IBDecoder, Appendix A) for 24 GiB of GPU memory.
-#   settings_of_the_paper SUBWORDS BATCHES       SUBWORDS of the longest summary; BATCHES of 8,000 subwords make an update
+#   settings_of_the_paper SUBWORDS BATCHES       SUBWORDS of the longest summary; BATCHES of 8,000
+#                                                subwords make an update
 settings_of_the_paper() {
     local side update_freq
     LONG=1 START=${START:-scratch}
@@ -34,16 +37,18 @@ settings_of_the_paper() {
         --lr 0.0007 --lr-scheduler inverse_sqrt --warmup-updates 4000 --warmup-init-lr 1e-07
         --max-tokens 8000 --update-freq "$update_freq" --distributed-world-size "$GPUS" --fp16
         --save-interval-updates 2000 --keep-interval-updates 5 --no-epoch-checkpoints
-        --max-source-positions "$((LONGEST_SOURCE + 1))" --max-target-positions "$1" --skip-invalid-size-inputs-valid-test
+        --max-source-positions "$((LONGEST_SOURCE + 1))" --max-target-positions "$1"
+        --skip-invalid-size-inputs-valid-test
     )
     AT_BEAM=4 AT_OPTIONS=,lenpen=0.6
     BIDIRECTIONAL_OPTIONS=,bidirectional_scoring=paper,bidirectional_length_penalty=gnmt,lenpen=0.6
 }
 
 summarise() {
-    local raw=$1 tokens
+    local raw=$1 tokens name
     bash "$COMMON/prepare_text.sh" "$raw"
-    STAGE_CHAIN+="text: $raw $MERGES, $(contents_of_text "$raw")${LONGEST_SOURCE:+, cut after $LONGEST_SOURCE}"$'\n'
+    STAGE_CHAIN+="text: $raw $MERGES, $(contents_of_text "$raw")"
+    STAGE_CHAIN+="${LONGEST_SOURCE:+, cut after $LONGEST_SOURCE}"$'\n'
     export STAGE_CHAIN
     DATA_OPTIONS=("$OUT/data-bin" --source-lang article --target-lang summary)
     SHARED=(--share-all-embeddings "${SIZES[@]}" "${TRAINING[@]}" --label-smoothing 0.1 --seed "$SEED" --log-format simple --log-interval 50)
@@ -51,9 +56,13 @@ summarise() {
     KEEP=$LONG stage teacher "$OUT/at" "$AT_UPDATES updates, seed $SEED$SETTINGS" train_teacher
     if [ "$TARGETS" = distilled ]; then bash "$COMMON/distill.sh" "$OUT/at/averaged.pt"; fi
     for tokens in 1 2; do
-        KEEP=$LONG stage "bidirectional_2x$tokens$KIND" "$OUT/bidirectional_2x$tokens$KIND" "$IB_UPDATES updates, seed $SEED$SETTINGS" train_student "$tokens"
+        name=bidirectional_2x$tokens$KIND
+        KEEP=$LONG stage "$name" "$OUT/$name" "$IB_UPDATES updates, seed $SEED$SETTINGS" \
+            train_student "$tokens"
     done
-    stage "compare$KIND" "$OUT/comparison$KIND" "$SPEED_SENTENCES sentences, $REPEATS repeats, $THREADS threads$BIDIRECTIONAL_OPTIONS" compare_summaries
+    stage "compare$KIND" "$OUT/comparison$KIND" \
+        "$SPEED_SENTENCES sentences, $REPEATS repeats, $THREADS threads$BIDIRECTIONAL_OPTIONS" \
+        compare_summaries
     say "results: $OUT/comparison$KIND/table.md"
 }
 

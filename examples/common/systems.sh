@@ -1,4 +1,5 @@
-# The systems that the recipes compare; sourced, never run. Each function adds options of fairseq-hrt benchmark to SYSTEMS.
+# The systems that the recipes compare; sourced, never run. Each function adds options of
+# fairseq-hrt benchmark to SYSTEMS.
 #
 #   autoregressive_systems TEACHER
 #   autoregressive_greedy TEACHER                 its greedy search alone
@@ -10,8 +11,9 @@
 #   dag_systems LABEL CHECKPOINT                  LABEL: DAG, FA-DAT
 #   jacobi_systems TEACHER [FAMILY CHECKPOINT]    FAMILY: hrt, bidirectional, dag: whose drafts the teacher verifies
 #
-# With TUNE=1 the length penalties, and what the length of a graph's translation depends on, are chosen on the validation set of
-# $OUT/data-bin first (fairseq-hrt tune; the tables are in $OUT/tuned); otherwise every system has the options of its paper.
+# With TUNE=1 the length penalties, and what the length of a graph's translation depends on, are
+# chosen on the validation set of $OUT/data-bin first (fairseq-hrt tune; the tables are in
+# $OUT/tuned); otherwise every system has the options of its paper.
 
 SYSTEMS=()
 # Of the beam searches of autoregressive and bidirectional systems.
@@ -19,7 +21,8 @@ AT_BEAM=5 AT_OPTIONS="" BIDIRECTIONAL_OPTIONS=""
 LENGTH_PENALTIES=${LENGTH_PENALTIES:-0.6,0.8,1.0,1.2,1.4}
 DAG_BETAS=${DAG_BETAS:-0.5,0.75,1.0,1.5,2.0} DAG_LENGTH_BETAS=${DAG_LENGTH_BETAS:-0.8,1.0,1.2,1.4,1.7,2.0}
 
-# tuned NAME SYSTEM GRID: with TUNE=1 sets TUNED to the best setting as it is appended to SYSTEM (",OPTION=VALUE"), else to nothing.
+# tuned NAME SYSTEM GRID: with TUNE=1 sets TUNED to the best setting as it is appended to SYSTEM
+# (",OPTION=VALUE"), else to nothing.
 TUNED=""
 tuned() {
     TUNED=""
@@ -50,13 +53,13 @@ autoregressive_greedy() {
 }
 
 autoregressive_systems() {
-    local beam=$AT_BEAM
-    tuned "AT beam $beam" "path=$1,task=translation_autoregressive,beam=$beam$AT_OPTIONS" "lenpen=$LENGTH_PENALTIES"
+    local beam=$AT_BEAM ours="path=$1,task=translation_autoregressive"
+    tuned "AT beam $beam" "$ours,beam=$beam$AT_OPTIONS" "lenpen=$LENGTH_PENALTIES"
     SYSTEMS+=(
         --system "name=AT beam $beam (fairseq),path=$1,task=translation,beam=$beam$AT_OPTIONS$TUNED"
         --system "name=AT greedy (fairseq),path=$1,task=translation,beam=1"
-        --system "name=AT beam $beam,path=$1,task=translation_autoregressive,beam=$beam$AT_OPTIONS$TUNED"
-        --system "name=AT greedy,path=$1,task=translation_autoregressive,beam=1"
+        --system "name=AT beam $beam,$ours,beam=$beam$AT_OPTIONS$TUNED"
+        --system "name=AT greedy,$ours,beam=1"
     )
 }
 
@@ -90,8 +93,9 @@ hrt_systems() {
     )
 }
 
-# A model that writes several words a step does not always say </s>: one such sentence would hold up its batch until the 200 words
-# of --max-len-b are full. BIDIRECTIONAL_LIMIT: another limit than that of the distilled targets (distill.sh).
+# A model that writes several words a step does not always say </s>: one such sentence would hold up
+# its batch until the 200 words of --max-len-b are full. BIDIRECTIONAL_LIMIT: another limit than
+# that of the distilled targets (distill.sh).
 bidirectional_systems() {
     local model="path=$2,task=translation_bidirectional,${BIDIRECTIONAL_LIMIT:-max_len_a=1.5,max_len_b=10}"
     tuned "$1 beam 4" "$model,beam=4$BIDIRECTIONAL_OPTIONS" "lenpen=$LENGTH_PENALTIES"

@@ -1,9 +1,11 @@
-# How the recipes for directed acyclic Transformers at base size translate; sourced, never run. They set DATA, SRC, TGT and OUT.
+# How the recipes for directed acyclic Transformers at base size translate; sourced, never run. They
+# set DATA, SRC, TGT and OUT.
 #
-# Paper: STRATEGY (lookahead), greedy or joint-viterbi. Released code (README of ictnlp/FA-DAT), not the paper: LENGTH_BETA of
-# joint-viterbi, tuned on the validation set (0.1 English-German, 3.0 English-Chinese, else 3.5). Both search the graph and drop
-# repeats afterwards: --dag-repeats collapsed, set here. Ours: sources are cut after 127 subwords, the positions of the model, so
-# that every sentence is translated.
+# Paper: STRATEGY (lookahead), greedy or joint-viterbi. Released code (README of ictnlp/FA-DAT), not
+# the paper: LENGTH_BETA of joint-viterbi, tuned on the validation set (0.1 English-German, 3.0
+# English-Chinese, else 3.5). Both search the graph and drop repeats afterwards: --dag-repeats
+# collapsed, set here. Ours: sources are cut after 127 subwords, the positions of the model, so that
+# every sentence is translated.
 
 STRATEGY=${STRATEGY:-lookahead}
 case $SRC-$TGT in
@@ -20,5 +22,6 @@ esac
 if [ "$TGT" = zh ]; then SEARCH+=(--scoring sacrebleu --sacrebleu-tokenizer zh); fi
 
 run_to "$OUT/test.log" fairseq-generate "$DATA" --user-dir fairseq_hrt --task translation_dag \
-    --source-lang "$SRC" --target-lang "$TGT" --path "$OUT/fuzzy/averaged.pt" --dag-decode-strategy "$STRATEGY" \
-    "${SEARCH[@]}" --truncate-source --max-source-positions 128 --batch-size 32 --remove-bpe --quiet "$@"
+    --source-lang "$SRC" --target-lang "$TGT" --path "$OUT/fuzzy/averaged.pt" \
+    --dag-decode-strategy "$STRATEGY" "${SEARCH[@]}" \
+    --truncate-source --max-source-positions 128 --batch-size 32 --remove-bpe --quiet "$@"

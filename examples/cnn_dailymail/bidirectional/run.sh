@@ -1,24 +1,32 @@
 #!/usr/bin/env bash
-# Summaries of CNN/DailyMail (non-anonymised) with the bidirectional decoder, with the paper's hyper-parameters where it states them.
+# Summaries of CNN/DailyMail (non-anonymised) with the bidirectional decoder, with the paper's
+# hyper-parameters where it states them.
 #
 #   DATA=folder bash examples/cnn_dailymail/bidirectional/run.sh
 #
-# DATA holds {train,valid,test}.{article,summary}, one text a line, plain or gzip; it is not downloaded here.
+# DATA holds {train,valid,test}.{article,summary}, one text a line, plain or gzip; it is not
+# downloaded here.
 # The corpus: the stories of CNN and Daily Mail by Hermann et al. (2015) with the highlights as
-# summaries, as See et al. (2017) prepared them; most data libraries have it as cnn_dailymail, version 3.0.0.
-# Paper (Appendix A): base model, 32,000 joint BPE merges, about 25,000 target subwords an update, the last five checkpoints averaged, beam 4,
-# length penalty 0.6.
-# As there IBDecoder is trained from scratch, on the summaries of the Transformer; TARGETS=raw trains it on raw ones ("no" under KD),
-# START=teacher from the Transformer, which is ours. As in its code for translation: learning rate, label smoothing 0.1, the search
-# (--bidirectional-scoring paper, GNMT's form of the penalty; the Transformer has fairseq's form). Ours: UPDATES, a checkpoint every 2,000
-# updates, texts cut after 399 subwords, pairs with longer summaries than 200 left out of training, and the size of an update, which is
-# counted in subwords of the longer side: 128,000 are about 24,000 of summaries, an estimate.
-# Reported (Table 6, ROUGE-L, with distillation): IBDecoder 36.46 (beam 4) and 37.03 (greedy), with SA 36.27 and 36.39, Transformer 36.88 and 34.51.
-# One GPU with 24 GiB; GPUS (1) more divide the update. OUT (runs/cnn_dailymail), UPDATES (100000), THREADS, REPEATS, SEED.
+# summaries, as See et al. (2017) prepared them; most data libraries have it as cnn_dailymail,
+# version 3.0.0.
+# Paper (Appendix A): base model, 32,000 joint BPE merges, about 25,000 target subwords an update,
+# the last five checkpoints averaged, beam 4, length penalty 0.6.
+# As there IBDecoder is trained from scratch, on the summaries of the Transformer; TARGETS=raw
+# trains it on raw ones ("no" under KD), START=teacher from the Transformer, which is ours. As in
+# its code for translation: learning rate, label smoothing 0.1, the search (--bidirectional-scoring
+# paper, GNMT's form of the penalty; the Transformer has fairseq's form). Ours: UPDATES, a
+# checkpoint every 2,000 updates, texts cut after 399 subwords, pairs with longer summaries than 200
+# left out of training, and the size of an update, which is counted in subwords of the longer side:
+# 128,000 are about 24,000 of summaries, an estimate.
+# Reported (Table 6, ROUGE-L, with distillation): IBDecoder 36.46 (beam 4) and 37.03 (greedy), with
+# SA 36.27 and 36.39, Transformer 36.88 and 34.51.
+# One GPU with 24 GiB; GPUS (1) more divide the update. OUT (runs/cnn_dailymail), UPDATES (100000),
+# THREADS, REPEATS, SEED.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 source "$COMMON/systems.sh"
-DATA=${DATA:-data/cnn_dailymail} OUT=${OUT:-$REPOSITORY/runs/cnn_dailymail} SPEED_SENTENCES=${SPEED_SENTENCES:-1000} LONGEST_SOURCE=399
+DATA=${DATA:-data/cnn_dailymail} OUT=${OUT:-$REPOSITORY/runs/cnn_dailymail}
+SPEED_SENTENCES=${SPEED_SENTENCES:-1000} LONGEST_SOURCE=399
 source "$COMMON/summarise.sh"
 settings_of_the_paper 200 16
 summarise "$DATA"

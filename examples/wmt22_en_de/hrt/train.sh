@@ -1,20 +1,26 @@
 #!/usr/bin/env bash
-# The RoyalFlush system of the WMT22 efficiency task: HRT with 12 encoder layers and one decoder layer, on a teacher's translations.
+# The RoyalFlush system of the WMT22 efficiency task: HRT with 12 encoder layers and one decoder
+# layer, on a teacher's translations.
 #
 #   DATA=data-bin/wmt22_en_de bash examples/wmt22_en_de/hrt/train.sh
 #   DATA=... GPUS=8 ENCODER_LAYERS=20 CHUNK_SIZES=3 bash examples/wmt22_en_de/hrt/train.sh
 #   DATA=... TEACHERS=a.pt:b.pt:c.pt:d.pt bash examples/wmt22_en_de/hrt/train.sh       an ensemble translates DATA first
 #
-# DATA: the sources and the translations of the task's teacher (four big Transformers; 320 million pairs are published with the task),
-# segmented with its sentencepiece model and binarised with one dictionary.
-# TEACHERS: instead of the published translations those of an ensemble, as that teacher's were made; its models have the dictionary of DATA, whose
-# own targets then serve for validation alone. BEAM (5) of the ensemble, which the paper does not state.
-# Paper (RoyalFlush, sections 3 and 4): width 512, inner width 2,048, 8 heads; first the autoregressive model of the same size, 300,000
-# updates from scratch, then HRT from it, 300,000 updates on the same targets (no raw ones); at most 200 tokens, longer texts cut; everything
-# else as Wang et al. (2019). Their released code (deep pre-norm encoders): Adam (0.9, 0.997), learning rate 0.002, 16,000 warm-up updates,
-# label smoothing 0.1, no clipping, 65,536 tokens an update. Ours: relative positions (window 16, HRT, section 5), dropout 0.1; the
-# autoregressive model leaves pairs with longer targets out; the last five checkpoints are averaged.
-# ENCODER_LAYERS (12): 6, 12 or 20; CHUNK_SIZES (2): 2, 3 or 4. GPUS (1): 1, 4 or 8; the tokens of an update stay the same. UPDATES (300000), SEED (1).
+# DATA: the sources and the translations of the task's teacher (four big Transformers; 320 million
+# pairs are published with the task), segmented with its sentencepiece model and binarised with one
+# dictionary.
+# TEACHERS: instead of the published translations those of an ensemble, as that teacher's were made;
+# its models have the dictionary of DATA, whose own targets then serve for validation alone. BEAM
+# (5) of the ensemble, which the paper does not state.
+# Paper (RoyalFlush, sections 3 and 4): width 512, inner width 2,048, 8 heads; first the
+# autoregressive model of the same size, 300,000 updates from scratch, then HRT from it, 300,000
+# updates on the same targets (no raw ones); at most 200 tokens, longer texts cut; everything else
+# as Wang et al. (2019). Their released code (deep pre-norm encoders): Adam (0.9, 0.997), learning
+# rate 0.002, 16,000 warm-up updates, label smoothing 0.1, no clipping, 65,536 tokens an update.
+# Ours: relative positions (window 16, HRT, section 5), dropout 0.1; the autoregressive model leaves
+# pairs with longer targets out; the last five checkpoints are averaged.
+# ENCODER_LAYERS (12): 6, 12 or 20; CHUNK_SIZES (2): 2, 3 or 4. GPUS (1): 1, 4 or 8; the tokens of
+# an update stay the same. UPDATES (300000), SEED (1).
 # OUT (runs/wmt22_en_de/hrt): at/averaged.pt and hrt/averaged.pt. Continues where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"

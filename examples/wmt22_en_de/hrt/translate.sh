@@ -1,17 +1,22 @@
 #!/usr/bin/env bash
-# Translates the test set with the averaged model of train.sh, as the RoyalFlush system was submitted: greedily, one sentence at a time, in
-# half precision.
+# Translates the test set with the averaged model of train.sh, as the RoyalFlush system was
+# submitted: greedily, one sentence at a time, in half precision.
 #
 #   DATA=data-bin/wmt22_en_de bash examples/wmt22_en_de/hrt/translate.sh [more options of fairseq-generate]
 #
-# Paper: CHUNK (2), BEAM (1) and NAT_BEAM (1) of the two stages, length penalty 0.6, at most 200 tokens, longer sources cut. Ours: references
-# are not cut. FP16 (1): empty decodes in single precision, for a CPU. Result: $OUT/test.log (OUT=runs/wmt22_en_de/hrt). Reported (average of newstest2019 and 2020): E12D1 39.8
-# (k = 2), 39.3 (3), 38.5 (4) BLEU, the autoregressive model 39.8.
+# Paper: CHUNK (2), BEAM (1) and NAT_BEAM (1) of the two stages, length penalty 0.6, at most 200
+# tokens, longer sources cut. Ours: references are not cut. FP16 (1): empty decodes in single
+# precision, for a CPU. Result: $OUT/test.log (OUT=runs/wmt22_en_de/hrt). Reported (average of
+# newstest2019 and 2020): E12D1 39.8 (k = 2), 39.3 (3), 38.5 (4) BLEU, the autoregressive model
+# 39.8.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt22_en_de} CHUNK=${CHUNK:-2} BEAM=${BEAM:-1} NAT_BEAM=${NAT_BEAM:-1} FP16=${FP16-1}
 OUT=${OUT:-runs/wmt22_en_de/hrt}
 
-run_to "$OUT/test.log" fairseq-generate "$DATA" --user-dir fairseq_hrt --task translation_hrt --source-lang en --target-lang de \
-    --path "$OUT/hrt/averaged.pt" --hrt-decode-chunk "$CHUNK" --beam "$BEAM" --hrt-nat-beam "$NAT_BEAM" --lenpen 0.6 \
-    --max-len-a 0 --max-len-b 200 --truncate-source --max-source-positions 200 --model-overrides "{'max_target_positions': 1024}" --batch-size 1 ${FP16:+--fp16} --remove-bpe sentencepiece --quiet "$@"
+run_to "$OUT/test.log" fairseq-generate "$DATA" --user-dir fairseq_hrt --task translation_hrt \
+    --source-lang en --target-lang de --path "$OUT/hrt/averaged.pt" \
+    --hrt-decode-chunk "$CHUNK" --beam "$BEAM" --hrt-nat-beam "$NAT_BEAM" --lenpen 0.6 \
+    --max-len-a 0 --max-len-b 200 --truncate-source --max-source-positions 200 \
+    --model-overrides "{'max_target_positions': 1024}" \
+    --batch-size 1 ${FP16:+--fp16} --remove-bpe sentencepiece --quiet "$@"
