@@ -7,6 +7,7 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
+from ..chunk_sizes import chunk_table, settled_hrt
 from ..decoding import Hypothesis, best_first
 from ..engine import (
     AutoregressiveGenerator,
@@ -16,7 +17,7 @@ from ..engine import (
     lists_to_host,
     search,
 )
-from ..options import DecodingOptions, chunk_table, settled_hrt
+from ..options import DecodingOptions
 from .sample import skip_cmlm_input
 
 

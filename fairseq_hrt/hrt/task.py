@@ -9,7 +9,8 @@ from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 
 from .. import option_effects
-from ..options import DecodingOptions, chunk_table
+from ..chunk_sizes import chunk_table
+from ..options import DecodingOptions
 from ..task import EngineTranslationTask, log_bleu
 from ..training import truncate_targets
 from .config import HRTTaskConfig

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Container, Dict, List, Tuple
 
 from .. import option_effects
+from ..chunk_sizes import chunk_table, settled_hrt
 from ..families import FAMILIES
 from ..option import Option
 from ..options import (
@@ -17,10 +18,8 @@ from ..options import (
     UnsupportedOption,
     check_dag,
     check_jacobi,
-    chunk_table,
     flag,
     require_native,
-    settled_hrt,
 )
 from ..schema import CALLER
 from . import binding
