@@ -10,10 +10,12 @@ probability of a finished text is its exact likelihood.
 """
 
 from dataclasses import dataclass
-from typing import Any, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 from torch import Tensor
+
+from ..ops import best_printing_path, dag_best_alignment
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,52 @@ def prefix_beam(
         standing = moved * emitted
         standing = standing / standing.sum(2, keepdim=True).clamp(min=1e-37)
     return texts
+
+
+def best_paths(
+    texts: Tensor,
+    emissions: Tensor,
+    end_scores: Tensor,
+    links: Tensor,
+    vertex_lengths: Tensor,
+    *,
+    keep_repeats: bool,
+) -> List[Optional[Tuple[List[int], List[float]]]]:
+    """The best path of one text of each sentence: for ``<s>`` and each of its tokens the first
+    vertex and the log-probability, that of the link to it included. None where there is not text.
+
+    Args:
+        texts: LongTensor ``[B, t]``, see :class:`Texts`.
+        emissions, end_scores, links: see :func:`prefix_beam`.
+        vertex_lengths: LongTensor ``[B]``.
+        keep_repeats: see :class:`BeamPlan`.
+    """
+    lengths, last = (texts >= 0).sum(1).clamp(min=1) + 1, vertex_lengths - 1
+    rows = torch.arange(len(texts), device=texts.device)
+    chosen = texts.clamp(min=0).unsqueeze(1).expand(-1, links.size(1), -1)
+    match = emissions.gather(2, chosen).log().transpose(1, 2)
+    # <s> in front; neither it nor </s> stands inside, and no word at the ends.
+    match = torch.cat([torch.full_like(match[:, :1], float("-inf")), match], 1)
+    match[:, :, 0], match[rows, :, last] = float("-inf"), float("-inf")
+    match[rows, lengths - 1] = float("-inf")
+    match[:, 0, 0], match[rows, lengths - 1, last] = end_scores.unbind(1)
+    program = dag_best_alignment if keep_repeats else best_printing_path
+    alignment = program(match, links, lengths, vertex_lengths)
+    found: List[Optional[Tuple[List[int], List[float]]]] = []
+    for row, own in enumerate(alignment):
+        path = (own >= 0).nonzero().squeeze(1)
+        if not len(path) or int(texts[row, 0]) < 0:
+            found.append(None)
+            continue
+        parts = match[row, own[path], path]
+        parts[1:] += links[row, path[:-1], path[1:]]
+        scores = [0.0] * int(lengths[row])
+        firsts: Dict[int, int] = {}
+        for vertex, index, part in zip(path.tolist(), own[path].tolist(), parts.tolist()):
+            scores[index] += part
+            firsts.setdefault(index, vertex)
+        found.append((list(firsts.values()), scores))
+    return found
 
 
 def _with_repeats(

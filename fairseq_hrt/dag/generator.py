@@ -3,7 +3,7 @@
 import logging
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, Callable, Dict, List, Optional, Sequence, cast
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
 from fairseq.data import Dictionary
@@ -12,12 +12,12 @@ from torch import Tensor
 
 from ..decoding import Hypothesis, best_first
 from ..engine import EngineGenerator, Memory, attached, check_number, single_step
-from ..ops import best_printing_path, dag_best_alignment, joint_viterbi, without_repeats
+from ..ops import joint_viterbi, without_repeats
 from ..options import DecodingOptions, check_dag
-from .beam import BeamPlan, LanguageModel, prefix_beam
+from .beam import BeamPlan, LanguageModel, best_paths, prefix_beam
 from .graph import GraphBuilder, Graphs
 from .graph_description import describe, to_dot
-from .graph_size import vertices_from_source, vertices_from_target
+from .graph_size import vertices_of_encoded
 from .paths import WalkRules, best_successors, follow, path_lists, sentence_keys, walk
 from .scorer import TranslationScores, score_decoded
 
@@ -156,23 +156,7 @@ class DagGenerator(EngineGenerator):
 
     def vertex_lengths(self, memories: List[Memory]) -> Tensor:
         """L of each sentence, from its own length alone: LongTensor ``[B]``."""
-        lengths = memories[0].lengths
-        scale = torch.full(lengths.shape, self.scale, dtype=torch.double, device=lengths.device)
-        if self.decoder.length_head is None:
-            sizes = vertices_from_source(lengths + self.decoder.count_bos, scale)
-        else:
-            parts = []
-            for model, memory in zip(self.models, memories):
-                encoded = cast(Tensor, memory.encoded)
-                padding = torch.zeros(encoded.shape[:2], dtype=torch.bool, device=lengths.device)
-                if memory.bias is not None:
-                    padding = memory.bias.flatten(1).ne(0)
-                parts.append(
-                    torch.log_softmax(model.decoder.length_head(encoded, padding).float(), -1)
-                )
-            sizes = vertices_from_target(
-                self.decoder.length_head.words(torch.stack(parts).sum(0), lengths), scale
-            )
+        sizes = vertices_of_encoded([model.decoder for model in self.models], memories, self.scale)
         most = self.decoder_positions
         if not self._warned_of_clamping and bool((sizes > most).any()):
             self._warned_of_clamping = True
@@ -350,10 +334,21 @@ class DagGenerator(EngineGenerator):
         texts = prefix_beam(graphs.links, emissions, ends, graphs.last, plan)
         found: List[List[Hypothesis]] = [[] for _ in graphs.lengths]
         for number in range(self.wanted):
-            placed = self._with_paths(graphs, texts.tokens[:, number], emissions, ends)
+            words = texts.tokens[:, number]
+            placed = best_paths(
+                words,
+                emissions,
+                ends,
+                graphs.links,
+                graphs.lengths,
+                keep_repeats=plan.keep_repeats,
+            )
             totals, ranks = texts.log_probs[:, number].tolist(), texts.ranks[:, number].tolist()
-            for best, hypothesis, total, rank in zip(found, placed, totals, ranks):
-                if hypothesis is not None and rank > float("-inf"):
+            for row, (best, path, total, rank) in enumerate(zip(found, placed, totals, ranks)):
+                if path is not None and rank > float("-inf"):
+                    vertices, scores = path
+                    tokens = [graphs.bos, *words[row, : len(scores) - 1].tolist()]
+                    hypothesis = self._hypothesis(vertices, tokens, scores, len(scores))
                     # The best path's parts, with what the other paths add shared out evenly.
                     more = (total - sum(hypothesis.positional_scores)) / len(hypothesis.tokens)
                     hypothesis.positional_scores = [
@@ -364,42 +359,6 @@ class DagGenerator(EngineGenerator):
         if not all(found):
             # No path is as short as --max-len-a/-b want it: the best one is cut.
             found = [best or instead for best, instead in zip(found, self.by_path(graphs, limits))]
-        return found
-
-    def _with_paths(
-        self, graphs: Graphs, texts: Tensor, emissions: Tensor, ends: Tensor
-    ) -> List[Optional[Hypothesis]]:
-        """One text ``[B, t]`` of each sentence, -1 behind it, with its best path; None where there
-        is not text."""
-        size, lengths = graphs.links.size(1), (texts >= 0).sum(1).clamp(min=1) + 1
-        rows, last = torch.arange(len(texts), device=texts.device), graphs.last
-        match = (
-            emissions.gather(2, texts.clamp(min=0).unsqueeze(1).expand(-1, size, -1))
-            .log()
-            .transpose(1, 2)
-        )
-        # <s> in front; neither it nor </s> stands inside, and no word at the ends.
-        match = torch.cat([torch.full_like(match[:, :1], float("-inf")), match], 1)
-        match[:, :, 0], match[rows, :, last] = float("-inf"), float("-inf")
-        match[rows, lengths - 1] = float("-inf")
-        match[:, 0, 0], match[rows, lengths - 1, last] = ends.unbind(1)
-        program = dag_best_alignment if self.options.dag_keep_repeats else best_printing_path
-        alignment = program(match, graphs.links, lengths, graphs.lengths)
-        found: List[Optional[Hypothesis]] = []
-        for row, own in enumerate(alignment):
-            path = (own >= 0).nonzero().squeeze(1)
-            if not len(path) or int(texts[row, 0]) < 0:
-                found.append(None)
-                continue
-            parts = match[row, own[path], path]
-            parts[1:] += graphs.links[row, path[:-1], path[1:]]
-            scores = [0.0] * int(lengths[row])
-            firsts: Dict[int, int] = {}
-            for vertex, index, part in zip(path.tolist(), own[path].tolist(), parts.tolist()):
-                scores[index] += part
-                firsts.setdefault(index, vertex)
-            tokens = [graphs.bos, *texts[row, : len(scores) - 1].tolist()]
-            found.append(self._hypothesis(list(firsts.values()), tokens, scores, len(scores)))
         return found
 
     # ------------------------------------------------------------------ results

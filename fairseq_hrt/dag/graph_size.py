@@ -1,8 +1,11 @@
 """How many vertices a sentence gets."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Sequence, cast
 
+import torch
 from torch import Tensor
+
+from ..engine import Memory
 
 
 class UpsampleScale(NamedTuple):
@@ -48,6 +51,31 @@ def vertices_from_source(source_tokens: Tensor, scale: Tensor) -> Tensor:
 def vertices_from_target(words: Tensor, scale: Tensor) -> Tensor:
     """L = ⌊scale * words⌋ + 2, ``<s>`` and ``</s>`` besides the words: LongTensor ``[B]``."""
     return _floor(scale * words) + 2
+
+
+def vertices_of_encoded(
+    decoders: Sequence[Any], memories: Sequence[Memory], scale: float
+) -> Tensor:
+    """L of the sentences that an ensemble has encoded: LongTensor ``[B]``.
+
+    Args:
+        decoders: of dag_transformer models, which agree in what L depends on.
+        memories: one of each decoder.
+        scale: lambda.
+    """
+    decoder, lengths = decoders[0], memories[0].lengths
+    scales = torch.full(lengths.shape, scale, dtype=torch.double, device=lengths.device)
+    if decoder.length_head is None:
+        return vertices_from_source(lengths + decoder.count_bos, scales)
+    parts = []
+    for own, memory in zip(decoders, memories):
+        encoded = cast(Tensor, memory.encoded)
+        padding = torch.zeros(encoded.shape[:2], dtype=torch.bool, device=lengths.device)
+        if memory.bias is not None:
+            padding = memory.bias.flatten(1).ne(0)
+        parts.append(torch.log_softmax(own.length_head(encoded, padding).float(), -1))
+    words = decoder.length_head.words(torch.stack(parts).sum(0), lengths)
+    return vertices_from_target(words, scales)
 
 
 def _floor(value: Tensor) -> Tensor:
