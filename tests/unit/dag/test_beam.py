@@ -10,7 +10,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.dag.beam import BeamPlan, LanguageModel, _Bonus, _collect, prefix_beam
+from fairseq_hrt.dag.beam import (
+    BeamPlan,
+    LanguageModel,
+    _Bonus,
+    _collect,
+    best_paths,
+    prefix_beam,
+)
 
 
 @pytest.mark.parametrize("keep_repeats", [False, True])
@@ -55,6 +62,63 @@ def compositions(total, parts):
         for first in range(1, total - parts + 2)
         for rest in compositions(total - first, parts - 1)
     ]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("keep_repeats", [False, True])
+def test_the_best_path_of_a_text(graphs, keep_repeats, seed):
+    """Among all its paths, with what each word costs: its vertices, its repeats, the links to
+    them."""
+    torch.manual_seed(seed)
+    sizes, texts = [7, 5], [[3, 4], [4]]
+    links = graphs.links(2, 7, sizes, seed=seed, spread=3.0)
+    log_probs = torch.log_softmax(3 * torch.randn(2, 7, 6, dtype=torch.double), 2)
+    ends = log_probs[:, :2, 0]
+    found = best_paths(
+        torch.tensor([[*texts[0], 2], [*texts[1], 2, -1]]),
+        log_probs.exp(),
+        ends,
+        links,
+        torch.tensor(sizes),
+        keep_repeats=keep_repeats,
+    )
+    for row, words in enumerate(texts):
+        best = (-math.inf, [], [])
+        for path in graphs.paths(sizes[row]):
+            inner = len(path) - 2
+            for counts in (
+                compositions(inner, len(words)) if not keep_repeats else [[1] * len(words)]
+            ):
+                # The word, counted from <s>, that each vertex of the path writes.
+                places = [0]
+                for number, count in enumerate(counts, start=1):
+                    places += [number] * count
+                places.append(len(words) + 1)
+                if len(places) != len(path):
+                    continue
+                costs = [0.0] * (len(words) + 2)
+                costs[0], costs[-1] = ends[row].tolist()
+                for before, vertex, place in zip(path, path[1:], places[1:]):
+                    costs[place] += float(links[row, before, vertex])
+                    if place <= len(words):
+                        costs[place] += float(log_probs[row, vertex, words[place - 1]])
+                firsts = [path[places.index(place)] for place in range(len(costs))]
+                best = max(best, (sum(costs), firsts, costs))
+        vertices, scores = found[row]
+        assert vertices == best[1] and scores == pytest.approx(best[2], abs=1e-9)
+
+
+def test_a_row_without_text_has_no_path():
+    links, ends = torch.zeros(1, 3, 3), torch.zeros(1, 2)
+    without = best_paths(
+        torch.full((1, 2), -1),
+        torch.full((1, 3, 4), 0.25),
+        ends,
+        links,
+        torch.tensor([3]),
+        keep_repeats=False,
+    )
+    assert without == [None]
 
 
 @pytest.mark.parametrize("beams, expected", [(1, [5]), (2, [6, 5])])

@@ -1,11 +1,18 @@
 """Scales that are read and drawn, and the sizes of graphs."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fairseq_hrt.dag.graph_size import UpsampleScale, vertices_from_source, vertices_from_target
+from fairseq_hrt.dag.graph_size import (
+    UpsampleScale,
+    vertices_from_source,
+    vertices_from_target,
+    vertices_of_encoded,
+)
 
 
 def test_scales():
@@ -45,6 +52,37 @@ def test_each_sentence_may_have_a_scale_of_its_own():
     scales, lengths = torch.tensor([1.0, 2.5, 4.0], dtype=torch.double), torch.tensor([5, 5, 1])
     assert vertices_from_source(lengths, scales).tolist() == [5, 12, 4]
     assert vertices_from_target(lengths, scales).tolist() == [7, 14, 6]
+
+
+@pytest.mark.parametrize("count_bos, expected", [(False, [20, 8]), (True, [24, 12])])
+def test_sizes_of_encoded_sentences(count_bos, expected):
+    decoder = SimpleNamespace(length_head=None, count_bos=count_bos)
+    memory = SimpleNamespace(lengths=torch.tensor([5, 2]))
+    assert vertices_of_encoded([decoder], [memory], 4.0).tolist() == expected
+
+
+def test_an_ensemble_predicts_one_size():
+    """By the product of its probabilities; encoded padding is not read."""
+
+    class Head:
+        def __init__(self, *logits):
+            self.logits = torch.tensor(logits)
+
+        def __call__(self, encoded, padding):
+            assert encoded.shape == (2, 3, 8)
+            assert padding.tolist() == [[False] * 3, [False, False, True]]
+            return self.logits.expand(2, -1)
+
+        def words(self, log_probs, lengths):
+            return log_probs.argmax(1) + lengths
+
+    # The first model alone prefers 0, the second 2, both together 1.
+    heads = Head(1.0, 0.9, -9.0), Head(-9.0, 0.9, 1.0)
+    decoders = [SimpleNamespace(length_head=head) for head in heads]
+    bias = torch.zeros(2, 1, 1, 3)
+    bias[1, 0, 0, 2] = -torch.inf
+    memory = SimpleNamespace(lengths=torch.tensor([3, 2]), encoded=torch.zeros(2, 3, 8), bias=bias)
+    assert vertices_of_encoded(decoders, [memory, memory], 2.0).tolist() == [2 * 4 + 2, 2 * 3 + 2]
 
 
 @given(st.floats(0, 1, exclude_max=True))
