@@ -16,7 +16,8 @@ SRC=${SRC:-en} TGT=${TGT:-de} BEAM=${BEAM:-5} MAX_TOKENS=${MAX_TOKENS:-8000}
 distil() {
     local system="name=teacher,path=$TEACHER,task=translation_autoregressive,beam=$BEAM"
     run fairseq-hrt distill "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" \
-        --out "$OUT/distilled" --max-tokens "$MAX_TOKENS" --system "$system,max_len_a=1.5,max_len_b=10"
+        --out "$OUT/distilled" --max-tokens "$MAX_TOKENS" \
+        --system "$system,max_len_a=1.5,max_len_b=10"
 }
 
 MODEL=$(contents_of_models "$TEACHER")
