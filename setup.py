@@ -6,9 +6,9 @@ see fairseq_hrt/compat. It has to be in every environment that the package is in
 so it is added to the wheel and to the wheel of an editable install, and pip removes it
 together with the package.
 
-The kernel (fairseq_hrt/runtime/kernel) is a shared library without a Python interface, compiled
-with the package where there is a C compiler. Without one the installation succeeds, too: the wheel
-is then one for any platform.
+The kernel (fairseq_hrt/native/runtime/kernel) is a shared library without a Python interface. It is
+compiled with the package where there is a C compiler. Without one the installation succeeds, too:
+the wheel is then one for any platform.
 
 Two distributions are built from this tree: ``fairseq_hrt``, the plugin with what training needs,
 and ``fairseq_hrt_translate`` (examples/translate_only), the same package for machines that only
@@ -59,10 +59,10 @@ def add_to_wheel(wheel: Path, name: str, text: str) -> None:
 
 
 def kernel_build() -> Any:
-    """fairseq_hrt/runtime/build.py as a module, without importing the package, which needs
+    """fairseq_hrt/native/runtime/build.py as a module, without importing the package, which needs
     torch."""
     spec = importlib.util.spec_from_file_location(
-        "kernel_build", ROOT / "fairseq_hrt" / "runtime" / "build.py"
+        "kernel_build", ROOT / "fairseq_hrt" / "native" / "runtime" / "build.py"
     )
     module = importlib.util.module_from_spec(spec)
     # NamedTuple looks its module up
@@ -87,9 +87,9 @@ class Build(build_py):
         super().run()
         kernel = kernel_build()
         folder = (
-            ROOT / "fairseq_hrt" / "runtime"
+            ROOT / "fairseq_hrt" / "native" / "runtime"
             if self.editable_mode
-            else Path(self.build_lib, "fairseq_hrt", "runtime")
+            else Path(self.build_lib, "fairseq_hrt", "native", "runtime")
         )
         built = kernel.build(folder, objects=ROOT / kernel.OBJECTS)
         self.kernel_machine = built.machine
@@ -311,7 +311,7 @@ def setup_arguments(*, only_translation: bool = False) -> Dict[str, Any]:
             "build": {"build_base": str(ROOT / "build" / Path.cwd().name)},
         },
         # type checkers read the annotations of a package with this marker
-        package_data={"fairseq_hrt": ["py.typed"], "fairseq_hrt.server": ["page/*"]},
+        package_data={"fairseq_hrt": ["py.typed"], "fairseq_hrt.native.server": ["page/*"]},
         # fairseq itself is not among them: pip would follow its pins, which it then rejects, and
         # fetch torchaudio. It is installed by: pip install --no-deps fairseq==0.12.2
         install_requires=requirements,

@@ -22,8 +22,8 @@ from sphinx.util.docutils import SphinxDirective
 import fairseq_hrt
 from fairseq_hrt.__main__ import VERBS, module_of
 from fairseq_hrt.cli.option_help import own_parsers
-from fairseq_hrt.option import LARGEST_COUNT, LARGEST_WEIGHT, Option
-from fairseq_hrt.options import SCHEMA, options_of
+from fairseq_hrt.native.options.option import LARGEST_COUNT, LARGEST_WEIGHT, Option
+from fairseq_hrt.native.options.values import SCHEMA, options_of
 
 
 def inline(text: str) -> List[nodes.Node]:

@@ -33,7 +33,7 @@ step() {
     }
 }
 
-key=$({ echo "$TORCH_SPEC"; cat setup.py pyproject.toml constraints.txt examples/setup_env.sh fairseq_hrt/compat/startup.py fairseq_hrt/runtime/kernel/*.[ch]; } | cksum)
+key=$({ echo "$TORCH_SPEC"; cat setup.py pyproject.toml constraints.txt examples/setup_env.sh fairseq_hrt/compat/startup.py fairseq_hrt/native/runtime/kernel/*.[ch]; } | cksum)
 if [[ -f $STAMP && $(<"$STAMP") == "$key" && -x .venv/bin/python ]]; then
     exit 0
 fi

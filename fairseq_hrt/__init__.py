@@ -10,10 +10,11 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, List, Optional, Union
 
-from . import compat, families, registration
+from . import compat, registration
+from .native import families
 
 if TYPE_CHECKING:
-    from .bundles.translator import Translator
+    from .native.bundles.translator import Translator
 
 __version__ = "0.2.0"
 __all__ = ["autoregressive", "bidirectional", "compat", "dag", "from_pretrained", "hrt", "jacobi"]
@@ -39,9 +40,10 @@ def from_pretrained(
     use_shortlist: bool = False,
     **decoding: Any,
 ) -> "Translator":
-    """A trained model that translates raw text; see :func:`.bundles.pretrained.from_pretrained`."""
+    """A trained model that translates raw text; see
+    :func:`.native.bundles.pretrained.from_pretrained`."""
     # Not at import: training needs none of it.
-    from .bundles import pretrained
+    from .native.bundles import pretrained
 
     return pretrained.from_pretrained(
         path, device=device, engine=engine, threads=threads, use_shortlist=use_shortlist, **decoding

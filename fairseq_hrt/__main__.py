@@ -144,7 +144,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 def distribution() -> ModuleType:
     """The module of that name, where it is needed."""
-    from . import distribution as found
+    from .cli import distribution as found
 
     return found
 

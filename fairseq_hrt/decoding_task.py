@@ -13,8 +13,6 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDe
 from fairseq.tasks.translation import TranslationTask
 from torch import Tensor
 
-from . import option_effects
-from .decoding import Rescorer
 from .engine import (
     EngineGenerator,
     GenerationCounters,
@@ -25,10 +23,12 @@ from .engine import (
     options_of_command,
 )
 from .engine.models import load_other_model
-from .families import FAMILIES, LEFT_TO_RIGHT, Family
 from .loading.checkpoints import architecture_name
-from .options import DecodingOptions, UnsupportedOption, require_native_search
-from .runtime.library import LibraryUnavailable
+from .native.decoding import Rescorer
+from .native.families import FAMILIES, LEFT_TO_RIGHT, Family
+from .native.options import effects
+from .native.options.values import DecodingOptions, UnsupportedOption, require_native_search
+from .native.runtime.library import LibraryUnavailable
 
 logger = logging.getLogger(__name__)
 _BY_NAME: Dict[str, Family] = {family.name: family for family in FAMILIES}
@@ -38,7 +38,7 @@ class DecodingTask(TranslationTask):
     """fairseq's translation task with our generators; a family defines :meth:`make_generator`.
 
     Attributes:
-        family: its name, see :mod:`.families`.
+        family: its name, see :mod:`.native.families`.
     """
 
     family: str
@@ -233,10 +233,10 @@ class DecodingTask(TranslationTask):
         values = options.of_family(self.family)
         if self._from_checkpoint:
             # Options of the checkpoint cannot be told from those that are asked for now.
-            options = replace(options, **option_effects.set_aside(values, ()))
+            options = replace(options, **effects.set_aside(values, ()))
         else:
-            option_effects.check(values)
-        effective, messages = option_effects.in_effect(values)
+            effects.check(values)
+        effective, messages = effects.in_effect(values)
         for message in messages:
             logger.warning(message)
         for name, value in effective.items():

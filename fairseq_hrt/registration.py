@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, Optional, Sequence
 
 from . import compat
-from .families import NAMES
+from .native.families import NAMES
 
 _PACKAGE = __name__.rpartition(".")[0]
 # Besides the families. Everything else starts with the standard library: bundles, files and

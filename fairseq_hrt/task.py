@@ -14,10 +14,10 @@ from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
-from . import option_effects
 from .decoding_task import DecodingTask
 from .engine import follow_precision
 from .loading.checkpoints import architecture_name
+from .native.options import effects
 from .training import flatten_options, with_distilled_targets
 
 logger = logging.getLogger(__name__)
@@ -69,9 +69,7 @@ class EngineTranslationTask(DecodingTask):
             ValueError: the family is trained with another one, or an option has no effect.
         """
         if self._trained_options is not None:
-            option_effects.check(
-                {**self._trained_options, **option_effects.read(cfg)}, option_effects.EVERYTHING
-            )
+            effects.check({**self._trained_options, **effects.read(cfg)}, effects.EVERYTHING)
         losses = self.record.losses
         if losses and cfg._name not in losses:
             raise ValueError(
@@ -97,9 +95,9 @@ class EngineTranslationTask(DecodingTask):
         self._from_checkpoint = from_checkpoint and stored
         self._trained_options = None
         if not from_checkpoint:
-            defaults = option_effects.defaults_of_model(self.family)
-            self._trained_options = {**defaults, **option_effects.read(self.cfg, cfg)}
-            option_effects.check(self._trained_options, option_effects.EVERYTHING)
+            defaults = effects.defaults_of_model(self.family)
+            self._trained_options = {**defaults, **effects.read(self.cfg, cfg)}
+            effects.check(self._trained_options, effects.EVERYTHING)
             if self.cfg.eval_bleu_tokenizer:
                 require_tokenizer(self.cfg.eval_bleu_tokenizer)
 

@@ -15,7 +15,7 @@ from forked_commands import ForkedCommands, shared_folder
 from hypothesis import HealthCheck, settings
 
 import fairseq_hrt  # noqa: F401  (repairs fairseq, registers what the tests use)
-from fairseq_hrt.runtime import build, library
+from fairseq_hrt.native.runtime import build, library
 
 # How quick the machine is decides nothing: neither a deadline for an example nor the time of
 # drawing one.

@@ -20,8 +20,8 @@ from decoding_systems import NATIVE
 from untrained_models import RECIPES, build_models, random_sentences
 
 from fairseq_hrt.engine.native_model import convert
-from fairseq_hrt.options import DecodingOptions
-from fairseq_hrt.runtime.engine import Engine
+from fairseq_hrt.native.options.values import DecodingOptions
+from fairseq_hrt.native.runtime.engine import Engine
 
 SYSTEMS: Dict[str, Any] = {
     "Transformer": NATIVE["native AT"],

@@ -41,7 +41,7 @@ def memory(name: str) -> float:
 
 def native_decoder(path: str, length: int, threads: int) -> Callable[[List[List[int]]], Any]:
     """Loads a model of the runtime; neither PyTorch nor fairseq is imported."""
-    from fairseq_hrt.runtime.engine import DecodingOptions, Engine
+    from fairseq_hrt.native.runtime.engine import DecodingOptions, Engine
 
     engine = Engine.open(path, threads=threads)
     options = DecodingOptions(
@@ -76,7 +76,7 @@ def measure(settings: Dict[str, Any]) -> Dict[str, Any]:
     if settings["kind"]:
         import ctranslate2  # noqa: F401
     else:
-        import fairseq_hrt.runtime.engine  # noqa: F401
+        import fairseq_hrt.native.runtime.engine  # noqa: F401
     found: Dict[str, Any] = {"before": memory("VmRSS")}
     start = time.perf_counter()
     decode = (
@@ -103,9 +103,9 @@ def convert_models(given: argparse.Namespace, folder: Path) -> Dict[str, Dict[st
     left out, with a line about it."""
     from untrained_models import build_models
 
-    from fairseq_hrt.bundles.ctranslate2_model import export
     from fairseq_hrt.engine.native_model import write_runtime_model
-    from fairseq_hrt.runtime.library import LibraryUnavailable, load_library
+    from fairseq_hrt.export.ctranslate2_model import export
+    from fairseq_hrt.native.runtime.library import LibraryUnavailable, load_library
 
     built = build_models(given.arch, given.vocabulary, given.seed)
     dictionary, rows = built["dictionary"], {}

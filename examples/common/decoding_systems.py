@@ -11,15 +11,15 @@ from fairseq.sequence_generator import SequenceGenerator
 from marian_row import Marian
 from untrained_models import FREQUENT, random_shortlist, write_vmap
 
-from fairseq_hrt.bundles.ctranslate2_model import PADDING, export
 from fairseq_hrt.engine.counters import GenerationCounters
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
 from fairseq_hrt.engine.native_model import convert
+from fairseq_hrt.evaluation.systems import count_calls
+from fairseq_hrt.export.ctranslate2_model import PADDING, export
 from fairseq_hrt.hrt.generator import HRTGenerator
-from fairseq_hrt.options import DecodingOptions
-from fairseq_hrt.runtime.engine import Engine, Shortlist
-from fairseq_hrt.runtime.library import LibraryUnavailable
-from fairseq_hrt.systems import count_calls
+from fairseq_hrt.native.options.values import DecodingOptions
+from fairseq_hrt.native.runtime.engine import Engine, Shortlist
+from fairseq_hrt.native.runtime.library import LibraryUnavailable
 
 # Kind of the weights, and hypotheses that are kept.
 CTRANSLATE2 = {

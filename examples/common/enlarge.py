@@ -28,8 +28,14 @@ from typing import Dict, Optional, Sequence, Tuple
 
 import numpy as np
 
-from fairseq_hrt.runtime.format import EMBEDDINGS, Header, expected_tensors, read_model, write_model
-from fairseq_hrt.runtime.packing import quantise_rows, rest_of_rows
+from fairseq_hrt.native.runtime.format import (
+    EMBEDDINGS,
+    Header,
+    expected_tensors,
+    read_model,
+    write_model,
+)
+from fairseq_hrt.native.runtime.packing import quantise_rows, rest_of_rows
 
 Tensors = Dict[str, np.ndarray]
 # Matrices whose inputs are words or positions, not a vector of the model.
@@ -221,8 +227,8 @@ def enlarge_data(data: Path, out: Path, words: int) -> None:
 
 def float_model(path: str, data: Sequence[str]) -> Tuple[Header, Tensors]:
     """The runtime's form of a checkpoint, with float32 weights."""
-    from fairseq_hrt.systems.native_system import NativeSystem
-    from fairseq_hrt.systems.specification import SystemSpec
+    from fairseq_hrt.evaluation.systems.native_system import NativeSystem
+    from fairseq_hrt.evaluation.systems.specification import SystemSpec
 
     system = NativeSystem(
         SystemSpec("model", path, None, {"weights": "float32", "beam": "1"}, engine="native"), data

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import BinaryIO, Iterable, Optional, Sequence
 
-from fairseq_hrt.streams import raw_lines, reading
+from fairseq_hrt.native.io.streams import raw_lines, reading
 
 
 def copy_lines(source: Iterable[bytes], target: BinaryIO, lines: Optional[int]) -> int:

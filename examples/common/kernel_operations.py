@@ -6,7 +6,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from fairseq_hrt.runtime.library import LibraryUnavailable, load_library
+from fairseq_hrt.native.runtime.library import LibraryUnavailable, load_library
 
 INT8, FLOAT32 = 1, 2
 NONE, NAN = -1, -2

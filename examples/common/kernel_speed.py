@@ -22,7 +22,7 @@ from typing import Any, Callable, Dict, List, Tuple
 import numpy as np
 from kernel_operations import FLOAT32, INT8, Input, Operations
 
-from fairseq_hrt.runtime.library import instruction_sets
+from fairseq_hrt.native.runtime.library import instruction_sets
 
 
 def measure(calls: Dict[str, Callable[[], Any]], repeats: int) -> Dict[str, Tuple[float, float]]:

@@ -2,7 +2,7 @@
 
 Marian computes other results with them than fairseq unless the model has Marian's conventions
 (``--arch marian_transformer``): its positions begin at 0, and the decoder's first input is zeros.
-Both take the same time. ``fairseq_hrt/conversion`` reads these files.
+Both take the same time. ``fairseq_hrt/native/conversion`` reads these files.
 
     python examples/common/marian_files.py model.enpt.intgemm.alphas.bin enpt.npz
 
@@ -28,8 +28,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 from fairseq.data import Dictionary
 
-from fairseq_hrt.conversion.marian_shortlist import MARK
-from fairseq_hrt.conversion.marian_tensors import CONFIG, read_tensors
+from fairseq_hrt.native.conversion.marian_shortlist import MARK
+from fairseq_hrt.native.conversion.marian_tensors import CONFIG, read_tensors
 
 # Logits of words that must not be written.
 NEVER = -9999.0

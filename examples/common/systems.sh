@@ -40,7 +40,7 @@ ctranslate2_is_installed() { python -c "import ctranslate2" 2>/dev/null; }
 native_is_built() {
     if [ -z "${NATIVE:-}" ]; then
         NATIVE=no
-        if python -c "from fairseq_hrt.runtime.library import load_library; load_library()" 2>/dev/null; then NATIVE=yes; fi
+        if python -c "from fairseq_hrt.native.runtime.library import load_library; load_library()" 2>/dev/null; then NATIVE=yes; fi
     fi
     [ "$NATIVE" = yes ]
 }

@@ -17,7 +17,7 @@ from typing import Iterator, List, Optional, Sequence, Tuple
 
 from tokenize_text import read_lines
 
-from fairseq_hrt.streams import writing
+from fairseq_hrt.native.io.streams import writing
 
 
 def language_word(language: str) -> str:

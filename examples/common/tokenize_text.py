@@ -16,7 +16,7 @@ from typing import Callable, Iterator, Optional, Sequence
 
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-from fairseq_hrt.streams import raw_lines, reading
+from fairseq_hrt.native.io.streams import raw_lines, reading
 
 
 def read_lines(path: Path) -> Iterator[str]:

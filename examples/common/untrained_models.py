@@ -13,10 +13,10 @@ from fairseq.models.transformer import TransformerModel
 
 from fairseq_hrt.autoregressive.model import MarianTransformerModel
 from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
-from fairseq_hrt.bundles.shortlist import pack
 from fairseq_hrt.dag.model import DagTransformerModel
 from fairseq_hrt.hrt.model import HRTTransformerModel
-from fairseq_hrt.runtime.engine import Shortlist
+from fairseq_hrt.native.bundles.shortlist import pack
+from fairseq_hrt.native.runtime.engine import Shortlist
 
 # Sizes of the recipes: (width, inner size, layers of encoder and decoder, heads, words).
 RECIPES = {

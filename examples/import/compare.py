@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 from typing import Callable, Dict, List, Optional, Sequence
 
-from fairseq_hrt.bundles.pretrained import from_pretrained
 from fairseq_hrt.evaluation.quality import evaluate, read_lines
+from fairseq_hrt.native.bundles.pretrained import from_pretrained
 
 TURN = 50
 

@@ -158,9 +158,9 @@ def systems(
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Runs the command."""
-    from fairseq_hrt.bundles.bundle import load_bundle
     from fairseq_hrt.evaluation.comparison import processor
     from fairseq_hrt.evaluation.quality import read_lines
+    from fairseq_hrt.native.bundles.bundle import load_bundle
 
     parser = build_parser()
     given = parser.parse_args(arguments)

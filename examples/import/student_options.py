@@ -11,8 +11,8 @@ import argparse
 from pathlib import Path
 from typing import List, Optional, Sequence
 
-from fairseq_hrt.bundles.bundle import load_bundle
 from fairseq_hrt.loading.checkpoints import architecture_name, read_checkpoint, value_of
+from fairseq_hrt.native.bundles.bundle import load_bundle
 
 VALUES = [
     *(

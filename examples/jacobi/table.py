@@ -23,15 +23,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
-from fairseq_hrt.bundles.bundle import load_bundle
-from fairseq_hrt.bundles.pretrained import from_pretrained
-from fairseq_hrt.bundles.translator import Translator
 from fairseq_hrt.cli.settings import read_settings
-from fairseq_hrt.conversion import Wishes, import_model
 from fairseq_hrt.engine import GenerationCounters
 from fairseq_hrt.evaluation.comparison import processor
 from fairseq_hrt.evaluation.quality import evaluate, read_lines
 from fairseq_hrt.evaluation.speed import measure
+from fairseq_hrt.native.bundles.bundle import load_bundle
+from fairseq_hrt.native.bundles.pretrained import from_pretrained
+from fairseq_hrt.native.bundles.translator import Translator
+from fairseq_hrt.native.conversion import Wishes, import_model
 
 GREEDY = "Greedy autoregressive"
 JACOBI: Dict[str, Dict[str, Any]] = {

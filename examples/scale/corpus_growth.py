@@ -209,7 +209,7 @@ def kept(plain: Path, killed: Path, place: Path) -> Callable[[], None]:
 
 def make_data(given: argparse.Namespace, lines: int) -> Path:
     """The lines and their translations, binary."""
-    from fairseq_hrt.bundles.bundle import load_bundle
+    from fairseq_hrt.native.bundles.bundle import load_bundle
 
     folder = given.work / f"data.{lines}"
     if (folder / "data-bin").exists():

@@ -28,8 +28,8 @@ def settings_of(options):
     Raises:
         ValueError: a system is not a bundle, or a number is out of range.
     """
-    from fairseq_hrt.server.application import check
-    from fairseq_hrt.server.settings import Settings, parse_system
+    from fairseq_hrt.native.server.application import check
+    from fairseq_hrt.native.server.settings import Settings, parse_system
 
     systems = tuple((name, folder.resolve()) for name, folder in map(parse_system, options.systems))
     keys = None if options.key_file is None else options.key_file.resolve()
@@ -53,8 +53,8 @@ def deployment(settings, replicas):
     text = settings.to_json()
 
     def build():
-        from fairseq_hrt.server.application import create_application
-        from fairseq_hrt.server.settings import Settings
+        from fairseq_hrt.native.server.application import create_application
+        from fairseq_hrt.native.server.settings import Settings
 
         return create_application(Settings.from_json(text))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Sequence
 
 from fairseq_hrt.cli.jobs import input_lines, read_line
-from fairseq_hrt.streams import writing
+from fairseq_hrt.native.io.streams import writing
 
 
 @dataclass(frozen=True)

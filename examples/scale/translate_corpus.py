@@ -88,8 +88,8 @@ def main():
 
 def run(options):
     """Splits, translates what is missing, joins."""
-    from fairseq_hrt.bundles.bundle import load_bundle
     from fairseq_hrt.cli.settings import read_settings
+    from fairseq_hrt.native.bundles.bundle import load_bundle
 
     bundle = load_bundle(options.bundle, for_runtime=True)
     made_with = {"bundle": bundle.content_hash(), "options": read_settings(options.set)}

@@ -15,9 +15,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from fairseq_hrt.bundles.bundle import load_bundle
-from fairseq_hrt.bundles.examples import mostly_unknown
-from fairseq_hrt.bundles.translation import (
+from fairseq_hrt.export.examples import mostly_unknown
+from fairseq_hrt.native.bundles.bundle import load_bundle
+from fairseq_hrt.native.bundles.translation import (
     DEFAULTS,
     LONGEST,
     PreparedLine,
@@ -25,10 +25,10 @@ from fairseq_hrt.bundles.translation import (
     join_pieces,
     raw_text,
 )
-from fairseq_hrt.server.log import LOG_FORMAT, LOG_TIME
-from fairseq_hrt.server.process import serve
-from fairseq_hrt.server.settings import Settings, parse_system
-from fairseq_hrt.text.dictionary import Words
+from fairseq_hrt.native.server.log import LOG_FORMAT, LOG_TIME
+from fairseq_hrt.native.server.process import serve
+from fairseq_hrt.native.server.settings import Settings, parse_system
+from fairseq_hrt.native.text.dictionary import Words
 
 # Options of fairseq-generate and what CTranslate2 calls them.
 OPTIONS = {
@@ -73,7 +73,7 @@ class CTranslate2Translator:
 
     def translate(self, lines, *, details=False, batch_size=32, cancelled=None, **decoding):
         """Translations of some lines, raw or prepared, as
-        `fairseq_hrt.bundles.translator.Translator.translate` gives them."""
+        `fairseq_hrt.native.bundles.translator.Translator.translate` gives them."""
         asked = {
             name: str(value)
             for name, value in {**self.defaults, **decoding}.items()

@@ -22,7 +22,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 from fairseq_hrt import from_pretrained
 from fairseq_hrt.cli.command import add_out_argument, command, report
 from fairseq_hrt.cli.parser import HelpFormatter
-from fairseq_hrt.escaping import in_markdown
+from fairseq_hrt.native.io.escaping import in_markdown
 
 # Smallest distances of the table's columns.
 STARTS = (1, 2, 3, 5, 8)

@@ -31,8 +31,8 @@ from mutual_information import (
 
 from fairseq_hrt.cli.command import add_language_arguments, command, data_arguments, report
 from fairseq_hrt.cli.parser import HelpFormatter
-from fairseq_hrt.escaping import in_markdown
-from fairseq_hrt.systems import FairseqSystem, parse_system, scoring
+from fairseq_hrt.evaluation.systems import FairseqSystem, parse_system, scoring
+from fairseq_hrt.native.io.escaping import in_markdown
 
 logger = logging.getLogger(__name__)
 

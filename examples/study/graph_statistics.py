@@ -30,10 +30,10 @@ from fairseq_hrt.cli.command import (
     report,
 )
 from fairseq_hrt.cli.parser import HelpFormatter
-from fairseq_hrt.escaping import in_markdown
 from fairseq_hrt.evaluation.picture import plain
 from fairseq_hrt.evaluation.speed import make_batches
-from fairseq_hrt.systems import FairseqSystem, System, parse_system, scoring
+from fairseq_hrt.evaluation.systems import FairseqSystem, System, parse_system, scoring
+from fairseq_hrt.native.io.escaping import in_markdown
 
 logger = logging.getLogger(__name__)
 

@@ -34,7 +34,7 @@ from fairseq_hrt.cli.command import (
 )
 from fairseq_hrt.cli.parser import HelpFormatter
 from fairseq_hrt.evaluation.comparison import decode_all, target_texts
-from fairseq_hrt.systems import FairseqSystem, parse_system
+from fairseq_hrt.evaluation.systems import FairseqSystem, parse_system
 
 logger = logging.getLogger(__name__)
 

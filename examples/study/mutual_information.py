@@ -37,8 +37,8 @@ from fairseq_hrt.cli.command import (
     report,
 )
 from fairseq_hrt.cli.parser import HelpFormatter
-from fairseq_hrt.escaping import in_markdown
-from fairseq_hrt.systems import FairseqSystem, System, parse_system, scoring
+from fairseq_hrt.evaluation.systems import FairseqSystem, System, parse_system, scoring
+from fairseq_hrt.native.io.escaping import in_markdown
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ def estimate(
 
 def score_references(system: System) -> List[List[float]]:
     """Log-probability of each word of the reference translations, by a
-    :class:`~fairseq_hrt.systems.System` that scores them.
+    :class:`~fairseq_hrt.evaluation.systems.System` that scores them.
 
     Raises:
         ValueError: the data have no targets.

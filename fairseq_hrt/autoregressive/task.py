@@ -9,9 +9,9 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig
 
 from ..engine import AutoregressiveGenerator
-from ..options import DecodingOptions
+from ..native.options.values import DecodingOptions
 from ..task import EngineTranslationTask
-from ..task_options import with_decoding_options
+from ..training.task_options import with_decoding_options
 
 
 @with_decoding_options()

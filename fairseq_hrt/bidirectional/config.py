@@ -6,8 +6,8 @@ from typing import Optional
 from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
-from ..task_options import with_decoding_options
 from ..training import ConventionsConfig, DistillationConfig, option
+from ..training.task_options import with_decoding_options
 
 
 @dataclass

@@ -8,9 +8,9 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..decoding import Hypothesis, collapse_repeats
 from ..engine import AutoregressiveGenerator, Memory, log_probs_of, to_fairseq
-from ..options import DecodingOptions
+from ..native.decoding import Hypothesis, collapse_repeats
+from ..native.options.values import DecodingOptions
 from .sample import SlotSample
 from .search import BlockPlan, block_search
 from .slots import natural_index, natural_order, slot_positions, start_symbols

@@ -24,7 +24,6 @@ from typing import Callable, List, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from ..decoding import Hypothesis, best_first
 from ..engine import (
     Constraints,
     DecoderState,
@@ -37,6 +36,7 @@ from ..engine import (
     reorder,
     to_host,
 )
+from ..native.decoding import Hypothesis, best_first
 from .candidates import Candidates, canonical_candidates, whole_candidates
 
 

@@ -6,7 +6,7 @@ from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 from torch import Tensor
 
-from ..options import DecodingOptions
+from ..native.options.values import DecodingOptions
 from ..task import EngineTranslationTask
 from ..training import truncate_targets
 from .config import BidirectionalTaskConfig

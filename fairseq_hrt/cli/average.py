@@ -15,7 +15,7 @@ import argparse
 import logging
 from pathlib import Path
 
-from ..streams import writing
+from ..native.io.streams import writing
 from .command import command
 from .parser import verb_parser
 

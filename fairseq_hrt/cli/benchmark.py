@@ -34,8 +34,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, List, Optional, Sequence
 
-from ..files import write_text
-from ..text.pipeline import TextPipeline, TextRecipe
+from ..native.io.files import write_text
+from ..native.text.pipeline import TextPipeline, TextRecipe
 from .command import (
     add_data_arguments,
     add_numbers,
@@ -51,7 +51,7 @@ from .parser import require_positive, verb_parser
 if TYPE_CHECKING:
     from ..evaluation.comparison import Comparison, RawText, Settings
     from ..evaluation.length import LengthBin
-    from ..systems import System, SystemSpec
+    from ..evaluation.systems import System, SystemSpec
 
 logger = logging.getLogger(__name__)
 
@@ -249,7 +249,7 @@ def systems_to_compare(options: argparse.Namespace) -> "List[SystemSpec]":
     Raises:
         ValueError: nothing, or no systems.
     """
-    from ..systems import parse_system, read_systems
+    from ..evaluation.systems import parse_system, read_systems
 
     specs = [parse_system(text) for text in options.system]
     if options.systems:
@@ -282,7 +282,7 @@ def load_systems(specs: "Sequence[SystemSpec]", options: argparse.Namespace) -> 
     """Loads the systems, with the threads and cores that they are to be measured with."""
     import torch
 
-    from ..systems import load_system
+    from ..evaluation.systems import load_system
 
     torch.set_num_threads(options.threads)
     if options.pin:

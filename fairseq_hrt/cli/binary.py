@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Iterator, Optional, Tuple
 
-from ..streams import is_stream, raw_lines, reading
+from ..native.io.streams import is_stream, raw_lines, reading
 
 # First bytes of files, what such a file is, and what to do with it.
 _KINDS = (

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import List
 
-from ..bundles.bundle import Bundle
+from ..native.bundles.bundle import Bundle
 from .command import add_new_folder_argument, add_text_arguments, command
 from .jobs import input_lines, read_line
 from .parser import verb_parser
@@ -107,7 +107,7 @@ def run(options: argparse.Namespace) -> None:
             "--shortlist and --runtime-lines belong to the native engine: give --runtime int8 or"
             " float32"
         )
-    from ..bundles.packing import pack
+    from ..export.packing import pack
 
     card = dict(pair.split("=", 1) if "=" in pair else (pair, "") for pair in options.card)
     bundle = pack(
@@ -142,7 +142,7 @@ def add_examples(bundle: Bundle, options: argparse.Namespace) -> None:
         ValueError: too many, or one that is too long.
         OSError: their file cannot be read.
     """
-    from ..bundles.examples import example_sentences
+    from ..export.examples import example_sentences
 
     if options.examples is None:
         bundle.examples = example_sentences(bundle, options.data)
@@ -157,7 +157,7 @@ def read_examples(path: Path) -> List[str]:
         ValueError: too many, or one that is too long.
         OSError: it cannot be read.
     """
-    from ..bundles.description import checked_examples
+    from ..native.bundles.description import checked_examples
 
     given = [line.strip() for line in read_lines(path)]
     return checked_examples([line for line in given if line], str(path))

@@ -9,16 +9,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
 
-from ..bundles.bundle import Bundle, load_bundle
-from ..files import write_text
-from ..text.pipeline import SUBWORDS, TOKENIZERS, TextPipeline
+from ..native.bundles.bundle import Bundle, load_bundle
+from ..native.io.files import write_text
+from ..native.text.pipeline import SUBWORDS, TOKENIZERS, TextPipeline
 from .jobs import input_lines, read_line
 from .reporting import reporting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ..systems import SystemSpec
+    from ..evaluation.systems import SystemSpec
 
 logger = logging.getLogger(__name__)
 
@@ -196,7 +196,7 @@ def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
     Raises:
         ValueError: there is neither, or two share a name.
     """
-    from ..systems import SystemSpec, parse_system
+    from ..evaluation.systems import SystemSpec, parse_system
 
     bundle, texts = given_bundle(options), options.system or []
     specs = [parse_system(text) for text in ([texts] if isinstance(texts, str) else texts)]

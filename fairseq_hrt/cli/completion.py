@@ -13,8 +13,8 @@ import argparse
 import importlib
 from typing import Any
 
-from ..distribution import install_command, only_translates
 from .command import command
+from .distribution import install_command, only_translates
 from .parser import verb_parser
 
 SHELLS = ("bash", "zsh", "tcsh", "fish")

@@ -32,8 +32,8 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ..child_process import run_module
-from ..files import content_hash, new_folder
+from ..native.io.files import content_hash, new_folder
+from .child_process import run_module
 from .command import (
     add_data_arguments,
     add_numbers,
@@ -97,8 +97,8 @@ def run(options: argparse.Namespace) -> None:
     import torch
     from tqdm import tqdm
 
-    from ..resuming import identified_options, model_files
-    from ..systems import distill, load_system, parse_system, subwords
+    from ..evaluation.systems import distill, load_system, parse_system, subwords
+    from ..native.io.resuming import identified_options, model_files
 
     shards, shard = shard_of(options, dict(os.environ))
     gpu = gpu_of(dict(os.environ), torch.cuda.device_count())

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence
 
 from ..compat import import_error, install, left_to_the_doctor, statuses
-from ..distribution import PLUGIN, TRANSLATION_ONLY, install_command, only_translates, version_of
-from ..runtime import library as runtime
+from ..native.runtime import library as runtime
+from .distribution import PLUGIN, TRANSLATION_ONLY, install_command, only_translates, version_of
 from .parser import verb_parser
 from .reporting import reporting, write_output
 

@@ -25,7 +25,7 @@ import logging
 from pathlib import Path
 from typing import List, Optional, Tuple
 
-from ..bundles.bundle import load_bundle
+from ..native.bundles.bundle import load_bundle
 from .command import add_language_arguments, add_new_folder_argument, command, language_arguments
 from .parser import verb_parser
 
@@ -85,8 +85,8 @@ def run(options: argparse.Namespace) -> None:
     import torch
     from fairseq import tasks
 
-    from ..bundles.ctranslate2_model import export
     from ..engine.models import generation_config, load_models
+    from ..export.ctranslate2_model import export
     from ..loading.checkpoints import reading
 
     path, arguments, codes = what_to_load(options)

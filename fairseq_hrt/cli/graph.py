@@ -17,7 +17,7 @@ import json
 import logging
 import sys
 
-from ..files import write_text
+from ..native.io.files import write_text
 from .command import (
     add_data_arguments,
     add_numbers,
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
         ValueError: the model writes no graphs, or there is no such sentence.
     """
     from ..evaluation.result_files import drawing, picture_files
-    from ..systems import FairseqSystem
+    from ..evaluation.systems import FairseqSystem
 
     system = FairseqSystem(given_systems(options)[0], data_arguments(options))
     if not hasattr(system.generator, "describe_graphs"):

@@ -20,9 +20,9 @@ own.
 import argparse
 from pathlib import Path
 
-from ..distribution import only_translates
 from .bundle import add_examples_argument, add_runtime_arguments, read_examples, read_lines
 from .command import add_new_folder_argument, add_text_arguments, command
+from .distribution import only_translates
 from .parser import verb_parser
 from .reporting import write_output
 
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(
             "--runtime-lines belongs to the native engine: give --runtime int8 or float32"
         )
-    from ..conversion import Wishes, import_model
+    from ..native.conversion import Wishes, import_model
 
     names = ("source_language", "target_language", "tokenizer", "subwords", "codes", "runtime")
     wishes = Wishes(

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
 
-from ..streams import STANDARD, is_stream, raw_lines, reading, standard_input
+from ..native.io.streams import STANDARD, is_stream, raw_lines, reading, standard_input
 from .binary import require_text, text_lines
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -130,6 +130,6 @@ def _written(target: Path, *, resume: bool) -> List[str]:
     path = Path(os.path.realpath(target))
     if not resume:
         return [str(path)]
-    from ..resuming import work_files
+    from ..native.io.resuming import work_files
 
     return [str(name) for name in (path, *work_files(path))]

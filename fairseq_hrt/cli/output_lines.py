@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Dict, List, Sequence, cast
 
 if TYPE_CHECKING:
-    from ..bundles.translation import Line, Translation
+    from ..native.bundles.translation import Line, Translation
 
 
 def output_lines(model: Any, texts: Sequence["Line"], options: argparse.Namespace) -> List[str]:
@@ -29,8 +29,8 @@ def by_sentence(model: Any, texts: Sequence[str], wanted: Dict[str, Any]) -> Lis
     Raises:
         ValueError: the splitter is not installed.
     """
-    from ..bundles.translation import join_pieces
-    from ..server.segments import split
+    from ..native.bundles.translation import join_pieces
+    from ..native.text.segments import split
 
     try:
         lines = [split(text, model.bundle.source_lang).sentences for text in texts]

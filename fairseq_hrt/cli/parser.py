@@ -8,7 +8,7 @@ import sys
 import textwrap
 from typing import Any, Iterable, List, NoReturn, Optional, Sequence
 
-from ..conditions import did_you_mean as did_you_mean
+from ..native.options.conditions import did_you_mean as did_you_mean
 
 # Longer lines are hard to read, however wide the terminal is.
 WIDEST = 100

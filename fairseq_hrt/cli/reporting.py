@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Dict, Iterator, Optional, TextIO, cast
 
-from ..escaping import printable
-from ..streams import STANDARD_OUTPUT
+from ..native.io.escaping import printable
+from ..native.io.streams import STANDARD_OUTPUT
 
 # Characters of a message; what names all choices has less.
 LONGEST_MESSAGE = 4000

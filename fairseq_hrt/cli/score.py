@@ -19,7 +19,7 @@ import re
 from pathlib import Path
 from typing import Any, BinaryIO, Dict, Iterator, List, Tuple
 
-from ..streams import is_stream, writing
+from ..native.io.streams import is_stream, writing
 from .binary import require_text
 from .command import command
 from .jobs import input_lines, read_line
@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> None:
             f"{output} is an input: the scores would replace it; give another --output"
         )
     # Only now, for what shows its help needs no NumPy.
-    from ..bundles.pretrained import from_pretrained
+    from ..native.bundles.pretrained import from_pretrained
 
     named: Dict[str, Any] = {
         **{name: getattr(options, name) for name in ("device", "engine", "threads")},

@@ -16,15 +16,15 @@ extra serve.
 import argparse
 from pathlib import Path
 
-from ..distribution import install_command
 from .command import add_numbers, command
+from .distribution import install_command
 from .parser import verb_parser
 from .settings import add_engine_argument, add_shortlist_argument, read_settings
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The options; their defaults are those of :class:`fairseq_hrt.server.settings.Settings`."""
-    from ..server.settings import Settings
+    """The options; their defaults are those of :class:`..native.server.settings.Settings`."""
+    from ..native.server.settings import Settings
 
     default = Settings(systems=(("", Path()),))
     parser = verb_parser("serve", __doc__)
@@ -100,7 +100,7 @@ def run(options: argparse.Namespace) -> None:
         ValueError: an option that does not exist, is given twice or has a bad value; or the extra
             is not installed.
     """
-    from ..server.settings import Settings, parse_option, parse_system
+    from ..native.server.settings import Settings, parse_option, parse_system
 
     if not 0 <= options.port <= 65535:
         raise ValueError(f"--port {options.port}: give a port from 0 to 65535; 0 takes a free one")
@@ -121,7 +121,7 @@ def run(options: argparse.Namespace) -> None:
         fields["allow_hosts"] = tuple(options.allow_hosts)
     settings = Settings(**{**fields, "systems": systems, "options": chosen})
     try:
-        from ..server.process import serve
+        from ..native.server.process import serve
     except ImportError as error:
         raise ValueError(f"{error.name} is not installed: {install_command('serve')}") from error
     serve(settings, options.host, options.port, options.workers)

@@ -1,7 +1,7 @@
 """Decoding options on the command line: common ones as flags, all others as ``--set OPTION=VALUE``.
 
-The flags are what a request of the server may choose (:mod:`..schema`). All are checked before
-PyTorch is loaded.
+The flags are what a request of the server may choose (:mod:`..native.options.schema`). All are
+checked before PyTorch is loaded.
 """
 
 import argparse
@@ -10,10 +10,10 @@ import importlib.util
 from pathlib import Path
 from typing import Dict, List, Sequence
 
-from ..conditions import did_you_mean, flag
-from ..loading.data_options import SEARCH
-from ..options import KINDS, SCHEMA, check_value
-from ..schema import CALLER, ENGINES
+from ..native.bundles.data_options import SEARCH
+from ..native.options.conditions import did_you_mean, flag
+from ..native.options.schema import CALLER, ENGINES
+from ..native.options.values import KINDS, SCHEMA, check_value
 
 COMMON = tuple(name for name, option in SCHEMA.items() if option.request is not None)
 # Those of loading, with their flags.

@@ -53,8 +53,8 @@ def run(options: argparse.Namespace) -> None:
         )
     from fairseq import tasks
 
-    from ..bundles.lexical_table import Sentences, train, write_lex
     from ..engine.models import generation_config
+    from ..export.lexical_table import Sentences, train, write_lex
 
     config = generation_config(
         [*data_arguments(options), "--path", "none", "--task", "translation"], "the data"

@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Tuple
 
-from ..files import write_text
+from ..native.io.files import write_text
 from .command import (
     add_data_arguments,
     add_out_argument,
@@ -38,7 +38,7 @@ from .parser import verb_parser
 
 if TYPE_CHECKING:
     from ..evaluation.sentence_trace import Trace
-    from ..systems import System
+    from ..evaluation.systems import System
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
     """
     from ..evaluation import sentence_trace
     from ..evaluation.step_colours import use_colour
-    from ..systems import load_watched
+    from ..evaluation.systems import load_watched
 
     specs = given_systems(options)
     text = given_text(options)

@@ -36,8 +36,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Sequence, Tuple, cast
 
-from ..files import remove_leftovers
-from ..streams import is_stream, writing
+from ..native.io.files import remove_leftovers
+from ..native.io.streams import is_stream, writing
 from .binary import text_lines
 from .command import command
 from .jobs import Job, input_lines, plan_jobs, read_line, shown
@@ -166,7 +166,7 @@ def run(options: argparse.Namespace) -> None:
         # Whoever types wants to see each translation.
         options.line_buffered = not options.resume
     # Only now, for what shows its help needs no NumPy.
-    from ..bundles.pretrained import from_pretrained
+    from ..native.bundles.pretrained import from_pretrained
 
     model = from_pretrained(
         options.bundle, device=options.device, engine=options.engine, threads=options.threads,
@@ -176,7 +176,7 @@ def run(options: argparse.Namespace) -> None:
     if not options.resume:
         translate_jobs(model, jobs, options)
         return
-    from ..resuming import ResumableOutput, identified_options
+    from ..native.io.resuming import ResumableOutput, identified_options
 
     identity = {
         "bundle": model.bundle.content_hash(), "options": identified_options(model.defaults),
@@ -249,7 +249,7 @@ def translate_lines(
     a run was interrupted.
 
     Args:
-        model: a :class:`~..bundles.translator.Translator`.
+        model: a :class:`~..native.bundles.translator.Translator`.
         lines: of the input, as they are.
         write: takes blocks of them with their output.
         job: that they belong to; where its output is gzip, each block is a member of its own.

@@ -19,7 +19,7 @@ import json
 import logging
 import sys
 
-from ..files import write_text
+from ..native.io.files import write_text
 from .command import (
     add_data_arguments,
     add_numbers,
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> None:
     import torch
 
     from ..evaluation import quality, tuning
-    from ..systems import parse_system
+    from ..evaluation.systems import parse_system
 
     spec, grid = parse_system(options.system), tuning.parse_grid(options.grid)
     torch.set_num_threads(options.threads)

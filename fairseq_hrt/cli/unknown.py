@@ -4,10 +4,10 @@ another field."""
 import logging
 from typing import TYPE_CHECKING, Any, Sequence
 
-from ..escaping import printable
+from ..native.io.escaping import printable
 
 if TYPE_CHECKING:
-    from ..bundles.translation import Line
+    from ..native.bundles.translation import Line
 
 logger = logging.getLogger(__name__)
 # Lines that are named; others are counted.
@@ -20,7 +20,7 @@ class UnknownWords:
     """Looks at the lines of an input, block by block.
 
     Args:
-        model: a :class:`~..bundles.translator.Translator`.
+        model: a :class:`~..native.bundles.translator.Translator`.
         name: of the input, for messages.
     """
 

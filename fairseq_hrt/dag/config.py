@@ -8,8 +8,8 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
-from ..task_options import with_decoding_options
 from ..training import option
+from ..training.task_options import with_decoding_options
 from .glancing import FORCINGS, STRATEGIES
 
 

@@ -10,10 +10,10 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..decoding import Hypothesis, best_first
 from ..engine import EngineGenerator, Memory, attached, check_number, single_step
+from ..native.decoding import Hypothesis, best_first
+from ..native.options.values import DecodingOptions, check_dag
 from ..ops import joint_viterbi, without_repeats
-from ..options import DecodingOptions, check_dag
 from .beam import BeamPlan, LanguageModel, best_paths, prefix_beam
 from .graph import GraphBuilder, Graphs
 from .graph_description import describe, to_dot

@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Sequence
 import torch
 from fairseq.data import Dictionary
 
-from ..decoding import Hypothesis, describe_graph
+from ..native.decoding import Hypothesis, describe_graph
 from .graph import Graphs
 
 
@@ -27,7 +27,7 @@ def describe(
         least: links less probable than this are left out, unless they are on the path.
 
     Returns:
-        The documents of :func:`~..decoding.describe_graph`, one for each sentence.
+        The documents of :func:`~..native.decoding.describe_graph`, one for each sentence.
     """
     best = graphs.log_probs().topk(min(tokens, len(dictionary)), 2)
     ends = graphs.end_scores().exp().tolist()

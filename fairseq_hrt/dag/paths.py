@@ -6,7 +6,7 @@ from typing import List, Optional, Tuple
 import torch
 from torch import Tensor
 
-from ..decoding import NumericalError
+from ..native.decoding import NumericalError
 from ..training import Purpose, hash_uniform
 
 

@@ -7,8 +7,8 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 
-from ..decoding import Hypothesis
 from ..engine import to_fairseq
+from ..native.decoding import Hypothesis
 from ..ops import dag_best_alignment, dag_log_likelihood
 from .graph import Graphs
 from .sample import GraphSample

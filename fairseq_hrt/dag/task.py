@@ -10,7 +10,7 @@ import torch
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 
-from ..options import DecodingOptions
+from ..native.options.values import DecodingOptions
 from ..task import EngineTranslationTask
 from .batches import divided
 from .config import DagTaskConfig

@@ -6,7 +6,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from ..decoding import Hypothesis
+from ..native.decoding import Hypothesis
 from .ensemble import EngineEnsemble
 
 

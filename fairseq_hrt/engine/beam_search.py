@@ -12,7 +12,7 @@ from typing import List, Optional, Sequence, Set, Tuple
 import torch
 from torch import Tensor
 
-from ..decoding import Hypothesis, NumericalError, best_first
+from ..native.decoding import Hypothesis, NumericalError, best_first
 from .cache import DecoderState, Memory
 from .constraints import Constraints
 from .ensemble import EngineEnsemble, reorder

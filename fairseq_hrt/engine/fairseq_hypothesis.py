@@ -4,7 +4,7 @@ from typing import Any, Dict
 
 import torch
 
-from ..decoding import Hypothesis
+from ..native.decoding import Hypothesis
 
 
 def to_fairseq(hypothesis: Hypothesis) -> Dict[str, Any]:

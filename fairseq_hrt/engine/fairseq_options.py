@@ -8,8 +8,8 @@ from typing import Any, Dict, List, Union
 from fairseq.dataclass.configs import GenerationConfig
 from omegaconf import DictConfig
 
-from ..options import SCHEMA, DecodingOptions, flag, options_of, read_value
-from ..schema import FAIRSEQ
+from ..native.options.schema import FAIRSEQ
+from ..native.options.values import SCHEMA, DecodingOptions, flag, options_of, read_value
 
 Arguments = Union[Namespace, DictConfig, GenerationConfig]
 

@@ -8,8 +8,8 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..decoding import Hypothesis, Rescorer, require_candidates
-from ..options import DecodingOptions, forced_ids, require_torch
+from ..native.decoding import Hypothesis, Rescorer, require_candidates
+from ..native.options.values import DecodingOptions, forced_ids, require_torch
 from .alignment import align
 from .beam_search import SearchPlan, require_found, search
 from .cache import Memory

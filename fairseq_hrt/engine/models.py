@@ -30,10 +30,10 @@ from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
 from torch import nn
 
-from .. import option_effects
-from ..decoding import NumericalError
 from ..loading.checkpoints import one_line, read_checkpoint, reading, require_known_task, task_name
-from ..loading.data_options import task_of_training
+from ..native.bundles.data_options import task_of_training
+from ..native.decoding import NumericalError
+from ..native.options import effects
 from . import check_ranges
 
 _NO_NUMBERS = "the model found no translation whose probability is a number"
@@ -301,10 +301,10 @@ def build_generator(
     check_ranges(config.generation)
     if given is not None:
         values = {
-            **option_effects.read(config.generation, task.cfg),
+            **effects.read(config.generation, task.cfg),
             "normalize": not config.generation.unnormalized,
         }
-        for name, value in option_effects.set_aside(values, given).items():
+        for name, value in effects.set_aside(values, given).items():
             setattr(task.cfg if name in task.cfg else config.generation, name, value)
     return task.build_generator(
         models, config.generation, extra_gen_cls_kwargs={"lm_model": None, "lm_weight": 0.0}

@@ -11,13 +11,18 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 
-from ..decoding import Hypothesis, Rescorer, require_candidates
-from ..families import Family, tasks_for
-from ..options import DecodingOptions, UnsupportedOption, check_dictionaries, forced_ids
-from ..runtime.engine import Engine
-from ..runtime.format import Header
-from ..runtime.library import load_library
-from ..runtime.options import longest_written, options_for, takes_first_words
+from ..native.decoding import Hypothesis, Rescorer, require_candidates
+from ..native.families import Family, tasks_for
+from ..native.options.values import (
+    DecodingOptions,
+    UnsupportedOption,
+    check_dictionaries,
+    forced_ids,
+)
+from ..native.runtime.engine import Engine
+from ..native.runtime.format import Header
+from ..native.runtime.library import load_library
+from ..native.runtime.options import longest_written, options_for, takes_first_words
 from .counters import GenerationCounters
 from .fairseq_hypothesis import to_fairseq
 from .generator import EngineGenerator, source_rows
@@ -117,7 +122,7 @@ class NativeGenerator:
         self, rows: Sequence[Sequence[int]], first_words: Optional[Sequence[Sequence[int]]] = None
     ) -> List[List[Hypothesis]]:
         """The hypotheses of sources that end in ``</s>``, best first; first_words: see
-        :meth:`~..runtime.engine.Engine.decode`."""
+        :meth:`~..native.runtime.engine.Engine.decode`."""
         if self.forced:
             if first_words is not None:
                 raise ValueError(

@@ -1,4 +1,4 @@
-"""From a loaded model to a model of the native engine (:mod:`..runtime.format`)."""
+"""From a loaded model to a model of the native engine (:mod:`..native.runtime.format`)."""
 
 from pathlib import Path
 from typing import Any, Dict, Tuple
@@ -10,9 +10,9 @@ from fairseq.models.transformer import TransformerEncoderBase
 from fairseq.modules import LearnedPositionalEmbedding, SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 
-from ..families import MODEL_FAMILIES
-from ..runtime.format import ACTIVATIONS, Header, write_model
-from ..runtime.packing import model_tensors, require_stored
+from ..native.families import MODEL_FAMILIES
+from ..native.runtime.format import ACTIVATIONS, Header, write_model
+from ..native.runtime.packing import model_tensors, require_stored
 from .layers import FairseqModule, UnsupportedModelError
 from .transformer import TransformerEngine
 

@@ -9,7 +9,7 @@ from fairseq.data.data_utils import collate_tokens
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..decoding import Hypothesis
+from ..native.decoding import Hypothesis
 from .beam_search import check_number
 from .counters import GenerationCounters
 from .ensemble import EngineEnsemble
@@ -18,7 +18,7 @@ from .precision import on_device
 
 class ModelScorer:
     """log P(y | x) of an ensemble that writes from left to right; its probabilities are averaged. A
-    :class:`~..decoding.Scorer`.
+    :class:`~..native.decoding.Scorer`.
 
     Args:
         models: the ensemble.
@@ -57,7 +57,7 @@ class ModelScorer:
         *,
         lenpen: float = 1.0,
     ) -> List[List[Hypothesis]]:
-        """See :class:`~..decoding.Scorer`."""
+        """See :class:`~..native.decoding.Scorer`."""
         if on_device(self.models, self.like):
             self._ensemble.refresh()
         beams = max(map(len, targets))

@@ -15,7 +15,7 @@ from typing import Any, Callable, Iterator, List, Sequence, TypeVar
 import torch
 from torch import Tensor
 
-from ..decoding import Hypothesis
+from ..native.decoding import Hypothesis
 
 
 @dataclass(frozen=True)

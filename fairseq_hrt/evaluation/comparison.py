@@ -17,12 +17,12 @@ import numpy as np
 import sacrebleu
 import torch
 
-from ..systems import System
-from ..text.pipeline import TextPipeline
+from ..native.text.pipeline import TextPipeline
 from .footprint import Footprint
 from .quality import Detokenizer, Quality, bleu_metric, evaluate
 from .raw_lines import RawLines, differing_sentences
 from .speed import Timing, make_batches, measure
+from .systems import System
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import List, Optional, Sequence
 
 import torch
 
-from ..systems import SystemSpec, load_system
+from .systems import SystemSpec, load_system
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def measure_footprint(
     Args:
         spec: the system. A converted model should be given as such, not as the checkpoint that it
             would be converted from.
-        data: see :func:`..systems.generate_arguments`.
+        data: see :func:`.systems.generate_arguments`.
         batches: sentence ids.
         threads: of PyTorch.
     """

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence
 
-from ..escaping import in_markdown
+from ..native.io.escaping import in_markdown
 from .comparison import Comparison
 from .quality import bleu_metric
 

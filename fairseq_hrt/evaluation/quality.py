@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set
 
 import sacrebleu
 
-from ..streams import raw_lines, reading
+from ..native.io.streams import raw_lines, reading
 
 Detokenizer = Callable[[str], str]
 

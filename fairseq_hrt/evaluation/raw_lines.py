@@ -2,8 +2,8 @@
 
 from typing import List, Sequence
 
-from ..systems import System
-from ..text.pipeline import TextPipeline
+from ..native.text.pipeline import TextPipeline
+from .systems import System
 
 
 class RawLines:

@@ -2,7 +2,7 @@
 
 from typing import Dict, List, Sequence
 
-from ..escaping import code_in_markdown, in_markdown
+from ..native.io.escaping import code_in_markdown, in_markdown
 from .comparison import Comparison, Result
 from .footprint import Footprint
 from .speed import Spread

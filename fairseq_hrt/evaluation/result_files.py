@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator, List
 
-from ..files import write_text
+from ..native.io.files import write_text
 from .comparison import Comparison, to_json
 
 

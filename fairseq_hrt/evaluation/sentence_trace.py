@@ -12,8 +12,8 @@ from typing import Any, Dict, List, Optional, Sequence
 import torch
 
 from ..engine import attached
-from ..escaping import printable
-from ..systems import System
+from ..native.io.escaping import printable
+from .systems import System
 
 # States of a cell: nothing known yet; a guess that will not stay; one that will, but is not
 # confirmed yet; fixed in this pass; fixed before.

@@ -11,7 +11,7 @@ from ..engine import GenerationCounters
 
 
 class Timed(Protocol):
-    """What can be measured; :class:`~..systems.System` is one."""
+    """What can be measured; :class:`~.systems.System` is one."""
 
     name: str
     counters: GenerationCounters

@@ -3,8 +3,8 @@
 import os
 from typing import List, Mapping, Optional, Sequence, TextIO
 
-from ..systems import System
 from .comparison import Comparison, source_text
+from .systems import System
 
 # Colours of the 256-colour terminal palette, readable on dark and light ground, neighbours well
 # apart.

@@ -9,7 +9,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Arc, Patch
 
-from ..escaping import json_in_script
+from ..native.io.escaping import json_in_script
 from .picture import plain
 from .sentence_trace import FIXED, RIGHT, STATES, WRONG, Trace
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence
 
 from .. import __version__
-from ..files import content_hash, write_text
-from ..resuming import identified_options, model_files
-from ..systems import System, SystemSpec, load_system
+from ..native.io.files import content_hash, write_text
+from ..native.io.resuming import identified_options, model_files
 from .comparison import decode_all, target_language, target_texts
 from .quality import Detokenizer, evaluate
+from .systems import System, SystemSpec, load_system
 
 logger = logging.getLogger(__name__)
 METRICS = {"bleu": "BLEU", "chrf": "chrF"}
@@ -88,7 +88,7 @@ def tune(
 
     Args:
         spec: the system without what is tuned.
-        data: as for :func:`..systems.load_system`.
+        data: as for :func:`.systems.load_system`.
         grid: settings, see :func:`parse_grid`.
         references: detokenised; None: the targets of the data.
         detokenize: turns tokenised words into text.

@@ -8,8 +8,8 @@ from fairseq.tasks.translation import TranslationConfig
 from fairseq.tasks.translation_lev import NOISE_CHOICES, TranslationLevenshteinConfig
 from omegaconf import II
 
-from ..task_options import with_decoding_options
 from ..training import ConventionsConfig, DistillationConfig, option
+from ..training.task_options import with_decoding_options
 
 
 @dataclass

@@ -10,7 +10,7 @@ from fairseq.modules import SinusoidalPositionalEmbedding
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from torch import Tensor, nn
 
-from ..chunk_sizes import untrained
+from ..native.options.chunk_sizes import untrained
 from ..training import refuse_extras, start_self_attention
 from .attention import RelativeSelfAttention, attention_pattern
 from .config import HRTModelConfig

@@ -7,8 +7,6 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..chunk_sizes import chunk_table, settled_hrt
-from ..decoding import Hypothesis, best_first
 from ..engine import (
     AutoregressiveGenerator,
     DecodingStep,
@@ -17,7 +15,9 @@ from ..engine import (
     lists_to_host,
     search,
 )
-from ..options import DecodingOptions
+from ..native.decoding import Hypothesis, best_first
+from ..native.options.chunk_sizes import chunk_table, settled_hrt
+from ..native.options.values import DecodingOptions
 from .sample import skip_cmlm_input
 
 

@@ -20,7 +20,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation_lev import TranslationLevenshteinTask
 from torch import Tensor, nn
 
-from .. import option_effects
+from ..native.options import effects
 from ..training import drawn_targets, with_distilled_targets
 from .attention import RelativeSelfAttention, attention_pattern
 from .config import MaskPredictModelConfig, MaskPredictTaskConfig
@@ -136,7 +136,7 @@ class MaskPredictTask(TranslationLevenshteinTask):
             ValueError: an option that has no effect.
         """
         if not from_checkpoint:
-            option_effects.check(option_effects.read(self.cfg), (option_effects.TRAINING,))
+            effects.check(effects.read(self.cfg), (effects.TRAINING,))
         model = super().build_model(cfg, from_checkpoint)
         if isinstance(model.decoder, MaskPredictDecoder):
             model.decoder.may_start = not from_checkpoint

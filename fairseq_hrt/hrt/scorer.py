@@ -6,8 +6,8 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 
-from ..decoding import Hypothesis
 from ..engine import log_probs_of, to_fairseq
+from ..native.decoding import Hypothesis
 from .generator import chunk_sizes_of
 from .sample import training_views
 

@@ -8,9 +8,9 @@ from fairseq.criterions import FairseqCriterion
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 
-from .. import option_effects
-from ..chunk_sizes import chunk_table
-from ..options import DecodingOptions
+from ..native.options import effects
+from ..native.options.chunk_sizes import chunk_table
+from ..native.options.values import DecodingOptions
 from ..task import EngineTranslationTask, log_bleu
 from ..training import truncate_targets
 from .config import HRTTaskConfig
@@ -32,7 +32,7 @@ class HRTTranslationTask(EngineTranslationTask):
         if self.cfg.eval_bleu and self.cfg.hrt_eval_autoregressive:
             options = replace(self.sequence_generator.options, hrt_decode_chunk="1")
             # Those of the second stage have no effect there.
-            aside = option_effects.set_aside(options.of_family(self.family), ("hrt_decode_chunk",))
+            aside = effects.set_aside(options.of_family(self.family), ("hrt_decode_chunk",))
             self.autoregressive_generator = self.generator_for([model], replace(options, **aside))
         # A checkpoint that is decoded gets no training for what it lacks.
         model.decoder.may_gain_sizes = not from_checkpoint

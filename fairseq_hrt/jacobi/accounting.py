@@ -6,7 +6,7 @@ from typing import Dict, List, Sequence
 
 from fairseq.models import FairseqEncoderDecoderModel
 
-from ..decoding import Hypothesis
+from ..native.decoding import Hypothesis
 from .decoding import JacobiIteration
 
 

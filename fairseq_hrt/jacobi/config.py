@@ -1,10 +1,10 @@
-"""Options of the family; those of decoding stand in :mod:`..options`."""
+"""Options of the family; those of decoding stand in :mod:`..native.options.values`."""
 
 from dataclasses import dataclass
 
 from fairseq.tasks.translation import TranslationConfig
 
-from ..task_options import with_decoding_options
+from ..training.task_options import with_decoding_options
 
 
 @with_decoding_options("jacobi")

@@ -6,7 +6,6 @@ from typing import Callable, Dict, List, Sequence
 import torch
 from torch import Tensor
 
-from ..decoding import Hypothesis
 from ..engine import (
     Constraints,
     DecoderState,
@@ -18,6 +17,7 @@ from ..engine import (
     reorder,
     to_host,
 )
+from ..native.decoding import Hypothesis
 from .drafts import Drafter
 from .windows import WindowPlan
 

@@ -5,9 +5,9 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from .. import option_effects
 from ..engine import Memory
 from ..engine.models import dictionary_option, load_other_model
+from ..native.options import effects
 
 
 class Drafter:
@@ -191,9 +191,7 @@ def load_draft_model(
                 f" {', '.join(unknown)}"
             )
         try:
-            option_effects.check(
-                {**option_effects.read(config), "beam": 1, **overrides}, names=overrides
-            )
+            effects.check({**effects.read(config), "beam": 1, **overrides}, names=overrides)
         except ValueError as error:
             raise ValueError(f"--jacobi-draft-options: {error}") from None
         return overrides

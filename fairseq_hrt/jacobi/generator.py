@@ -11,9 +11,9 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..decoding import Hypothesis
 from ..engine import EngineGenerator, Memory, search
-from ..options import DecodingOptions, check_jacobi
+from ..native.decoding import Hypothesis
+from ..native.options.values import DecodingOptions, check_jacobi
 from .accounting import DecoderSize, JacobiStatistics
 from .decoding import IterationHook, JacobiIteration, JacobiPlan, jacobi_decode
 from .drafts import Drafter

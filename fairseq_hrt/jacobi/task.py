@@ -8,8 +8,8 @@ from fairseq.tasks import register_task
 from torch import Tensor
 
 from ..engine import EngineGenerator, Memory, on_device
-from ..options import DecodingOptions, check_dictionaries
-from ..schema import MODEL_DRAFTS
+from ..native.options.schema import MODEL_DRAFTS
+from ..native.options.values import DecodingOptions, check_dictionaries
 from ..task import EngineTranslationTask
 from .config import JacobiTaskConfig
 from .drafts import Drafter, ModelDrafter, NGramDrafter, SourceDrafter, load_draft_model

@@ -18,9 +18,9 @@ from omegaconf import AnyNode, OmegaConf
 
 import fairseq_hrt
 from fairseq_hrt.__main__ import main
-from fairseq_hrt.bundles.bundle import load_bundle
-from fairseq_hrt.bundles.packing import make_bundle
 from fairseq_hrt.compat.checkpoint_loading import TRUST_VARIABLE
+from fairseq_hrt.export.packing import make_bundle
+from fairseq_hrt.native.bundles.bundle import load_bundle
 
 # Whole commands, with hundreds of hostile files.
 pytestmark = pytest.mark.slow

@@ -13,9 +13,9 @@ import pytest
 from imported_models import marian_folder, sentencepiece_model
 from native_bundles import with_runtime
 
-from fairseq_hrt.bundles.native_bundle import MODEL
-from fairseq_hrt.conversion import Wishes, import_model
-from fairseq_hrt.runtime.build import LIBRARY, OBJECTS, REPORT, compiler, platform_tag
+from fairseq_hrt.native.bundles.native_bundle import MODEL
+from fairseq_hrt.native.conversion import Wishes, import_model
+from fairseq_hrt.native.runtime.build import LIBRARY, OBJECTS, REPORT, compiler, platform_tag
 
 ROOT = Path(__file__).resolve().parents[2]
 STARTUP = "fairseq_hrt_startup.pth"
@@ -111,7 +111,7 @@ def test_install_and_uninstall(sources, environment, tmp_path, editable):
     assert doctor.returncode == 0, doctor.stdout + doctor.stderr
     where = sources if editable else site_packages(environment)
     assert str(where / "fairseq_hrt") in doctor.stdout
-    kernel = where / "fairseq_hrt" / "runtime" / LIBRARY
+    kernel = where / "fairseq_hrt" / "native" / "runtime" / LIBRARY
     assert kernel.is_file() == (compiler() is not None)
     assert f"kernel         {kernel}" in doctor.stdout or compiler() is None
 
@@ -126,7 +126,7 @@ def test_install_and_uninstall(sources, environment, tmp_path, editable):
 def test_without_a_compiler(sources, environment, tmp_path):
     """Everything but the runtime is installed; what an earlier build with a compiler left behind is
     not."""
-    stale = sources / "fairseq_hrt" / "runtime" / LIBRARY
+    stale = sources / "fairseq_hrt" / "native" / "runtime" / LIBRARY
     stale.write_bytes(b"of an earlier build")
     pip(
         "wheel",
@@ -160,7 +160,7 @@ def test_sources_and_wheels_hold_the_kernel(sources, wheel, tmp_path):
         names = archive.namelist()
         record = archive.read(next(name for name in names if name.endswith("/RECORD"))).decode()
         metadata = archive.read(next(name for name in names if name.endswith("/METADATA"))).decode()
-    assert f"fairseq_hrt/runtime/{LIBRARY},sha256=" in record
+    assert f"fairseq_hrt/native/runtime/{LIBRARY},sha256=" in record
     assert "fairseq_hrt/py.typed" in names and not [name for name in names if name.endswith(".md")]
     assert (
         "Description-Content-Type: text/markdown" in metadata
@@ -179,7 +179,7 @@ def test_sources_and_wheels_hold_the_kernel(sources, wheel, tmp_path):
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
         held = {Path(name).name for name in archive.getnames()}
     assert {
-        path.name for path in (sources / "fairseq_hrt" / "runtime" / "kernel").iterdir()
+        path.name for path in (sources / "fairseq_hrt" / "native" / "runtime" / "kernel").iterdir()
     } <= held
 
 

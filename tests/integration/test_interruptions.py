@@ -40,7 +40,11 @@ def start():
     between two kills, not five."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["fairseq_hrt.cli.distill", "fairseq_hrt.cli.translate", "fairseq_hrt.bundles.translator"]
+        [
+            "fairseq_hrt.cli.distill",
+            "fairseq_hrt.cli.translate",
+            "fairseq_hrt.native.bundles.translator",
+        ]
     )
 
     def run(*arguments, whole=False):

@@ -13,8 +13,8 @@ from tiny_models import write_bundle
 
 from fairseq_hrt.__main__ import VERBS
 from fairseq_hrt.cli.option_help import own_parsers
-from fairseq_hrt.options import SCHEMA
-from fairseq_hrt.schema import CALLER
+from fairseq_hrt.native.options.schema import CALLER
+from fairseq_hrt.native.options.values import SCHEMA
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow

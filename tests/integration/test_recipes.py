@@ -21,10 +21,10 @@ import pytest
 from fairseq import options
 
 from fairseq_hrt.__main__ import VERBS, module_of
-from fairseq_hrt.runtime.engine import DecodingOptions
-from fairseq_hrt.systems import generate_arguments, parse_system
-from fairseq_hrt.systems.ctranslate2_system import OPTIONS
-from fairseq_hrt.systems.native_system import OWN
+from fairseq_hrt.evaluation.systems import generate_arguments, parse_system
+from fairseq_hrt.evaluation.systems.ctranslate2_system import OPTIONS
+from fairseq_hrt.evaluation.systems.native_system import OWN
+from fairseq_hrt.native.runtime.engine import DecodingOptions
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"

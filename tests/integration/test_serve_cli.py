@@ -34,7 +34,7 @@ ASKED = {"source": "de", "target": "en"}
 @pytest.fixture(scope="module")
 def bundles(tmp_path_factory):
     """Tiny bundles with models for the native engine."""
-    from fairseq_hrt.bundles.runtime_bundle import add_runtime
+    from fairseq_hrt.export.runtime_bundle import add_runtime
 
     folder = tmp_path_factory.mktemp("served")
 
@@ -714,7 +714,7 @@ def test_the_same_load_on_several_servers(bundles, tmp_path):
 def test_another_engine_translates_what_it_would_without_the_server(bundles, tmp_path):
     pytest.importorskip("ctranslate2", reason="is put behind the server")
     from fairseq_hrt.cli import export
-    from fairseq_hrt.server.systems import Settings, load_translator
+    from fairseq_hrt.native.server.systems import Settings, load_translator
 
     export.main([str(bundles / "autoregressive"), "--output", str(tmp_path / "converted")])
     expected = load_translator(

@@ -38,20 +38,20 @@ HARMLESS = Path(__file__).with_name("harmless.json")
 # The tests that each package or single module has to rely on. The code that all families share is
 # also theirs to notice.
 TESTS = {
-    "engine": ["engine", "decoding", "hrt", "bidirectional"],
-    "decoding": ["decoding", "hrt", "bidirectional"],
+    "engine": ["engine", "native/decoding", "hrt", "bidirectional"],
+    "native/decoding": ["native/decoding", "hrt", "bidirectional"],
     "training": ["training", "hrt", "bidirectional"],
-    "loading": ["loading", "bundles", "systems"],
-    "task.py": ["test_task.py", "decoding", "hrt", "bidirectional"],
-    "files.py": ["test_files.py"],
+    "loading": ["loading", "native/bundles", "evaluation/systems"],
+    "task.py": ["test_task.py", "native/decoding", "hrt", "bidirectional"],
+    "native/io": ["native/io"],
     "hrt": ["hrt"],
     "bidirectional": ["bidirectional"],
     "dag": ["dag"],
     "jacobi": ["jacobi"],
     "ops": ["ops", "dag"],
-    "autoregressive": ["autoregressive", "decoding"],
-    "text": ["text", "bundles"],
-    "bundles": ["bundles", "cli/test_translate.py"],
+    "autoregressive": ["autoregressive", "native/decoding"],
+    "native/text": ["native/text", "native/bundles"],
+    "native/bundles": ["native/bundles", "cli/test_translate.py"],
 }
 # Processor time of one test, in multiples of what the slowest of its package takes without a
 # mutant: a loop that never ends is noticed, too. The time of the clock counts only where a mutant
@@ -376,7 +376,7 @@ def measure_limits(path: Path, copies: Copies, packages: Sequence[str]) -> Dict[
         if package not in limits:
             copy = copies.take()
             result = run_tests(
-                copy, stages(copy, package, "fairseq_hrt/__init__.py"), 600, keep=True
+                copy, stages(copy, package, "fairseq_hrt//__init__.py"), 600, keep=True
             )
             copies.give(copy)
             if result["outcome"] != "passed":

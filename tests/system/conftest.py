@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from fairseq_hrt.systems import FairseqSystem, SystemSpec
+from fairseq_hrt.evaluation.systems import FairseqSystem, SystemSpec
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@ command line, and writes one of them in one pass."""
 
 import pytest
 
-from fairseq_hrt.systems import load_system, parse_system
+from fairseq_hrt.evaluation.systems import load_system, parse_system
 
 pytestmark = pytest.mark.slow
 

@@ -14,8 +14,8 @@ from fairseq_hrt.autoregressive.task import (
     AutoregressiveTranslationTask,
 )
 from fairseq_hrt.engine import AutoregressiveGenerator, PackedGenerator, TaskDictionary
-from fairseq_hrt.families import FAMILIES
-from fairseq_hrt.runtime.library import LibraryUnavailable
+from fairseq_hrt.native.families import FAMILIES
+from fairseq_hrt.native.runtime.library import LibraryUnavailable
 
 
 def make_task(tiny, **options):

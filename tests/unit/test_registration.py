@@ -10,7 +10,7 @@ from fairseq.models import MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
 from fairseq_hrt import registration
-from fairseq_hrt.families import NAMES
+from fairseq_hrt.native.families import NAMES
 from fairseq_hrt.registration import FairseqFirst, needs_fairseq
 
 
@@ -49,9 +49,9 @@ def test_what_needs_fairseq():
         assert needs_fairseq(name)
     for name in (
         "fairseq_hrt.loading",
-        "fairseq_hrt.loading.data_options",
-        "fairseq_hrt.files",
-        "fairseq_hrt.bundles.bundle",
+        "fairseq_hrt.native.bundles.data_options",
+        "fairseq_hrt.native.io.files",
+        "fairseq_hrt.native.bundles.bundle",
         "fairseq_hrt.cli.translate",
         "fairseq",
         "hrt",
@@ -62,7 +62,7 @@ def test_what_needs_fairseq():
 
 def test_fairseq_comes_before_a_module_that_needs_it(without_fairseq):
     finder = FairseqFirst()
-    assert finder.find_spec("fairseq_hrt.files", None) is None and without_fairseq == []
+    assert finder.find_spec("fairseq_hrt.native.io.files", None) is None and without_fairseq == []
     # Not among what fairseq's import has brought: left to the other finders.
     assert finder.find_spec("fairseq_hrt.dag.later", None) is None and without_fairseq == [
         "fairseq"

@@ -8,7 +8,7 @@ import pytest
 from setuptools import Distribution
 from setuptools.errors import SetupError
 
-from fairseq_hrt.runtime import build
+from fairseq_hrt.native.runtime import build
 
 ROOT = Path(__file__).resolve().parents[2]
 

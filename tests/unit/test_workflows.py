@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fairseq_hrt.runtime import build
+from fairseq_hrt.native.runtime import build
 
 if sys.version_info >= (3, 11):
     import tomllib

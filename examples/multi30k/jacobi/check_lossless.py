@@ -18,7 +18,7 @@ import torch
 
 import fairseq_hrt  # noqa: F401  (repairs fairseq, registers the tasks)
 from fairseq_hrt.evaluation.comparison import decode_all
-from fairseq_hrt.systems import FairseqSystem, SystemSpec
+from fairseq_hrt.evaluation.systems import FairseqSystem, SystemSpec
 
 GAP = 1e-4
 MODES: Dict[str, Dict[str, str]] = {

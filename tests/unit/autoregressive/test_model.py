@@ -13,7 +13,7 @@ from marian_oracle import MarianOracle
 
 from fairseq_hrt.autoregressive.model import MarianTransformerModel
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.options.values import DecodingOptions
 
 CELLS = ("attention", "ssru")
 # Sinusoids are in single precision, and so is fairseq's softmax.

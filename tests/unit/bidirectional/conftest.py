@@ -16,7 +16,7 @@ from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
 from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
 from fairseq_hrt.bidirectional.slots import slot_order
 from fairseq_hrt.bidirectional.task import BidirectionalTranslationTask
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.options.values import DecodingOptions
 
 PAD, EOS, UNK = 1, 2, 3
 

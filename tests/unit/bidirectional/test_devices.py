@@ -8,7 +8,7 @@ from fairseq_hrt.bidirectional.config import BidirectionalTaskConfig
 from fairseq_hrt.bidirectional.criterion import BidirectionalLoss
 from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
 from fairseq_hrt.bidirectional.task import BidirectionalTranslationTask
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.options.values import DecodingOptions
 
 
 @pytest.mark.parametrize("directions, block", [(2, 1), (1, 2), (2, 2), (4, 1)])

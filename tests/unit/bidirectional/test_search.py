@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fairseq_hrt.bidirectional.search import BlockPlan, block_search
 from fairseq_hrt.engine.constraints import Constraints
-from fairseq_hrt.schema import SCORINGS
+from fairseq_hrt.native.options.schema import SCORINGS
 
 EOS, PAD = 2, 1
 TOLERANCE = 2e-5
@@ -242,7 +242,7 @@ def test_blocks_larger_than_the_sentence(family, directions, count, beam):
 
 @torch.no_grad()
 def test_nan_is_named(family):
-    from fairseq_hrt.decoding import NumericalError
+    from fairseq_hrt.native.decoding import NumericalError
 
     for beam in (1, 2):
         model = family.bidirectional(directions=2)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fairseq_hrt.bidirectional.criterion import BidirectionalLoss
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.options.values import DecodingOptions
 from fairseq_hrt.training.distillation import draw_raw, truncate_targets
 
 PAD, EOS = 1, 2

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from fairseq_hrt.bundles import examples, packing
 from fairseq_hrt.cli import bundle as verb
+from fairseq_hrt.export import examples, packing
 
 ARGUMENTS = ["a.pt", "b.pt", "--data", "bin", "--output", "out"]
 

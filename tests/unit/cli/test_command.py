@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from fairseq_hrt.bundles.bundle import Bundle
 from fairseq_hrt.cli import command
 from fairseq_hrt.cli.command import (
     data_arguments,
@@ -22,7 +21,8 @@ from fairseq_hrt.cli.command import (
     report,
 )
 from fairseq_hrt.cli.parser import verb_parser
-from fairseq_hrt.systems import SystemSpec
+from fairseq_hrt.evaluation.systems import SystemSpec
+from fairseq_hrt.native.bundles.bundle import Bundle
 
 
 @pytest.fixture

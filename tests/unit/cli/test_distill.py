@@ -8,7 +8,6 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
-from fairseq_hrt import systems
 from fairseq_hrt.cli import distill as verb
 from fairseq_hrt.cli.distill import (
     binarise,
@@ -18,8 +17,9 @@ from fairseq_hrt.cli.distill import (
     require_preprocess,
     shard_of,
 )
-from fairseq_hrt.files import content_hash
-from fairseq_hrt.resuming import identified_options, model_files
+from fairseq_hrt.evaluation import systems
+from fairseq_hrt.native.io.files import content_hash
+from fairseq_hrt.native.io.resuming import identified_options, model_files
 
 
 def test_launchers_choose_shard_and_gpu():

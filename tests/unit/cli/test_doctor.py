@@ -15,7 +15,7 @@ import fairseq_hrt
 from fairseq_hrt import compat
 from fairseq_hrt.cli import doctor
 from fairseq_hrt.cli.doctor import main
-from fairseq_hrt.runtime.library import LibraryUnavailable
+from fairseq_hrt.native.runtime.library import LibraryUnavailable
 
 ROOT = Path(__file__).resolve().parents[3]
 

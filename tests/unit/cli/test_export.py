@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 from fairseq import tasks
 
-from fairseq_hrt.bundles import ctranslate2_model
-from fairseq_hrt.bundles.bundle import Bundle
 from fairseq_hrt.cli import export as verb
 from fairseq_hrt.engine import models
+from fairseq_hrt.export import ctranslate2_model
+from fairseq_hrt.native.bundles.bundle import Bundle
 
 
 def parse(*arguments):

@@ -5,9 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from fairseq_hrt import systems
 from fairseq_hrt.cli import graph as verb
-from fairseq_hrt.evaluation import graph_picture
+from fairseq_hrt.evaluation import graph_picture, systems
 
 DOCUMENT = {"translation": "Ja é", "vertices": [], "links": []}
 

@@ -1,7 +1,7 @@
 """Alignments as fairseq prints them; the rest is tested with the verb."""
 
-from fairseq_hrt.bundles.translation import Translation
 from fairseq_hrt.cli.output_lines import pairs
+from fairseq_hrt.native.bundles.translation import Translation
 
 
 def test_ends_are_left_out_wherever_they_stand():

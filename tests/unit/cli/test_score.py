@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import fairseq_hrt
-from fairseq_hrt.bundles import pretrained
-from fairseq_hrt.bundles.translation import Translation
 from fairseq_hrt.cli import score as verb
+from fairseq_hrt.native.bundles import pretrained
+from fairseq_hrt.native.bundles.translation import Translation
 
 
 class Lengths:

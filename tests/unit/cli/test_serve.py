@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fairseq_hrt.cli import serve as verb
-from fairseq_hrt.server import process
-from fairseq_hrt.server.settings import Settings
+from fairseq_hrt.native.server import process
+from fairseq_hrt.native.server.settings import Settings
 
 
 @pytest.fixture

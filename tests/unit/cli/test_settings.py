@@ -12,9 +12,9 @@ from fairseq_hrt.cli.settings import (
     given_settings,
     read_settings,
 )
-from fairseq_hrt.conditions import flag
-from fairseq_hrt.options import KINDS, SCHEMA
-from fairseq_hrt.server.requests import DECODING
+from fairseq_hrt.native.options.conditions import flag
+from fairseq_hrt.native.options.values import KINDS, SCHEMA
+from fairseq_hrt.native.server.requests import DECODING
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import pytest
 import torch
 from fairseq import tasks
 
-from fairseq_hrt.bundles import lexical_table
 from fairseq_hrt.cli import shortlist as verb
 from fairseq_hrt.engine import models
+from fairseq_hrt.export import lexical_table
 
 
 class Pairs:

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from fairseq_hrt import systems
 from fairseq_hrt.cli import trace as verb
-from fairseq_hrt.evaluation import comparison, sentence_trace, trace_picture
+from fairseq_hrt.evaluation import comparison, sentence_trace, systems, trace_picture
 from fairseq_hrt.evaluation.sentence_trace import FIXED, OPEN, SETTLED, Cell, Trace
 
 

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from fairseq_hrt import resuming
-from fairseq_hrt.bundles import pretrained
-from fairseq_hrt.bundles.bundle import Bundle
-from fairseq_hrt.bundles.translator import Translation
 from fairseq_hrt.cli import jobs, translate
 from fairseq_hrt.cli.jobs import read_line
+from fairseq_hrt.native.bundles import pretrained
+from fairseq_hrt.native.bundles.bundle import Bundle
+from fairseq_hrt.native.bundles.translator import Translation
+from fairseq_hrt.native.io import resuming
 
 
 class Killed(BaseException):

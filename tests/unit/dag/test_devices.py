@@ -10,7 +10,7 @@ from fairseq_hrt.dag.config import DagTaskConfig
 from fairseq_hrt.dag.criterion import DagFuzzyLoss, DagNllLoss
 from fairseq_hrt.dag.generator import DagGenerator
 from fairseq_hrt.dag.task import DagTranslationTask
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.options.values import DecodingOptions
 
 
 @pytest.mark.parametrize(

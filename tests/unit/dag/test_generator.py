@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_hrt.dag.generator import DagGenerator
-from fairseq_hrt.decoding import NumericalError
-from fairseq_hrt.decoding.rescoring import Rescorer
 from fairseq_hrt.engine import ModelScorer
-from fairseq_hrt.option_effects import set_aside
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.decoding import NumericalError
+from fairseq_hrt.native.decoding.rescoring import Rescorer
+from fairseq_hrt.native.options.effects import set_aside
+from fairseq_hrt.native.options.values import DecodingOptions
 
 STRATEGIES = ["greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample"]
 

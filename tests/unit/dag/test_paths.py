@@ -17,7 +17,7 @@ from fairseq_hrt.dag.paths import (
     sentence_keys,
     walk,
 )
-from fairseq_hrt.decoding import NumericalError
+from fairseq_hrt.native.decoding import NumericalError
 
 
 @given(

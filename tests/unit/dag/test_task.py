@@ -7,7 +7,7 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_hrt.dag.generator import decode_scale
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.options.values import DecodingOptions
 
 
 def test_the_task_hands_its_views_to_the_criterion(family, monkeypatch):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.options.values import DecodingOptions
 
 
 @pytest.mark.parametrize("arch", ["transformer", "marian_transformer"])

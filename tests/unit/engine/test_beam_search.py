@@ -10,10 +10,10 @@ from fairseq.sequence_generator import SequenceGenerator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.decoding import NumericalError
 from fairseq_hrt.engine.beam_search import leave_out_finished
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.decoding import NumericalError
+from fairseq_hrt.native.options.values import DecodingOptions
 
 UNK = 3
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fairseq_hrt.engine.constraints import Constraints, length_limits
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.options.values import DecodingOptions
 
 UNK = 3
 INF = math.inf

@@ -5,7 +5,7 @@ import torch
 from simulated_device import OnDevice, SimulatedDevice, WrongDevice
 
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.options.values import DecodingOptions
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@
 
 import torch
 
-from fairseq_hrt.decoding import Hypothesis
 from fairseq_hrt.engine.fairseq_hypothesis import from_fairseq, to_fairseq
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.decoding import Hypothesis
+from fairseq_hrt.native.options.values import DecodingOptions
 
 
 def test_every_field_has_fairseqs_type():

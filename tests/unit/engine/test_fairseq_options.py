@@ -22,7 +22,7 @@ from fairseq_hrt.engine.fairseq_options import (
 )
 from fairseq_hrt.engine.precision import follow_precision
 from fairseq_hrt.hrt.config import HRTTaskConfig
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.options.values import DecodingOptions
 
 
 def read(args, **task):

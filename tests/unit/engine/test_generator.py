@@ -7,9 +7,9 @@ from fairseq.sequence_generator import SequenceGenerator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.decoding.hypothesis import Hypothesis
 from fairseq_hrt.engine.generator import AutoregressiveGenerator, EngineGenerator
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.decoding.hypothesis import Hypothesis
+from fairseq_hrt.native.options.values import DecodingOptions
 
 
 class Fixed(EngineGenerator):

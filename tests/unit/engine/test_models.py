@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_models import write_checkpoint, write_dictionaries
 
-from fairseq_hrt.decoding import NumericalError
 from fairseq_hrt.engine.models import (
     build_generator,
     build_models,
@@ -24,6 +23,7 @@ from fairseq_hrt.engine.models import (
     to_device,
 )
 from fairseq_hrt.loading.checkpoints import read_checkpoint
+from fairseq_hrt.native.decoding import NumericalError
 
 TASK = ["--task", "translation_autoregressive", "-s", "de", "-t", "en"]
 PARSER = options.get_generation_parser()

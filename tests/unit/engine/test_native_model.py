@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_REGISTRY
 
-from fairseq_hrt.decoding import NumericalError
 from fairseq_hrt.engine.native_model import UnsupportedModelError, check_convertible, convert
+from fairseq_hrt.native.decoding import NumericalError
 
 
 def dag_model(tiny, **options):

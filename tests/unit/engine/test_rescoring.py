@@ -9,11 +9,11 @@ from batch_independence import assert_independent, batches
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.decoding import NumericalError
-from fairseq_hrt.decoding.rescoring import Rescorer
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
 from fairseq_hrt.engine.rescoring import ModelScorer
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.decoding import NumericalError
+from fairseq_hrt.native.decoding.rescoring import Rescorer
+from fairseq_hrt.native.options.values import DecodingOptions
 
 
 def generator_of(tiny, model, rescoring=(), lenpen=1.0, **options):

@@ -2,7 +2,7 @@
 
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
 from fairseq_hrt.engine.steps import attached
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.options.values import DecodingOptions
 
 
 def test_a_hook_is_attached_while_its_context_lasts(tiny):

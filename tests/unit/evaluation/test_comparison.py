@@ -24,7 +24,7 @@ from fairseq_hrt.evaluation.comparison import (
     target_texts,
     to_json,
 )
-from fairseq_hrt.text.pipeline import TextPipeline, TextRecipe
+from fairseq_hrt.native.text.pipeline import TextPipeline, TextRecipe
 
 LINES = ["w1 w2 w3", "w4", "w5 w6 w7 w8", "w9 w1", "w2 w2 w2 w2 w2"]
 

@@ -6,7 +6,7 @@ import torch
 
 from fairseq_hrt.engine.counters import GenerationCounters
 from fairseq_hrt.evaluation.raw_lines import RawLines
-from fairseq_hrt.text.pipeline import TextPipeline, TextRecipe
+from fairseq_hrt.native.text.pipeline import TextPipeline, TextRecipe
 
 
 class Backwards:

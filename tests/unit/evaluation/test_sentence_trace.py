@@ -25,7 +25,7 @@ from fairseq_hrt.evaluation.sentence_trace import (
     trace,
 )
 from fairseq_hrt.jacobi.decoding import JacobiIteration
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.options.values import DecodingOptions
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=8))

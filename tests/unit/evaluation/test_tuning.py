@@ -7,8 +7,8 @@ import pytest
 from tuned_systems import REFERENCES, StubSystem, prepare
 
 from fairseq_hrt.evaluation import tuning
+from fairseq_hrt.evaluation.systems import SystemSpec
 from fairseq_hrt.evaluation.tuning import Trial, best_trial, markdown, parse_grid, title, to_json
-from fairseq_hrt.systems import SystemSpec
 
 
 def test_a_grid_is_a_product():

@@ -2,7 +2,7 @@
 
 import re
 
-from fairseq_hrt.server.passages import Passage
+from fairseq_hrt.native.text.passages import Passage
 
 
 def passage(text):

@@ -2,7 +2,7 @@
 
 from tiny_models import write_bundle
 
-from fairseq_hrt.bundles.runtime_bundle import add_runtime
+from fairseq_hrt.export.runtime_bundle import add_runtime
 
 LINES = [
     "a b c d",

@@ -7,7 +7,7 @@ import torch
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
 from fairseq_hrt.jacobi.drafts import Drafter
 from fairseq_hrt.jacobi.generator import JacobiGenerator
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.options.values import DecodingOptions
 
 MODE_OPTIONS = [
     dict(mode="frontier", window=1),

@@ -8,7 +8,7 @@ from fairseq_hrt.hrt.config import HRTTaskConfig
 from fairseq_hrt.hrt.criterion import HRTLoss
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.task import HRTTranslationTask
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.options.values import DecodingOptions
 
 
 @pytest.mark.parametrize("beam", [1, 3])

@@ -11,12 +11,12 @@ from fairseq.sequence_generator import SequenceGenerator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.chunk_sizes import chunk_table
 from fairseq_hrt.engine import EngineEnsemble
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
 from fairseq_hrt.hrt.generator import HRTGenerator, chunk_sizes_of
 from fairseq_hrt.hrt.sample import SampleView
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.options.chunk_sizes import chunk_table
+from fairseq_hrt.native.options.values import DecodingOptions
 
 SYMBOLS = 6
 EOS, PAD = 2, 1

@@ -16,7 +16,7 @@ from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.model import HRTTransformerModel
 from fairseq_hrt.hrt.sample import SampleView
 from fairseq_hrt.hrt.task import HRTTranslationTask
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.options.values import DecodingOptions
 
 SYMBOLS, EOS, UNK = 12, 2, 3
 

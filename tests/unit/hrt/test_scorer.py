@@ -6,10 +6,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.chunk_sizes import chunk_table
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.scorer import ChunkScorer
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.options.chunk_sizes import chunk_table
+from fairseq_hrt.native.options.values import DecodingOptions
 
 SYMBOLS = 6
 EOS, PAD = 2, 1

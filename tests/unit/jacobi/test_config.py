@@ -4,7 +4,7 @@ import pytest
 from fairseq import options
 
 from fairseq_hrt.jacobi.config import JacobiTaskConfig
-from fairseq_hrt.schema import JACOBI_DRAFTS, JACOBI_MODES
+from fairseq_hrt.native.options.schema import JACOBI_DRAFTS, JACOBI_MODES
 
 
 def parse(*arguments):

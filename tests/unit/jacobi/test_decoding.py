@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from parallel_decoding import MODE_OPTIONS, assert_same, greedy, make_generator
 
-from fairseq_hrt.decoding import NumericalError
 from fairseq_hrt.engine.cache import DecoderState
 from fairseq_hrt.engine.constraints import Constraints
 from fairseq_hrt.jacobi.decoding import JacobiPlan, jacobi_decode
 from fairseq_hrt.jacobi.drafts import Drafter, ModelDrafter
 from fairseq_hrt.jacobi.windows import WindowPlan
-from fairseq_hrt.schema import JACOBI_MODES
+from fairseq_hrt.native.decoding import NumericalError
+from fairseq_hrt.native.options.schema import JACOBI_MODES
 
 RULES = [
     {},

@@ -7,7 +7,7 @@ from simulated_device import SimulatedDevice
 
 from fairseq_hrt.jacobi.drafts import Drafter, NGramDrafter
 from fairseq_hrt.jacobi.generator import JacobiGenerator
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.options.values import DecodingOptions
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from parallel_decoding import MODE_OPTIONS, assert_same, greedy, make_generator
 
 from fairseq_hrt.jacobi.drafts import Drafter, ModelDrafter, NGramDrafter
 from fairseq_hrt.jacobi.generator import JacobiGenerator
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.options.values import DecodingOptions
 
 
 @pytest.mark.parametrize("family", ["hrt", "bidirectional"])

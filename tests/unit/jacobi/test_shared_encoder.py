@@ -21,7 +21,7 @@ from fairseq_hrt.jacobi.drafts import ModelDrafter
 from fairseq_hrt.jacobi.generator import JacobiGenerator
 from fairseq_hrt.jacobi.shared_encoder import DraftEnsemble, lender, same_encoder
 from fairseq_hrt.jacobi.task import JacobiTranslationTask
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.options.values import DecodingOptions
 
 FAMILIES = {
     "hrt": (HRTTranslationTask, HRTTaskConfig, dict(hrt_chunk_sizes=[2])),

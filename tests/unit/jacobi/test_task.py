@@ -11,8 +11,8 @@ from fairseq_hrt.jacobi import task as module
 from fairseq_hrt.jacobi.config import JacobiTaskConfig
 from fairseq_hrt.jacobi.drafts import Drafter, ModelDrafter, NGramDrafter, SourceDrafter
 from fairseq_hrt.jacobi.task import JacobiTranslationTask
-from fairseq_hrt.options import DecodingOptions
-from fairseq_hrt.schema import JACOBI_DRAFTS, MODEL_DRAFTS
+from fairseq_hrt.native.options.schema import JACOBI_DRAFTS, MODEL_DRAFTS
+from fairseq_hrt.native.options.values import DecodingOptions
 
 
 def make_task(tiny, *, target_symbols=12, **options):

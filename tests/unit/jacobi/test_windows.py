@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from parallel_decoding import make_generator
 
 from fairseq_hrt.jacobi.windows import WIDTH, WindowPlan
-from fairseq_hrt.schema import JACOBI_MODES
+from fairseq_hrt.native.options.schema import JACOBI_MODES
 
 
 def test_windows():

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from imported_models import marian_folder, pieces, sentencepiece_model, write_shortlist
 
-from fairseq_hrt.conversion import Wishes, import_model
+from fairseq_hrt.native.conversion import Wishes, import_model
 
 __all__ = ["marian_folder", "sentencepiece_model"]
 # A package of another engine, as the script calls it.

@@ -5,8 +5,8 @@ import torch
 from fairseq import options, tasks
 from imported_models import hugging_face_folder, marian_folder, sentencepiece_model
 
-from fairseq_hrt.conversion import import_model
 from fairseq_hrt.loading.checkpoints import read_checkpoint
+from fairseq_hrt.native.conversion import import_model
 
 __all__ = ["hugging_face_folder", "marian_folder", "sentencepiece_model"]
 

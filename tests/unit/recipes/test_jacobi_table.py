@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from imported_models import hugging_face_folder, sentencepiece_model
 
-from fairseq_hrt.conversion import Wishes, import_model
+from fairseq_hrt.native.conversion import Wishes, import_model
 
 __all__ = ["hugging_face_folder", "sentencepiece_model"]
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"

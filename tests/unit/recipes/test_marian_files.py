@@ -7,12 +7,12 @@ import sentencepiece
 import torch
 from imported_models import marian_folder, sentencepiece_model
 
-from fairseq_hrt.bundles.pretrained import from_pretrained
-from fairseq_hrt.conversion import Wishes, import_model
-from fairseq_hrt.conversion.marian import read_marian
-from fairseq_hrt.conversion.marian_tensors import read_tensors
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
-from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.native.bundles.pretrained import from_pretrained
+from fairseq_hrt.native.conversion import Wishes, import_model
+from fairseq_hrt.native.conversion.marian import read_marian
+from fairseq_hrt.native.conversion.marian_tensors import read_tensors
+from fairseq_hrt.native.options.values import DecodingOptions
 
 __all__ = ["marian_folder", "sentencepiece_model"]
 LINES = ["w1 w5 w5 w10", "w0", "w11 w3 w7 w2 w4 w8 w0 w1", "w9 w9 w6"]

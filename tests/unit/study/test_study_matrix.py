@@ -8,7 +8,7 @@ import steps
 from fairseq import options
 from figures import HERE, read_outcomes
 
-from fairseq_hrt.systems import parse_system
+from fairseq_hrt.evaluation.systems import parse_system
 
 ENTRIES, GROUPS = matrix.read_matrix()
 ENTRIES = ENTRIES.entries

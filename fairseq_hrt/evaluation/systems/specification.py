@@ -1,0 +1,150 @@
+"""What a system is, as text: a checkpoint and the options of ``fairseq-generate`` that it is
+decoded with."""
+
+import json
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence
+
+from fairseq import utils
+
+from ...engine.models import option_arguments, option_text
+from ...native.options.schema import ENGINES as OURS
+
+_NAMED_IN_SYSTEM = ("name", "path", "task", "engine")
+ENGINES = (*OURS, "ctranslate2")
+# Earlier names of engines.
+_FORMERLY = {"fairseq": "torch", "runtime": "native"}
+_NAMED_IN_DATA = ("gen_subset", "source_lang", "target_lang", "data")
+# Options that would hand the references to a system, with the values that do not.
+_GIVEN_WORDS = {"prefix_size": "0", "score_reference": "false"}
+
+
+@dataclass(frozen=True)
+class SystemSpec:
+    """What is compared.
+
+    Attributes:
+        name: shown in the table.
+        path: checkpoint file; several joined by ``:`` are an ensemble.
+        task: a registered task; None: the task that the checkpoint was trained with.
+        options: further options of ``fairseq-generate`` without dashes, e.g. ``{"beam": "1"}``. The
+            value ``"true"`` stands for a switch without a value, ``"false"`` leaves it out.
+        defaults: names of those that are set aside where others leave them without effect: a
+            bundle's own, those of a grid.
+        engine: ``torch`` (PyTorch: this package's engine or whatever decodes the task), ``native``,
+            ``auto`` (as ``--engine``), or ``ctranslate2``.
+    """
+
+    name: str
+    path: str
+    task: Optional[str]
+    options: Mapping[str, str]
+    engine: str = "torch"
+    defaults: FrozenSet[str] = frozenset()
+
+    @property
+    def given(self) -> FrozenSet[str]:
+        """Names of the options that must have an effect."""
+        return frozenset(self.options) - self.defaults
+
+    def shown(self) -> Dict[str, str]:
+        """Checkpoint and options for a report. Files are named without their folders, which belong
+        to one machine."""
+        return {"checkpoint": _file_names(self.path)} | {
+            key: _file_names(value) if "/" in value else value
+            for key, value in self.options.items()
+        }
+
+
+def _file_names(paths: str) -> str:
+    return "+".join(Path(path).name for path in utils.split_paths(paths))
+
+
+def parse_system(text: str) -> SystemSpec:
+    """Reads ``name=HRT k=2 (1,1),path=checkpoint_best.pt,task=translation_hrt,beam=1``.
+
+    A comma separates two entries only where ``option=`` follows it, so values may hold commas
+    themselves.
+
+    Raises:
+        ValueError: an entry without ``=``, or neither name nor path.
+    """
+    entries: Dict[str, str] = {}
+    for entry in re.split(r",(?=[A-Za-z][A-Za-z0-9_-]*=)", text):
+        key, equals, value = entry.partition("=")
+        if not equals:
+            raise ValueError(f"system {text!r}: {entry!r} is not of the form option=value")
+        entries[key.strip()] = value.strip()
+    return system_from_mapping(entries)
+
+
+def read_systems(path: Path) -> List[SystemSpec]:
+    """Reads a JSON file: a list of objects like
+    ``{"name": "AT", "path": "checkpoint_best.pt", "beam": 5}``.
+
+    Raises:
+        ValueError: the file is not such a list.
+    """
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"{path} is not valid JSON: {error}") from error
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError(f"{path} must hold a JSON list of objects, one for each system")
+    return [system_from_mapping(row) for row in rows]
+
+
+def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
+    """A :class:`SystemSpec` from its entries by name; see there.
+
+    Raises:
+        ValueError: name or path is missing, or an option is one that holds for all systems, or
+            gives a system words of the references.
+    """
+    values = {
+        key.lstrip("-").replace("-", "_"): option_text(value) for key, value in entries.items()
+    }
+    for key in ("name", "path"):
+        if not values.get(key):
+            raise ValueError(f"system {dict(entries)!r} needs {key}=...")
+    for key in _NAMED_IN_DATA:
+        if key in values:
+            raise ValueError(
+                f"system {values['name']!r}: {key} is the same for all systems, give it once"
+                " outside"
+            )
+    for key, harmless in _GIVEN_WORDS.items():
+        if values.get(key, harmless) != harmless:
+            raise ValueError(
+                f"system {values['name']!r}: {key}={values[key]} takes words from the references,"
+                " which is not a translation; leave it out (fairseq-generate takes it)"
+            )
+    engine = values.get("engine", "torch")
+    engine = _FORMERLY.get(engine, engine)
+    if engine not in ENGINES:
+        raise ValueError(
+            f"system {values['name']!r}: engine={engine} is unknown, choose one of"
+            f" {', '.join(ENGINES)}"
+        )
+    rest = {key: value for key, value in values.items() if key not in _NAMED_IN_SYSTEM}
+    return SystemSpec(values["name"], values["path"], values.get("task"), rest, engine)
+
+
+def scoring(spec: SystemSpec) -> SystemSpec:
+    """The system as one that rates the references (``--score-reference``) instead of
+    translating."""
+    return replace(spec, options={**spec.options, "score_reference": "true"})
+
+
+def generate_arguments(spec: SystemSpec, data: Sequence[str], task: str) -> List[str]:
+    """The arguments with which ``fairseq-generate`` decodes like ``spec``.
+
+    Args:
+        spec: the system.
+        data: the data folder and what selects the sentences in it (``--gen-subset``,
+            ``--source-lang``, …).
+        task: name of the task.
+    """
+    return [*data, "--path", spec.path, "--task", task, *option_arguments(spec.options)]

@@ -1,0 +1,1 @@
+"""Trained checkpoints as bundles, and as models of other engines: needs PyTorch and fairseq."""

@@ -1,0 +1,76 @@
+"""Sentences of a bundle to try it with, and words that a model does not know."""
+
+from pathlib import Path
+from typing import Any, Iterator, List, Sequence
+
+from ..native.bundles.bundle import Bundle
+from ..native.bundles.description import LONGEST_EXAMPLE
+from ..native.text.dictionary import Words
+from ..native.text.replacement import whole_words
+
+# Sentences that are taken from data by themselves, with so many subwords each.
+CHOSEN, SHORT, LONG = 5, 5, 25
+
+
+def source_sides(bundle: Bundle, data: Path) -> Iterator[Any]:
+    """The sources of the subsets of binarised data that have sentences, those of validation
+    first."""
+    from fairseq.data import data_utils
+
+    for subset in ("valid", "test", "train"):
+        name = f"{subset}.{bundle.source_lang}-{bundle.target_lang}.{bundle.source_lang}"
+        found = data_utils.load_indexed_dataset(str(data / name), None)
+        if found is not None and len(found):
+            yield found
+
+
+def example_sentences(bundle: Bundle, data: Path) -> List[str]:
+    """Raw source sentences of binarised data without words unknown to the model, spread over the
+    validation set.
+
+    Args:
+        bundle: with its dictionaries and codes in place.
+        data: folder of fairseq-preprocess; without sentences there are no examples.
+    """
+    import numpy as np
+
+    rows: Sequence[Any] = next(source_sides(bundle, data), ())
+    words = Words(bundle.folder / f"dict.{bundle.source_lang}.txt")
+    restore, prepare = bundle.target_pipeline().text, bundle.pipeline().words
+    chosen: List[str] = []
+    for number in np.linspace(0, len(rows) - 1, min(len(rows), 20 * CHOSEN)).astype(int).tolist():
+        ids = rows[number].tolist()[:-1]
+        if not SHORT <= len(ids) <= LONG or words.unk in ids or max(ids) >= len(words):
+            continue
+        symbols = [words.words[one] for one in ids]
+        text = restore(" ".join(symbols))
+        # What does not come back as it was is not what the model was trained on.
+        if (
+            prepare(text) == symbols
+            and text not in chosen
+            and len(text) <= LONGEST_EXAMPLE
+            and text.isprintable()
+        ):
+            chosen.append(text)
+    # Of those that were found, again spread.
+    return chosen[:: max(1, len(chosen) // CHOSEN)][:CHOSEN]
+
+
+def mostly_unknown(symbols: Sequence[str], known: Words, scheme: str) -> List[str]:
+    """The words of a line that a model does not know, where they are more than half of its words;
+    otherwise none.
+
+    Args:
+        symbols: subwords of the line.
+        known: the source dictionary.
+        scheme: see :func:`..native.text.replacement.whole_words`.
+    """
+    ids = known.ids(symbols)
+    if known.unk not in ids:
+        return []
+    missing = [number == known.unk for number in ids]
+    words, numbers = whole_words(symbols, scheme)
+    # Punctuation is known to every model.
+    counted = [number for number, word in enumerate(words) if any(sign.isalnum() for sign in word)]
+    unknown = {number for number, lacks in zip(numbers, missing) if lacks}.intersection(counted)
+    return [words[number] for number in sorted(unknown)] if 2 * len(unknown) > len(counted) else []

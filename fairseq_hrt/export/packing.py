@@ -1,0 +1,152 @@
+"""Bundles of trained models: their checkpoints, dictionaries and codes in one folder."""
+
+from pathlib import Path
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+
+from fairseq.data.data_utils import infer_language_pair
+
+from ..loading.checkpoints import (
+    architecture_name,
+    read_checkpoint,
+    require_known_task,
+    task_name,
+    value_of,
+)
+from ..native.bundles.bundle import Bundle, create_bundle, require_file, require_new
+from ..native.bundles.data_options import language_of_data
+from ..native.bundles.description import checked_options
+from ..native.bundles.pretrained import from_pretrained
+from .runtime_bundle import add_runtime
+
+
+def pack(
+    folder: Path,
+    checkpoints: Sequence[Path],
+    data: Path,
+    *,
+    runtime: Optional[str] = None,
+    lines: Optional[Sequence[str]] = None,
+    shortlist: Optional[Path] = None,
+    complete: Optional[Callable[[Bundle], None]] = None,
+    **described: Any,
+) -> Bundle:
+    """Makes a bundle and, if that is wanted, its model for the native engine; it is loaded before
+    it appears.
+
+    Args:
+        folder, checkpoints, data: see :func:`make_bundle`.
+        runtime, lines, shortlist: see :func:`.runtime_bundle.add_runtime`; no ``runtime``: no model
+            for the native engine.
+        complete: adds what else belongs to the bundle, before the engines are compared.
+        described: see :func:`make_bundle`.
+
+    Raises:
+        ValueError: see there.
+        OSError: a file cannot be read or written.
+    """
+
+    def whole(bundle: Bundle) -> None:
+        if complete is not None:
+            complete(bundle)
+        if runtime is not None:
+            add_runtime(bundle, runtime, data=data, lines=lines, shortlist=shortlist)
+
+    engine = "torch" if runtime is None else "native"
+    # A bundle that cannot be loaded is worse than none.
+    return make_bundle(
+        folder, checkpoints, data, **described, complete=whole,
+        check=lambda made: from_pretrained(made, device="cpu", engine=engine),
+    )  # fmt: skip
+
+
+def make_bundle(
+    folder: Path,
+    checkpoints: Sequence[Path],
+    data: Path,
+    *,
+    tokenizer: str,
+    subwords: str,
+    codes: Optional[Path],
+    task: Optional[str] = None,
+    options: Optional[Dict[str, str]] = None,
+    card: Optional[Dict[str, Any]] = None,
+    check: Optional[Callable[[Path], object]] = None,
+    complete: Optional[Callable[[Bundle], None]] = None,
+) -> Bundle:
+    """Copies what is needed into a new folder.
+
+    Args:
+        folder: to make; must not exist.
+        checkpoints: one, or several for an ensemble.
+        data: the folder of fairseq-preprocess, for its dictionaries.
+        tokenizer, subwords, codes: how the training text was prepared, see
+            :class:`~..native.text.pipeline.TextRecipe`.
+        task: to decode with; None: the one of the training.
+        options: decoding options that the bundle shall have.
+        card: what else is to be known.
+        check, complete: see :func:`..native.bundles.bundle.create_bundle`.
+
+    Raises:
+        ValueError: the folder exists, a file is missing, or the preparation is unknown.
+        OSError: a file cannot be read or written.
+    """
+    for path in checkpoints:
+        require_file(path)
+    require_new(folder)
+    states = [read_checkpoint(path) for path in checkpoints]
+    config = states[0]["cfg"]["task"]
+    # Nothing is packed that load_bundle would refuse.
+    task = require_known_task(task or task_name(config), str(folder))
+    options = checked_options(options or {}, task, "the new bundle")
+    languages = _languages(config, data, checkpoints[0])
+    bundle = Bundle(
+        folder=folder,
+        task=task,
+        source_lang=languages[0],
+        target_lang=languages[1],
+        tokenizer=tokenizer,
+        subwords=subwords,
+        options=dict(options or {}),
+        card={**_training_card(states[0]), **(card or {})},
+    )
+    return create_bundle(bundle, data, codes, states=states, check=check, complete=complete)
+
+
+def _languages(config: Any, data: Path, checkpoint: Path) -> Tuple[str, str]:
+    """Source and target language of a training; ValueError if neither it nor its data tells them,
+    or they cannot be file names."""
+    languages = (value_of(config, "source_lang"), value_of(config, "target_lang"))
+    if None in languages:
+        # Left to the names of the files in training.
+        languages = infer_language_pair(str(data))
+    if None in languages:
+        raise ValueError(
+            f"{data}: its files do not tell the languages; was it written by fairseq-preprocess?"
+        )
+    for language in languages:
+        language_of_data(language, str(checkpoint))
+    return languages
+
+
+def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
+    """The criterion or task with which the checkpoint was trained."""
+    config = state["cfg"]
+    card: Dict[str, Any] = {
+        "architecture": architecture_name(config.model),
+        "criterion": architecture_name(value_of(config, "criterion")),
+    }
+    history = state.get("optimizer_history") or [{}]
+    updates = history[-1].get("num_updates")
+    card["updates"] = updates if type(updates) is int else None
+    for group, names in (
+        ("optimization", ("lr", "max_update", "update_freq", "clip_norm")),
+        ("dataset", ("max_tokens", "batch_size")), ("common", ("seed", "fp16")),
+    ):  # fmt: skip
+        for name in names:
+            value = value_of(value_of(config, group), name)
+            card[name] = (
+                list(value)
+                if isinstance(value, (list, tuple)) or type(value).__name__ == "ListConfig"
+                else value
+            )
+    return card

@@ -1,0 +1,215 @@
+"""The part of a bundle that the native runtime reads: its model, proved against PyTorch's engine,
+and its shortlist."""
+
+import logging
+import math
+from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..engine.native_model import convert
+from ..loading.checkpoints import task_name
+from ..native.bundles.bundle import Bundle
+from ..native.bundles.data_options import options_of_training
+from ..native.bundles.decoder import Wanted, Watch
+from ..native.bundles.native_bundle import (
+    read_candidates,
+    write_native_model,
+    write_native_shortlist,
+)
+from ..native.bundles.native_decoder import NativeDecoder
+from ..native.bundles.shortlist import mean_candidates
+from ..native.bundles.translator import Translator
+from ..native.decoding import Hypothesis
+from ..native.options.schema import CALLER, EVERY_TASK, FAIRSEQ
+from ..native.options.values import SCHEMA, DecodingOptions
+from ..native.runtime.engine import Engine
+from ..native.runtime.format import STORED, Header
+from ..native.text.dictionary import Words
+from .examples import source_sides
+from .torch_decoder import TorchDecoder
+
+logger = logging.getLogger(__name__)
+
+# Makes the native engine's model with ``weights=`` of a kind.
+MakeModel = Callable[..., Tuple[Header, Dict[str, np.ndarray]]]
+# Sentences that are compared.
+SENTENCES = 100
+# float32 differs from PyTorch by the order of its sums alone.
+LARGEST_DIFFERENCE = 0.01
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The runtime beside PyTorch's engine on the same sentences.
+
+    Attributes:
+        sentences: how many.
+        identical: those with the very tokens.
+        difference: the largest one of log-probabilities in these.
+    """
+
+    sentences: int
+    identical: int
+    difference: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.identical} of {self.sentences} translations identical, log-probabilities differ"
+            f" by at most {self.difference:.2g}"
+        )
+
+
+def add_runtime(
+    bundle: Bundle,
+    weights: str,
+    *,
+    data: Path,
+    lines: Optional[Sequence[str]] = None,
+    shortlist: Optional[Path] = None,
+    make_model: Optional[MakeModel] = None,
+) -> None:
+    """Converts the bundle's model, compares it with PyTorch's engine, and writes both results into
+    the bundle.
+
+    Args:
+        bundle: complete otherwise; its folder is where files are written.
+        weights: ``int8`` or ``float32``.
+        data: folder of fairseq-preprocess; its sentences are compared unless there are ``lines``.
+        lines: raw source lines to compare with.
+        shortlist: a ``lex`` or ``vmap`` file.
+        make_model: makes it from what was imported, as it is made without PyTorch; None: from the
+            checkpoint.
+
+    Raises:
+        UnsupportedOption: the bundle's options or task are not known to the runtime.
+        ValueError: an ensemble, a model that the runtime does not support, or translations that
+            differ from PyTorch's.
+    """
+    if weights not in STORED:
+        raise ValueError(f"--runtime {weights}: choose one of {', '.join(STORED)}")
+    if len(bundle.models) > 1:
+        raise ValueError(
+            f"--runtime: an ensemble of {len(bundle.models)} models is decoded by PyTorch only;"
+            " give one checkpoint, or no --runtime"
+        )
+    eager = TorchDecoder(bundle, device="cpu")
+    in_torch = Translator(bundle, eager)
+    wanted = Wanted(32)
+    generator = eager.prepare(in_torch.defaults, wanted, frozenset())
+    make_model = make_model or partial(
+        convert,
+        eager.models[0],
+        generator.task.source_dictionary,
+        generator.task.target_dictionary,
+    )
+    write_native_model(bundle, *make_model(weights=weights))
+    bundle.runtime_options = trained_options(eager)
+    decoder = NativeDecoder(bundle)
+    native = Translator(bundle, decoder)
+    if lines is None:
+        sentences = data_sentences(data, bundle, decoder.engine.header.longest_source)
+    else:
+        # As it is translated: cut where it is too long.
+        sentences = native.pieces(lines)
+    if not sentences:
+        raise ValueError(
+            "there is no sentence to compare the runtime with: give lines with words by"
+            " --runtime-lines"
+        )
+    options = decoder.prepare(native.defaults, wanted, frozenset())
+    first_words = decoder.first_words(options, len(sentences))
+    expected = eager.decode(generator, sentences, wanted, Watch())
+    if weights != "float32":
+        # The conversion itself is proved without rounding.
+        with Engine(*make_model(weights="float32"), threads=decoder.engine.threads) as exact:
+            require_equal(
+                agreement(exact.decode(sentences, options, first_words=first_words), expected)
+            )
+    found = agreement(decoder.engine.decode(sentences, options, first_words=first_words), expected)
+    if weights == "float32":
+        require_equal(found)
+    logger.info("runtime, %s: %s", weights, found)
+    bundle.card[f"runtime, {weights}"] = str(found)
+    if shortlist is not None:
+        candidates = read_candidates(bundle, shortlist)
+        decoder.engine.set_shortlist(candidates)
+        found = agreement(
+            decoder.engine.decode(sentences, options, first_words=first_words), expected
+        )
+        write_native_shortlist(bundle, candidates)
+        size = mean_candidates(candidates, sentences)
+        bundle.card[f"runtime, {weights}, shortlist"] = (
+            f"{found}; {size:.0f} of {len(in_torch.target.words)} words a sentence on average"
+        )
+    decoder.engine.close()
+
+
+def trained_options(decoder: TorchDecoder) -> Dict[str, str]:
+    """Decoding options that the training's task left in the checkpoint and that differ from the
+    runtime's own defaults."""
+    name = decoder.bundle.task
+    if task_name(decoder.trained_task) != name:
+        return {}
+    held = options_of_training(decoder.trained_task, name)
+    own = {item.name: item.default for item in fields(DecodingOptions)}
+    found: Dict[str, str] = {}
+    for option, value in held.items():
+        # A default of the task and of the schema is not a choice.
+        known = option in SCHEMA and (
+            SCHEMA[option].origin not in (FAIRSEQ, CALLER, EVERY_TASK) or option == "forced_start"
+        )
+        if known and value is not None and value is not False and value != own[option]:
+            found[option] = "true" if value is True else str(value)
+    return found
+
+
+def data_sentences(data: Path, bundle: Bundle, longest: int) -> List[List[int]]:
+    """Source ids of up to ``SENTENCES`` sentences, spread over a subset of binarised data; random
+    words where there is none."""
+    dictionary = Words(bundle.folder / f"dict.{bundle.source_lang}.txt")
+    for found in source_sides(bundle, data):
+        numbers = np.linspace(0, len(found) - 1, min(SENTENCES, len(found))).astype(int)
+        rows = [found[int(number)].tolist() for number in numbers]
+        if max(max(row) for row in rows) < len(dictionary):
+            return [row for row in rows if 1 < len(row) <= longest]
+    logger.warning(
+        "%s holds no sentences: the runtime is compared on random words, which show little; give"
+        " --runtime-lines",
+        data,
+    )
+    generator = np.random.default_rng(1)
+    lengths = generator.integers(1, min(20, longest - 1) + 1, SENTENCES)
+    return [[*generator.integers(4, len(dictionary), length).tolist(), 2] for length in lengths]
+
+
+def agreement(
+    found: Sequence[Sequence[Hypothesis]], expected: Sequence[Sequence[Hypothesis]]
+) -> Agreement:
+    """Compares the best hypotheses of both engines."""
+    identical, difference = 0, 0.0
+    for results, hypotheses in zip(found, expected):
+        mine, theirs = results[0], hypotheses[0]
+        if mine.tokens != theirs.tokens:
+            continue
+        identical += 1
+        scores = np.abs(np.asarray(mine.positional_scores) - np.asarray(theirs.positional_scores))
+        difference = (
+            max(difference, float(scores.max(initial=0.0)))
+            if not np.isnan(scores).any()
+            else math.nan
+        )
+    return Agreement(len(expected), identical, difference)
+
+
+def require_equal(found: Agreement) -> None:
+    """Refuses a float32 model that does not translate as PyTorch's engine does; sums in another
+    order may break a few ties."""
+    if not found.difference <= LARGEST_DIFFERENCE or 2 * found.identical < found.sentences:
+        raise ValueError(
+            f"--runtime: the converted model does not translate as PyTorch's engine does ({found});"
+            " leave --runtime out"
+        )

@@ -1,0 +1,295 @@
+"""A bundle's model on PyTorch's engine, or on fairseq's own generator where its task is
+fairseq's."""
+
+import os
+import tempfile
+import threading
+from collections import OrderedDict
+from contextlib import contextmanager
+from pathlib import Path
+from typing import (
+    Any,
+    Dict,
+    FrozenSet,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Tuple,
+)
+
+import numpy as np
+import torch
+from fairseq import tasks
+from fairseq.data import LanguagePairDataset
+
+from ..engine import EngineGenerator, from_fairseq
+from ..engine.models import (
+    build_generator,
+    decode,
+    generation_config,
+    load_models,
+    option_arguments,
+    to_device,
+)
+from ..loading.checkpoints import read_checkpoint, reading, task_name
+from ..native.bundles.bundle import Bundle
+from ..native.bundles.data_options import options_of_training
+from ..native.bundles.decoder import Wanted, Watch
+from ..native.bundles.translation import longest_first
+from ..native.decoding import Hypothesis
+
+# Decoders that are kept for calls with the same options.
+DECODERS = 8
+
+
+class Prepared(NamedTuple):
+    """What decodes with some options: a task of fairseq, its generator, how many translations are
+    wanted."""
+
+    task: Any
+    generator: Any
+    nbest: int
+
+
+class TorchDecoder:
+    """See :class:`..native.bundles.decoder.Decoder`. Calls from several threads take turns.
+
+    Args:
+        bundle: what to load.
+        device: see :func:`..native.bundles.pretrained.from_pretrained`.
+    """
+
+    def __init__(self, bundle: Bundle, *, device: Optional[str] = None) -> None:
+        self.bundle, self.device = bundle, choose_device(device)
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Tuple[Any, ...], Prepared] = OrderedDict()
+        # Read once: for the options of the training here, for the model below.
+        self._states = {str(bundle.paths[0]): read_checkpoint(bundle.paths[0])}
+        self.trained_task = self._states[str(bundle.paths[0])]["cfg"].task
+        self.models: List[Any] = []
+
+    def identity(self) -> Dict[str, Any]:
+        """See :class:`..native.bundles.decoder.Decoder`."""
+        return {"engine": "torch", "device": self.device.type}
+
+    def prepare(
+        self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
+    ) -> Prepared:
+        """See :class:`..native.bundles.decoder.Decoder`."""
+        chosen = {**options, **({"score_reference": "true"} if wanted.given else {})}
+        if wanted.given:
+            # A multilingual bundle's; given translations begin with their own language token.
+            chosen.pop("forced_start", None)
+        if not wanted.given and chosen.get("score_reference", "false") != "false":
+            raise ValueError(
+                "score_reference=true rates given translations: use score(), or fairseq-generate"
+                " --score-reference"
+            )
+        key = (wanted.alignments, wanted.graphs, given, *sorted(chosen.items()))
+        with self._lock:
+            if key not in self._kept:
+                with splittable(self.bundle.folder) as folder:
+                    self._kept[key] = self._build(chosen, folder, wanted, given)
+                while len(self._kept) > DECODERS:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(key)
+            return self._kept[key]
+
+    def longest(self, prepared: Prepared) -> Tuple[int, int]:
+        """See :class:`..native.bundles.decoder.Decoder`."""
+        limits = [prepared.task.max_positions(), *(model.max_positions() for model in self.models)]
+        source = min(limit[0] if isinstance(limit, (tuple, list)) else limit for limit in limits)
+        return source, min(model.max_decoder_positions() for model in self.models)
+
+    def decode(
+        self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch
+    ) -> List[List[Hypothesis]]:
+        """See :class:`..native.bundles.decoder.Decoder`."""
+        found: List[List[Hypothesis]] = [[] for _ in rows]
+        done = 0
+        with self._lock:
+            for members in longest_first(rows, wanted.batch_size):
+                watch.go_on()
+                sample = self._sample(prepared.task, [rows[number] for number in members])
+                for number, best in zip(sample["id"].tolist(), self._found(prepared, sample)):
+                    found[members[number]] = best[: prepared.nbest]
+                done += len(members)
+                if watch.progress is not None:
+                    watch.progress(done, len(rows))
+        return found
+
+    def score(
+        self, prepared: Prepared, sources: List[List[int]], targets: List[List[int]], wanted: Wanted
+    ) -> List[Hypothesis]:
+        """See :class:`..native.bundles.decoder.Decoder`."""
+        found: List[Any] = [None] * len(sources)
+        with self._lock:
+            for members in longest_first(sources, wanted.batch_size):
+                sample = self._pairs(
+                    prepared.task, [sources[n] for n in members], [targets[n] for n in members]
+                )
+                for number, best in zip(sample["id"].tolist(), self._found(prepared, sample)):
+                    found[members[number]] = best[0]
+        return found
+
+    def graphs(
+        self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch
+    ) -> List[Dict[str, Any]]:
+        """See :class:`..native.bundles.decoder.Decoder`."""
+        found: List[Dict[str, Any]] = []
+        with self._lock:
+            for start in range(0, len(rows), wanted.batch_size):
+                watch.go_on()
+                sample = self._sample(prepared.task, rows[start : start + wanted.batch_size])
+                documents = prepared.generator.describe_graphs(self.models, sample)
+                # A batch is ordered by length.
+                found += [documents[place] for place in sample["id"].argsort().tolist()]
+        return found
+
+    # ------------------------------------------------------------------ batches
+
+    def _found(self, prepared: Prepared, sample: Dict[str, Any]) -> List[List[Hypothesis]]:
+        """Hypotheses in the order of the batch."""
+        if isinstance(prepared.generator, EngineGenerator):
+            return prepared.generator.find(sample)
+        found = decode(prepared.task, prepared.generator, self.models, sample)
+        return [[from_fairseq(hypothesis) for hypothesis in best] for best in found]
+
+    def _sample(self, task: Any, rows: List[List[int]]) -> Dict[str, Any]:
+        dataset = task.build_dataset_for_inference(
+            [torch.tensor(row) for row in rows], [len(row) for row in rows]
+        )
+        return self._collated(dataset)
+
+    def _pairs(
+        self, task: Any, sources: List[List[int]], targets: List[List[int]]
+    ) -> Dict[str, Any]:
+        columns = [[torch.tensor(row) for row in rows] for rows in (sources, targets)]
+        sizes = [np.array([len(row) for row in rows]) for rows in columns]
+        dataset = LanguagePairDataset(
+            columns[0], sizes[0], task.source_dictionary, columns[1], sizes[1],
+            task.target_dictionary, left_pad_source=task.cfg.left_pad_source,
+            left_pad_target=False, shuffle=False,
+        )  # fmt: skip
+        return self._collated(dataset)
+
+    def _collated(self, dataset: Any) -> Dict[str, Any]:
+        """The batch of a whole data set, on the model's device."""
+        return to_device(
+            dataset.collater([dataset[number] for number in range(len(dataset))]), self.device
+        )
+
+    # ------------------------------------------------------------------ loading
+
+    def _build(
+        self, chosen: Dict[str, str], folder: Path, wanted: Wanted, given: FrozenSet[str]
+    ) -> Prepared:
+        """A decoder with all its options; the first one loads the models."""
+        config = self._configuration(chosen, folder)
+        if config.generation.prefix_size:
+            raise ValueError(
+                f"prefix_size={config.generation.prefix_size}: no translation begins with given"
+                " words here; use fairseq-generate"
+            )
+        # A dictionary is a file of unknown origin, too.
+        with reading(self.bundle.folder, "has no usable dictionaries", keep=(OSError,)):
+            task = tasks.setup_task(config.task)
+        if not self.models:
+            self.models = load_models(
+                self.bundle.paths, config, task, self.device, states=self._states
+            ).models
+            self._states = {}
+        generator = build_generator(task, self.models, config, given)
+        if wanted.alignments or chosen.get("print_alignment"):
+            if not isinstance(generator, EngineGenerator):
+                raise ValueError(
+                    f"{'--replace-unk' if wanted.alignments else '--alignments'}: --task"
+                    f" {config.task._name} cannot do it; use one of this package's (--set"
+                    " task=translation_autoregressive)"
+                )
+            if wanted.alignments:
+                generator.align_words()
+        if wanted.graphs and not hasattr(generator, "describe_graphs"):
+            raise ValueError(
+                f"{self.bundle.folder} holds no model that writes graphs: give a dag_transformer"
+            )
+        return Prepared(task, generator, config.generation.nbest)
+
+    def _configuration(self, chosen: Dict[str, str], folder: Path) -> Any:
+        """fairseq's configuration, from its own parser, so that every option has its own checks and
+        defaults.
+
+        ``folder`` stands for the bundle's, see :func:`splittable`.
+        """
+        bundle = self.bundle
+        paths = os.pathsep.join(str(folder / path.name) for path in bundle.paths)
+        arguments = [
+            str(folder), "--path", paths, "--task", chosen.get("task", bundle.task),
+            "--source-lang", bundle.source_lang, "--target-lang", bundle.target_lang,
+        ]  # fmt: skip
+        arguments += option_arguments(
+            {name: value for name, value in chosen.items() if name != "task"}
+        )
+        config = generation_config(arguments, f"decoding options {chosen}")
+        task, saved = config.task, self.trained_task
+        given = {
+            argument[2:].partition("=")[0].replace("-", "_")
+            for argument in arguments
+            if argument.startswith("--")
+        }
+        # fairseq-generate would take the defaults of what is not given now.
+        if task_name(saved) == task._name:
+            for name, value in options_of_training(saved, task._name).items():
+                if name in task and name not in given:
+                    task[name] = value
+        if "engine" in task:
+            task.engine = "torch"
+        return config
+
+
+def choose_device(name: Optional[str]) -> torch.device:
+    """The device of a name; None: a GPU where there is one.
+
+    Raises:
+        ValueError: there is no such device.
+    """
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise ValueError(f"device {name!r} is unknown: give cpu, cuda or cuda:N")
+    if device.type == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if (device.index or 0) >= count:
+            raise ValueError(
+                f"device {name!r}: PyTorch finds {count or 'no'} GPU{'s' * (count > 1)} here; give"
+                " cpu or another one"
+            )
+    return device
+
+
+@contextmanager
+def splittable(folder: Path) -> Iterator[Path]:
+    """A path of ``folder`` without a colon, which fairseq reads as a path separator: itself or a
+    link for the time of the block.
+
+    Raises:
+        ValueError: the folder of temporary files has a colon in its name, too.
+    """
+    if os.pathsep not in str(folder):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="fairseq_hrt_") as temporary:
+        if os.pathsep in temporary:
+            raise ValueError(
+                f"{folder} contains {os.pathsep!r}, which fairseq reads as a path separator, and so"
+                f" does TMPDIR ({temporary}): give a TMPDIR without it"
+            )
+        link = Path(temporary) / "bundle"
+        link.symlink_to(folder.resolve(), target_is_directory=True)
+        yield link

@@ -1,0 +1,222 @@
+"""The permitted contents of ``bundle.json``. It may come from anywhere: nothing in it is run,
+imported, evaluated or looked up.
+
+* The task is one of this package's or fairseq's plain translation; options are numbers, switches,
+  choices and words of known names.
+* Files are named by themselves: they lie in the folder, and are not links, which could lead
+  elsewhere.
+* Whatever is wrong is a ValueError of one line that names the value.
+"""
+
+import re
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional
+
+from ..io.escaping import shown
+from ..io.json_objects import json_object
+from .data_options import allowed_options, language_of_data, option_for_runtime, option_of_data
+
+# A description with a long card takes a few thousand bytes.
+LARGEST = 1_000_000
+MOST_MODELS = 64
+# Example sentences, and characters of each.
+MOST_EXAMPLES, LONGEST_EXAMPLE = 10, 200
+_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,199}")
+_TASK = re.compile(r"[A-Za-z0-9_]{1,100}")
+_PREFIX = re.compile(r"[!-~]{1,100}")
+_TEXTS = ("source_lang", "target_lang", "tokenizer", "subwords")
+_NEEDED = ("format", "task", *_TEXTS)
+# Files that the native runtime reads, where a bundle has them.
+_MORE_FILES = ("rules", "runtime", "shortlist", "target_codes")
+_PREFIXES = ("source_prefix", "target_prefix")
+_FIELDS = (
+    *(*_NEEDED, "models", "codes", "options", "card", "examples"),
+    *(*_MORE_FILES, "runtime_options", *_PREFIXES),
+)
+
+
+def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[str, Any]:
+    """The fields of ``bundle.json``, checked.
+
+    Args:
+        folder: of the bundle.
+        version: of the format that is read.
+        for_runtime: whether the task is one, and which options belong to it, is left to the
+            runtime; fairseq, which could tell, is not loaded.
+
+    Raises:
+        ValueError: there is none, or it holds something that a bundle must not.
+    """
+    path = folder / "bundle.json"
+    document = _read_json(path, folder)
+    _check_fields(document, path, version)
+    task = _checked_task(document["task"], path, for_runtime=for_runtime)
+    for side in ("source_lang", "target_lang"):
+        language_of_data(document[side], str(path))
+    for name in ("tokenizer", "subwords"):
+        if not isinstance(document[name], str):
+            raise ValueError(f"{path} names the {name} {shown(document[name])}, which is not text")
+    models = _checked_models(
+        document.get("models", ["model.pt"]), path, least=int(document.get("runtime") is None)
+    )
+    files = {name: document.get(name) for name in ("codes", *_MORE_FILES)}
+    for name in [
+        *models,
+        *(name for name in files.values() if name is not None),
+        *(f"dict.{document[side]}.txt" for side in ("source_lang", "target_lang")),
+    ]:
+        _require_file(folder, name, path)
+    card = document.get("card", {})
+    if not isinstance(card, dict):
+        raise ValueError(f"{path} has the card {shown(card)}: it must be an object")
+    found = {name: document[name] for name in _TEXTS}
+    found.update(files, task=task, models=models, card=card)
+    for name in _PREFIXES:
+        prefix = found[name] = document.get(name)
+        if prefix is not None and not (isinstance(prefix, str) and _PREFIX.fullmatch(prefix)):
+            raise ValueError(
+                f"{path} has the {name} {shown(prefix)}: it must be one word, e.g. de_DE"
+            )
+    for name in ("options", "runtime_options"):
+        found[name] = checked_options(
+            document.get(name, {}), None if for_runtime else task, str(path)
+        )
+    found["examples"] = checked_examples(document.get("examples", []), str(path))
+    return found
+
+
+def _check_fields(document: Dict[str, Any], path: Path, version: int) -> None:
+    known = document.get("format")
+    if type(known) is not int or known != version:
+        raise ValueError(f"{path} has the format {shown(known)}, this release reads {version}")
+    for name in document:
+        if name not in _FIELDS:
+            raise ValueError(
+                f"{path} does not describe a bundle: {shown(name)} is none of {', '.join(_FIELDS)}"
+            )
+    for name in _NEEDED:
+        if name not in document:
+            raise ValueError(f"{path} does not describe a bundle: it has no {name!r}")
+
+
+def _checked_task(task: object, path: Path, *, for_runtime: bool) -> str:
+    if for_runtime and isinstance(task, str):
+        if not _TASK.fullmatch(task):
+            raise ValueError(
+                f"{path} names the task {shown(task)}: it must be letters, digits and _, e.g."
+                " translation_hrt"
+            )
+        return task
+    from ...loading.checkpoints import require_known_task
+
+    return require_known_task(task, str(path))
+
+
+def _read_json(path: Path, folder: Path) -> Dict[str, Any]:
+    if folder.is_file():
+        raise ValueError(
+            f"{folder} is a file, not a bundle: give a folder made by fairseq-hrt import or bundle"
+        )
+    try:
+        if path.is_symlink() or not path.is_file():
+            # A pipe or device would be waited for.
+            raise ValueError(
+                f"{folder} is not a bundle: {path.name} is {_kind(path)}; make one with fairseq-hrt"
+                " import or bundle"
+            )
+        with open(path, "rb") as file:
+            content = file.read(LARGEST + 1)
+    except OSError as error:
+        raise ValueError(
+            f"{folder} is not a bundle: {error}; make one with fairseq-hrt import or bundle"
+        ) from error
+    if len(content) > LARGEST:
+        raise ValueError(f"{path} does not describe a bundle: it has more than {LARGEST} bytes")
+    try:
+        return json_object(content.decode("utf-8"))
+    except ValueError as error:
+        raise ValueError(
+            f"{path} does not describe a bundle: {' '.join(str(error).split())}"
+        ) from None
+
+
+def _kind(path: Path) -> str:
+    if path.is_symlink():
+        return "a link"
+    return "not a plain file" if path.exists() else "missing"
+
+
+def _checked_models(models: object, path: Path, *, least: int) -> List[str]:
+    if (
+        not isinstance(models, list)
+        or not least <= len(models) <= MOST_MODELS
+        or len(set(map(repr, models))) < len(models)
+    ):
+        raise ValueError(
+            f"{path} names the models {shown(models)}: it must be a list of {least} to"
+            f" {MOST_MODELS} distinct files"
+        )
+    return models
+
+
+def _require_file(folder: Path, name: object, path: Path) -> None:
+    """Refuses what does not lie in the folder itself."""
+    if not isinstance(name, str) or not _FILE.fullmatch(name):
+        raise ValueError(
+            f"{path} names {shown(name)}, which the bundle does not hold: it must be the plain name"
+            " of a file beside it"
+        )
+    if (folder / name).is_symlink():
+        raise ValueError(
+            f"{path} names {shown(name)}, which is a link: a bundle holds its files itself"
+        )
+    if not (folder / name).is_file():
+        raise ValueError(f"{path} names {shown(name)}, which the bundle does not hold")
+
+
+def checked_options(options: object, task: Optional[str], subject: str) -> Dict[str, str]:
+    """The decoding options of a bundle, as texts.
+
+    Args:
+        options: as they stand there.
+        task: whose options they must be; None: any task's, for the native runtime, which checks
+            them itself and needs no fairseq.
+        subject: the file, for the message.
+
+    Raises:
+        ValueError: a name or value that a bundle must not have.
+    """
+    if not isinstance(options, Mapping):
+        raise ValueError(f"{subject} has the options {shown(options)}: it must be an object")
+    if task is None:
+        return dict(option_for_runtime(name, value, subject) for name, value in options.items())
+    allowed: Mapping[str, Optional[type]] = allowed_options(task)
+    return dict(option_of_data(name, value, allowed, subject) for name, value in options.items())
+
+
+def checked_examples(examples: object, subject: str) -> List[str]:
+    """The example sentences of a bundle: a few short lines of text without control characters.
+
+    Args:
+        examples: as they stand there.
+        subject: the file, for the message.
+
+    Raises:
+        ValueError: they are something else.
+    """
+    if not isinstance(examples, list) or len(examples) > MOST_EXAMPLES:
+        raise ValueError(
+            f"{subject} has the examples {shown(examples)}: it must be a list of at most"
+            f" {MOST_EXAMPLES} texts"
+        )
+    for example in examples:
+        if (
+            not isinstance(example, str)
+            or not 0 < len(example) <= LONGEST_EXAMPLE
+            or not example.isprintable()
+        ):
+            raise ValueError(
+                f"{subject} has the example {shown(example)}: it must be one line of 1 to"
+                f" {LONGEST_EXAMPLE} printable characters"
+            )
+    return list(examples)

@@ -1,0 +1,261 @@
+"""A bundle's model on the native engine: neither PyTorch nor fairseq is loaded."""
+
+import os
+from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Tuple
+
+import numpy as np
+
+from ..decoding import Hypothesis, describe_graph
+from ..families import family_of_task, tasks_for
+from ..options.values import (
+    DecodingOptions,
+    UnsupportedOption,
+    check_dictionaries,
+    flag,
+    forced_ids,
+    require_native_search,
+)
+from ..runtime.engine import Engine
+from ..runtime.options import options_for, settled
+from .bundle import Bundle
+from .decoder import Wanted, Watch
+from .shortlist import read_shortlist
+from .translation import longest_first
+
+# Options of fairseq-generate that do not change what is decoded.
+WITHOUT_EFFECT = (
+    "cpu", "post_process", "remove_bpe", "quiet", "log_format", "log_interval", "num_workers",
+    "max_tokens", "print_step", "seed", "required_batch_size_multiple",
+    "skip_invalid_size_inputs_valid_test", "batch_size", "left_pad_source", "retain_iter_history",
+)  # fmt: skip
+
+
+def options_of_task(task: str, options: Mapping[str, str]) -> Dict[str, str]:
+    """Options with those that the task's family sets; the native engine has models but no tasks.
+
+    Raises:
+        UnsupportedOption: a task that only PyTorch decodes.
+        ValueError: an option of Jacobi decoding with another task.
+    """
+    family = family_of_task(task)
+    if family is not None:
+        require_native_search(family)
+    default = {} if family is None else family.default
+    if default:
+        return {**default, **options}
+    for name, value in options.items():
+        if name.startswith("jacobi_"):
+            raise ValueError(
+                f"{flag(name)} {value} belongs to --task translation_jacobi, not {task}: give that"
+                " task, or leave the option out"
+            )
+    return dict(options)
+
+
+def default_threads() -> int:
+    """The cores that this process may use, at most OMP_NUM_THREADS."""
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    given = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    return min(cores, int(given)) if given.isdecimal() and int(given) else cores
+
+
+class NativeDecoder:
+    """See :class:`.decoder.Decoder`.
+
+    Args:
+        bundle: made with ``fairseq-hrt bundle --runtime``.
+        threads: sentences are decoded on that many; None: :func:`default_threads`.
+        use_shortlist: whether each sentence chooses among the words of the bundle's shortlist only.
+
+    Raises:
+        ValueError: the bundle has no model for the native engine, or it is damaged.
+    """
+
+    def __init__(
+        self, bundle: Bundle, *, threads: Optional[int] = None, use_shortlist: bool = False
+    ) -> None:
+        if bundle.runtime is None:
+            raise ValueError(
+                f"{bundle.folder} holds no model for the native engine: make it with fairseq-hrt"
+                " bundle ... --runtime int8, or use --engine torch"
+            )
+        self.bundle, self.use_shortlist = bundle, use_shortlist
+        self.source, self.target = bundle.dictionaries()
+        self.engine = Engine.open(
+            bundle.folder / bundle.runtime,
+            threads=default_threads() if threads is None else threads,
+        )
+        header = self.engine.header
+        if (header.source_vocabulary, header.target_vocabulary) != (
+            len(self.source),
+            len(self.target),
+        ):
+            raise ValueError(
+                f"{bundle.folder / bundle.runtime} was made for dictionaries of"
+                f" {header.source_vocabulary} and {header.target_vocabulary} words, the bundle has"
+                f" {len(self.source)} and {len(self.target)}: pack it again"
+            )
+        if use_shortlist:
+            if bundle.shortlist is None:
+                raise ValueError(
+                    f"{bundle.folder} holds no shortlist: make it with fairseq-hrt bundle ..."
+                    " --shortlist FILE"
+                )
+            self.engine.set_shortlist(read_shortlist(bundle.folder / bundle.shortlist))
+        self._kept: Dict[Tuple[Any, ...], DecodingOptions] = {}
+        self._forced: Dict[str, List[int]] = {}
+
+    def identity(self) -> Dict[str, Any]:
+        """See :class:`.decoder.Decoder`."""
+        return {"engine": "native", "shortlist": self.use_shortlist}
+
+    def prepare(
+        self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
+    ) -> DecodingOptions:
+        """See :class:`.decoder.Decoder`."""
+        key = (wanted, given, *sorted(options.items()))
+        found = self._kept.get(key)
+        if found is None:
+            found = self._options(options, wanted, given)
+            if len(self._kept) < 64:
+                self._kept[key] = found
+        return found
+
+    def _options(
+        self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
+    ) -> DecodingOptions:
+        # A switch that is set to false was not given at all, as on the command line: then the
+        # training's choice holds.
+        asked = {name: value for name, value in options.items() if value != "false"}
+        family, task = self.engine.header.family, asked.pop("task", self.bundle.task)
+        if task not in tasks_for(family):
+            raise UnsupportedOption(
+                f"--task {task}: the native engine decodes a model of the family {family} as"
+                f" {tasks_for(family)[0]}; use --engine torch"
+            )
+        if wanted.given and family != "autoregressive":
+            raise UnsupportedOption(
+                "the native engine scores given translations by autoregressive models, this one is"
+                f" of the family {family}: use --engine torch"
+            )
+        # Options left by the training are those of its own task.
+        chosen = {**self.bundle.runtime_options, **asked} if task == self.bundle.task else asked
+        chosen = {
+            name: value
+            for name, value in options_of_task(task, chosen).items()
+            if name not in WITHOUT_EFFECT
+        }
+        if wanted.given:
+            # How many translations a search keeps does not matter.
+            chosen = {
+                name: value
+                for name, value in chosen.items()
+                if name not in ("beam", "nbest", "jacobi_mode", "forced_start")
+            }
+        if wanted.alignments:
+            chosen["alignments"] = "true"
+        found = DecodingOptions.parse(
+            chosen, batch_size=wanted.batch_size, scores=wanted.scores, graphs=wanted.graphs
+        )
+        if found.rescore_path is not None:
+            raise UnsupportedOption(
+                f"--rescore-path {found.rescore_path}: the native engine translates with the"
+                " bundle's model alone; use --engine torch"
+            )
+        found = settled(self.engine.header, found, given)
+        # Refused now and not at the first line.
+        options_for(self.engine.header, found)
+        check_dictionaries(found, self.source.words, self.target.words)
+        if found.prefix_size:
+            raise ValueError(
+                f"prefix_size={found.prefix_size}: no translation begins with given words here; use"
+                " fairseq-generate"
+            )
+        self.first_words(found, 0)
+        return found
+
+    def first_words(self, prepared: DecodingOptions, count: int) -> Optional[List[List[int]]]:
+        """What the translations of so many sentences have to begin with; None: nothing.
+
+        Raises:
+            ValueError: words of ``--forced-start`` that the dictionary does not have.
+        """
+        words = prepared.forced_start
+        if words is None:
+            return None
+        if words not in self._forced:
+            special = [
+                self.target.words[number] for number in (self.engine.header.pad, self.target.eos)
+            ]
+            self._forced = {words: forced_ids(prepared, self.target.words, special)}
+        return [self._forced[words]] * count
+
+    def longest(self, prepared: DecodingOptions) -> Tuple[int, int]:
+        """See :class:`.decoder.Decoder`."""
+        return self.engine.longest_source, self.engine.longest_target
+
+    def decode(
+        self, prepared: DecodingOptions, rows: List[List[int]], wanted: Wanted, watch: Watch
+    ) -> List[List[Hypothesis]]:
+        """See :class:`.decoder.Decoder`."""
+        if watch.progress is None:
+            return self._decode(prepared, rows, watch) if rows else []
+        found: List[List[Hypothesis]] = [[] for _ in rows]
+        done = 0
+        for members in longest_first(rows, wanted.batch_size * self.engine.threads):
+            chosen = [rows[number] for number in members]
+            for number, best in zip(members, self._decode(prepared, chosen, watch)):
+                found[number] = best
+            done += len(members)
+            watch.progress(done, len(rows))
+        return found
+
+    def _decode(
+        self, prepared: DecodingOptions, rows: List[List[int]], watch: Watch
+    ) -> List[List[Hypothesis]]:
+        return self.engine.decode(
+            rows,
+            prepared,
+            first_words=self.first_words(prepared, len(rows)),
+            cancelled=watch.cancelled,
+        )
+
+    def score(
+        self,
+        prepared: DecodingOptions,
+        sources: List[List[int]],
+        targets: List[List[int]],
+        wanted: Wanted,
+    ) -> List[Hypothesis]:
+        """See :class:`.decoder.Decoder`; a shortlist does not matter."""
+        found = self.engine.score(
+            sources, [[target] for target in targets], batch_size=wanted.batch_size
+        )
+        for (scored,) in found:
+            # Who wrote them when is not known.
+            scored.steps, scored.token_steps = 0, []
+        return [scored for (scored,) in found]
+
+    def graphs(
+        self, prepared: DecodingOptions, rows: List[List[int]], wanted: Wanted, watch: Watch
+    ) -> List[Dict[str, Any]]:
+        """See :class:`.decoder.Decoder`; of each vertex only its most probable
+        word."""
+        return [self._document(best[0]) for best in self.decode(prepared, rows, wanted, watch)]
+
+    def _document(self, hypothesis: Hypothesis) -> Dict[str, Any]:
+        graph, words = hypothesis.graph, self.target.words
+        assert graph is not None
+        return describe_graph(
+            [
+                [(words[token], float(np.exp(score)))]
+                for token, score in zip(graph.tokens.tolist(), graph.scores)
+            ],
+            graph.links,
+            graph.path,
+            # As a dictionary writes it: without </s>.
+            translation=" ".join(words[token] for token in hypothesis.tokens[:-1]),
+            score=hypothesis.score,
+        )

@@ -1,0 +1,91 @@
+"""``fairseq_hrt.from_pretrained``: a bundle on the engine that suits it."""
+
+import importlib.util
+import logging
+from functools import partial
+from pathlib import Path
+from typing import Any, Optional, Union
+
+from ..io.escaping import printable
+from ..options.schema import ENGINES
+from ..options.values import UnsupportedOption
+from ..runtime.library import LibraryUnavailable
+from .bundle import Bundle, load_bundle
+from .decoder import Decoder
+from .native_decoder import NativeDecoder
+from .translator import Translator
+
+logger = logging.getLogger(__name__)
+# Earlier names of the native engine.
+_FORMERLY = {"runtime": "native"}
+
+
+def from_pretrained(
+    path: Union[str, Path],
+    *,
+    device: Optional[str] = None,
+    engine: str = "auto",
+    threads: Optional[int] = None,
+    use_shortlist: bool = False,
+    **decoding: Any,
+) -> Translator:
+    """A model from a bundle (``fairseq-hrt bundle``), ready to translate.
+
+    Args:
+        path: the bundle's folder.
+        device: ``cpu`` or ``cuda``; None: a GPU where there is one, and the native engine, which is
+            for CPUs, before it.
+        engine: ``native`` (for bundles made with ``--runtime``), ``torch``, or ``auto``: native
+            where the bundle has a model for it, the machine can run it, no GPU is asked for and it
+            has the options, else PyTorch.
+        threads: of the engine; None: its own choice.
+        use_shortlist: choose among the words of the bundle's shortlist only; needs the native
+            engine.
+        decoding: options of ``fairseq-generate`` by their names, e.g. ``beam=1`` or
+            ``hrt_decode_chunk=3``; they go before those of the bundle.
+
+    Raises:
+        ValueError: no bundle, or an option that its task does not have.
+    """
+    engine = _FORMERLY.get(engine, engine)
+    if engine not in ENGINES:
+        raise ValueError(f"engine {engine!r} is unknown: choose one of {', '.join(ENGINES)}")
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads={threads}: give at least 1")
+    folder = Path(path)
+    if engine == "native" and device not in (None, "cpu"):
+        raise ValueError(
+            f"device {device!r}: the native engine decodes on the CPU; use engine='torch'"
+        )
+    bundle: Optional[Bundle] = None
+    if engine != "torch" and device in (None, "cpu"):
+        bundle = load_bundle(folder, for_runtime=True)
+    with_torch = partial(_torch, folder, device, threads)
+    if bundle is None or (engine == "auto" and bundle.runtime is None):
+        if use_shortlist:
+            raise ValueError(
+                "a shortlist needs the native engine: give engine='native', or leave it out"
+            )
+        # Read again: fairseq demands more of what a bundle holds.
+        return Translator(load_bundle(folder), with_torch(), **decoding)
+    # Without a checkpoint, or fairseq, there is nothing that PyTorch could take over.
+    takes_over = bundle.models and importlib.util.find_spec("fairseq") is not None
+    fallback = with_torch if takes_over and engine != "native" else None
+    try:
+        decoder = NativeDecoder(bundle, threads=threads, use_shortlist=use_shortlist)
+        return Translator(bundle, decoder, fallback=fallback, **decoding)
+    except (UnsupportedOption, LibraryUnavailable) as error:
+        if fallback is None or use_shortlist:
+            raise
+        logger.warning("%s (PyTorch takes over)", printable(str(error)))
+        return Translator(load_bundle(folder), with_torch(), **decoding)
+
+
+def _torch(folder: Path, device: Optional[str], threads: Optional[int]) -> Decoder:
+    from ...export.torch_decoder import TorchDecoder
+
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+    return TorchDecoder(load_bundle(folder), device=device)

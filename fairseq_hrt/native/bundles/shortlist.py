@@ -1,0 +1,179 @@
+"""Shortlists: the target words that a source word may lead to, so that the output layer is computed
+for them alone.
+
+Read from a lexical table (Marian's ``lex`` files, which :mod:`...export.lexical_table` writes:
+``TARGET SOURCE PROBABILITY`` a line) or from CTranslate2's ``vmap``
+(``SOURCE<tab>TARGET TARGET …``), plain or gzip; kept in a bundle as safetensors.
+"""
+
+from itertools import chain
+from pathlib import Path
+from typing import Dict, Iterator, List, Mapping, Sequence, Set, Tuple
+
+import numpy as np
+
+from ..io.streams import raw_lines, reading
+from ..runtime.engine import Shortlist
+from ..runtime.format import DAMAGED
+from ..text.dictionary import SPECIAL, Words
+
+# Marian's names of the empty word.
+_EMPTY = ("NULL", "")
+BEST, FREQUENT = 50, 100
+
+
+def load_shortlist(
+    path: Path, source: Words, target: Words, *, best: int = BEST, frequent: int = FREQUENT
+) -> Shortlist:
+    """Reads a ``lex`` or ``vmap`` file.
+
+    Args:
+        path: the file; with a tab in its first line it is a ``vmap``.
+        source, target: dictionaries; words that they do not have are passed over.
+        best: candidates of a source word, the most probable ones (of a ``vmap`` all).
+        frequent: words of the target dictionary, the most frequent ones, that are candidates of
+            every sentence; those that a ``vmap`` has in its line without source join them.
+
+    Raises:
+        ValueError: the file cannot be read, or holds none of the dictionaries' words.
+    """
+    if best < 1 or frequent < 0:
+        raise ValueError(
+            f"a shortlist of the {best} best and the {frequent} most frequent words: give at least"
+            " 1 and 0"
+        )
+    lines = _lines(path)
+    first = next(lines, None)
+    if first is None:
+        raise ValueError(f"{path} is empty: give a lex or vmap file")
+    given = chain([first], lines)
+    found, always = (
+        _read_vmap(given, source, target)
+        if "\t" in first
+        else (_read_lex(path, given, source, target, best), set())
+    )
+    if not any(found.values()):
+        raise ValueError(f"{path} has none of the dictionaries' words: it belongs to other data")
+    # Dictionaries are sorted by frequency.
+    always |= set(range(len(SPECIAL), min(len(SPECIAL) + frequent, len(target))))
+    return pack(found, always, len(source))
+
+
+def pack(found: Mapping[int, Sequence[int]], always: Set[int], source_words: int) -> Shortlist:
+    """Candidates by source word as arrays; special symbols are candidates of every sentence."""
+    offsets = np.zeros(source_words + 1, np.int64)
+    for word, candidates in found.items():
+        offsets[word + 1] = len(candidates)
+    ordered = [np.asarray(found[word], np.int32) for word in sorted(found)]
+    flat = np.concatenate(ordered) if ordered else np.zeros(0, np.int32)
+    return Shortlist(
+        np.cumsum(offsets), flat, np.array(sorted(always | set(range(len(SPECIAL)))), np.int32)
+    )
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        with reading(path) as file:
+            for line in raw_lines(file, str(path)):
+                yield line.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise ValueError(
+            f"{path} is not a text of words. A binary shortlist of Marian numbers the words of"
+            " Marian's vocabulary: fairseq-hrt import reads it with its model; here give a lexical"
+            " table (lex.s2t.gz)"
+        ) from None
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read as a shortlist: {error}") from error
+
+
+def _read_lex(
+    path: Path, lines: Iterator[str], source: Words, target: Words, best: int
+) -> Dict[int, List[int]]:
+    scored: Dict[int, List[Tuple[float, int]]] = {}
+    for number, line in enumerate(lines, start=1):
+        parts = line.split()
+        if not parts:
+            continue
+        try:
+            word, given, probability = parts[0], parts[1], float(parts[2])
+        except (IndexError, ValueError):
+            raise ValueError(
+                f"{path}: line {number} is {line[:80]!r}, not TARGET SOURCE PROBABILITY"
+            ) from None
+        if word in _EMPTY or given in _EMPTY:
+            continue
+        (one,), (other,) = source.ids([given]), target.ids([word])
+        if one >= len(SPECIAL) and other >= len(SPECIAL):
+            # Of equal probabilities the more frequent word.
+            scored.setdefault(one, []).append((-probability, other))
+    return {
+        one: sorted(other for _, other in sorted(candidates)[:best])
+        for one, candidates in scored.items()
+    }
+
+
+def _read_vmap(
+    lines: Iterator[str], source: Words, target: Words
+) -> Tuple[Dict[int, List[int]], Set[int]]:
+    found: Dict[int, Set[int]] = {}
+    always: Set[int] = set()
+    for line in lines:
+        given, _, words = line.partition("\t")
+        candidates = {other for other in target.ids(words.split()) if other >= len(SPECIAL)}
+        parts = given.split()
+        if not parts:
+            always |= candidates
+            continue
+        # Candidates of several words together are those of their first one: more than is asked for,
+        # never less.
+        one = source.ids(parts[:1])[0]
+        if one >= len(SPECIAL):
+            found.setdefault(one, set()).update(candidates)
+    return {one: sorted(candidates) for one, candidates in found.items()}, always
+
+
+def write_shortlist(path: Path, shortlist: Shortlist) -> None:
+    """Writes what :func:`read_shortlist` reads."""
+    from safetensors.numpy import save_file
+
+    save_file(
+        {name: np.ascontiguousarray(part) for name, part in shortlist._asdict().items()}, str(path)
+    )
+
+
+def read_shortlist(path: Path) -> Shortlist:
+    """Reads a bundle's shortlist; the engine checks that its ids are the model's.
+
+    Raises:
+        ValueError: the file is not a shortlist.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        parts = load_file(str(path))
+    except (SafetensorError, *DAMAGED) as error:
+        raise ValueError(f"{path} is not a shortlist: {error!s:.200}") from None
+    types = {"offsets": np.int64, "candidates": np.int32, "always": np.int32}
+    if set(parts) != set(types) or any(
+        parts[name].dtype != kind or parts[name].ndim != 1 for name, kind in types.items()
+    ):
+        raise ValueError(f"{path} is not a shortlist: it must hold {', '.join(types)}")
+    offsets, size = parts["offsets"], parts["candidates"].size
+    if not offsets.size or offsets[0] != 0 or offsets[-1] != size or (np.diff(offsets) < 0).any():
+        raise ValueError(
+            f"{path} is not a shortlist: its offsets do not divide its {size} candidates"
+        )
+    return Shortlist(**parts)
+
+
+def mean_candidates(shortlist: Shortlist, sentences: Sequence[Sequence[int]]) -> float:
+    """How many words a sentence chooses among, on average."""
+    sizes = []
+    for sentence in sentences:
+        words = [
+            shortlist.candidates[shortlist.offsets[word] : shortlist.offsets[word + 1]]
+            for word in set(sentence)
+        ]
+        sizes.append(len(np.unique(np.concatenate([shortlist.always, *words]))))
+    return sum(sizes) / max(len(sizes), 1)

@@ -1,0 +1,371 @@
+"""The Python interface: raw text in, raw text out, by whichever engine.
+
+model = fairseq_hrt.from_pretrained("bundle")
+model.translate(["Good morning."])                                # ["Guten Morgen."]
+model.translate(["Good morning."], details=True, beam=5)[0].score
+model.score(["Good morning."], ["Guten Morgen."])
+"""
+
+import logging
+import threading
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+from ...export.examples import mostly_unknown
+from ..decoding import Hypothesis
+from ..io.escaping import printable
+from ..options.values import UnsupportedOption
+from ..text.pipeline import TextPipeline
+from ..text.replacement import read_lexicon, with_words
+from .bundle import Bundle
+from .decoder import Decoder, Wanted, Watch
+from .translation import (
+    DEFAULTS,
+    LONGEST,
+    Line,
+    PreparedLine,
+    Translation,
+    checked_batch_size,
+    join_pieces,
+    raw_text,
+    require_lengths,
+    require_lines,
+    require_pairs,
+)
+
+logger = logging.getLogger(__name__)
+
+
+class Translator:
+    """A loaded bundle. Safe to use from several threads.
+
+    Args:
+        bundle: what was loaded.
+        decoder: its model on an engine.
+        fallback: makes the decoder that takes over for what that one does not honour; None: that is
+            refused.
+        decoding: options of ``fairseq-generate`` by their names; they go before those of the
+            bundle.
+
+    Attributes:
+        defaults: the options of a call without any.
+        source, target: the dictionaries.
+
+    Raises:
+        ValueError: an option is bad.
+        UnsupportedOption: an option that the engine does not honour.
+    """
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        decoder: Decoder,
+        *,
+        fallback: Optional[Callable[[], Decoder]] = None,
+        **decoding: Any,
+    ) -> None:
+        self.bundle, self.decoder = bundle, decoder
+        self.pipeline = bundle.pipeline()
+        self.defaults = {**DEFAULTS, **bundle.options, **_texts(decoding)}
+        self.source, self.target = bundle.dictionaries()
+        self._fallback = fallback
+        self._other: Optional[Decoder] = None
+        self._lock = threading.Lock()
+        options, lexicon = self._chosen({})
+        wanted = Wanted(32, alignments=lexicon is not None)
+        prepared = decoder.prepare(options, wanted, frozenset(decoding))
+        self._longest = _longest_piece(decoder, prepared)
+
+    def identity(self) -> Dict[str, Any]:
+        """What its translations depend on besides bundle and options."""
+        return self.decoder.identity()
+
+    # ------------------------------------------------------------------ translating
+
+    def translate(
+        self,
+        lines: Union[str, Sequence[Line]],
+        *,
+        details: bool = False,
+        batch_size: int = 32,
+        progress: Optional[Callable[[int, int], None]] = None,
+        cancelled: Optional[Callable[[], bool]] = None,
+        **decoding: Any,
+    ) -> Any:
+        """Translates raw lines; the result has their order and number.
+
+        A line without words becomes an empty one; a line of more than 256 subwords, or what the
+        model takes, is translated in pieces.
+
+        Args:
+            lines: raw text, or what :meth:`prepare` made of it; a single string is one line.
+            details: :class:`Translation` objects instead of strings.
+            batch_size: sentences decoded together, grouped by length.
+            progress, cancelled: see :class:`~.decoder.Watch`.
+            decoding: options of ``fairseq-generate`` for this call.
+
+        Raises:
+            ValueError: an option that the task does not have or refuses.
+            TypeError: a line is not a text.
+            Cancelled: see ``cancelled``.
+        """
+        single = isinstance(lines, str)
+        rows: List[Line] = [lines] if isinstance(lines, str) else list(lines)
+        require_lines(rows)
+        options, lexicon = self._chosen(decoding)
+        wanted = Wanted(
+            checked_batch_size(batch_size), scores=details, alignments=lexicon is not None
+        )
+        decoder, prepared = self._prepared(options, wanted, decoding)
+        pieces, flat = self._cut(rows, _longest_piece(decoder, prepared))
+        found = decoder.decode(prepared, flat, wanted, Watch(progress, cancelled))
+        results: List[Any] = []
+        place = 0
+        for line, own in zip(rows, pieces):
+            best = found[place : place + len(own)]
+            place += len(own)
+            if not details:
+                texts = [
+                    self._restored(self._written(hypotheses[0], piece, lexicon))
+                    for piece, hypotheses in zip(own, best)
+                ]
+                results.append(
+                    texts[0] if len(texts) == 1 else " ".join(text for text in texts if text)
+                )
+                continue
+            translations = [
+                [
+                    self._translation(piece, one, self._written(one, piece, lexicon))
+                    for one in hypotheses
+                ]
+                for piece, hypotheses in zip(own, best)
+            ]
+            results.append(join_pieces(raw_text(line), translations))
+        return results[0] if single else results
+
+    def prepare(self, line: str) -> List[PreparedLine]:
+        """A line in the pieces that are translated: what takes :meth:`translate` the time before it
+        decodes.
+
+        The translation of the line is that of its pieces, joined by
+        :func:`.translation.join_pieces`. A line without words is one piece. Safe to use while
+        another thread translates, which it does not wait for.
+        """
+        return PreparedLine.pieces(line, self.pipeline, self._longest)
+
+    def graphs(
+        self,
+        lines: Sequence[Line],
+        *,
+        batch_size: int = 32,
+        cancelled: Optional[Callable[[], bool]] = None,
+        **decoding: Any,
+    ) -> List[List[Dict[str, Any]]]:
+        """The graphs that a ``dag_transformer`` writes for raw lines: the documents of
+        ``fairseq-hrt graph``.
+
+        Args:
+            lines: raw text, or what :meth:`prepare` made of it.
+            batch_size, cancelled, decoding: see :meth:`translate`.
+
+        Returns:
+            For each line the graphs of its pieces: one, unless it is empty or was cut.
+
+        Raises:
+            ValueError: the model writes no graph, or see :meth:`translate`.
+        """
+        wanted = Wanted(checked_batch_size(batch_size), graphs=True)
+        decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted, decoding)
+        pieces, flat = self._cut(lines, _longest_piece(decoder, prepared))
+        documents = iter(decoder.graphs(prepared, flat, wanted, Watch(cancelled=cancelled)))
+        return [[next(documents) for _ in own] for own in pieces]
+
+    def score(
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        *,
+        batch_size: int = 32,
+        **decoding: Any,
+    ) -> List[Translation]:
+        """Scores given translations as ``--score-reference`` does: the mean log-probability of
+        their subwords and ``</s>``.
+
+        For autoregressive and bidirectional models that is the score with which a greedy
+        ``translate`` finds them, where words of ``forced_start`` count as certain, too; for
+        ``hrt_transformer`` that of both stages with the chunk size of decoding (Eq. 2, over whole
+        chunks); for ``dag_transformer`` log P(y | x) over all paths.
+
+        Args:
+            sources, targets: raw lines, of the same number; a pair with an empty line has no score
+            (None).
+
+        Raises:
+            ValueError: different numbers of lines, or a line that is longer than the model takes.
+        """
+        require_pairs(sources, targets, batch_size)
+        wanted = Wanted(batch_size, given=True)
+        options = self._chosen(decoding)[0]
+        decoder, prepared = self._prepared(options, wanted, decoding)
+        longest = decoder.longest(prepared)
+        forced = self.target.ids(options.get("forced_start", "").split())
+        results = [
+            Translation(text=target, source=source) for source, target in zip(sources, targets)
+        ]
+        eos, chosen, pairs = self.source.eos, [], []
+        for number, (source, target) in enumerate(zip(sources, targets)):
+            pair = (
+                self.source.ids(self.pipeline.words(source)),
+                self.target.ids(self._target_pipeline.words(target)),
+            )
+            require_lengths(number, [len(ids) + 1 for ids in pair], longest)
+            if all(pair):
+                chosen.append(results[number])
+                pairs.append(([*pair[0], eos], [*pair[1], eos]))
+        found = decoder.score(
+            prepared, [own for own, _ in pairs], [own for _, own in pairs], wanted
+        )
+        for one, scored in zip(chosen, found):
+            if forced and scored.tokens[: len(forced)] == forced:
+                scored = _certain(scored, len(forced))
+            one.tokens, one.score = self._symbols(scored), scored.score
+            one.positional_scores = list(scored.positional_scores)
+            one.steps, one.token_steps = scored.steps or len(one.tokens), list(scored.token_steps)
+        return results
+
+    @cached_property
+    def _target_pipeline(self) -> TextPipeline:
+        return self.bundle.target_pipeline()
+
+    # ------------------------------------------------------------------ options
+
+    def _chosen(
+        self, decoding: Mapping[str, Any]
+    ) -> Tuple[Dict[str, str], Optional[Mapping[str, str]]]:
+        """The options of a call as texts, and what is written for words of the source that the
+        model does not know.
+
+        The latter is None where ``<unk>`` is not replaced; a switch alone copies source words,
+        otherwise it names a lexicon.
+
+        Raises:
+            ValueError: the lexicon cannot be read, or an option belongs to the loading of a bundle.
+        """
+        for name in ("engine", "weights"):
+            if name in decoding or name in self.defaults:
+                raise ValueError(
+                    f"{name} is not an option of translating: a bundle has its weights, and its "
+                    "engine is chosen when it is loaded (--engine); leave it out"
+                )
+        chosen = {**self.defaults, **_texts(decoding)}
+        asked = chosen.pop("replace_unk", "false")
+        if asked == "false":
+            return chosen, None
+        if chosen["unkpen"] == "inf":
+            chosen["unkpen"] = "0"
+        return chosen, read_lexicon({"true": ""}.get(asked, asked))
+
+    def _prepared(
+        self, options: Mapping[str, str], wanted: Wanted, decoding: Mapping[str, Any]
+    ) -> Tuple[Decoder, Any]:
+        """The decoder that honours the options, and what it makes of them."""
+        given = frozenset(decoding)
+        try:
+            return self.decoder, self.decoder.prepare(options, wanted, given)
+        except UnsupportedOption as error:
+            if self._fallback is None:
+                raise
+            with self._lock:
+                if self._other is None:
+                    logger.warning("%s (PyTorch takes over)", printable(str(error)))
+                    self._other = self._fallback()
+            return self._other, self._other.prepare(options, wanted, given)
+
+    # ------------------------------------------------------------------ text
+
+    def pieces(self, lines: Sequence[str]) -> List[List[int]]:
+        """The source ids of the pieces of lines, as they are decoded."""
+        return self._cut(lines, self._longest)[1]
+
+    def in_words(self, line: str) -> PreparedLine:
+        """A line with its subwords, in one piece however long it is: found once for whoever looks
+        at them and then translates."""
+        return PreparedLine(line, self.pipeline.words(line))
+
+    def mostly_unknown(self, line: Line) -> List[str]:
+        """The words of a line that the model does not know, where they are most of its words;
+        otherwise none."""
+        words = self.pipeline.words(line) if isinstance(line, str) else line.words
+        return mostly_unknown(words, self.source, self.bundle.subwords)
+
+    def _cut(
+        self, lines: Sequence[Line], longest: int
+    ) -> Tuple[List[List[PreparedLine]], List[List[int]]]:
+        """The pieces of each line that have words, and the source ids of all of them, ``</s>`` at
+        the end."""
+        pieces = [
+            [piece for piece in PreparedLine.pieces(line, self.pipeline, longest) if piece.words]
+            for line in lines
+        ]
+        eos = self.source.eos
+        return pieces, [[*self.source.ids(one.words), eos] for own in pieces for one in own]
+
+    def _symbols(self, hypothesis: Hypothesis) -> List[str]:
+        words = self.target.words
+        return [words[token] for token in hypothesis.tokens]
+
+    def _written(
+        self, hypothesis: Hypothesis, piece: PreparedLine, lexicon: Optional[Mapping[str, str]]
+    ) -> List[str]:
+        """The subwords of a hypothesis, those of the source or of the lexicon in place of
+        ``<unk>``."""
+        symbols = self._symbols(hypothesis)
+        if lexicon is None:
+            return symbols
+        unknown, scheme = self.target.words[self.target.unk], self.bundle.subwords
+        return with_words(
+            symbols,
+            hypothesis.alignment,
+            piece.words,
+            scheme=scheme,
+            lexicon=lexicon,
+            unknown=unknown,
+        )
+
+    def _restored(self, symbols: List[str]) -> str:
+        end = self.target.words[self.target.eos]
+        return self.pipeline.text(" ".join([symbol for symbol in symbols if symbol != end]))
+
+    def _translation(
+        self, piece: PreparedLine, hypothesis: Hypothesis, symbols: List[str]
+    ) -> Translation:
+        return Translation(
+            text=self._restored(symbols),
+            source=piece.text,
+            tokens=self._symbols(hypothesis),
+            score=hypothesis.score,
+            positional_scores=list(hypothesis.positional_scores),
+            steps=hypothesis.steps,
+            token_steps=list(hypothesis.token_steps),
+            alignment=[place + piece.start for place in hypothesis.alignment],
+        )
+
+
+def _certain(scored: Hypothesis, first: int) -> Hypothesis:
+    """The same with so many first words that cost nothing."""
+    parts = [0.0] * first + scored.positional_scores[first:]
+    return replace(scored, positional_scores=parts, score=sum(parts) / len(parts))
+
+
+def _longest_piece(decoder: Decoder, prepared: Any) -> int:
+    """Subwords of a piece, without ``</s>``."""
+    return max(min(LONGEST, decoder.longest(prepared)[0] - 1), 1)
+
+
+def _texts(options: Mapping[str, Any]) -> Dict[str, str]:
+    """Values as on the command line: ``"true"`` stands for a switch, ``"false"`` leaves it out."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in options.items()
+    }

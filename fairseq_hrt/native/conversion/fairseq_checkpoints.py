@@ -1,0 +1,90 @@
+"""Folders of fairseq's published models: checkpoints, dictionaries and subword codes, as
+``wmt19.en-de.joined-dict.ensemble`` has them."""
+
+import re
+from pathlib import Path
+from typing import List
+
+from ..bundles.bundle import Bundle
+from ..io.escaping import shown
+from .converted import TASK, Wishes
+
+# As the archives of fairseq name them; the first that is there.
+_CODES = ("bpecodes", "codes", "ende30k.fastbpe.code", "bpe.codes", "code")
+_SENTENCEPIECE = ("sentencepiece.bpe.model", "spm.model", "sentencepiece.model")
+_MODEL = re.compile(r"model\d*\.pt|checkpoint.*\.pt")
+
+
+def is_fairseq(folder: Path) -> bool:
+    """Whether a folder holds checkpoints beside dictionaries."""
+    return bool(_checkpoints(folder)) and any(folder.glob("dict.*.txt"))
+
+
+def _checkpoints(folder: Path) -> List[Path]:
+    """The models of a folder: one, or the numbered ones of an ensemble."""
+    found = [path for path in folder.iterdir() if _MODEL.fullmatch(path.name) and path.is_file()]
+    numbered = [path for path in found if re.fullmatch(r"model\d+\.pt", path.name)]
+    numbered.sort(key=lambda path: int(path.stem[len("model") :]))
+    return numbered or sorted(found)
+
+
+def read_fairseq(source: Path, folder: Path, wishes: Wishes) -> Bundle:
+    """Makes the bundle of a folder of fairseq's, or of one checkpoint in it.
+
+    Args:
+        source: folder, or one of its checkpoints.
+        folder: of the bundle.
+        wishes: without a tokenizer Moses, without codes those that are there.
+
+    Raises:
+        ValueError: something is missing or damaged; the message names the file.
+    """
+    data = source if source.is_dir() else source.parent
+    checkpoints = [source] if source.is_file() else _checkpoints(data)
+    if len(checkpoints) > 1 and not re.fullmatch(r"model\d+\.pt", checkpoints[0].name):
+        raise ValueError(
+            f"{data} has {len(checkpoints)} checkpoints"
+            f" ({', '.join(path.name for path in checkpoints)[:200]}): give the path of one; those"
+            " of an ensemble are called model1.pt, model2.pt, …"
+        )
+    subwords, codes = wishes.subwords, wishes.codes
+    for scheme, names in (("subword-nmt", _CODES), ("sentencepiece", _SENTENCEPIECE)):
+        if codes is None and subwords in (None, scheme):
+            codes = next((data / name for name in names if (data / name).is_file()), None)
+            subwords = scheme if codes is not None else subwords
+    if codes is None and subwords != "none":
+        raise ValueError(
+            f"{data} holds no subword codes ({', '.join((*_CODES, *_SENTENCEPIECE))}): give them by"
+            " --codes, or --subwords none"
+        )
+    assert subwords is not None
+    # PyTorch, which the readers of other models do not need.
+    from ...export.packing import pack
+
+    def complete(bundle: Bundle) -> None:
+        bundle.examples = list(wishes.examples)
+        bundle.card["imported from"] = f"fairseq: {', '.join(path.name for path in checkpoints)}"
+
+    return pack(
+        folder,
+        checkpoints,
+        data,
+        tokenizer=wishes.tokenizer or ("space" if subwords == "sentencepiece" else "moses"),
+        subwords=subwords,
+        codes=codes,
+        task=TASK,
+        complete=complete,
+        runtime=wishes.runtime,
+        lines=wishes.lines,
+    )
+
+
+def unknown_kind(source: Path) -> str:
+    """The message about a folder that no reader recognises."""
+    names = sorted(path.name for path in source.iterdir())[:8] if source.is_dir() else [source.name]
+    return (
+        f"{source} holds no model that can be imported (it has"
+        f" {', '.join(map(shown, names)) or 'nothing'}): give a folder of Hugging Face"
+        " (config.json), of Marian (a .npz or .bin model and its vocabulary), or of fairseq"
+        " (checkpoints, dict.*.txt and codes)"
+    )

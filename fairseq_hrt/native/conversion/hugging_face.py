@@ -1,0 +1,296 @@
+"""Folders of Hugging Face's transformers: what their files hold, as data.
+
+``config.json`` names the kind of model; weights are safetensors, or a ``.bin`` that PyTorch's safe
+loading reads.
+"""
+
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+import numpy as np
+
+from ..io.escaping import shown
+from ..io.json_objects import json_object
+from ..text.pipeline import LANGUAGE_TOKEN
+from .plain_files import WHOLE, Settings, beside, read_json
+from .tensors import Tensors
+
+CONFIG = "config.json"
+# Whole, and in parts that an index lists.
+_WEIGHTS = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+_TOKENIZER = "tokenizer_config.json"
+# Types of numbers in safetensors files.
+_FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+# Names of one matrix: the embeddings of both sides, the one that they share, and the output layer.
+MOST_SHARED = 4
+# Vectors of positions that are computed, in files of older releases.
+COMPUTED = ("embed_positions.weight", "embed_positions.weights")
+
+# Options that no engine here supports, with the values that change nothing.
+_NEUTRAL: Dict[str, Tuple[Any, ...]] = {
+    "do_sample": (False,),
+    "repetition_penalty": (1.0,),
+    "encoder_repetition_penalty": (1.0,),
+    "encoder_no_repeat_ngram_size": (0,),
+    "num_beam_groups": (1,),
+    "diversity_penalty": (0.0,),
+    "penalty_alpha": (0.0,),
+    "min_new_tokens": (0,),
+    "sequence_bias": (),
+    "force_words_ids": ([],),
+    "suppress_tokens": ([],),
+    "begin_suppress_tokens": ([],),
+    "exponential_decay_length_penalty": (),
+}
+
+
+def read_weights(folder: Path) -> Tensors:
+    """The weights as float32.
+
+    Raises:
+        ValueError: there are none, or a file is damaged or holds something else.
+    """
+    path = next((folder / name for name in _WEIGHTS if (folder / name).is_file()), None)
+    if path is None:
+        raise ValueError(f"{folder} has no weights: one of {', '.join(_WEIGHTS)} must be there")
+    files = [path]
+    if path.suffix == ".json":
+        table = read_json(path).get("weight_map")
+        names = (
+            set(table.values())
+            if isinstance(table, dict) and all(isinstance(v, str) for v in table.values())
+            else set()
+        )
+        if not names or len(names) > 1000:
+            raise ValueError(
+                f"{path} has weight_map: {shown(table)}; it must give each tensor its file"
+            )
+        files = [beside(folder, name, path) for name in sorted(names)]
+    held: Dict[str, np.ndarray] = {}
+    left = MOST_SHARED * sum(file.stat().st_size for file in files)
+    for file in files:
+        for name, value, size in (
+            _safetensors(file) if file.suffix == ".safetensors" else _pickled(file)
+        ):
+            if name in held:
+                raise ValueError(f"{file} has {shown(name)}, which another file has, too")
+            if not np.isfinite(value).all():
+                raise ValueError(f"{file}: {shown(name)} holds numbers that are not finite")
+            held[name] = value
+            left -= size
+            if left < 0:
+                raise ValueError(
+                    f"{path} has more than {MOST_SHARED} times the numbers that its files hold:"
+                    " tensors share them"
+                )
+    return Tensors(held, path)
+
+
+# A tensor's name, its numbers as float32, and the bytes that it takes in the file.
+_Stored = Tuple[str, np.ndarray, int]
+
+
+def _safetensors(path: Path) -> Iterator[_Stored]:
+    """The tensors of a safetensors file; bfloat16, which NumPy does not have, is the upper half of
+    a float32."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        # Refuses a head that is none: types and shapes that do not fit their bytes, gaps, and
+        # tensors that share them.
+        with safe_open(str(path), framework="np"), open(path, "rb") as file:
+            head = file.read(int.from_bytes(file.read(8), "little"))
+        content = np.memmap(path, np.uint8, "c", offset=8 + len(head))
+        described = {
+            name: entry
+            for name, entry in json_object(head.decode("utf-8")).items()
+            if name != "__metadata__"
+        }
+    except (SafetensorError, OSError, ValueError, OverflowError, MemoryError) as error:
+        raise ValueError(
+            f"{path} is not a safetensors file, or damaged: {' '.join(str(error).split())[:200]}"
+        ) from None
+    for name, entry in described.items():
+        if entry["dtype"] not in _FLOATS:
+            raise ValueError(
+                f"{path}: {shown(name)} has the type {entry['dtype']}; floating-point numbers are"
+                " read"
+            )
+        start, end = entry["data_offsets"]
+        stored = content[start:end].view(_FLOATS[entry["dtype"]]).reshape(entry["shape"])
+        if entry["dtype"] == "BF16":
+            stored = (stored.astype(np.uint32) << 16).view(np.float32)
+        yield name, stored.astype(np.float32, copy=False), end - start
+
+
+def _pickled(path: Path) -> Iterator[_Stored]:
+    """The tensors of a file of PyTorch's."""
+    try:
+        import torch
+    except ImportError:
+        raise ValueError(
+            f"{path} is read by PyTorch, model.safetensors is not: give that, or import the model"
+            f" with {WHOLE}"
+        ) from None
+    from ...compat import checkpoint_loading
+
+    state = checkpoint_loading.load(str(path), map_location="cpu")
+    if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
+        raise ValueError(f"{path} holds a {type(state).__name__}, not tensors by their names")
+    for name, value in state.items():
+        if (
+            not isinstance(value, torch.Tensor)
+            or value.layout != torch.strided
+            or value.device.type != "cpu"
+        ):
+            raise ValueError(
+                f"{path}: {shown(name)} is a {type(value).__name__}, not a plain tensor"
+            )
+        if not value.dtype.is_floating_point or value.is_quantized:
+            raise ValueError(
+                f"{path}: {shown(name)} has the type {value.dtype}; floating-point numbers are read"
+            )
+        size = value.numel() * value.element_size()
+        # A view may show the same bytes over and over again.
+        if size > value.untyped_storage().nbytes():
+            raise ValueError(
+                f"{path}: {shown(name)} has the shape {shown(tuple(value.shape))}, but not as many"
+                " numbers"
+            )
+        yield name, np.asarray(value.detach().float().numpy()), size
+
+
+def read_generation(folder: Path, config: Dict[str, Any]) -> Settings:
+    """How the model is meant to be decoded: ``generation_config.json``, else the same options
+    in ``config.json``."""
+    path = folder / "generation_config.json"
+    if not path.is_file():
+        return Settings(config, folder / CONFIG)
+    return Settings(
+        {name: value for name, value in read_json(path).items() if value is not None}, path
+    )
+
+
+def decoding_options(generation: Settings, positions: int) -> Dict[str, str]:
+    """Decoding options by fairseq's names.
+
+    Args:
+        generation: see :func:`read_generation`.
+        positions: of the model.
+
+    Raises:
+        ValueError: a value that is none.
+    """
+    for name, neutral in _NEUTRAL.items():
+        value = generation.values.get(name)
+        if value is not None and value not in neutral:
+            raise ValueError(
+                f"{generation.subject} has {name}: {shown(value)}, which this package does not"
+                " have: remove it there"
+            )
+    # With the start that no translation has.
+    longest = generation.number("max_length", positions, most=1 << 30)
+    if "max_new_tokens" in generation.values:
+        longest = generation.number("max_new_tokens", most=1 << 30) + 1
+    # Here </s> follows by force. There the last word is one as any other, unless it is forced, too.
+    words = min(longest, positions) - (
+        1 if generation.values.get("forced_eos_token_id") is None else 2
+    )
+    found = {
+        "beam": str(generation.number("num_beams", 1, most=1000)),
+        "lenpen": f"{generation.fraction('length_penalty', 1.0):g}",
+        "max_len_a": "0",
+        "max_len_b": str(max(words, 1)),
+        "min_len": str(min(max(generation.number("min_length", 0, least=0) - 1, 0), max(words, 1))),
+    }
+    repeated = generation.number("no_repeat_ngram_size", 0, least=0)
+    if repeated:
+        found["no_repeat_ngram_size"] = str(repeated)
+    return found
+
+
+def tokenizer_settings(folder: Path) -> Settings:
+    """``tokenizer_config.json``, empty where there is none."""
+    path = folder / _TOKENIZER
+    return Settings(read_json(path) if path.is_file() else {}, path)
+
+
+def language_tokens(folder: Path, following: int) -> Dict[str, int]:
+    """The language tokens of a multilingual model, with their rows.
+
+    Args:
+        folder: of the model.
+        following: the first row behind the pieces, where they stand in order if no file gives their
+            numbers.
+
+    Raises:
+        ValueError: a file holds something impossible.
+    """
+    settings = tokenizer_settings(folder)
+    numbered: Dict[Any, Any] = {}
+    ordered: List[Any] = []
+    table = settings.values.get("added_tokens_decoder")
+    if isinstance(table, dict):
+        entries = (
+            (entry.get("content"), row) for row, entry in table.items() if isinstance(entry, dict)
+        )
+        numbered.update((content, row) for content, row in entries if isinstance(content, str))
+    if (folder / "added_tokens.json").is_file():
+        numbered.update(read_json(folder / "added_tokens.json"))
+    special = folder / "special_tokens_map.json"
+    for held in (settings.values, read_json(special) if special.is_file() else {}):
+        for name in ("additional_special_tokens", "extra_special_tokens"):
+            value = held.get(name)
+            tokens = (
+                [one.get("content") if isinstance(one, dict) else one for one in value]
+                if isinstance(value, list)
+                else []
+            )
+            ordered = ordered or [one for one in tokens if _is_language(one)]
+    found: Dict[str, int] = {}
+    for token, row in numbered.items():
+        if _is_language(token):
+            found[token] = Settings({"number": row}, f"{settings.subject}: {shown(token)}").number(
+                "number", least=0, most=1 << 31
+            )
+    if found:
+        return found
+    return {token: following + number for number, token in enumerate(dict.fromkeys(ordered))}
+
+
+def _is_language(token: Any) -> bool:
+    return isinstance(token, str) and LANGUAGE_TOKEN.fullmatch(token) is not None
+
+
+def chosen_token(
+    tokens: Dict[str, int], language: Optional[str], option: str, subject: object
+) -> Tuple[str, str]:
+    """The token of a language that the user names, by itself or without what surrounds it.
+
+    Returns:
+        token and language.
+
+    Raises:
+        ValueError: none was named, or the model does not have it.
+    """
+    if language is not None:
+        for token in (language, f"__{language}__", f">>{language}<<"):
+            if token in tokens:
+                return token, language
+        starting = [token for token in tokens if token.split("_")[0] == language]
+        if len(starting) == 1:
+            return starting[0], language
+    some = ", ".join(token.strip("_<>") for token in list(tokens)[:12])
+    said = (
+        "is needed for a multilingual model"
+        if language is None
+        else f"{shown(language)} is not a language of this model"
+    )
+    raise ValueError(
+        f"{subject}: {option} {said}; it has {some}{', …' if len(tokens) > 12 else ''}"
+    )

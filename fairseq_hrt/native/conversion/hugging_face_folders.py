@@ -1,0 +1,178 @@
+"""Folders of Hugging Face's Marian, MBart-50 and M2M-100 models: vocabularies, languages and
+text."""
+
+from pathlib import Path
+from typing import List, Optional, Tuple
+
+from ..io.escaping import shown
+from .converted import Converted
+from .hugging_face import (
+    CONFIG,
+    chosen_token,
+    decoding_options,
+    language_tokens,
+    read_generation,
+    read_weights,
+    tokenizer_settings,
+)
+from .hugging_face_model import HuggingFaceModel, require_rows
+from .plain_files import Settings, read_json
+from .vocabularies import (
+    Vocabulary,
+    by_number,
+    load_sentencepiece,
+    make_vocabulary,
+    pieces,
+    specials_in,
+)
+
+KINDS = ("marian", "mbart", "m2m_100")
+_SENTENCEPIECE = "sentencepiece.bpe.model"
+Languages = Tuple[Optional[str], Optional[str]]
+
+
+def read_hugging_face(folder: Path, languages: Languages) -> Converted:
+    """A folder with a ``config.json``.
+
+    Args:
+        folder: of the model.
+        languages: source and target; a multilingual model needs them.
+
+    Raises:
+        ValueError: something is missing, damaged, or cannot be represented; the message names the
+            file.
+    """
+    config = Settings(read_json(folder / CONFIG), folder / CONFIG)
+    kind = config.require("model_type", KINDS, None)
+    found = (_marian if kind == "marian" else _multilingual)(folder, config, languages)
+    found.card["imported from"] = f"Hugging Face: {kind}, {folder.resolve().name}"
+    return found
+
+
+def _marian(folder: Path, config: Settings, languages: Languages) -> Converted:
+    shared = config.switch("share_encoder_decoder_embeddings", True)
+    tokenizer = tokenizer_settings(folder)
+    separate = tokenizer.switch("separate_vocabs") or not shared
+    size = config.number("vocab_size", most=1 << 24)
+    sizes = size, size if shared else config.number("decoder_vocab_size", size, most=1 << 24)
+    weights = read_weights(folder)
+    require_rows(weights, config, sizes)
+    source = _numbered(folder / "vocab.json", sizes[0])
+    target = (
+        _numbered(folder / "target_vocab.json", sizes[1])
+        if separate and (folder / "target_vocab.json").is_file()
+        else None
+    )
+    if target is None:
+        target = source if sizes[0] == sizes[1] else _numbered(folder / "vocab.json", sizes[1])
+    names = [
+        given or tokenizer.text(option) or None
+        for given, option in zip(languages, ("source_lang", "target_lang"))
+    ]
+    prefix = None
+    tokens = {word: 0 for word in source.words if word.startswith(">>") and word.endswith("<<")}
+    if tokens:
+        prefix, names[1] = chosen_token(
+            tokens, languages[1], "--target-language", folder / "vocab.json"
+        )
+    if None in names:
+        raise ValueError(
+            f"{tokenizer.subject} does not tell the languages: give --source-language and"
+            " --target-language"
+        )
+    for side in ("source.spm", "target.spm"):
+        load_sentencepiece(folder / side)
+    model = HuggingFaceModel(weights, config, source, target)
+    return Converted(
+        models=[model.marian()],
+        languages=(str(names[0]), str(names[1])),
+        source=source,
+        target=target,
+        # As the training text was prepared, and transformers does it where sacremoses is installed.
+        tokenizer="moses-punctuation",
+        subwords="sentencepiece",
+        codes=folder / "source.spm",
+        target_codes=folder / "target.spm",
+        source_prefix=prefix,
+        decoding=decoding_options(read_generation(folder, config.values), model.positions),
+    )
+
+
+def _numbered(path: Path, size: int) -> Vocabulary:
+    found = by_number(read_json(path), size, path)
+    return make_vocabulary(found, specials_in(found), path)
+
+
+def _multilingual(folder: Path, config: Settings, languages: Languages) -> Converted:
+    learned = config.values["model_type"] == "mbart"
+    tokenizer = tokenizer_settings(folder)
+    if tokenizer.values.get("tokenizer_class") in ("MBartTokenizer", "MBartTokenizerFast"):
+        raise ValueError(
+            f"{tokenizer.subject} has tokenizer_class:"
+            f" {shown(tokenizer.values['tokenizer_class'])}, whose sources end with their language,"
+            " which cannot be represented here; MBart-50 can (MBart50Tokenizer)"
+        )
+    if tokenizer.switch("legacy_behaviour"):
+        raise ValueError(
+            f"{tokenizer.subject} has legacy_behaviour: True, with which sources end with their"
+            " language; that cannot be represented here: remove it there if the model was not"
+            " trained that way"
+        )
+    size = config.number("vocab_size", most=1 << 24)
+    weights = read_weights(folder)
+    require_rows(weights, config, (size, size))
+    path = folder / _SENTENCEPIECE
+    model = load_sentencepiece(path)
+    if (folder / "vocab.json").is_file():
+        table = read_json(folder / "vocab.json")
+        rows, following = by_number(table, size, folder / "vocab.json"), len(table)
+    else:
+        rows, following = _by_pieces(pieces(model), size, path)
+    tokens = language_tokens(folder, following)
+    for token, row in tokens.items():
+        if row >= size or rows[row] not in (None, token):
+            raise ValueError(
+                f"{folder}: the language token {shown(token)} would be word {row} of {size}, which"
+                " is another one"
+            )
+        rows[row] = token
+    if not tokens:
+        raise ValueError(
+            f"{folder} names no language tokens: special_tokens_map.json or"
+            f" {tokenizer.subject.name}"  # type: ignore[attr-defined]  # a path
+            " must list them (additional_special_tokens)"
+        )
+    words = make_vocabulary(rows, specials_in(rows), path)
+    source, source_name = chosen_token(tokens, languages[0], "--source-language", folder)
+    target, target_name = chosen_token(tokens, languages[1], "--target-language", folder)
+    converted = HuggingFaceModel(weights, config, words, words)
+    return Converted(
+        models=[converted.multilingual(learned)],
+        languages=(source_name, target_name),
+        source=words,
+        target=words,
+        subwords="sentencepiece",
+        codes=path,
+        source_prefix=source,
+        target_prefix=target,
+        decoding={
+            **decoding_options(read_generation(folder, config.values), converted.positions),
+            "forced_start": target,
+        },
+    )  # fmt: skip
+
+
+def _by_pieces(found: List[str], size: int, path: Path) -> Tuple[List[Optional[str]], int]:
+    """fairseq's order of the pieces of SentencePiece, as MBart-50 and NLLB have it, and the first
+    row behind them."""
+    if found[:3] != ["<unk>", "<s>", "</s>"]:
+        raise ValueError(
+            f"{path} begins with the pieces {shown(found[:3])}; <unk>, <s>, </s> are expected"
+        )
+    rows: List[Optional[str]] = ["<s>", "<pad>", "</s>", "<unk>", *found[3:]]
+    if len(rows) > size:
+        raise ValueError(
+            f"{path} has {len(found)} pieces, but the model has {size} words: it belongs to another"
+            " model"
+        )
+    return [*rows, *([None] * (size - len(rows)))], len(rows)

@@ -1,0 +1,293 @@
+"""Folders and files of Marian: the models, vocabularies and shortlist that belong together.
+
+A folder as Firefox, translateLocally and OPUS-MT ship them has a decoder's configuration
+(``config.yml`` or the like) that names its files, or the files alone.
+"""
+
+import re
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple
+
+from ..io.escaping import shown
+from .converted import Converted
+from .marian_model import convert_model, rows_of
+from .marian_shortlist import is_binary, read_binary, read_table
+from .marian_tensors import read_tensors
+from .plain_files import Settings, beside, parse_yaml, read_text
+from .tensors import Tensors
+from .vocabularies import Vocabulary, marian_vocabulary
+
+MODELS = (".npz", ".bin")
+# Configurations of decoders beside a model; what training leaves there describes the training.
+_CONFIGURATION = re.compile(r"(config|decoder|.*\.decoder)(\.[\w.-]+)?\.ya?ml")
+_VOCABULARY = re.compile(r".*vocab.*\.(spm|ya?ml|txt|json)")
+_PAIR = re.compile(r"\.([a-z]{2,3})-?([a-z]{2,3})\.")
+
+
+def is_marian(folder: Path) -> bool:
+    """Whether a folder holds a model of Marian."""
+    return bool(_models_in(folder))
+
+
+def read_marian(source: Path, languages: Tuple[Optional[str], Optional[str]]) -> Converted:
+    """A folder, or the model file in one.
+
+    Args:
+        source: folder or file.
+        languages: names of source and target; None: as the files tell them.
+
+    Raises:
+        ValueError: something is missing, damaged, or cannot be represented; the message names the
+            file.
+    """
+    folder = source if source.is_dir() else source.parent
+    named = _Named(folder, source)
+    vocabularies, read = None, []
+    for path in named.models:
+        held, text = read_tensors(path)
+        config = Settings(_description(path, text), path)
+        tensors = Tensors(held, path)
+        rows = rows_of(tensors, config)
+        own = tuple(
+            marian_vocabulary(vocabulary, size)
+            for vocabulary, size in zip(named.vocabularies, rows)
+        )
+        if vocabularies is not None and own != vocabularies:
+            raise ValueError(
+                f"{path} does not have as many words as {named.models[0]}: models of an ensemble"
+                " must agree"
+            )
+        vocabularies = own
+        read.append(convert_model(tensors, config, *own))
+    assert vocabularies is not None
+    spm = [path if path.suffix == ".spm" else None for path in named.vocabularies]
+    if spm == [None, None]:
+        # OPUS-MT's own packages: the vocabulary is YAML, the text is segmented before.
+        spm = [
+            path if path.is_file() else None
+            for path in (folder / "source.spm", folder / "target.spm")
+        ]
+    if (spm[0] is None) != (spm[1] is None):
+        raise ValueError(
+            f"{folder} has a SentencePiece model (.spm) for one language only: put the other one"
+            " beside it"
+        )
+    return Converted(
+        models=read,
+        languages=_languages(folder, named, languages),
+        source=vocabularies[0],
+        target=vocabularies[1],
+        subwords="none" if spm[0] is None else "sentencepiece",
+        codes=spm[0],
+        target_codes=None if spm[1] == spm[0] else spm[1],
+        decoding=named.decoding(),
+        card={"imported from": f"Marian: {', '.join(path.name for path in named.models)}"},
+        shortlist=named.candidates(*vocabularies),
+    )
+
+
+def _models_in(folder: Path) -> List[Path]:
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if path.suffix in MODELS
+        and path.is_file()
+        # Shortlists and what Hugging Face's and training folders hold beside models.
+        and not re.match(
+            r"lex\b|.*s2t|.*optimizer|.*\.ema\b|pytorch_model|.*training|rust_model|spiece|tf_model",
+            path.name,
+        )
+    )
+
+
+class _Named:
+    """The files that belong together.
+
+    Attributes:
+        models: one, or several of an ensemble.
+        vocabularies: of source and target.
+        shortlist: binary or a lexical table, or None.
+    """
+
+    def __init__(self, folder: Path, source: Path) -> None:
+        self.settings = Settings({}, folder)
+        found = sorted(
+            path
+            for path in folder.iterdir()
+            if _CONFIGURATION.fullmatch(path.name) and path.is_file()
+        )
+        if len(found) > 1:
+            raise ValueError(
+                f"{folder} has {len(found)} configurations"
+                f" ({', '.join(path.name for path in found)[:200]}): give a folder with one"
+            )
+        if found:
+            values = parse_yaml(read_text(found[0]), found[0])
+            if not isinstance(values, dict):
+                raise ValueError(
+                    f"{found[0]} is not a configuration of Marian: it is {shown(values)}"
+                )
+            self.settings = Settings(values, found[0])
+        self.folder = folder
+        self.models = [source] if source.is_file() else self._files("models") or self._only_model()
+        if len(set(self.models)) < len(self.models):
+            raise ValueError(
+                f"{self.settings.subject} names a model twice: an ensemble has different ones"
+            )
+        self.vocabularies = self._files("vocabs") or self._vocabularies()
+        if len(self.vocabularies) == 1:
+            self.vocabularies *= 2
+        if len(self.vocabularies) != 2:
+            raise ValueError(
+                f"{self.settings.subject} names {len(self.vocabularies)} vocabularies: one or two"
+                " are read"
+            )
+        self.shortlist = self._shortlist()
+
+    def _files(self, name: str) -> List[Path]:
+        """Files that the configuration names, by their last names: they were made for other
+        folders."""
+        names = self.settings.values.get(name, [])
+        names = [names] if isinstance(names, str) and names else names
+        if (
+            not isinstance(names, list)
+            or len(names) > 64
+            or not all(isinstance(one, str) for one in names)
+        ):
+            raise ValueError(
+                f"{self.settings.subject} has {name}: {shown(names)}; it must be a list of files"
+            )
+        return [self._file(one) for one in names]
+
+    def _file(self, name: str) -> Path:
+        return beside(
+            self.folder, name.replace("\\", "/").rpartition("/")[2], self.settings.subject
+        )
+
+    def _only_model(self) -> List[Path]:
+        models = _models_in(self.folder)
+        if len(models) != 1:
+            raise ValueError(
+                f"{self.folder} has {len(models)} models"
+                f" ({', '.join(path.name for path in models)[:200]}): give the path of one"
+            )
+        return models
+
+    def _vocabularies(self) -> List[Path]:
+        files = sorted(path for path in self.folder.iterdir() if path.is_file())
+        found = [path for path in files if _VOCABULARY.fullmatch(path.name)] or [
+            path for path in files if path.suffix == ".spm"
+        ]
+        if len(found) == 2:
+            # Source before target, where the names tell.
+            found.sort(key=lambda path: (bool(re.search(r"trg|tgt|target", path.name)), path.name))
+            if not re.search(r"src|source", found[0].name) or not re.search(
+                r"trg|tgt|target", found[1].name
+            ):
+                raise ValueError(
+                    f"{self.folder} has the vocabularies {found[0].name} and {found[1].name}: say"
+                    " which is the source's by vocabs: [SOURCE, TARGET] in a config.yml beside"
+                    " them"
+                )
+        if not 1 <= len(found) <= 2:
+            raise ValueError(
+                f"{self.folder} has {len(found)} vocabularies"
+                f" ({', '.join(path.name for path in found)[:200]}): a model needs one (vocab.spm,"
+                " vocab.yml) or two; name them by vocabs: [SOURCE, TARGET] in a config.yml beside"
+                " them"
+            )
+        return found
+
+    def _shortlist(self) -> Optional[Path]:
+        given = self.settings.values.get("shortlist")
+        if isinstance(given, list) and given and isinstance(given[0], str):
+            return self._file(given[0])
+        found = sorted(path for path in self.folder.glob("lex*.bin") if path.is_file())
+        found = found or sorted(path for path in self.folder.glob("lex*.s2t*") if path.is_file())
+        if len(found) > 1:
+            raise ValueError(f"{self.folder} has {len(found)} shortlists: leave one there")
+        return found[0] if found else None
+
+    def candidates(self, source: Vocabulary, target: Vocabulary) -> Optional[List[str]]:
+        """The shortlist as lines of a ``vmap`` file, or None.
+
+        Raises:
+            ValueError: it is damaged, or belongs to another model.
+        """
+        if self.shortlist is None:
+            return None
+        if is_binary(self.shortlist):
+            return read_binary(self.shortlist, source, target)
+        # PATH FREQUENT BEST THRESHOLD
+        given = self.settings.values.get("shortlist")
+        numbers = dict(
+            zip(("first", "best", "threshold"), given[1:] if isinstance(given, list) else ())
+        )
+        settings = Settings(numbers, f"{self.settings.subject}: shortlist")
+        return read_table(
+            self.shortlist, source, target, frequent=settings.number("first", 100, least=0),
+            best=settings.number("best", 100), least=settings.fraction("threshold", 0.0),
+        )  # fmt: skip
+
+    def decoding(self) -> Dict[str, str]:
+        """Marian's decoding options by fairseq's names.
+
+        Raises:
+            ValueError: one has a value that is none.
+        """
+        settings = self.settings
+        factor = settings.fraction("max-length-factor", 3.0)
+        if not 0 < factor <= 100:
+            raise ValueError(
+                f"{settings.subject} has max-length-factor: {factor:g}; it must be above 0 and at"
+                " most 100"
+            )
+        found = {
+            "beam": str(settings.number("beam-size", 12 if settings.values else 1, most=1000)),
+            "max_len_a": f"{factor:g}",
+            "max_len_b": "0",
+            "min_len": "0",
+            "lenpen": f"{settings.fraction('normalize', 0.0 if settings.values else 1.0):g}",
+        }
+        if settings.fraction("word-penalty", 0.0):
+            raise ValueError(
+                f"{settings.subject} has a word-penalty, which this package does not have: remove"
+                " it there"
+            )
+        if settings.switch("allow-unk"):
+            found["unkpen"] = "0"
+        return found
+
+
+def _description(path: Path, text: str) -> Dict[str, Any]:
+    """The configuration of a model: the one within, or the ``.yml`` beside it."""
+    place = path
+    if not text:
+        beside_it = (path.with_name(path.name + ".yml"), path.with_suffix(".yml"))
+        place = next((one for one in beside_it if one.is_file()), path)
+        if place == path:
+            raise ValueError(
+                f"{path} does not hold its own description (special:model.yml): put it beside as"
+                f" {path.name}.yml"
+            )
+        text = read_text(place)
+    values = parse_yaml(text, place)
+    if not isinstance(values, dict):
+        raise ValueError(f"{place} does not describe a model: it is {shown(values)}")
+    return values
+
+
+def _languages(
+    folder: Path, named: _Named, given: Tuple[Optional[str], Optional[str]]
+) -> Tuple[str, str]:
+    """As given, or as the names of files tell (``model.enpt.bin``)."""
+    names = [path.name for path in (*named.models, *named.vocabularies)]
+    found = [match.groups() for match in map(_PAIR.search, names) if match]
+    source, target = found[0] if found else (None, None)
+    own = (given[0] or source, given[1] or target)
+    if own[0] is None or own[1] is None:
+        raise ValueError(
+            f"{folder}: its files do not tell the languages: give --source-language and"
+            " --target-language, e.g. en and de"
+        )
+    return own[0], own[1]

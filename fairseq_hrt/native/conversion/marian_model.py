@@ -1,0 +1,224 @@
+"""Marian's Transformers as ``marian_transformer``: what ``special:model.yml`` states, and the
+tensors by fairseq's names.
+
+Names and formulas: src/models/transformer.h of marian-dev. Whatever has an effect and cannot be
+represented is refused by its name.
+"""
+
+from typing import Any, Dict, Tuple
+
+import numpy as np
+
+from ..io.escaping import shown
+from .converted import NEVER, ConvertedModel
+from .plain_files import Settings
+from .tensors import Tensors
+from .vocabularies import Vocabulary
+
+# Marian has no limit of its own; positions are computed.
+MOST_POSITIONS = 1024
+_ATTENTION = (
+    ("Wq", "bq", "q_proj"),
+    ("Wk", "bk", "k_proj"),
+    ("Wv", "bv", "v_proj"),
+    ("Wo", "bo", "out_proj"),
+)
+
+
+def rows_of(tensors: Tensors, config: Settings) -> Tuple[int, int]:
+    """How many words source and target have.
+
+    Raises:
+        ValueError: the embeddings are missing.
+    """
+    shared = _shares_embeddings(config)
+    return tuple(
+        tensors.shape("Wemb" if shared else f"{side}_Wemb")[0] for side in ("encoder", "decoder")
+    )  # type: ignore[return-value]  # two sides
+
+
+def _shares_embeddings(config: Settings) -> bool:
+    return config.switch("tied-embeddings-all") or config.switch("tied-embeddings-src")
+
+
+def convert_model(
+    tensors: Tensors, config: Settings, source: Vocabulary, target: Vocabulary
+) -> ConvertedModel:
+    """One model.
+
+    Args:
+        tensors: as :func:`.marian_tensors.read_tensors` gives them.
+        config: the contents of ``special:model.yml``.
+        source, target: vocabularies of as many words as the embeddings have rows.
+
+    Raises:
+        ValueError: it cannot be represented, or its tensors are not those of its description.
+    """
+    return _Conversion(tensors, config, source, target).whole()
+
+
+class _Conversion:
+    def __init__(
+        self, tensors: Tensors, config: Settings, source: Vocabulary, target: Vocabulary
+    ) -> None:
+        self.tensors, self.config, self.source, self.target = tensors, config, source, target
+        _require_known(config)
+        self.width = config.number("dim-emb")
+        self.inner = config.number("transformer-dim-ffn")
+        self.heads = config.number("transformer-heads")
+        self.depths = config.number("enc-depth", most=1000), config.number("dec-depth", most=1000)
+        if self.width % (2 * self.heads):
+            raise ValueError(
+                f"{config.subject} has dim-emb: {self.width} and transformer-heads: {self.heads};"
+                " the first must be a multiple of twice the second"
+            )
+        autoregressive = config.require(
+            "transformer-decoder-autoreg", ("self-attention", "rnn"), "self-attention"
+        )
+        if autoregressive == "rnn":
+            config.require("dec-cell", ("ssru",), "gru")
+            config.require("layer-normalization", ("false",), "false")
+        self.recurrent = autoregressive == "rnn"
+        self.before, self.normalized_embedding = _normalisations(config)
+        self.made: Dict[str, np.ndarray] = {}
+
+    def whole(self) -> ConvertedModel:
+        options = self._embeddings()
+        for side, depth in zip(("encoder", "decoder"), self.depths):
+            for number in range(depth):
+                self._layer(side, number)
+            if self.normalized_embedding:
+                self._norm(f"{side}.layernorm_embedding", f"{side}_emb", "_pre")
+            if self.before:
+                self._norm(f"{side}.layer_norm", f"{side}_top", "")
+            options.update(
+                {
+                    f"{side}_embed_dim": self.width,
+                    f"{side}_ffn_embed_dim": self.inner,
+                    f"{side}_layers": depth,
+                    f"{side}_attention_heads": self.heads,
+                    f"{side}_normalize_before": self.before,
+                }
+            )
+        self.tensors.require_all_used()
+        return ConvertedModel("marian_transformer", options, self.made)
+
+    def _embeddings(self) -> Dict[str, Any]:
+        width, config = self.width, self.config
+        everything = config.switch("tied-embeddings-all")
+        tied = everything or config.switch("tied-embeddings")
+        shared = _shares_embeddings(config)
+        names = {side: "Wemb" if shared else f"{side}_Wemb" for side in ("encoder", "decoder")}
+        for side, words in (("encoder", self.source), ("decoder", self.target)):
+            matrix = self.tensors.take(names[side], words.size, width)
+            self.made[f"{side}.embed_tokens.weight"] = words.reordered(matrix)
+        if tied:
+            output = self.made["decoder.embed_tokens.weight"]
+        elif "decoder_ff_logit_out_Wt" in self.tensors:
+            output = self.target.reordered(
+                self.tensors.take("decoder_ff_logit_out_Wt", self.target.size, width)
+            )
+        else:
+            output = self.target.reordered(
+                self.tensors.take("decoder_ff_logit_out_W", width, self.target.size).T
+            )
+        self.made["decoder.output_projection.weight"] = output
+        bias = np.zeros(self.target.size, np.float32)
+        if not config.switch("output-omit-bias"):
+            bias = self.tensors.take("decoder_ff_logit_out_b", 1, self.target.size)[0]
+        # Needed also where Marian has none: words of fairseq's alone must never be chosen.
+        self.made["decoder.output_projection.bias"] = self.target.reordered(bias, NEVER)
+        # Matrices may be shared where the dictionaries are.
+        same = everything and self.source == self.target
+        return {
+            "share_all_embeddings": same,
+            "share_decoder_input_output_embed": tied and not same,
+            "activation_fn": config.text("transformer-ffn-activation", "swish"),
+            "marian_epsilon": 1e-6,
+            "marian_first_position": 0,
+            "marian_output_bias": "yes",
+            "marian_zero_start": "yes",
+            "marian_cell": "ssru" if self.recurrent else "attention",
+            "layernorm_embedding": self.normalized_embedding,
+            "max_source_positions": MOST_POSITIONS,
+            "max_target_positions": MOST_POSITIONS,
+        }
+
+    def _layer(self, side: str, number: int) -> None:
+        own, theirs = f"{side}.layers.{number}", f"{side}_l{number + 1}"
+        if side == "decoder" and self.recurrent:
+            self._linear(
+                f"{own}.cell.forget", f"{theirs}_rnn_Wf", f"{theirs}_rnn_bf", self.width, self.width
+            )
+            self.made[f"{own}.cell.candidate.weight"] = self.tensors.take(
+                f"{theirs}_rnn_W", self.width, self.width
+            ).T
+            suffix, prefix = ("_pre", f"{theirs}_rnn") if self.before else ("", f"{theirs}_rnn_ffn")
+            self._norm(f"{own}.self_attn_layer_norm", prefix, suffix)
+        else:
+            self._attention(f"{own}.self_attn", f"{theirs}_self")
+        if side == "decoder":
+            self._attention(f"{own}.encoder_attn", f"{theirs}_context")
+        self._linear(f"{own}.fc1", f"{theirs}_ffn_W1", f"{theirs}_ffn_b1", self.width, self.inner)
+        self._linear(f"{own}.fc2", f"{theirs}_ffn_W2", f"{theirs}_ffn_b2", self.inner, self.width)
+        self._norm(f"{own}.final_layer_norm", f"{theirs}_ffn_ffn", "_pre" if self.before else "")
+
+    def _attention(self, own: str, theirs: str) -> None:
+        for weight, bias, name in _ATTENTION:
+            self._linear(
+                f"{own}.{name}", f"{theirs}_{weight}", f"{theirs}_{bias}", self.width, self.width
+            )
+        self._norm(f"{own}_layer_norm", f"{theirs}_Wo", "_pre" if self.before else "")
+
+    def _linear(self, own: str, weight: str, bias: str, inputs: int, outputs: int) -> None:
+        self.made[f"{own}.weight"] = self.tensors.take(weight, inputs, outputs).T
+        self.made[f"{own}.bias"] = self.tensors.take(bias, 1, outputs)[0]
+
+    def _norm(self, own: str, theirs: str, suffix: str) -> None:
+        self.made[f"{own}.weight"] = self.tensors.take(f"{theirs}_ln_scale{suffix}", 1, self.width)[
+            0
+        ]
+        self.made[f"{own}.bias"] = self.tensors.take(f"{theirs}_ln_bias{suffix}", 1, self.width)[0]
+
+
+def _require_known(config: Settings) -> None:
+    """Refuses what has an effect on a Transformer and is not converted."""
+    config.require("type", ("transformer",), "amun")
+    config.require("transformer-ffn-activation", ("relu", "swish", "gelu"), "swish")
+    config.require("transformer-ffn-depth", ("2",), "2")
+    for name in (
+        "transformer-train-position-embeddings", "transformer-train-positions",
+        "transformer-no-projection", "transformer-pool", "transformer-no-bias",
+        "transformer-no-affine", "transformer-rms-norm", "right-left", "ulr",
+    ):  # fmt: skip
+        config.require(name, ("false",), "false")
+    for name in ("lemma-dim-emb", "factors-dim-emb"):
+        config.require(name, ("0",), "0")
+    for name in ("transformer-tied-layers", "input-types"):
+        if config.values.get(name) not in (None, [], ""):
+            raise ValueError(
+                f"{config.subject} has {name}: {shown(config.values[name])}, which cannot be"
+                " represented here"
+            )
+
+
+def _normalisations(config: Settings) -> Tuple[bool, bool]:
+    """Whether layers normalise what they get, and whether embeddings are normalised; of Marian's
+    letters ``d`` is dropout."""
+    letters = [
+        config.text(f"transformer-{name}", default).replace("d", "")
+        for name, default in (
+            ("preprocess", ""),
+            ("postprocess", "dan"),
+            ("postprocess-top", ""),
+            ("postprocess-emb", "d"),
+        )
+    ]
+    before, after, top, embedding = letters
+    if (before, after, top) not in (("", "an", ""), ("n", "a", "n")) or embedding not in ("", "n"):
+        raise ValueError(
+            f"{config.subject} has the operations preprocess {shown(before)}, postprocess"
+            f" {shown(after)}, postprocess-top {shown(top)} and postprocess-emb {shown(embedding)},"
+            " which cannot be represented here; '', 'an', '' and 'n', 'a', 'n' can"
+        )
+    return before == "n", embedding == "n"

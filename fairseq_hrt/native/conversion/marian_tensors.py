@@ -1,0 +1,238 @@
+"""Marian's model files: ``.npz`` and its own ``.bin`` (version 1), as float32 arrays and the text
+of ``special:model.yml``.
+
+The layout of ``.bin`` (src/common/binary.cpp): uint64 version and count; per tensor four uint64
+(length of the name with its NUL, type, dimensions, bytes); the names; int32 shapes; uint64 padding
+and as many bytes; the data. An 8-bit tensor (``intgemm8``) is stored transposed, ``Wemb`` row by
+row, with its multiplier as a float32 behind the values: value = integer / multiplier. Nothing is
+taken into memory that the file does not hold.
+"""
+
+import math
+import struct
+import zipfile
+from pathlib import Path
+from typing import Dict, Iterator, List, Tuple
+
+import numpy as np
+
+from ..io.escaping import shown
+from .plain_files import decoded, read_bytes
+
+# The largest published models have a few gigabytes.
+LARGEST = 1 << 36
+CONFIG = "special:model.yml"
+VERSION = 1
+# Of src/common/types.h: class (signed 0x100, unsigned 0x200, float 0x400, intgemm 0x4000) and
+# bytes.
+FLOATS: Dict[int, np.dtype] = {
+    0x0402: np.dtype("<f2"),
+    0x0404: np.dtype("<f4"),
+    0x0408: np.dtype("<f8"),
+}
+INTEGERS: Dict[int, np.dtype] = {0x4101: np.dtype("i1"), 0x4102: np.dtype("<i2")}
+BYTES = 0x0101
+# Multipliers of activations, for products of integers: of no use to float32 weights.
+ALPHA = "_QuantMultA"
+# Of matrices, with two to spare; a product of many sizes would take for ever.
+MOST_DIMENSIONS = 4
+# Times its size that a compressed npz may hold.
+MOST_COMPRESSED = 100
+
+
+def read_tensors(path: Path) -> Tuple[Dict[str, np.ndarray], str]:
+    """A model file.
+
+    Returns:
+        float32 arrays by Marian's names, and the text of its configuration ("" where it has none).
+
+    Raises:
+        ValueError: the file is damaged, of another kind, or holds types that are not read here.
+    """
+    if path.suffix == ".npz":
+        return _read_npz(path)
+    return _read_bin(path)
+
+
+# ---------------------------------------------------------------------- .bin
+
+
+class _Cursor:
+    """Takes parts of a file one after another."""
+
+    def __init__(self, content: bytes, path: Path) -> None:
+        self.content, self.path, self.place = content, path, 0
+
+    def take(self, count: int, what: str) -> memoryview:
+        left = len(self.content) - self.place
+        if count > left:
+            raise ValueError(
+                f"{self.path} is cut short or damaged: {what} would take {count} bytes, {left} are"
+                " left"
+            )
+        start, self.place = self.place, self.place + count
+        return memoryview(self.content)[start : self.place]
+
+    def numbers(self, kind: str, count: int, what: str) -> Tuple[int, ...]:
+        return struct.unpack(f"<{count}{kind}", self.take(count * struct.calcsize(kind), what))
+
+
+def _read_bin(path: Path) -> Tuple[Dict[str, np.ndarray], str]:
+    file = _Cursor(read_bytes(path, LARGEST), path)
+    version, count = file.numbers("Q", 2, "the head")
+    if version != VERSION:
+        raise ValueError(
+            f"{path} is not a model of Marian: its version is {version}, {VERSION} is read"
+        )
+    # A head takes 32 bytes; checked before numbers of that many are read.
+    if count > len(file.content) // 32:
+        raise ValueError(f"{path} is cut short or damaged: it announces {count} tensors")
+    heads = [file.numbers("Q", 4, "the heads") for _ in range(count)]
+    names: List[str] = []
+    for length, *_ in heads:
+        stored = bytes(file.take(length, "a name")).rstrip(b"\0")
+        try:
+            names.append(stored.decode("utf-8"))
+        except UnicodeDecodeError:
+            raise ValueError(f"{path} is damaged: a tensor has the name {shown(stored)}") from None
+    shapes = [
+        file.numbers("i", dimensions, f"the shape of {shown(name)}")
+        for name, (_, _, dimensions, _) in zip(names, heads)
+    ]
+    (padding,) = file.numbers("Q", 1, "the padding")
+    file.take(padding, "the padding")
+    found: Dict[str, np.ndarray] = {}
+    config = ""
+    for name, shape, (_, kind, _, size) in zip(names, shapes, heads):
+        data = file.take(size, shown(name))
+        if name in found or (name == CONFIG and config):
+            raise ValueError(f"{path} is damaged: it has {shown(name)} twice")
+        if name == CONFIG:
+            config = decoded(bytes(data).rstrip(b"\0"), path)
+        elif not name.endswith(ALPHA):
+            found[name] = _values(name, shape, kind, data, path)
+    return found, config
+
+
+def _values(
+    name: str, shape: Tuple[int, ...], kind: int, data: memoryview, path: Path
+) -> np.ndarray:
+    held = FLOATS.get(kind) or INTEGERS.get(kind)
+    if held is None:
+        raise ValueError(
+            f"{path}: {shown(name)} has the type {kind:#x}; float32, float16 and intgemm8 are read,"
+            " types made for one kind of processor are not: convert the model with marian-conv for"
+            " intgemm8, or give the float32 model"
+        )
+    if len(shape) > MOST_DIMENSIONS:
+        raise ValueError(
+            f"{path}: {shown(name)} has {len(shape)} dimensions; at most {MOST_DIMENSIONS} are read"
+        )
+    number = math.prod(shape)
+    needed = number * held.itemsize + (4 if kind in INTEGERS else 0)
+    if min(shape, default=0) < 1 or needed > len(data):
+        raise ValueError(
+            f"{path}: {shown(name)} has the shape {shown(shape)}, but {len(data)} bytes; it would"
+            f" take {needed}"
+        )
+    values = np.frombuffer(data, held, number)
+    if kind in FLOATS:
+        return _finite(values.astype(np.float32).reshape(shape), name, path)
+    (multiplier,) = struct.unpack_from("<f", data, number * held.itemsize)
+    if not math.isfinite(multiplier) or multiplier <= 0:
+        raise ValueError(
+            f"{path}: {shown(name)} has the multiplier {multiplier}; it must be a positive number"
+        )
+    with np.errstate(over="ignore"):
+        # Refused below.
+        real = values.astype(np.float32) / np.float32(multiplier)
+    # Embeddings are read row by row; whatever is multiplied is stored with its columns as rows.
+    stored = real.reshape(shape) if "Wemb" in name else real.reshape(shape[::-1]).T
+    return _finite(np.ascontiguousarray(stored), name, path)
+
+
+def _finite(values: np.ndarray, name: str, path: Path) -> np.ndarray:
+    if not np.isfinite(values).all():
+        raise ValueError(f"{path}: {shown(name)} holds numbers that are not finite")
+    return values
+
+
+# ---------------------------------------------------------------------- .npz
+
+
+def _read_npz(path: Path) -> Tuple[Dict[str, np.ndarray], str]:
+    found: Dict[str, np.ndarray] = {}
+    config = ""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for name, values in _members(archive, path):
+                if name in found or (name == CONFIG and config):
+                    raise ValueError(f"{path} is damaged: it has {shown(name)} twice")
+                if name == CONFIG:
+                    config = decoded(values.tobytes().rstrip(b"\0"), path)
+                elif name.endswith(ALPHA):
+                    continue
+                elif values.dtype.kind == "f":
+                    found[name] = _finite(values.astype(np.float32), name, path)
+                elif not name.startswith("special:"):
+                    raise ValueError(
+                        f"{path}: {shown(name)} has the type {values.dtype}; floating-point numbers"
+                        " are read"
+                    )
+    except Exception as error:
+        # Of zipfile, of four decompressors, and of Python's own parser, to which NumPy gives a
+        # head.
+        if str(error).startswith(str(path)):
+            raise
+        raise ValueError(
+            f"{path} is not an npz file, or damaged: {' '.join(str(error).split())[:200]}"
+        ) from None
+    return found, config
+
+
+def _members(archive: zipfile.ZipFile, path: Path) -> Iterator[Tuple[str, np.ndarray]]:
+    """Arrays with their names; each is read only if the archive declares as many bytes as
+    the array needs."""
+    held = path.stat().st_size
+    if sum(member.file_size for member in archive.infolist()) > min(
+        held * MOST_COMPRESSED, LARGEST
+    ):
+        raise ValueError(f"{path} would unpack to more than {MOST_COMPRESSED} times its size")
+    for member in archive.infolist():
+        with archive.open(member) as file:
+            version = np.lib.format.read_magic(file)
+            if version not in ((1, 0), (2, 0)):
+                raise ValueError(
+                    f"{path}: {shown(member.filename)} has the version {version} of NumPy's format;"
+                    " 1 and 2 are read"
+                )
+            header = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )
+            shape, by_columns, kind = header(file)
+            name = member.filename.removesuffix(".npy")
+            if (
+                kind.hasobject
+                or kind.kind not in "fiu"
+                or len(shape) > MOST_DIMENSIONS
+                or min(shape, default=1) < 0
+            ):
+                raise ValueError(
+                    f"{path}: {shown(name)} has the type {shown(str(kind))} and shape"
+                    f" {shown(shape)}; numbers are read"
+                )
+            number = math.prod(shape)
+            if number * kind.itemsize > member.file_size:
+                raise ValueError(
+                    f"{path}: {shown(name)} has the shape {shown(shape)}, but {member.file_size}"
+                    " bytes"
+                )
+            content = file.read(number * kind.itemsize)
+            if len(content) < number * kind.itemsize:
+                raise ValueError(
+                    f"{path} is cut short or damaged: {shown(name)} has {len(content)} bytes"
+                )
+            values = np.frombuffer(content, kind, number)
+            yield name, values.reshape(shape[::-1]).T if by_columns else values.reshape(shape)

@@ -1,0 +1,75 @@
+"""Tensors of an imported model, taken one at a time: each must be there, have the shape that the
+description states, and be used."""
+
+from typing import Any, Dict, List, Tuple
+
+from ..io.escaping import shown
+
+
+class Tensors:
+    """The tensors in a file of weights.
+
+    Args:
+        held: arrays or tensors by their names.
+        subject: the file, for messages.
+    """
+
+    def __init__(self, held: Dict[str, Any], subject: object) -> None:
+        self.held, self.subject = held, subject
+        self.used: set = set()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.held
+
+    def take(self, name: str, *shape: int) -> Any:
+        """A tensor of that shape.
+
+        Raises:
+            ValueError: it is missing, or has another shape.
+        """
+        if name not in self.held:
+            raise ValueError(f"{self.subject} has no {shown(name)}, which its description needs")
+        self.used.add(name)
+        value = self.held[name]
+        if tuple(value.shape) != shape:
+            raise ValueError(
+                f"{self.subject}: {shown(name)} has the shape {_text(value.shape)}, its description"
+                f" has {_text(shape)}"
+            )
+        return value
+
+    def shape(self, name: str) -> Tuple[int, ...]:
+        """The shape of a tensor with two dimensions.
+
+        Raises:
+            ValueError: it is missing, or has others.
+        """
+        if name not in self.held:
+            raise ValueError(
+                f"{self.subject} has no {shown(name)}, which every model of this kind has"
+            )
+        shape = tuple(self.held[name].shape)
+        if len(shape) != 2:
+            raise ValueError(
+                f"{self.subject}: {shown(name)} has the shape {_text(shape)}; it must be a matrix"
+            )
+        return shape
+
+    def require_all_used(self, ignored: Tuple[str, ...] = ()) -> None:
+        """Refuses a model with parameters that its conversion would leave out.
+
+        Raises:
+            ValueError: there are such.
+        """
+        left: List[str] = sorted(
+            name for name in self.held if name not in self.used and not name.endswith(ignored)
+        )
+        if left:
+            raise ValueError(
+                f"{self.subject} has {len(left)} tensors that cannot be represented here, among"
+                f" them {shown(left[0])}"
+            )
+
+
+def _text(shape: Any) -> str:
+    return shown("×".join(map(str, shape)))

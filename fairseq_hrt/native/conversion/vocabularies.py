@@ -1,0 +1,197 @@
+"""Vocabularies of other toolkits, and fairseq's dictionaries made of them.
+
+A row of an imported matrix is a word of its vocabulary; fairseq's dictionaries begin with ``<s>``,
+``<pad>``, ``</s>``, ``<unk>``, so rows are put in another order. A row that the source does not
+have is zero.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+import numpy as np
+
+from ..io.escaping import shown
+from ..text.dictionary import SPECIAL
+from .plain_files import parse_yaml, read_bytes, read_json, read_text
+
+# Spaces, ends of lines, and halves of characters, which UTF-8 does not have.
+_UNWRITABLE = re.compile("[ \t\n\r\v\f\x1c-\x1e\x85\u2028\u2029\ud800-\udfff]")
+# Of rows that no word of a text can have.
+FILLER = "madeupword{:04d}"
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The words of an imported model.
+
+    Attributes:
+        words: those of fairseq's dictionary behind its four special symbols.
+        rows: for each id of that dictionary the row in the imported matrices, -1 for none.
+        size: how many rows those matrices have.
+    """
+
+    words: Tuple[str, ...]
+    rows: Tuple[int, ...]
+    size: int
+
+    def save(self, path: Path) -> None:
+        """Writes a ``dict.LANGUAGE.txt``."""
+        path.write_text(
+            "".join(f"{word} 1\n" for word in self.words), encoding="utf-8", newline="\n"
+        )
+
+    def reordered(self, matrix: np.ndarray, missing: float = 0.0) -> np.ndarray:
+        """``[size, …]`` → ``[dictionary, …]``, with ``missing`` in rows that the source does not
+        have."""
+        rows = np.asarray(self.rows)
+        result = np.full((len(rows), *matrix.shape[1:]), missing, np.float32)
+        result[rows >= 0] = matrix[rows[rows >= 0]]
+        return result
+
+    def ids(self) -> Dict[int, int]:
+        """From rows to ids of the dictionary."""
+        return {row: number for number, row in enumerate(self.rows) if row >= 0}
+
+
+def make_vocabulary(
+    rows: List[Optional[str]], special: Mapping[str, int], subject: object
+) -> Vocabulary:
+    """Puts the words of rows in fairseq's order.
+
+    Args:
+        rows: the word of each row; None where a row has none.
+        special: of fairseq's special symbols those that the source has, with their rows.
+        subject: the file, for messages.
+
+    Raises:
+        ValueError: a word stands there twice, or ``</s>`` or ``<unk>`` is missing.
+    """
+    for symbol in ("</s>", "<unk>"):
+        if symbol not in special:
+            raise ValueError(f"{subject} has no {symbol}, which every vocabulary needs")
+    taken = set(special.values())
+    words: List[str] = []
+    order = [special.get(symbol, -1) for symbol in SPECIAL]
+    seen = set(SPECIAL)
+    for row, word in enumerate(rows):
+        if row in taken:
+            continue
+        if not word or _UNWRITABLE.search(word):
+            # A dictionary's line cannot hold it, and no text has it: the row stays under another
+            # name.
+            word = FILLER.format(row)
+        if word in seen:
+            raise ValueError(f"{subject} has the word {shown(word)} twice")
+        seen.add(word)
+        words.append(word)
+        order.append(row)
+    return Vocabulary(tuple(words), tuple(order), len(rows))
+
+
+def by_number(
+    numbers: Mapping[str, Any], rows: int, subject: object, *, truncate: bool = False
+) -> List[Optional[str]]:
+    """The word of each row from a table of words with their rows.
+
+    Args:
+        numbers: word → row.
+        rows: of the model's matrix.
+        truncate: words beyond the matrix are unknown (Marian's ``dim-vocabs``) instead of refused.
+
+    Raises:
+        ValueError: a number is none, is beyond the matrix, or stands there twice.
+    """
+    found: List[Optional[str]] = [None] * rows
+    for word, number in numbers.items():
+        if isinstance(number, str) and number.isascii() and number.isdigit() and len(number) < 10:
+            number = int(number)
+        if type(number) is not int or number < 0:
+            raise ValueError(
+                f"{subject} gives {shown(word)} the number {shown(number)}; it must be an integer"
+                " from 0"
+            )
+        if number >= rows:
+            if truncate:
+                continue
+            raise ValueError(
+                f"{subject} gives {shown(word)} the number {number}, but the model has {rows} words"
+            )
+        if found[number] is not None:
+            raise ValueError(
+                f"{subject} gives both {shown(found[number])} and {shown(word)} the number {number}"
+            )
+        found[number] = word
+    return found
+
+
+def specials_in(rows: List[Optional[str]]) -> Dict[str, int]:
+    """The rows of those special symbols that go by fairseq's names."""
+    return {word: row for row, word in enumerate(rows) if word in SPECIAL}
+
+
+def load_sentencepiece(path: Path) -> Any:
+    """A SentencePiece model.
+
+    Raises:
+        ValueError: the file is none, or the package is not installed.
+    """
+    try:
+        import sentencepiece
+    except ImportError as error:
+        raise ValueError(
+            "SentencePiece models need their package: pip install sentencepiece"
+        ) from error
+    model = sentencepiece.SentencePieceProcessor()
+    try:
+        model.LoadFromSerializedProto(read_bytes(path))
+        size = model.get_piece_size()
+    except (RuntimeError, ValueError, TypeError, OSError) as error:
+        raise ValueError(
+            f"{path} is not a SentencePiece model: {' '.join(str(error).split())[:200]}"
+        ) from None
+    if size < 1:
+        raise ValueError(f"{path} is not a SentencePiece model: it has no pieces")
+    return model
+
+
+def pieces(model: Any) -> List[str]:
+    """The pieces of a SentencePiece model, in the order of their numbers."""
+    return [model.id_to_piece(number) for number in range(model.get_piece_size())]
+
+
+def marian_vocabulary(path: Path, rows: int) -> Vocabulary:
+    """Marian's vocabulary of a side: ``.spm``, YAML or JSON (word: number), or plain (a word a
+    line).
+
+    Raises:
+        ValueError: the file is none of these, or belongs to a model of another size.
+    """
+    if path.suffix == ".spm":
+        model = load_sentencepiece(path)
+        found: List[Optional[str]] = list(pieces(model))
+        if len(found) != rows:
+            raise ValueError(
+                f"{path} has {len(found)} pieces, but the model has {rows} words: it belongs to"
+                " another model"
+            )
+        special = {
+            "</s>": model.eos_id(),
+            "<unk>": model.unk_id(),
+            "<s>": model.bos_id(),
+            "<pad>": model.pad_id(),
+        }
+        return make_vocabulary(
+            found, {name: row for name, row in special.items() if row >= 0}, path
+        )
+    if path.suffix in (".yml", ".yaml", ".json"):
+        table = read_json(path) if path.suffix == ".json" else parse_yaml(read_text(path), path)
+        if not isinstance(table, dict):
+            raise ValueError(f"{path} is {shown(table)}, not a table of words and their numbers")
+        found = by_number(table, rows, path, truncate=True)
+    else:
+        lines = read_text(path).split("\n")
+        given = [line.rstrip("\r") for line in (lines[:-1] if lines[-1] == "" else lines)][:rows]
+        found = [*given, *([None] * (rows - len(given)))]
+    return make_vocabulary(found, specials_in(found), path)

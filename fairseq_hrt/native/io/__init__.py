@@ -1,0 +1,1 @@
+"""Files, streams and texts of unknown origin. The standard library only."""

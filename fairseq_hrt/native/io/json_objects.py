@@ -1,0 +1,33 @@
+"""JSON of unknown origin: an object whose keys are distinct."""
+
+import json
+from typing import Any, Dict, List, Tuple
+
+from .escaping import shown
+
+
+def json_object(text: str) -> Dict[str, Any]:
+    """A JSON object.
+
+    Raises:
+        ValueError: the text is something else; the reason, on one line.
+    """
+    try:
+        document = json.loads(text, object_pairs_hook=_distinct)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(" ".join(str(error).split())) from None
+    if not isinstance(document, dict):
+        raise ValueError(f"it is {shown(document)}, not an object")
+    return document
+
+
+def _distinct(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+    """An object: who checks the first of two values must not be served the last."""
+    found: Dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{shown(name)} appears twice")
+        found[name] = value
+    return found

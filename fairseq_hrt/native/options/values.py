@@ -1,0 +1,340 @@
+"""Decoding options with their values: read from text, checked, handed to either engine. The schema
+itself: :mod:`.schema`; what those of hrt's chunks mean together: :mod:`.chunk_sizes`.
+
+Standard library only: the native engine needs neither PyTorch nor fairseq.
+"""
+
+import math
+from dataclasses import Field, dataclass, fields
+from typing import Any, Container, Dict, List, Mapping, Sequence, Tuple, get_args, get_type_hints
+
+from ..families import FAMILIES, Family
+from .chunk_sizes import chunk_table
+from .conditions import did_you_mean
+from .conditions import flag as flag
+from .option import LARGEST_WEIGHT, Option
+from .schema import EVERY_TASK, FAIRSEQ, SEVERAL_PATHS, Schema
+
+COPIES = "--jacobi-draft source copies words of the source: it needs one dictionary for both sides"
+
+
+class UnsupportedOption(ValueError):
+    """An option that one engine does not honour; the message names it and what does."""
+
+
+@dataclass(frozen=True)
+class DecodingOptions(Schema):
+    """The values of all decoding options, checked; see :class:`.schema.Schema`."""
+
+    def __post_init__(self) -> None:
+        for name, option in SCHEMA.items():
+            _check_type(name, getattr(self, name))
+            _check_choice(name, getattr(self, name), option)
+        if self.beam < 1:
+            raise ValueError(
+                f"--beam {self.beam}: at least one hypothesis has to be kept; --beam 1 is greedy"
+                " search"
+            )
+        if not 1 <= self.nbest <= self.beam:
+            raise ValueError(
+                f"--nbest {self.nbest} with --beam {self.beam}: --nbest must lie between 1 and"
+                " --beam"
+            )
+        if not 0 < self.temperature < math.inf:
+            raise ValueError(f"--temperature {self.temperature} must be greater than 0 and finite")
+        if not (abs(self.unkpen) <= LARGEST_WEIGHT or self.unkpen == math.inf):
+            raise ValueError(
+                f"--unkpen {self.unkpen}: give a number between ±{LARGEST_WEIGHT:g}, or inf to"
+                " forbid <unk>"
+            )
+        if not 0 < self.dag_sample_topp <= 1:
+            raise ValueError(
+                f"--dag-sample-topp {self.dag_sample_topp} must be greater than 0 and at most 1"
+            )
+        scale = self.dag_decode_upsample_scale
+        if scale is not None and not scale > 0:
+            raise ValueError(f"--dag-decode-upsample-scale {scale} must be greater than 0")
+        for name, option in SCHEMA.items():
+            _check_range(name, getattr(self, name), option)
+        if self.max_len_a == 0 and self.min_len > self.max_len_b:
+            raise ValueError(
+                f"--min-len {self.min_len} is greater than the maximum length {self.max_len_b} of a"
+                " sentence; lower --min-len or raise --max-len-a/--max-len-b"
+            )
+
+    @property
+    def normalize(self) -> bool:
+        """Whether hypotheses are ranked by their log-probability over a power of their length."""
+        return not self.unnormalized
+
+    @classmethod
+    def parse(cls, options: Mapping[str, Any], **own: Any) -> "DecodingOptions":
+        """Reads options by the names of ``fairseq-generate``
+        (``{"beam": "1", "hrt_decode_chunk": "3"}``), values as text or as they are.
+
+        Args:
+            options: those that do not change what is decoded (``cpu``, ``post_process``, …) are the
+                caller's to leave out.
+            own: values of this class that go before ``options``.
+
+        Raises:
+            UnsupportedOption: an option that is not known here, by name.
+            ValueError: a value that cannot be read.
+        """
+        values: Dict[str, Any] = {}
+        for name, value in options.items():
+            if name in SCHEMA:
+                values[name] = read_value(name, value)
+            elif _text(value) not in _NEUTRAL.get(name, ()):
+                meant = did_you_mean(name, list(SCHEMA))
+                raise UnsupportedOption(
+                    f"{flag(name)} {_text(value)}: the native engine has no such"
+                    f" option{f'{meant} Else' if meant else ';'} use --engine torch"
+                )
+        return cls(**{**values, **own})
+
+    def candidates(self, family: str, *, words: int, trained: Sequence[int] = ()) -> int:
+        """Most translations of a sentence that a search finds.
+
+        Args:
+            family: that decodes.
+            words: size of the target dictionary; no search keeps more hypotheses than there are
+                words besides padding.
+            trained: the chunk sizes of an hrt model.
+        """
+        beam = min(self.beam, words - 1)
+        if family == "jacobi" or self.jacobi_mode is not None:
+            return 1
+        if family == "dag":
+            return beam if self.dag_decode_strategy in SEVERAL_PATHS else 1
+        if (
+            family != "hrt"
+            or self.hrt_nat_beam is None
+            or 1 in (size for _, size in chunk_table(self, trained))
+        ):
+            return beam
+        return min(beam, self.hrt_nat_beam)
+
+    def of_family(self, name: str) -> Dict[str, Any]:
+        """The options that the models of a family have, as :mod:`.effects` reads them."""
+        own = {family.name for family in FAMILIES if name in (family.name, family.decodes)}
+        chosen = {
+            key: getattr(self, key)
+            for key, option in SCHEMA.items()
+            if option.origin in {FAIRSEQ, EVERY_TASK, *own}
+        }
+        return {**chosen, "normalize": self.normalize}
+
+    def changed(self) -> Dict[str, Any]:
+        """The values that are not the defaults, by name."""
+        return {
+            own.name: getattr(self, own.name)
+            for own in fields(self)
+            if getattr(self, own.name) != own.default
+        }
+
+
+def read_value(name: str, value: Any) -> Any:
+    """The value of an option from its text, or from what fairseq holds.
+
+    Raises:
+        ValueError: by name.
+    """
+    kind, optional = KINDS[name]
+    text = _text(value)
+    if optional and text == "None":
+        return None
+    if kind is bool:
+        if text.lower() not in ("true", "false", "1", "0", ""):
+            raise ValueError(f"{flag(name)} {text!r} is neither true nor false")
+        return text.lower() in ("true", "1", "")
+    if kind is str:
+        return text
+    try:
+        return kind(text)
+    except ValueError:
+        raise ValueError(f"{flag(name)} {text!r} is not {_a(kind)}") from None
+
+
+def check_value(name: str, text: str) -> None:
+    """Refuses a text that is not a value of an option, whatever the others are.
+
+    Raises:
+        ValueError: by name.
+    """
+    value = read_value(name, text)
+    _check_choice(name, value, SCHEMA[name])
+    _check_range(name, value, SCHEMA[name])
+
+
+def options_of(origin: str) -> List["Field[Any]"]:
+    """The fields of one origin: those that a family's task declares, for example."""
+    return [own for own in fields(DecodingOptions) if SCHEMA[own.name].origin == origin]
+
+
+def require_native_search(family: Family) -> None:
+    """Refuses a family that only PyTorch decodes.
+
+    Raises:
+        UnsupportedOption: by name.
+    """
+    if not family.native:
+        raise UnsupportedOption(
+            f"the native engine has no search of {family.name} (--task {family.task}); use --engine"
+            " torch"
+        )
+
+
+def require_native(options: DecodingOptions) -> None:
+    """Refuses what the native engine does not honour.
+
+    Raises:
+        UnsupportedOption: by name.
+    """
+    for name, value in options.changed().items():
+        native = SCHEMA[name].native
+        if native is False:
+            raise UnsupportedOption(
+                f"{flag(name)} {value}: the native engine has no such option; use --engine torch"
+            )
+        if isinstance(native, tuple) and value not in native:
+            raise UnsupportedOption(
+                f"{flag(name)} {value}: the native engine has {', '.join(native)}; use --engine"
+                " torch for others"
+            )
+
+
+def require_torch(options: DecodingOptions) -> None:
+    """Refuses what PyTorch's engine does not honour.
+
+    Raises:
+        UnsupportedOption: by name.
+    """
+    for name, value in options.changed().items():
+        if not SCHEMA[name].torch:
+            raise UnsupportedOption(
+                f"{flag(name)} {value}: only the native engine has this option; use --engine native"
+            )
+
+
+def forced_ids(
+    options: DecodingOptions, symbols: Sequence[str], never: Container[str]
+) -> List[int]:
+    """The words that ``--forced-start`` names; none where it is not given.
+
+    Args:
+        symbols: of the target dictionary.
+        never: those of them that no translation begins with: padding and the end.
+
+    Returns:
+        their ids.
+
+    Raises:
+        ValueError: a word that the dictionary does not have, or none at all, or ``--prefix-size``
+            besides.
+    """
+    if options.forced_start is None:
+        return []
+    if options.prefix_size:
+        raise ValueError(
+            f"--forced-start {options.forced_start} with --prefix-size {options.prefix_size}: both"
+            " set how translations begin; leave one out"
+        )
+    words, known = (
+        options.forced_start.split(),
+        {word: number for number, word in enumerate(symbols)},
+    )
+    if not words:
+        raise ValueError(f"--forced-start {options.forced_start!r} names no word; leave it out")
+    for word in words:
+        if word not in known or word in never:
+            raise ValueError(
+                f"--forced-start {options.forced_start}: {word} is not a word of the target"
+                " dictionary"
+            )
+    return [known[word] for word in words]
+
+
+def check_dag(options: DecodingOptions) -> None:
+    """Raises ValueError for a beam that would rank nothing; its other limits stand in
+    :mod:`.effects`."""
+    if options.dag_decode_strategy == "beam" and not options.dag_decode_beta > 0:
+        raise ValueError(
+            f"--dag-decode-beta {options.dag_decode_beta} must be greater than 0 with"
+            " --dag-decode-strategy beam"
+        )
+
+
+def check_jacobi(options: DecodingOptions) -> None:
+    """Raises ValueError for options that Jacobi decoding cannot honour, naming them."""
+    if options.beam > 1:
+        raise ValueError(
+            f"--beam {options.beam}: parallel decoding is exact for greedy search only; give --beam"
+            " 1, or decode with --task translation_autoregressive"
+        )
+
+
+def check_dictionaries(
+    options: DecodingOptions, source: Sequence[str], target: Sequence[str]
+) -> None:
+    """Refuses to copy words of the source where their ids are other words of the target.
+
+    Raises:
+        ValueError: what to do.
+    """
+    if options.jacobi_draft == "source" and source != target:
+        raise ValueError(f"{COPIES} (fairseq-preprocess --joined-dictionary)")
+
+
+def _text(value: Any) -> str:
+    # Members of fairseq's ChoiceEnum are written as their values.
+    return str(getattr(value, "value", value))
+
+
+def _a(kind: type) -> str:
+    return "an integer" if kind is int else "a number"
+
+
+def _check_type(name: str, value: Any) -> None:
+    kind, optional = KINDS[name]
+    if kind in (int, float) and not (value is None and optional):
+        accepted: Any = (int, float) if kind is float else int
+        if not isinstance(value, accepted) or isinstance(value, bool):
+            raise ValueError(f"{flag(name)} {value!r} is not {_a(kind)}")
+
+
+def _check_choice(name: str, value: Any, option: Option) -> None:
+    if option.choices and value is not None and value not in option.choices:
+        raise ValueError(f"{flag(name)} {value}: choose one of {', '.join(option.choices)}")
+
+
+def _check_range(name: str, value: Any, option: Option) -> None:
+    if value is None or (option.least is None and option.most is None):
+        return
+    least = -math.inf if option.least is None else option.least
+    most = math.inf if option.most is None else option.most
+    # No comparison with nan is true.
+    if not least <= value <= most:
+        raise ValueError(f"{flag(name)} {value}: give a number from {least:g} to {most:.10g}")
+
+
+def _kind(hint: Any) -> Tuple[type, bool]:
+    """(type, whether None is a value) of an annotation."""
+    inner = [own for own in get_args(hint) if own is not type(None)]
+    return (inner[0], True) if inner else (hint, False)
+
+
+SCHEMA: Dict[str, Option] = {own.name: own.metadata["option"] for own in fields(DecodingOptions)}
+KINDS: Dict[str, Tuple[type, bool]] = {
+    name: _kind(hint) for name, hint in get_type_hints(DecodingOptions).items() if name in SCHEMA
+}
+# Flags of fairseq-generate that are not in the schema, with the values that ask for nothing.
+_NEUTRAL: Dict[str, Tuple[str, ...]] = {
+    "sampling": ("False", "false"),
+    "diverse_beam_groups": ("-1",),
+    "diversity_rate": ("-1.0", "-1"),
+    "constraints": ("None",),
+    "match_source_len": ("False", "false"),
+    "lm_path": ("None",),
+    "score_reference": ("False", "false"),
+}

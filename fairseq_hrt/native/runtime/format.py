@@ -1,0 +1,254 @@
+"""The model file: safetensors, with the hyper-parameters as JSON in its metadata; everything is
+checked before it is used.
+
+A matrix is either float32 ``[outputs, inputs]``, or int8 of that shape beside ``NAME.scale``,
+float32 ``[outputs]``: row r stands for ``scale[r] * int8[r]``. Biases, norms, position tables and
+the like are float32. :func:`expected_tensors` lists all tensors of a header; a file has exactly
+these. Beside an embedding in int8 there may be ``NAME.rest``, int8 of the same shape: as the vector
+of a word, row r stands for ``scale[r] * (int8[r] + rest[r] / 254)``. The output layer that shares
+the embedding does without.
+"""
+
+import os
+import secrets
+from pathlib import Path
+from typing import Dict, List, Mapping, Optional, Tuple
+
+import numpy as np
+
+from .header import ACTIVATIONS, CELLS, STORED, Header, ModelFileError
+
+__all__ = [
+    "ACTIVATIONS", "CELLS", "DAMAGED", "EMBEDDINGS", "KEY", "STORED", "Header", "ModelFileError",
+    "check_tensors", "expected_tensors", "read_header", "read_model", "write_model",
+]  # fmt: skip
+
+# Where the JSON stands in the metadata of the file.
+KEY = "fairseq_hrt.native.runtime"
+
+# Matrices that may have a finer part.
+EMBEDDINGS = ("encoder.embedding", "decoder.embedding")
+# Errors of reading damaged safetensors, besides the package's own. AttributeError: a type of number
+# that NumPy does not have.
+DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError)
+
+# ---------------------------------------------------------------- tensors
+
+
+def expected_tensors(header: Header) -> Dict[str, Tuple[str, Tuple[int, ...]]]:
+    """All tensors of a model, scales left out: name → (kind, shape); kind is ``matrix`` (int8 or
+    float32) or ``float32``."""
+    found: Dict[str, Tuple[str, Tuple[int, ...]]] = {}
+    _side_tensors(found, header, "encoder")
+    _side_tensors(found, header, "decoder")
+    width = header.decoder_width
+    if not header.tied_output:
+        found["output"] = ("matrix", (header.target_vocabulary, width))
+    if header.output_bias:
+        found["output.bias"] = ("float32", (header.target_vocabulary,))
+    if header.special_symbols:
+        found["decoder.special"] = ("float32", (header.special_symbols, width))
+    if header.family == "dag":
+        rows = 2 * width + header.link_heads
+        found["links"] = ("matrix", (rows, width))
+        found["links.table"] = ("float32", (header.link_rows, rows))
+        if header.length_classes:
+            found["length_head"] = ("float32", (header.length_classes, header.encoder_width))
+            found["length_head.bias"] = ("float32", (header.length_classes,))
+    return found
+
+
+def _side_tensors(found: Dict[str, Tuple[str, Tuple[int, ...]]], header: Header, side: str) -> None:  # noqa: C901 - three helpers
+    def size(name: str) -> int:
+        return getattr(header, f"{side}_{name}")
+
+    def norm(name: str) -> None:
+        found[f"{name}.weight"] = found[f"{name}.bias"] = ("float32", (width,))
+
+    def linear(name: str, outputs: int, inputs: int) -> None:
+        found[name] = ("matrix", (outputs, inputs))
+        found[f"{name}.bias"] = ("float32", (outputs,))
+
+    width, decoder = size("width"), side == "decoder"
+    if decoder or not header.shared_embedding:
+        vocabulary = header.target_vocabulary if decoder else header.source_vocabulary
+        found[f"{side}.embedding"] = ("matrix", (vocabulary, width))
+    if size("positions"):
+        found[f"{side}.positions"] = ("float32", (size("positions"), width))
+    if size("embedding_norm"):
+        norm(f"{side}.embedding_norm")
+    if size("final_norm"):
+        norm(f"{side}.final_norm")
+    for number in range(size("layers")):
+        layer = f"{side}.layers.{number}"
+        if decoder and header.cell == "ssru":
+            # The forget gate on top of the candidate, whose bias is zero.
+            linear(f"{layer}.cell", 2 * width, width)
+        else:
+            linear(f"{layer}.self.input", 3 * width, width)
+            linear(f"{layer}.self.output", width, width)
+        norm(f"{layer}.self.norm")
+        if decoder:
+            linear(f"{layer}.cross.query", width, width)
+            linear(f"{layer}.cross.memory", 2 * width, header.encoder_width)
+            linear(f"{layer}.cross.output", width, width)
+            norm(f"{layer}.cross.norm")
+            if header.relative_window:
+                rows = 2 * header.relative_window + 1
+                found[f"{layer}.self.relative"] = ("float32", (rows, width // header.decoder_heads))
+        linear(f"{layer}.inner", size("inner"), width)
+        linear(f"{layer}.outer", width, size("inner"))
+        norm(f"{layer}.final.norm")
+
+
+def check_tensors(header: Header, tensors: Mapping[str, np.ndarray]) -> None:
+    """Demands exactly the tensors of the header, with their types, shapes and finite values.
+
+    Raises:
+        ModelFileError: naming the tensor.
+    """
+    expected = expected_tensors(header)
+    unread = set(tensors)
+    for name, (kind, shape) in expected.items():
+        tensor = _one(tensors, unread, name)
+        if tensor.shape != shape:
+            raise ModelFileError(
+                f"its tensor {name} has the shape {list(tensor.shape)}, not {list(shape)}"
+            )
+        if kind == "matrix" and tensor.dtype == np.int8:
+            _check_integers(tensor, name)
+            _check_scale(_one(tensors, unread, f"{name}.scale"), name, shape)
+            if name in EMBEDDINGS and f"{name}.rest" in tensors:
+                _check_rest(_one(tensors, unread, f"{name}.rest"), name, shape)
+        elif tensor.dtype != np.float32:
+            raise ModelFileError(
+                f"its tensor {name} is {tensor.dtype}, not float32"
+                + (" or int8" if kind == "matrix" else "")
+            )
+        elif not _finite(tensor):
+            raise ModelFileError(f"its tensor {name} holds a number that is not finite")
+    if unread:
+        raise ModelFileError(
+            f"its tensor {sorted(unread)[0]!r:.100} belongs to no part of the model"
+        )
+
+
+def _check_rest(rest: np.ndarray, name: str, shape: Tuple[int, ...]) -> None:
+    if rest.dtype != np.int8 or rest.shape != shape:
+        raise ModelFileError(
+            f"its tensor {name}.rest is {rest.dtype} {list(rest.shape)}, not int8 {list(shape)}"
+        )
+    _check_integers(rest, f"{name}.rest")
+
+
+def _check_integers(tensor: np.ndarray, name: str) -> None:
+    if tensor.size and tensor.min() == -128:
+        raise ModelFileError(f"its tensor {name} holds -128; int8 weights lie between -127 and 127")
+
+
+def _check_scale(scale: np.ndarray, name: str, shape: Tuple[int, ...]) -> None:
+    if scale.dtype != np.float32 or scale.shape != shape[:1]:
+        raise ModelFileError(
+            f"its tensor {name}.scale is {scale.dtype} {list(scale.shape)}, not float32"
+            f" {[shape[0]]}"
+        )
+    if not np.isfinite(scale).all() or (scale < 0).any():
+        raise ModelFileError(
+            f"its tensor {name}.scale holds a number that is not finite, or negative"
+        )
+
+
+def _finite(tensor: np.ndarray) -> bool:
+    # The sum is finite unless a number is not, or the sum overflows: then one looks closer.
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(tensor.sum()) or np.isfinite(tensor).all())
+
+
+def _one(tensors: Mapping[str, np.ndarray], unread: set, name: str) -> np.ndarray:
+    if name not in tensors:
+        raise ModelFileError(f"it has no tensor {name}")
+    unread.discard(name)
+    return tensors[name]
+
+
+# ---------------------------------------------------------------- files
+
+
+def write_model(path: Path, header: Header, tensors: Mapping[str, np.ndarray]) -> None:
+    """Writes a model file; it appears when it is complete.
+
+    Raises:
+        ModelFileError: the tensors are not those of the header.
+    """
+    from safetensors.numpy import save_file
+
+    header.check()
+    check_tensors(header, tensors)
+    # Of several processes each writes a file of its own.
+    partial = Path(path).with_name(
+        f"{Path(path).name}.{os.getpid()}.{secrets.token_hex(4)}.partial"
+    )
+    arrays = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    try:
+        save_file(arrays, str(partial), metadata={KEY: header.to_json()})
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read_header(path: Path) -> Header:
+    """The hyper-parameters of a model file, without its tensors.
+
+    Raises:
+        ModelFileError: see :func:`read_model`.
+    """
+    return _read(Path(path), False)[0]
+
+
+def read_model(path: Path) -> Tuple[Header, Dict[str, np.ndarray]]:
+    """Reads and checks a model file.
+
+    Raises:
+        ModelFileError: no such file, no model of the runtime, or a broken one; nothing in it is
+            ever run.
+    """
+    return _read(Path(path), True)
+
+
+def _read(path: Path, whole: bool) -> Tuple[Header, Dict[str, np.ndarray]]:
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError as error:
+        raise ModelFileError(
+            f"{path}: the package safetensors is missing ({error}); fix: pip install safetensors"
+        ) from None
+    if not path.is_file():
+        raise ModelFileError(f"{path}: no such file; give a model file of the runtime")
+    try:
+        with safe_open(str(path), framework="np") as file:
+            text: Optional[str] = (file.metadata() or {}).get(KEY)
+            if text is None:
+                raise ModelFileError(
+                    "it is not a model of the runtime (fix: fairseq-hrt bundle … --runtime int8)"
+                )
+            header = Header.from_json(text)
+            names: List[str] = list(file.keys()) if whole else []
+            # Before anything is read: a file of a million tensors is refused by its names.
+            known = {
+                key for name in expected_tensors(header) for key in (name, f"{name}.scale")
+            } | {f"{name}.rest" for name in EMBEDDINGS}
+            strange = set(names) - known if whole else ()
+            if strange:
+                raise ModelFileError(
+                    f"its tensor {sorted(strange)[0]!r:.100} belongs to no part of the model"
+                )
+            tensors = {name: file.get_tensor(name) for name in names}
+        if whole:
+            check_tensors(header, tensors)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}") from None
+    except (SafetensorError, *DAMAGED) as error:
+        raise ModelFileError(
+            f"{path}: it cannot be read as safetensors ({error!s:.200}); convert the model again"
+        ) from None
+    return header, tensors

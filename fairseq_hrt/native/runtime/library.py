@@ -1,0 +1,155 @@
+"""The compiled kernel: where it is, whether it may be loaded, and which instruction set it uses
+here."""
+
+import ctypes as C
+import json
+import os
+from functools import cache
+from pathlib import Path
+from typing import List, NamedTuple, Optional
+
+from .build import HERE, KERNEL, LIBRARY, REPORT, fingerprint
+
+VARIABLE = "FAIRSEQ_HRT_RUNTIME_ISA"
+_REBUILD = "python -m fairseq_hrt.native.runtime.build"
+_MESSAGE = 512
+
+
+class LibraryUnavailable(ValueError):
+    """There is no kernel that may be loaded; the message tells why and what to do."""
+
+
+class InstructionSets(NamedTuple):
+    """What :func:`instruction_sets` found.
+
+    Attributes:
+        compiled: in the library, best first.
+        usable: those of them that this processor and operating system can run.
+        chosen: the one in use.
+        reason: why not a better one; '' for the best of this processor family.
+    """
+
+    compiled: List[str]
+    usable: List[str]
+    chosen: str
+    reason: str
+
+
+def _why_missing(folder: Path, kernel: Path) -> str:
+    """Why there is no library in the folder, and what to do."""
+    try:
+        reason = str(json.loads((folder / REPORT).read_text(encoding="utf-8"))["reason"])
+    except (OSError, ValueError, KeyError, TypeError):
+        reason = ""
+    again = (
+        _REBUILD
+        if kernel.is_dir()
+        else "pip install --force-reinstall --no-deps fairseq_hrt (from its sources)"
+    )
+    if not reason:
+        return f"it was never built; fix: {again}"
+    if "compiler was found" in reason:
+        return f"{reason} when the package was installed; fix: install gcc or clang, then {again}"
+    return f"{reason}; fix: {again}"
+
+
+def open_library(folder: Path = HERE, kernel: Path = KERNEL) -> C.CDLL:
+    """Loads the library of a folder after checking that it was built from the sources beside it, if
+    there are any.
+
+    Raises:
+        LibraryUnavailable.
+    """
+    path = folder / LIBRARY
+    if not path.is_file():
+        raise LibraryUnavailable(
+            f"there is no compiled kernel ({LIBRARY}): {_why_missing(folder, kernel)}"
+        )
+    expected = fingerprint(kernel)
+    # Before it is loaded: a process keeps a library that it has loaded once, also when the file is
+    # replaced by a good one.
+    if expected and b"fh_fingerprint=" + expected.encode() not in path.read_bytes():
+        raise LibraryUnavailable(
+            f"the compiled kernel is out of date (built from other sources than {kernel}); fix:"
+            f" {_REBUILD}"
+        )
+    try:
+        library = C.CDLL(str(path))
+        library.fh_choose.restype, library.fh_choose.argtypes = (
+            C.c_void_p,
+            [C.c_char_p, C.c_char_p, C.c_size_t],
+        )
+        library.fh_instruction_set.restype, library.fh_instruction_set.argtypes = (
+            C.c_char_p,
+            [C.c_int],
+        )
+        library.fh_compiled.restype, library.fh_compiled.argtypes = C.c_int, [C.c_char_p]
+        library.fh_usable.restype, library.fh_usable.argtypes = (
+            C.c_int,
+            [C.c_char_p, C.c_char_p, C.c_size_t],
+        )
+    except (OSError, AttributeError) as error:
+        raise LibraryUnavailable(
+            f"the compiled kernel cannot be loaded ({error}); fix: build it again, {_REBUILD}"
+        ) from None
+    return library
+
+
+@cache
+def load_library() -> C.CDLL:
+    """The kernel of this installation; see :func:`open_library`."""
+    return open_library()
+
+
+def forced_instruction_set() -> str:
+    """What the environment variable FAIRSEQ_HRT_RUNTIME_ISA asks for; '': the best."""
+    return os.environ.get(VARIABLE, "").strip()
+
+
+def instruction_sets(library: Optional[C.CDLL] = None) -> InstructionSets:
+    """Which instruction sets there are, and which one is used.
+
+    Raises:
+        LibraryUnavailable: no kernel, or the one that the environment variable asks for cannot be
+            used.
+    """
+    library = library or load_library()
+    names: List[bytes] = []
+    while library.fh_instruction_set(len(names)):
+        names.append(library.fh_instruction_set(len(names)))
+    compiled = [name for name in names if library.fh_compiled(name)]
+    usable = [name.decode() for name in compiled if library.fh_usable(name, None, 0)]
+    why = C.create_string_buffer(_MESSAGE)
+    forced = forced_instruction_set()
+    table = library.fh_choose(forced.encode(), why, _MESSAGE)
+    reason = why.value.decode("utf-8", "replace")
+    if not table:
+        raise LibraryUnavailable(f"{VARIABLE}={reason}")
+    if forced:
+        reason = f"{VARIABLE} is set"
+    # The name is the first field of the table.
+    chosen = C.cast(table, C.POINTER(C.c_char_p))[0] or b""
+    return InstructionSets([name.decode() for name in compiled], usable, chosen.decode(), reason)
+
+
+def describe() -> List[str]:
+    """Lines for ``fairseq-hrt doctor``. Never fails."""
+    try:
+        found = instruction_sets()
+    except LibraryUnavailable as error:
+        return [f"not usable: {error}", "translation runs on PyTorch (--engine torch)"]
+    lines = [
+        f"kernel         {HERE / LIBRARY}",
+        f"compiled for   {', '.join(found.compiled)}",
+        f"runs on        {found.chosen}" + (f" ({found.reason})" if found.reason else ""),
+    ]
+    try:
+        left_out = json.loads((HERE / REPORT).read_text(encoding="utf-8"))["left_out"]
+    except (OSError, ValueError, KeyError, TypeError):
+        left_out = []
+    if left_out:
+        lines.append(
+            f"left out       {', '.join(map(str, left_out))}: the compiler lacks them; fix:"
+            " install a newer one, then build again"
+        )
+    return lines

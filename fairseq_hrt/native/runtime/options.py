@@ -1,0 +1,181 @@
+"""Decoding options as the kernel takes them, checked against a model; what the native engine does
+not honour is refused by name."""
+
+import ctypes as C
+import logging
+import math
+from dataclasses import replace
+from typing import Any, Container, Dict, List, Tuple
+
+from ..families import FAMILIES
+from ..options import effects
+from ..options.chunk_sizes import chunk_table, settled_hrt
+from ..options.option import Option
+from ..options.schema import CALLER
+from ..options.values import (
+    COPIES,
+    SCHEMA,
+    DecodingOptions,
+    UnsupportedOption,
+    check_dag,
+    check_jacobi,
+    flag,
+    require_native,
+)
+from . import binding
+from .format import Header
+
+logger = logging.getLogger(__name__)
+
+
+def writes_in_order(header: Header) -> bool:
+    """Whether the model can write one word after the other: plainly, or as hrt with C_d = 1."""
+    return header.family != "dag" and (
+        header.family != "bidirectional" or (header.block, header.directions) == (1, 1)
+    )
+
+
+def takes_first_words(header: Header, options: DecodingOptions) -> bool:
+    """Whether every translation can begin with given words: what is written comes word by word from
+    left to right."""
+    if header.family == "hrt":
+        return bool(options.hrt_draft_chunk) or {
+            size for _, size in chunk_table(options, header.chunk_sizes)
+        } == {1}
+    return header.family != "dag" and header.directions == 1
+
+
+def options_for(header: Header, options: DecodingOptions) -> Tuple[binding.Options, Any]:
+    """The options for C, checked against the model, and what has to stay while they are used.
+
+    Raises:
+        UnsupportedOption, ValueError: by name.
+    """
+    check_effects(header, options)
+    require_native(options)
+    _check_results(header, options)
+    if options.jacobi_mode is not None:
+        check_jacobi(options)
+        words = header.source_vocabulary, header.target_vocabulary
+        if options.jacobi_draft == "source" and words[0] != words[1]:
+            raise ValueError(
+                f"{COPIES}; this model has {words[0]} source and {words[1]} target words"
+            )
+    for name, value in (
+        ("prefix_size", options.prefix_size),
+        ("forced_start", options.forced_start),
+    ):
+        if value and not takes_first_words(header, options):
+            raise UnsupportedOption(
+                f"{flag(name)} {value}: first words can be given to models that write from left to"
+                " right (hrt with --hrt-decode-chunk 1, bidirectional with one direction)"
+            )
+    table: List[Tuple[float, int]] = [(math.inf, 1)]
+    if header.family == "hrt":
+        table = chunk_table(options, header.chunk_sizes)
+        options = settled_hrt(options, table)
+    values: Dict[str, Any] = {
+        option.kernel: _number(getattr(options, name), option)
+        for name, option in SCHEMA.items()
+        if option.kernel
+    }
+    values["normalize"] = options.normalize
+    values["scale"] = options.dag_decode_upsample_scale or header.scale or 1.0
+    values["alignments"] = options.alignments or options.print_alignment is not None
+    if header.family == "dag":
+        check_dag(options)
+        # Vertices never write the unknown word unless they are allowed to.
+        values["unkpen"] = options.unkpen if options.dag_allow_unk else math.inf
+    limits = (C.c_double * len(table))(*(limit for limit, _ in table))
+    chunks = (C.c_int32 * len(table))(*(size for _, size in table))
+    found = binding.Options(**values, table_size=len(table))
+    found.table_limits, found.table_chunks = (
+        C.cast(limits, C.POINTER(C.c_double)),
+        C.cast(chunks, C.POINTER(C.c_int32)),
+    )
+    return found, (limits, chunks)
+
+
+def longest_written(header: Header, options: DecodingOptions) -> int:
+    """Most tokens of a translation, ``</s>`` included."""
+    return min(
+        header.longest_target,
+        int(options.max_len_a * header.longest_source + options.max_len_b) + 1,
+    )
+
+
+def _number(value: Any, option: Option) -> Any:
+    """A value as its field in ``fh_options``: the number of a choice; what is left open is 0, and
+    of what may be 0 it is -1."""
+    if option.choices:
+        named = option.native if isinstance(option.native, tuple) else option.choices
+        # An option that may be left open counts its choices from 1.
+        return 0 if value is None else named.index(value) + (option.task_default is not None)
+    if value is None:
+        return -1 if option.least == 0 else 0
+    return value
+
+
+def settled(header: Header, options: DecodingOptions, given: Container[str]) -> DecodingOptions:
+    """The options without those that have no effect and that nobody gives now; others of them
+    amount to something, which is logged.
+
+    Args:
+        given: names of the options that are given now; the others are a bundle's, a grid's or a
+            system's.
+
+    Raises:
+        ValueError: one that is given has no effect.
+    """
+    known, defaults = options.of_family(header.family), DecodingOptions()
+    left = {
+        name: getattr(defaults, name)
+        for name, option in SCHEMA.items()
+        if option.origin != CALLER and name not in known and name not in given
+    }
+    aside = {
+        name: value for name, value in effects.set_aside(known, given).items() if name in SCHEMA
+    }
+    options = replace(options, **{**left, **aside})
+    check_effects(header, options)
+    effective, messages = effects.in_effect(options.of_family(header.family))
+    for message in messages:
+        logger.warning(message)
+    return replace(options, **effective)
+
+
+def check_effects(header: Header, options: DecodingOptions) -> None:
+    """Refuses options that have no effect with a model, those of other families among them.
+
+    Raises:
+        ValueError: by name.
+    """
+    known = options.of_family(header.family)
+    for name, value in options.changed().items():
+        origin = SCHEMA[name].origin
+        if origin != CALLER and name not in known:
+            family = next(own.decodes or own.name for own in FAMILIES if own.name == origin)
+            raise ValueError(
+                f"{flag(name)} {value} belongs to models of the family {family}, and this one is of"
+                f" the family {header.family}"
+            )
+    effects.check(known)
+
+
+def _check_results(header: Header, options: DecodingOptions) -> None:
+    """Refuses alignments and graphs of models that have none."""
+    family = header.family
+    if options.alignments and not writes_in_order(header):
+        raise ValueError(
+            f"alignments: the words of a {family}_transformer are not aligned with the source;"
+            " --unkpen inf forbids <unk>"
+        )
+    if options.print_alignment is not None and not writes_in_order(header):
+        raise ValueError(
+            f"--print-alignment: the words of a {family}_transformer are not aligned with the"
+            " source"
+        )
+    if options.graphs and family != "dag":
+        raise ValueError(
+            f"graphs: a model of the family {family} writes no graph; give a dag_transformer"
+        )

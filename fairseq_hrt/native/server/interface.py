@@ -1,0 +1,182 @@
+"""The description of the interface in OpenAPI 3.1, served under /spec."""
+
+from typing import Any, Dict, List
+
+from ... import __version__
+from .requests import DECODING, FORMATS, KEPT, Choice
+from .settings import Settings
+
+
+def describe_interface(settings: Settings) -> Dict[str, Any]:
+    """The document; limits are those of this server."""
+    text = {"type": "string", "maxLength": settings.max_characters}
+    language = {"type": "string", "description": "ISO 639-1 code"}
+    translate = _translation_request(settings, text, language)
+    options = {name: _choice(choice) for name, choice in DECODING.items()}
+    detailed = _object(
+        {
+            **translate["properties"],
+            "graph": {
+                "type": "boolean",
+                "default": False,
+                "description": "the graph of each sentence, of systems that write graphs",
+            },
+            "options": {"type": "object", "properties": options, "additionalProperties": False},
+        },
+        ["q", "source", "target"],
+    )
+    detected = _object(
+        {"confidence": {"type": "number"}, "language": language}, ["confidence", "language"]
+    )
+    one_or_many = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+    translated = _object(
+        {
+            "translatedText": one_or_many,
+            "alternatives": {"type": "array"},
+            "detectedLanguage": {"oneOf": [detected, {"type": "array", "items": detected}]},
+        },
+        ["translatedText"],
+    )
+    known = {
+        "code": language,
+        "name": {"type": "string"},
+        "targets": {"type": "array", "items": language},
+    }
+    languages = {"type": "array", "items": _object(known, ["code", "name", "targets"])}
+    asked = _object({"q": text, "api_key": {"type": "string"}}, ["q"])
+    found = {
+        "system": {"type": "string"},
+        "milliseconds": {"type": "number"},
+        "source": language,
+        "translations": {"type": "array"},
+    }
+    details = _object(found, ["system", "milliseconds", "source", "translations"])
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "fairseq_hrt", "version": __version__, "license": {"name": "MIT"}},
+        "paths": {
+            "/translate": {
+                "post": _operation(
+                    "Translate text (the interface of LibreTranslate)", translated, translate
+                )
+            },
+            "/detect": {
+                "post": _operation(
+                    "Detect the language of a text", {"type": "array", "items": detected}, asked
+                )
+            },
+            "/languages": {"get": _operation("Languages", languages)},
+            "/health": {
+                "get": _operation(
+                    "Whether the server answers", _object({"status": {"const": "ok"}}, ["status"])
+                )
+            },
+            "/frontend/settings": {
+                "get": _operation("Settings for front ends of LibreTranslate", {"type": "object"})
+            },
+            "/v1/translate": {
+                "post": _operation(
+                    "Translate text, with scores, tokens and steps", details, detailed
+                )
+            },
+            "/v1/systems": {
+                "get": _operation("Systems", {"type": "array", "items": {"type": "object"}})
+            },
+        },
+    }
+
+
+def _translation_request(
+    settings: Settings, text: Dict[str, Any], language: Dict[str, Any]
+) -> Dict[str, Any]:
+    """What /translate is asked, as LibreTranslate has it."""
+    texts = {
+        "oneOf": [
+            text,
+            {"type": "array", "items": text, "minItems": 1, "maxItems": settings.max_texts},
+        ]
+    }
+    return _object(
+        {
+            "q": {**texts, "description": "what is translated"},
+            "source": {**language, "description": "ISO 639-1 code, or auto"},
+            "target": language,
+            "format": {"type": "string", "enum": list(FORMATS), "default": "text"},
+            "keep": {
+                "type": "string",
+                "enum": [KEPT],
+                "description": "what of plain text is kept as it is; html always is",
+            },
+            "alternatives": {
+                "type": "integer",
+                "minimum": 0,
+                "default": 0,
+                "description": "others, besides the best one",
+            },
+            "system": {
+                "type": "string",
+                "description": "name of a system, see /v1/systems; default: the first that fits",
+            },
+            "api_key": {"type": "string"},
+        },
+        ["q", "source", "target"],
+    )
+
+
+def _choice(choice: Choice) -> Dict[str, Any]:
+    """A decoding option's schema."""
+    if choice.kind is str:
+        found: Dict[str, Any] = {"type": "string", "enum": list(choice.values)}
+    elif choice.kind is bool:
+        found = {"type": "boolean"}
+    else:
+        found = {
+            "type": "integer" if choice.kind is int else "number",
+            "minimum": choice.least,
+            "maximum": choice.most,
+        }
+    return (
+        found
+        if choice.task is None
+        else {**found, "description": f"of systems with the task {choice.task}"}
+    )
+
+
+def _object(properties: Dict[str, Any], required: List[str]) -> Dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _operation(summary: str, response: Dict[str, Any], body: Dict[str, Any] = {}) -> Dict[str, Any]:  # noqa: B006
+    """An operation with the errors that each may answer with."""
+    error = {
+        "content": {
+            "application/json": {"schema": _object({"error": {"type": "string"}}, ["error"])}
+        }
+    }
+    statuses = {
+        "408": "too slow",
+        "421": "not a host of this server",
+        "503": "too many requests, or shutting down",
+    }
+    if body:
+        statuses.update({
+            "400": "invalid request", "403": "no valid key", "413": "body too large",
+            "415": "unknown content type", "429": "queue full", "504": "translation too slow",
+        })  # fmt: skip
+    found: Dict[str, Any] = {
+        "summary": summary,
+        "responses": {
+            "200": {
+                "description": "as asked",
+                "content": {"application/json": {"schema": response}},
+            },
+            **{status: {"description": text, **error} for status, text in statuses.items()},
+        },
+    }
+    if body:
+        kinds = ("application/json", "application/x-www-form-urlencoded")
+        found["requestBody"] = {
+            "required": True,
+            "content": {kind: {"schema": body} for kind in kinds},
+        }
+    return found

@@ -1,0 +1,225 @@
+"""What stands around every route, as ASGI middleware: limits, the answers to errors, headers, the
+log, the figures."""
+
+import asyncio
+import json
+import logging
+import time
+import traceback
+from typing import Callable, Iterable, List, Optional
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..io.escaping import shown
+from .errors import RequestError
+from .hosts import canonical, is_served
+from .metrics import Metrics
+from .settings import Settings
+
+logger = logging.getLogger(__name__)
+access = logging.getLogger("fairseq_hrt.access")
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src"
+        " 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+# Bodies up to so many times the limit are read to their end, and then refused.
+_DISCARDED = 16
+
+
+def guard(settings: Settings, metrics: Metrics) -> Callable[[str], List[Middleware]]:
+    """Makes the middleware of a route, outermost first, from its path.
+
+    Args:
+        settings: limits; ``max_connections`` requests are answered at a time, by all routes
+            together.
+        metrics: where requests are counted.
+    """
+    places = asyncio.Semaphore(settings.max_connections)
+    return lambda route: [
+        Middleware(Answered, route, metrics),
+        Middleware(Addressed, settings.allow_hosts),
+        Middleware(Placed, places),
+        Middleware(InTime, settings.time_limit, settings.max_body),
+    ]
+
+
+class Answered:
+    """Answers whatever happens inside; gives each answer our headers, logs it without its texts,
+    and counts it.
+
+    An answer leaves when it is whole: a slow reader takes neither a place nor a request's time.
+
+    Args:
+        route: its path, for log and figures.
+        metrics: where it is counted.
+    """
+
+    def __init__(self, app: ASGIApp, route: str, metrics: Metrics) -> None:
+        self._app, self._route, self._metrics = app, route, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        start = time.perf_counter()
+        answer: List[Message] = []
+
+        async def keep(message: Message) -> None:
+            answer.append(message)
+
+        try:
+            await self._app(scope, receive, keep)
+        except Exception as error:  # nothing of it may leave the process
+            answer.clear()
+            await _answer_to(error)(scope, receive, keep)
+        seconds, status = time.perf_counter() - start, answer[0]["status"]
+        self._metrics.observe_request(self._route, status, seconds)
+        entry = {
+            "method": scope["method"],
+            "route": self._route,
+            "status": status,
+            "ms": round(1000 * seconds, 2),
+        }
+        access.info("%s", json.dumps(entry))
+        add_headers(MutableHeaders(scope=answer[0]))
+        for message in answer:
+            await send(message)
+
+
+def add_headers(headers: MutableHeaders) -> None:
+    """Adds the headers that every response has to those of one; its own stay."""
+    for name, value in HEADERS.items():
+        headers.setdefault(name, value)
+
+
+def _answer_to(error: Exception) -> Response:
+    if isinstance(error, RequestError):
+        return JSONResponse({"error": error.message}, error.status, error.headers)
+    if isinstance(error, ClientDisconnect):
+        # Nobody reads this; the status is the one that proxies use for it.
+        return Response(status_code=499)
+    # Its message may not stand in the log either: it can hold the request's text.
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    logger.error("a request failed: %s\n%s", type(error).__name__, frames.rstrip())
+    return JSONResponse({"error": "Internal server error"}, 500)
+
+
+class Addressed:
+    """Lets requests through that are addressed to this server.
+
+    Args:
+        hosts: its names besides those of this machine for itself; None: any.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Optional[Iterable[str]]) -> None:
+        self._app = app
+        self._hosts = None if hosts is None else frozenset(map(canonical, hosts))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Only HTTP/1.0 may do without; every browser gives it.
+        host = Headers(scope=scope).get("host")
+        if host is not None and self._hosts is not None and not is_served(host, self._hosts):
+            message = (
+                f"{shown(host)} is not a host of this server; fairseq-hrt serve --allow-host"
+                " adds one"
+            )
+            raise RequestError(421, message, {"Connection": "close"})
+        await self._app(scope, receive, send)
+
+
+class Placed:
+    """Lets as many requests through at a time as there are places; nobody waits for one.
+
+    Args:
+        places: shared by all routes.
+    """
+
+    def __init__(self, app: ASGIApp, places: asyncio.Semaphore) -> None:
+        self._app, self._places = app, places
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._places.locked():
+            raise RequestError(
+                503, "Too many requests at once", {"Retry-After": "1", "Connection": "close"}
+            )
+        async with self._places:
+            await self._app(scope, receive, send)
+
+
+class InTime:
+    """Reads the body before the route is called, which is cancelled when the time is over or the
+    client has gone.
+
+    Args:
+        seconds: for both, the body and the answer.
+        max_body: bytes.
+    """
+
+    def __init__(self, app: ASGIApp, seconds: float, max_body: int) -> None:
+        self._app, self._seconds, self._max_body = app, seconds, max_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        deadline = time.monotonic() + self._seconds
+        reading = _read_body(Request(scope, receive), self._max_body)
+        try:
+            body = await asyncio.wait_for(reading, self._seconds)
+        except asyncio.TimeoutError:
+            raise RequestError(
+                408, "The request did not arrive in time", {"Connection": "close"}
+            ) from None
+
+        async def again() -> Message:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        work = asyncio.ensure_future(self._app(scope, again, send))
+        gone = asyncio.ensure_future(_disconnected(receive))
+        try:
+            done, _ = await asyncio.wait(
+                {work, gone},
+                timeout=max(deadline - time.monotonic(), 0.0),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if work in done:
+                return work.result()
+            if gone in done:
+                raise ClientDisconnect
+            raise RequestError(504, "The translation took too long")
+        finally:
+            work.cancel()
+            gone.cancel()
+
+
+async def _disconnected(receive: Receive) -> None:
+    # The body has been read: nothing else can come.
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _read_body(request: Request, limit: int) -> bytes:
+    """Reads the body; of what is above the limit nothing is kept.
+
+    Raises:
+        RequestError: 413.
+    """
+    body, size = bytearray(), 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size <= limit:
+            body += chunk
+            continue
+        body.clear()
+        # A client that is still sending when the connection is closed does not see the answer.
+        if size > _DISCARDED * limit:
+            break
+    if size > limit:
+        raise RequestError(
+            413, f"Request body exceeds the limit of {limit} bytes", {"Connection": "close"}
+        )
+    return bytes(body)

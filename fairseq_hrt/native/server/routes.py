@@ -1,0 +1,285 @@
+"""What each route answers: LibreTranslate's and our own."""
+
+import functools
+import logging
+import math
+import time
+from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from ..decoding import NumericalError
+from ..io.escaping import printable
+from ..text.texts import DecodedText
+from .detection import LanguageDetector
+from .errors import RequestError, invalid
+from .interface import describe_interface
+from .keys import check_key, read_keys
+from .metrics import Metrics
+from .requests import (
+    TranslationRequest,
+    decoding_options,
+    parse_fields,
+    text_of,
+    translation_request,
+)
+from .settings import Settings
+from .systems import (
+    ALIGNED,
+    Catalogue,
+    LoadTranslator,
+    ServedSystem,
+    alternatives_options,
+    language_name,
+    load_system,
+    load_translator,
+)
+
+logger = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+# Characters of a request that are prepared at once; more are prepared in a thread, as others wait
+# meanwhile.
+_SHORT = 2000
+
+
+class Server:
+    """Shared by the routes.
+
+    Args:
+        settings: see there.
+        load: makes the translator of a bundle.
+    """
+
+    def __init__(self, settings: Settings, load: LoadTranslator = load_translator) -> None:
+        self.settings, self._load_translator = settings, load
+        self.keys = read_keys(settings.key_file)
+        self.metrics = Metrics()
+        self.catalogue = Catalogue(())
+        self.detector = LanguageDetector(())
+
+    def load(self) -> None:
+        """Loads all systems, unless it is done already.
+
+        Raises:
+            ValueError: one of them is not a bundle or cannot be loaded.
+        """
+        if self.catalogue.systems:
+            return
+        systems = self.settings.systems
+        # Systems of one bundle, which differ in their options, share its model.
+        load = functools.lru_cache(maxsize=None)(self._load_translator)
+        self.catalogue = Catalogue(
+            [
+                load_system(name, folder, self.settings, self.metrics, load)
+                for name, folder in systems
+            ]
+        )
+        self.detector = LanguageDetector(self.catalogue.sources)
+        self.detector.prepare()
+
+    def close(self) -> None:
+        """Ends the decoders. Requests have been answered by now, so at most a batch that nobody
+        waits for is waited for, briefly."""
+        for system in self.catalogue.systems:
+            system.batcher.close()
+        for system in self.catalogue.systems:
+            system.batcher.close(1.0 / len(self.catalogue.systems))
+
+    # ------------------------------------------------------------------ LibreTranslate's interface
+
+    async def translate(self, request: Request) -> Response:
+        fields = await self._fields(request)
+        wanted = translation_request(fields, self.settings)
+        source, detected = await self._source(wanted)
+        system = self.catalogue.choose(wanted, source)
+        options = (
+            alternatives_options(system, wanted.alternatives + 1, {}) if wanted.alternatives else {}
+        )
+        found = await self._decode(system, wanted, options)
+        ranked = await _prepared(
+            wanted,
+            lambda: [[one.text(rank) for rank in range(wanted.alternatives + 1)] for one in found],
+        )
+        texts = [best for best, *_ in ranked]
+        alternatives = [
+            list(dict.fromkeys(text for text in others if text != best)) for best, *others in ranked
+        ]
+        answer: Dict[str, Any] = {"translatedText": texts[0] if wanted.single else texts}
+        if wanted.alternatives:
+            answer["alternatives"] = alternatives[0] if wanted.single else alternatives
+        if detected is not None:
+            answer["detectedLanguage"] = detected if wanted.single else [detected] * len(texts)
+        return JSONResponse(answer)
+
+    async def detect(self, request: Request) -> Response:
+        text = text_of(await self._fields(request), self.settings)
+        return JSONResponse(await run_in_threadpool(self.detector.detect, text))
+
+    async def languages(self, request: Request) -> Response:
+        return JSONResponse(self.catalogue.languages())
+
+    async def health(self, request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def frontend_settings(self, request: Request) -> Response:
+        first = self.catalogue.systems[0].bundle
+        chosen = {"source": first.source_lang, "target": first.target_lang}
+        return JSONResponse({
+            "apiKeys": bool(self.keys), "keyRequired": bool(self.keys),
+            "charLimit": self.settings.max_characters, "filesTranslation": False,
+            "supportedFilesFormat": [], "suggestions": False, "frontendTimeout": 500,
+            "language": {side: {"code": code,
+                                "name": language_name(code)} for side, code in chosen.items()},
+        })  # fmt: skip
+
+    async def interface(self, request: Request) -> Response:
+        return JSONResponse(describe_interface(self.settings))
+
+    # ------------------------------------------------------------------ our own
+
+    async def systems(self, request: Request) -> Response:
+        return JSONResponse([system.describe() for system in self.catalogue.systems])
+
+    async def translate_with_details(self, request: Request) -> Response:
+        fields = await self._fields(request)
+        wanted = translation_request(fields, self.settings, detailed=True)
+        if wanted.format != "text":
+            raise invalid("format html has no details; use /translate")
+        source, detected = await self._source(wanted)
+        system = self.catalogue.choose(wanted, source)
+        options = decoding_options(fields, system.bundle.task)
+        if wanted.graph and not system.graph:
+            raise invalid("this system writes no graph")
+        if wanted.alternatives:
+            options = alternatives_options(system, wanted.alternatives + 1, options)
+        start = time.perf_counter()
+        found = await self._decode(system, wanted, options)
+        milliseconds = round(1000 * (time.perf_counter() - start), 3)
+        sentences = await _prepared(
+            wanted,
+            lambda: [
+                [_details(system, translation) for translation in text.translations]
+                for text in found
+            ],
+        )
+        if wanted.graph:
+            chosen = {
+                name: value for name, value in options.items() if name not in ("beam", "nbest")
+            }
+            await self._add_graphs(
+                system, [sentence for text in sentences for sentence in text], chosen
+            )
+        answer = {
+            "system": system.name,
+            "milliseconds": milliseconds,
+            "source": source,
+            "translations": [
+                {"text": text.text(), "sentences": own} for text, own in zip(found, sentences)
+            ],
+        }
+        if detected is not None:
+            answer["detectedLanguage"] = detected
+        return JSONResponse(answer)
+
+    async def figures(self, request: Request) -> Response:
+        content, kind = self.metrics.exposition()
+        return Response(content, media_type=kind)
+
+    # ------------------------------------------------------------------ parts of a request
+
+    async def _fields(self, request: Request) -> Dict[str, Any]:
+        # request.url would be put together from the Host that the client sends.
+        query = request.scope["query_string"].decode("latin-1")
+        fields = parse_fields(await request.body(), request.headers.get("content-type", ""), query)
+        check_key(fields, request.headers.get("authorization", ""), self.keys)
+        return fields
+
+    async def _source(self, wanted: TranslationRequest) -> Tuple[str, Optional[Dict[str, Any]]]:
+        """The language of the texts, and how it was found if that was asked for."""
+        if wanted.source != "auto":
+            return wanted.source, None
+        found = (await run_in_threadpool(self.detector.detect, "\n".join(wanted.texts)))[0]
+        return found["language"], found
+
+    async def _decode(
+        self, system: ServedSystem, wanted: TranslationRequest, options: Dict[str, Any]
+    ) -> List["DecodedText"]:
+        language, limit = system.bundle.source_lang, self.settings.max_sentences
+        subwords = system.translator.pipeline.words if system.aligned else None
+        texts = await _prepared(
+            wanted,
+            lambda: [
+                DecodedText(text, wanted.format, language, subwords, wanted.keep)
+                for text in wanted.texts
+            ],
+        )
+        if any(text.aligned for text in texts):
+            options = {**options, **ALIGNED}
+        sentences = [sentence for text in texts for sentence in text.sentences]
+        if len(sentences) > limit:
+            raise invalid(f"request ({len(sentences)}) exceeds sentence limit ({limit})")
+        try:
+            found = await system.batcher.submit(sentences, **options) if sentences else []
+        except NumericalError as error:
+            logger.error("%s: %s", system.name, printable(str(error)))
+            raise RequestError(500, "this system's model computed NaN: it is broken") from None
+        except ValueError as error:
+            # A decoder's words may name files.
+            logger.warning("%s refused a request: %s", system.name, printable(str(error)))
+            raise invalid("this system does not take these options") from None
+        results = iter(found)
+        for text in texts:
+            text.translations = [next(results) for _ in text.sentences]
+        return texts
+
+    async def _add_graphs(
+        self, system: ServedSystem, sentences: List[Dict[str, Any]], options: Dict[str, Any]
+    ) -> None:
+        """Gives each sentence that was translated its graph (a second pass; whoever wants only
+        translations does not pay for it)."""
+        try:
+            found = (
+                await system.batcher.submit(
+                    [sentence["source"] for sentence in sentences], graph=True, **options
+                )
+                if sentences
+                else []
+            )
+        except ValueError as error:
+            logger.warning("%s draws no graph: %s", system.name, error)
+            raise invalid("this system does not draw graphs with these options") from None
+        for sentence, graphs in zip(sentences, found):
+            # A sentence that was cut has several: the first one is shown.
+            sentence["graph"] = graphs[0] if graphs else None
+
+
+async def _prepared(wanted: TranslationRequest, work: Callable[[], Result]) -> Result:
+    """The result of work whose time depends on the length of a request."""
+    if wanted.format == "text" and not wanted.keep and sum(map(len, wanted.texts)) <= _SHORT:
+        return work()
+    return await run_in_threadpool(work)
+
+
+def _details(system: ServedSystem, translation: Any) -> Dict[str, Any]:
+    """A sentence as /v1/translate tells of it."""
+    return {
+        "source": translation.source,
+        "text": translation.text,
+        "score": _finite(translation.score),
+        "tokens": translation.tokens,
+        "token_steps": translation.token_steps,
+        "steps": translation.steps,
+        "unknown": system.translator.mostly_unknown(translation.source),
+        "alternatives": [
+            {"text": other.text, "score": _finite(other.score)}
+            for other in translation.alternatives
+        ],
+    }
+
+
+def _finite(score: Optional[float]) -> Optional[float]:
+    """JSON has no infinity."""
+    return score if score is not None and math.isfinite(score) else None

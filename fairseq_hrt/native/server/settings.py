@@ -1,0 +1,152 @@
+"""What a server is allowed and told to do; the defaults suit one small machine."""
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Dict, Iterable, Optional, Tuple
+
+from ..io.escaping import shown
+from .hosts import canonical
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of ``fairseq-hrt serve``.
+
+    Attributes:
+        systems: (name, folder of the bundle) of each system, the default first.
+        options: (name of a system, option, value): how that one decodes; they override
+            its bundle's.
+        engine: ``auto``, ``torch`` or ``native``, see :func:`fairseq_hrt.from_pretrained`.
+        threads: of each worker's decoders.
+        shortlist: whether sentences choose among the words of their bundle's shortlist only.
+        max_body: bytes of a request.
+        max_characters: of all texts of a request.
+        max_texts: texts of a request.
+        max_sentences: sentences of a request, when its texts have been split.
+        max_alternatives: other translations of a text; more are not given.
+        max_queue: sentences that wait; requests beyond it are answered with 429.
+        max_connections: open ones of each worker. With as many, idle ones make room; where all are
+            busy, requests are answered with 503.
+        max_batch: sentences decoded together.
+        batch_wait: seconds that a sentence waits for company.
+        time_limit: seconds for a request, its body included; then 408 or 504.
+        key_file: keys of those who may ask, one a line; None: everybody may.
+        allow_origin: value of Access-Control-Allow-Origin; None: no header.
+        allow_hosts: names that requests may be addressed to, besides ``localhost`` and loopback
+            addresses; None: any.
+    """
+
+    systems: Tuple[Tuple[str, Path], ...]
+    options: Tuple[Tuple[str, str, str], ...] = ()
+    engine: str = "auto"
+    threads: int = 1
+    shortlist: bool = False
+    max_body: int = 1 << 20
+    max_characters: int = 20000
+    max_texts: int = 128
+    max_sentences: int = 1024
+    max_alternatives: int = 5
+    max_queue: int = 4096
+    max_connections: int = 1000
+    max_batch: int = 32
+    batch_wait: float = 0.002
+    time_limit: float = 30.0
+    key_file: Optional[Path] = None
+    allow_origin: Optional[str] = None
+    allow_hosts: Optional[Tuple[str, ...]] = None
+
+    def __post_init__(self) -> None:
+        positive = (
+            "threads", "max_body", "max_characters", "max_texts", "max_sentences", "max_queue",
+            "max_connections", "max_batch", "time_limit",
+        )  # fmt: skip
+        for name in positive:
+            # Not "<= 0": no comparison with nan is true.
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(
+                    f"--{name.replace('_', '-')} {getattr(self, name)} must be greater than 0, and"
+                    " finite"
+                )
+        for name in ("max_alternatives", "batch_wait"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(
+                    f"--{name.replace('_', '-')} {getattr(self, name)} must not be negative, and"
+                    " finite"
+                )
+        if self.max_sentences > self.max_queue:
+            raise ValueError(
+                f"--max-sentences {self.max_sentences} do not fit into --max-queue"
+                f" {self.max_queue}: give a longer queue"
+            )
+        _check_hosts(self.allow_hosts or ())
+        names = [name for name, _ in self.systems]
+        if not names:
+            raise ValueError("no system: give at least one bundle")
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"two systems are called {twice[0]!r}: give them names, NAME=BUNDLE")
+
+        for name, option, _ in self.options:
+            if name not in names:
+                raise ValueError(
+                    f"--set {name}:{option}: there is no such system; there are: {', '.join(names)}"
+                )
+
+    def options_of(self, name: str) -> Dict[str, str]:
+        """Decoding options of a system."""
+        return {option: value for system, option, value in self.options if system == name}
+
+    def to_json(self) -> str:
+        """For worker processes; see :meth:`from_json`."""
+        return json.dumps(dataclasses.asdict(self), default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Settings":
+        """The settings that :meth:`to_json` wrote."""
+        fields = json.loads(text)
+        fields["systems"] = tuple((name, Path(folder)) for name, folder in fields["systems"])
+        fields["options"] = tuple(tuple(one) for one in fields["options"])
+        fields["allow_hosts"] = (
+            None if fields["allow_hosts"] is None else tuple(fields["allow_hosts"])
+        )
+        fields["key_file"] = None if fields["key_file"] is None else Path(fields["key_file"])
+        return cls(**fields)
+
+
+def _check_hosts(hosts: Iterable[str]) -> None:
+    for host in hosts:
+        if canonical(host) is None:
+            raise ValueError(
+                f"--allow-host {shown(host)} is not a name or address: leave out scheme and port,"
+                " e.g. translate.example.org"
+            )
+
+
+def parse_system(text: str) -> Tuple[str, Path]:
+    """``NAME=BUNDLE`` or ``BUNDLE``, whose folder then gives the name.
+
+    Raises:
+        ValueError: a part is empty.
+    """
+    name, sign, folder = text.partition("=")
+    if not sign or Path(text).is_dir():
+        name, folder = Path(text).resolve().name, text
+    if not name.strip() or not folder:
+        raise ValueError(f"system {text!r}: write BUNDLE or NAME=BUNDLE")
+    return name.strip(), Path(folder)
+
+
+def parse_option(text: str) -> Tuple[str, str, str]:
+    """``NAME:OPTION=VALUE``; a switch may do without its value.
+
+    Raises:
+        ValueError: a part is missing.
+    """
+    name, sign, rest = text.partition(":")
+    option, _, value = rest.partition("=")
+    if not sign or "=" in name or not name.strip() or not option.strip():
+        raise ValueError(f"--set {text!r}: write NAME:OPTION=VALUE, e.g. HRT3:hrt_decode_chunk=3")
+    return name.strip(), option.strip().lstrip("-").replace("-", "_"), value or "true"

@@ -1,0 +1,308 @@
+"""The models that a server answers with."""
+
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable, Container, Dict, List, Mapping, Optional, Sequence
+
+from ..bundles.bundle import Bundle, load_bundle
+from ..bundles.translation import PreparedLine, join_pieces
+from ..families import family_of_task
+from ..io.escaping import printable
+from ..options.effects import set_aside
+from ..options.values import SCHEMA, DecodingOptions, UnsupportedOption
+from ..runtime.library import LibraryUnavailable
+from .batching import Batcher
+from .errors import RequestError, invalid
+from .metrics import Metrics
+from .requests import TranslationRequest, unsupported_language
+from .settings import Settings
+
+logger = logging.getLogger(__name__)
+
+# (folder of a bundle, settings) → what translates, with the methods of
+# bundles.translator.Translator that are used here: ``prepare``, ``translate``, ``identity``,
+# ``mostly_unknown``, its ``bundle`` and, where it aligns words, its ``pipeline``.
+LoadTranslator = Callable[[Path, Settings], Any]
+
+# The option with which translations have alignments.
+ALIGNED = {"print_alignment": "hard"}
+# Names of the languages of our recipes; another one is shown by its code.
+LANGUAGES = {
+    "ar": "Arabic", "cs": "Czech", "de": "German", "en": "English", "es": "Spanish",
+    "et": "Estonian", "fi": "Finnish", "fr": "French", "it": "Italian", "ja": "Japanese",
+    "lv": "Latvian", "nl": "Dutch", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian",
+    "ru": "Russian", "tr": "Turkish", "uk": "Ukrainian", "zh": "Chinese",
+}  # fmt: skip
+
+
+@dataclass
+class ServedSystem:
+    """A loaded model with its queue.
+
+    Attributes:
+        name: as it was given.
+        bundle: where it comes from.
+        translator: see :func:`fairseq_hrt.from_pretrained`.
+        batcher: its queue.
+        alternatives: whether it finds several translations of a sentence.
+        aligned: whether it finds the source subword of each of a translation.
+        options: how it decodes, where that is not the bundle's way.
+    """
+
+    name: str
+    bundle: Bundle
+    translator: Any
+    batcher: Batcher
+    alternatives: bool = True
+    aligned: bool = False
+    options: Dict[str, str] = field(default_factory=dict)
+
+    @property
+    def graph(self) -> bool:
+        """Whether its translations are paths of graphs."""
+        family = family_of_task(self.bundle.task)
+        return family is not None and family.graphs
+
+    def describe(self) -> Dict[str, Any]:
+        """What the page and ``/v1/systems`` say of it; no paths."""
+        return {
+            "name": self.name,
+            "source": self.bundle.source_lang,
+            "target": self.bundle.target_lang,
+            "task": self.bundle.task,
+            "engine": self.translator.identity()["engine"],
+            "alternatives": self.alternatives,
+            "graph": self.graph,
+            "options": self.options,
+            "examples": self.bundle.examples,
+        }
+
+
+def load_system(
+    name: str, folder: Path, settings: Settings, metrics: Metrics, load: LoadTranslator
+) -> ServedSystem:
+    """Loads a bundle and decodes one word with it, so that the first request does not pay for what
+    is made on first use.
+
+    Raises:
+        ValueError: no bundle, or one that cannot be loaded.
+    """
+    translator = load(folder, settings)
+    bundle = translator.bundle
+    own = settings.options_of(name)
+    translator.translate(["a"], details=True, **own)
+
+    def decode(pieces: Sequence[PreparedLine], options: Dict[str, Any]) -> Sequence[Any]:
+        # How the system decodes by itself must not stand in the way of what a request asks for.
+        usual = _usual(bundle, {**own, **options})
+        options = {**_without(own, set_aside(usual, options)), **options}
+        if options.pop("graph", False):
+            return translator.graphs(
+                list(pieces), batch_size=settings.max_batch, cancelled=batcher.given_up, **options
+            )
+        return translator.translate(
+            list(pieces),
+            details=True,
+            batch_size=settings.max_batch,
+            cancelled=batcher.given_up,
+            **options,
+        )
+
+    def join(sentence: str, results: List[Any], options: Dict[str, Any]) -> Any:
+        if options.get("graph", False):
+            return [graph for graphs in results for graph in graphs]
+        return join_pieces(sentence, [[best, *best.alternatives] for best in results])
+
+    batcher = Batcher(
+        decode,
+        prepare=translator.prepare,
+        join=join,
+        max_batch=settings.max_batch,
+        max_queue=settings.max_queue,
+        wait=settings.batch_wait,
+        observe=lambda sentences, seconds: metrics.observe_batch(name, sentences, seconds),
+        observe_queue=lambda waiting: metrics.observe_queue(name, waiting),
+    )
+    metrics.watch_queue(name, lambda: batcher.waiting)
+    system = ServedSystem(
+        name,
+        bundle,
+        translator,
+        batcher,
+        _several(bundle) is not None
+        and _tried(translator, own, _options_for(bundle, own, 2)) is not None,
+        # Models that write many words at once align none, and another engine may take the option
+        # and do nothing.
+        bool(getattr(_tried(translator, own, ALIGNED), "alignment", ())),
+        own,
+    )
+    logger.info(
+        "%s: %s to %s, ready (%s)",
+        name,
+        bundle.source_lang,
+        bundle.target_lang,
+        system.describe()["engine"],
+    )
+    return system
+
+
+def load_translator(folder: Path, settings: Settings) -> Any:
+    """The bundle on the engine of the settings.
+
+    With ``auto`` that is decided here, once: a translator that were left to change from the native
+    engine to PyTorch for the options of one request would load PyTorch while others wait, or find
+    none.
+
+    Raises:
+        ValueError: see :func:`fairseq_hrt.from_pretrained`.
+    """
+    from ..bundles.pretrained import from_pretrained
+
+    own: Dict[str, Any] = {"threads": settings.threads, "use_shortlist": settings.shortlist}
+    bundle = load_bundle(folder, for_runtime=True) if settings.engine == "auto" else None
+    if bundle is not None and bundle.runtime is not None:
+        try:
+            return from_pretrained(folder, engine="native", **own)
+        except (UnsupportedOption, LibraryUnavailable) as error:
+            if not bundle.models or settings.shortlist:
+                raise
+            logger.warning("%s (PyTorch takes over)", printable(str(error)))
+    try:
+        engine = "torch" if settings.engine == "auto" else settings.engine
+        return from_pretrained(folder, engine=engine, **own)
+    except ImportError as error:
+        raise ValueError(
+            f"{folder} needs PyTorch and fairseq, and {error.name} is not installed: pack it with"
+            " --runtime int8"
+        ) from error
+
+
+def _tried(translator: Any, own: Mapping[str, str], more: Mapping[str, Any]) -> Any:
+    """A word's translation with further options; None where the engine does not have these."""
+    try:
+        return translator.translate(["a"], details=True, **{**own, **more})[0]
+    except ValueError:
+        return None
+
+
+def _several(bundle: Bundle) -> Optional[Dict[str, Any]]:
+    """The options by which a bundle's family finds several translations; None where it finds only
+    one."""
+    family = family_of_task(bundle.task)
+    if family is None or not family.several:
+        return None
+    own = {name: option.several for name, option in SCHEMA.items() if option.origin == family.name}
+    return {name: value for name, value in own.items() if value is not None}
+
+
+def _options_for(bundle: Bundle, given: Mapping[str, Any], hypotheses: int) -> Dict[str, Any]:
+    """No beam smaller than without alternatives: the best translation must not be a worse one
+    because others are asked for."""
+    usual = _usual(bundle, given)
+    beam = max(hypotheses, int(usual.get("beam", DecodingOptions().beam)))
+    more = {
+        name: min(beam, max(hypotheses, int(usual.get(name, beam)))) if value is True else value
+        for name, value in (_several(bundle) or {}).items()
+    }
+    found = {"beam": beam, "nbest": hypotheses, **more}
+    # Word by word nothing is completed by a second stage.
+    return _without(found, set_aside({**usual, **found}, ()))
+
+
+def _usual(bundle: Bundle, given: Mapping[str, Any]) -> Dict[str, Any]:
+    """Options with those that the bundle has besides."""
+    return {**bundle.runtime_options, **bundle.options, **given}
+
+
+def _without(options: Mapping[str, Any], names: Container[str]) -> Dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in names}
+
+
+def alternatives_options(
+    system: ServedSystem, hypotheses: int, options: Mapping[str, Any]
+) -> Dict[str, Any]:
+    """``options`` of a request with those by which a system finds several hypotheses; unchanged
+    where it can give only one."""
+    if not system.alternatives:
+        return dict(options)
+    found = _options_for(
+        system.bundle, {**system.options, **options}, max(hypotheses, int(options.get("nbest", 1)))
+    )
+    # Numbers that are too small are widened; another choice stays, and is refused where it gives
+    # only one.
+    return {
+        **found,
+        **{name: value for name, value in options.items() if not isinstance(found.get(name), int)},
+    }
+
+
+class Catalogue:
+    """The systems of a server by languages and names.
+
+    Args:
+        systems: the first one of a pair of languages is its default.
+    """
+
+    def __init__(self, systems: Sequence[ServedSystem]) -> None:
+        self.systems = list(systems)
+
+    @property
+    def sources(self) -> List[str]:
+        """Codes of the languages that can be translated from."""
+        return sorted({system.bundle.source_lang for system in self.systems})
+
+    def languages(self) -> List[Dict[str, Any]]:
+        """LibreTranslate's ``/languages``."""
+        codes = sorted(
+            {
+                code
+                for system in self.systems
+                for code in (system.bundle.source_lang, system.bundle.target_lang)
+            }
+        )
+        targets = {
+            code: {
+                system.bundle.target_lang
+                for system in self.systems
+                if system.bundle.source_lang == code
+            }
+            for code in codes
+        }
+        return [
+            {"code": code, "name": language_name(code), "targets": sorted(targets[code])}
+            for code in codes
+        ]
+
+    def choose(self, request: TranslationRequest, source: str) -> ServedSystem:
+        """The system of a request from a language that is known by now.
+
+        Raises:
+            RequestError: 400 if there is none.
+        """
+        # Requests have small letters; languages of a model may have others (de_DE, zho_Hans).
+        pairs = [(s.bundle.source_lang.lower(), s.bundle.target_lang.lower()) for s in self.systems]
+        wanted = source.lower(), request.target.lower()
+        for code in wanted:
+            if not any(code in pair for pair in pairs):
+                raise unsupported_language(code)
+        fitting = [system for system, pair in zip(self.systems, pairs) if pair == wanted]
+        if not fitting:
+            names = [f"{language_name(code)} ({code})" for code in (request.target, source)]
+            raise RequestError(
+                400, f"{names[0]} is not available as a target language from {names[1]}"
+            )
+        if request.system is None:
+            return fitting[0]
+        for system in fitting:
+            if system.name == request.system:
+                return system
+        raise invalid(
+            f"there is no such system; from {source} to {request.target} there are:"
+            f" {', '.join(s.name for s in fitting)}"
+        )
+
+
+def language_name(code: str) -> str:
+    """The English name of a language."""
+    return LANGUAGES.get(code, code)

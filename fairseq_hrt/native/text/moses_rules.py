@@ -1,0 +1,141 @@
+"""Moses' rules for languages: character classes and the words whose full stop belongs
+to them, as sacremoses has them.
+
+Taken from sacremoses when a bundle is made and kept in it as JSON, because importing sacremoses
+takes longer than many translations.
+"""
+
+import json
+from bisect import bisect_right
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, Tuple
+
+from ..io.escaping import printable
+
+FORMAT = 1
+Ranges = Tuple[int, ...]
+# Text below this code point meets small regular expressions, which compile in no time: Latin
+# scripts after normalisation.
+LATIN = "\u0250"
+_CLASSES = ("alnum", "alpha", "number", "lower", "target_alpha", "currency")
+
+
+@dataclass(frozen=True)
+class MosesRules:
+    """The rules of a language, as sacremoses has them.
+
+    Attributes:
+        language: of the tokeniser and normaliser.
+        target_language: of the detokeniser.
+        alnum, alpha, number, lower: character classes of the tokeniser, as (first, last, first,
+        last, …). target_alpha, currency: those of the detokeniser.
+        prefixes: words whose full stop belongs to them.
+        numeric_prefixes: those of them for which that holds before a number only.
+    """
+
+    language: str
+    target_language: str
+    alnum: Ranges
+    alpha: Ranges
+    number: Ranges
+    lower: Ranges
+    target_alpha: Ranges
+    currency: Ranges
+    prefixes: Tuple[str, ...]
+    numeric_prefixes: Tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            kind = int if name in _CLASSES else str
+            parts = [value] if name.endswith("language") else value
+            if not isinstance(parts, (list, tuple)) or not all(
+                type(part) is kind for part in parts
+            ):
+                raise ValueError(f"rules of text: {name} has values that it cannot have")
+        for name in _CLASSES:
+            ends = getattr(self, name)
+            if (
+                len(ends) % 2
+                or list(ends) != sorted(ends)
+                or (ends and not 0 <= ends[0] <= ends[-1] < 0x110000)
+            ):
+                raise ValueError(f"rules of text: {name} is not a list of character ranges")
+        for name in ("alpha", "number"):
+            # Of texts without others the expressions hold these alone.
+            if not getattr(self, name) or getattr(self, name)[0] >= ord(LATIN):
+                raise ValueError(
+                    f"rules of text: {name} has no character before U+{ord(LATIN):04X}"
+                )
+
+    @classmethod
+    def from_sacremoses(cls, language: str, target_language: str) -> "MosesRules":
+        """Takes them from the installed sacremoses.
+
+        Raises:
+            ValueError: it is not installed.
+        """
+        try:
+            from sacremoses import MosesDetokenizer, MosesTokenizer
+        except ImportError as error:
+            raise ValueError(
+                "tokenizer moses needs the package sacremoses: pip install sacremoses"
+            ) from error
+        source, target = MosesTokenizer(lang=language), MosesDetokenizer
+        numeric = tuple(source.NUMERIC_ONLY_PREFIXES)
+        return cls(
+            language, target_language,
+            alnum=_ranges(source.IsAlnum), alpha=_ranges(source.IsAlpha),
+            number=_ranges(source.IsN), lower=_ranges(source.IsLower),
+            target_alpha=_ranges(target.IsAlpha), currency=_ranges(target.IsSc),
+            prefixes=tuple(source.NONBREAKING_PREFIXES), numeric_prefixes=numeric,
+        )  # fmt: skip
+
+    def save(self, path: Path) -> None:
+        """Writes them as JSON."""
+        path.write_text(
+            json.dumps({"format": FORMAT, **asdict(self)}, ensure_ascii=False) + "\n",
+            encoding="utf-8",
+        )
+
+    @classmethod
+    def load(cls, path: Path) -> "MosesRules":
+        """Reads what :meth:`save` wrote.
+
+        Raises:
+            ValueError: the file is missing or holds something else.
+        """
+        try:
+            document: Dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            version = document.pop("format")
+            if version != FORMAT:
+                raise ValueError(f"its format is {version!r}, this release reads {FORMAT}")
+            rules: Dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in document.items()
+            }
+            return cls(**rules)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(
+                f"{path} does not hold rules of text: {printable(str(error))}; pack the bundle"
+                " again"
+            ) from error
+
+
+def _ranges(signs: Iterable[str]) -> Ranges:
+    """The characters as sorted (first, last, first, last, …)."""
+    ends: List[int] = []
+    for code in sorted(set(map(ord, chain.from_iterable(signs)))):
+        if ends and ends[-1] == code - 1:
+            ends[-1] = code
+        else:
+            ends += [code, code]
+    return tuple(ends)
+
+
+def is_member(ends: Ranges, code: int) -> bool:
+    """Whether a code point lies in sorted ranges."""
+    place = bisect_right(ends, code)
+    # Past a range's first end, or just on its last one.
+    return place % 2 == 1 or (place > 0 and ends[place - 1] == code)

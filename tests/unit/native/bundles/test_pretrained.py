@@ -1,0 +1,125 @@
+"""Which engine a bundle is translated with."""
+
+import json
+import shutil
+from types import SimpleNamespace
+
+import pytest
+from tiny_models import write_bundle
+
+import fairseq_hrt
+from fairseq_hrt.export.torch_decoder import TorchDecoder
+from fairseq_hrt.native.bundles import pretrained
+from fairseq_hrt.native.bundles.native_decoder import NativeDecoder
+from fairseq_hrt.native.runtime import library
+
+
+def test_engines(bundles, tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="engine 'fast' is unknown"):
+        fairseq_hrt.from_pretrained(bundles / "hrt", engine="fast")
+    with pytest.raises(ValueError, match="threads=0"):
+        fairseq_hrt.from_pretrained(bundles / "hrt", threads=0)
+    with pytest.raises(ValueError, match="the native engine decodes on the CPU"):
+        fairseq_hrt.from_pretrained(bundles / "hrt", engine="native", device="cuda")
+    plain = write_bundle(tmp_path / "plain", "autoregressive").folder
+    with pytest.raises(ValueError, match="holds no model for the native engine.*--runtime int8"):
+        fairseq_hrt.from_pretrained(plain, engine="native")
+    assert isinstance(fairseq_hrt.from_pretrained(plain).decoder, TorchDecoder)
+    with pytest.raises(ValueError, match="a shortlist needs the native engine"):
+        fairseq_hrt.from_pretrained(plain, use_shortlist=True)
+    with pytest.raises(ValueError, match="holds no shortlist"):
+        fairseq_hrt.from_pretrained(bundles / "hrt", use_shortlist=True)
+
+    def missing():
+        raise library.LibraryUnavailable("no compiler")
+
+    # A machine without the kernel.
+    monkeypatch.setattr("fairseq_hrt.native.runtime.binding.kernel", missing)
+    assert isinstance(
+        fairseq_hrt.from_pretrained(bundles / "hrt", device="cpu").decoder, TorchDecoder
+    )
+    with pytest.raises(ValueError, match="no compiler"):
+        fairseq_hrt.from_pretrained(bundles / "hrt", engine="native")
+
+
+def test_nothing_takes_over_where_fairseq_is_not_installed(bundles, monkeypatch, caplog):
+    monkeypatch.setattr(pretrained.importlib.util, "find_spec", lambda name: None)
+    model = fairseq_hrt.from_pretrained(bundles / "hrt")
+    assert isinstance(model.decoder, NativeDecoder) and model.translate(["a b"])
+    with pytest.raises(ValueError, match="no-repeat-ngram-size 2: the native engine has no such"):
+        fairseq_hrt.from_pretrained(bundles / "hrt", no_repeat_ngram_size=2)
+    assert "takes over" not in caplog.text
+
+
+def test_bundles_without_a_checkpoint(bundles, tmp_path, caplog):
+    """Of models that were imported without PyTorch: nothing takes over, and what needs the
+    checkpoint names them."""
+    folder = shutil.copytree(bundles / "hrt", tmp_path / "bundle")
+    document = json.loads((folder / "bundle.json").read_text())
+    (folder / "bundle.json").write_text(json.dumps({**document, "models": []}))
+    (folder / "model.pt").unlink()
+    model = fairseq_hrt.from_pretrained(folder)
+    assert (
+        isinstance(model.decoder, NativeDecoder)
+        and model.translate(["a b"])
+        and model.bundle.content_hash()
+    )
+    with pytest.raises(ValueError, match="no-repeat-ngram-size"):
+        model.translate(["a b"], no_repeat_ngram_size=2)
+    assert "takes over" not in caplog.text
+    with pytest.raises(
+        ValueError,
+        match="only the native engine's model.* import the model again with the whole plugin",
+    ):
+        fairseq_hrt.from_pretrained(folder, engine="torch")
+    (folder / "bundle.json").write_text(json.dumps({**document, "models": [], "runtime": None}))
+    with pytest.raises(ValueError, match=r"names the models \[\]: it must be a list of 1 to"):
+        fairseq_hrt.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("given, runtime, expected", [
+    (dict(), True, "native"), (dict(), False, "torch"), (dict(device="cpu"), True, "native"),
+    (dict(device="cuda"), True, "torch"), (dict(engine="torch"), True, "torch"),
+    (dict(engine="native"), True, "native"), (dict(engine="native", device="cpu"), True, "native"),
+    (dict(engine="runtime"), True, "native"),
+])  # fmt: skip
+def test_who_decodes(monkeypatch, given, runtime, expected):
+    """And the options, the device and the threads reach that engine."""
+    loaded = []
+    monkeypatch.setattr(
+        pretrained,
+        "load_bundle",
+        lambda folder, **more: SimpleNamespace(
+            runtime="file" if runtime else None, models=["model.pt"]
+        ),
+    )
+    monkeypatch.setattr(pretrained, "NativeDecoder", lambda bundle, **more: ("native", more))
+    monkeypatch.setattr(
+        "fairseq_hrt.export.torch_decoder.TorchDecoder",
+        lambda bundle, *, device: ("torch", device),
+    )
+    monkeypatch.setattr(
+        pretrained,
+        "Translator",
+        lambda bundle, decoder, *, fallback=None, **options: (
+            decoder,
+            fallback is not None,
+            options,
+        ),
+    )
+    monkeypatch.setattr("torch.set_num_threads", loaded.append)
+    decoder, takes_over, options = fairseq_hrt.from_pretrained(
+        "anywhere", threads=3, beam=2, **given
+    )
+    assert options == {"beam": 2}
+    if expected == "native":
+        assert decoder == ("native", {"threads": 3, "use_shortlist": False}) and loaded == []
+        # Where the engine was chosen, nothing takes over.
+        assert takes_over == ("engine" not in given)
+    else:
+        assert decoder == ("torch", given.get("device")) and loaded == [3] and not takes_over
+
+
+def test_the_former_name_of_the_native_engine(bundles):
+    model = fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="runtime")
+    assert isinstance(model.decoder, NativeDecoder) and model.identity()["engine"] == "native"

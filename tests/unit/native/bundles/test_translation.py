@@ -1,0 +1,89 @@
+"""What a line's translation is made of, when the line was translated in pieces."""
+
+from types import SimpleNamespace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_hrt.native.bundles.translation import PreparedLine, Translation, join_pieces, raw_text
+
+
+def piece(text, score, steps):
+    words = [*text.split(), "</s>"]
+    return Translation(
+        text, f"source of {text}", tokens=words, score=score,
+        positional_scores=[score] * len(words), steps=steps,
+        token_steps=list(range(1, len(words) + 1)), alignment=[0] * len(words),
+    )  # fmt: skip
+
+
+def test_a_line_without_words():
+    found = join_pieces(" \t", [])
+    assert found == Translation("", " \t") and found.score is None and found.tokens == []
+
+
+def test_a_line_in_one_piece_keeps_its_other_hypotheses():
+    first, second, third = (
+        piece(text, score, 3) for text, score in (("a", -1.0), ("b", -2.0), ("c", -3.0))
+    )
+    found = join_pieces("x", [[first, second, third]])
+    assert found is first and found.alternatives == [second, third]
+    assert join_pieces("x", [[second]]).alternatives == []
+
+
+def test_the_best_of_each_piece_in_a_row():
+    pieces = [
+        [piece("a b", -1.0, 3), piece("z", -9.0, 9)],
+        [piece("", -4.0, 1)],
+        [piece("c", -1.0, 2)],
+    ]
+    found = join_pieces("the line", pieces)
+    # No second space where a piece is empty.
+    assert (found.text, found.source, found.score, found.steps) == ("a b c", "the line", -2.0, 6)
+    assert found.tokens == ["a", "b", "</s>", "</s>", "c", "</s>"] and found.token_steps == [
+        1,
+        2,
+        3,
+        1,
+        1,
+        2,
+    ]
+    assert (
+        found.positional_scores == [-1.0] * 3 + [-4.0] + [-1.0] * 2 and found.alignment == [0] * 6
+    )
+    assert found.alternatives == []
+
+
+def test_a_piece_without_a_score_leaves_the_line_without():
+    pieces = [[piece("a", -1.0, 1)], [Translation("b", "b")]]
+    assert join_pieces("a b", pieces).score is None
+
+
+@given(st.lists(st.sampled_from("abc")), st.integers(1, 5), st.integers(1, 5))
+def test_pieces_are_the_line_again(words, longest, shorter):
+    line, pipeline = " ".join(words), SimpleNamespace(words=str.split, prefix_length=0)
+    pieces = PreparedLine.pieces(line, pipeline, longest)
+    assert [word for piece in pieces for word in piece.words] == words
+    assert [len(piece) for piece in pieces[:-1]] == [longest] * (len(pieces) - 1) and len(
+        pieces[-1]
+    ) <= longest
+    # Also of pieces of pieces; they need no preparation.
+    for part in [
+        part for piece in pieces for part in PreparedLine.pieces(piece, pipeline, shorter)
+    ]:
+        assert raw_text(part) == raw_text(line) == line and len(part) <= min(longest, shorter)
+        assert list(part.words) == words[part.start : part.start + len(part)]
+    assert len(pieces) == max(1, -(-len(words) // longest))
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=1), st.integers(2, 5))
+def test_every_piece_begins_with_the_language_token(words, longest):
+    line, pipeline = (
+        " ".join(words),
+        SimpleNamespace(words=lambda text: ["de_DE", *text.split()], prefix_length=1),
+    )
+    pieces = PreparedLine.pieces(line, pipeline, longest)
+    assert all(piece.words[0] == "de_DE" and 1 < len(piece) <= longest for piece in pieces)
+    assert [word for piece in pieces for word in piece.words[1:]] == words
+    for piece in pieces:
+        assert list(piece.words[1:]) == words[piece.start : piece.start + len(piece) - 1]

@@ -1,0 +1,168 @@
+"""Folders of Marian: which files belong together, and what is said of one that is incomplete."""
+
+import shutil
+
+import pytest
+from imported_models import pieces, write_bin, write_shortlist, yaml
+
+from fairseq_hrt.native.conversion.marian import is_marian, read_marian
+
+BOTH = ("en", "de")
+
+
+def test_a_folder_as_firefox_has_it(marian_folder):
+    decoder = (
+        "models:\n  - model.ende.bin\nvocabs:\n  - vocab.ende.spm\n  - vocab.ende.spm\nshortlist:\n"
+        "  - lex.s2t.bin\n  - false\n"
+    )
+    made = marian_folder(
+        int8=True, decoder=decoder + "beam-size: 1\nnormalize: 1.0\nmax-length-factor: 2.5\n"
+    )
+    write_shortlist(made.path / "lex.s2t.bin", [[5]] * made.rows)
+    found = read_marian(made.path, (None, None))
+    assert (
+        is_marian(made.path)
+        and found.languages == ("en", "de")
+        and found.subwords == "sentencepiece"
+    )
+    assert found.decoding == {
+        "beam": "1",
+        "max_len_a": "2.5",
+        "max_len_b": "0",
+        "min_len": "0",
+        "lenpen": "1",
+    }
+    assert (
+        found.codes == made.path / "vocab.ende.spm"
+        and found.target_codes is None
+        and len(found.models) == 1
+    )
+    assert (
+        len(found.shortlist) == 1 + made.rows - 3
+        and found.shortlist[2].count(" ") == 1
+        and found.models[0].options["share_all_embeddings"]
+    )
+    # The file by itself, and languages of the user's choice.
+    assert read_marian(made.path / "model.ende.bin", ("xx", None)).languages == ("xx", "de")
+
+
+def test_vocabularies_of_yaml_and_a_description_beside_the_model(
+    marian_folder, sentencepiece_model
+):
+    made = marian_folder()
+    (made.path / "vocab.ende.spm").unlink()
+    names = ["</s>", "<unk>", *pieces(sentencepiece_model)[3:], "extra"]
+    (made.path / "vocab.yml").write_text(
+        "".join(f'"{name}": {number}\n' for number, name in enumerate(names))
+    )
+    write_bin(made.path / "model.ende.bin", made.tensors, "")
+    with pytest.raises(ValueError, match=r"put it beside as model.ende.bin.yml"):
+        read_marian(made.path, BOTH)
+    (made.path / "model.ende.bin.yml").write_text(yaml(made.config))
+    found = read_marian(made.path, BOTH)
+    assert found.subwords == "none" and found.codes is None and found.source == found.target
+    for side in ("source.spm", "target.spm"):
+        shutil.copy(sentencepiece_model, made.path / side)
+    found = read_marian(made.path, BOTH)
+    assert (found.codes, found.target_codes) == (made.path / "source.spm", made.path / "target.spm")
+    (made.path / "target.spm").unlink()
+    with pytest.raises(ValueError, match="for one language only"):
+        read_marian(made.path, BOTH)
+
+
+def test_an_ensemble(marian_folder):
+    made = marian_folder(
+        decoder="models: [one.bin, two.bin]\nvocabs: [vocab.ende.spm, vocab.ende.spm]\n"
+    )
+    for name in ("one.bin", "two.bin"):
+        shutil.copy(made.path / "model.ende.bin", made.path / name)
+    found = read_marian(made.path, (None, None))
+    assert (
+        len(found.models) == 2
+        and found.decoding["beam"] == "12"
+        and found.decoding["lenpen"] == "0"
+    )
+
+
+def test_unknown_words_where_they_are_allowed(marian_folder):
+    assert (
+        read_marian(marian_folder(decoder="allow-unk: true\n").path, BOTH).decoding["unkpen"] == "0"
+    )
+
+
+def test_a_vocabulary_with_more_pieces_than_the_model_has_words(marian_folder):
+    made = marian_folder()
+    smaller = {
+        name: value[:-1] if name == "Wemb" else value for name, value in made.tensors.items()
+    }
+    smaller["decoder_ff_logit_out_b"] = smaller["decoder_ff_logit_out_b"][:, :-1]
+    write_bin(made.path / "model.ende.bin", smaller, yaml(made.config))
+    with pytest.raises(
+        ValueError, match=f"has {made.rows} pieces, but the model has {made.rows - 1} words"
+    ):
+        read_marian(made.path, BOTH)
+
+
+@pytest.mark.parametrize(
+    "decoder, message",
+    [
+        ("models: [none.bin]", "names the file 'none.bin', which is not in"),
+        ("models: {a: b}", "must be a list of files"),
+        ("models: [model.ende.bin, model.ende.bin]", "names a model twice"),
+        ("vocabs: [vocab.ende.spm, vocab.ende.spm, vocab.ende.spm]", "names 3 vocabularies"),
+        ("max-length-factor: -1", "max-length-factor: -1"),
+        ("max-length-factor: nan", "max-length-factor: 'nan'"),
+        ("beam-size: 0", "beam-size: 0"),
+        ("word-penalty: 0.5", "word-penalty"),
+        ("[1]", "not a configuration of Marian"),
+        ("shortlist: [none.bin]", "names the file 'none.bin'"),
+    ],
+)
+def test_configurations_that_do_not_fit(marian_folder, decoder, message):
+    made = marian_folder(decoder=decoder)
+    with pytest.raises(ValueError) as caught:
+        read_marian(made.path, (None, None))
+    assert message in str(caught.value)
+
+
+def test_folders_that_are_incomplete(marian_folder):
+    made = marian_folder()
+    shutil.copy(made.path / "model.ende.bin", made.path / "other.npz")
+    with pytest.raises(ValueError, match="has 2 models"):
+        read_marian(made.path, BOTH)
+    (made.path / "other.npz").unlink()
+    shutil.copy(made.path / "vocab.ende.spm", made.path / "vocab.x.spm")
+    with pytest.raises(ValueError, match="say which is the source's"):
+        read_marian(made.path, BOTH)
+    for name in ("vocab.x.spm", "vocab.ende.spm"):
+        (made.path / name).rename(made.path / f"{name}.gone")
+    with pytest.raises(ValueError, match="has 0 vocabularies"):
+        read_marian(made.path, BOTH)
+    (made.path / "vocab.ende.spm.gone").rename(made.path / "vocab.spm")
+    (made.path / "model.ende.bin").rename(made.path / "model.bin")
+    with pytest.raises(ValueError, match="give --source-language and --target-language"):
+        read_marian(made.path, (None, "de"))
+
+
+def test_lexical_tables_are_taken(marian_folder):
+    """With the numbers of the configuration: frequent words, the best of a word, a threshold."""
+    made = marian_folder(
+        decoder="shortlist:\n  - /elsewhere/lex.s2t\n  - 5\n  - 1\n  - 0.2\nmax-length-factor: 2\n"
+    )
+    words = pieces(made.path / "vocab.ende.spm")
+    (made.path / "lex.s2t").write_text(
+        f"{words[9]} {words[8]} 0.5\n{words[7]} {words[8]} 0.4\n{words[9]} {words[7]} 0.1\n"
+    )
+    found = read_marian(made.path, (None, None)).shortlist
+    assert found[0] == f"\t{words[3]} {words[4]}" and f"{words[8]}\t{words[9]} {words[8]}" in found
+    assert f"{words[7]}\t{words[7]}" in found
+    # Without a configuration Marian's defaults count: a hundred of each.
+    (made.path / "config.yml").unlink()
+    found = read_marian(made.path, (None, None)).shortlist
+    assert (
+        len(found[0].split()) == made.rows - 3
+        and f"{words[8]}\t{words[9]} {words[7]} {words[8]}" in found
+    )
+    (made.path / "lex.s2t").write_text("no shortlist at all\n")
+    with pytest.raises(ValueError, match=r"lex\.s2t: line 1 is not TARGET SOURCE PROBABILITY"):
+        read_marian(made.path, (None, None))

@@ -1,0 +1,136 @@
+"""The native engine's model of an imported one is that of its checkpoint, and is the same without
+PyTorch."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fairseq_hrt.engine.native_model import convert
+from fairseq_hrt.export.torch_decoder import TorchDecoder
+from fairseq_hrt.native.bundles.bundle import load_bundle
+from fairseq_hrt.native.bundles.decoder import Wanted
+from fairseq_hrt.native.bundles.pretrained import from_pretrained
+from fairseq_hrt.native.bundles.translator import Translator
+from fairseq_hrt.native.conversion import Wishes, import_model
+from fairseq_hrt.native.conversion.converted import write_bundle
+from fairseq_hrt.native.conversion.hugging_face_folders import read_hugging_face
+from fairseq_hrt.native.conversion.marian import read_marian
+from fairseq_hrt.native.conversion.native_model import native_model
+
+NORMALISING_FIRST = dict(
+    transformer_preprocess="n", transformer_postprocess="da", transformer_postprocess_top="n"
+)
+UNTIED = dict(
+    tied_embeddings_all="false",
+    transformer_ffn_activation="swish",
+    transformer_decoder_autoreg="self-attention",
+)
+
+
+@pytest.fixture
+def source(marian_folder, hugging_face_folder):
+    """A function that makes a folder, with the languages that it needs, and reads it."""
+
+    def make(toolkit, **options):
+        if toolkit == "marian":
+            folder = marian_folder(**options).path
+            return folder, (None, None), read_marian(folder, (None, None))
+        folder = hugging_face_folder(
+            "marian" if toolkit == "hugging_face" else toolkit, **options
+        ).path
+        languages = {"hugging_face": (None, None), "nllb": ("eng", "deu")}.get(
+            toolkit, ("en", "de")
+        )
+        return folder, languages, read_hugging_face(folder, languages)
+
+    return make
+
+
+KINDS = [
+    ("marian", dict(int8=True)),
+    ("marian", dict(transformer_decoder_autoreg="self-attention", kind="npz")),
+    ("marian", NORMALISING_FIRST), ("marian", UNTIED), ("hugging_face", {}),
+    ("hugging_face", dict(scale_embedding=False)), ("mbart", {}), ("m2m_100", {}), ("nllb", {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind, options", KINDS)
+def test_it_is_that_of_the_checkpoint(source, tmp_path, kind, options):
+    _, _, converted = source(kind, **options)
+    bundle = write_bundle(converted, tmp_path / "bundle")
+    decoder = TorchDecoder(load_bundle(bundle.folder), device="cpu")
+    task = decoder.prepare(Translator(bundle, decoder).defaults, Wanted(32), frozenset()).task
+    expected = convert(
+        decoder.models[0], task.source_dictionary, task.target_dictionary, weights="float32"
+    )
+    (model,) = converted.models
+    header, tensors = native_model(model.options, model.parameters, weights="float32")
+    assert header == expected[0] and tensors.keys() == expected[1].keys()
+    for name, tensor in tensors.items():
+        # Of fairseq's own sines the last digits are others.
+        stock = name.endswith("positions") and model.architecture == "transformer"
+        difference = 1e-3 if stock else 0
+        np.testing.assert_allclose(tensor, expected[1][name], rtol=0, atol=difference, err_msg=name)
+        np.testing.assert_allclose(
+            tensor[:24], expected[1][name][:24], rtol=0, atol=min(difference, 1e-6), err_msg=name
+        )
+
+
+@pytest.mark.parametrize("runtime", ["int8", "float32"])
+@pytest.mark.parametrize("kind, options", [KINDS[0], KINDS[-2]])
+def test_both_installations_write_the_same_files(source, tmp_path, kind, options, runtime):
+    folder, languages, converted = source(kind, **options)
+    if kind == "marian":
+        names = converted.source.words
+        (folder / "lex.s2t").write_text("".join(f"{word} {word} 0.5\n" for word in names[:30]))
+    made = [
+        import_model(
+            folder,
+            tmp_path / f"bundle{checkpoint}",
+            Wishes(*languages, runtime=runtime, checkpoint=checkpoint),
+        )
+        for checkpoint in (True, False)
+    ]
+    files = [{path.name: path.read_bytes() for path in one.folder.iterdir()} for one in made]
+    differing = {name for name in files[0] if files[0][name] != files[1].get(name)}
+    assert differing == {"model.pt", "bundle.json", "README.md"} and set(files[0]) - set(
+        files[1]
+    ) == {"model.pt"}
+    assert ("shortlist.safetensors" in files[1]) == (kind == "marian")
+    assert made[1].models == [] and load_bundle(made[1].folder, for_runtime=True) == made[1]
+
+
+@pytest.mark.parametrize("kind, options", KINDS)
+def test_without_pytorch_it_translates_as_the_eager_engine(source, tmp_path, kind, options):
+    """A different word is excused where the eager engine's probabilities of both are nearly the
+    same."""
+    folder, languages, _ = source(kind, **options)
+    lines = ["a man in red shirt", "two dogs play with ball", "water", "grass near the park"]
+    found = []
+    for name, engine in (("whole", "torch"), ("light", "native")):
+        wishes = Wishes(*languages, runtime="float32" if name == "light" else None)
+        import_model(folder, tmp_path / name, replace(wishes, checkpoint=name == "whole"))
+        options = dict(beam=1, max_len_a=0, max_len_b=14, min_len=5, unkpen=0)
+        model = from_pretrained(tmp_path / name, device="cpu", engine=engine, **options)
+        found.append(model.translate(lines, details=True))
+    assert min(len(one.tokens) for one in found[0]) > 5
+    for eager, light in zip(*found):
+        for place, words in enumerate(zip(eager.tokens, light.tokens)):
+            scores = eager.positional_scores[place], light.positional_scores[place]
+            assert scores[0] == pytest.approx(scores[1], abs=1e-4)
+            if words[0] != words[1]:
+                break
+        else:
+            assert eager.text == light.text
+            assert light.score == pytest.approx(eager.score, abs=1e-4)
+
+
+def test_sizes_that_no_model_has(source):
+    (model,) = source("marian")[2].models
+    with pytest.raises(ValueError, match="weights 'int4': choose one of int8, float32"):
+        native_model(model.options, model.parameters, weights="int4")
+    with pytest.raises(ValueError, match="activation='softmax'"):
+        native_model(
+            {**model.options, "activation_fn": "softmax"}, model.parameters, weights="int8"
+        )

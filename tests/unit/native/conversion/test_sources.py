@@ -1,0 +1,99 @@
+"""Any source is imported or refused on one line; nothing in it is run."""
+
+import random
+
+import pytest
+
+from fairseq_hrt.native.conversion import Wishes, import_model, sources
+from fairseq_hrt.native.conversion.converted import Converted
+from fairseq_hrt.native.conversion.vocabularies import Vocabulary
+
+
+def test_sources_that_are_none(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text").write_text("x")
+    for name, message in (
+        ("none", "does not exist"),
+        ("empty", "it has nothing"),
+        ("text", "holds no model that can be imported"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            import_model(tmp_path / name, tmp_path / "bundle")
+
+
+def test_links_to_other_files(marian_folder, tmp_path):
+    """The lines of a file that somebody else's folder links to would be the words of a
+    dictionary."""
+    made = marian_folder()
+    (made.path / "vocab.ende.spm").unlink()
+    (tmp_path / "secret").write_text("".join(f"word{number}\n" for number in range(made.rows)))
+    (made.path / "vocab.ende.txt").symlink_to(tmp_path / "secret")
+    for source in (made.path, made.path / "model.ende.bin"):
+        with pytest.raises(ValueError, match="is a link to .*secret, outside its folder"):
+            import_model(source, tmp_path / "bundle")
+
+
+def test_text_that_the_model_brings_itself(marian_folder, tmp_path):
+    with pytest.raises(ValueError, match="the model brings its own"):
+        import_model(marian_folder().path, tmp_path / "bundle", Wishes(tokenizer="moses"))
+
+
+def test_codes_alone_are_those_of_subword_nmt(tmp_path):
+    """Of a model that brings a plain vocabulary only."""
+    converted = Converted([], ("en", "de"), Vocabulary((), (), 0), Vocabulary((), (), 0))
+    made = sources._prepared(converted, Wishes(codes=tmp_path / "codes", tokenizer="moses"))
+    assert (made.tokenizer, made.subwords, made.codes) == (
+        "moses",
+        "subword-nmt",
+        tmp_path / "codes",
+    )
+    assert sources._prepared(converted, Wishes(tokenizer="moses")).subwords == "none"
+
+
+@pytest.mark.parametrize(
+    "kind, names",
+    [
+        ("marian", ["vocab.ende.spm", "model.ende.bin", "config.yml"]),
+        (
+            "mbart",
+            [
+                "config.json",
+                "special_tokens_map.json",
+                "sentencepiece.bpe.model",
+                "model.safetensors",
+            ],
+        ),
+    ],
+)
+def test_damaged_folders_are_imported_or_refused(
+    marian_folder, hugging_face_folder, tmp_path, kind, names, monkeypatch
+):
+    """The readers are what damage reaches; bundles of what they let pass are written elsewhere."""
+    monkeypatch.setattr(sources, "write_bundle", lambda *_, **__: None)
+    monkeypatch.setattr(sources, "_sample", lambda *_: [])
+    decoder = "models: [model.ende.bin]\nvocabs: [vocab.ende.spm, vocab.ende.spm]\nbeam-size: 2\n"
+    made = (
+        marian_folder(int8=True, decoder=decoder) if kind == "marian" else hugging_face_folder(kind)
+    )
+    wishes = Wishes() if kind == "marian" else Wishes("en", "de")
+    generator, refused = random.Random(1), 0
+    for number in range(150):
+        path = made.path / names[number % len(names)]
+        sound = path.read_bytes()
+        damaged = bytearray(sound)
+        for _ in range(generator.choice([1, 1, 2, 8])):
+            # Most are in the heads, which say how long everything is.
+            damaged[int(generator.random() ** 3 * len(damaged))] = generator.choice(
+                [0, 255, 127, generator.randrange(256)]
+            )
+        path.write_bytes(
+            damaged if generator.random() < 0.8 else damaged[: generator.randrange(len(damaged))]
+        )
+        try:
+            import_model(made.path, tmp_path / "bundle", wishes)
+        except ValueError as error:
+            refused += 1
+            assert "\n" not in str(error) and len(str(error)) < 1000
+        path.write_bytes(sound)
+    assert refused > 50
+    import_model(made.path, tmp_path / "bundle", wishes)

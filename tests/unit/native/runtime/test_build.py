@@ -1,0 +1,197 @@
+"""Building the kernel: with any compiler, with none, and again only where something has changed."""
+
+import json
+import os
+import platform
+import sys
+
+import pytest
+from small_kernel import built
+
+from fairseq_hrt.native.runtime import build, library
+
+needs_compiler = pytest.mark.skipif(build.compiler() is None, reason="no C compiler")
+
+
+@needs_compiler
+def test_a_failed_build_leaves_no_library_behind(small, tmp_path):
+    assert built(small, tmp_path).library
+    (small[1] / "broken.c").write_text("int broken(void) { return missing; }\n")
+    result = built(small, tmp_path)
+    assert (
+        result.library is None
+        and "broken.c does not compile" in result.reason
+        and "missing" in result.reason
+    )
+    assert sorted(os.listdir(small[0])) == [build.REPORT]
+    with pytest.raises(library.LibraryUnavailable, match="broken.c does not compile"):
+        library.open_library(*small)
+
+
+def test_without_a_compiler(small, tmp_path, monkeypatch):
+    monkeypatch.setenv("CC", "/no/such/compiler")
+    result = built(small, tmp_path)
+    assert result.library is None and result.reason == "no C compiler was found"
+    with pytest.raises(
+        library.LibraryUnavailable,
+        match="no C compiler was found when the package was installed; fix: install gcc or clang",
+    ):
+        library.open_library(*small)
+
+
+@needs_compiler
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="about flags of x86")
+def test_an_instruction_set_that_the_compiler_does_not_know_is_left_out(
+    small, tmp_path, monkeypatch
+):
+    wrapper = tmp_path / "cc"
+    compiler = " ".join(build.compiler())
+    wrapper.write_text(
+        f'#!/bin/sh\nfor word; do [ "$word" = -mavxvnni ] && exit 1; done\nexec {compiler} "$@"\n'
+    )
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("CC", str(wrapper))
+    (small[1] / "operations_avx_vnni.c").write_text("#error not to be compiled\n")
+    result = built(small, tmp_path)
+    assert result.library and list(result.left_out) == ["avx_vnni"]
+    assert json.loads((small[0] / build.REPORT).read_text())["left_out"] == ["avx_vnni"]
+
+
+def test_the_fingerprint_is_that_of_names_and_contents(tmp_path):
+    assert build.fingerprint(tmp_path) == "" == build.fingerprint(tmp_path / "nothing")
+    (tmp_path / "a.c").write_text("int a;")
+    (tmp_path / "b.h").write_text("int b;")
+    first = build.fingerprint(tmp_path)
+    assert len(first) == 16 and int(first, 16) >= 0
+    (tmp_path / "notes.txt").write_text("no source")
+    assert build.fingerprint(tmp_path) == first and [
+        path.name for path in build.sources(tmp_path)
+    ] == ["a.c", "b.h"]
+    found = {first}
+    for name, text in (("a.c", "int c;"), ("b.h", "int b; "), ("d.c", "")):
+        (tmp_path / name).write_text(text)
+        found.add(build.fingerprint(tmp_path))
+    (tmp_path / "d.c").rename(tmp_path / "e.c")
+    assert len(found | {build.fingerprint(tmp_path)}) == 5
+
+
+def test_the_compiler(tmp_path, monkeypatch):
+    for name in ("gcc", "clang", "mine"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    assert build.compiler() == ["gcc"]
+    monkeypatch.setenv("CC", " mine '-I/a b' -O1 ")
+    assert build.compiler() == ["mine", "-I/a b", "-O1"]
+    # What was chosen and is not there is not replaced by another.
+    monkeypatch.setenv("CC", "yours")
+    assert build.compiler() is None
+
+
+def test_processor_families():
+    assert (
+        build.instruction_sets("AMD64")
+        == build.instruction_sets("x86_64")
+        == ["amx_int8", "avx512_vnni", "avx_vnni", "avx2"]
+    )
+    assert build.instruction_sets("arm64") == build.instruction_sets("aarch64") == ["neon_dotprod"]
+    assert build.instruction_sets("riscv64") == []
+    assert {
+        name for machine in ("x86_64", "arm64") for name in build.instruction_sets(machine)
+    } == set(build.INSTRUCTION_SETS)
+
+
+@needs_compiler
+def test_only_what_has_changed_is_compiled_again(small, tmp_path):
+    (small[1] / "other.c").write_text("int other(void) { return 1; }\n")
+
+    def objects():
+        result = build.build(small[0], kernel=small[1], objects=tmp_path / "objects")
+        assert result.library, result.reason
+        return {path.name: path.stat().st_mtime_ns for path in (tmp_path / "objects").iterdir()}
+
+    first = objects()
+    assert objects() == first and all(name.endswith(".o") for name in first)
+    (small[1] / "other.c").write_text("int other(void) { return 2; }\n")
+    # The file itself, and the one that carries the fingerprint of all.
+    new = set(objects()) - set(first)
+    assert sorted(name.split("-")[0] for name in new) == ["dispatch", "other"]
+
+
+def test_a_tree_without_sources(monkeypatch, capsys):
+    monkeypatch.setattr(build, "sources", lambda: [])
+    assert build.main() == 1 and "install the package again" in capsys.readouterr().err
+
+
+def test_the_command_says_what_came_of_it(monkeypatch, capsys, tmp_path):
+    for result, status, text in (
+        (build.Built(None, "broken.c … error"), 1, "not built: broken.c … error\n"),
+        (
+            build.Built(tmp_path / "lib.so", instruction_sets=["avx2", "plain"]),
+            0,
+            f"{tmp_path / 'lib.so'}: avx2, plain\n",
+        ),
+    ):
+        monkeypatch.setattr(build, "build", lambda result=result, **given: result)
+        assert build.main() == status and "".join(capsys.readouterr()) == text
+
+
+def cross_compiler(folder, macro, spelling):
+    """Claims to compile for another processor; takes one spelling of an instruction set's flags
+    and leaves out flags of processors."""
+    wrapper = folder / "cross-cc"
+    wrapper.write_text(f"""#!/bin/sh
+case " $* " in *" -dM "*) echo "#define {macro} 1"; exit 0;; esac
+for word; do
+    shift
+    case $word in
+    {spelling}) ;;
+    -march=* | -mcpu=*) echo "unknown processor $word"; exit 1;;
+    *) set -- "$@" "$word";;
+    esac
+done
+exec {" ".join(build.compiler())} "$@"
+""")
+    wrapper.chmod(0o755)
+    return str(wrapper)
+
+
+@needs_compiler
+@pytest.mark.parametrize("spelling", ["-march=armv8.2-a+dotprod", "-mcpu=generic+v8_2a+dotprod"])
+def test_instruction_sets_are_those_of_the_target(small, tmp_path, monkeypatch, spelling):
+    """What the compiler compiles for decides, not the machine that it runs on; and it may spell its
+    flags as zig does."""
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setenv("CC", cross_compiler(tmp_path, "__aarch64__", spelling))
+    result = built(small, tmp_path)
+    assert (result.machine, list(result.instruction_sets)) == (
+        "aarch64",
+        ["neon_dotprod", "plain"],
+    ), result.reason
+    assert json.loads((small[0] / build.REPORT).read_text())["machine"] == "aarch64"
+
+
+@needs_compiler
+def test_a_target_that_is_not_known_is_taken_for_this_machine(tmp_path):
+    assert build.target_machine([cross_compiler(tmp_path, "__riscv", "none")]) == platform.machine()
+    assert build.target_machine(["/no/such/compiler"]) == platform.machine()
+    here = build.target_machine(build.compiler())
+    assert build.instruction_sets(here) == build.instruction_sets(platform.machine())
+
+
+def test_the_tag_of_a_wheel(monkeypatch):
+    tag = build.platform_tag()
+    assert "-" not in tag and "." not in tag and tag.endswith(platform.machine().replace("-", "_"))
+    monkeypatch.setattr(sys, "platform", "linux")
+    # As cross builds choose it, where the compiler does not tell.
+    monkeypatch.setenv("_PYTHON_HOST_PLATFORM", "linux-riscv64")
+    assert build.platform_tag() == build.platform_tag("riscv64") == "linux_riscv64"
+    assert (
+        build.platform_tag("aarch64") == "linux_aarch64"
+        and build.platform_tag("x86_64") == "linux_x86_64"
+    )
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(platform, "machine", lambda: "arm64")
+    assert build.platform_tag() == build.platform_tag("aarch64") == "macosx_11_0_arm64"
+    assert build.platform_tag("x86_64") == "macosx_11_0_x86_64"

@@ -1,0 +1,203 @@
+"""Options of the native engine: checked against a model, refused by name, handed to C."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from fairseq_hrt.native.options.values import DecodingOptions, check_dictionaries
+from fairseq_hrt.native.runtime.engine import UnsupportedOption
+from fairseq_hrt.native.runtime.options import (
+    check_effects,
+    longest_written,
+    options_for,
+    settled,
+    takes_first_words,
+    writes_in_order,
+)
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"hrt_decode_chunk": "7"}, "chunk size 7"), ({"hrt_decode_chunk": "x"}, "neither"),
+    ({"hrt_decode_chunk": "auto", "hrt_chunk_table": "3:1"}, "hrt-chunk-table"),
+    ({"beam": 2, "hrt_nat_beam": 3}, "hrt-nat-beam 3"), ({"hrt_draft_chunk": 2}, "give --beam 1"),
+    ({"beam": 3, "nbest": 2, "hrt_nat_beam": 1}, "--nbest 2 with --hrt-nat-beam 1"),
+])  # fmt: skip
+def test_bad_options(runtime, options, message):
+    engine = runtime.runtime_engine(runtime.build("hrt_transformer"))
+    with engine, pytest.raises(ValueError, match=message):
+        engine.decode([[4, 2]], runtime.options(**options))
+
+
+def header(family="hrt", **more):
+    own = dict(chunk_sizes=(2, 5), scale=3.0, block=1, directions=1)
+    own.update(source_vocabulary=9, target_vocabulary=8)
+    return SimpleNamespace(family=family, **{**own, **more})
+
+
+def test_which_models_write_in_order():
+    for family, expected in (("autoregressive", True), ("hrt", True), ("dag", False)):
+        assert writes_in_order(header(family)) is expected
+    for block, directions, expected in ((1, 1, True), (2, 1, False), (1, 2, False)):
+        model = header("bidirectional", block=block, directions=directions)
+        assert writes_in_order(model) is expected
+
+
+def test_the_longest_translation():
+    """``</s>`` included; the model may end it before."""
+    model = header(longest_source=10, longest_target=30)
+    for given, expected in (
+        (dict(max_len_b=7), 8),
+        (dict(max_len_a=1.25, max_len_b=3), 16),
+        (dict(max_len_b=200), 30),
+    ):
+        assert longest_written(model, DecodingOptions(**given)) == expected
+
+
+PLAIN = dict(beam=3, nbest=2, lenpen=0.5, min_len=2, max_len_a=1.5, max_len_b=7)
+BLOCKS = dict(beam=1, jacobi_mode="hgj", jacobi_block_size=4)
+
+
+@pytest.mark.parametrize("family, options, expected", [
+    ("autoregressive", PLAIN, PLAIN),
+    ("autoregressive", dict(), dict(normalize=1, alignments=0, scores=1, batch_size=32)),
+    ("autoregressive", dict(unnormalized=True), dict(normalize=0, jacobi_mode=0)),
+    ("autoregressive", dict(alignments=True), dict(alignments=1)),
+    ("autoregressive", dict(print_alignment="hard"), dict(alignments=1)),
+    ("autoregressive", BLOCKS, dict(jacobi_mode=2, jacobi_block=4)),
+    ("autoregressive", BLOCKS, dict(jacobi_prefix=-1, jacobi_window=0)),
+    ("autoregressive", dict(BLOCKS, jacobi_prefix_length=0), dict(jacobi_prefix=0)),
+    ("hrt", dict(), dict(nat_beam=5)),
+    ("hrt", dict(beam=3), dict(nat_beam=3)),
+    ("hrt", dict(hrt_nat_beam=2), dict(nat_beam=2)),
+    ("dag", dict(dag_decode_strategy="viterbi"), dict(strategy=2, scale=3.0)),
+    ("dag", dict(dag_decode_upsample_scale=0.5), dict(strategy=1, scale=0.5)),
+])  # fmt: skip
+def test_options_reach_the_kernel(family, options, expected):
+    values, _ = options_for(header(family), DecodingOptions(**options))
+    assert {name: getattr(values, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize("options, expected", [
+    (dict(), [(math.inf, 2)]),
+    (dict(hrt_decode_chunk="1"), [(math.inf, 1)]),
+    (dict(hrt_decode_chunk="5"), [(math.inf, 5)]),
+    (dict(hrt_decode_chunk="auto"), [(10, 1), (30, 2), (math.inf, 1)]),
+    (dict(hrt_decode_chunk="auto", hrt_chunk_table="3.5:5,inf:1"), [(3.5, 5), (math.inf, 1)]),
+])  # fmt: skip
+def test_chunks_by_the_length_of_the_source(options, expected):
+    values, _ = options_for(header(), DecodingOptions(**options))
+    size = values.table_size
+    assert list(zip(values.table_limits[:size], values.table_chunks[:size])) == expected
+
+
+def test_vertices_write_unknown_words_only_where_that_is_allowed():
+    for options, family, expected in (
+        (dict(), "dag", math.inf),
+        (dict(unkpen=2.0, dag_allow_unk=True), "dag", 2.0),
+        (dict(unkpen=2.0), "hrt", 2.0),
+    ):
+        values, _ = options_for(header(family), DecodingOptions(**options))
+        assert values.unkpen == expected
+
+
+JACOBI = dict(beam=1, jacobi_mode="frontier")
+
+
+PLAIN_MODELS = "belongs to models of the family autoregressive, and this one is of the family"
+ONLY = "has an effect only with"
+
+
+@pytest.mark.parametrize("family, options, message", [
+    ("autoregressive", dict(hrt_decode_chunk="3"),
+     "--hrt-decode-chunk 3 belongs to models of the family hrt, .* of the family autoregressive"),
+    ("hrt", dict(beam=1, jacobi_mode="pj"), f"--jacobi-mode pj {PLAIN_MODELS} hrt"),
+    ("dag", dict(jacobi_draft="source"), f"--jacobi-draft source {PLAIN_MODELS} dag"),
+    ("hrt", dict(graphs=True), "family hrt writes no graph"),
+    ("dag", dict(alignments=True), "words of a dag_transformer are not aligned"),
+    ("bidirectional", dict(print_alignment="hard"),
+     "--print-alignment: the words of a bidirectional_transformer"),
+    ("dag", dict(nbest=2), f"--nbest 2 {ONLY} --dag-decode-strategy beam or sample"),
+    ("dag", dict(min_len=4), f"--min-len 4 {ONLY} --dag-decode-strategy beam"),
+    ("dag", dict(dag_decode_strategy="beam"),
+     "--dag-decode-strategy beam: the native engine has greedy, lookahead, viterbi, joint-viterbi"),
+    ("autoregressive", dict(temperature=2.0),
+     "--temperature 2.0: the native engine has no such option"),
+    ("autoregressive", dict(jacobi_window=4, beam=1),
+     f"--jacobi-window 4 {ONLY} --jacobi-mode frontier"),
+    ("autoregressive", dict(jacobi_mode="pj", beam=2),
+     "--beam 2: parallel decoding is exact for greedy search only"),
+    ("autoregressive", dict(jacobi_mode="pj", jacobi_draft="source", beam=1),
+     f"--jacobi-draft source {ONLY} --jacobi-mode frontier"),
+    ("autoregressive", dict(JACOBI, jacobi_draft="ngram"),
+     "--jacobi-draft ngram: the native engine has previous, source; use --engine torch"),
+    ("autoregressive", dict(JACOBI, jacobi_draft="source"),
+     "one dictionary for both sides; this model has 9 source and 8 target words"),
+])  # fmt: skip
+def test_what_a_model_does_not_have_is_refused(family, options, message):
+    block = dict(block=2) if family == "bidirectional" else {}
+    with pytest.raises(ValueError, match=message):
+        options_for(header(family, **block), DecodingOptions(**options))
+
+
+@pytest.mark.parametrize("family, own, options, expected", [
+    ("autoregressive", {}, {}, True), ("dag", {}, {}, False), ("hrt", {}, {}, False),
+    ("hrt", {}, dict(hrt_decode_chunk="1"), True),
+    ("hrt", {}, dict(hrt_decode_chunk="auto"), False),
+    ("hrt", {}, dict(hrt_decode_chunk="1", hrt_draft_chunk=2, beam=1), True),
+    ("bidirectional", dict(block=3), {}, True),
+    ("bidirectional", dict(block=2, directions=2), {}, False),
+])  # fmt: skip
+def test_which_models_take_first_words(family, own, options, expected):
+    model = header(family, **own)
+    assert takes_first_words(model, DecodingOptions(**options)) is expected
+    for name, value in (("prefix_size", 2), ("forced_start", "a b")):
+        asked = DecodingOptions(**{name: value}, **options)
+        if expected:
+            options_for(model, asked)
+            continue
+        refusal = (
+            f"--{name.replace('_', '-')} {value}: first words can be given to models that write"
+            " from left to right"
+        )
+        with pytest.raises(UnsupportedOption, match=refusal):
+            options_for(model, asked)
+
+
+def test_which_refusals_are_left_to_the_other_engine():
+    for family, options in (
+        ("dag", dict(dag_decode_strategy="beam")),
+        ("dag", dict(no_repeat_ngram_size=2)),
+        ("hrt", dict(temperature=2.0)),
+    ):
+        with pytest.raises(UnsupportedOption, match="use --engine torch"):
+            options_for(header(family), DecodingOptions(**options))
+    with pytest.raises(ValueError, match="belongs to models of the family dag") as refusal:
+        check_effects(header(), DecodingOptions(dag_keep_repeats=True))
+    assert not isinstance(refusal.value, UnsupportedOption)
+
+
+def test_what_nobody_gives_now_is_set_aside(caplog):
+    left = DecodingOptions(hrt_decode_chunk="2", jacobi_window=4, dag_keep_repeats=True, beam=1)
+    assert settled(header("autoregressive"), left, given=()) == DecodingOptions(beam=1)
+    kept = DecodingOptions(beam=1, hrt_decode_chunk="2")
+    assert settled(header(), left, given=("hrt_decode_chunk",)) == kept
+    with pytest.raises(ValueError, match="--dag-keep-repeats True belongs to models of .* dag"):
+        settled(header(), left, given=("dag_keep_repeats",))
+    # Without --jacobi-mode there is no window.
+    with pytest.raises(ValueError, match=f"--jacobi-window 4 {ONLY} --jacobi-mode frontier"):
+        settled(header("autoregressive"), left, given=("jacobi_window",))
+    assert not caplog.records
+    wide = DecodingOptions(beam=4, dag_decode_strategy="greedy")
+    narrow = DecodingOptions(beam=1, dag_decode_strategy="greedy")
+    assert settled(header("dag"), wide, given=("beam",)) == narrow
+    (message,) = caplog.messages
+    assert message.startswith(f"--beam 4 {ONLY} --dag-decode-strategy beam or sample; here it is 1")
+
+
+def test_words_of_the_source_are_copied_where_they_are_the_same():
+    options = DecodingOptions(**JACOBI, jacobi_draft="source")
+    check_dictionaries(options, ["a", "b"], ["a", "b"])
+    check_dictionaries(DecodingOptions(), ["a", "b"], ["b", "a"])
+    with pytest.raises(ValueError, match="--jacobi-draft source copies .*--joined-dictionary"):
+        check_dictionaries(options, ["a", "b"], ["b", "a"])

@@ -1,0 +1,57 @@
+"""Languages of texts, among those that are served."""
+
+import threading
+
+import pytest
+
+from fairseq_hrt.native.server.detection import LanguageDetector
+
+
+@pytest.mark.parametrize(
+    ("languages", "expected"), [(["en", "de"], "de"), (["en"], "en"), (["xx-YY"], "xx-YY")]
+)
+def test_a_language_that_is_not_served_is_found_with_little_confidence(languages, expected):
+    first, *_ = LanguageDetector(languages).detect(
+        "Ein Mann geht mit seinem Hund durch den Park und lacht."
+    )
+    assert first["language"] == expected
+    assert first["confidence"] > 90 if expected == "de" else first["confidence"] < 10
+
+
+class Ranking:
+    """Answers of py3langid, made up."""
+
+    def rank(self, text):
+        return [("fr", 0.6), ("de", 0.302), ("xx", 0.05), ("en", 0.012), ("it", 0.004)]
+
+
+def test_the_served_ones_by_their_probability(monkeypatch):
+    monkeypatch.setattr(LanguageDetector, "_model", lambda self: Ranking())
+    found = LanguageDetector(["en", "de", "it", "en"]).detect("whatever")
+    # Less than one in a hundred is not worth saying, unless there is nothing else.
+    assert found == [{"confidence": 30.2, "language": "de"}, {"confidence": 1.2, "language": "en"}]
+    assert LanguageDetector(["it"]).detect("whatever") == [{"confidence": 0.4, "language": "it"}]
+    assert LanguageDetector(["nl", "cs"]).detect("whatever") == [
+        {"confidence": 0.0, "language": "cs"}
+    ]
+
+
+@pytest.mark.parametrize("text", ["", " 12.5 %", "?!"])
+def test_without_letters_no_model_is_asked(monkeypatch, text):
+    monkeypatch.setattr(LanguageDetector, "_model", lambda self: pytest.fail("asked"))
+    assert LanguageDetector(["en", "de"]).detect(text) == [{"confidence": 0.0, "language": "de"}]
+
+
+def test_the_model_is_read_once_and_before_it_is_needed(monkeypatch):
+    from py3langid.langid import LanguageIdentifier
+
+    reads, read = [], threading.Event()
+    monkeypatch.setattr(
+        LanguageIdentifier,
+        "from_model_file",
+        lambda *given, **more: (reads.append(given), read.set(), Ranking())[2],
+    )
+    detector = LanguageDetector(["en"])
+    detector.prepare()
+    assert read.wait(10)
+    assert detector.detect("a")[0]["language"] == "en" and len(reads) == 1

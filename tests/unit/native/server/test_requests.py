@@ -1,0 +1,222 @@
+"""The contents of a request: read from JSON, forms and queries, and refused by the name of what is
+wrong."""
+
+import json
+import math
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairseq_hrt.native.server.errors import RequestError
+from fairseq_hrt.native.server.interface import describe_interface
+from fairseq_hrt.native.server.requests import (
+    COMPATIBLE,
+    DECODING,
+    DETAILED,
+    OWN,
+    Choice,
+    decoding_options,
+    parse_fields,
+    text_of,
+    translation_request,
+    unsupported_language,
+)
+from fairseq_hrt.native.server.settings import Settings
+
+SETTINGS = Settings(systems=(("a", Path("x")),), max_characters=10, max_texts=3, max_alternatives=2)
+FORM = "application/x-www-form-urlencoded"
+ASKED = {"q": "a", "source": "en", "target": "de"}
+
+
+def refusal(call, *arguments):
+    with pytest.raises(RequestError) as caught:
+        call(*arguments)
+    return caught.value.status, caught.value.message
+
+
+WORDS = st.text(st.sampled_from("aZ0 &=+%;/\\\"'{}[]\n\t\x00é中\u2028😀"), max_size=4)
+
+
+@settings(max_examples=60)
+@given(
+    st.dictionaries(WORDS.filter(bool), WORDS | st.lists(WORDS, min_size=2, max_size=3), max_size=4)
+)
+def test_three_ways_to_say_the_same(fields):
+    form = urlencode(fields, doseq=True)
+    for body, kind, query in (
+        (json.dumps(fields), "application/json", ""),
+        (form, FORM, ""),
+        ("", "", form),
+    ):
+        assert parse_fields(body.encode(), kind, query) == fields
+
+
+def test_content_types():
+    assert parse_fields(b' {"a": 1}', "", "a=2&b=3") == {"a": 1, "b": "3"}, "the body comes first"
+    assert parse_fields(b"a=1&a=2&a=3", f"{FORM.upper()}; charset=utf-8", "") == {
+        "a": ["1", "2", "3"]
+    }
+    assert parse_fields(b" ", "text/plain", "a=") == {"a": ""}
+    for body, kind, message in (
+        (b"a", "text/plain", "Unsupported content type text/plain: send application/json or"),
+        (b"a", "x/\u2028y", "Unsupported content type x/?y: send"),
+        (b"a=1", "", "No content type: send application/json or application/x-www-form"),
+        # As curl -d sends it.
+        (
+            b' {"q": "a"}',
+            FORM,
+            "JSON was sent as application/x-www-form-urlencoded: add the header",
+        ),
+    ):
+        status, words = refusal(parse_fields, body, kind, "")
+        assert status == 415 and words.startswith(message)
+
+
+@pytest.mark.parametrize("body, kind, query, message", [
+    (b"\xff", "application/json", "", "not UTF-8"), (b"{", "application/json", "", "not JSON"),
+    (b"[" * 100_000, "application/json", "", "not JSON"),
+    (b'{"a": Infinity}', "application/json", "", "not JSON"),
+    (b"[]", "application/json", "", "a JSON object"), (b"a=%ff", FORM, "", "not UTF-8"),
+    (b"", "", "&".join(f"a{n}=1" for n in range(1001)), "too many"),
+])  # fmt: skip
+def test_bodies_that_cannot_be_read(body, kind, query, message):
+    status, words = refusal(parse_fields, body, kind, query)
+    assert status == 400 and words.startswith("Invalid request: ") and message in words
+
+
+def test_a_checked_request():
+    found = translation_request(
+        {**ASKED, "source": " EN ", "alternatives": "9", "system": "x", "graph": True},
+        SETTINGS,
+        detailed=True,
+    )
+    assert (found.texts, found.single, found.source, found.target, found.format) == (
+        ("a",),
+        True,
+        "en",
+        "de",
+        "text",
+    )
+    assert (found.alternatives, found.system, found.graph) == (
+        2,
+        "x",
+        True,
+    ), "no more alternatives than are given"
+    many = translation_request(
+        {**ASKED, "q": ["a\ud800", ""], "format": "html", "alternatives": ""}, SETTINGS
+    )
+    assert (many.texts, many.single, many.format, many.alternatives) == (
+        ("a\ufffd", ""),
+        False,
+        "html",
+        0,
+    )
+    assert [
+        translation_request({**ASKED, "keep": keep}, SETTINGS).keep for keep in ("", "placeholders")
+    ] == [False, True]
+
+
+@pytest.mark.parametrize("fields, message", [
+    ({"q": None}, "missing q"), ({"q": []}, "missing q"),
+    ({"q": 5}, "q must be a string or a list"),
+    ({"q": ["a", None]}, "q must be a string or a list"),
+    ({"q": ["a"] * 4}, "request (4) exceeds batch limit (3)"),
+    ({"q": ["a" * 6, "b" * 5]}, "request (11) exceeds text limit (10)"),
+    ({"source": ""}, "missing source"), ({"target": 1}, "target must be a string"),
+    ({"format": "x\n<y>"}, "x?<y> format"), ({"format": [1]}, "[1] format"),
+    ({"alternatives": "-1"}, "alternatives"), ({"alternatives": True}, "alternatives"),
+    ({"alternatives": 1.5}, "alternatives"),
+    ({"keep": "names"}, "keep names is not supported; it may be placeholders"),
+    ({"keep": [1]}, "keep [1] is"), ({"keep": None}, "keep null"),
+    ({"alternatives": "1234567"}, "alternatives"), ({"system": 3}, "system must be"),
+    ({"graph": "yes"}, "graph must be"),
+    ({"formt": "html"}, "unknown field formt; did you mean format?"),
+    ({"\u202ex": None}, "unknown field ?x; there are: q, source, target, format, alternatives"),
+])  # fmt: skip
+def test_fields_that_are_refused_by_name(fields, message):
+    status, words = refusal(
+        lambda *given: translation_request(*given, detailed=True), {**ASKED, **fields}, SETTINGS
+    )
+    assert status == 400 and message in words
+
+
+def test_which_interface_has_which_fields():
+    # All that LibreTranslate's clients may send.
+    asked = {**ASKED, "format": "text", "alternatives": 1, "api_key": "k", "secret": "s"}
+    assert translation_request(asked, SETTINGS) == translation_request(
+        asked, SETTINGS, detailed=True
+    )
+    assert text_of(asked, SETTINGS) == "a"
+    for name in ("options", "graph"):
+        _, words = refusal(translation_request, {**ASKED, name: None}, SETTINGS)
+        assert words == f"Invalid request: {name} is a field of /v1/translate"
+        translation_request({**ASKED, name: False}, SETTINGS, detailed=True)
+    _, words = refusal(text_of, {"q": "a", "langs": "en"}, SETTINGS)
+    assert "unknown field langs" in words
+
+
+def test_all_fields_that_are_described_are_accepted():
+    paths = describe_interface(SETTINGS)["paths"]
+    for path, more in (("/translate", False), ("/v1/translate", True)):
+        content = paths[path]["post"]["requestBody"]["content"]["application/json"]
+        fields = set(content["schema"]["properties"])
+        known = {*COMPATIBLE, *OWN, *(DETAILED if more else ())}
+        assert fields == known - {"secret"}
+
+
+def test_one_text_to_detect():
+    assert text_of({"q": "a\udfff"}, SETTINGS) == "a\ufffd"
+    for query, message in (
+        (None, "missing q"),
+        ("", "missing q"),
+        (["a"], "q must be a string"),
+        ("a" * 11, "text limit (10)"),
+    ):
+        status, words = refusal(text_of, {"q": query}, SETTINGS)
+        assert status == 400 and message in words
+
+
+def test_options_belong_to_tasks():
+    own = {name: choice.task for name, choice in DECODING.items() if choice.task}
+    assert (
+        decoding_options({}, "translation")
+        == decoding_options({"options": None}, "translation")
+        == {}
+    )
+    assert decoding_options({"options": {"lenpen": 1, "beam": 2}}, "translation") == {
+        "beam": 2,
+        "lenpen": 1,
+    }
+    for name, task in own.items():
+        value = {bool: True, int: 1, float: 1, str: (*DECODING[name].values, "")[0]}[
+            DECODING[name].kind
+        ]
+        assert decoding_options({"options": {name: value}}, task) == {name: value}
+        status, message = refusal(decoding_options, {"options": {name: value}}, "translation")
+        assert (
+            status == 400
+            and f"option {name} cannot be chosen here" in message
+            and f", {name}" not in message
+        )
+
+
+@pytest.mark.parametrize("choice, good, bad, text", [
+    (Choice(int, 1, 3), [1, 3], [0, 4, 2.0, "2", True, None, math.nan], "an integer from 1 to 3"),
+    (Choice(float, 0, 2), [0, 2, 0.5], [-0.1, math.nan, math.inf, "1", False],
+     "a number from 0 to 2"),
+    (Choice(bool), [True, False], [0, 1, "true", None], "true or false"),
+    (Choice(str, values=("a", "b")), ["a", "b"], ["c", "", 1, ["a"], True], "one of a, b"),
+])  # fmt: skip
+def test_choices(choice, good, bad, text):
+    assert all(choice.accepts(value) for value in good) and not any(
+        choice.accepts(value) for value in bad
+    )
+    assert str(choice) == text
+
+
+def test_what_a_message_repeats_is_short_and_in_one_line():
+    error = unsupported_language("x\n\x1b\x85\u2028\u202e\u2066\u00e9" + "y" * 100)
+    assert error.message == "x??????\u00e9" + "y" * 32 + " is not supported; see /languages"

@@ -1,0 +1,92 @@
+"""What a server is told: bounds, systems, options, and their way to the workers."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from fairseq_hrt.native.server.settings import Settings, parse_option, parse_system
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"time_limit": float("nan")}, "--time-limit nan must be greater than 0"),
+        ({"time_limit": float("inf")}, "--time-limit inf"),
+        ({"threads": 0}, "--threads 0"),
+        ({"batch_wait": -1.0}, "--batch-wait -1.0"),
+        ({"max_sentences": 10, "max_queue": 5}, "--max-sentences 10 do not fit"),
+        ({"systems": ()}, "at least one bundle"),
+        ({"systems": (("a", "x"), ("a", "y"))}, "two systems are called 'a'"),
+        (
+            {"allow_hosts": ("a", "http://b")},
+            "--allow-host 'http://b' is not a name or address: leave out scheme and port",
+        ),
+        ({"options": (("b", "beam", "1"),)}, "--set b:beam: there is no such system; there are: a"),
+    ],
+)
+def test_settings_that_are_refused(changed, message):
+    with pytest.raises(ValueError, match=message):
+        Settings(**{"systems": (("a", "x"),), **changed})
+
+
+def test_settings_reach_the_workers_as_they_are(tmp_path):
+    chosen = (parse_option("a:--hrt-decode-chunk=3"), parse_option("a: dag_keep_repeats"))
+    settings = Settings(
+        systems=(parse_system(f"a={tmp_path}"),),
+        options=chosen,
+        key_file=tmp_path / "keys",
+        time_limit=1.5,
+    )
+    assert (
+        settings.options_of("a") == {"hrt_decode_chunk": "3", "dag_keep_repeats": "true"}
+        and settings.options_of("b") == {}
+    )
+    for wrong in ("beam=1", ":beam=1", "a:", "a:=1"):
+        with pytest.raises(ValueError, match="write NAME:OPTION=VALUE"):
+            parse_option(wrong)
+    assert Settings.from_json(settings.to_json()) == settings
+    for hosts in ((), ("a.example", "b")):
+        told = dataclasses.replace(settings, allow_hosts=hosts)
+        assert Settings.from_json(told.to_json()) == told
+    with pytest.raises(ValueError, match="write BUNDLE or NAME=BUNDLE"):
+        parse_system("=x")
+
+
+def test_names_of_systems(tmp_path, monkeypatch):
+    assert parse_system("fast = /some/bundle") == ("fast", Path(" /some/bundle"))
+    assert parse_system("/some/bundle/") == ("bundle", Path("/some/bundle"))
+    # A folder may have the sign in its name.
+    odd = tmp_path / "beam=5"
+    odd.mkdir()
+    assert parse_system(str(odd)) == ("beam=5", odd)
+    monkeypatch.chdir(odd)
+    assert parse_system(".") == ("beam=5", Path("."))
+    for wrong in ("name=", " =x"):
+        with pytest.raises(ValueError, match="write BUNDLE or NAME=BUNDLE"):
+            parse_system(wrong)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "max_body",
+        "max_texts",
+        "max_queue",
+        "max_connections",
+        "max_batch",
+        "max_characters",
+        "max_sentences",
+    ],
+)
+def test_limits_are_positive(name):
+    for wrong in (0, -1, float("nan"), float("inf")):
+        with pytest.raises(
+            ValueError,
+            match=f"--{name.replace('_', '-')} {wrong} must be greater than 0, and finite",
+        ):
+            Settings(systems=(("a", Path("x")),), **{name: wrong})
+    assert (
+        Settings(systems=(("a", Path("x")),), max_alternatives=0, batch_wait=0.0).max_alternatives
+        == 0
+    )

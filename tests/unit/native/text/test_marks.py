@@ -1,0 +1,65 @@
+"""Marks, put where they belong in a translation."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from marked_passages import passage
+
+from fairseq_hrt.native.text.alignment import Link
+
+
+def written(text, translation, *alignment):
+    """The passage with a translation; ``alignment`` has the number of the source word of each word
+    (white space divides them)."""
+    own = passage(text)
+    source, target = (list(re.finditer(r"\S+", one)) for one in (own.text, translation))
+    found = [
+        Link(*word.span(), source[place].start())
+        for word, place in zip(target, alignment)
+        if place is not None
+    ]
+    return own.write(translation, found)
+
+
+@pytest.mark.parametrize("text, translation, alignment, expected", [
+    ("the [bred house]", "la maison rouge", (0, 2, 1), "la <b>maison rouge</b>"),
+    ("the [bred] [ihouse]", "la maison rouge", (0, 2, 1), "la <i>maison</i> <b>rouge</b>"),
+    ("[ba [ib c] d]", "C D A B", (2, 3, 0, 1), "<b><i>C</i> D A B</b>"),
+    # One other word between is taken in; more are not, and never those of another element.
+    ("[ba b] c", "A C B", (0, 2, 1), "<b>A C B</b>"),
+    ("[ba b] c d", "A C D B", (0, 2, 3, 1), "<b>A</b> C D B"),
+    ("[ba b] [ic]", "A C B", (0, 2, 1), "<b>A</b> <i>C</i> B"),
+    ("[ba b] c", "x A y B z", (None, 0, None, 1, None), "x <b>A y B</b> z"),
+    # What was not translated stands beside its neighbour.
+    ("a [bb] c", "C A", (2, 0), "C A<b></b>"), ("[ba]", "x", (None,), "<b></b>x"),
+    ("[ba]", "", (), "<b></b>"), ("a [bb {x}] c", "C A", (2, 0), "C A <b>{x}</b>"),
+    ("[ba] [ib]", "B", (1,), "<b></b><i>B</i>"),
+    # Units keep the white space around them.
+    ("a {x} b", "B A", (1, 0), "B A {x}"), ("a{x} b", "A B", (0, 1), "A{x} B"),
+    ("a {x}b", "B A", (1, 0), "{x}B A"), ("{x} a", "n A", (None, 0), "{x} n A"),
+    ("a b {x}", "B A", (1, 0), "B {x} A"), ("a {x}{y} {z} b", "A B", (0, 1), "A {x}{y} {z} B"),
+    ("a [b{x}] b", "B A", (1, 0), "B A <b>{x}</b>"), ("a {x}, b", "A, B", (0, 1), "A {x}, B"),
+    ("({x}) a", "( ) A", (0, 1), "({x} ) A"), ("a\n{x} b", "A\nB", (0, 1), "A\n{x} B"),
+    ("a {x}\nb", "A\nB", (0, 1), "A {x}\nB"), (" {x} a", " A", (0,), " {x} A"),
+    ("[b{x} {y}] a", "A", (0,), "<b>{x} {y}</b> A"), ("{x} {y} a", "A", (0,), "{x} {y} A"),
+    # Half of a word is not a word: with its middle it belongs to one side.
+    ("ab[bcdef]", "W", (0,), "<b>W</b>"), ("abcd[bef]", "W", (0,), "W<b></b>"),
+])  # fmt: skip
+def test_marks_find_their_words(text, translation, alignment, expected):
+    assert written(text, translation, *alignment) == expected
+
+
+@given(st.lists(st.sampled_from(["a", "b", " ", "\n", ",", "{x}", "{y}", "."]), max_size=12))
+def test_units_of_an_unchanged_translation_stay_in_their_order(pieces):
+    """Where nothing changes its place, neither does a unit, unless it divides a word."""
+    text = re.sub(r"(?<=[ab,.])((?:\{\w\})+)(?=[ab,.])", r" \1", "".join(pieces))
+    own = passage(text)
+    words = [(found.start(), found.end()) for found in re.finditer(r"\w+|\S", own.text)]
+    result = (
+        own.write(own.text, [Link(*span, span[0]) for span in words])
+        if own.text.strip()
+        else own.untranslated()
+    )
+    assert "".join(result.split()) == "".join(text.split())

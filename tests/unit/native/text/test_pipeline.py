@@ -1,0 +1,159 @@
+"""The text on both sides of a model."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_hrt.native.text.moses_rules import MosesRules
+from fairseq_hrt.native.text.pipeline import TextPipeline, TextRecipe, clean
+
+
+@given(st.text())
+def test_clean_lines_have_no_surprises(text):
+    found = clean(text)
+    assert (
+        found == clean(found) and "\n" not in found and "  " not in found and found == found.strip()
+    )
+    assert "".join(found.split()) == "".join(c for c in "".join(text.split()) if c in found)
+
+
+def test_control_characters_separate_words():
+    assert clean(" a\x00b\tc\u2028d\u200be \r\n") == "a b c d\u200be"
+    assert clean("\x07\x1b \n") == "" and clean("😀 é") == "😀 é"
+
+
+def make_codes(folder):
+    path = folder / "codes"
+    path.write_text("#version: 0.2\nl l\nH e\nll o</w>\nHe llo</w>\n", encoding="utf-8")
+    return path
+
+
+def test_moses_and_subwords(tmp_path):
+    pipeline = TextPipeline(TextRecipe("en", "de", "moses", "subword-nmt", make_codes(tmp_path)))
+    assert pipeline.words("Hello, Hell!") == [
+        "Hello",
+        "@@ ,".split()[-1],
+        "He@@",
+        "l@@",
+        "l",
+        "!",
+    ] or pipeline.words("Hello, Hell!") == ["Hello", ",", "He@@", "ll", "!"]
+    assert pipeline.words("  \x00 ") == []
+    assert pipeline.text('Das ist " gro@@ ß " , ja .') == 'Das ist "groß", ja.'
+    assert pipeline.text("") == ""
+
+
+def test_plain_words():
+    pipeline = TextPipeline(TextRecipe("en", "de", "space", "none"))
+    assert pipeline.words(" a  b\tc ") == ["a", "b", "c"] and pipeline.text("a b") == "a b"
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        (("x", "none", None), "tokenizer 'x'"),
+        (("moses", "y", None), "subwords 'y'"),
+        (("moses", "subword-nmt", None), "need file of codes"),
+        (("moses", "none", "codes"), "take no file of codes"),
+    ],
+)
+def test_unknown_preparation(values, message):
+    with pytest.raises(ValueError, match=message):
+        TextRecipe("en", "de", *values)
+
+
+def test_kept_rules_need_no_sacremoses(tmp_path, monkeypatch):
+    import sys
+
+    rules = MosesRules.from_sacremoses("en", "de")
+    recipe = TextRecipe("en", "de", "moses", "subword-nmt", make_codes(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "sacremoses", None)
+        pipeline = TextPipeline(recipe, rules)
+        assert pipeline.words("Hello, Mr. Hell!") == TextPipeline(recipe, rules).words(
+            "Hello,  Mr. Hell!"
+        )
+        assert pipeline.text('Das ist " gro@@ ß " , ja .') == 'Das ist "groß", ja.'
+    with pytest.raises(
+        ValueError, match="the rules of text are for en and de, the dictionaries for de and en"
+    ):
+        TextPipeline(TextRecipe("de", "en", "moses", "none"), rules)
+
+
+def test_czech_keeps_the_detokeniser_of_sacremoses():
+    pipeline = TextPipeline(TextRecipe("en", "cs", "moses", "none"))
+    assert pipeline.text("Ahoj , „ světe “ !") == "Ahoj, „světe“!"
+
+
+def test_missing_packages_are_named(tmp_path, monkeypatch):
+    import sys
+
+    codes = make_codes(tmp_path)
+    for module, recipe in (
+        ("sacremoses", TextRecipe("en", "de", "moses", "none")),
+        ("sentencepiece", TextRecipe("en", "de", "space", "sentencepiece", codes)),
+    ):
+        with monkeypatch.context() as patch, pytest.raises(ValueError, match="pip install"):
+            patch.setitem(sys.modules, module, None)
+            TextPipeline(recipe)
+
+
+def train_sentencepiece(folder, name, **options):
+    sentencepiece = pytest.importorskip("sentencepiece")
+    (folder / "text").write_text(
+        "\n".join(
+            f"{first} {second} man" for first in ("red", "blue", "old") for second in "abcdef"
+        )
+    )
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(folder / "text"),
+        model_prefix=str(folder / name),
+        minloglevel=2,
+        hard_vocab_limit=False,
+        **options,
+    )
+    return folder / f"{name}.model"
+
+
+def test_each_language_has_its_own_pieces_and_bytes_become_letters(tmp_path):
+    source = train_sentencepiece(tmp_path, "s", vocab_size=30)
+    target = train_sentencepiece(tmp_path, "t", vocab_size=300, byte_fallback=True)
+    recipe = TextRecipe("en", "de", "space", "sentencepiece", source, target)
+    pipeline, other = TextPipeline(recipe), TextPipeline(recipe.reversed())
+    assert pipeline.words("red man") != other.words("red man") or len(other.words("ß")) > len(
+        pipeline.words("ß")
+    )
+    assert (
+        other.words("ß")[-2:] == ["<0xC3>", "<0x9F>"]
+        and pipeline.text("▁red <0xC3> <0x9F> ▁man") == "redß man"
+    )
+    assert recipe.reversed().reversed() == recipe and recipe.reversed().codes == target
+    alone = TextRecipe("en", "de", "space", "sentencepiece", source)
+    assert alone.reversed().codes == source and alone.reversed().target_codes is None
+
+
+def test_language_tokens_lead_sources_and_are_not_written():
+    recipe = TextRecipe("en", "de", "space", "none", source_prefix=">>deu<<", target_prefix="de_DE")
+    pipeline = TextPipeline(recipe)
+    assert pipeline.words("a b") == [">>deu<<", "a", "b"] and pipeline.words(">>fra<<a b") == [
+        ">>fra<<",
+        "a",
+        "b",
+    ]
+    assert pipeline.words(" \x00") == [] and pipeline.prefix_length == 1
+    for first in ("de_DE", "__fr__", "zho_Hans", ">>fra<<"):
+        assert pipeline.text(f"{first} a b") == "a b"
+    assert pipeline.text("a_b __fr__ b") == "a_b __fr__ b" and pipeline.text("de_DE") == ""
+    assert TextPipeline(recipe.reversed()).words("a") == ["de_DE", "a"]
+    plain = TextPipeline(TextRecipe("en", "de", "space", "none"))
+    assert (
+        plain.text("de_DE a") == "de_DE a"
+        and plain.words(">>fra<< a") == [">>fra<<", "a"]
+        and plain.prefix_length == 0
+    )
+
+
+def test_punctuation_alone_is_normalised():
+    assert TextPipeline(TextRecipe("en", "de", "moses-punctuation", "none")).words(
+        "„a“ , don’t"
+    ) == ['"a"', ",", "don't"]
