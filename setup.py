@@ -11,8 +11,8 @@ compiled with the package where there is a C compiler. Without one the installat
 the wheel is then one for any platform.
 
 Two distributions are built from this tree: ``fairseq_hrt``, the plugin with what training needs,
-and ``fairseq_hrt_translate`` (examples/translate_only), the same package for machines that only
-translate.
+and ``fairseq_hrt_translate`` (examples/translate_only), its part for machines that only translate:
+``fairseq_hrt/native`` and the verbs that need nothing else.
 """
 
 import ast
@@ -282,11 +282,20 @@ class TranslationBuild(Build):
     with_startup_line = False
     needs_kernel = True
 
+    def find_package_modules(self, package: str, package_dir: str) -> list:
+        """Without the tasks, which need fairseq."""
+        return [
+            found
+            for found in super().find_package_modules(package, package_dir)
+            if package != "fairseq_hrt" or found[1] not in ("decoding_task", "task")
+        ]
+
 
 def setup_arguments(*, only_translation: bool = False) -> Dict[str, Any]:
     """The metadata of either distribution for setuptools; names and descriptions stand in their
     pyproject.toml."""
     requirements, extras, build = REQUIREMENTS, EXTRAS, Build
+    packages = ["fairseq_hrt", "fairseq_hrt.*"]
     if only_translation:
         requirements = [line for line in REQUIREMENTS if line.startswith(TRANSLATING)]
         moses = [line for line in REQUIREMENTS if line.startswith("sacremoses")]
@@ -301,8 +310,13 @@ def setup_arguments(*, only_translation: bool = False) -> Dict[str, Any]:
         }
         extras["all"] = sorted({package for packages in extras.values() for package in packages})
         build = TranslationBuild
+        # What translates, its verbs, and the repairs that the doctor reports on.
+        packages = [
+            *("fairseq_hrt", "fairseq_hrt.cli", "fairseq_hrt.compat"),
+            *("fairseq_hrt.native", "fairseq_hrt.native.*"),
+        ]
     return dict(
-        packages=find_packages(str(ROOT), include=["fairseq_hrt", "fairseq_hrt.*"]),
+        packages=find_packages(str(ROOT), include=packages),
         package_dir={"": os.path.relpath(ROOT)},
         # Where setup.py is run: beside the package it would be taken for an installation. What is
         # built lies in one place.

@@ -20,7 +20,7 @@ from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxDirective
 
 import fairseq_hrt
-from fairseq_hrt.__main__ import VERBS, module_of
+from fairseq_hrt.cli.main import VERBS, module_of
 from fairseq_hrt.cli.option_help import own_parsers
 from fairseq_hrt.native.options.option import LARGEST_COUNT, LARGEST_WEIGHT, Option
 from fairseq_hrt.native.options.values import SCHEMA, options_of

@@ -7,16 +7,17 @@ is already: without it the package costs a few milliseconds and loads neither Py
 """
 
 import importlib
+import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, List, Optional, Union
 
 from . import compat, registration
+from .native import __version__ as __version__
 from .native import families
 
 if TYPE_CHECKING:
     from .native.bundles.translator import Translator
 
-__version__ = "0.2.0"
 __all__ = ["autoregressive", "bidirectional", "compat", "dag", "from_pretrained", "hrt", "jacobi"]
 
 
@@ -87,4 +88,5 @@ _require_one_copy(
     Path(compat.__file__).resolve().parent, Path(__file__).resolve().parent / "compat"
 )
 compat.install()
-registration.install()
+if importlib.util.find_spec(f"{__name__}.task") is not None:
+    registration.install()

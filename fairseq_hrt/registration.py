@@ -1,4 +1,5 @@
 """The families register themselves when fairseq is imported; until then none of them is loaded.
+Packages that have moved are found by their earlier names.
 
 Two things make that hold in any order. A callback runs right after fairseq's own code
 (:func:`.compat.when_fairseq_is_imported`). And whoever begins with a module that needs fairseq
@@ -8,6 +9,7 @@ that module half-way through its own import.
 
 import importlib
 import sys
+import warnings
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -19,9 +21,18 @@ from .native.families import NAMES
 _PACKAGE = __name__.rpartition(".")[0]
 # Besides the families. Everything else starts with the standard library: bundles, files and
 # command lines.
-NEEDING_FAIRSEQ = ("engine", "task", "task_options", "training")
+NEEDING_FAIRSEQ = ("engine", "task", "decoding_task", "training")
 # Of the package that loads, the modules that read checkpoints.
 LOADING = ("averaging", "checkpoints")
+# Public names of version 0.2, which version 0.4 will not have.
+MOVED = {
+    "bundles": "native.bundles",
+    "decoding": "native.decoding",
+    "options": "native.options.values",
+    "runtime": "native.runtime",
+    "server": "native.server",
+    "text": "native.text",
+}
 
 
 def register_families() -> None:
@@ -54,6 +65,27 @@ class FairseqFirst(MetaPathFinder):
         return None if known is None else ModuleSpec(fullname, _Loaded(known))
 
 
+class Moved(MetaPathFinder):
+    """Finds a package by its earlier name, with a warning."""
+
+    def find_spec(
+        self, fullname: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None
+    ) -> Optional[ModuleSpec]:
+        """The module of today; None for names that did not change."""
+        package, _, rest = fullname.partition(".")
+        part, _, module = rest.partition(".")
+        if package != _PACKAGE or part not in MOVED:
+            return None
+        name = ".".join(filter(None, (package, MOVED[part], module)))
+        if not module:
+            warnings.warn(
+                f"{fullname} is now {name}; the next version no longer has the earlier name",
+                FutureWarning,
+                stacklevel=2,
+            )
+        return ModuleSpec(fullname, _Loaded(importlib.import_module(name)))
+
+
 class _Loaded(Loader):
     """Loads a module that is there already."""
 
@@ -69,5 +101,5 @@ class _Loaded(Loader):
 
 def install() -> None:
     """Makes the families register themselves, now if fairseq is there already."""
-    sys.meta_path.insert(0, FairseqFirst())
+    sys.meta_path[:0] = [FairseqFirst(), Moved()]
     compat.when_fairseq_is_imported(register_families)

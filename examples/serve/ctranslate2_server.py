@@ -15,7 +15,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from fairseq_hrt.export.examples import mostly_unknown
 from fairseq_hrt.native.bundles.bundle import load_bundle
 from fairseq_hrt.native.bundles.translation import (
     DEFAULTS,
@@ -29,6 +28,7 @@ from fairseq_hrt.native.server.log import LOG_FORMAT, LOG_TIME
 from fairseq_hrt.native.server.process import serve
 from fairseq_hrt.native.server.settings import Settings, parse_system
 from fairseq_hrt.native.text.dictionary import Words
+from fairseq_hrt.native.text.replacement import mostly_unknown
 
 # Options of fairseq-generate and what CTranslate2 calls them.
 OPTIONS = {

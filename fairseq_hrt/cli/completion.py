@@ -44,8 +44,8 @@ def run(options: argparse.Namespace) -> None:
 
 def whole_parser() -> argparse.ArgumentParser:
     """The parser of the command line with every verb's own options in their place."""
-    from ..__main__ import build_parser as build
-    from ..__main__ import module_of
+    from .main import build_parser as build
+    from .main import module_of
 
     def verb_parser(*, prog: str, **rest: Any) -> argparse.ArgumentParser:
         verb = module_of(prog.rpartition(" ")[2])

@@ -1,45 +1,26 @@
 """Messages: values of unknown origin in them, and the last one of a command.
 
-The standard library only, as everything that is imported before torch and fairseq are.
+The standard library only, as everything that is imported before torch and fairseq are. The start-up
+line loads this package without the one around it, so what it shares with the others is read by its
+path.
 """
 
-import reprlib
 import sys
-from typing import NoReturn
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
-# Types whose values have no parts.
-PLAIN = (int, float, complex, bool, type(None))
-_SHOWN = 100
-
-
-class _Short(reprlib.Repr):
-    """The beginning of a value; of an object, whose own text may be endless, only its kind."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.maxlevel, self.maxstring, self.maxother, self.maxlong = 3, _SHOWN, _SHOWN, _SHOWN
-
-    def repr_instance(self, x: object, level: int) -> str:
-        return repr(x) if type(x) in PLAIN or isinstance(x, type) else f"<{type(x).__name__}>"
-
-
-def shown(value: object) -> str:
-    """A value of unknown origin for a message: on one line, without control characters, not longer
-    than a line."""
-    try:
-        text = repr(value[:_SHOWN]) if isinstance(value, (str, bytes)) else _Short().repr(value)
-    except Exception:
-        # A damaged object cannot even be shown; its kind can.
-        text = f"<{type(value).__name__}>"
-    text = escaped(text)
-    cut = len(text) > _SHOWN + 2 or (isinstance(value, (str, bytes)) and len(value) > _SHOWN)
-    return text[: _SHOWN + 2] + "…" if cut else text
-
-
-def escaped(text: str) -> str:
-    """The text with all signs that cannot be printed, ends of lines too, as ``\\x1b`` and the
-    like."""
-    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+if TYPE_CHECKING:
+    from ..native.io.escaping import PLAIN as PLAIN
+    from ..native.io.escaping import escaped as escaped
+    from ..native.io.escaping import shown as shown
+else:
+    _spec = spec_from_file_location(
+        f"{__package__}.escaping", Path(__file__).parents[1] / "native" / "io" / "escaping.py"
+    )
+    _escaping = module_from_spec(_spec)
+    _spec.loader.exec_module(_escaping)
+    PLAIN, escaped, shown = _escaping.PLAIN, _escaping.escaped, _escaping.shown
 
 
 def refuse(message: str) -> NoReturn:

@@ -31,7 +31,7 @@ from omegaconf import DictConfig
 from torch import nn
 
 from ..loading.checkpoints import one_line, read_checkpoint, reading, require_known_task, task_name
-from ..native.bundles.data_options import task_of_training
+from ..loading.data_options import task_of_training
 from ..native.decoding import NumericalError
 from ..native.options import effects
 from . import check_ranges

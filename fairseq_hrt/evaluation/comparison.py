@@ -260,7 +260,7 @@ def source_texts(system: System) -> List[str]:
 
 def environment(threads: int) -> Dict[str, str]:
     """Machine, threads and versions, for the signature beside each figure."""
-    from .. import __version__
+    from ..native import __version__
 
     entries = {
         "cpu": processor(),

@@ -14,7 +14,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence
 
-from .. import __version__
+from ..native import __version__
 from ..native.io.files import content_hash, write_text
 from ..native.io.resuming import identified_options, model_files
 from .comparison import decode_all, target_language, target_texts

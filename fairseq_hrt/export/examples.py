@@ -1,4 +1,4 @@
-"""Sentences of a bundle to try it with, and words that a model does not know."""
+"""Sentences of a bundle to try it with."""
 
 from pathlib import Path
 from typing import Any, Iterator, List, Sequence
@@ -6,7 +6,6 @@ from typing import Any, Iterator, List, Sequence
 from ..native.bundles.bundle import Bundle
 from ..native.bundles.description import LONGEST_EXAMPLE
 from ..native.text.dictionary import Words
-from ..native.text.replacement import whole_words
 
 # Sentences that are taken from data by themselves, with so many subwords each.
 CHOSEN, SHORT, LONG = 5, 5, 25
@@ -54,23 +53,3 @@ def example_sentences(bundle: Bundle, data: Path) -> List[str]:
             chosen.append(text)
     # Of those that were found, again spread.
     return chosen[:: max(1, len(chosen) // CHOSEN)][:CHOSEN]
-
-
-def mostly_unknown(symbols: Sequence[str], known: Words, scheme: str) -> List[str]:
-    """The words of a line that a model does not know, where they are more than half of its words;
-    otherwise none.
-
-    Args:
-        symbols: subwords of the line.
-        known: the source dictionary.
-        scheme: see :func:`..native.text.replacement.whole_words`.
-    """
-    ids = known.ids(symbols)
-    if known.unk not in ids:
-        return []
-    missing = [number == known.unk for number in ids]
-    words, numbers = whole_words(symbols, scheme)
-    # Punctuation is known to every model.
-    counted = [number for number, word in enumerate(words) if any(sign.isalnum() for sign in word)]
-    unknown = {number for number, lacks in zip(numbers, missing) if lacks}.intersection(counted)
-    return [words[number] for number in sorted(unknown)] if 2 * len(unknown) > len(counted) else []

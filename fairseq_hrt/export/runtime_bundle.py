@@ -12,8 +12,8 @@ import numpy as np
 
 from ..engine.native_model import convert
 from ..loading.checkpoints import task_name
+from ..loading.data_options import options_of_training
 from ..native.bundles.bundle import Bundle
-from ..native.bundles.data_options import options_of_training
 from ..native.bundles.decoder import Wanted, Watch
 from ..native.bundles.native_bundle import (
     read_candidates,

@@ -34,8 +34,8 @@ from ..engine.models import (
     to_device,
 )
 from ..loading.checkpoints import read_checkpoint, reading, task_name
+from ..loading.data_options import options_of_training
 from ..native.bundles.bundle import Bundle
-from ..native.bundles.data_options import options_of_training
 from ..native.bundles.decoder import Wanted, Watch
 from ..native.bundles.translation import longest_first
 from ..native.decoding import Hypothesis

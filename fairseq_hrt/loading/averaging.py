@@ -15,7 +15,7 @@ from fairseq.models.transformer.transformer_base import TransformerModelBase
 from fairseq.models.transformer.transformer_config import TransformerConfig
 from omegaconf import OmegaConf
 
-from ..compat.display import shown
+from ..native.io.escaping import shown
 from .checkpoints import architecture_name, read_checkpoint, reading
 
 logger = logging.getLogger(__name__)

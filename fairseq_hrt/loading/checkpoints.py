@@ -17,7 +17,7 @@ from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 
 from ..compat.checkpoint_loading import TRUST_VARIABLE, is_trusted
-from ..compat.display import escaped, shown
+from ..native.io.escaping import escaped, shown
 
 logger = logging.getLogger(__name__)
 

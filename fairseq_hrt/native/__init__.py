@@ -8,3 +8,5 @@ toolkits' models, ``server`` answers over HTTP.
 A package that only translates consists of this folder and the verbs of ``fairseq-hrt`` that need
 nothing else.
 """
+
+__version__ = "0.2.0"

@@ -13,7 +13,7 @@ from fairseq_cli import preprocess
 from recorded_calls import run
 from tiny_models import write_checkpoint
 
-from fairseq_hrt.__main__ import main
+from fairseq_hrt.cli.main import main
 
 LETTERS = "abcdefghijklmnopqr"
 # Each letter inside of a word and at its end.

@@ -12,7 +12,7 @@ import torch
 from tiny_models import FAMILIES, write_bundle, write_checkpoint
 
 import fairseq_hrt
-from fairseq_hrt.__main__ import main
+from fairseq_hrt.cli.main import main
 
 pytestmark = pytest.mark.slow
 

@@ -353,7 +353,7 @@ def test_what_is_refused(command, bundles, toy_data, teacher, tmp_path):
 
 def test_every_verb_explains_itself(command):
     shown = verb(command, "--help").stdout
-    from fairseq_hrt.__main__ import VERBS
+    from fairseq_hrt.cli.main import VERBS
 
     for name in VERBS:
         assert re.search(rf"\n +{name}\s", shown)

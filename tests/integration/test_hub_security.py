@@ -17,7 +17,7 @@ from hostile import Hostile, make_bundle_folder
 from omegaconf import AnyNode, OmegaConf
 
 import fairseq_hrt
-from fairseq_hrt.__main__ import main
+from fairseq_hrt.cli.main import main
 from fairseq_hrt.compat.checkpoint_loading import TRUST_VARIABLE
 from fairseq_hrt.export.packing import make_bundle
 from fairseq_hrt.native.bundles.bundle import load_bundle

@@ -25,7 +25,7 @@ from command_line import ENVIRONMENT
 from test_hub_cli import distilled, fuzzed_lines
 from tiny_models import FAMILIES, LETTERS, write_bundle, write_checkpoint
 
-from fairseq_hrt.__main__ import main
+from fairseq_hrt.cli.main import main
 
 pytestmark = pytest.mark.slow
 KILLS = int(os.environ.get("FAIRSEQ_HRT_KILLS", "3"))

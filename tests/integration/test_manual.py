@@ -11,7 +11,7 @@ from command_line import ENVIRONMENT, hypotheses
 from fairseq.data import indexed_dataset
 from tiny_models import write_bundle
 
-from fairseq_hrt.__main__ import VERBS
+from fairseq_hrt.cli.main import VERBS
 from fairseq_hrt.cli.option_help import own_parsers
 from fairseq_hrt.native.options.schema import CALLER
 from fairseq_hrt.native.options.values import SCHEMA

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from fairseq import options
 
-from fairseq_hrt.__main__ import VERBS, module_of
+from fairseq_hrt.cli.main import VERBS, module_of
 from fairseq_hrt.evaluation.systems import generate_arguments, parse_system
 from fairseq_hrt.evaluation.systems.ctranslate2_system import OPTIONS
 from fairseq_hrt.evaluation.systems.native_system import OWN

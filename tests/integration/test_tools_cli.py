@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import OPTIMIZER, SIZES
 
-import fairseq_hrt.__main__
+import fairseq_hrt.cli.main
 
 pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -98,7 +98,7 @@ def test_options_are_chosen_for_every_family(toy_data, graphs, models, teacher, 
     """In this process, which saves the starts of others."""
 
     def tune(*arguments):
-        fairseq_hrt.__main__.main(["tune", str(toy_data), *map(str, arguments)])
+        fairseq_hrt.cli.main.main(["tune", str(toy_data), *map(str, arguments)])
         return capsys.readouterr()
 
     system = [
@@ -493,7 +493,7 @@ def refusal(capsys):
 
     def run(verb, *arguments):
         with pytest.raises(SystemExit) as stopped:
-            fairseq_hrt.__main__.main([verb, *map(str, arguments)])
+            fairseq_hrt.cli.main.main([verb, *map(str, arguments)])
         assert stopped.value.code == 2
         return capsys.readouterr().err.splitlines()[-1]
 

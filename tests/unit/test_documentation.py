@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fairseq import options
 
-from fairseq_hrt.__main__ import TRANSLATING, VERBS
+from fairseq_hrt.cli.main import TRANSLATING, VERBS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(ROOT.glob("docs/**/*.md"))

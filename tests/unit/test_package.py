@@ -9,14 +9,14 @@ import pytest
 
 import fairseq_hrt
 from fairseq_hrt import compat
-from fairseq_hrt.__main__ import VERBS
+from fairseq_hrt.cli.main import VERBS
 from fairseq_hrt.compat import importing
 
 HEAVY = ("torch", "fairseq", "numpy", "tqdm", "sacremoses", "matplotlib", "sacrebleu", "omegaconf")
 EVERY_HELP = """
 import contextlib, io, json, sys
 import fairseq_hrt
-from fairseq_hrt.__main__ import VERBS, main
+from fairseq_hrt.cli.main import VERBS, main
 loaded = {}
 def note(name):
     loaded[name] = [module for module in HEAVY if module in sys.modules]

@@ -20,6 +20,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 
 from ..io.escaping import code_in_markdown, in_markdown, printable
 from ..io.files import content_hash, new_folder, remove_leftovers
+from ..plugin import plugin
 from ..text.dictionary import Words
 from ..text.moses_rules import MosesRules
 from ..text.pipeline import TextPipeline, TextRecipe
@@ -242,21 +243,7 @@ def _fill(
 ) -> None:
     """Writes the files of a bundle into the empty folder ``place``, all but its description."""
     for name, state in zip(bundle.models, states):
-        import torch
-
-        # A third of a training checkpoint: the optimiser's moments are of no use here.
-        kept = {
-            key: value
-            for key, value in state.items()
-            if key not in ("last_optimizer_state", "extra_state")
-        }
-        try:
-            torch.save({**kept, "last_optimizer_state": None, "extra_state": {}}, place / name)
-        except RuntimeError as error:
-            # PyTorch's writer raises this when the disk is full.
-            raise OSError(
-                f"{bundle.folder / name} cannot be written; is there room on the disk? ({error})"
-            ) from error
+        plugin().save_checkpoint(state, place / name)
     for language in (bundle.source_lang, bundle.target_lang):
         try:
             shutil.copyfile(data / f"dict.{language}.txt", place / f"dict.{language}.txt")

@@ -14,7 +14,8 @@ from typing import Any, Dict, List, Mapping, Optional
 
 from ..io.escaping import shown
 from ..io.json_objects import json_object
-from .data_options import allowed_options, language_of_data, option_for_runtime, option_of_data
+from ..plugin import plugin
+from .data_options import language_of_data, option_for_runtime, option_of_data
 
 # A description with a long card takes a few thousand bytes.
 LARGEST = 1_000_000
@@ -107,9 +108,7 @@ def _checked_task(task: object, path: Path, *, for_runtime: bool) -> str:
                 " translation_hrt"
             )
         return task
-    from ...loading.checkpoints import require_known_task
-
-    return require_known_task(task, str(path))
+    return plugin().require_known_task(task, str(path))
 
 
 def _read_json(path: Path, folder: Path) -> Dict[str, Any]:
@@ -190,7 +189,7 @@ def checked_options(options: object, task: Optional[str], subject: str) -> Dict[
         raise ValueError(f"{subject} has the options {shown(options)}: it must be an object")
     if task is None:
         return dict(option_for_runtime(name, value, subject) for name, value in options.items())
-    allowed: Mapping[str, Optional[type]] = allowed_options(task)
+    allowed = plugin().allowed_options(task)
     return dict(option_of_data(name, value, allowed, subject) for name, value in options.items())
 
 

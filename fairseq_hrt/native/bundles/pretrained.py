@@ -2,13 +2,13 @@
 
 import importlib.util
 import logging
-from functools import partial
 from pathlib import Path
 from typing import Any, Optional, Union
 
 from ..io.escaping import printable
 from ..options.schema import ENGINES
 from ..options.values import UnsupportedOption
+from ..plugin import plugin
 from ..runtime.library import LibraryUnavailable
 from .bundle import Bundle, load_bundle
 from .decoder import Decoder
@@ -60,7 +60,10 @@ def from_pretrained(
     bundle: Optional[Bundle] = None
     if engine != "torch" and device in (None, "cpu"):
         bundle = load_bundle(folder, for_runtime=True)
-    with_torch = partial(_torch, folder, device, threads)
+
+    def with_torch() -> Decoder:
+        return plugin().torch_decoder(folder, device, threads)
+
     if bundle is None or (engine == "auto" and bundle.runtime is None):
         if use_shortlist:
             raise ValueError(
@@ -79,13 +82,3 @@ def from_pretrained(
             raise
         logger.warning("%s (PyTorch takes over)", printable(str(error)))
         return Translator(load_bundle(folder), with_torch(), **decoding)
-
-
-def _torch(folder: Path, device: Optional[str], threads: Optional[int]) -> Decoder:
-    from ...export.torch_decoder import TorchDecoder
-
-    if threads is not None:
-        import torch
-
-        torch.set_num_threads(threads)
-    return TorchDecoder(load_bundle(folder), device=device)

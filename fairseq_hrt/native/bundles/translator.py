@@ -12,12 +12,11 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from ...export.examples import mostly_unknown
 from ..decoding import Hypothesis
 from ..io.escaping import printable
 from ..options.values import UnsupportedOption
 from ..text.pipeline import TextPipeline
-from ..text.replacement import read_lexicon, with_words
+from ..text.replacement import mostly_unknown, read_lexicon, with_words
 from .bundle import Bundle
 from .decoder import Decoder, Wanted, Watch
 from .translation import (

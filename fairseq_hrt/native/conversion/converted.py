@@ -17,6 +17,7 @@ from ..bundles.description import checked_options
 from ..bundles.native_bundle import read_candidates, write_native_model, write_native_shortlist
 from ..bundles.pretrained import from_pretrained
 from ..io.escaping import shown
+from ..plugin import plugin
 from .native_model import native_model
 from .plain_files import WHOLE
 from .vocabularies import Vocabulary
@@ -29,13 +30,6 @@ TASK = "translation_autoregressive"
 # probabilities. Lower, it would drown the label-smoothed loss of who trains on, and be infinite in
 # half precision.
 NEVER = -1e4
-# fairseq wants a record of the training; there was none here.
-_UNTRAINED: Dict[str, Any] = {
-    "criterion_name": "CrossEntropyCriterion",
-    "optimizer_name": "FairseqAdam",
-    "lr_scheduler_state": {},
-    "num_updates": None,
-}
 
 
 @dataclass
@@ -164,7 +158,9 @@ def write_bundle(
         for language, words in zip(converted.languages, (converted.source, converted.target)):
             words.save(place / f"dict.{language}.txt")
         states = [
-            checkpoint_of(model, converted.languages, place)
+            plugin().checkpoint_of(
+                model.architecture, model.options, model.parameters, converted.languages, place
+            )
             for model in converted.models
             if checkpoint
         ]
@@ -201,9 +197,7 @@ def _add_native_model(
         )
     make_model = partial(native_model, converted.models[0].options, converted.models[0].parameters)
     if made.models:
-        from ...export.runtime_bundle import add_runtime
-
-        add_runtime(
+        plugin().add_runtime(
             made, weights, data=place, lines=lines, shortlist=shortlist, make_model=make_model
         )
         return
@@ -211,61 +205,3 @@ def _add_native_model(
     write_native_model(made, *make_model(weights=weights))
     if shortlist is not None:
         write_native_shortlist(made, read_candidates(made, shortlist))
-
-
-def checkpoint_of(model: ConvertedModel, languages: Tuple[str, str], data: Path) -> Dict[str, Any]:
-    """A checkpoint as a training of that model by ``--task translation`` leaves it.
-
-    Args:
-        model: the model.
-        languages: source and target.
-        data: folder of its dictionaries.
-
-    Raises:
-        ValueError: the model does not have the parameters, or they are not all of its own.
-    """
-    import torch
-    from fairseq import options as fairseq_options
-    from fairseq import tasks
-    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-    from omegaconf import OmegaConf, open_dict
-
-    arguments = [str(data), "--task", "translation", "--arch", model.architecture]
-    arguments += ["--source-lang", languages[0], "--target-lang", languages[1], "--dropout", "0.1"]
-    for name, value in model.options.items():
-        if value is not False:
-            arguments += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
-    namespace = fairseq_options.parse_args_and_arch(
-        fairseq_options.get_training_parser(), arguments
-    )
-    config = convert_namespace_to_omegaconf(namespace)
-    task = tasks.setup_task(config.task)
-    built = task.build_model(config.model)
-    state = built.state_dict()
-    parameters = {name for name, _ in built.named_parameters(remove_duplicate=False)}
-    for name, value in model.parameters.items():
-        if name not in state or tuple(state[name].shape) != value.shape:
-            own = tuple(state[name].shape) if name in state else "nothing"
-            raise ValueError(
-                f"{model.architecture} has {own} of the name {name}, the imported one {value.shape}"
-            )
-        state[name] = torch.from_numpy(np.ascontiguousarray(value, np.float32))
-    missing = sorted(parameters - set(model.parameters))
-    if missing:
-        raise ValueError(
-            f"{model.architecture} has {missing[0]}, which the imported model does not have"
-        )
-    # The model's own: matrices that it shares are written once.
-    built.load_state_dict(state)
-    with open_dict(config):
-        # Of this machine, and gone when the bundle is read.
-        config.task.data = None
-        config.model.data = None
-    return {
-        "args": None,
-        "cfg": OmegaConf.to_container(config, resolve=True, enum_to_str=True),
-        "model": built.state_dict(),
-        "criterion": None,
-        "optimizer_history": [_UNTRAINED],
-        "task_state": {},
-    }

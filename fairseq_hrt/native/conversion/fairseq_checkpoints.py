@@ -7,6 +7,7 @@ from typing import List
 
 from ..bundles.bundle import Bundle
 from ..io.escaping import shown
+from ..plugin import plugin
 from .converted import TASK, Wishes
 
 # As the archives of fairseq name them; the first that is there.
@@ -58,14 +59,12 @@ def read_fairseq(source: Path, folder: Path, wishes: Wishes) -> Bundle:
             " --codes, or --subwords none"
         )
     assert subwords is not None
-    # PyTorch, which the readers of other models do not need.
-    from ...export.packing import pack
 
     def complete(bundle: Bundle) -> None:
         bundle.examples = list(wishes.examples)
         bundle.card["imported from"] = f"fairseq: {', '.join(path.name for path in checkpoints)}"
 
-    return pack(
+    return plugin().pack(
         folder,
         checkpoints,
         data,

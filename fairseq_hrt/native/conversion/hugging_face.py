@@ -11,6 +11,7 @@ import numpy as np
 
 from ..io.escaping import shown
 from ..io.json_objects import json_object
+from ..plugin import plugin
 from ..text.pipeline import LANGUAGE_TOKEN
 from .plain_files import WHOLE, Settings, beside, read_json
 from .tensors import Tensors
@@ -137,9 +138,7 @@ def _pickled(path: Path) -> Iterator[_Stored]:
             f"{path} is read by PyTorch, model.safetensors is not: give that, or import the model"
             f" with {WHOLE}"
         ) from None
-    from ...compat import checkpoint_loading
-
-    state = checkpoint_loading.load(str(path), map_location="cpu")
+    state = plugin().load_tensors(path)
     if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
         raise ValueError(f"{path} holds a {type(state).__name__}, not tensors by their names")
     for name, value in state.items():

@@ -1,19 +1,53 @@
-"""Texts of unknown origin, written so that whoever shows them shows them and does nothing else."""
+"""Texts of unknown origin, written so that whoever shows them shows them and does nothing else.
+
+The standard library only, and nothing of this package: ``compat/display.py`` reads this file by its
+path.
+"""
 
 import json
 import re
+import reprlib
 from typing import Any
 
-from ...compat.display import shown
-
-__all__ = ["code_in_markdown", "in_markdown", "json_in_script", "printable", "shown"]
-
+# Types whose values have no parts.
+PLAIN = (int, float, complex, bool, type(None))
+_SHOWN = 100
 # Characters that can begin something in Markdown or HTML within a line: markup, tables, mentions,
 # mathematics, and bare addresses.
 _MARKS = re.compile(r"([\\`*|<>&~$@]|(?<!\w)_|_(?!\w)|\](?=[(\[:])|://|(?<=www)\.)", re.I)
 # Signs that are not seen but change how what follows is shown: controls, and those that turn the
 # direction of writing.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+class _Short(reprlib.Repr):
+    """The beginning of a value; of an object, whose own text may be endless, only its kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxstring, self.maxother, self.maxlong = 3, _SHOWN, _SHOWN, _SHOWN
+
+    def repr_instance(self, x: object, level: int) -> str:
+        return repr(x) if type(x) in PLAIN or isinstance(x, type) else f"<{type(x).__name__}>"
+
+
+def shown(value: object) -> str:
+    """A value of unknown origin for a message: on one line, without control characters, not longer
+    than a line."""
+    try:
+        text = repr(value[:_SHOWN]) if isinstance(value, (str, bytes)) else _Short().repr(value)
+    except Exception:
+        # A damaged object cannot even be shown; its kind can.
+        text = f"<{type(value).__name__}>"
+    text = escaped(text)
+    cut = len(text) > _SHOWN + 2 or (isinstance(value, (str, bytes)) and len(value) > _SHOWN)
+    return text[: _SHOWN + 2] + "…" if cut else text
+
+
+def escaped(text: str) -> str:
+    """The text with all signs that cannot be printed, ends of lines too, as ``\\x1b`` and the
+    like."""
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
 
 
 def printable(text: str) -> str:

@@ -5,6 +5,7 @@ import ctypes as C
 import json
 import os
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import List, NamedTuple, Optional
 
@@ -98,7 +99,22 @@ def open_library(folder: Path = HERE, kernel: Path = KERNEL) -> C.CDLL:
 @cache
 def load_library() -> C.CDLL:
     """The kernel of this installation; see :func:`open_library`."""
-    return open_library()
+    return open_library(library_folder())
+
+
+def library_folder() -> Path:
+    """Where the kernel lies: beside this file, or, for a clone from which the package was installed
+    but not built, in the installation."""
+    if not (HERE / LIBRARY).is_file():
+        for distribution in ("fairseq_hrt_translate", "fairseq_hrt"):
+            try:
+                installed = metadata.distribution(distribution)
+            except metadata.PackageNotFoundError:
+                continue
+            path = Path(str(installed.locate_file(Path("fairseq_hrt", "native", "runtime"))))
+            if (path / LIBRARY).is_file():
+                return path
+    return HERE
 
 
 def forced_instruction_set() -> str:
@@ -139,12 +155,12 @@ def describe() -> List[str]:
     except LibraryUnavailable as error:
         return [f"not usable: {error}", "translation runs on PyTorch (--engine torch)"]
     lines = [
-        f"kernel         {HERE / LIBRARY}",
+        f"kernel         {library_folder() / LIBRARY}",
         f"compiled for   {', '.join(found.compiled)}",
         f"runs on        {found.chosen}" + (f" ({found.reason})" if found.reason else ""),
     ]
     try:
-        left_out = json.loads((HERE / REPORT).read_text(encoding="utf-8"))["left_out"]
+        left_out = json.loads((library_folder() / REPORT).read_text(encoding="utf-8"))["left_out"]
     except (OSError, ValueError, KeyError, TypeError):
         left_out = []
     if left_out:

@@ -2,7 +2,7 @@
 
 from typing import Any, Dict, List
 
-from ... import __version__
+from .. import __version__
 from .requests import DECODING, FORMATS, KEPT, Choice
 from .settings import Settings
 

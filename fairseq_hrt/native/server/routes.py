@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from ..decoding import NumericalError
 from ..io.escaping import printable
+from ..text.markup import UnreadableMarkup
 from ..text.texts import DecodedText
 from .detection import LanguageDetector
 from .errors import RequestError, invalid
@@ -260,7 +261,10 @@ async def _prepared(wanted: TranslationRequest, work: Callable[[], Result]) -> R
     """The result of work whose time depends on the length of a request."""
     if wanted.format == "text" and not wanted.keep and sum(map(len, wanted.texts)) <= _SHORT:
         return work()
-    return await run_in_threadpool(work)
+    try:
+        return await run_in_threadpool(work)
+    except UnreadableMarkup as error:
+        raise invalid(str(error)) from None
 
 
 def _details(system: ServedSystem, translation: Any) -> Dict[str, Any]:

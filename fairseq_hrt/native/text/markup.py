@@ -8,7 +8,6 @@ from bs4.dammit import EntitySubstitution
 from bs4.element import Comment, NavigableString
 from bs4.exceptions import ParserRejectedMarkup
 
-from ..server.errors import invalid
 from .passages import Document
 
 # "<" behind the last ">".
@@ -27,6 +26,10 @@ _INLINE = frozenset(
 escape = EntitySubstitution.substitute_xml
 
 
+class UnreadableMarkup(ValueError):
+    """HTML that cannot be parsed; the message tells what to write instead."""
+
+
 class MarkedUpText(Document):
     """An HTML fragment.
 
@@ -35,7 +38,7 @@ class MarkedUpText(Document):
         aligned: see :class:`Document`.
 
     Raises:
-        RequestError: it cannot be parsed.
+        UnreadableMarkup: it cannot be parsed.
     """
 
     def __init__(self, html: str, aligned: bool = False) -> None:
@@ -43,20 +46,20 @@ class MarkedUpText(Document):
         # text.
         left_open = html.count("<", html.rfind(">") + 1)
         if left_open > MOST_OPEN:
-            raise invalid(
+            raise UnreadableMarkup(
                 f'format html: {left_open} "<" without a ">" after it; write "&lt;" where it'
                 " is text"
             )
         try:
             soup = bs4.BeautifulSoup(html, "html.parser")
         except ParserRejectedMarkup:
-            raise invalid(
+            raise UnreadableMarkup(
                 'format html: "<![" does not begin a declaration here; write "&lt;![" where it'
                 " is text"
             ) from None
         except ValueError:
             # Python makes no number of more than 4,300 digits.
-            raise invalid(
+            raise UnreadableMarkup(
                 'format html: a character reference ("&#…;") has too many digits'
             ) from None
         super().__init__(escape, aligned)

@@ -4,6 +4,8 @@ that the dictionary does not."""
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
+from .dictionary import Words
+
 
 def whole_words(subwords: Sequence[str], scheme: str) -> Tuple[List[str], List[int]]:
     """The words of a line, and for each subword the number of its word.
@@ -94,3 +96,23 @@ def read_lexicon(path: str) -> Dict[str, str]:
         if columns:
             lexicon[columns[0]] = columns[1]
     return lexicon
+
+
+def mostly_unknown(symbols: Sequence[str], known: Words, scheme: str) -> List[str]:
+    """The words of a line that a model does not know, where they are more than half of its words;
+    otherwise none.
+
+    Args:
+        symbols: subwords of the line.
+        known: the source dictionary.
+        scheme: see :func:`whole_words`.
+    """
+    ids = known.ids(symbols)
+    if known.unk not in ids:
+        return []
+    missing = [number == known.unk for number in ids]
+    words, numbers = whole_words(symbols, scheme)
+    # Punctuation is known to every model.
+    counted = [number for number, word in enumerate(words) if any(sign.isalnum() for sign in word)]
+    unknown = {number for number, lacks in zip(numbers, missing) if lacks}.intersection(counted)
+    return [words[number] for number in sorted(unknown)] if 2 * len(unknown) > len(counted) else []

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from fairseq_hrt.__main__ import VERBS, main
 from fairseq_hrt.cli import completion
 from fairseq_hrt.cli.completion import SHELLS
+from fairseq_hrt.cli.main import VERBS, main
 
 pytest.importorskip("shtab")
 

@@ -3,8 +3,8 @@
 import pytest
 
 import fairseq_hrt
-from fairseq_hrt import __main__ as command_line
 from fairseq_hrt.cli import import_
+from fairseq_hrt.cli import main as command_line
 
 
 def test_a_folder_becomes_a_bundle(marian_folder, tmp_path, capsys):

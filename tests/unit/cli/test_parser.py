@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fairseq_hrt.__main__ import VERBS, module_of
+from fairseq_hrt.cli.main import VERBS, module_of
 from fairseq_hrt.cli.parser import did_you_mean, require_positive, verb_parser
 
 TEXT = """First   line of

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from tiny_models import write_bundle
 
 import fairseq_hrt
-from fairseq_hrt.export.examples import CHOSEN, LONG, SHORT, example_sentences, mostly_unknown
+from fairseq_hrt.export.examples import CHOSEN, LONG, SHORT, example_sentences
 from fairseq_hrt.native.bundles.description import checked_examples
+from fairseq_hrt.native.text.replacement import mostly_unknown
 
 
 class Known:

@@ -495,7 +495,7 @@ def test_damaged_bundles_are_refused(bundles, tmp_path, damage, message):
 def test_translating_needs_neither_pytorch_nor_fairseq(bundles, tmp_path):
     (tmp_path / "x").write_text("a b\n\nc\n")
     script = (
-        "import sys; from fairseq_hrt.__main__ import main; main(['translate', sys.argv[1], 'x',"
+        "import sys; from fairseq_hrt.cli.main import main; main(['translate', sys.argv[1], 'x',"
         " '--output', 'y']); print([name for name in ('torch', 'fairseq', 'sacremoses',"
         " 'subword_nmt', 'tqdm') if name in sys.modules])"
     )

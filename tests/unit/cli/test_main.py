@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 import fairseq_hrt
-from fairseq_hrt import __main__ as command_line
-from fairseq_hrt.__main__ import TRANSLATING, VERBS, main, module_of, no_such_verb
+from fairseq_hrt.cli import main as command_line
+from fairseq_hrt.cli.main import TRANSLATING, VERBS, main, module_of, no_such_verb
 
 
 @pytest.fixture

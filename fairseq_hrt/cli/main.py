@@ -1,0 +1,175 @@
+"""The command ``fairseq-hrt``: the tools of this package, one verb each.
+
+Without a verb it reports what this installation is, what is wrong with it, and how to fix it.
+``--user-dir`` prints the path for fairseq's ``--user-dir`` and nothing else::
+
+    fairseq-train data --user-dir "$(fairseq-hrt --user-dir)" --task translation_hrt ...
+
+``--options`` explains every option that the package adds to fairseq's commands. The exit status is
+1 if something is wrong.
+"""
+
+import argparse
+import importlib
+import keyword
+import os
+import sys
+from types import ModuleType
+from typing import Callable, List, Optional, Sequence, Tuple
+
+from ..native import __version__
+from .parser import HelpFormatter, Parser, did_you_mean
+
+_PACKAGE = __name__.split(".")[0]
+VERBS = {
+    "doctor": "report on this installation: versions, repairs, what is registered, what is wrong",
+    "translate": "translate raw text with a bundle",
+    "score": "score given translations with a bundle",
+    "bundle": "pack a trained model into a folder that translates raw text",
+    "import": "make a bundle of a model of OPUS-MT, Marian, Firefox, Hugging Face or fairseq",
+    "serve": "answer over HTTP, with a page that shows how translations are written",
+    "distill": "translate a training set with a teacher, in shards, resumable",
+    "average": "average checkpoints of a run",
+    "shortlist": "make a lexical table from the training data, for the runtime",
+    "export": "write an autoregressive model for CTranslate2",
+    "tune": "choose decoding options on the validation set",
+    "benchmark": "compare systems: quality and speed on one machine in one run",
+    "trace": "follow one sentence through one or several systems, decoder pass by decoder pass",
+    "graph": "show the graph that a directed acyclic model writes for a sentence",
+    "completion": "print what a shell needs to complete verbs and options",
+}
+# Those that an installation for machines that only translate can run.
+TRANSLATING = ("doctor", "translate", "score", "import", "serve", "completion")
+# Other tools have verbs for these options.
+SAID_AS_VERBS = {"help": "--help", "version": "--version"}
+
+
+class LaterParser(argparse.ArgumentParser):
+    """Stands for a verb's parser, which is made when the verb is chosen: every other verb's imports
+    are saved."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Optional[Sequence[str]] = None, namespace: Optional[argparse.Namespace] = None
+    ) -> Tuple[argparse.Namespace, List[str]]:
+        """Keeps what follows the verb as it is."""
+        namespace = argparse.Namespace() if namespace is None else namespace
+        namespace.rest = list(args or ())
+        return namespace, []
+
+
+def build_parser(
+    verb_parser: Callable[..., argparse.ArgumentParser] = LaterParser,
+    *,
+    only_translates: bool = False,
+) -> argparse.ArgumentParser:
+    """The parser of the whole command line.
+
+    Args:
+        verb_parser: makes the parser of one verb from its name in ``prog`` and further arguments of
+            ``ArgumentParser``.
+        only_translates: leave out what such an installation cannot run.
+    """
+    left_out = [name for name in VERBS if only_translates and name not in TRANSLATING]
+    of_fairseq = argparse.SUPPRESS if only_translates else None
+    parser = Parser(
+        prog="fairseq-hrt",
+        description=(
+            "Tools of fairseq_hrt. Each verb explains itself: fairseq-hrt help VERB, or fairseq-hrt"
+            " VERB --help"
+        ),
+        epilog=(
+            f"The whole plugin, fairseq_hrt, also has: {', '.join(left_out)}." if left_out else None
+        ),
+        formatter_class=HelpFormatter,
+    )
+    parser.add_argument("-V", "--version", action="version", version=f"fairseq_hrt {__version__}")
+    parser.add_argument(
+        "--user-dir",
+        action="store_true",
+        help=of_fairseq or "print the path for fairseq's --user-dir and stop",
+    )
+    parser.add_argument(
+        "--options",
+        action="store_true",
+        help=of_fairseq or "explain the options added to fairseq's commands and stop",
+    )
+    parser.set_defaults(verb="doctor", rest=[])
+    verbs = parser.add_subparsers(
+        title="verbs", dest="verb", metavar="VERB", parser_class=verb_parser
+    )  # type: ignore[call-overload]  # argparse only calls it
+    for name, text in VERBS.items():
+        if name in left_out:
+            continue
+        verbs.add_parser(name, help=text, add_help=False)
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Runs a verb; returns the exit status."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments and arguments[0] in SAID_AS_VERBS:
+        # Of verbs there is help alone, and of these two it is that of the whole.
+        asked = arguments[0] == "help" and not SAID_AS_VERBS.keys() & arguments[1:2]
+        rest = arguments[1:] if asked else []
+        arguments = [*rest, SAID_AS_VERBS[arguments[0]]]
+    verb = next((text for text in arguments if not text.startswith("-")), None)
+    known = verb in VERBS
+    # What is installed matters to the list of verbs alone, and looking takes time.
+    only_translates = not known and distribution().only_translates()
+    parser = build_parser(only_translates=only_translates)
+    if verb is not None and not known:
+        parser.error(no_such_verb(verb, TRANSLATING if only_translates else tuple(VERBS)))
+    if known and verb not in TRANSLATING and distribution().only_translates():
+        # Before anything is asked that would be of no use.
+        parser.exit(2, f"error: {distribution().not_installed(None, f'fairseq-hrt {verb}')}\n")
+    chosen = parser.parse_args(arguments)
+    try:
+        if chosen.user_dir or chosen.options:
+            return explain(parser, options=chosen.options and not chosen.user_dir)
+        return (
+            importlib.import_module(f".{module_of(chosen.verb or 'doctor')}", __package__).main(
+                chosen.rest
+            )
+            or 0
+        )
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == _PACKAGE:
+            raise
+        command = f"fairseq-hrt {'--options' if chosen.options else chosen.verb}"
+        parser.exit(2, f"error: {distribution().not_installed(error.name, command)}\n")
+    except KeyboardInterrupt:
+        # While PyTorch was being imported; the verbs themselves report it.
+        sys.stderr.write("interrupted\n")
+        return 130
+
+
+def distribution() -> ModuleType:
+    """The module of that name, where it is needed."""
+    from . import distribution as found
+
+    return found
+
+
+def explain(parser: argparse.ArgumentParser, *, options: bool) -> int:
+    """Prints the package's folder, or what it adds to fairseq's ``options``."""
+    from .reporting import reporting, write_output
+
+    with reporting(parser):
+        if options:
+            from .option_help import option_help
+
+            write_output(option_help() + "\n")
+        else:
+            write_output(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + "\n")
+    return 0
+
+
+def module_of(verb: str) -> str:
+    """The module of a verb within ``cli``; a word of Python's own gets an underscore."""
+    return verb + "_" * keyword.iskeyword(verb)
+
+
+def no_such_verb(given: str, verbs: Sequence[str] = tuple(VERBS)) -> str:
+    """The message for a verb that does not exist, with the one that was probably meant."""
+    meant = did_you_mean(given.lower().replace("_", "-"), [*verbs, *SAID_AS_VERBS])
+    return f"there is no verb {given!r}{meant or ';'} there are: {', '.join(verbs)}"

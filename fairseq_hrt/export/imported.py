@@ -1,0 +1,76 @@
+"""Models of other toolkits as checkpoints of fairseq's."""
+
+from pathlib import Path
+from typing import Any, Dict, Mapping, Tuple
+
+import numpy as np
+import torch
+from fairseq import options as fairseq_options
+from fairseq import tasks
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from omegaconf import OmegaConf, open_dict
+
+# fairseq wants a record of the training; there was none here.
+_UNTRAINED: Dict[str, Any] = {
+    "criterion_name": "CrossEntropyCriterion",
+    "optimizer_name": "FairseqAdam",
+    "lr_scheduler_state": {},
+    "num_updates": None,
+}
+
+
+def checkpoint_of(
+    architecture: str,
+    options: Mapping[str, Any],
+    parameters: Mapping[str, np.ndarray],
+    languages: Tuple[str, str],
+    data: Path,
+) -> Dict[str, Any]:
+    """A checkpoint as a training of that model by ``--task translation`` leaves it.
+
+    Args:
+        architecture, options, parameters: of the model, see
+            :class:`..native.conversion.converted.ConvertedModel`.
+        languages: source and target.
+        data: folder of its dictionaries.
+
+    Raises:
+        ValueError: the model does not have the parameters, or they are not all of its own.
+    """
+    arguments = [str(data), "--task", "translation", "--arch", architecture]
+    arguments += ["--source-lang", languages[0], "--target-lang", languages[1], "--dropout", "0.1"]
+    for name, value in options.items():
+        if value is not False:
+            arguments += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    namespace = fairseq_options.parse_args_and_arch(
+        fairseq_options.get_training_parser(), arguments
+    )
+    config = convert_namespace_to_omegaconf(namespace)
+    task = tasks.setup_task(config.task)
+    built = task.build_model(config.model)
+    state = built.state_dict()
+    own_parameters = {name for name, _ in built.named_parameters(remove_duplicate=False)}
+    for name, value in parameters.items():
+        if name not in state or tuple(state[name].shape) != value.shape:
+            own = tuple(state[name].shape) if name in state else "nothing"
+            raise ValueError(
+                f"{architecture} has {own} of the name {name}, the imported one {value.shape}"
+            )
+        state[name] = torch.from_numpy(np.ascontiguousarray(value, np.float32))
+    missing = sorted(own_parameters - set(parameters))
+    if missing:
+        raise ValueError(f"{architecture} has {missing[0]}, which the imported model does not have")
+    # The model's own: matrices that it shares are written once.
+    built.load_state_dict(state)
+    with open_dict(config):
+        # Of this machine, and gone when the bundle is read.
+        config.task.data = None
+        config.model.data = None
+    return {
+        "args": None,
+        "cfg": OmegaConf.to_container(config, resolve=True, enum_to_str=True),
+        "model": built.state_dict(),
+        "criterion": None,
+        "optimizer_history": [_UNTRAINED],
+        "task_state": {},
+    }

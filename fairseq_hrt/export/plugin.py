@@ -1,0 +1,62 @@
+"""What the folder that translates without PyTorch asks of this side; see ``native/plugin.py``."""
+
+from pathlib import Path
+from typing import Any, Dict, Optional
+
+import torch
+
+from ..compat import checkpoint_loading
+from ..loading.checkpoints import require_known_task
+from ..loading.data_options import allowed_options
+from ..native.bundles.bundle import load_bundle
+from .imported import checkpoint_of
+from .packing import pack
+from .runtime_bundle import add_runtime
+from .torch_decoder import TorchDecoder
+
+__all__ = [
+    "add_runtime",
+    "allowed_options",
+    "checkpoint_of",
+    "load_tensors",
+    "pack",
+    "require_known_task",
+    "save_checkpoint",
+    "torch_decoder",
+]
+
+
+def torch_decoder(folder: Path, device: Optional[str], threads: Optional[int]) -> TorchDecoder:
+    """The decoder of a bundle's checkpoints on PyTorch's engine.
+
+    Args:
+        folder: of the bundle.
+        device: ``cpu``, ``cuda``, or None for a GPU where there is one.
+        threads: of PyTorch; None: its own choice.
+    """
+    if threads is not None:
+        torch.set_num_threads(threads)
+    return TorchDecoder(load_bundle(folder), device=device)
+
+
+def load_tensors(path: Path) -> Any:
+    """The contents of a file of PyTorch's, which is of unknown origin."""
+    return checkpoint_loading.load(str(path), map_location="cpu")
+
+
+def save_checkpoint(state: Dict[str, Any], path: Path) -> None:
+    """Writes what decoding needs of a checkpoint: a third of it, without the optimiser's moments.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    kept = {
+        key: value
+        for key, value in state.items()
+        if key not in ("last_optimizer_state", "extra_state")
+    }
+    try:
+        torch.save({**kept, "last_optimizer_state": None, "extra_state": {}}, path)
+    except RuntimeError as error:
+        # PyTorch's writer raises this when the disk is full.
+        raise OSError(f"{path} cannot be written; is there room on the disk? ({error})") from error
