@@ -221,67 +221,60 @@ def box(
     ]
 
 
+# Rows of the two storeys: (name, what it is), from the top down.
+UPPER = [
+    [("cli", "the verbs of fairseq-hrt")],
+    [("evaluation", "quality, speed, traces"), ("export", "checkpoints to bundles")],
+    [(name, "") for name in ("autoregressive", "hrt", "bidirectional", "dag", "jacobi")],
+    [("task.py, decoding_task.py", "the base of the families' tasks")],
+    [("engine", "cached steps, searches"), ("training", "targets, losses, presets")],
+    [("loading", "checkpoints"), ("ops", "dynamic programs"), ("compat", "fairseq repaired")],
+]
+LOWER = [
+    [("server", "HTTP and a page"), ("conversion", "other toolkits' models")],
+    [("bundles", "the format, the translator")],
+    [("runtime", "the engine in C"), ("text", "raw text to subwords and back")],
+    [("decoding", "hypotheses"), ("options, families", "one table each"), ("io", "files")],
+]
+
+
+def storey(
+    top: float, heading: str, rows: Sequence[Sequence[Tuple[str, str]]], fill: str
+) -> Tuple[float, List[str]]:
+    """The lower edge of a storey, and its parts: a frame around rows of boxes."""
+    left, width, gap = 18, 698, 10
+    y, parts = top + 36, []
+    for row in rows:
+        own = (width - 2 * gap - gap * (len(row) - 1)) // len(row)
+        height = 34 if not any(what for _, what in row) else 48
+        for place, (name, what) in enumerate(row):
+            lines = [what] if what else []
+            x = left + gap + place * (own + gap)
+            parts += box(x, y, own, name, lines, fill if what else "#e8f6ec", height)
+        y += height + gap
+    frame = (
+        f'<rect x="{left}" y="{top:g}" width="{width}" height="{y - top:g}" rx="9" fill="none"'
+        f' stroke="{LINE}" stroke-width="1.5"/>'
+    )
+    label = text(left + 12, top + 24, heading, 14, fill=INK, font_weight="bold")
+    return y, [frame, label, *parts]
+
+
 def layers() -> str:
-    families, warm, plain = "#e8f6ec", "#fdf6dd", "#eef4fb"
-    parts = [
-        text(
-            18,
-            30,
-            "Packages and their imports: an arrow points to what is imported",
-            fill=INK,
-            font_weight="bold",
-        )
-    ]
-    parts += box(170, 50, 360, "cli", ["verbs of fairseq-hrt: parse, call, print"], plain)
-    parts += box(
-        170, 124, 360, "evaluation", ["quality, speed, tables, pictures, traces, tuning"], plain
+    bottom, parts = storey(14, "The plugin: PyTorch and fairseq", UPPER, "#eef4fb")
+    top = bottom + 58
+    end, lower = storey(
+        top, "native/: translates without them, and imports nothing above", LOWER, "#fdf6dd"
     )
-    parts += box(
-        170,
-        198,
-        360,
-        "systems",
-        ["fairseq's decoders, the runtime, CTranslate2: one interface"],
-        plain,
-    )
-    parts += box(170, 272, 202, "bundles", ["format, translator, export"], plain)
-    parts += box(390, 272, 140, "text", ["raw text ↔ subwords"], plain)
-    parts.append(arrow((372, 294), (388, 294)))
-    parts += box(18, 198, 126, "server", ["HTTP, the page"], plain)
-    parts += [arrow((170, 82), (81, 82), (81, 196)), arrow((110, 243), (168, 286))]
-    for place, name in enumerate(["autoregressive", "hrt", "bidirectional", "dag", "jacobi"]):
-        parts += box(18 + 134 * place, 366, 126, name, [], families, 34)
-    parts += box(170, 434, 360, "task.py, decoding_task.py", ["base of the families' tasks"], plain)
-    parts += box(
-        358, 508, 172, "training", ["two targets, losses,", "presets, random draws"], plain
-    )
-    parts += box(170, 508, 172, "engine", ["PyTorch: cached steps", "and searches"], plain)
-    parts += box(170, 599, 172, "runtime", ["native engine in C,", "NumPy only"], warm)
-    parts += box(358, 599, 172, "ops", ["dynamic programs,", "PyTorch only"], plain)
-    parts += box(170, 690, 172, "decoding", ["hypotheses, rescoring;", "options, families"], plain)
-    parts += box(18, 508, 126, "loading", ["checkpoints of", "unknown origin"], plain)
-    parts += box(18, 599, 126, "compat", ["fairseq 0.12.2 on", "today's Python"], warm)
-    for y0, y1 in ((95, 122), (169, 196), (243, 270)):
-        parts.append(arrow((350, y0), (350, y1)))
     parts += [
-        arrow((350, 317), (350, 364), dashed=True),
-        text(360, 346, "through fairseq's registries", 12, fill=SOFT),
+        *lower,
+        arrow((250, bottom), (250, top)),
+        text(262, bottom + 34, "imports", 12, fill=SOFT),
+        arrow((480, top), (480, bottom), dashed=True),
+        text(492, bottom + 34, "plugin.py asks by name", 12, fill=SOFT),
     ]
-    parts += [arrow((81 + 134 * place, 400), (270 + 40 * place, 432)) for place in range(5)]
-    parts += [
-        arrow((256, 479), (256, 506)),
-        arrow((444, 479), (444, 506)),
-        arrow((256, 570), (256, 597)),
-        arrow((444, 570), (444, 597)),
-        arrow((256, 661), (256, 688)),
-        arrow((168, 540), (146, 540)),
-        arrow((81, 570), (81, 597)),
-    ]
-    title = (
-        "Layers: cli, evaluation and server, systems, bundles, text, families, their task, engine,"
-        " training, loading, ops, runtime, "
-    )
-    return page(734, 768, title + "decoding, compat", parts)
+    title = "Two storeys of packages; each imports only what stands below it"
+    return page(734, int(end) + 14, title, parts)
 
 
 PICTURES: Dict[str, Callable[[], str]] = {"dag": dag, "jacobi": jacobi, "layers": layers}

@@ -207,3 +207,15 @@ class HostReads(TorchDispatchMode):
 def host_reads():
     """The class that counts reads of the device."""
     return HostReads
+
+
+@pytest.fixture(scope="session")
+def bundles(tmp_path_factory):
+    """A folder with a bundle of each family that the native engine decodes."""
+    from native_bundles import with_runtime
+    from tiny_models import FAMILIES
+
+    place = tmp_path_factory.mktemp("bundles")
+    for family in FAMILIES:
+        with_runtime(place / family, family)
+    return place

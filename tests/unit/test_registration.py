@@ -86,3 +86,19 @@ def test_a_module_that_is_loaded_meanwhile_is_not_run_again(tmp_path):
     found = importlib.util.module_from_spec(ModuleSpec("loaded", registration._Loaded(loaded)))
     found.__spec__.loader.exec_module(found)
     assert found is loaded and found.__spec__ is spec and loaded.runs == 1
+
+
+@pytest.mark.parametrize("former", sorted(registration.MOVED))
+def test_former_names_lead_to_the_modules_of_today(former):
+    name = f"fairseq_hrt.{registration.MOVED[former]}"
+    with pytest.warns(FutureWarning, match=f"fairseq_hrt.{former} is now {name}"):
+        found = importlib.import_module(f"fairseq_hrt.{former}")
+    del sys.modules[f"fairseq_hrt.{former}"]
+    assert found is importlib.import_module(name) and found.__spec__.name == name
+
+
+def test_modules_of_a_moved_package(recwarn):
+    import fairseq_hrt.bundles.bundle as former
+    from fairseq_hrt.native.bundles import bundle
+
+    assert former is bundle and bundle.__name__ == "fairseq_hrt.native.bundles.bundle"

@@ -233,7 +233,7 @@ def _errors_naming(folder: Path, partial: Path) -> Iterator[None]:
         raise ValueError(str(error).replace(str(partial), str(folder))) from error
     except OSError as error:
         if error.errno is None:
-            raise
+            raise OSError(str(error).replace(str(partial), str(folder))) from error
         name = str(error.filename or folder).replace(str(partial), str(folder))
         raise OSError(error.errno, error.strerror, name) from error
 

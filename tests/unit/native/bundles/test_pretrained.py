@@ -8,6 +8,7 @@ import pytest
 from tiny_models import write_bundle
 
 import fairseq_hrt
+from fairseq_hrt.export import plugin
 from fairseq_hrt.export.torch_decoder import TorchDecoder
 from fairseq_hrt.native.bundles import pretrained
 from fairseq_hrt.native.bundles.native_decoder import NativeDecoder
@@ -86,16 +87,12 @@ def test_bundles_without_a_checkpoint(bundles, tmp_path, caplog):
 def test_who_decodes(monkeypatch, given, runtime, expected):
     """And the options, the device and the threads reach that engine."""
     loaded = []
-    monkeypatch.setattr(
-        pretrained,
-        "load_bundle",
-        lambda folder, **more: SimpleNamespace(
-            runtime="file" if runtime else None, models=["model.pt"]
-        ),
-    )
+    bundle = SimpleNamespace(runtime="file" if runtime else None, models=["model.pt"])
+    for module in (pretrained, plugin):
+        monkeypatch.setattr(module, "load_bundle", lambda folder, **more: bundle)
     monkeypatch.setattr(pretrained, "NativeDecoder", lambda bundle, **more: ("native", more))
     monkeypatch.setattr(
-        "fairseq_hrt.export.torch_decoder.TorchDecoder",
+        "fairseq_hrt.export.plugin.TorchDecoder",
         lambda bundle, *, device: ("torch", device),
     )
     monkeypatch.setattr(
