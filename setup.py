@@ -242,9 +242,6 @@ EXTRAS = {
     "lint": LINT,
     # without the tests: sphinx-build
     "docs": DOCS,
-    # tests/mutation/run.py takes its faults and their application from it; what it draws depends on
-    # the release
-    "mutation": ["cosmic-ray==8.7.*"],
     # fairseq-hrt serve: ASGI application and server, sentence splitter (all languages, keeps white
     # space), language detection (its model is in the package), HTML, figures for Prometheus
     "serve": SERVE,
@@ -266,7 +263,7 @@ EXTRAS["all"] = sorted(
     {
         package
         for extra, packages in EXTRAS.items()
-        if extra not in ("test", "huggingface", "lint", "docs", "mutation", "kenlm")
+        if extra not in ("test", "huggingface", "lint", "docs", "kenlm")
         for package in packages
     }
 )

@@ -13,7 +13,7 @@ from fairseq_hrt.export.runtime_bundle import add_runtime
 from fairseq_hrt.native.options.values import DecodingOptions
 
 # A bundle for each way of decoding.
-pytestmark = [pytest.mark.slow, pytest.mark.mutants]
+pytestmark = pytest.mark.slow
 
 LINES = ["a b c", "j i", "zzz a b c d e"]
 

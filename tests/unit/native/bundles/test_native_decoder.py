@@ -32,7 +32,7 @@ from fairseq_hrt.native.bundles.native_decoder import (
 from fairseq_hrt.native.options.values import UnsupportedOption
 
 # A bundle for each way of decoding.
-pytestmark = [pytest.mark.slow, pytest.mark.mutants]
+pytestmark = pytest.mark.slow
 
 
 def shown(found):

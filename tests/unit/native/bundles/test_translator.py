@@ -20,7 +20,7 @@ from fairseq_hrt.native.runtime.engine import Cancelled
 EITHER = pytest.mark.parametrize(
     "engine",
     [
-        pytest.param(name, marks=[pytest.mark.slow, pytest.mark.mutants])
+        pytest.param(name, marks=pytest.mark.slow)
         for name in ("native", "torch")
     ],
 )
