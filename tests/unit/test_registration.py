@@ -99,6 +99,7 @@ def test_former_names_lead_to_the_modules_of_today(former):
 
 def test_modules_of_a_moved_package(recwarn):
     import fairseq_hrt.bundles.bundle as former
+
     from fairseq_hrt.native.bundles import bundle
 
     assert former is bundle and bundle.__name__ == "fairseq_hrt.native.bundles.bundle"
