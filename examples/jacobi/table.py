@@ -32,6 +32,7 @@ from fairseq_hrt.native.bundles.bundle import load_bundle
 from fairseq_hrt.native.bundles.pretrained import from_pretrained
 from fairseq_hrt.native.bundles.translator import Translator
 from fairseq_hrt.native.conversion import Wishes, import_model
+from fairseq_hrt.native.options.schema import NATIVE_MODES
 
 GREEDY = "Greedy autoregressive"
 JACOBI: Dict[str, Dict[str, Any]] = {
@@ -51,6 +52,15 @@ ALGORITHMS: Dict[str, Dict[str, Any]] = {
     },
 }
 ENGINES = {"torch": "PyTorch", "native": "native"}
+# The paper's own modes are PyTorch's alone.
+OF_ENGINE = {
+    "torch": list(ALGORITHMS),
+    "native": [
+        name
+        for name, options in ALGORITHMS.items()
+        if options.get("jacobi_mode", "frontier") in NATIVE_MODES
+    ],
+}
 
 
 class Algorithm:
@@ -72,15 +82,14 @@ class Algorithm:
 
 def measure_engine(
     translator: Translator,
+    algorithms: Sequence[str],
     lines: Sequence[str],
     references: Sequence[str],
     settings: Dict[str, str],
     given: argparse.Namespace,
 ) -> List[Dict[str, Any]]:
     """What each algorithm does with one model on one engine; the first is greedy search."""
-    systems = [
-        Algorithm(name, translator, {**settings, **options}) for name, options in ALGORITHMS.items()
-    ]
+    systems = [Algorithm(name, translator, {**settings, **ALGORITHMS[name]}) for name in algorithms]
     found = [
         translator.translate(lines, details=True, batch_size=1, **system.options)
         for system in systems
@@ -151,7 +160,9 @@ def run_test(
                 "direction": f"{bundle.source_lang}-{bundle.target_lang}",
                 "engine": engine,
             }
-            found = measure_engine(translator, lines, references, settings, given)
+            found = measure_engine(
+                translator, OF_ENGINE[engine], lines, references, settings, given
+            )
             rows += [{**shared, **row} for row in found]
     return rows
 

@@ -34,6 +34,7 @@ NATIVE_STRATEGIES = STRATEGIES[:4]
 # Those that find several translations of a sentence.
 SEVERAL_PATHS = STRATEGIES[4:]
 JACOBI_MODES = ("frontier", "hgj", "pgj", "pj")
+NATIVE_MODES = JACOBI_MODES[:1]
 MODEL_DRAFTS = ("hrt", "bidirectional", "dag")
 JACOBI_DRAFTS = ("previous", "source", "ngram", *MODEL_DRAFTS)
 NATIVE_DRAFTS = JACOBI_DRAFTS[:2]
@@ -359,14 +360,15 @@ class Schema:
         " (up to --max-len-a/-b); pgj: blocks one after the other; hgj: blocks up to"
         " --jacobi-prefix-length, then word by word",
         choices=JACOBI_MODES,
-        kernel="jacobi_mode",
+        native=NATIVE_MODES,
+        kernel="jacobi",
         task_default="frontier",
     )
     jacobi_block_size: int = _count(
         3,
         "jacobi",
         "pgj, hgj: tokens of a block (b)",
-        kernel="jacobi_block",
+        native=False,
         when=chosen("jacobi_mode", "pgj", "hgj"),
     )
     jacobi_window: Optional[int] = _count(
@@ -382,7 +384,7 @@ class Schema:
         "jacobi",
         "hgj: tokens decoded in blocks before it continues word by word (m); default: all",
         least=0,
-        kernel="jacobi_prefix",
+        native=False,
         when=chosen("jacobi_mode", "hgj"),
     )
     jacobi_draft: str = _option(
@@ -418,7 +420,7 @@ class Schema:
         "pj, pgj: decode greedily first, for the length alone, and then exactly as many positions,"
         " all of them <pad> at first: the paper's ideal condition, for counting iterations. A"
         " sentence's steps are then those of the paper: in the last one of a block nothing changes",
-        kernel="jacobi_known_length",
+        native=False,
         when=chosen("jacobi_mode", "pj", "pgj"),
     )
 

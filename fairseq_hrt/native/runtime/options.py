@@ -105,14 +105,13 @@ def longest_written(header: Header, options: DecodingOptions) -> int:
 
 
 def _number(value: Any, option: Option) -> Any:
-    """A value as its field in ``fh_options``: the number of a choice; what is left open is 0, and
-    of what may be 0 it is -1."""
+    """A value as its field in ``fh_options``: the number of a choice; what is left open is 0."""
+    if value is None:
+        return 0
     if option.choices:
         named = option.native if isinstance(option.native, tuple) else option.choices
         # An option that may be left open counts its choices from 1.
-        return 0 if value is None else named.index(value) + (option.task_default is not None)
-    if value is None:
-        return -1 if option.least == 0 else 0
+        return named.index(value) + (option.task_default is not None)
     return value
 
 

@@ -101,7 +101,6 @@ def assert_same(found, expected, nbest=1, *, steps=True):
             dict(beam=1),
         ),
         ("jacobi", dict(jacobi_window=4), dict(beam=1)),
-        ("jacobi", dict(jacobi_mode="pgj", jacobi_draft="previous"), dict(beam=1)),
         (
             "jacobi",
             dict(jacobi_window=4, jacobi_draft="source"),
@@ -181,7 +180,7 @@ def test_what_is_given_with_a_batch_is_left_to_pytorch(tiny, no_native_decoding,
 
 @pytest.mark.parametrize("family, own, given", [
     ("autoregressive", {}, dict(beam=1)), ("autoregressive", {}, dict(beam=3, nbest=3, unkpen=1.0)),
-    ("jacobi", dict(jacobi_mode="pgj"), dict(beam=1)),
+    ("jacobi", dict(jacobi_window=3), dict(beam=1)),
     ("hrt", dict(hrt_decode_chunk="1"), dict(beam=3, nbest=2)),
 ])  # fmt: skip
 def test_given_first_words_need_no_pytorch(tiny, family, own, given):
@@ -388,6 +387,13 @@ def test_the_task_keeps_no_generator_alive(tiny):
         ("bidirectional", dict(bidirectional_scoring="paper"), {}, "--bidirectional-scoring paper"),
         ("dag", dict(dag_decode_strategy="beam"), {}, "--dag-decode-strategy beam"),
         ("jacobi", dict(jacobi_draft="ngram"), dict(beam=1), "--jacobi-draft ngram"),
+        ("jacobi", dict(jacobi_mode="pj"), dict(beam=1), "--jacobi-mode pj"),
+        (
+            "jacobi",
+            dict(jacobi_mode="pgj", jacobi_known_length=True),
+            dict(beam=1),
+            "--jacobi-mode pgj: the native engine has frontier",
+        ),
     ],
 )
 def test_what_the_native_engine_has_not(tiny, caplog, family, own, given, named):

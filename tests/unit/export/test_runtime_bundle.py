@@ -67,6 +67,8 @@ def test_what_cannot_be_made(tmp_path, monkeypatch):
         with_runtime(tmp_path / "a", "autoregressive", "int4")
     with pytest.raises(ValueError, match="--jacobi-draft ngram.*--engine torch"):
         with_runtime(tmp_path / "b", "jacobi", options={"jacobi_draft": "ngram", "beam": "1"})
+    with pytest.raises(ValueError, match="--jacobi-mode hgj.*--engine torch"):
+        with_runtime(tmp_path / "b", "jacobi", options={"jacobi_mode": "hgj", "beam": "1"})
     with pytest.raises(ValueError, match="--no-repeat-ngram-size.*--engine torch"):
         with_runtime(
             tmp_path / "c", "autoregressive", options={"no_repeat_ngram_size": "2", "beam": "1"}

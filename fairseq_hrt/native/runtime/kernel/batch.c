@@ -174,7 +174,7 @@ static int decode_with_guesses(fh_work *w, int32_t chunk, const int32_t *const *
 static int decode_lossless(fh_work *w, int32_t chunk, const int32_t *const *sources,
                            const int32_t *limits, fh_found *found) {
     const fh_options *o = w->options;
-    if (chunk ? o->draft_width : o->jacobi_window || o->jacobi_mode != FH_FRONTIER)
+    if (chunk ? o->draft_width : o->jacobi_window)
         return decode_with_guesses(w, chunk, sources, limits, found);
     fh_trial *trial = &w->guessing[w->team != NULL][fh_batch_size(w->sentences)];
     int guesses = fh_trial_choice(trial, 2 * (chunk ? chunk : -1 - o->jacobi_draft) + o->scores);
@@ -202,7 +202,7 @@ static int decode_batch(fh_work *w, int32_t chunk, const int32_t *const *sources
         case FH_DAG:
             return fh_decode_dag(w, found);
         default:
-            if (w->options->jacobi_mode) return decode_lossless(w, 0, sources, limits, found);
+            if (w->options->jacobi) return decode_lossless(w, 0, sources, limits, found);
             return fh_decode_plain(w, limits, found);
     }
 }

@@ -44,14 +44,10 @@ static int check_graphs(const fh_options *o, fh_error *error) {
 }
 
 static int check_guesses(const fh_model *m, const fh_options *o, fh_error *error) {
-    if (o->jacobi_mode == FH_NO_JACOBI) return FH_OK;
-    DEMAND(jacobi_mode, m->shape.family == FH_AUTOREGRESSIVE && o->beam == 1 &&
-                            o->jacobi_mode > FH_NO_JACOBI && o->jacobi_mode <= FH_PJ);
-    DEMAND(jacobi_block, o->jacobi_block >= 1);
+    if (!o->jacobi) return FH_OK;
+    DEMAND(jacobi, m->shape.family == FH_AUTOREGRESSIVE && o->beam == 1);
     DEMAND(jacobi_window, o->jacobi_window >= 0);
-    DEMAND(jacobi_prefix, o->jacobi_prefix >= -1);
-    int copies =
-        o->jacobi_mode == FH_FRONTIER && m->encoder.shape.vocabulary == m->decoder.shape.vocabulary;
+    int copies = m->encoder.shape.vocabulary == m->decoder.shape.vocabulary;
     DEMAND(jacobi_draft,
            o->jacobi_draft == FH_PREVIOUS || (o->jacobi_draft == FH_SOURCE && copies));
     return FH_OK;

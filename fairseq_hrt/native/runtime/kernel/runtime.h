@@ -43,7 +43,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FH_INTERFACE 9 /* changes with every change of a structure or a function below */
+#define FH_INTERFACE 10 /* changes with every change of a structure or a function below */
 
 #if defined(_WIN32)
 #define FH_PUBLIC __declspec(dllexport)
@@ -73,13 +73,6 @@ typedef enum { FH_GREEDY = 0, FH_LOOKAHEAD = 1, FH_VITERBI = 2, FH_JOINT_VITERBI
 typedef enum { FH_MERGED = 0, FH_COLLAPSED = 1 } fh_repeats;
 typedef enum { FH_NORMALIZED = 0, FH_EQ2 = 1 } fh_hrt_scoring;
 typedef enum { FH_CANONICAL = 0, FH_ALGORITHM1 = 1 } fh_block_scoring;
-typedef enum {
-    FH_NO_JACOBI = 0,
-    FH_FRONTIER = 1,
-    FH_HGJ = 2,
-    FH_PGJ = 3,
-    FH_PJ = 4
-} fh_jacobi_mode;
 typedef enum { FH_PREVIOUS = 0, FH_SOURCE = 1 } fh_jacobi_draft;
 
 /* Sizes of one side of the model; see Header in format.py. */
@@ -116,12 +109,11 @@ typedef struct {
 typedef struct {
     int32_t beam, nbest, min_len, max_len_b;
     int32_t nat_beam, eos_last_chunk, hrt_scoring, draft_chunk,
-        draft_width;                           /* hrt: fh_hrt_scoring; draft_chunk 0: no drafts */
-    int32_t block_scoring;                     /* bidirectional: fh_block_scoring */
-    int32_t strategy, keep_repeats, repeats;   /* dag: fh_strategy, fh_repeats */
-    int32_t jacobi_mode, jacobi_block;         /* autoregressive: fh_jacobi_mode */
-    int32_t jacobi_window, jacobi_prefix;      /* 0: as wide as pays; -1: no end of blocks */
-    int32_t jacobi_draft, jacobi_known_length; /* fh_jacobi_draft */
+        draft_width;                         /* hrt: fh_hrt_scoring; draft_chunk 0: no drafts */
+    int32_t block_scoring;                   /* bidirectional: fh_block_scoring */
+    int32_t strategy, keep_repeats, repeats; /* dag: fh_strategy, fh_repeats */
+    int32_t jacobi;                          /* autoregressive: guess the next words, check them */
+    int32_t jacobi_window, jacobi_draft;     /* 0: as many as pay; fh_jacobi_draft */
     int32_t scores, batch_size;
     int32_t alignments, graphs;  /* are wanted: of models that write from left to right; of dag */
     int32_t normalize;           /* rank by log-probability / length ** lenpen */

@@ -118,7 +118,7 @@ static int build_output(fh_work *w, fh_choice_list *list) {
 
 /* Whether a step has one row of each sentence, whose best word is all that is asked for. */
 static int one_best_word(const fh_work *w) {
-    return w->model->shape.family == FH_AUTOREGRESSIVE && !w->options->jacobi_mode &&
+    return w->model->shape.family == FH_AUTOREGRESSIVE && !w->options->jacobi &&
            !w->options->scores && fh_beam_width(w) == 1;
 }
 

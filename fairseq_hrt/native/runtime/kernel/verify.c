@@ -89,11 +89,10 @@ static int settle(fh_work *w, const fh_guesser *guesser, state *v, const part *o
     return 0;
 }
 
-/* Without scores a sentence that has reached its maximum length needs no more passes, unless they
- * are to be counted: </s> follows. */
+/* Without scores a sentence that has reached its maximum length needs no more passes: </s> follows.
+ */
 static int ends_here(const fh_work *w, fh_settled *known, int32_t pass) {
-    if (w->options->scores || w->options->jacobi_known_length || known->length < known->limit)
-        return 0;
+    if (w->options->scores || known->length < known->limit) return 0;
     known->words[known->length] = w->model->shape.eos;
     known->steps[known->length++] = pass;
     return 1;

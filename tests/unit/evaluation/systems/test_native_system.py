@@ -117,7 +117,7 @@ def test_bundles_and_their_options(load):
 def test_jacobi_is_a_task_of_the_teacher(load):
     at = "path=FOLDER/autoregressive.pt,beam=1,max_len_b=9"
     greedy = load(f"name=a,{at},engine=native,task=translation_autoregressive,weights=float32")
-    for options in ("", ",jacobi_mode=pj", ",jacobi_mode=hgj,jacobi_block_size=2"):
+    for options in ("", ",jacobi_window=9", ",jacobi_mode=frontier"):
         found = load(f"name=b,{at},engine=native,task=translation_jacobi,weights=float32{options}")
         assert (
             translations(found) == translations(greedy) and found.task_name == "translation_jacobi"
@@ -125,6 +125,8 @@ def test_jacobi_is_a_task_of_the_teacher(load):
     assert translations(
         load(f"name=c,{at},task=translation_jacobi,jacobi_mode=pj")
     ) == translations(greedy)
+    with pytest.raises(ValueError, match="--jacobi-mode hgj: the native engine has frontier"):
+        load(f"name=d,{at},engine=native,task=translation_jacobi,jacobi_mode=hgj")
     with pytest.raises(ValueError, match="one dictionary for both sides"):
         load(f"name=d,{at},engine=native,task=translation_jacobi,jacobi_draft=source")
 

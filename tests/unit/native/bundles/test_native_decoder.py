@@ -121,6 +121,7 @@ def test_what_the_native_engine_does_not_know(bundles, caplog):
             {"task": "translation_jacobi", "jacobi_draft": "hrt", "jacobi_draft_path": "a.pt"},
             "--jacobi-draft hrt",
         ),
+        ({"task": "translation_jacobi", "jacobi_mode": "pj"}, "--jacobi-mode pj"),
         ({"rescore_path": "a.pt"}, "--rescore-path a.pt"),
         ({"no_such": 1}, "--no-such"),
     ):
@@ -225,7 +226,7 @@ def test_given_translations_of_models_that_write_several_words_at_once(bundles, 
             fairseq_hrt.from_pretrained(bundles / family, engine="native").score(["a"], ["A"])
 
 
-def test_jacobi_modes_of_a_call(bundles):
+def test_jacobi_decoding_by_a_call(bundles):
     """Any bundle of a teacher decodes losslessly in parallel; options of that task need the
     task."""
     native, torch = (
@@ -234,8 +235,7 @@ def test_jacobi_modes_of_a_call(bundles):
     )
     expected = native.translate(LINES)
     for options in (
-        {"jacobi_mode": "pj"},
-        {"jacobi_mode": "hgj", "jacobi_block_size": 4, "jacobi_prefix_length": 6},
+        {"jacobi_mode": "frontier", "jacobi_window": 9},
         {"jacobi_window": 2},
     ):
         found, other = (
@@ -290,6 +290,28 @@ def test_a_training_with_the_task_of_jacobi(tmp_path, monkeypatch):
         assert native.translate(LINES, task=task, beam=3) == torch.translate(
             LINES, task=task, beam=3
         )
+
+
+@pytest.mark.parametrize("place", ["options", "runtime_options"])
+def test_bundles_of_earlier_versions_with_modes_of_the_paper(bundles, tmp_path, caplog, place):
+    """The native engine had them until 0.2.0. PyTorch takes over, if it can; otherwise a
+    refusal names what there is, which can be given instead."""
+    folder = tmp_path / "bundle"
+    shutil.copytree(bundles / "autoregressive", folder)
+    document = json.loads((folder / "bundle.json").read_text())
+    document["task"] = "translation_jacobi"
+    document.setdefault(place, {}).update({"jacobi_mode": "hgj", "jacobi_block_size": "4"})
+    (folder / "bundle.json").write_text(json.dumps(document))
+    plain = fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="native")
+    model = fairseq_hrt.from_pretrained(folder)
+    assert isinstance(model.decoder, TorchDecoder)
+    assert model.translate(LINES) == plain.translate(LINES)
+    refusal = "--jacobi-mode hgj: the native engine has frontier; use --engine torch for others"
+    assert f"{refusal} (PyTorch takes over)" in caplog.messages
+    with pytest.raises(UnsupportedOption, match=refusal):
+        fairseq_hrt.from_pretrained(folder, engine="native")
+    native = fairseq_hrt.from_pretrained(folder, engine="native", jacobi_mode="frontier")
+    assert native.translate(LINES) == plain.translate(LINES)
 
 
 @pytest.mark.parametrize("family", ["autoregressive", "hrt"])

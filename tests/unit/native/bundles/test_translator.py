@@ -19,10 +19,7 @@ from fairseq_hrt.native.runtime.engine import Cancelled
 # The bundles of both engines take their time.
 EITHER = pytest.mark.parametrize(
     "engine",
-    [
-        pytest.param(name, marks=pytest.mark.slow)
-        for name in ("native", "torch")
-    ],
+    [pytest.param(name, marks=pytest.mark.slow) for name in ("native", "torch")],
 )
 
 

@@ -25,8 +25,8 @@ WAYS = {
         dict(beam=1),
         dict(beam=1, scores=False),
         dict(beam=4, nbest=4, alignments=True),
-        *(dict(beam=1, jacobi_mode=mode) for mode in ("frontier", "pj")),
-        *(dict(beam=1, jacobi_mode=mode, jacobi_block_size=4) for mode in ("pgj", "hgj")),
+        dict(beam=1, jacobi_mode="frontier"),
+        dict(beam=1, jacobi_mode="frontier", jacobi_window=90),
         dict(
             beam=1, jacobi_mode="frontier", jacobi_window=5, jacobi_draft="source", alignments=True
         ),

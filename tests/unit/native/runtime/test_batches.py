@@ -15,11 +15,11 @@ from fairseq_hrt.native.runtime.engine import NumericalError, Shortlist
 
 WAYS = {
     "at": ("transformer", dict(beam=1)), "at, beam": ("transformer", dict(beam=4, nbest=2)),
-    "jacobi": ("transformer", dict(beam=1, jacobi_mode="hgj")),
-    "jacobi, whole": ("transformer", dict(beam=1, jacobi_mode="pj")),
-    "jacobi, frontier": ("transformer",
-                         dict(beam=1, jacobi_mode="frontier", jacobi_window=4,
-                              jacobi_draft="source")),
+    "jacobi": ("transformer", dict(beam=1, jacobi_mode="frontier", jacobi_window=3)),
+    "jacobi, whole": ("transformer", dict(beam=1, jacobi_mode="frontier", jacobi_window=90)),
+    "jacobi, source": ("transformer",
+                       dict(beam=1, jacobi_mode="frontier", jacobi_window=4,
+                            jacobi_draft="source")),
     "hrt": ("hrt_transformer", dict(beam=1, hrt_decode_chunk="3")),
     "hrt, beam": ("hrt_transformer",
                   dict(beam=3, hrt_decode_chunk="auto", hrt_chunk_table="6:1,12:3,inf:2")),
@@ -29,7 +29,8 @@ WAYS = {
     "bidirectional, beam": ("bidirectional_transformer", dict(beam=3)),
     "ssru": ("marian_transformer", dict(beam=1)),
     "ssru, beam": ("marian_transformer", dict(beam=4, nbest=2)),
-    "ssru, jacobi": ("marian_transformer", dict(beam=1, jacobi_mode="pj")),
+    "ssru, jacobi": ("marian_transformer",
+                     dict(beam=1, jacobi_mode="frontier", jacobi_window=90)),
     "dag": ("dag_transformer", dict(beam=1)),
     "dag, viterbi": ("dag_transformer", dict(beam=1, dag_decode_strategy="joint-viterbi")),
 }  # fmt: skip
@@ -185,15 +186,9 @@ def test_jacobi_changes_nothing(runtime):
                 dict(max_len_b=0, min_len=0),
             ):
                 expected = engine.decode(rows, runtime.options(beam=1, **rules))
-                for own in (
-                    dict(jacobi_mode="frontier"),
-                    dict(jacobi_mode="frontier", jacobi_draft="source"), dict(jacobi_mode="pj"),
-                    dict(jacobi_mode="frontier", jacobi_window=7),
-                    dict(jacobi_mode="pgj", jacobi_block_size=5), dict(jacobi_mode="hgj"),
-                ):  # fmt: skip
-                    for one, other in zip(
-                        expected, engine.decode(rows, runtime.options(beam=1, **own, **rules))
-                    ):
+                for own in ({}, dict(jacobi_draft="source"), dict(jacobi_window=7)):
+                    guessing = runtime.options(beam=1, jacobi_mode="frontier", **own, **rules)
+                    for one, other in zip(expected, engine.decode(rows, guessing)):
                         assert (one[0].tokens, one[0].positional_scores) == (
                             other[0].tokens,
                             other[0].positional_scores,
@@ -207,13 +202,11 @@ def test_windows_of_many_sentences_are_passed_through_in_parts(runtime):
     model = runtime.build(symbols=4, seed=1, max_target_positions=500)
     with runtime.runtime_engine(model) as engine:
         limits = dict(beam=1, max_len_b=400, batch_size=30)
+        whole = dict(jacobi_mode="frontier", jacobi_window=401)
         expected, found = (
-            engine.decode(rows, runtime.options(**limits, **own))
-            for own in ({}, {"jacobi_mode": "pj"})
+            engine.decode(rows, runtime.options(**limits, **own)) for own in ({}, whole)
         )
-        alone = engine.decode(
-            rows, runtime.options(jacobi_mode="pj", **{**limits, "batch_size": 1})
-        )
+        alone = engine.decode(rows, runtime.options(**{**limits, **whole, "batch_size": 1}))
     assert plain(found) == plain(alone)
     assert [best[0].positional_scores for best in found] == [
         best[0].positional_scores for best in expected
@@ -300,8 +293,7 @@ def test_broken_numbers_behind_wrong_guesses_harm_nobody(runtime):
         {},
         {"jacobi_mode": "frontier", "jacobi_window": 3},
         {"jacobi_mode": "frontier"},
-        {"jacobi_mode": "pj"},
-        {"jacobi_mode": "hgj"},
+        {"jacobi_mode": "frontier", "jacobi_window": 90},
     )
     with runtime.runtime_engine(model) as engine:
         for scores in (True, False):

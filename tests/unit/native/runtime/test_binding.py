@@ -10,7 +10,7 @@ import pytest
 
 from fairseq_hrt.engine.native_model import convert
 from fairseq_hrt.native.families import MODEL_FAMILIES
-from fairseq_hrt.native.options.schema import JACOBI_MODES, NATIVE_DRAFTS, NATIVE_STRATEGIES
+from fairseq_hrt.native.options.schema import NATIVE_DRAFTS, NATIVE_STRATEGIES
 from fairseq_hrt.native.options.values import KINDS as VALUES
 from fairseq_hrt.native.options.values import SCHEMA
 from fairseq_hrt.native.runtime import binding, build, engine
@@ -76,8 +76,6 @@ def test_numbers_are_those_of_the_header(header):
     ]  # fmt: skip
     for number, name in enumerate(NATIVE_STRATEGIES):
         assert values[name.upper().replace("-", "_")] == number
-    for number, name in enumerate(JACOBI_MODES, start=1):
-        assert values[name.upper()] == number
     for number, name in enumerate(NATIVE_DRAFTS):
         assert values[name.upper()] == number
     assert [values[f"{'SELF_' * (name == 'attention')}{name.upper()}"] for name in CELLS] == [0, 1]
@@ -123,21 +121,19 @@ WRONG_OPTIONS = [
     ("transformer", {name: value}) for name, value in (
         ("beam", 0), ("nbest", 0), ("nbest", 2), ("min_len", -1), ("max_len_b", -1),
         ("batch_size", 0), ("lenpen", math.inf), ("max_len_a", -1.0), ("unkpen", math.nan),
-        ("unkpen", -math.inf), ("graphs", 1), ("jacobi_mode", -1), ("jacobi_mode", 5),
+        ("unkpen", -math.inf), ("graphs", 1),
     )
 ] + [
-    ("transformer", {"jacobi_mode": 1, name: value}) for name, value in (
-        ("beam", 2), ("jacobi_block", 0), ("jacobi_window", -1), ("jacobi_prefix", -2),
-        ("jacobi_draft", 2), ("jacobi_draft", -1),
+    ("transformer", {"jacobi": 1, name: value}) for name, value in (
+        ("beam", 2), ("jacobi_window", -1), ("jacobi_draft", 2), ("jacobi_draft", -1),
     )
 ] + [
-    ("transformer", {"jacobi_mode": 2, "jacobi_draft": 1}),
-    ("two dictionaries", {"jacobi_mode": 1, "jacobi_draft": 1}),
-    ("hrt_transformer", {"jacobi_mode": 1}), ("hrt_transformer", {"nat_beam": 0}),
+    ("two dictionaries", {"jacobi": 1, "jacobi_draft": 1}),
+    ("hrt_transformer", {"jacobi": 1}), ("hrt_transformer", {"nat_beam": 0}),
     ("hrt_transformer", {"draft_chunk": 7}), ("hrt_transformer", {"draft_width": -1}),
-    ("hrt_transformer", {"table_size": 0}), ("bidirectional_transformer", {"jacobi_mode": 1}),
+    ("hrt_transformer", {"table_size": 0}), ("bidirectional_transformer", {"jacobi": 1}),
     ("bidirectional_transformer", {"alignments": 1}), ("dag_transformer", {"strategy": 4}),
-    ("dag_transformer", {"scale": 0.0}), ("dag_transformer", {"jacobi_mode": 1}),
+    ("dag_transformer", {"scale": 0.0}), ("dag_transformer", {"jacobi": 1}),
     ("dag_transformer", {"alignments": 1}),
 ]  # fmt: skip
 

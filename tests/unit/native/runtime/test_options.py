@@ -55,18 +55,17 @@ def test_the_longest_translation():
 
 
 PLAIN = dict(beam=3, nbest=2, lenpen=0.5, min_len=2, max_len_a=1.5, max_len_b=7)
-BLOCKS = dict(beam=1, jacobi_mode="hgj", jacobi_block_size=4)
+JACOBI = dict(beam=1, jacobi_mode="frontier")
 
 
 @pytest.mark.parametrize("family, options, expected", [
     ("autoregressive", PLAIN, PLAIN),
     ("autoregressive", dict(), dict(normalize=1, alignments=0, scores=1, batch_size=32)),
-    ("autoregressive", dict(unnormalized=True), dict(normalize=0, jacobi_mode=0)),
+    ("autoregressive", dict(unnormalized=True), dict(normalize=0, jacobi=0)),
     ("autoregressive", dict(alignments=True), dict(alignments=1)),
     ("autoregressive", dict(print_alignment="hard"), dict(alignments=1)),
-    ("autoregressive", BLOCKS, dict(jacobi_mode=2, jacobi_block=4)),
-    ("autoregressive", BLOCKS, dict(jacobi_prefix=-1, jacobi_window=0)),
-    ("autoregressive", dict(BLOCKS, jacobi_prefix_length=0), dict(jacobi_prefix=0)),
+    ("autoregressive", JACOBI, dict(jacobi=1, jacobi_window=0, jacobi_draft=0)),
+    ("autoregressive", dict(JACOBI, jacobi_window=4), dict(jacobi_window=4)),
     ("hrt", dict(), dict(nat_beam=5)),
     ("hrt", dict(beam=3), dict(nat_beam=3)),
     ("hrt", dict(hrt_nat_beam=2), dict(nat_beam=2)),
@@ -101,9 +100,6 @@ def test_vertices_write_unknown_words_only_where_that_is_allowed():
         assert values.unkpen == expected
 
 
-JACOBI = dict(beam=1, jacobi_mode="frontier")
-
-
 PLAIN_MODELS = "belongs to models of the family autoregressive, and this one is of the family"
 ONLY = "has an effect only with"
 
@@ -125,10 +121,14 @@ ONLY = "has an effect only with"
      "--temperature 2.0: the native engine has no such option"),
     ("autoregressive", dict(jacobi_window=4, beam=1),
      f"--jacobi-window 4 {ONLY} --jacobi-mode frontier"),
-    ("autoregressive", dict(jacobi_mode="pj", beam=2),
+    ("autoregressive", dict(jacobi_mode="frontier", beam=2),
      "--beam 2: parallel decoding is exact for greedy search only"),
     ("autoregressive", dict(jacobi_mode="pj", jacobi_draft="source", beam=1),
      f"--jacobi-draft source {ONLY} --jacobi-mode frontier"),
+    *(("autoregressive", dict(beam=1, jacobi_mode=mode, **more),
+       f"--jacobi-mode {mode}: the native engine has frontier; use --engine torch")
+      for mode, more in (("pj", {}), ("hgj", dict(jacobi_prefix_length=4)),
+                         ("pgj", dict(jacobi_block_size=5, jacobi_known_length=True)))),
     ("autoregressive", dict(JACOBI, jacobi_draft="ngram"),
      "--jacobi-draft ngram: the native engine has previous, source; use --engine torch"),
     ("autoregressive", dict(JACOBI, jacobi_draft="source"),
