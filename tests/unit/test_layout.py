@@ -20,7 +20,7 @@ ORDER = [
 
 
 def module_name(path):
-    """``fairseq_hrt/native/text/pipeline.py`` → ``text.pipeline``; a package has the name of its folder,
+    """``fairseq_hrt/text/pipeline.py`` → ``text.pipeline``; a package has the name of its folder,
     the whole package none."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

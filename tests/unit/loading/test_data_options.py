@@ -5,13 +5,12 @@ from argparse import Namespace
 import pytest
 from omegaconf import OmegaConf
 
-from fairseq_hrt.native.bundles.data_options import (
+from fairseq_hrt.loading.data_options import (
     allowed_options,
-    language_of_data,
-    option_of_data,
     options_of_training,
     task_of_training,
 )
+from fairseq_hrt.native.bundles.data_options import language_of_data, option_of_data
 
 
 @pytest.mark.parametrize("name, value, text", [

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from fairseq_hrt.loading.data_options import allowed_options
 from fairseq_hrt.native.bundles import description
-from fairseq_hrt.native.bundles.data_options import allowed_options, option_for_runtime
+from fairseq_hrt.native.bundles.data_options import option_for_runtime
 from fairseq_hrt.native.bundles.description import read_description
 
 FIELDS = dict(
