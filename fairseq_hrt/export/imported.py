@@ -57,6 +57,10 @@ def checkpoint_of(
                 f"{architecture} has {own} of the name {name}, the imported one {value.shape}"
             )
         state[name] = torch.from_numpy(np.ascontiguousarray(value, np.float32))
+    for name, value in state.items():
+        if name.endswith("_float_tensor"):
+            # fairseq's mark of a device, made of memory as it happens to be.
+            value.zero_()
     missing = sorted(own_parameters - set(parameters))
     if missing:
         raise ValueError(f"{architecture} has {missing[0]}, which the imported model does not have")

@@ -167,7 +167,10 @@ def _computation(config: Any) -> Dict[str, Any]:
     model = ARCH_MODEL_REGISTRY.get(name, MODEL_REGISTRY.get(name))
     found = {"architecture": ARCH_MODEL_NAME_REGISTRY.get(name, name)}
     if isinstance(model, type) and issubclass(model, TransformerModelBase):
-        options = getattr(model, "config", TransformerConfig).from_namespace(config)
+        kind = getattr(model, "config", TransformerConfig)
+        # Of Mask-Predict it holds this package's own options alone.
+        whole = kind if issubclass(kind, TransformerConfig) else TransformerConfig
+        options = whole.from_namespace(config)
         for side in ("encoder", "decoder"):
             own = getattr(options, side)
             found.update(
@@ -202,6 +205,11 @@ def _add(
     sums: Dict[str, torch.Tensor], parameters: Mapping[str, torch.Tensor], path: Path, first: Path
 ) -> None:
     """Adds the parameters of one checkpoint; the first one's begin the sums."""
+    # fairseq's mark of a device is memory as it happens to be.
+    parameters = {
+        name: torch.zeros_like(value) if name.endswith("_float_tensor") else value
+        for name, value in parameters.items()
+    }
     for name, value in parameters.items():
         if bool(torch.isnan(value).any()):
             raise ValueError(

@@ -93,9 +93,10 @@ class Bundle:
 
     def pipeline(self) -> TextPipeline:
         """Prepares its sources and restores its translations."""
-        return TextPipeline(
-            self.recipe, None if self.rules is None else MosesRules.load(self.folder / self.rules)
-        )
+        rules = None if self.rules is None else MosesRules.load(self.folder / self.rules)
+        if self.source_prefix is None:
+            return TextPipeline(self.recipe, rules)
+        return TextPipeline(self.recipe, rules, frozenset(self.dictionaries()[0].words))
 
     def target_pipeline(self) -> TextPipeline:
         """Prepares given translations, by the rules of their own language; those of Moses are the

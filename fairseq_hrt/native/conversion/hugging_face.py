@@ -5,7 +5,7 @@ loading reads.
 """
 
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Container, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -32,22 +32,53 @@ MOST_SHARED = 4
 # Vectors of positions that are computed, in files of older releases.
 COMPUTED = ("embed_positions.weight", "embed_positions.weights")
 
-# Options that no engine here supports, with the values that change nothing.
+# Of generation_config.json, and of config.json where that is missing. Options that change what is
+# written, with the values that change nothing; any other value is refused.
 _NEUTRAL: Dict[str, Tuple[Any, ...]] = {
-    "do_sample": (False,),
-    "repetition_penalty": (1.0,),
-    "encoder_repetition_penalty": (1.0,),
-    "encoder_no_repeat_ngram_size": (0,),
-    "num_beam_groups": (1,),
-    "diversity_penalty": (0.0,),
-    "penalty_alpha": (0.0,),
-    "min_new_tokens": (0,),
-    "sequence_bias": (),
-    "force_words_ids": ([],),
-    "suppress_tokens": ([],),
     "begin_suppress_tokens": ([],),
+    "constraints": ([],),
+    "diversity_penalty": (0.0,),
+    "do_sample": (False,),
+    "dola_layers": (),
+    "early_stopping": (False, True),
+    "encoder_no_repeat_ngram_size": (0,),
+    "encoder_repetition_penalty": (1.0,),
     "exponential_decay_length_penalty": (),
+    "force_words_ids": ([],),
+    "forced_decoder_ids": ([],),
+    "guidance_scale": (1.0,),
+    "max_time": (),
+    "min_new_tokens": (0,),
+    "num_beam_groups": (1,),
+    "num_return_sequences": (1,),
+    "penalty_alpha": (0.0,),
+    "remove_invalid_values": (False,),
+    "repetition_penalty": (1.0,),
+    "sequence_bias": ([], {}),
+    "stop_strings": ([],),
+    "suppress_tokens": ([],),
+    "token_healing": (False,),
+    "watermarking_config": (),
 }
+# Those that are read, and those that do not change what is written: how it is computed, what is
+# returned, sampling (do_sample is refused), assistants, whose guesses are checked.
+_READ = frozenset(
+    """
+    bad_words_ids decoder_start_token_id eos_token_id forced_bos_token_id forced_eos_token_id
+    length_penalty max_length max_new_tokens min_length no_repeat_ngram_size num_beams
+    """.split()
+)
+_HARMLESS = frozenset(
+    """
+    _from_model_config assistant_confidence_threshold assistant_early_exit assistant_lookbehind
+    bos_token_id cache_config cache_implementation compile_config disable_compile epsilon_cutoff
+    eta_cutoff is_assistant low_memory max_matching_ngram_size min_p num_assistant_tokens
+    num_assistant_tokens_schedule output_attentions output_hidden_states output_logits output_scores
+    pad_token_id prefill_chunk_size prompt_lookup_num_tokens renormalize_logits
+    return_dict_in_generate target_lookbehind temperature top_h top_k top_p transformers_version
+    typical_p use_cache
+    """.split()
+)
 
 
 def read_weights(folder: Path) -> Tensors:
@@ -166,32 +197,74 @@ def _pickled(path: Path) -> Iterator[_Stored]:
 
 def read_generation(folder: Path, config: Dict[str, Any]) -> Settings:
     """How the model is meant to be decoded: ``generation_config.json``, else the same options
-    in ``config.json``."""
+    in ``config.json``.
+
+    Raises:
+        ValueError: an option that is not known here, or one that no engine supports.
+    """
     path = folder / "generation_config.json"
-    if not path.is_file():
-        return Settings(config, folder / CONFIG)
-    return Settings(
-        {name: value for name, value in read_json(path).items() if value is not None}, path
-    )
+    if path.is_file():
+        held = {name: value for name, value in read_json(path).items() if value is not None}
+        unknown = sorted(held.keys() - _READ - _HARMLESS - _NEUTRAL.keys())
+        if unknown:
+            raise ValueError(
+                f"{path} has {shown(unknown[0])}: {shown(held[unknown[0]])}, which is not known"
+                " here: remove it there if it does not matter"
+            )
+    else:
+        path, known = folder / CONFIG, _READ | _NEUTRAL.keys()
+        held = {
+            name: value for name, value in config.items() if name in known and value is not None
+        }
+    for name, neutral in _NEUTRAL.items():
+        if name in held and held[name] not in neutral:
+            raise ValueError(
+                f"{path} has {name}: {shown(held[name])}, which this package does not have: remove"
+                " it there"
+            )
+    return Settings(held, path)
 
 
-def decoding_options(generation: Settings, positions: int) -> Dict[str, str]:
+def decoding_options(
+    generation: Settings,
+    positions: int,
+    *,
+    end: int,
+    first: Optional[int] = None,
+    never: Container[int] = (),
+) -> Dict[str, str]:
     """Decoding options by fairseq's names.
 
     Args:
         generation: see :func:`read_generation`.
         positions: of the model.
+        end: row of ``</s>``.
+        first: row of the language token with which translations begin; None: they begin with none.
+        never: rows that are never written here.
 
     Raises:
-        ValueError: a value that is none.
+        ValueError: a value that is none, or that cannot be represented.
     """
-    for name, neutral in _NEUTRAL.items():
+    for name, wanted in (
+        ("eos_token_id", (end, [end])),
+        ("forced_eos_token_id", (end, [end])),
+        ("forced_bos_token_id", (first, [first])),
+    ):
         value = generation.values.get(name)
-        if value is not None and value not in neutral:
+        if value is not None and value not in wanted:
             raise ValueError(
-                f"{generation.subject} has {name}: {shown(value)}, which this package does not"
-                " have: remove it there"
+                f"{generation.subject} has {name}: {shown(value)}, and here it would be"
+                f" {'none' if wanted[0] is None else wanted[0]}: remove it there, or name the"
+                " language that it stands for"
             )
+    forbidden = generation.values.get("bad_words_ids", [])
+    if not isinstance(forbidden, list) or not all(
+        isinstance(words, list) and len(words) == 1 and words[0] in never for words in forbidden
+    ):
+        raise ValueError(
+            f"{generation.subject} has bad_words_ids: {shown(forbidden)}: words cannot be forbidden"
+            " here; remove it there"
+        )
     # With the start that no translation has.
     longest = generation.number("max_length", positions, most=1 << 30)
     if "max_new_tokens" in generation.values:
@@ -264,6 +337,12 @@ def language_tokens(folder: Path, following: int) -> Dict[str, int]:
 
 def _is_language(token: Any) -> bool:
     return isinstance(token, str) and LANGUAGE_TOKEN.fullmatch(token) is not None
+
+
+def target_tokens(words: Iterable[str]) -> Dict[str, int]:
+    """The tokens by which OPUS-MT's multilingual models are told the target language, such as
+    ``>>fra<<``; their rows do not matter and are 0."""
+    return {word: 0 for word in words if word.startswith(">>") and word.endswith("<<")}
 
 
 def chosen_token(

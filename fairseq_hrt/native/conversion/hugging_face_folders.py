@@ -13,6 +13,7 @@ from .hugging_face import (
     language_tokens,
     read_generation,
     read_weights,
+    target_tokens,
     tokenizer_settings,
 )
 from .hugging_face_model import HuggingFaceModel, require_rows
@@ -27,6 +28,8 @@ from .vocabularies import (
 )
 
 KINDS = ("marian", "mbart", "m2m_100")
+# Ids of fairseq's dictionaries.
+PAD, EOS = 1, 2
 _SENTENCEPIECE = "sentencepiece.bpe.model"
 Languages = Tuple[Optional[str], Optional[str]]
 
@@ -70,7 +73,7 @@ def _marian(folder: Path, config: Settings, languages: Languages) -> Converted:
         for given, option in zip(languages, ("source_lang", "target_lang"))
     ]
     prefix = None
-    tokens = {word: 0 for word in source.words if word.startswith(">>") and word.endswith("<<")}
+    tokens = target_tokens(source.words)
     if tokens:
         prefix, names[1] = chosen_token(
             tokens, languages[1], "--target-language", folder / "vocab.json"
@@ -83,8 +86,12 @@ def _marian(folder: Path, config: Settings, languages: Languages) -> Converted:
     for side in ("source.spm", "target.spm"):
         load_sentencepiece(folder / side)
     model = HuggingFaceModel(weights, config, source, target)
+    generation = read_generation(folder, config.values)
+    start = Settings({**config.values, **generation.values}, generation.subject).number(
+        "decoder_start_token_id", least=0
+    )
     return Converted(
-        models=[model.marian()],
+        models=[model.marian(start)],
         languages=(str(names[0]), str(names[1])),
         source=source,
         target=target,
@@ -94,7 +101,9 @@ def _marian(folder: Path, config: Settings, languages: Languages) -> Converted:
         codes=folder / "source.spm",
         target_codes=folder / "target.spm",
         source_prefix=prefix,
-        decoding=decoding_options(read_generation(folder, config.values), model.positions),
+        decoding=decoding_options(
+            generation, model.positions, end=target.rows[EOS], never=(start, target.rows[PAD])
+        ),
     )
 
 
@@ -146,6 +155,10 @@ def _multilingual(folder: Path, config: Settings, languages: Languages) -> Conve
     source, source_name = chosen_token(tokens, languages[0], "--source-language", folder)
     target, target_name = chosen_token(tokens, languages[1], "--target-language", folder)
     converted = HuggingFaceModel(weights, config, words, words)
+    generation = read_generation(folder, config.values)
+    Settings({**config.values, **generation.values}, generation.subject).require(
+        "decoder_start_token_id", (2,), None
+    )
     return Converted(
         models=[converted.multilingual(learned)],
         languages=(source_name, target_name),
@@ -156,7 +169,9 @@ def _multilingual(folder: Path, config: Settings, languages: Languages) -> Conve
         source_prefix=source,
         target_prefix=target,
         decoding={
-            **decoding_options(read_generation(folder, config.values), converted.positions),
+            **decoding_options(
+                generation, converted.positions, end=words.rows[EOS], first=tokens[target]
+            ),
             "forced_start": target,
         },
     )  # fmt: skip

@@ -15,6 +15,8 @@ _SIDES = ("encoder", "decoder")
 # Names of one function.
 _ACTIVATIONS = {"silu": "swish"}
 MOST_POSITIONS = 1 << 14
+# Id of </s> in fairseq's dictionaries.
+_EOS = 2
 
 
 def sinusoids(count: int, width: int) -> np.ndarray:
@@ -94,9 +96,12 @@ class HuggingFaceModel:
                 }
             )
 
-    def marian(self) -> ConvertedModel:
+    def marian(self, start: int) -> ConvertedModel:
         """A ``marian_transformer``, whose positions are a table: Hugging Face's sinusoids are
         neither Marian's nor fairseq's.
+
+        Args:
+            start: row of the word that decoders start with.
 
         Raises:
             ValueError: it cannot be represented.
@@ -113,14 +118,21 @@ class HuggingFaceModel:
         config.require("static_position_embeddings", (True,), True)
         self._embeddings()
         self._layers()
-        start = config.number("decoder_start_token_id", least=0)
-        matrix = self.tensors.held[_embedding(self.tensors, "decoder")]
-        if start >= len(matrix) or np.any(matrix[start]):
-            raise ValueError(
-                f"{config.subject} has decoder_start_token_id: {start}, whose embedding is not"
-                " zero; Marian's decoders start from zeros"
-            )
         target = self.words["decoder"]
+        matrix = self.tensors.held[_embedding(self.tensors, "decoder")]
+        if start >= len(matrix):
+            raise ValueError(
+                f"{config.subject} has decoder_start_token_id: {start}, but {len(matrix)} words"
+            )
+        # Marian's decoders start from zeros. Training on by transformers moves that row, which is
+        # also one of the output layer; here the start is the row of </s>, which decoders read
+        # nowhere else.
+        moved = bool(np.any(matrix[start]))
+        if moved:
+            own = self.made["decoder.embed_tokens.weight"].copy()
+            own[_EOS] = matrix[start]
+            self.made["decoder.embed_tokens.weight"] = own
+            self.options.update(share_all_embeddings=False, share_decoder_input_output_embed=False)
         bias = np.zeros(target.size, np.float32)
         if "final_logits_bias" in self.tensors:
             bias = self.tensors.take("final_logits_bias", 1, target.size)[0]
@@ -134,7 +146,7 @@ class HuggingFaceModel:
         self.options.update(
             marian_epsilon=1e-5,
             marian_output_bias="yes",
-            marian_zero_start="yes",
+            marian_zero_start="no" if moved else "yes",
             marian_cell="attention",
         )
         self.tensors.require_all_used(COMPUTED)
@@ -155,7 +167,6 @@ class HuggingFaceModel:
         config.require("normalize_before", (True,), True)
         config.require("add_final_layer_norm", (True,), True)
         config.require("normalize_embedding", (learned,), learned)
-        config.require("decoder_start_token_id", (2,), None)
         self._embeddings()
         self._layers()
         for side in _SIDES:

@@ -10,10 +10,11 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from ..io.escaping import shown
 from .converted import Converted
+from .hugging_face import chosen_token, target_tokens
 from .marian_model import convert_model, rows_of
 from .marian_shortlist import is_binary, read_binary, read_table
 from .marian_tensors import read_tensors
-from .plain_files import Settings, beside, parse_yaml, read_text
+from .plain_files import Settings, beside, parse_yaml, read_json, read_text
 from .tensors import Tensors
 from .vocabularies import Vocabulary, marian_vocabulary
 
@@ -21,7 +22,8 @@ MODELS = (".npz", ".bin")
 # Configurations of decoders beside a model; what training leaves there describes the training.
 _CONFIGURATION = re.compile(r"(config|decoder|.*\.decoder)(\.[\w.-]+)?\.ya?ml")
 _VOCABULARY = re.compile(r".*vocab.*\.(spm|ya?ml|txt|json)")
-_PAIR = re.compile(r"\.([a-z]{2,3})-?([a-z]{2,3})\.")
+# Two languages, and a dash before the type of the model.
+_SHORT_NAME = re.compile(r"([a-z]{2,3}(?:_[A-Za-z]{2,4})?)-([a-z]{2,3}(?:_[A-Za-z]{2,4})?)-")
 
 
 def is_marian(folder: Path) -> bool:
@@ -61,8 +63,10 @@ def read_marian(source: Path, languages: Tuple[Optional[str], Optional[str]]) ->
         read.append(convert_model(tensors, config, *own))
     assert vocabularies is not None
     spm = [path if path.suffix == ".spm" else None for path in named.vocabularies]
-    if spm == [None, None]:
-        # OPUS-MT's own packages: the vocabulary is YAML, the text is segmented before.
+    packed = spm == [None, None] and (folder / "source.spm").is_file()
+    if packed:
+        # OPUS-MT's own packages: the vocabulary is YAML. Punctuation was normalised and the text
+        # segmented before training (preprocess.sh).
         spm = [
             path if path.is_file() else None
             for path in (folder / "source.spm", folder / "target.spm")
@@ -72,14 +76,21 @@ def read_marian(source: Path, languages: Tuple[Optional[str], Optional[str]]) ->
             f"{folder} has a SentencePiece model (.spm) for one language only: put the other one"
             " beside it"
         )
+    prefix = None
+    tokens = target_tokens(vocabularies[0].words)
+    if tokens:
+        prefix, name = chosen_token(tokens, languages[1], "--target-language", folder)
+        languages = languages[0], name
     return Converted(
         models=read,
-        languages=_languages(folder, named, languages),
+        languages=_languages(folder, languages),
         source=vocabularies[0],
         target=vocabularies[1],
+        tokenizer="moses-punctuation" if packed else "space",
         subwords="none" if spm[0] is None else "sentencepiece",
         codes=spm[0],
         target_codes=None if spm[1] == spm[0] else spm[1],
+        source_prefix=prefix,
         decoding=named.decoding(),
         card={"imported from": f"Marian: {', '.join(path.name for path in named.models)}"},
         shortlist=named.candidates(*vocabularies),
@@ -277,17 +288,32 @@ def _description(path: Path, text: str) -> Dict[str, Any]:
     return values
 
 
-def _languages(
-    folder: Path, named: _Named, given: Tuple[Optional[str], Optional[str]]
-) -> Tuple[str, str]:
-    """As given, or as the names of files tell (``model.enpt.bin``)."""
-    names = [path.name for path in (*named.models, *named.vocabularies)]
-    found = [match.groups() for match in map(_PAIR.search, names) if match]
-    source, target = found[0] if found else (None, None)
-    own = (given[0] or source, given[1] or target)
-    if own[0] is None or own[1] is None:
+def _languages(folder: Path, given: Tuple[Optional[str], Optional[str]]) -> Tuple[str, str]:
+    """Source and target: as given, else as ``model_info.json`` tells (translateLocally's models).
+
+    Names of files are not asked: ``model.base.npz`` and ``model.best.npz`` name no languages.
+
+    Raises:
+        ValueError: neither tells them.
+    """
+    path = folder / "model_info.json"
+    told = _told(Settings(read_json(path), path)) if path.is_file() else (None, None)
+    source, target = (own or other for own, other in zip(given, told))
+    if source is None or target is None:
         raise ValueError(
             f"{folder}: its files do not tell the languages: give --source-language and"
             " --target-language, e.g. en and de"
         )
-    return own[0], own[1]
+    return source, target
+
+
+def _told(info: Settings) -> Tuple[Optional[str], Optional[str]]:
+    """The languages in a ``model_info.json``: ``srcTags`` (of a model of one source language) and
+    ``trgTag``, in older files the beginning of ``shortName`` (en-pt-tiny)."""
+    tags = info.values.get("srcTags")
+    source = next(iter(tags)) if isinstance(tags, dict) and len(tags) == 1 else None
+    target = info.text("trgTag") or None
+    short = _SHORT_NAME.fullmatch(info.text("shortName").removesuffix(info.text("type")))
+    if short is not None:
+        source, target = source or short[1], target or short[2]
+    return source, target

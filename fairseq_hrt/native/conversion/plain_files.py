@@ -14,6 +14,10 @@ WHOLE = "the whole plugin, fairseq_hrt"
 LARGEST = 64 * 1024 * 1024
 # Descriptions of models have two levels.
 DEEPEST = 16
+# Characters that YAML does not allow or takes for ends of lines, and Marian writes as they are;
+# they are parsed as others, of planes for private use, that no vocabulary has.
+_PLAIN = {code: 0xF0000 + code for code in (*range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF)}
+_AS_WRITTEN = {other: code for code, other in _PLAIN.items()}
 
 
 def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
@@ -86,7 +90,7 @@ class _Composer:
         if getattr(event, "tag", None) is not None:
             raise ValueError(f"it has the tag {shown(event.tag)}")
         if isinstance(event, yaml.ScalarEvent):
-            self.add(event.value)
+            self.add(event.value.translate(_AS_WRITTEN))
         elif isinstance(event, yaml.CollectionStartEvent):
             if len(self.open) == DEEPEST:
                 raise ValueError("it is nested too deeply")
@@ -130,7 +134,9 @@ def parse_yaml(text: str, path: Path) -> Any:
     composer = _Composer()
     try:
         # Events come from libyaml where PyYAML has it.
-        for event in yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)):
+        for event in yaml.parse(
+            text.translate(_PLAIN), Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+        ):
             composer.take(event)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ValueError(

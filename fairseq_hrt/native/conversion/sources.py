@@ -82,10 +82,12 @@ def _prepared(converted: Converted, wishes: Wishes) -> Converted:
     if (wishes.tokenizer, wishes.subwords, wishes.codes) == (None, None, None):
         return converted
     if converted.codes is not None:
-        raise ValueError(
-            "--tokenizer, --subwords and --codes: the model brings its own"
-            f" ({converted.codes.name}); leave them out"
-        )
+        if (wishes.subwords, wishes.codes) != (None, None):
+            raise ValueError(
+                "--subwords and --codes: the model brings its own"
+                f" ({converted.codes.name}); leave them out"
+            )
+        return replace(converted, tokenizer=wishes.tokenizer or converted.tokenizer)
     subwords = wishes.subwords or ("none" if wishes.codes is None else "subword-nmt")
     return replace(
         converted,

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, Container, List, Optional, Tuple
 
 from ..io.escaping import shown
 from .moses import WITHOUT_DETOKENIZER, Detokenizer, Normalizer, Tokenizer
@@ -101,13 +101,19 @@ class TextPipeline:
     Args:
         recipe: how.
         rules: Moses' rules, as a bundle keeps them; None: those of the installed sacremoses.
+        known: the words of the model, among them its language tokens; only of multilingual models.
 
     Raises:
         ValueError: a package that it needs is not installed, or the codes cannot be read.
     """
 
-    def __init__(self, recipe: TextRecipe, rules: Optional[MosesRules] = None) -> None:
-        self.recipe = recipe
+    def __init__(
+        self,
+        recipe: TextRecipe,
+        rules: Optional[MosesRules] = None,
+        known: Optional[Container[str]] = None,
+    ) -> None:
+        self.recipe, self._known = recipe, known
         self._tokenize: Callable[[str], str] = str
         self._detokenize: Callable[[str], str] = str
         if recipe.tokenizer == "moses":
@@ -122,9 +128,9 @@ class TextPipeline:
         if prefix is None:
             return self._split(self._tokenize(text)) if text else []
         own = _TARGET_TOKEN.match(text)
-        if own:
+        if own and (self._known is None or own[1] in self._known):
             # A line may name its own target language, as it does for other decoders of these
-            # models.
+            # models. What the model does not have is text.
             prefix, text = own[1], text[own.end() :]
         return [prefix, *self._split(self._tokenize(text))] if text else []
 

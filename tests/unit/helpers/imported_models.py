@@ -181,6 +181,7 @@ def marian_folder(tmp_path, sentencepiece_model):
             write_npz(folder / "model.ende.npz", tensors, yaml(config))
         if decoder:
             (folder / "config.yml").write_text(decoder)
+        (folder / "model_info.json").write_text('{"shortName": "en-de-tiny", "type": "tiny"}')
         return SimpleNamespace(path=folder, tensors=tensors, config=config, rows=rows)
 
     return make
@@ -231,10 +232,11 @@ LANGUAGE_TOKENS = {
 @pytest.fixture
 def hugging_face_folder(tmp_path, sentencepiece_model):
     """Makes a folder of Hugging Face's, ``nllb`` one of ``m2m_100`` with another tokenizer;
-    ``changes`` to ``config.json``."""
+    ``start`` scales the vector that Marian's decoder starts from, ``changes`` are those to
+    ``config.json``."""
     from safetensors.numpy import save_file
 
-    def make(kind, name=None, *, multilingual=False, **changes):
+    def make(kind, name=None, *, multilingual=False, start=0.0, **changes):
         folder = tmp_path / (name or kind)
         folder.mkdir()
         own, positions = pieces(sentencepiece_model), 24
@@ -265,7 +267,9 @@ def hugging_face_folder(tmp_path, sentencepiece_model):
             tensors = hugging_face_tensors(
                 (len(words),) * 2, positions=positions, norms=False, learned=False, shared=True
             )
-            tensors["model.shared.weight"][-1] = 0
+            tensors["model.shared.weight"][-1] = start * np.random.default_rng(4).normal(
+                0, 1, WIDTH
+            )
             tensors["final_logits_bias"] = (
                 np.random.default_rng(3).normal(0, 0.3, (1, len(words))).astype(np.float32)
             )

@@ -92,6 +92,8 @@ def test_equal_parameters_that_are_used_otherwise_are_refused(
     ({"arch": "bidirectional_transformer", "bidirectional_scoring": "paper"},
      {"arch": "bidirectional_transformer"}),
     ({"arch": "of_a_plugin", "activation_fn": "relu"}, {"arch": "of_a_plugin"}),
+    # Of fairseq's other models; their options have no parts for the sides.
+    ({"arch": "mask_predict_transformer"}, {"arch": "mask_predict_transformer", "dropout": 0.2}),
 ])  # fmt: skip
 def test_one_model_is_averaged_however_it_is_trained_and_decoded(tmp_path, first, second):
     for name, options in (("a", first), ("b", second)):
@@ -220,3 +222,12 @@ def test_an_untrusted_file_is_not_run(tmp_path):
     with pytest.raises(Exception, match="(?i)allow|trust|safe"):
         average([tmp_path / "checkpoint1.pt"])
     assert not (tmp_path / "ran").exists()
+
+
+def test_marks_of_a_device_are_no_parameters(tmp_path):
+    """fairseq makes them of memory as it happens to be, NaN for example."""
+    for number in range(2):
+        mark = {"x._float_tensor": torch.tensor([float("nan")])}
+        save(tmp_path / f"{number}.pt", float(number), **mark)
+    mean = average([tmp_path / "0.pt", tmp_path / "1.pt"])["model"]
+    assert mean["w"].tolist() == [0.5, 0.5] and mean["x._float_tensor"].item() == 0

@@ -94,9 +94,14 @@ def test_safetensors_that_are_none(tmp_path):
             read_weights(tmp_path)
 
 
+def options_of(values, positions=64, **own):
+    return decoding_options(Settings(values, "g"), positions, **{"end": 2, **own})
+
+
 def test_decoding_options_come_from_the_generation_config(tmp_path):
-    config = {"max_length": 20}
-    found = decoding_options(read_generation(tmp_path, config), 64)
+    # What else a config.json holds is about the model.
+    config = {"max_length": 20, "d_model": 16, "num_hidden_layers": 6}
+    found = decoding_options(read_generation(tmp_path, config), 64, end=2)
     # The start of a translation counts there; its end is one of the words here, and free there.
     assert found == {
         "beam": "1",
@@ -111,10 +116,11 @@ def test_decoding_options_come_from_the_generation_config(tmp_path):
                 "num_beams": 6, "max_length": 512, "min_length": 4, "length_penalty": 0.8,
                 "no_repeat_ngram_size": 3, "top_k": None, "forced_eos_token_id": 2,
                 "do_sample": False, "repetition_penalty": 1, "suppress_tokens": [],
+                "eos_token_id": [2], "use_cache": True, "transformers_version": "5.0",
             }
         )
     )  # fmt: skip
-    found = decoding_options(read_generation(tmp_path, config), 64)
+    found = decoding_options(read_generation(tmp_path, config), 64, end=2)
     expected = {
         "beam": "6",
         "lenpen": "0.8",
@@ -124,22 +130,41 @@ def test_decoding_options_come_from_the_generation_config(tmp_path):
         "no_repeat_ngram_size": "3",
     }
     assert found == expected
-    assert (
-        decoding_options(Settings({"max_new_tokens": 9, "max_length": 3}, "g"), 64)["max_len_b"]
-        == "9"
-    )
+    assert options_of({"max_new_tokens": 9, "max_length": 3})["max_len_b"] == "9"
     with pytest.raises(ValueError, match="num_beams: 'x'"):
-        decoding_options(Settings({"num_beams": "x"}, "g"), 64)
-    for name, value in (
-        ("repetition_penalty", 1.2),
-        ("do_sample", True),
-        ("suppress_tokens", [3]),
-        ("sequence_bias", [[[3], 1]]),
-    ):
-        with pytest.raises(
-            ValueError, match=f"g has {name}: .*, which this package does not have: remove it there"
-        ):
-            decoding_options(Settings({name: value}, "g"), 64)
+        options_of({"num_beams": "x"})
+
+
+@pytest.mark.parametrize("name, value", [
+    ("repetition_penalty", 1.2), ("do_sample", True), ("suppress_tokens", [3]),
+    ("sequence_bias", [[[3], 1]]), ("early_stopping", "never"), ("guidance_scale", 1.5),
+    ("stop_strings", ["."]), ("forced_decoder_ids", [[1, 5]]), ("constraints", [[4]]),
+    ("watermarking_config", {"greenlist_ratio": 0.25}), ("an_option_of_next_year", 1),
+])  # fmt: skip
+@pytest.mark.parametrize("place", ["generation_config.json", "config.json"])
+def test_options_that_would_change_translations_are_refused(tmp_path, name, value, place):
+    config = {name: value}
+    if place == "generation_config.json":
+        (tmp_path / place).write_text(json.dumps(config))
+    elif name == "an_option_of_next_year":
+        return
+    with pytest.raises(ValueError, match=f"{place} has '?{name}'?: .*remove it there"):
+        read_generation(tmp_path, config)
+
+
+def test_words_that_are_forced_or_forbidden():
+    """Rows: </s> is 2, the language token of the translation 7, <pad> 1."""
+    for values in ({"eos_token_id": [2]}, {"forced_bos_token_id": 7}, {"bad_words_ids": [[1]]}):
+        assert options_of(values, first=7, never=(1,))
+    for values in (
+        {"eos_token_id": [2, 5]}, {"eos_token_id": 5}, {"forced_eos_token_id": 5},
+        {"forced_bos_token_id": 8}, {"bad_words_ids": [[1], [9]]}, {"bad_words_ids": [[1, 1]]},
+        {"bad_words_ids": 3},
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=f"g has {next(iter(values))}: .*remove it there"):
+            options_of(values, first=7, never=(1,))
+    with pytest.raises(ValueError, match="forced_bos_token_id: 7, and here it would be none"):
+        options_of({"forced_bos_token_id": 7})
 
 
 def test_language_tokens_by_number_or_in_order(tmp_path):

@@ -5,6 +5,8 @@ import shutil
 import pytest
 from imported_models import pieces, write_bin, write_shortlist, yaml
 
+from fairseq_hrt.native.bundles.bundle import load_bundle
+from fairseq_hrt.native.conversion import Wishes, import_model
 from fairseq_hrt.native.conversion.marian import is_marian, read_marian
 
 BOTH = ("en", "de")
@@ -140,6 +142,7 @@ def test_folders_that_are_incomplete(marian_folder):
         read_marian(made.path, BOTH)
     (made.path / "vocab.ende.spm.gone").rename(made.path / "vocab.spm")
     (made.path / "model.ende.bin").rename(made.path / "model.bin")
+    (made.path / "model_info.json").unlink()
     with pytest.raises(ValueError, match="give --source-language and --target-language"):
         read_marian(made.path, (None, "de"))
 
@@ -166,3 +169,75 @@ def test_lexical_tables_are_taken(marian_folder):
     (made.path / "lex.s2t").write_text("no shortlist at all\n")
     with pytest.raises(ValueError, match=r"lex\.s2t: line 1 is not TARGET SOURCE PROBABILITY"):
         read_marian(made.path, (None, None))
+
+
+@pytest.mark.parametrize("names", [
+    ("model.intgemm.alphas.bin", "vocab.pten.spm"), ("model.base.npz", "vocab.spm"),
+    ("model.best.npz", "vocab.ende.spm"), ("model.enpt.intgemm.alphas.bin", "vocab.enpt.spm"),
+])  # fmt: skip
+def test_names_of_files_are_no_languages(marian_folder, names):
+    """Nor a part of one: ``alphas`` and ``best`` are none."""
+    made = marian_folder(kind=names[0].rpartition(".")[2])
+    (made.path / f"model.ende.{names[0].rpartition('.')[2]}").rename(made.path / names[0])
+    (made.path / "vocab.ende.spm").rename(made.path / names[1])
+    (made.path / "model_info.json").unlink()
+    with pytest.raises(ValueError, match="do not tell the languages: give --source-language"):
+        read_marian(made.path, (None, None))
+    with pytest.raises(ValueError, match="do not tell the languages"):
+        read_marian(made.path, ("en", None))
+    assert read_marian(made.path, BOTH).languages == BOTH
+
+
+@pytest.mark.parametrize("info, languages", [
+    ('{"shortName": "en-pt-tiny", "type": "tiny"}', ("en", "pt")),
+    ('{"shortName": "nb_NO-en-base", "type": "base"}', ("nb_NO", "en")),
+    ('{"srcTags": {"en": "English"}, "trgTag": "pt", "shortName": "x-y"}', ("en", "pt")),
+    ('{"srcTags": {"en": "English", "de": "German"}, "trgTag": "pt"}', None),
+    ('{"shortName": "english-portuguese-tiny", "type": "tiny"}', None), ("{}", None),
+])  # fmt: skip
+def test_languages_of_a_description(marian_folder, info, languages):
+    made = marian_folder()
+    (made.path / "model_info.json").write_text(info)
+    if languages:
+        assert read_marian(made.path, (None, None)).languages == languages
+        assert read_marian(made.path, ("xx", None)).languages == ("xx", languages[1])
+    else:
+        with pytest.raises(ValueError, match="do not tell the languages"):
+            read_marian(made.path, (None, None))
+
+
+def test_multilingual_models_of_opus_mt(marian_folder, sentencepiece_model, tmp_path):
+    """In Marian's own files as in Hugging Face's: a token names the target language."""
+    made = marian_folder()
+    (made.path / "vocab.ende.spm").unlink()
+    words = ["</s>", "<unk>", *pieces(sentencepiece_model)[3:-1], ">>deu<<", ">>fra<<"]
+    table = "".join(f'"{word}": {number}\n' for number, word in enumerate(words))
+    (made.path / "opus.vocab.yml").write_text(table)
+    for side in ("source.spm", "target.spm"):
+        shutil.copy(sentencepiece_model, made.path / side)
+    with pytest.raises(ValueError, match="--target-language is needed.* it has deu, fra"):
+        read_marian(made.path, (None, None))
+    found = read_marian(made.path, ("en", "fra"))
+    assert (found.source_prefix, found.languages) == (">>fra<<", ("en", "fra"))
+    assert (found.tokenizer, found.subwords) == ("moses-punctuation", "sentencepiece")
+    import_model(made.path, tmp_path / "bundle", Wishes("en", "fra", tokenizer="space"))
+    pipeline = load_bundle(tmp_path / "bundle").pipeline()
+    assert pipeline.words("a man")[0] == ">>fra<<" and pipeline.words(">>deu<< a")[0] == ">>deu<<"
+    # What is no token of the model is text.
+    assert pipeline.words(">>xyz<< a")[0] == ">>fra<<" and len(pipeline.words(">>xyz<< a")) > 2
+    assert pipeline.recipe.tokenizer == "space"
+
+
+def test_signs_that_yaml_does_not_allow(marian_folder, sentencepiece_model):
+    """Marian writes them into its vocabularies as they are."""
+    made = marian_folder()
+    (made.path / "vocab.ende.spm").unlink()
+    odd = ["a\x7fb", "c\x85d", "e\u2028f", "g\x9bh"]
+    words = ["</s>", "<unk>", *pieces(sentencepiece_model)[3:-3], *odd]
+    table = "".join(f'"{word}": {number}\n' for number, word in enumerate(words))
+    (made.path / "vocab.yml").write_text(table, encoding="utf-8", newline="")
+    found = read_marian(made.path, BOTH).source.words
+    # Two of them cannot stand in a dictionary, whose lines they would end.
+    assert (
+        "a\x7fb" in found and "g\x9bh" in found and sum("madeupword" in one for one in found) == 2
+    )

@@ -35,7 +35,7 @@ def test_links_to_other_files(marian_folder, tmp_path):
 
 def test_text_that_the_model_brings_itself(marian_folder, tmp_path):
     with pytest.raises(ValueError, match="the model brings its own"):
-        import_model(marian_folder().path, tmp_path / "bundle", Wishes(tokenizer="moses"))
+        import_model(marian_folder().path, tmp_path / "bundle", Wishes(subwords="none"))
 
 
 def test_codes_alone_are_those_of_subword_nmt(tmp_path):
