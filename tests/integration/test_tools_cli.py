@@ -289,7 +289,7 @@ def test_training_speed(command, toy_corpus, tmp_path):
         "fairseq-preprocess", "-s", "de", "-t", "en", "--joined-dictionary", "--trainpref",
         toy_corpus / "train", "--validpref", toy_corpus / "valid", "--destdir", tmp_path / "bin",
     )  # fmt: skip
-    script = Path(__file__).resolve().parents[2] / "examples/common/training_speed.py"
+    script = Path(__file__).resolve().parents[2] / "examples/measure/training_speed.py"
     result = command(
         "python", script, tmp_path / "bin", "--layers", "1", "--width", "16", "--heads", "2",
         "--updates", "2", "--repeats", "2", "--max-tokens", "200", cwd=tmp_path,
@@ -318,7 +318,7 @@ def tables_of(shown):
 
 
 def test_decoding_speed(command, tmp_path):
-    script = Path(__file__).resolve().parents[2] / "examples/common/decoding_speed.py"
+    script = Path(__file__).resolve().parents[2] / "examples/measure/decoding_speed.py"
     arguments = ["--arch", "tiny", "--vocabulary", "50", "--sentences", "1", "--repeats", "1"]
     tables = tables_of(
         command("python", script, *arguments, "--lengths", "5,8", "--out", tmp_path / "all").stdout
@@ -360,7 +360,7 @@ def test_decoding_speed(command, tmp_path):
 
 
 def test_decoding_speed_of_several_settings(command, tmp_path):
-    script = Path(__file__).resolve().parents[2] / "examples/common/decoding_speed.py"
+    script = Path(__file__).resolve().parents[2] / "examples/measure/decoding_speed.py"
     arguments = [
         "--arch",
         "tiny,quickstart",
@@ -423,7 +423,7 @@ def test_decoding_speed_of_several_settings(command, tmp_path):
     ],
 )
 def test_decoding_speed_refuses(command, tmp_path, arguments, named):
-    script = Path(__file__).resolve().parents[2] / "examples/common/decoding_speed.py"
+    script = Path(__file__).resolve().parents[2] / "examples/measure/decoding_speed.py"
     refused = command("python", script, *arguments, "--out", tmp_path / "out", check=False)
     assert refused.returncode == 2 and named in refused.stderr and "Traceback" not in refused.stderr
     assert not (tmp_path / "out/speed.json").exists()
@@ -431,7 +431,7 @@ def test_decoding_speed_refuses(command, tmp_path, arguments, named):
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_decoding_memory(command):
-    script = Path(__file__).resolve().parents[2] / "examples/common/decoding_memory.py"
+    script = Path(__file__).resolve().parents[2] / "examples/measure/decoding_memory.py"
     arguments = [
         "--arch",
         "tiny",
@@ -684,7 +684,7 @@ def test_a_converted_model_of_other_words_is_refused(
 
 
 def test_an_enlarged_model_is_compared_like_any_other(command, models, toy_data, tmp_path):
-    script = Path(__file__).resolve().parents[2] / "examples/common/enlarge.py"
+    script = Path(__file__).resolve().parents[2] / "examples/measure/enlarge.py"
     small, large = models["parallel"], tmp_path / "large"
     sides = ("-s", "de", "-t", "en")
     growth = ("--width", "2", "--layers", "3,2", "--words", "500", "--out", large)
@@ -749,7 +749,7 @@ def test_an_enlarged_model_is_compared_like_any_other(command, models, toy_data,
 
 
 def test_enlarging_leaves_the_data_alone(command, models, toy_data, tmp_path):
-    script = Path(__file__).resolve().parents[2] / "examples/common/enlarge.py"
+    script = Path(__file__).resolve().parents[2] / "examples/measure/enlarge.py"
     data = shutil.copytree(toy_data, tmp_path / "data-bin")
     (tmp_path / "file").touch()
     before = {path: path.read_bytes() for path in data.rglob("*")}

@@ -1,4 +1,4 @@
-"""examples/common/decoding_growth.py: curves of the native runtime's time."""
+"""examples/measure/decoding_growth.py: curves of the native runtime's time."""
 
 import json
 import logging
@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture
 def growth(load_example, monkeypatch):
-    module = load_example("common/decoding_growth.py")
+    module = load_example("measure/decoding_growth.py")
     monkeypatch.setattr(module, "RECIPES", {"multi30k": (64, 64, (1, 1), 2, 40)})
     monkeypatch.setitem(module.CURVES, "source tokens", [2, 4])
     monkeypatch.setitem(module.CURVES, "words of the vocabulary", [30, 40])

@@ -1,4 +1,4 @@
-"""examples/common/marian_row.py and other_engines.py: Marian's fastest mode as a row. The engines
+"""examples/measure/marian_row.py and other_engines.py: Marian's fastest mode as a row. The engines
 are stand-ins, whose times are told where a choice depends on them."""
 
 import json
@@ -75,7 +75,7 @@ def packages(tmp_path, monkeypatch):
 
 @pytest.fixture
 def row(load_example):
-    return load_example("common/marian_row.py")
+    return load_example("measure/marian_row.py")
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_no_mode_translates(row, tiny, tmp_path, batches, monkeypatch):
 
 
 def test_the_way_to_another_process_is_not_counted(load_example, monkeypatch):
-    engines = load_example("common/other_engines.py")
+    engines = load_example("measure/other_engines.py")
     now = SimpleNamespace(wall=100.0, cpu=7.0)
     here = SimpleNamespace(perf_counter=lambda: now.wall, process_time=lambda: now.cpu)
     monkeypatch.setattr(engines, "time", here)
@@ -201,7 +201,7 @@ def test_the_way_to_another_process_is_not_counted(load_example, monkeypatch):
 def speed(load_example):
     """The command, which sets the process up for itself."""
     threads = torch.get_num_threads()
-    yield load_example("common/decoding_speed.py")
+    yield load_example("measure/decoding_speed.py")
     logging.disable(logging.NOTSET)
     torch.set_num_threads(threads)
 
@@ -236,7 +236,7 @@ def test_what_the_command_refuses(speed, capsys):
 
 
 def test_the_student_has_recurrent_cells(load_example):
-    models = load_example("common/untrained_models.py").build_models("student", 40, 1)
+    models = load_example("measure/untrained_models.py").build_models("student", 40, 1)
     recurrent, plain = models["SSRU"], models["AT"]
     assert (len(recurrent.encoder.layers), len(recurrent.decoder.layers)) == (6, 2)
     assert hasattr(recurrent.decoder.layers[0], "cell")
@@ -247,7 +247,7 @@ def test_the_student_has_recurrent_cells(load_example):
 @pytest.mark.parametrize("preset", ["quickstart", "e12d1"])
 def test_features_point_at_a_word(load_example, preset):
     """Of post-norm and of pre-norm models."""
-    build = load_example("common/untrained_models.py").build_models
+    build = load_example("measure/untrained_models.py").build_models
     model = build(preset, 40, 1, 3, 0.5)["AT"]
     source, target = torch.tensor([[4, 5, 6, 2]]), torch.tensor([[2, 7, 8, 9]])
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""examples/common/enlarge.py: a larger model of the same words, step by step and as a command."""
+"""examples/measure/enlarge.py: a larger model of the same words, step by step and as a command."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ FAMILIES = {
 
 @pytest.fixture(scope="module")
 def enlarge(load_example):
-    return load_example("common/enlarge.py")
+    return load_example("measure/enlarge.py")
 
 
 def decoded(model, options):

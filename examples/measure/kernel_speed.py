@@ -1,7 +1,7 @@
 """How fast the runtime's products are on this machine, beside what memory can deliver.
 
-    python examples/common/kernel_speed.py [--isa avx2] [--shapes 2048x512 32000x512] [--rows 1 4 14
-    28] [--float32] [--json FILE]
+    python examples/measure/kernel_speed.py [--isa avx2] [--shapes 2048x512 32000x512]
+    [--rows 1 4 14 28] [--float32] [--json FILE]
 
 For each shape (outputs x inputs) and number of rows: the time of one product of rows that are
 quantised already (quantising them is a column of its own), multiply-accumulates a second, and

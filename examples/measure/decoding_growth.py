@@ -1,6 +1,6 @@
 """How the native runtime's time grows with sentences, vocabularies and batches.
 
-    OMP_NUM_THREADS=1 python examples/common/decoding_growth.py --out folder
+    OMP_NUM_THREADS=1 python examples/measure/decoding_growth.py --out folder
 
 Untrained models of one size write as many words as they read, on one thread with int8 weights.
 Prints a table for each curve: milliseconds a sentence, and the exponent p by which they grow from

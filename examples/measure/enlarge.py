@@ -1,7 +1,7 @@
 """Makes a trained model larger without changing what it computes: how fast is it at a size that you
 cannot train?
 
-    python examples/common/enlarge.py data-bin -s en -t de --model at=at.pt --model hrt=hrt.pt
+    python examples/measure/enlarge.py data-bin -s en -t de --model at=at.pt --model hrt=hrt.pt
     --width 2 --layers 6,6 --words 32000 --out large
 
 Untrained weights say how long a step takes, but not how many steps lossless drafts save: that

@@ -1,6 +1,6 @@
 """Times training updates of several models on the same batches, taking turns.
 
-    python examples/common/training_speed.py data-bin --layers 3 --width 256 --max-tokens 1600
+    python examples/measure/training_speed.py data-bin --layers 3 --width 256 --max-tokens 1600
     --updates 20 --repeats 5
 
 Compares fairseq's Transformer with the models of this package at equal size: the same encoder,

@@ -1,7 +1,7 @@
 """Loading time and memory of the native runtime and of CTranslate2 with models of any size,
 untrained, each in a process of its own.
 
-    python examples/common/decoding_memory.py --arch e12d1 --vocabulary 32000 --length 27
+    python examples/measure/decoding_memory.py --arch e12d1 --vocabulary 32000 --length 27
     --batch-sizes 1,32
 
 The models are those of decoding_speed.py. A fresh process imports what it needs, loads the model,
