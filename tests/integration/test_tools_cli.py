@@ -3,7 +3,6 @@ graphs, averages, training speed."""
 
 import json
 import math
-import shutil
 from pathlib import Path
 
 import pytest
@@ -681,90 +680,3 @@ def test_a_converted_model_of_other_words_is_refused(
     )  # fmt: skip
     message = refusal("benchmark", data, "--system", f"name=x,path={exported},engine=ctranslate2")
     assert "differs from the data's source dictionary" in message
-
-
-def test_an_enlarged_model_is_compared_like_any_other(command, models, toy_data, tmp_path):
-    script = Path(__file__).resolve().parents[2] / "examples/measure/enlarge.py"
-    small, large = models["parallel"], tmp_path / "large"
-    sides = ("-s", "de", "-t", "en")
-    growth = ("--width", "2", "--layers", "3,2", "--words", "500", "--out", large)
-    enlarged = command("python", script, toy_data, *sides, "--model", f"ib={small}", *growth)
-    assert "3+2 layers" in enlarged.stdout and "500 words" in enlarged.stdout
-    assert len((large / "data-bin" / "dict.en.txt").read_text().splitlines()) == 496
-    common = (
-        "--repeats",
-        "1",
-        "--speed-sentences",
-        "2",
-        "--gen-subset",
-        "test",
-        "--batch-sizes",
-        "2",
-    )
-    texts = []
-    for number, (data, system) in enumerate((
-        (toy_data, f"name=IB,path={small},engine=runtime,beam=1,max_len_b=9"),
-        (large / "data-bin",
-         f"name=IB,path={large}/ib.safetensors,engine=runtime,beam=1,max_len_b=9"),
-    )):  # fmt: skip
-        tool(
-            command,
-            "benchmark",
-            data,
-            *sides,
-            *common,
-            "--system",
-            system,
-            "--out",
-            tmp_path / str(number),
-        )
-        texts.append((tmp_path / str(number) / "translations_1_IB.txt").read_text())
-    same = sum(one == other for one, other in zip(*(text.splitlines() for text in texts)))
-    # int8 rounds the larger model otherwise.
-    assert texts[0].strip() and same >= 0.8 * len(texts[0].splitlines())
-    for wrong, message in (
-        (("--layers", "6"), "--layers '6'"),
-        (("--words", "5"), "5 words"),
-        (("--width", "0"), "0 times"),
-    ):
-        refused = command(
-            "python",
-            script,
-            toy_data,
-            *sides,
-            "--model",
-            f"ib={small}",
-            *growth,
-            *wrong,
-            check=False,
-        )
-        assert (
-            refused.returncode and message in refused.stderr and "Traceback" not in refused.stderr
-        )
-    for wrong in (("../x=y",), ("..=y",), ("a=y", "--model", "a=z"), ("a",)):
-        refused = command(
-            "python", script, toy_data, *sides, "--model", *wrong, "--out", large, check=False
-        )
-        assert refused.returncode == 2 and f"--model {wrong[0]}" in refused.stderr
-
-
-def test_enlarging_leaves_the_data_alone(command, models, toy_data, tmp_path):
-    script = Path(__file__).resolve().parents[2] / "examples/measure/enlarge.py"
-    data = shutil.copytree(toy_data, tmp_path / "data-bin")
-    (tmp_path / "file").touch()
-    before = {path: path.read_bytes() for path in data.rglob("*")}
-    for out, message in (
-        (tmp_path, "overlap"),
-        (data, "overlap"),
-        (data / "inside", "overlap"),
-        (tmp_path / "file", "file"),
-    ):
-        given = ("--model", f"a={models['parallel']}", "--words", "90", "--out", out)
-        refused = command("python", script, data, "-s", "de", "-t", "en", *given, check=False)
-        assert (
-            refused.returncode == 1
-            and message in refused.stderr
-            and "Traceback" not in refused.stderr
-        )
-        assert len(refused.stderr.strip().splitlines()) == 1
-    assert {path: path.read_bytes() for path in data.rglob("*") if path.is_file()} == before

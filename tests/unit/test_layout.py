@@ -350,7 +350,6 @@ TOGETHER = {
     "operations": "the operations of the kernel",
     "screen": "the best word from the upper bits of the weights",
     "other_builds": "the kernel under sanitizers and on ARM",
-    "enlarge": "a script that makes models larger",
     "example": "the example of a server",
     "scale_example": "the example of many machines",
     "package": "the package as it is imported",
