@@ -22,12 +22,15 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 STATUS = Path("/proc/self/status")
 # Rows: the model of untrained_models.py, or CTranslate2's kind of weights.
 NATIVE = {"native AT": "AT", "native HRT": "HRT", "native IBDecoder": "IB", "native DAG": "DAG"}
 CTRANSLATE2 = {"CTranslate2 int8": "int8", "CTranslate2 float32": "float32"}
+
+# ---------------------------------------------------------------------- in a fresh process, which
+# imports no more than translating needs: neither PyTorch nor fairseq
 
 
 def memory(name: str) -> float:
@@ -40,16 +43,12 @@ def memory(name: str) -> float:
 
 
 def native_decoder(path: str, length: int, threads: int) -> Callable[[List[List[int]]], Any]:
-    """Loads a model of the runtime; neither PyTorch nor fairseq is imported."""
+    """Loads a model of the runtime."""
     from fairseq_hrt.runtime.engine import DecodingOptions, Engine
 
     engine = Engine.open(path, threads=threads)
-    options = DecodingOptions(
-        beam=1,
-        max_len_b=length,
-        min_len=1 if engine.header.family == "dag" else length,
-        scores=False,
-    )
+    least = 1 if engine.header.family == "dag" else length
+    options = DecodingOptions(beam=1, max_len_b=length, min_len=least, scores=False)
     return lambda batch: engine.decode(batch, options)
 
 
@@ -60,189 +59,164 @@ def ctranslate2_decoder(
     import ctranslate2
 
     translator = ctranslate2.Translator(path, compute_type=kind, intra_threads=threads)
+    limits = {"min_decoding_length": length, "max_decoding_length": length}
 
     def decode(batch: List[List[int]]) -> Any:
         words = [[f"w{token - 4}" for token in row[:-1]] for row in batch]
-        return translator.translate_batch(
-            words, beam_size=1, min_decoding_length=length, max_decoding_length=length
-        )
+        return translator.translate_batch(words, beam_size=1, **limits)
 
     return decode
 
 
-def measure(settings: Dict[str, Any]) -> Dict[str, Any]:
-    """What one process needs; run in a fresh one."""
-    path, length, threads = settings["path"], settings["length"], settings["threads"]
-    if settings["kind"]:
+def measure(
+    path: str, kind: str, length: int, threads: int, seed: int, sizes: List[int], batches: int,
+    vocabulary: int,
+) -> Dict[str, Any]:  # fmt: skip
+    """What one process needs; ``kind`` is empty for the native runtime."""
+    if kind:
         import ctranslate2  # noqa: F401
     else:
         import fairseq_hrt.runtime.engine  # noqa: F401
     found: Dict[str, Any] = {"before": memory("VmRSS")}
     start = time.perf_counter()
     decode = (
-        ctranslate2_decoder(path, settings["kind"], length, threads)
-        if settings["kind"]
+        ctranslate2_decoder(path, kind, length, threads)
+        if kind
         else native_decoder(path, length, threads)
     )
     found["seconds"] = time.perf_counter() - start
-    generator = random.Random(settings["seed"])
-    for size in settings["sizes"]:
-        for _ in range(settings["batches"]):
-            decode(
-                [
-                    [*generator.choices(range(4, settings["words"]), k=length), 2]
-                    for _ in range(size)
-                ]
-            )
+    words = random.Random(seed)
+    for size in sizes:
+        for _ in range(batches):
+            decode([[*words.choices(range(4, vocabulary), k=length), 2] for _ in range(size)])
         found[str(size)] = memory("VmRSS")
     return {**found, "peak": memory("VmHWM")}
 
 
-def convert_models(given: argparse.Namespace, folder: Path) -> Dict[str, Dict[str, Any]]:
-    """Writes the models of every row: {row: {path, kind, bytes}}. Rows whose engine is missing are
-    left out, with a line about it."""
-    from untrained_models import build_models
+# ---------------------------------------------------------------------- in the command's process
 
+
+def converted_models(
+    given: argparse.Namespace, built: Dict[str, Any], folder: Path
+) -> Iterator[Tuple[str, Path, str]]:
+    """Writes the model of every row: its name, path and kind. Rows whose engine is missing are left
+    out, with a line about it."""
     from fairseq_hrt.bundles.ctranslate2_model import export
     from fairseq_hrt.engine.native_model import write_runtime_model
     from fairseq_hrt.runtime.library import LibraryUnavailable, load_library
 
-    built = build_models(given.arch, given.vocabulary, given.seed)
-    dictionary, rows = built["dictionary"], {}
-    given.vocabulary = len(dictionary)
+    words = built["dictionary"]
     try:
         load_library()
         for row, name in NATIVE.items():
             path = folder / f"{name}.safetensors"
-            write_runtime_model(built[name], dictionary, dictionary, path)
-            rows[row] = {"path": str(path), "kind": "", "bytes": path.stat().st_size}
+            write_runtime_model(built[name], words, words, path)
+            yield row, path, ""
     except LibraryUnavailable as error:
         print(f"without the native runtime: {error}\n")
     try:
         for row, kind in CTRANSLATE2.items():
-            path = folder / kind
-            export(built["AT"], dictionary, dictionary, path, quantization=kind)
-            rows[row] = {
-                "path": str(path),
-                "kind": kind,
-                "bytes": sum(one.stat().st_size for one in path.iterdir()),
-            }
+            export(built["AT"], words, words, folder / kind, quantization=kind)
+            yield row, folder / kind, kind
     except ValueError as error:
         print(f"without CTranslate2: {error}\n")
-    return rows
 
 
-def start(row: Dict[str, Any], given: argparse.Namespace) -> Dict[str, Any]:
-    """Measures a row in a new process."""
-    settings = {
-        "path": row["path"], "kind": row["kind"], "length": given.length, "threads": given.threads,
-        "seed": given.seed, "sizes": given.sizes, "batches": given.batches,
-        "words": given.vocabulary,
-    }  # fmt: skip
+def started(settings: Dict[str, Any]) -> Dict[str, Any]:
+    """Measures in a new process.
+
+    Raises:
+        ValueError: it failed.
+    """
     done = subprocess.run(
         [sys.executable, __file__, "--measure", json.dumps(settings)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        capture_output=True, text=True,
+    )  # fmt: skip
     if done.returncode:
-        raise SystemExit(
-            f"{row['path']}: {(done.stderr.strip().splitlines() or ['no message'])[-1]}"
-        )
+        message = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise ValueError(f"{settings['path']}: {message}")
     return dict(json.loads(done.stdout))
 
 
-def table(
-    rows: Dict[str, Dict[str, Any]],
-    starts: Dict[str, List[Dict[str, Any]]],
-    given: argparse.Namespace,
-) -> List[str]:
+def table(found: Dict[str, Dict[str, float]], sizes: List[int]) -> List[str]:
     """The table's lines, and what is taken before anything is loaded."""
-    names = [
-        "System",
-        "file MB",
-        "loading s",
-        *(f"settled MB, batches of {size}" for size in given.sizes),
-        "peak MB",
-    ]
+    settled = [f"settled MB, batches of {size}" for size in sizes]
+    names = ["System", "file MB", "loading s", *settled, "peak MB"]
     lines = [f"| {' | '.join(names)} |", f"|---|{'---:|' * (len(names) - 1)}"]
-    for name, row in rows.items():
-
-        def middle(what: str, own: Sequence[Dict[str, Any]] = tuple(starts[name])) -> float:
-            return statistics.median(one[what] for one in own)
-
-        figures = [f"{row['bytes'] / 1e6:.0f}", f"{middle('seconds'):.2f}"]
-        figures += [f"{middle(what):.0f}" for what in (*map(str, given.sizes), "peak")]
+    for name, own in found.items():
+        figures = [f"{own['file']:.0f}", f"{own['seconds']:.2f}"]
+        figures += [f"{own[what]:.0f}" for what in (*map(str, sizes), "peak")]
         lines.append(f"| {name} | {' | '.join(figures)} |")
-    before = ", ".join(
-        f"{name} {statistics.median(one['before'] for one in own):.0f} MB"
-        for name, own in starts.items()
-    )
+    before = ", ".join(f"{name} {own['before']:.0f} MB" for name, own in found.items())
     return [*lines, "", f"Before anything is loaded: {before}."]
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    from decoding_speed import numbers
+
+    from fairseq_hrt.cli.command import add_numbers
+    from fairseq_hrt.cli.parser import HelpFormatter
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument(
         "--arch", default="e12d1", help="as decoding_speed.py takes it (default: %(default)s)"
     )
     parser.add_argument(
-        "--vocabulary",
-        type=int,
-        metavar="N",
-        help="words (default: those of the recipe, else 32000)",
-    )
-    parser.add_argument(
-        "--batch-sizes", default="1,32", metavar="N,...", help="ascending (default: %(default)s)"
-    )
-    for name, default, text in (
-        ("length", 27, "tokens a sentence"), ("batches", 10, "of each size"),
-        ("starts", 3, "of each system"), ("threads", 1, "of both"),
-        ("seed", 1, "of weights and words"),
-    ):  # fmt: skip
-        parser.add_argument(
-            f"--{name}", type=int, default=default, metavar="N", help=f"{text} (default: {default})"
-        )
-    parser.add_argument("--measure", help=argparse.SUPPRESS)
+        "--batch-sizes", type=numbers(1), default="1,32", metavar="N,...",
+        help="(default: %(default)s)",
+    )  # fmt: skip
+    add_numbers(
+        parser,
+        ("--vocabulary", None, "words (default: those of the recipe, else 32000)"),
+        ("--length", 27, "tokens a sentence"), ("--batches", 10, "of each size"),
+        ("--starts", 3, "of each system"), ("--threads", 1, "of both"),
+        ("--seed", 1, "of weights and words"),
+    )  # fmt: skip
     return parser
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    parser = build_parser()
-    given = parser.parse_args(arguments)
-    if given.measure is not None:
-        print(json.dumps(measure(json.loads(given.measure))))
-        return
+def run(given: argparse.Namespace) -> None:
+    """Measures and prints.
+
+    Raises:
+        ValueError: an option is too small, a process failed, or there is no /proc.
+    """
+    from untrained_models import build_models, check_size
+
+    check_size(given.arch)
     if not STATUS.exists():
-        parser.error(f"there is no {STATUS} on this system, where memory is read")
-    try:
-        given.sizes = sorted(int(size) for size in given.batch_sizes.split(","))
-    except ValueError:
-        parser.error(f"--batch-sizes {given.batch_sizes!r}: give numbers separated by commas")
-    if min(*given.sizes, given.length, given.batches, given.starts, given.threads) < 1:
-        parser.error(
-            "--batch-sizes, --length, --batches, --starts and --threads must be at least 1"
-        )
-    if given.vocabulary is not None and given.vocabulary < 5:
-        parser.error(f"--vocabulary {given.vocabulary}: give at least 5")
-    import logging
-
-    logging.disable(logging.INFO)
+        raise ValueError(f"there is no {STATUS} on this system, where memory is read")
+    for name, least in (
+        ("vocabulary", 5), ("length", 1), ("batches", 1), ("starts", 1), ("threads", 1),
+    ):  # fmt: skip
+        value = getattr(given, name)
+        if value is not None and value < least:
+            raise ValueError(f"--{name} {value} must be at least {least}")
+    built, sizes = build_models(given.arch, given.vocabulary, given.seed), sorted(given.batch_sizes)
+    names = ("length", "threads", "seed", "batches")
+    settings = {name: getattr(given, name) for name in names}
+    settings |= {"sizes": sizes, "vocabulary": len(built["dictionary"])}
+    found: Dict[str, Dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        rows = convert_models(given, Path(folder))
-        starts = {
-            name: [start(row, given) for _ in range(given.starts)] for name, row in rows.items()
-        }
+        for row, path, kind in converted_models(given, built, Path(folder)):
+            own = {**settings, "path": str(path), "kind": kind}
+            starts = [started(own) for _ in range(given.starts)]
+            files = path.iterdir() if path.is_dir() else [path]
+            found[row] = {
+                "file": sum(file.stat().st_size for file in files) / 1e6,
+                **{what: statistics.median(one[what] for one in starts) for what in starts[0]},
+            }
     print(
-        f"{given.arch}, {given.vocabulary} words, {given.length} tokens, {given.threads} threads,"
-        f" {given.starts} starts\n"
+        f"{given.arch}, {settings['vocabulary']} words, {given.length} tokens, {given.threads}"
+        f" threads, {given.starts} starts\n"
     )
-    print("\n".join(table(rows, starts, given)))
+    print("\n".join(table(found, sizes)))
 
 
-if __name__ == "__main__":
-    main()
+if sys.argv[1:2] == ["--measure"]:
+    print(json.dumps(measure(**json.loads(sys.argv[2]))))
+else:
+    from fairseq_hrt.cli.command import command
+
+    main = command(build_parser, run, progress=False)

@@ -30,53 +30,72 @@ settings: decoder calls, milliseconds a sentence, words (tokens) a second, the r
 system, medians of interleaved repeats with minimum and maximum, and CPU milliseconds a sentence.
 --out writes one table of all settings' ratios,
 speed.md, and all figures, speed.json: {setting: {system: {"milliseconds", "ratio", "low", "high",
-"cpu_milliseconds"}}}, of Marian also its "mode" and what was "tried".
+"cpu_milliseconds", "decoder_calls"}}}, of Marian also its "mode" and what was "tried".
 """
 
 import argparse
 import itertools
 import json
-import logging
 import statistics
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Sequence
 
 import torch
 from decoding_systems import Setting, Systems
-from fairseq.models import ARCH_CONFIG_REGISTRY
 from marian_row import MODES as MARIAN
-from other_engines import Clock, Watched, named_interpreter
-from untrained_models import RECIPES, build_models, random_sentences
+from other_engines import named_interpreter
+from untrained_models import RECIPES, build_models, check_size, random_sentences
 
+from fairseq_hrt.cli.command import add_numbers, add_out_argument, command
+from fairseq_hrt.cli.parser import HelpFormatter
 from fairseq_hrt.evaluation.comparison import processor
-from fairseq_hrt.evaluation.speed import Timing, measure
+from fairseq_hrt.evaluation.speed import measure
+
+Figures = Dict[str, Dict[str, Any]]
 
 
-def figures(
-    systems: Sequence[Watched], timings: Dict[str, Timing], setting: Setting, ratio_to: str
-) -> Dict[str, Dict[str, Any]]:
+def figures(systems: Systems, setting: Setting) -> Figures:
     """Of each system its milliseconds a sentence (the median batch at its median over the repeats),
-    and how many times as fast as ``ratio_to``, or as the first system where that was not measured,
-    it is."""
-    reference = ratio_to if ratio_to in timings else systems[0].name
+    and how many times as fast as --ratio-to, or as the first system where that was not measured, it
+    is.
+
+    Raises:
+        ValueError: there are none, or Marian does not translate.
+    """
+    given, words = systems.given, len(systems.built["dictionary"])
+    systems.choose_among(setting.shortlist)
+    batches = random_sentences(
+        given.sentences, setting.length, words, given.seed, setting.batch_size
+    )
+    rows = list(systems.rows(setting, batches))
+    if not rows:
+        raise ValueError(
+            f"--systems {given.systems}: there is none of that name, or it is not installed"
+        )
+    ids = [[number] for number in range(len(batches))]
+    timings = measure(rows, ids, repeats=given.repeats, clock=systems.clock)
     found = {}
-    for system in systems:
-        timing = timings[system.name]
-        ratio = timing.ratio_to(timings[reference])
+    for row in rows:
+        timing = timings[row.name]
+        ratio = timing.ratio_to(timings[base_of(timings, given.ratio_to)])
         # The first pass warms up.
-        cpu = statistics.median(system.cpu[len(timing.batches) :])
-        found[system.name] = {
+        cpu = statistics.median(row.cpu[len(batches) :])
+        found[row.name] = {
             "milliseconds": timing.batch_milliseconds(50) / setting.batch_size,
             "cpu_milliseconds": 1000 * cpu / setting.batch_size,
             "ratio": ratio.median,
             "low": ratio.low,
             "high": ratio.high,
+            "decoder_calls": timing.decoder_calls_per_batch(),
+            **row.more,
         }
-        for name in ("mode", "tried"):
-            if hasattr(system.decoder, name):
-                found[system.name][name] = getattr(system.decoder, name)
     return found
+
+
+def base_of(names: Sequence[str], ratio_to: str) -> str:
+    """The system whose speed counts as 1."""
+    return ratio_to if ratio_to in names else next(iter(names))
 
 
 def ratio_cell(found: Dict[str, Any]) -> str:
@@ -84,74 +103,66 @@ def ratio_cell(found: Dict[str, Any]) -> str:
     return f"{found['ratio']:.2f} ({found['low']:.2f}–{found['high']:.2f})"
 
 
-def table(
-    systems: Sequence[Watched], timings: Dict[str, Timing], setting: Setting, ratio_to: str
-) -> List[str]:
-    """The table's lines for one setting."""
-    reference = ratio_to if ratio_to in timings else systems[0].name
-    found = figures(systems, timings, setting, ratio_to)
+def table(found: Figures, setting: Setting, ratio_to: str) -> str:
+    """One setting's; behind it what a system could have been as well."""
+    base = base_of(found, ratio_to)
     lines = [
-        f"| System | decoder calls | ms a sentence | words/s | × {reference} | CPU ms |",
+        f"| System | decoder calls | ms a sentence | words/s | × {base} | CPU ms |",
         "|---|---:|---:|---:|---:|---:|",
     ]
     for name, own in found.items():
-        calls, milliseconds = timings[name].decoder_calls_per_batch(), own["milliseconds"]
+        calls, milliseconds = own["decoder_calls"], own["milliseconds"]
         shown = f"{name} ({own['mode']})" if "mode" in own else name
         lines.append(
             f"| {shown} | {'–' if calls is None else f'{calls:.1f}'} | {milliseconds:.3g} "
             f"| {1000 * setting.length / milliseconds:.0f} | {ratio_cell(own)} "
             f"| {own['cpu_milliseconds']:.3g} |"
         )
-    return [*lines, *(line for own in found.values() for line in tried_modes(own))]
-
-
-def tried_modes(found: Dict[str, Any]) -> List[str]:
-    """What else a system could have been."""
-    modes = [
+    tried = [
         f"- {mode}: {f'{result:.3g} ms' if isinstance(result, float) else result}"
-        for mode, result in found.get("tried", {}).items()
+        for own in found.values()
+        for mode, result in own.get("tried", {}).items()
     ]
-    return ["", "Marian's modes, tried before:", "", *modes] if modes else []
+    return "\n".join(
+        [*lines, *(["", "Marian's modes, tried before:", "", *tried] if tried else [])]
+    )
 
 
-def all_ratios(found: Dict[Setting, Dict[str, Dict[str, Any]]], ratio_to: str) -> str:
+def all_ratios(found: Dict[str, Figures], ratio_to: str) -> str:
     """One Markdown table: a line a setting, a column a system; that whose speed counts as 1 with
     its milliseconds a sentence."""
     names = list(dict.fromkeys(name for systems in found.values() for name in systems))
-    base = ratio_to if ratio_to in names else names[0]
+    base = base_of(names, ratio_to)
     others = [name for name in names if name != base]
-    lines = [
-        "| "
-        + " | ".join(
-            ["Setting", f"{base}, ms a sentence", *(f"{name}, × as fast" for name in others)]
-        )
-        + " |",
-        "|---" + "|---:" * len(names) + "|",
-    ]
+    columns = ["Setting", f"{base}, ms a sentence", *(f"{name}, × as fast" for name in others)]
+    lines = [f"| {' | '.join(columns)} |", "|---" + "|---:" * len(names) + "|"]
     for setting, systems in found.items():
         cells = [ratio_cell(systems[name]) if name in systems else "–" for name in others]
-        lines.append(
-            "| " + " | ".join([str(setting), f"{systems[base]['milliseconds']:.3g}", *cells]) + " |"
-        )
+        milliseconds = f"{systems[base]['milliseconds']:.3g}"
+        lines.append(f"| {' | '.join([setting, milliseconds, *cells])} |")
     return "\n".join(lines) + "\n"
 
 
-def numbers(text: str, option: str, low: int, parser: argparse.ArgumentParser) -> List[int]:
-    """Numbers separated by commas, each once."""
-    try:
-        found = list(dict.fromkeys(int(part) for part in text.split(",")))
-    except ValueError:
-        parser.error(f"{option} {text!r}: give numbers separated by commas")
-    if min(found) < low:
-        parser.error(f"{option} {text!r}: each must be at least {low}")
-    return found
+def numbers(low: int) -> Callable[[str], List[int]]:
+    """The type of an option: integers separated by commas, each once."""
+
+    def read(text: str) -> List[int]:
+        try:
+            found = list(dict.fromkeys(map(int, text.split(","))))
+        except ValueError:
+            found = []
+        if not found or min(found) < low:
+            raise argparse.ArgumentTypeError(
+                f"{text!r}: give integers separated by commas, each at least {low}"
+            )
+        return found
+
+    return read
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument(
         "--arch",
         default="e12d1",
@@ -161,197 +172,109 @@ def build_parser() -> argparse.ArgumentParser:
             " wmt_en_de (default: %(default)s)"
         ),
     )
-    parser.add_argument(
-        "--lengths", default="13,27,54", help="tokens a sentence (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--vocabulary",
-        type=int,
-        metavar="N",
-        help="words (default: those of the recipe, else 32000)",
-    )
-    for name, default in (("sentences", 5), ("repeats", 5), ("threads", 1), ("seed", 1)):
+    for name, default, low, text in (
+        ("lengths", "13,27,54", 1, "tokens a sentence"),
+        ("batch-sizes", "1", 1, "sentences decoded together"),
+        ("shortlist", "0", 0, "random candidates of a source word, for the runtimes; 0: none"),
+    ):
         parser.add_argument(
-            f"--{name}", type=int, default=default, metavar="N", help=f"(default: {default})"
-        )
+            f"--{name}", type=numbers(low), default=default, metavar="N,...",
+            help=f"{text} (default: %(default)s)",
+        )  # fmt: skip
+    add_numbers(
+        parser,
+        ("--vocabulary", None, "words (default: those of the recipe, else 32000)"),
+        ("--sentences", 5, "batches"), ("--repeats", 5, "of the timing"),
+        ("--threads", 1, "of each system"), ("--seed", 1, "of weights and words"),
+        ("--graph-scale", 3.0, "vertices of a graph for each source token"),
+        ("--cosine", 0.0, "of features and the word that is written; a trained student of Firefox's"
+         " has 0.34 (median), untrained models 0.2; 0: as it comes"),
+    )  # fmt: skip
     parser.add_argument(
-        "--batch-sizes",
-        default="1",
-        metavar="N,...",
-        help="sentences decoded together (default: %(default)s)",
-    )
+        "--weights", choices=("int8", "float32"), default="int8",
+        help="of the native runtime (default: %(default)s)",
+    )  # fmt: skip
     parser.add_argument(
-        "--weights",
-        choices=("int8", "float32"),
-        default="int8",
-        help="of the native runtime (default: int8)",
-    )
-    parser.add_argument(
-        "--graph-scale",
-        type=float,
-        default=3,
-        metavar="N",
-        help="vertices of a graph for each source token (default: 3)",
-    )
-    parser.add_argument(
-        "--cosine",
-        type=float,
-        default=0,
-        metavar="X",
-        help=(
-            "of features and the word that is written; a trained student of Firefox's has 0.34"
-            " (median), untrained models 0.2 (default: as it comes)"
-        ),
-    )
-    parser.add_argument(
-        "--shortlist",
-        default="0",
-        metavar="N,...",
-        help=(
-            "random candidates of a source word, for the runtimes; 0: none (default: %(default)s)"
-        ),
-    )
-    parser.add_argument(
-        "--marian",
-        action="append",
-        default=[],
-        metavar="NAME=PYTHON",
+        "--marian", action="append", default=[], metavar="NAME=PYTHON",
         help=f"{' or '.join(MARIAN)}, and the interpreter that has it; repeatable",
-    )
+    )  # fmt: skip
     parser.add_argument(
-        "--systems",
-        default="",
-        metavar="NAME,...",
+        "--systems", default="", metavar="NAME,...",
         help="only those whose names hold one of these (default: all)",
-    )
+    )  # fmt: skip
     parser.add_argument(
-        "--ratio-to",
-        default="CTranslate2 int8 greedy",
-        metavar="NAME",
+        "--ratio-to", default="CTranslate2 int8 greedy", metavar="NAME",
         help="whose speed counts as 1 (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="write speed.md and speed.json there"
-    )
+    )  # fmt: skip
+    add_out_argument(parser, "speed.md and speed.json")
     return parser
 
 
-def settings_of(given: argparse.Namespace, parser: argparse.ArgumentParser) -> List[Setting]:
-    """All combinations that the options name."""
+def settings_of(given: argparse.Namespace) -> List[Setting]:
+    """All combinations that the options name; ``marian`` becomes interpreters by their packages.
+
+    Raises:
+        ValueError: what cannot be; the message names the option.
+    """
     sizes = list(dict.fromkeys(given.arch.split(",")))
-    presets = sorted(
-        name[len("hrt_transformer_") :]
-        for name in ARCH_CONFIG_REGISTRY
-        if name.startswith("hrt_transformer_")
-    )
     for size in sizes:
-        if size not in [*RECIPES, *presets]:
-            parser.error(
-                f"--arch {size!r}: there is none of that name; give some of"
-                f" {', '.join([*RECIPES, *presets])}"
-            )
-    return [
-        Setting(size, length, batch_size, shortlist)
-        for size in sizes
-        for shortlist in numbers(given.shortlist, "--shortlist", 0, parser)
-        for batch_size in numbers(given.batch_sizes, "--batch-sizes", 1, parser)
-        for length in numbers(given.lengths, "--lengths", 1, parser)
-    ]
-
-
-def measured(
-    systems: Systems, setting: Setting, given: argparse.Namespace
-) -> Tuple[List[Watched], Dict[str, Timing]]:
-    """The systems and what they took.
-
-    Raises:
-        ValueError: there are none, or Marian does not translate.
-    """
-    systems.choose_among(setting.shortlist)
-    words, clock = len(systems.built["dictionary"]), Clock()
-    batches = random_sentences(
-        given.sentences, setting.length, words, given.seed, setting.batch_size
-    )
-    loaded = [Watched(one, clock) for one in systems.load(setting, batches)]
-    if not loaded:
-        raise ValueError(
-            f"--systems {given.systems}: there is none of that name, or it is not installed"
-        )
-    ids = [[number] for number in range(len(batches))]
-    return loaded, measure(loaded, ids, repeats=given.repeats, clock=clock)
-
-
-def check(given: argparse.Namespace) -> None:
-    """Refuses what cannot be; ``marian`` becomes interpreters by their packages.
-
-    Raises:
-        ValueError: the message names the option.
-        OSError: --out cannot be made.
-    """
+        check_size(size)
     if given.vocabulary is not None and given.vocabulary < 5:
-        raise ValueError("--vocabulary must be at least 5")
-    if min(given.sentences, given.repeats, given.threads) < 1:
-        raise ValueError("--sentences, --repeats and --threads must be at least 1")
+        raise ValueError(f"--vocabulary {given.vocabulary} must be at least 5")
+    for name in ("sentences", "repeats", "threads"):
+        if getattr(given, name) < 1:
+            raise ValueError(f"--{name} {getattr(given, name)} must be at least 1")
     if not 1 <= given.graph_scale <= 64:
-        raise ValueError("--graph-scale must lie between 1 and 64")
+        raise ValueError(f"--graph-scale {given.graph_scale} must lie between 1 and 64")
     if not 0 <= given.cosine <= 0.99:
         raise ValueError(f"--cosine {given.cosine} must lie between 0 and 0.99")
     given.marian = dict(named_interpreter(text, "--marian", [*MARIAN]) for text in given.marian)
     if given.marian and given.threads > 1:
         raise ValueError(f"--threads {given.threads}: Marian translates a batch with one")
+    return [
+        Setting(size, length, batch_size, shortlist)
+        for size in sizes
+        for shortlist in given.shortlist
+        for batch_size in given.batch_sizes
+        for length in given.lengths
+    ]
+
+
+def run(given: argparse.Namespace) -> None:
+    """Measures, prints and writes.
+
+    Raises:
+        ValueError: see :func:`settings_of` and :func:`figures`.
+        OSError: --out cannot be made.
+    """
+    settings = settings_of(given)
     if given.out is not None:
-        try:
-            given.out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ValueError(f"--out {given.out}: {error.strerror}; give another folder") from None
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    parser = build_parser()
-    given = parser.parse_args(arguments)
-    settings = settings_of(given, parser)
-    try:
-        check(given)
-        run(settings, given)
-    except (OSError, ValueError) as error:
-        parser.error(str(error))
-
-
-def run(settings: Sequence[Setting], given: argparse.Namespace) -> None:
-    """Measures, prints and writes."""
-    logging.disable(logging.INFO)
+        given.out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(given.threads)
     threads = f"{given.threads} thread{'s' if given.threads > 1 else ''}"
     print(f"{processor()}, {threads}, {given.weights} weights of the native runtime\n")
-    found: Dict[Setting, Dict[str, Dict[str, Any]]] = {}
+    found: Dict[str, Figures] = {}
     for size, own in itertools.groupby(settings, key=lambda setting: setting.arch):
         with tempfile.TemporaryDirectory() as temporary:
             built = build_models(
                 size, given.vocabulary, given.seed, given.graph_scale, given.cosine
             )
             systems = Systems(built, given, Path(temporary))
-            words = len(built["dictionary"])
-            shown = "".join(
+            shown = f"{len(built['dictionary'])} words" + "".join(
                 f", native runtime on {engine.isa}" for engine in list(systems.engines.values())[:1]
             )
             try:
                 for setting in own:
-                    loaded, timings = measured(systems, setting, given)
-                    print(f"{setting}, {words} words{shown}:\n")
-                    rows = table(loaded, timings, setting, given.ratio_to)
-                    print("\n".join(rows) + "\n", flush=True)
-                    found[setting] = figures(loaded, timings, setting, given.ratio_to)
+                    found[str(setting)] = measured = figures(systems, setting)
+                    print(f"{setting}, {shown}:\n")
+                    print(f"{table(measured, setting, given.ratio_to)}\n", flush=True)
             finally:
                 systems.end()
     if given.out is not None:
         (given.out / "speed.md").write_text(all_ratios(found, given.ratio_to), encoding="utf-8")
         # Last: who finds it finds everything.
-        contents = {str(setting): systems for setting, systems in found.items()}
-        (given.out / "speed.json").write_text(
-            json.dumps(contents, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
+        text = json.dumps(found, indent=1, ensure_ascii=False)
+        (given.out / "speed.json").write_text(text + "\n", encoding="utf-8")
 
 
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run, progress=False)

@@ -3,12 +3,11 @@
 import argparse
 import dataclasses
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
-import torch
-from fairseq.data import Dictionary
 from fairseq.sequence_generator import SequenceGenerator
 from marian_row import Marian
+from timed_rows import Clock, Row
 from untrained_models import FREQUENT, random_shortlist, write_vmap
 
 from fairseq_hrt.bundles.ctranslate2_model import PADDING, export
@@ -61,85 +60,55 @@ class Setting:
         return f"{self.arch}, {self.length} tokens, batch size {self.batch_size}{short}"
 
 
-class Decoder:
-    """A generator of fairseq's contract over given batches."""
-
-    def __init__(
-        self, name: str, generator: Any, models: List[Any], batches: Sequence[Dict[str, Any]]
-    ) -> None:
-        self.name, self.generator, self.models, self.batches = name, generator, models, batches
-        own = getattr(generator, "counters", None)
-        self.counters: GenerationCounters = count_calls(models) if own is None else own
-
-    def collate(self, ids: Sequence[int]) -> Dict[str, Any]:
-        """The batch ``ids[0]``."""
-        return self.batches[ids[0]]
-
-    def decode(self, sample: Dict[str, Any]) -> Any:
-        """Translates it."""
-        return self.generator.generate(self.models, sample)
+def torch_row(
+    name: str, generator: Any, model: Any, batches: Sequence[Dict[str, Any]], clock: Clock
+) -> Row:
+    """A generator of fairseq's contract."""
+    ours = hasattr(generator, "counters")
+    counters = generator.counters if ours else count_calls([model])
+    return Row(
+        name, batches, lambda batch: generator.generate([model], batch), clock, counters=counters
+    )
 
 
-class CTranslate2Decoder:
-    """The same, by CTranslate2."""
+def native_row(
+    name: str,
+    engine: Engine,
+    own: Dict[str, Any],
+    length: int,
+    batches: Sequence[Dict[str, Any]],
+    clock: Clock,
+) -> Row:
+    """The native runtime with options of its own."""
+    rows = [batch["net_input"]["src_tokens"].tolist() for batch in batches]
+    counters = GenerationCounters()
+    # A graph's path has the length that it has.
+    limits = {} if "dag_decode_strategy" in own else {"min_len": length}
+    options = DecodingOptions(
+        max_len_b=length, scores=False, batch_size=len(rows[0]), **{"beam": 1, **limits, **own}
+    )
 
-    def __init__(
-        self,
-        name: str,
-        folder: Path,
-        kind: str,
-        dictionary: Dictionary,
-        length: int,
-        batches: Sequence[Any],
-        *,
-        beam: int,
-        shortlist: bool,
-    ) -> None:
-        import ctranslate2
-
-        self.name, self.generator, self.counters = name, None, GenerationCounters(known=False)
-        threads = torch.get_num_threads()
-        self.translator = ctranslate2.Translator(
-            str(folder), compute_type=kind, intra_threads=threads
-        )
-        self.length, self.beam, self.shortlist = length, beam, shortlist
-        self.words = [
-            [[dictionary[token] for token in row[:-1]] for row in batch["net_input"]["src_tokens"]]
-            for batch in batches
-        ]
-
-    def collate(self, ids: Sequence[int]) -> List[List[str]]:
-        """The words of batch ``ids[0]``."""
-        return self.words[ids[0]]
-
-    def decode(self, sample: List[List[str]]) -> Any:
-        """Translates it."""
-        return self.translator.translate_batch(
-            sample, beam_size=self.beam, min_decoding_length=self.length,
-            max_decoding_length=self.length, suppress_sequences=[[PADDING]],
-            use_vmap=self.shortlist,
-        )  # fmt: skip
-
-
-class NativeDecoder:
-    """The same, by the native runtime."""
-
-    def __init__(
-        self, name: str, engine: Engine, options: DecodingOptions, batches: Sequence[Any]
-    ) -> None:
-        self.name, self.generator, self.counters = name, None, GenerationCounters()
-        self.engine, self.options = engine, options
-        self.rows = [batch["net_input"]["src_tokens"].tolist() for batch in batches]
-
-    def collate(self, ids: Sequence[int]) -> List[List[int]]:
-        """The tokens of batch ``ids[0]``."""
-        return self.rows[ids[0]]
-
-    def decode(self, sample: List[List[int]]) -> Any:
-        """Translates it."""
-        found = self.engine.decode(sample, self.options)
-        self.counters.decoder_calls += max(best[0].steps for best in found)
+    def translate(tokens: List[List[int]]) -> Any:
+        found = engine.decode(tokens, options)
+        counters.decoder_calls += max(best[0].steps for best in found)
         return found
+
+    return Row(name, rows, translate, clock, counters=counters)
+
+
+def native_engines(
+    built: Dict[str, Any], names: Sequence[str], weights: str = "int8", threads: int = 1
+) -> Dict[str, Engine]:
+    """Models of :func:`build_models` converted for the native runtime.
+
+    Raises:
+        LibraryUnavailable: it is not built.
+    """
+    words = built["dictionary"]
+    return {
+        name: Engine(*convert(built[name], words, words, weights=weights), threads=threads)
+        for name in dict.fromkeys(names)
+    }
 
 
 class Systems:
@@ -153,30 +122,26 @@ class Systems:
 
     def __init__(self, built: Dict[str, Any], given: argparse.Namespace, folder: Path) -> None:
         self.built, self.given, self.folder = built, given, folder / "ctranslate2"
-        dictionary = built["dictionary"]
         self.shortlist: Optional[Shortlist] = None
         self.engines: Dict[str, Engine] = {}
         self.marian: Optional[Marian] = None
+        self.clock = Clock()
+        words = built["dictionary"]
         if given.marian:
             model = built.get("SSRU", built["AT"])
-            self.marian = Marian(given.marian, model, dictionary, folder / "marian")
+            self.marian = Marian(given.marian, model, words, folder / "marian")
         if any(map(self.wanted, CTRANSLATE2)):
             try:
-                export(built["AT"], dictionary, dictionary, self.folder)
+                export(built["AT"], words, words, self.folder)
             except ValueError as error:
                 print(f"without CTranslate2: {error}\n")
-        for name in dict.fromkeys(model for model, _ in NATIVE.values()):
-            if name in built and any(
-                model == name and self.wanted(row) for row, (model, _) in NATIVE.items()
-            ):
-                try:
-                    self.engines[name] = Engine(
-                        *convert(built[name], dictionary, dictionary, weights=given.weights),
-                        threads=given.threads,
-                    )
-                except LibraryUnavailable as error:
-                    print(f"without the native runtime: {error}\n")
-                    break
+        wanted = [
+            model for row, (model, _) in NATIVE.items() if model in built and self.wanted(row)
+        ]
+        try:
+            self.engines = native_engines(built, wanted, given.weights, given.threads)
+        except LibraryUnavailable as error:
+            print(f"without the native runtime: {error}\n")
 
     def choose_among(self, candidates: int) -> None:
         """From now on the runtimes choose among that many random words a source word, with 0 among
@@ -202,57 +167,52 @@ class Systems:
             for part in self.given.systems.split(",")
         )
 
-    def load(self, setting: Setting, batches: Sequence[Any]) -> List[Any]:
-        """All systems for these batches."""
-        length = setting.length
-        at, hrt, dictionary = (self.built[name] for name in ("AT", "HRT", "dictionary"))
-        options = DecodingOptions(beam=1, min_len=length, max_len_b=length)
-        systems: List[Any] = []
+    def rows(self, setting: Setting, batches: Sequence[Dict[str, Any]]) -> Iterator[Row]:
+        """All that are wanted, for these batches."""
+        length, clock = setting.length, self.clock
+        at, hrt, words = (self.built[name] for name in ("AT", "HRT", "dictionary"))
         if self.wanted("fairseq greedy"):
-            stock = SequenceGenerator(
-                [at], dictionary, beam_size=1, max_len_b=length, min_len=length
-            )
-            systems.append(Decoder("fairseq greedy", stock, [at], batches))
+            stock = SequenceGenerator([at], words, beam_size=1, max_len_b=length, min_len=length)
+            yield torch_row("fairseq greedy", stock, at, batches, clock)
+        options = DecodingOptions(beam=1, min_len=length, max_len_b=length)
         if self.wanted("AT greedy"):
-            systems.append(
-                Decoder(
-                    "AT greedy", AutoregressiveGenerator([at], dictionary, options), [at], batches
-                )
-            )
+            ours = AutoregressiveGenerator([at], words, options)
+            yield torch_row("AT greedy", ours, at, batches, clock)
         for name, (kind, beam) in CTRANSLATE2.items():
             if self.folder.is_dir() and self.wanted(name):
-                short = self.shortlist is not None
-                systems.append(
-                    CTranslate2Decoder(
-                        name,
-                        self.folder,
-                        kind,
-                        dictionary,
-                        length,
-                        batches,
-                        beam=beam,
-                        shortlist=short,
-                    )
-                )
+                yield self.ctranslate2_row(name, kind, beam, length, batches)
         for size in (2, 3):
             if self.wanted(f"HRT k={size} (1,1)"):
                 chosen = dataclasses.replace(options, hrt_decode_chunk=str(size))
-                generator = HRTGenerator([hrt], dictionary, chosen)
-                systems.append(Decoder(f"HRT k={size} (1,1)", generator, [hrt], batches))
+                generator = HRTGenerator([hrt], words, chosen)
+                yield torch_row(f"HRT k={size} (1,1)", generator, hrt, batches, clock)
         for name, (model, own) in NATIVE.items():
             if model in self.engines and self.wanted(name):
-                # A graph's path has the length that it has.
-                limits = {} if model == "DAG" else {"min_len": length}
-                chosen = DecodingOptions(
-                    max_len_b=length,
-                    scores=False,
-                    batch_size=setting.batch_size,
-                    **{"beam": 1, **limits, **own},
-                )
-                systems.append(NativeDecoder(name, self.engines[model], chosen, batches))
+                yield native_row(name, self.engines[model], own, length, batches, clock)
         if self.marian is not None:
-            systems.append(self.marian.fastest(batches))
-        return systems
+            yield self.marian.fastest(batches, clock)
+
+    def ctranslate2_row(
+        self, name: str, kind: str, beam: int, length: int, batches: Sequence[Dict[str, Any]]
+    ) -> Row:
+        """CTranslate2 with weights of a kind."""
+        import ctranslate2
+
+        translator = ctranslate2.Translator(
+            str(self.folder), compute_type=kind, intra_threads=self.given.threads
+        )
+        words = self.built["dictionary"]
+        lines = [
+            [[words[token] for token in row[:-1]] for row in batch["net_input"]["src_tokens"]]
+            for batch in batches
+        ]
+        options = dict(
+            beam_size=beam, min_decoding_length=length, max_decoding_length=length,
+            suppress_sequences=[[PADDING]], use_vmap=self.shortlist is not None,
+        )  # fmt: skip
+        return Row(
+            name, lines, lambda batch: translator.translate_batch(batch, **options), self.clock
+        )
 
     def end(self) -> None:
         """Ends Marian's process."""

@@ -153,10 +153,9 @@ def test_the_other_commands_of_the_page(engines, load_example, monkeypatch):
     ((_, _, script, *words),) = commands(engines, "decoding_speed")
     speed = load_example("measure/decoding_speed.py")
     given = speed.build_parser().parse_args(words)
-    given.out = None
-    speed.check(given)
-    assert script == "examples/measure/decoding_speed.py" and len(given.marian) == 2
-    assert len(speed.settings_of(given, speed.build_parser())) == 4
+    settings = speed.settings_of(given)
+    assert script == "examples/measure/decoding_speed.py"
+    assert len(given.marian) == 2 and len(settings) == 4
 
 
 def test_the_command_of_the_page(engines, tmp_path, monkeypatch):
