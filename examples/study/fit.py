@@ -135,6 +135,3 @@ def run(options: argparse.Namespace) -> None:
 
 
 main = command(build_parser, run)
-
-if __name__ == "__main__":
-    main()
