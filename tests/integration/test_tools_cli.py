@@ -215,7 +215,6 @@ def test_mutual_information(command, toy_data, models, tmp_path):
     two, again = json.loads((tmp_path / "mutual_information.json").read_text())["results"]
     assert again["nats"] == again["low"] == again["high"] == 0, "a model compared with itself"
     assert two["low"] < two["nats"] < two["high"] and two["words"] == again["words"]
-    assert (tmp_path / "mutual_information.png").stat().st_size > 0
     twice = study(
         command, "mutual_information", toy_data, "--baseline",
         f"name=one,path={models['interleaved']}", "--system",
@@ -231,7 +230,7 @@ def test_fit(command, toy_data, models, teacher, tmp_path):
         "--baseline", f"name=AT,path={teacher}", "--system", f"name=IB,path={models['parallel']}",
         "--out", tmp_path,
     )  # fmt: skip
-    assert "| AT |" in result.stdout and (tmp_path / "fit.svg").stat().st_size > 0
+    assert "| AT |" in result.stdout
     found = json.loads((tmp_path / "fit.json").read_text())["results"]
     tasks = ("translation_autoregressive", "translation_bidirectional")
     for own, path, task in zip(found, (teacher, models["parallel"]), tasks):
