@@ -3,7 +3,7 @@ CPU or GPU.
 
 Example:
 
-    python examples/study/ops_speed.py --threads 1 --repeats 7
+    python examples/measure/ops_speed.py --threads 1 --repeats 7
 """
 
 import argparse
