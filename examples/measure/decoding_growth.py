@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from decoding_systems import NATIVE, native_engines, native_row
+from number_options import require
 from timed_rows import Clock
 from untrained_models import RECIPES, build_models, random_sentences
 
@@ -126,8 +127,7 @@ def run(given: argparse.Namespace) -> None:
         ValueError: --repeats is less than 1, or the runtime is not built.
         OSError: --out cannot be made.
     """
-    if given.repeats < 1:
-        raise ValueError(f"--repeats {given.repeats}: give 1 or more")
+    require(given, 1, "repeats")
     if given.out:
         given.out.mkdir(parents=True, exist_ok=True)
     found = measure_curves(given)

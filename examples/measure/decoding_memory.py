@@ -153,7 +153,7 @@ def table(found: Dict[str, Dict[str, float]], sizes: List[int]) -> List[str]:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    from decoding_speed import numbers
+    from number_options import numbers
 
     from fairseq_hrt.cli.command import add_numbers
     from fairseq_hrt.cli.parser import HelpFormatter
@@ -182,17 +182,14 @@ def run(given: argparse.Namespace) -> None:
     Raises:
         ValueError: an option is too small, a process failed, or there is no /proc.
     """
+    from number_options import require
     from untrained_models import build_models, check_size
 
     check_size(given.arch)
     if not STATUS.exists():
         raise ValueError(f"there is no {STATUS} on this system, where memory is read")
-    for name, least in (
-        ("vocabulary", 5), ("length", 1), ("batches", 1), ("starts", 1), ("threads", 1),
-    ):  # fmt: skip
-        value = getattr(given, name)
-        if value is not None and value < least:
-            raise ValueError(f"--{name} {value} must be at least {least}")
+    require(given, 5, "vocabulary")
+    require(given, 1, "length", "batches", "starts", "threads")
     built, sizes = build_models(given.arch, given.vocabulary, given.seed), sorted(given.batch_sizes)
     names = ("length", "threads", "seed", "batches")
     settings = {name: getattr(given, name) for name in names}

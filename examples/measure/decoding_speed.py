@@ -39,11 +39,12 @@ import json
 import statistics
 import tempfile
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Dict, List, Sequence
 
 import torch
 from decoding_systems import Setting, Systems
 from marian_row import MODES as MARIAN
+from number_options import numbers, require
 from other_engines import named_interpreter
 from untrained_models import RECIPES, build_models, check_size, random_sentences
 
@@ -143,23 +144,6 @@ def all_ratios(found: Dict[str, Figures], ratio_to: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def numbers(low: int) -> Callable[[str], List[int]]:
-    """The type of an option: integers separated by commas, each once."""
-
-    def read(text: str) -> List[int]:
-        try:
-            found = list(dict.fromkeys(map(int, text.split(","))))
-        except ValueError:
-            found = []
-        if not found or min(found) < low:
-            raise argparse.ArgumentTypeError(
-                f"{text!r}: give integers separated by commas, each at least {low}"
-            )
-        return found
-
-    return read
-
-
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
@@ -219,11 +203,8 @@ def settings_of(given: argparse.Namespace) -> List[Setting]:
     sizes = list(dict.fromkeys(given.arch.split(",")))
     for size in sizes:
         check_size(size)
-    if given.vocabulary is not None and given.vocabulary < 5:
-        raise ValueError(f"--vocabulary {given.vocabulary} must be at least 5")
-    for name in ("sentences", "repeats", "threads"):
-        if getattr(given, name) < 1:
-            raise ValueError(f"--{name} {getattr(given, name)} must be at least 1")
+    require(given, 5, "vocabulary")
+    require(given, 1, "sentences", "repeats", "threads")
     if not 1 <= given.graph_scale <= 64:
         raise ValueError(f"--graph-scale {given.graph_scale} must lie between 1 and 64")
     if not 0 <= given.cosine <= 0.99:

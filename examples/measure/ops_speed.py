@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Callable, Dict, Sequence, Tuple
 
 import torch
+from number_options import require
 from timed_rows import Clock, Row
 from torch import Tensor
 
@@ -194,11 +195,7 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: a number below 1, or no such device.
     """
-    for name in ("threads", "repeats", "fuzzy_sentences"):
-        if getattr(options, name) < 1:
-            raise ValueError(
-                f"--{name.replace('_', '-')} {getattr(options, name)} must be at least 1"
-            )
+    require(options, 1, "threads", "repeats", "fuzzy-sentences")
     name = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)

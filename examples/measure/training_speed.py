@@ -10,17 +10,20 @@ are taken within a repeat).
 """
 
 import argparse
-import logging
-import statistics
-import time
-from typing import Dict, List, Optional, Sequence
+from typing import Dict, List, Sequence
 
 import torch
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
+from number_options import require
+from ops_speed import now
+from timed_rows import Clock, Row
 
 import fairseq_hrt  # noqa: F401  (registers the models)
+from fairseq_hrt.cli.command import add_numbers, command
+from fairseq_hrt.cli.parser import HelpFormatter
+from fairseq_hrt.evaluation.speed import Timing, measure
 
 MODELS = {
     "Transformer": "--task translation --arch transformer --criterion label_smoothed_cross_entropy",
@@ -39,74 +42,68 @@ MODELS = {
 }
 
 
-class Training:
-    """A model with its trainer and its batches.
+def training(name: str, data: str, arguments: Sequence[str], count: int) -> Row:
+    """A model with its trainer: what is timed are updates, each on a batch.
 
     Args:
         data: folder written by ``fairseq-preprocess``.
         arguments: of ``fairseq-train``.
         count: batches to keep.
     """
-
-    def __init__(self, data: str, arguments: Sequence[str], count: int) -> None:
-        parsed = options.parse_args_and_arch(options.get_training_parser(), [data, *arguments])
-        config = convert_namespace_to_omegaconf(parsed)
-        torch.manual_seed(config.common.seed)
-        task = tasks.setup_task(config.task)
-        task.load_dataset("train")
-        model = task.build_model(config.model)
-        self.trainer = Trainer(config, task, model, task.build_criterion(config.criterion))
-        batches = task.get_batch_iterator(
-            task.dataset("train"), max_tokens=config.dataset.max_tokens, seed=config.common.seed
-        ).next_epoch_itr(shuffle=True)
-        self.batches = [batch for batch, _ in zip(batches, range(count))]
-        self.words = sum(batch["ntokens"] for batch in self.batches)
-        self.trainer.begin_epoch(1)
-
-    def run(self) -> float:
-        """Seconds for one update on each batch."""
-        begin = time.perf_counter()
-        for batch in self.batches:
-            self.trainer.train_step([batch])
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        return time.perf_counter() - begin
+    parsed = options.parse_args_and_arch(options.get_training_parser(), [data, *arguments])
+    config = convert_namespace_to_omegaconf(parsed)
+    torch.manual_seed(config.common.seed)
+    task = tasks.setup_task(config.task)
+    task.load_dataset("train")
+    model = task.build_model(config.model)
+    trainer = Trainer(config, task, model, task.build_criterion(config.criterion))
+    batches = task.get_batch_iterator(
+        task.dataset("train"), max_tokens=config.dataset.max_tokens, seed=config.common.seed
+    ).next_epoch_itr(shuffle=True)
+    kept = [batch for batch, _ in zip(batches, range(count))]
+    trainer.begin_epoch(1)
+    return Row(name, kept, lambda batch: trainer.train_step([batch]), Clock())
 
 
-def report(seconds: Dict[str, List[float]], words: int, updates: int) -> List[str]:
+def report(timings: Dict[str, Timing], words: int) -> List[str]:
     """The table's lines: median, minimum and maximum; the first model counts as 1."""
-    reference = next(iter(seconds.values()))
+    reference = next(iter(timings.values()))
     lines = ["| Model | ms / update | words / s | × speed |", "|---|---:|---:|---:|"]
-    for name, times in seconds.items():
-        ratios = [other / own for own, other in zip(times, reference)]
-        median = statistics.median(times)
+    for name, timing in timings.items():
+        ratio = timing.ratio_to(reference)
         lines.append(
-            f"| {name} | {1000 * median / updates:.0f} | {words / median:.0f} "
-            f"| {statistics.median(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f}) |"
+            f"| {name} | {1000 / timing.sentences_per_second().median:.0f}"
+            f" | {timing.words_per_second(words).median:.0f}"
+            f" | {ratio.median:.2f} ({ratio.low:.2f}–{ratio.high:.2f}) |"
         )
     return lines
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument(
         "data", help="folder written by fairseq-preprocess with a joined dictionary"
     )
-    for name, default in (
-        ("layers", 3), ("width", 256), ("heads", 4), ("max-tokens", 1600), ("updates", 20),
-        ("repeats", 5), ("threads", 1),
-    ):  # fmt: skip
-        parser.add_argument(
-            f"--{name}", type=int, default=default, metavar="N", help=f"(default: {default})"
-        )
+    add_numbers(
+        parser, ("--layers", 3, "on either side"), ("--width", 256, "of the model"),
+        ("--heads", 4, "of attention"), ("--max-tokens", 1600, "of an update"),
+        ("--updates", 20, "in a repeat"), ("--repeats", 5, "in turns"),
+        ("--threads", 1, "of PyTorch"),
+    )  # fmt: skip
     parser.add_argument(
         "--models", nargs="+", choices=list(MODELS), default=list(MODELS), help="models to train"
     )
-    given = parser.parse_args(arguments)
-    logging.disable(logging.INFO)
+    return parser
+
+
+def run(given: argparse.Namespace) -> None:
+    """Measures and prints.
+
+    Raises:
+        ValueError: a number below 1.
+    """
+    require(given, 1, "layers", "width", "heads", "max-tokens", "updates", "repeats", "threads")
     torch.set_num_threads(given.threads)
     sizes = ["--share-all-embeddings"]
     for side in ("encoder", "decoder"):
@@ -116,23 +113,15 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     shared = [*sizes, "--label-smoothing=0.1", "--optimizer=adam", "--lr=0.0005",
               f"--max-tokens={given.max_tokens}",
               "--max-update=1000000", "--save-dir=unused", "--no-save"]  # fmt: skip
-    trainings = {
-        name: Training(given.data, [*MODELS[name].split(), *shared], given.updates)
+    rows = [
+        training(name, given.data, [*MODELS[name].split(), *shared], given.updates)
         for name in given.models
-    }
-    seconds: Dict[str, List[float]] = {name: [] for name in trainings}
-    for repeat in range(-1, given.repeats):
-        # The first round warms up; the order rotates, so that a slow phase of the machine meets all
-        # of them.
-        order = list(trainings)
-        first = max(repeat, 0) % len(order)
-        for name in [*order[first:], *order[:first]]:
-            spent = trainings[name].run()
-            if repeat >= 0:
-                seconds[name].append(spent)
-    words = next(iter(trainings.values())).words
-    print("\n".join(report(seconds, words, given.updates)))
+    ]
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    ids = [[number] for number in range(len(rows[0].batches))]
+    timings = measure(rows, ids, repeats=given.repeats, clock=lambda: now(device))
+    words = sum(batch["ntokens"] for batch in rows[0].batches)
+    print("\n".join(report(timings, words)))
 
 
-if __name__ == "__main__":
-    main()
+main = command(build_parser, run, progress=False)

@@ -44,4 +44,4 @@ def test_the_exponent_is_that_of_the_last_step(growth):
 def test_repeats_that_measure_nothing_are_refused(growth, capsys):
     with pytest.raises(SystemExit, match="2"):
         growth.main(["--repeats", "0"])
-    assert "--repeats 0: give 1 or more" in capsys.readouterr().err
+    assert "--repeats 0 must be at least 1" in capsys.readouterr().err
