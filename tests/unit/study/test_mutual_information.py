@@ -87,14 +87,8 @@ def scored(monkeypatch):
 
 
 def test_systems_are_compared_with_the_baseline(scored, tmp_path, capsys):
-    more = [
-        "--system",
-        "name=two,path=two.pt,beam=3",
-        "--system",
-        "name=again,path=one.pt",
-        "--out",
-        str(tmp_path),
-    ]
+    more = ["--system", "name=two,path=two.pt,beam=3", "--system", "name=again,path=one.pt"]
+    more += ["--out", str(tmp_path)]
     mutual_information.main([*BASELINE, *more])
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     # Twice as probable a word: log 2 nats.
@@ -106,13 +100,8 @@ def test_systems_are_compared_with_the_baseline(scored, tmp_path, capsys):
         {"score_reference": "true"},
     ]  # fmt: skip
     assert {tuple(data) for _, data in scored} == {("data", "--gen-subset", "valid")}
-    assert [
-        row["name"]
-        for row in json.loads((tmp_path / "mutual_information.json").read_text())["results"]
-    ] == [
-        "two",
-        "again",
-    ]
+    found = json.loads((tmp_path / "mutual_information.json").read_text())["results"]
+    assert [row["name"] for row in found] == ["two", "again"]
 
 
 def test_the_seed_reaches_the_bootstrap(scored, monkeypatch, capsys):
