@@ -181,7 +181,7 @@ def hrt(
     name: str, entry: str, chunk: Any, beams: Tuple[int, int], *tuned: str, engine: str = EXACT,
     way: str = "beam={0},hrt_decode_chunk={2},hrt_nat_beam={1}",
 ) -> str:  # fmt: skip
-    """hrt in chunks; ``way`` has the options in the order that an identity knows."""
+    """hrt in chunks; ``way`` has the options in the order of the published identity."""
     way = f"task=translation_hrt,{way.format(*beams, chunk)}"
     return system(f"{name} ({beams[0]} {beams[1]})", entry, way, *map(best, tuned), engine=engine)
 
