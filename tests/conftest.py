@@ -26,7 +26,7 @@ settings.load_profile("any machine")
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 # Scripts beside each other import each other.
-sys.path += [str(EXAMPLES / "common"), str(EXAMPLES / "study")]
+sys.path += [str(EXAMPLES / name) for name in ("common", "measure", "study")]
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 # The folder of the processes whose forks are commands.
 FORKS = pytest.StashKey[Path]()

@@ -20,11 +20,14 @@ import shlex
 import sys
 import tempfile
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "measure"))
+from timed_rows import Clock, Row
+
 from fairseq_hrt.cli.settings import read_settings
-from fairseq_hrt.engine import GenerationCounters
 from fairseq_hrt.evaluation.comparison import processor
 from fairseq_hrt.evaluation.quality import evaluate, read_lines
 from fairseq_hrt.evaluation.speed import measure
@@ -63,23 +66,6 @@ OF_ENGINE = {
 }
 
 
-class Algorithm:
-    """One way of decoding, to be measured: one sentence at a time, raw text to raw text."""
-
-    def __init__(self, name: str, translator: Translator, options: Dict[str, Any]) -> None:
-        self.name, self.translator, self.options = name, translator, options
-        self.counters = GenerationCounters(known=False)
-        self.lines: Sequence[str] = ()
-
-    def collate(self, ids: Sequence[int]) -> List[str]:
-        """The raw lines."""
-        return [self.lines[number] for number in ids]
-
-    def decode(self, sample: List[str]) -> Any:
-        """Translates them."""
-        return self.translator.translate(sample, batch_size=1, **self.options)
-
-
 def measure_engine(
     translator: Translator,
     algorithms: Sequence[str],
@@ -89,13 +75,12 @@ def measure_engine(
     given: argparse.Namespace,
 ) -> List[Dict[str, Any]]:
     """What each algorithm does with one model on one engine; the first is greedy search."""
-    systems = [Algorithm(name, translator, {**settings, **ALGORITHMS[name]}) for name in algorithms]
-    found = [
-        translator.translate(lines, details=True, batch_size=1, **system.options)
-        for system in systems
-    ]
-    for system in systems:
-        system.lines = lines
+    systems, found = [], []
+    for name in algorithms:
+        way = partial(translator.translate, batch_size=1, **{**settings, **ALGORITHMS[name]})
+        # One sentence at a time, raw text to raw text.
+        systems.append(Row(name, [[line] for line in lines], way, Clock()))
+        found.append(way(lines, details=True))
     count = min(given.speed_lines, len(lines))
     # Spread over the text.
     batches = [[number * len(lines) // count] for number in range(count)]

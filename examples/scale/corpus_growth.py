@@ -3,7 +3,7 @@ long a run that was killed needs until it writes new ones.
 
     FAMILIES="" bash examples/quickstart.sh
     python examples/scale/corpus_growth.py runs/quickstart --work work --lines 1000000 10000000 \\
-        --part translate --out translate.json
+        --part translate --out growth
 
 A model of one layer and width 64 is trained on the quickstart's data, so that a line costs little
 besides what is made of its text. Lines are short sentences of the quickstart's corpus; one of seven
@@ -12,9 +12,10 @@ has a word of its own, so that there are ever more different words. Parts:
     translate   fairseq-hrt translate --resume: uninterrupted, and killed at 10 and 90 % of the file
     distill     fairseq-hrt distill of the same, made binary by fairseq-preprocess, in the same way
     shortlist   fairseq-hrt shortlist of the lines and their translations
-    tools       bundle, average and shortlist with 64,000 words and a large model
 
-Needs Linux, some 2 GB of disk for each million lines, and about 40 microseconds a line and run.
+--out has all figures, corpora.json, and a picture of them, corpora.svg; what another start wrote
+there of other parts or numbers of lines stays. Needs Linux, some 2 GB of disk for each million
+lines, and about 40 microseconds a line and run.
 """
 
 import argparse
@@ -295,6 +296,40 @@ PARTS: Dict[str, Callable[[argparse.Namespace, int], Dict[str, Any]]] = {
 }  # fmt: skip
 
 
+def draw(found: Dict[str, Dict[str, Dict[str, Any]]], path: Path) -> None:
+    """Processor time by lines, memory on the way, and time until a killed run writes new lines."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    pyplot.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "corpora", "font.size": 9})
+    figure, (time, memory, again) = pyplot.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+    for part, by_lines in found.items():
+        rows = sorted(by_lines.values(), key=lambda row: row["lines"])
+        style = {"marker": "o", "markersize": 3, "label": part}
+        time.loglog([row["lines"] for row in rows], [row["cpu"] for row in rows], **style)
+        killed = [
+            (one["killed at"], one["cpu"]) for row in rows for one in row.get("continued", ())
+        ]
+        if killed:
+            done = [rows[-1]["lines"] * tenth / 10 for tenth in range(1, 11)]
+            memory.plot(done, rows[-1]["MB at tenths"], **style)
+            again.semilogx(*zip(*sorted(killed)), **style)
+    for panel, below, beside in (
+        (time, "lines", "processor seconds"),
+        (memory, "lines that are translated", "MB"),
+        (again, "lines translated when it was killed", "processor seconds until new ones"),
+    ):
+        panel.set(xlabel=below, ylabel=beside)
+        panel.grid(alpha=0.3)
+        panel.legend(fontsize=7)
+    memory.set_ylim(bottom=0)
+    again.set_ylim(bottom=0)
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+
+
 def main(arguments: Any = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(
@@ -306,20 +341,22 @@ def main(arguments: Any = None) -> int:
     parser.add_argument("--lines", nargs="+", type=int, default=[100_000, 1_000_000], metavar="N")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="(%(default)s)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="(%(default)s)")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="JSON of what was measured")
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="see above")
     given = parser.parse_args(arguments)
     if min(given.lines) < 10:
         parser.error(f"--lines {min(given.lines)}: give 10 or more")
-    given.work.mkdir(parents=True, exist_ok=True)
+    for folder in (given.work, given.out):
+        folder.mkdir(parents=True, exist_ok=True)
     make_model(given)
-    found: Dict[str, List[Dict[str, Any]]] = {}
+    figures = given.out / "corpora.json"
+    # By part and number of lines, which JSON has as text.
+    found = json.loads(figures.read_bytes()) if figures.exists() else {}
     for part in given.part:
-        found[part] = []
         for lines in given.lines:
-            found[part].append(PARTS[part](given, lines))
-            print(json.dumps(found[part][-1]), flush=True)
-            if given.out:
-                given.out.write_text(json.dumps(found, indent=1) + "\n")
+            row = found.setdefault(part, {})[str(lines)] = PARTS[part](given, lines)
+            print(json.dumps(row), flush=True)
+            figures.write_text(json.dumps(found, indent=1) + "\n")
+            draw(found, given.out / "corpora.svg")
     return 0
 
 

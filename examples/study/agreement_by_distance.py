@@ -19,8 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
+from analysis import curves, report, table
+from matplotlib.figure import Figure
+
 from fairseq_hrt import from_pretrained
-from fairseq_hrt.cli.command import add_out_argument, command, report
+from fairseq_hrt.cli.command import add_out_argument, command
 from fairseq_hrt.cli.parser import HelpFormatter
 from fairseq_hrt.native.io.escaping import in_markdown
 
@@ -75,36 +78,26 @@ def markdown(results: Sequence[Agreement]) -> str:
         f"{first}–{end - 1}" if end - first > 1 else str(first)
         for first, end in zip(STARTS, ends[:-1])
     ]
-    lines = [
-        f"| Model | {' | '.join([*titles, f'{STARTS[-1]} or more', 'all'])} |",
-        "|---|" + "---:|" * (len(STARTS) + 1),
-    ]
     columns = [*zip(STARTS, ends), (0, math.inf)]
+    rows = []
     for result in results:
         counts = [result.between(*column) for column in columns]
         cells = [f"{100 * won / every:.1f}" if every else "–" for won, every in counts]
-        lines.append(f"| {in_markdown(result.name)} | {' | '.join(cells)} |")
-    pairs = [str(results[0].between(*column)[1]) for column in columns]
-    lines.append(f"| pairs | {' | '.join(pairs)} |")
-    return "\n".join(lines) + "\n"
+        rows.append([in_markdown(result.name), *cells])
+    rows.append(["pairs", *(str(results[0].between(*column)[1]) for column in columns)])
+    return table(["Model", *titles, f"{STARTS[-1]} or more", "all"], rows)
 
 
-def draw(results: Sequence[Agreement]) -> Any:
+def draw(results: Sequence[Agreement]) -> Figure:
     """A line a model."""
-    from matplotlib.figure import Figure
-
-    from fairseq_hrt.evaluation.picture import plain
-
-    figure = Figure(figsize=(6, 3.5), dpi=150, layout="constrained")
-    axes = figure.add_subplot()
-    for result in results:
-        shares = [100 * won / every for won, every in result.right.values()]
-        axes.plot(list(result.right), shares, marker="o", markersize=3, label=plain(result.name))
-    axes.set_xlabel("distance of verb and subject (words)")
-    axes.set_ylabel("right agreement preferred (%)")
-    axes.legend()
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure
+    shares = {
+        result.name: (
+            list(result.right),
+            [100 * won / every for won, every in result.right.values()],
+        )
+        for result in results
+    }
+    return curves(shares, "distance of verb and subject (words)", "right agreement preferred (%)")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -134,10 +127,7 @@ def run(options: argparse.Namespace) -> None:
         if not name or not folder:
             raise ValueError(f"--bundle {name}: give NAME=FOLDER")
     results = [compare(name, from_pretrained(folder), pairs) for name, _, folder in named]
-    report(options.out, "agreement", markdown(results), results, draw)
+    report(options.out, "agreement", markdown(results), results, draw(results))
 
 
 main = command(build_parser, run)
-
-if __name__ == "__main__":
-    main()

@@ -21,7 +21,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 FOLDER = re.compile(r"\$\{([^}]*)\}")
 TEXT = re.compile(r"\$\(([^/)]*)/([^)]*)\)")
@@ -38,7 +38,7 @@ TEST = {**VALID, "references": "${en-de}/raw/test.de.gz"}
 # Quality does not depend on what else runs: speed is measured elsewhere.
 QUICK = {**TEST, "repeats": 1, "speed-sentences": 16, "batch-sizes": "32"}
 EXACT, INT8 = "engine=runtime,weights=float32,", "engine=runtime,"
-AT_BEAM = "task=translation_autoregressive,beam=5"
+AT_BEAM, AT_GREEDY = (f"task=translation_autoregressive,beam={beam}" for beam in (5, 1))
 WINDOW = "max_len_a=1.5,max_len_b=10"
 
 
@@ -125,65 +125,41 @@ class Matrix:
               **more: Any) -> None:  # fmt: skip
         """Adds a training; ``start`` is the entry whose model it starts from, ``more`` are options
         with _ for -."""
-        size = {
-            f"{side}-{key}": value
-            for side, count in zip(("encoder", "decoder"), layers)
-            for key, value in {
-                "layers": count,
-                "embed-dim": 256,
-                "ffn-embed-dim": 1024,
-                "attention-heads": 4,
-            }.items()
-        }
-        every = dict(TRAINING, **size)
+        sizes = {"embed-dim": 256, "ffn-embed-dim": 1024, "attention-heads": 4}
+        every = dict(TRAINING)
+        for side, count in zip(("encoder", "decoder"), layers):
+            every.update({f"{side}-{key}": own for key, own in {"layers": count, **sizes}.items()})
         for own in options:
             every.update(own)
         every.update({key.replace("_", "-"): value for key, value in more.items()})
-        every.update(
-            {
-                "lr": lr,
-                "warmup-updates": warmup,
-                "save-interval-updates": save,
-                "total-num-update": updates,
-                "max-update": updates,
-            }
-        )
+        every.update({"lr": lr, "warmup-updates": warmup, "save-interval-updates": save})
+        every.update({"total-num-update": updates, "max-update": updates})
         if start:
             every["finetune-from-model"] = f"${{{start}}}/model.pt"
         self.add(name, "train", data=f"${{{data}}}/data-bin", options=every, average=average)
 
     def tune(self, name: str, system: str, *grid: str) -> None:
-        self.add(
-            name, "tune", data="${en-de}/data-bin", system=system, grid=list(grid), options=VALID
-        )
+        """Adds a choice among options of decoding."""
+        data = "${en-de}/data-bin"
+        self.add(name, "tune", data=data, system=system, grid=list(grid), options=VALID)
 
     def test(
-        self,
-        name: str,
-        systems: Sequence[str],
-        options: Mapping[str, Any] = QUICK,
+        self, name: str, systems: Sequence[str], options: Mapping[str, Any] = QUICK,
         against: Mapping[str, str] = {},
-    ) -> None:
-        self.add(
-            name,
-            "benchmark",
-            against,
-            data="${en-de}/data-bin",
-            systems=list(systems),
-            options=dict(options),
-        )
+    ) -> None:  # fmt: skip
+        """Adds a benchmark."""
+        data, own = "${en-de}/data-bin", {"systems": list(systems), "options": dict(options)}
+        self.add(name, "benchmark", against, data=data, **own)
 
     def distill(self, name: str, teacher: str, data: str, best: str = "", threads: int = 1) -> None:
-        system = (
-            f"name=teacher,path=${{{teacher}}}/model.pt,engine=runtime,{AT_BEAM},{WINDOW}{best}"
+        """Adds translations of the entry ``data`` by the model of the entry ``teacher``."""
+        path = f"path=${{{teacher}}}/model.pt"
+        system, options = (
+            f"name=teacher,{path},{INT8}{AT_BEAM},{WINDOW}{best}",
+            {"threads": threads},
         )
-        self.add(
-            name,
-            "distill",
-            data=f"${{{data}}}/data-bin",
-            system=system,
-            options={"threads": threads},
-        )
+        data = f"${{{data}}}/data-bin"
+        self.add(name, "distill", data=data, system=system, options=options)
 
 
 def system(name: str, entry: str, *options: str, engine: str = EXACT) -> str:
@@ -195,20 +171,57 @@ def best(name: str) -> str:
     return f"$({name}/best)"
 
 
+def at_ways(title: str, entry: str, *tuned: str, engine: str = EXACT) -> List[str]:
+    """A Transformer with a beam, whose options the entry ``tuned`` chose, and greedily."""
+    beam = system(f"{title} beam 5", entry, AT_BEAM, *map(best, tuned), engine=engine)
+    return [beam, system(f"{title} greedy", entry, AT_GREEDY, engine=engine)]
+
+
 def hrt(
-    name: str, entry: str, chunk: Any, beams: Tuple[int, int], *tuned: str, engine: str = EXACT
-) -> str:
-    way = f"task=translation_hrt,beam={beams[0]},hrt_decode_chunk={chunk},hrt_nat_beam={beams[1]}"
+    name: str, entry: str, chunk: Any, beams: Tuple[int, int], *tuned: str, engine: str = EXACT,
+    way: str = "beam={0},hrt_decode_chunk={2},hrt_nat_beam={1}",
+) -> str:  # fmt: skip
+    """hrt in chunks; ``way`` has the options in the order of the published identity."""
+    way = f"task=translation_hrt,{way.format(*beams, chunk)}"
     return system(f"{name} ({beams[0]} {beams[1]})", entry, way, *map(best, tuned), engine=engine)
 
 
+def hrt_ways(
+    name: str, entry: str, chunk: Any, beams: Sequence[Tuple[int, int]] = ((5, 5), (5, 1), (1, 1)),
+    **more: str,
+) -> List[str]:  # fmt: skip
+    """The same with several beams, whose options were chosen for the entry."""
+    return [
+        hrt(name, entry, chunk, own, *[f"{entry}-tuned-5-{own[1]}"] * (own[0] > 1), **more)
+        for own in beams
+    ]
+
+
 def ib(name: str, entry: str, beam: int, *options: str, engine: str = EXACT) -> str:
-    return system(
-        name, entry, f"task=translation_bidirectional,beam={beam},{WINDOW}", *options, engine=engine
-    )
+    """A bidirectional model."""
+    way = f"task=translation_bidirectional,beam={beam},{WINDOW}"
+    return system(name, entry, way, *options, engine=engine)
+
+
+def ib_ways(
+    title: str, entry: str, *options: str, tuned: str = "", engine: str = EXACT, ends: str = ""
+) -> List[str]:
+    """The same with a beam, whose options the entry ``tuned`` chose, and greedily; ``ends`` are
+    behind the names."""
+    chosen = best(tuned or f"{entry}-tuned")
+    beam = ib(f"{title} beam 4{ends}", entry, 4, *options, chosen, engine=engine)
+    return [beam, ib(f"{title} greedy{ends}", entry, 1, *options, engine=engine)]
 
 
 def dag(name: str, entry: str, strategy: str, *options: str, engine: str = EXACT) -> str:
-    return system(
-        name, entry, f"task=translation_dag,dag_decode_strategy={strategy}", *options, engine=engine
-    )
+    """A graph."""
+    way = f"task=translation_dag,dag_decode_strategy={strategy}"
+    return system(name, entry, way, *options, engine=engine)
+
+
+def dag_ways(title: str, entry: str, tuned: Mapping[str, str], engine: str = EXACT) -> List[str]:
+    """The same greedily, and by the strategies whose options entries chose."""
+    found = [dag(f"{title} greedy", entry, "greedy", engine=engine)]
+    for strategy, name in tuned.items():
+        found.append(dag(f"{title} {strategy}", entry, strategy, best(name), engine=engine))
+    return found

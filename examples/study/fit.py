@@ -13,15 +13,16 @@ baseline that started from the teacher had learnt the translations before.
 
 Figures are nats a subword, ``</s>`` included, the </s> that fill hrt's last chunk are not; over all
 paths for graphs. Models trained with other label smoothing are not comparable. The table goes to
-the standard output and, with a picture and all figures, into --out: fit.md, .json, .png, .svg.
+the standard output and, with all figures, into --out: fit.md, .json.
 """
 
 import argparse
 import logging
 import math
 from dataclasses import dataclass
-from typing import Any, List, Sequence
+from typing import List, Sequence
 
+from analysis import report, table
 from mutual_information import (
     MutualInformation,
     add_comparison_arguments,
@@ -29,7 +30,7 @@ from mutual_information import (
     score_references,
 )
 
-from fairseq_hrt.cli.command import add_language_arguments, command, data_arguments, report
+from fairseq_hrt.cli.command import add_language_arguments, command, data_arguments
 from fairseq_hrt.cli.parser import HelpFormatter
 from fairseq_hrt.evaluation.systems import FairseqSystem, parse_system, scoring
 from fairseq_hrt.native.io.escaping import in_markdown
@@ -53,48 +54,18 @@ class Fit:
 
 def markdown(results: Sequence[Fit]) -> str:
     """One row a model, the baseline's first."""
-    lines = [
-        "| Model | learnt | others | more, learnt | more, others |",
-        "|---|---:|---:|---:|---:|",
-    ]
+    rows = []
     for result in results:
         both = (result.learnt, result.unseen)
         own = [f"{math.log(found.perplexity):.3f}" for found in both]
         more = [f"{found.nats:.2f} ({found.low:.2f}–{found.high:.2f})" for found in both]
-        cells = [in_markdown(result.name), *own, *(more if result is not results[0] else ("", ""))]
-        lines.append(f"| {' | '.join(cells)} |")
+        rows.append([in_markdown(result.name), *own, *(more if rows else ("", ""))])
     first = results[0]
-    note = (
-        f"−log P in nats a subword, and how much more than {in_markdown(first.name)}, with 95 %"
-        f" intervals over sentences; {first.learnt.words} and {first.unseen.words} subwords."
+    return (
+        table(["Model", "learnt", "others", "more, learnt", "more, others"], rows)
+        + f"\n−log P in nats a subword, and how much more than {in_markdown(first.name)}, with 95 %"
+        f" intervals over sentences; {first.learnt.words} and {first.unseen.words} subwords.\n"
     )
-    return "\n".join([*lines, "", note, ""])
-
-
-def draw(results: Sequence[Fit]) -> Any:
-    """Two bars a model."""
-    from matplotlib.figure import Figure
-
-    from fairseq_hrt.evaluation.picture import plain
-
-    figure = Figure(figsize=(6, 0.8 + 0.6 * len(results)), dpi=150, layout="constrained")
-    axes = figure.add_subplot()
-    places = range(len(results))
-    for shift, label, colour in ((-0.2, "learnt", "#56B4E9"), (0.2, "others", "#E69F00")):
-        found = [own.learnt if label == "learnt" else own.unseen for own in results]
-        axes.barh(
-            [place + shift for place in places],
-            [math.log(own.perplexity) for own in found],
-            height=0.38,
-            color=colour,
-            label=label,
-        )
-    axes.set_yticks(list(places), [plain(result.name) for result in results])
-    axes.invert_yaxis()
-    axes.set_xlabel("−log P (nats a subword)")
-    axes.legend(frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -131,10 +102,7 @@ def run(options: argparse.Namespace) -> None:
             [estimate(name, own, scores[0], seed=options.seed) for name, own in zip(names, scores)]
         )
     results = [Fit(name, *both) for name, *both in zip(names, *kinds)]
-    report(options.out, "fit", markdown(results), results, draw)
+    report(options.out, "fit", markdown(results), results)
 
 
 main = command(build_parser, run)
-
-if __name__ == "__main__":
-    main()

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import List, Sequence
 
+from analysis import report, table
 from matplotlib.figure import Figure
 
 from fairseq_hrt.cli.command import (
@@ -27,7 +28,6 @@ from fairseq_hrt.cli.command import (
     add_system_argument,
     command,
     data_arguments,
-    report,
 )
 from fairseq_hrt.cli.parser import HelpFormatter
 from fairseq_hrt.evaluation.picture import plain
@@ -122,36 +122,26 @@ def collect(scored: System, decoded: System, batch_size: int = 32) -> GraphStati
 def markdown(results: Sequence[GraphStatistics]) -> str:
     """References with shares of sharp vertices, a summary of Figure 1; then the model's own
     translations, Table 3."""
-    lines = [
-        (
-            "| System | −log P(a\\|x) | −log P(y\\|a,x) | −log P(y\\|x) | vertices passed > 0.5 |"
-            " best token > 0.9 | without a path |"
-        ),
-        "|---|---:|---:|---:|---:|---:|---:|",
-    ]
-    for result in results:
-        likely = mean(value > 0.5 for value in result.passing)
-        sharp = mean(value > 0.9 for value in result.token)
-        lines.append(
-            f"| {in_markdown(result.name)} | {result.path_nll:.2f} | {result.token_nll:.2f} |"
-            f" {result.nll:.2f} | {100 * likely:.1f}% | {100 * sharp:.1f}% | {result.without} of"
-            f" {result.sentences + result.without} |"
-        )
-    note = (
-        "Natural logarithms, means over the sentences whose reference has a path; vertices between"
-        " the first and the last."
+    likelihoods = ["System", "−log P(a\\|x)", "−log P(y\\|a,x)", "−log P(y\\|x)"]
+    shares = ["vertices passed > 0.5", "best token > 0.9", "without a path"]
+    references, translations = [], []
+    for own in results:
+        name = in_markdown(own.name)
+        figures = (own.path_nll, own.token_nll, own.nll)
+        likely = mean(value > 0.5 for value in own.passing)
+        sharp = mean(value > 0.9 for value in own.token)
+        references.append([
+            name, *(f"{value:.2f}" for value in figures), f"{100 * likely:.1f}%",
+            f"{100 * sharp:.1f}%", f"{own.without} of {own.sentences + own.without}",
+        ])  # fmt: skip
+        figures = (own.own_path_nll, own.own_token_nll, own.own_nll)
+        translations.append([name, *(f"{value:.2f}" for value in figures)])
+    return (
+        table([*likelihoods, *shares], references)
+        + "\nNatural logarithms, means over the sentences whose reference has a path; vertices"
+        " between the first and the last.\n\nOf their own translations, repeats kept:\n\n"
+        + table(likelihoods, translations)
     )
-    lines += ["", note, "", "Of their own translations, repeats kept:", ""]
-    lines += [
-        "| System | −log P(a\\|x) | −log P(y\\|a,x) | −log P(y\\|x) |",
-        "|---|---:|---:|---:|",
-    ]
-    lines += [
-        f"| {in_markdown(result.name)} | {result.own_path_nll:.2f} | {result.own_token_nll:.2f} |"
-        f" {result.own_nll:.2f} |"
-        for result in results
-    ]
-    return "\n".join([*lines, ""])
 
 
 def draw(results: Sequence[GraphStatistics]) -> Figure:
@@ -168,16 +158,10 @@ def draw(results: Sequence[GraphStatistics]) -> Figure:
             values = getattr(result, field)
             weights = [100 / len(values)] * len(values)
             axes.hist(
-                values,
-                bins=edges,
-                weights=weights,
-                histtype="step",
-                linewidth=1.8,
+                values, edges, weights=weights, histtype="step", linewidth=1.8,
                 label=plain(result.name),
-            )
-        axes.set_xlabel(label)
-        axes.set_ylabel("vertices (%)")
-        axes.set_yscale("log")
+            )  # fmt: skip
+        axes.set(xlabel=label, ylabel="vertices (%)", yscale="log")
         axes.legend()
         axes.spines[["top", "right"]].set_visible(False)
     return figure
@@ -204,10 +188,7 @@ def run(options: argparse.Namespace) -> None:
         logger.info("measuring %s", spec.name)
         scored = FairseqSystem(scoring(spec), data_arguments(options))
         results.append(collect(scored, FairseqSystem(spec, data_arguments(options))))
-    report(options.out, "graph_statistics", markdown(results), results, draw)
+    report(options.out, "graph_statistics", markdown(results), results, draw(results))
 
 
 main = command(build_parser, run)
-
-if __name__ == "__main__":
-    main()

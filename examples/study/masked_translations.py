@@ -24,13 +24,14 @@ from typing import Any, Dict, List, Sequence
 
 import sacrebleu
 import torch
+from analysis import curves, report, table
+from matplotlib.figure import Figure
 
 from fairseq_hrt.cli.command import (
     add_data_arguments,
     add_out_argument,
     command,
     data_arguments,
-    report,
 )
 from fairseq_hrt.cli.parser import HelpFormatter
 from fairseq_hrt.evaluation.comparison import decode_all, target_texts
@@ -158,29 +159,19 @@ def filled_in_batches(
 
 def markdown(results: Sequence[Filled]) -> str:
     """One row a setting."""
-    lines = ["| hidden | p, k | share | BLEU |", "|---|---:|---:|---:|"]
-    lines += [
-        f"| {own.strategy} | {own.setting:g} | {own.share:.2f} | {own.bleu:.2f} |"
-        for own in results
+    rows = [
+        [own.strategy, f"{own.setting:g}", f"{own.share:.2f}", f"{own.bleu:.2f}"] for own in results
     ]
-    return "\n".join(lines) + "\n"
+    return table(["hidden", "p, k", "share", "BLEU"], rows)
 
 
-def draw(results: Sequence[Filled]) -> Any:
-    """A line a strategy."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6, 3.5), dpi=150, layout="constrained")
-    axes = figure.add_subplot()
-    axes.axhline(results[0].bleu, color="0.3", linewidth=0.8)
+def draw(results: Sequence[Filled]) -> Figure:
+    """A line a strategy; each begins with nothing hidden."""
+    found = {}
     for name in ("Head", "Tail", "Random", "Chunk"):
-        own = [result for result in results if result.strategy == name]
-        axes.plot([r.share for r in own], [r.bleu for r in own], marker="o", label=name)
-    axes.set_xlabel("hidden share of the translation")
-    axes.set_ylabel("BLEU")
-    axes.legend()
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure
+        own = [results[0], *(result for result in results if result.strategy == name)]
+        found[name] = ([one.share for one in own], [one.bleu for one in own])
+    return curves(found, "hidden share of the translation", "BLEU")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -208,10 +199,7 @@ def run(options: argparse.Namespace) -> None:
             f"--filler {filler.name}: {filler.task_name} is not the task of a Mask-Predict model"
         )
     results = study(translator, filler)
-    report(options.out, "masked_translations", markdown(results), results, draw)
+    report(options.out, "masked_translations", markdown(results), results, draw(results))
 
 
 main = command(build_parser, run)
-
-if __name__ == "__main__":
-    main()

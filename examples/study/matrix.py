@@ -4,30 +4,40 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
-from entries import AT_BEAM, EXACT, INT8, TEST, Fields, Matrix, best, dag, hrt, ib, system
+from entries import (
+    AT_BEAM,
+    AT_GREEDY,
+    EXACT,
+    INT8,
+    TEST,
+    Fields,
+    Matrix,
+    at_ways,
+    best,
+    dag,
+    dag_ways,
+    hrt,
+    hrt_ways,
+    ib,
+    ib_ways,
+    system,
+)
 
-TRANSFORMER = {
-    "task": "translation",
-    "arch": "transformer",
-    "criterion": "autoregressive_loss",
-    "label-smoothing": 0.1,
-}
-HRT = {
-    "task": "translation_hrt",
-    "arch": "hrt_transformer",
-    "criterion": "hrt_loss",
-    "label-smoothing": 0.1,
-}
-IB = {
-    "task": "translation_bidirectional", "arch": "bidirectional_transformer",
-    "criterion": "bidirectional_loss", "label-smoothing": 0.1, "bidirectional-directions": 2,
-}  # fmt: skip
-DAG = {
-    "task": "translation_dag",
-    "arch": "dag_transformer",
-    "criterion": "dag_nll_loss",
-    "dag-upsample-scale": "4",
-}
+
+def family(task: str, arch: str, criterion: str, **more: Any) -> Fields:
+    """Options of a training; in ``more`` with _ for -."""
+    options = {"task": task, "arch": arch, "criterion": criterion}
+    return {**options, **{name.replace("_", "-"): value for name, value in more.items()}}
+
+
+TRANSFORMER = family("translation", "transformer", "autoregressive_loss", label_smoothing=0.1)
+HRT = family("translation_hrt", "hrt_transformer", "hrt_loss", label_smoothing=0.1)
+IB = family(
+    "translation_bidirectional", "bidirectional_transformer", "bidirectional_loss",
+    label_smoothing=0.1, bidirectional_directions=2,
+)  # fmt: skip
+DAG = family("translation_dag", "dag_transformer", "dag_nll_loss", dag_upsample_scale="4")
+DISTILLED = {"distilled-data": "${distilled}/data-bin"}
 NORMALISED = {"encoder-normalize-before": True, "decoder-normalize-before": True}
 QUIET = {
     **TEST, "sources": "${en-de}/raw/test.en.gz", "codes": "${en-de}/bpe/codes", "repeats": 5,
@@ -36,7 +46,24 @@ QUIET = {
 LENPEN = "lenpen=0.6,1.0,1.4,1.8,2.4,3.2,4.2"
 BETA = "dag_decode_beta=0.25,0.5,1.0,1.5"
 LENGTH_BETA = "dag_decode_length_beta=0.8,1.0,1.2,1.5,2.0,2.5,3.0"
-AT_GREEDY = "task=translation_autoregressive,beam=1"
+HRT_WORDS = "task=translation_hrt,beam=1,hrt_decode_chunk=1"
+
+
+def tune_hrt(matrix: Matrix, name: str) -> None:
+    """Length penalties for a beam in both stages, and in the first alone."""
+    for beam in (5, 1):
+        matrix.tune(f"{name}-tuned-5-{beam}", hrt("HRT k=2", name, 2, (5, beam)), LENPEN)
+
+
+def ctranslate2(entry: str, tuned: str) -> Dict[str, str]:
+    """CTranslate2 with int8 weights, by its search."""
+    return {
+        search: system(
+            f"CTranslate2 int8 {search}", entry, f"compute_type=int8,beam={beam}", *options,
+            engine="engine=ctranslate2,",
+        )
+        for search, beam, *options in (("greedy", 1), ("beam 5", 5, best(tuned)))
+    }  # fmt: skip
 
 
 # ---- The main table
@@ -44,31 +71,18 @@ AT_GREEDY = "task=translation_autoregressive,beam=1"
 
 def teachers(matrix: Matrix) -> None:
     """Data, the teacher, its translations, and the teacher that learns from them."""
-    matrix.add(
-        "en-de",
-        "prepare",
-        script="examples/multi30k/prepare.sh",
-        environment={"SRC": "en", "TGT": "de", "MERGES": "5000"},
-    )
+    prepared = {"SRC": "en", "TGT": "de", "MERGES": "5000"}
+    matrix.add("en-de", "prepare", script="examples/multi30k/prepare.sh", environment=prepared)
     raw = {**TRANSFORMER, "dropout": 0.2}
+    smoothed = {"criterion": "label_smoothed_cross_entropy"}
     matrix.train(
-        "search-256",
-        raw,
-        updates=600,
-        lr=0.0015,
-        warmup=200,
-        save=200,
-        average=2,
-        criterion="label_smoothed_cross_entropy",
+        "search-256", raw, smoothed, updates=600, lr=0.0015, warmup=200, save=200, average=2
     )
     matrix.train("at-start", raw, updates=700, lr=0.0015, save=100, average=2, start="search-256")
     matrix.train("at", raw, updates=5000, lr=0.002, start="at-start")
     matrix.distill("distilled", "at", "en-de")
     matrix.tune("at-tuned", system("AT", "at", AT_BEAM), LENPEN)
-    own = [
-        system("AT beam 5", "at", AT_BEAM, best("at-tuned")),
-        system("AT greedy", "at", AT_GREEDY),
-    ]
+    own = at_ways("AT", "at", "at-tuned")
     matrix.test("test-at", own, against={"AT greedy": "AT beam 5"})
     copy = (
         "mkdir -p $OUT/data-bin && cp ${en-de}/data-bin/* $OUT/data-bin && cp"
@@ -76,173 +90,93 @@ def teachers(matrix: Matrix) -> None:
     )
     matrix.add("distilled-data", "command", command=["bash", "-c", copy], result="data-bin")
     matrix.train("at-distilled", raw, updates=5000, lr=0.0015, start="at", data="distilled-data")
-    better = [
-        system("AT distilled beam 5", "at-distilled", AT_BEAM, best("at-tuned")),
-        system("AT distilled greedy", "at-distilled", AT_GREEDY),
-    ]
-    matrix.test(
-        "test-at-distilled",
-        own + better,
-        against={"AT distilled beam 5": "AT beam 5", "AT distilled greedy": "AT greedy"},
-    )
+    better = at_ways("AT distilled", "at-distilled", "at-tuned")
+    against = {f"AT distilled {search}": f"AT {search}" for search in ("beam 5", "greedy")}
+    matrix.test("test-at-distilled", own + better, against=against)
 
 
 def hrt_students(matrix: Matrix) -> None:
     """HRT for all chunk sizes, for k = 2 alone, and for k = 2 from the better teacher."""
-    distilled = {**HRT, "dropout": 0.2, "distilled-data": "${distilled}/data-bin"}
+    distilled = {**HRT, **DISTILLED, "dropout": 0.2}
     alone = {**distilled, "hrt-chunk-sizes": "2", "hrt-curriculum-power": 0}
-    every = {"raw-probability": 0.5, "hrt-chunk-sizes": "2,3"}
-    matrix.train(
-        "hrt", distilled, every, {"hrt-curriculum-steps": 5000}, updates=5000, lr=0.0015, start="at"
-    )
+    every = {"raw-probability": 0.5, "hrt-chunk-sizes": "2,3", "hrt-curriculum-steps": 5000}
+    matrix.train("hrt", distilled, every, updates=5000, lr=0.0015, start="at")
     matrix.train("hrt-k2-distilled", alone, updates=2500, lr=0.001, start="hrt")
     matrix.train("hrt-k2-from-distilled", alone, updates=3000, lr=0.0015, start="at-distilled")
     for name in ("hrt", "hrt-k2-distilled", "hrt-k2-from-distilled"):
-        for beam in (5, 1):
-            matrix.tune(f"{name}-tuned-5-{beam}", hrt("HRT k=2", name, 2, (5, beam)), LENPEN)
-    all_of_it = [
-        system("HRT C_d=1", "hrt", "task=translation_hrt,beam=1,hrt_decode_chunk=1"),
-        hrt("HRT k=2", "hrt", 2, (5, 5), "hrt-tuned-5-5"),
-        hrt("HRT k=2", "hrt", 2, (5, 1), "hrt-tuned-5-1"), hrt("HRT k=2", "hrt", 2, (1, 1)),
-        hrt("HRT k=3", "hrt", 3, (5, 1), "hrt-tuned-5-1"), hrt("HRT k=3", "hrt", 3, (1, 1)),
-    ]  # fmt: skip
-    matrix.test("test-hrt", all_of_it)
+        tune_hrt(matrix, name)
+    words = system("HRT C_d=1", "hrt", HRT_WORDS)
+    larger = hrt_ways("HRT k=3", "hrt", 3, ((5, 1), (1, 1)))
+    matrix.test("test-hrt", [words, *hrt_ways("HRT k=2", "hrt", 2), *larger])
     for name in ("hrt-k2-distilled", "hrt-k2-from-distilled"):
-        ways = [hrt("HRT k=2", name, 2, (5, beam), f"{name}-tuned-5-{beam}") for beam in (5, 1)]
-        matrix.test(f"test-{name}", [*ways, hrt("HRT k=2", name, 2, (1, 1))])
+        matrix.test(f"test-{name}", hrt_ways("HRT k=2", name, 2))
 
 
 def ib_students(matrix: Matrix) -> None:
     """IBDecoder and IB+SA(2)."""
-    distilled = {**IB, "dropout": 0.3, "distilled-data": "${distilled}/data-bin"}
+    distilled = {**IB, **DISTILLED, "dropout": 0.3}
     for name, words, start in (
-        ("ib", 1, "at"),
-        ("ib-sa2", 2, "at"),
-        ("ib-from-distilled", 1, "at-distilled"),
-    ):
-        matrix.train(
-            name,
-            distilled,
-            updates=4000,
-            lr=0.0015,
-            start=start,
-            bidirectional_tokens_per_step=words,
-        )
+        ("ib", 1, "at"), ("ib-sa2", 2, "at"), ("ib-from-distilled", 1, "at-distilled"),
+    ):  # fmt: skip
+        count = {"bidirectional-tokens-per-step": words}
+        matrix.train(name, distilled, count, updates=4000, lr=0.0015, start=start)
         matrix.tune(f"{name}-tuned", ib("IBDecoder", name, 4), LENPEN)
-        title, chosen, unique = (
-            "IB+SA(2)" if words > 1 else "IBDecoder",
-            best(f"{name}-tuned"),
-            "bidirectional_deduplicate=true",
-        )
-        ways = [ib(f"{title} beam 4", name, 4, chosen), ib(f"{title} greedy", name, 1)]
-        ways += [
-            ib(f"{title} beam 4 without repeats", name, 4, unique, chosen),
-            ib(f"{title} greedy without repeats", name, 1, unique),
-        ]
+        title, unique = "IB+SA(2)" if words > 1 else "IBDecoder", "bidirectional_deduplicate=true"
+        ways = [*ib_ways(title, name), *ib_ways(title, name, unique, ends=" without repeats")]
         matrix.test(f"test-{name}", ways)
+
+
+def tuned_graph(name: str) -> Dict[str, str]:
+    """What chose the options of a graph's strategies."""
+    return {"lookahead": f"{name}-tuned-lookahead", "joint-viterbi": f"{name}-tuned-viterbi"}
 
 
 def graphs(matrix: Matrix) -> None:
     """DAG and FA-DAT, from raw targets."""
-    matrix.train(
-        "dag-3000",
-        DAG,
-        updates=3000,
-        lr=0.0015,
-        start="at-start",
-        dropout=0.1,
-        dag_glance_schedule="0.5:0.1@3000",
-    )
-    matrix.train(
-        "dag",
-        DAG,
-        updates=4000,
-        lr=0.0015,
-        start="dag-3000",
-        dropout=0.3,
-        dag_glance_schedule="0.3:0.1@4000",
-    )
+    for name, updates, start, dropout, share in (
+        ("dag-3000", 3000, "at-start", 0.1, 0.5), ("dag", 4000, "dag-3000", 0.3, 0.3),
+    ):  # fmt: skip
+        own = {"dropout": dropout, "dag-glance-schedule": f"{share}:0.1@{updates}"}
+        matrix.train(name, DAG, own, updates=updates, lr=0.0015, start=start)
     fuzzy = {**DAG, "criterion": "dag_fuzzy_loss", "dropout": 0.3, "dag-glance-schedule": "0.1"}
     matrix.train("fa-dat", fuzzy, updates=400, lr=0.0003, warmup=30, save=100, start="dag")
     for name in ("dag", "fa-dat"):
-        title = name.upper()
-        matrix.tune(f"{name}-tuned-lookahead", dag("DAG lookahead", name, "lookahead"), BETA)
-        matrix.tune(
-            f"{name}-tuned-viterbi", dag("DAG joint-viterbi", name, "joint-viterbi"), LENGTH_BETA
-        )
-        ways = [
-            dag(f"{title} greedy", name, "greedy"),
-            dag(f"{title} lookahead", name, "lookahead", best(f"{name}-tuned-lookahead")),
-        ]
-        matrix.test(
-            f"test-{name}",
-            [
-                *ways,
-                dag(f"{title} joint-viterbi", name, "joint-viterbi", best(f"{name}-tuned-viterbi")),
-            ],
-        )
+        tuned = tuned_graph(name)
+        for (strategy, chosen), grid in zip(tuned.items(), (BETA, LENGTH_BETA)):
+            matrix.tune(chosen, dag(f"DAG {strategy}", name, strategy), grid)
+        matrix.test(f"test-{name}", dag_ways(name.upper(), name, tuned))
 
 
 def other_models(matrix: Matrix) -> None:
     """Two decoder layers, 12 + 1 layers, and Mask-Predict."""
     raw = {**TRANSFORMER, "dropout": 0.2}
-    matrix.train(
-        "at-2-layers", raw, updates=5000, lr=0.002, warmup=400, layers=(3, 2), data="distilled-data"
-    )
-    student = {
-        **IB,
-        "dropout": 0.3,
-        "distilled-data": "${distilled}/data-bin",
-        "bidirectional-tokens-per-step": 1,
-    }
-    matrix.train("ib-2-layers", student, updates=5000, lr=0.002, warmup=400, layers=(3, 2))
+    few: Fields = dict(updates=5000, lr=0.002, warmup=400, layers=(3, 2))
+    matrix.train("at-2-layers", raw, **few, data="distilled-data")
+    student = {**IB, **DISTILLED, "dropout": 0.3, "bidirectional-tokens-per-step": 1}
+    matrix.train("ib-2-layers", student, **few)
     two = [
         ib("IBDecoder 2 layers greedy", "ib-2-layers", 1),
         system("AT 2 layers greedy", "at-2-layers", AT_GREEDY),
     ]
     matrix.test("test-2-layers", two)
+    start = {"updates": 3500, "lr": 0.002, "warmup": 400}
+    matrix.train("at-e12d1-start", raw, NORMALISED, **start, layers=(12, 1))
+    chunks = {**HRT, **DISTILLED, "dropout": 0.2, "raw-probability": 0.5, "hrt-chunk-sizes": "2,3"}
     matrix.train(
-        "at-e12d1-start", raw, NORMALISED, updates=3500, lr=0.002, warmup=400, layers=(12, 1)
-    )
-    chunks = {
-        **HRT,
-        "dropout": 0.2,
-        "distilled-data": "${distilled}/data-bin",
-        "raw-probability": 0.5,
-        "hrt-chunk-sizes": "2,3",
-    }
-    matrix.train(
-        "hrt-e12d1",
-        chunks,
-        NORMALISED,
-        updates=2000,
-        lr=0.0015,
-        layers=(12, 1),
-        start="at-e12d1-start",
-        hrt_curriculum_steps=2000,
-    )
-    deep = [
-        system("AT E12D1 beam 5", "at-e12d1-start", AT_BEAM),
-        system("AT E12D1 greedy", "at-e12d1-start", AT_GREEDY),
-    ]
-    deep.append(
-        system("HRT E12D1 C_d=1", "hrt-e12d1", "task=translation_hrt,beam=1,hrt_decode_chunk=1")
-    )
-    matrix.test(
-        "test-depth",
-        [
-            *deep,
-            hrt("HRT E12D1 k=2", "hrt-e12d1", 2, (1, 1)),
-            hrt("HRT E12D1 k=3", "hrt-e12d1", 3, (1, 1)),
-        ],
-    )
-    start = ["python", "examples/common/nat_from_at.py", "${at}/model.pt", "${out}/model.pt"]
-    matrix.add("nat-start", "command", command=start, result="model.pt")
-    masked = {
-        "task": "translation_lev", "arch": "cmlm_transformer", "criterion": "nat_loss",
-        "noise": "random_mask", "length-loss-factor": 0.1, "pred-length-offset": True,
-        "disable-validation": True, "dropout": 0.1, "label-smoothing": 0.1,
-    }  # fmt: skip
+        "hrt-e12d1", chunks, NORMALISED, updates=2000, lr=0.0015, layers=(12, 1),
+        start="at-e12d1-start", hrt_curriculum_steps=2000,
+    )  # fmt: skip
+    deep = at_ways("AT E12D1", "at-e12d1-start")
+    deep.append(system("HRT E12D1 C_d=1", "hrt-e12d1", HRT_WORDS))
+    deep += [hrt(f"HRT E12D1 k={size}", "hrt-e12d1", size, (1, 1)) for size in (2, 3)]
+    matrix.test("test-depth", deep)
+    command = ["python", "examples/common/nat_from_at.py", "${at}/model.pt", "${out}/model.pt"]
+    matrix.add("nat-start", "command", command=command, result="model.pt")
+    masked = family(
+        "translation_lev", "cmlm_transformer", "nat_loss", noise="random_mask",
+        length_loss_factor=0.1, pred_length_offset=True, disable_validation=True, dropout=0.1,
+        label_smoothing=0.1,
+    )  # fmt: skip
     matrix.train(
         "mask-predict", masked, updates=2500, lr=0.0015, start="nat-start", data="distilled-data"
     )
@@ -252,90 +186,36 @@ def other_models(matrix: Matrix) -> None:
         "task=translation_lev,beam=1,iter_decode_max_iter={},iter_decode_with_beam=5,"
         "iter_decode_force_max_iter=true,iter_decode_eos_penalty=0"
     )
-    matrix.test(
-        "test-mask-predict",
-        [
-            system(f"Mask-Predict {count}", "mask-predict", ways.format(count - 1), engine="")
-            for count in (4, 10)
-        ],
-    )
+    passes = [
+        system(f"Mask-Predict {count}", "mask-predict", ways.format(count - 1), engine="")
+        for count in (4, 10)
+    ]
+    matrix.test("test-mask-predict", passes)
 
 
 def speed(matrix: Matrix) -> None:
     """Speed with int8 weights, to be measured while nothing else runs."""
-    chunk = "hrt_decode_chunk"
     systems = [
-        system("CTranslate2 int8 greedy", "at", "compute_type=int8,beam=1",
-               engine="engine=ctranslate2,"),
-        system("CTranslate2 int8 beam 5", "at", "compute_type=int8,beam=5", best("at-tuned"),
-               engine="engine=ctranslate2,"),
-        system("native AT beam 5", "at", AT_BEAM, best("at-tuned"), engine=INT8),
-        system("native AT greedy", "at", AT_GREEDY, engine=INT8),
-        system("native HRT C_d=1", "hrt", f"task=translation_hrt,beam=1,{chunk}=1", engine=INT8),
-        system("native HRT C_d=1 by drafts of k=3", "hrt",
-               f"task=translation_hrt,beam=1,{chunk}=1,hrt_draft_chunk=3", engine=INT8),
+        *ctranslate2("at", "at-tuned").values(),
+        *at_ways("native AT", "at", "at-tuned", engine=INT8),
+        system("native HRT C_d=1", "hrt", HRT_WORDS, engine=INT8),
+        system("native HRT C_d=1 by drafts of k=3", "hrt", HRT_WORDS, "hrt_draft_chunk=3",
+               engine=INT8),
     ]  # fmt: skip
-
-    def chunks(title: str, size: Any, beams: Tuple[int, int], *tuned: str) -> None:
-        way = f"task=translation_hrt,beam={beams[0]},hrt_nat_beam={beams[1]},{chunk}={size}"
-        systems.append(
-            system(
-                f"native {title} ({beams[0]} {beams[1]})",
-                "hrt",
-                way,
-                *map(best, tuned),
-                engine=INT8,
-            )
-        )
-
-    def alone(beams: Tuple[int, int], *tuned: str) -> None:
-        way = f"task=translation_hrt,{chunk}=2,beam={beams[0]},hrt_nat_beam={beams[1]}"
-        systems.append(
-            system(
-                f"native HRT for k=2 alone ({beams[0]} {beams[1]})",
-                "hrt-k2-distilled",
-                way,
-                *map(best, tuned),
-                engine=INT8,
-            )
-        )
-
-    chunks("HRT k=2", 2, (5, 5), "hrt-tuned-5-5")
-    chunks("HRT k=2", 2, (5, 1), "hrt-tuned-5-1")
-    chunks("HRT k=2", 2, (1, 1))
-    alone((5, 5), "hrt-k2-distilled-tuned-5-5")
-    alone((5, 1), "hrt-k2-distilled-tuned-5-1")
-    alone((1, 1))
-    for title, size in (("HRT k=3", 3), ("HRT auto", "auto")):
-        chunks(title, size, (5, 1), "hrt-tuned-5-1")
-        chunks(title, size, (1, 1))
+    beams, chunk = "beam={0},hrt_nat_beam={1}", "hrt_decode_chunk={2}"
+    first, last = f"{chunk},{beams}", f"{beams},{chunk}"
+    for title, entry, size, way in (
+        ("k=2", "hrt", 2, last), ("for k=2 alone", "hrt-k2-distilled", 2, first),
+        ("k=3", "hrt", 3, last), ("auto", "hrt", "auto", last),
+    ):  # fmt: skip
+        ways = hrt_ways(f"native HRT {title}", entry, size, engine=INT8, way=way)
+        systems += ways if size == 2 else ways[1:]
     for title, name in (("IBDecoder", "ib"), ("IB+SA(2)", "ib-sa2")):
-        systems.append(ib(f"native {title} beam 4", name, 4, best(f"{name}-tuned"), engine=INT8))
-        systems.append(ib(f"native {title} greedy", name, 1, engine=INT8))
+        systems += ib_ways(f"native {title}", name, engine=INT8)
     for name in ("dag", "fa-dat"):
-        title = f"native {name.upper()}"
-        systems.append(dag(f"{title} greedy", name, "greedy", engine=INT8))
-        systems.append(
-            dag(
-                f"{title} lookahead",
-                name,
-                "lookahead",
-                best(f"{name}-tuned-lookahead"),
-                engine=INT8,
-            )
-        )
-        systems.append(
-            dag(
-                f"{title} joint-viterbi",
-                name,
-                "joint-viterbi",
-                best(f"{name}-tuned-viterbi"),
-                engine=INT8,
-            )
-        )
-    matrix.test(
-        "speed", systems, {**QUIET, "ratio-to": ["CTranslate2 int8 greedy", "native AT greedy"]}
-    )
+        systems += dag_ways(f"native {name.upper()}", name, tuned_graph(name), INT8)
+    ratios = {**QUIET, "ratio-to": ["CTranslate2 int8 greedy", "native AT greedy"]}
+    matrix.test("speed", systems, ratios)
 
 
 # ---- Students from plenty: what do the families lose where they learn from five times as many
@@ -365,6 +245,15 @@ class Budget:
     graph_tokens: int
     shares: Mapping[int, float]
 
+    def every(self) -> Fields:
+        """What all trainings of students have in common."""
+        return {
+            "max_tokens": self.tokens, "updates": self.updates, "lr": 0.0015,
+            # New sentences need less than the few of the main table.
+            "dropout": 0.1,
+            "save": self.updates // 20, "start": "at-distilled", "data": "plenty-data",
+        }  # fmt: skip
+
 
 # 15 passes over so many captions, for a GPU: with 4,096 tokens it would wait for Python, and most
 # for the losses of graphs, whose papers have the largest batches. Graphs pass as often over the
@@ -375,61 +264,37 @@ PLENTY = Budget("plenty", 4_800, 8_192, 16_384, {1: 1.2})
 SHORT = Budget("plenty-short", 2_000, 4_096, 4_096, {1: 1.0, 3: 1.0})
 
 
+def plenty_command(
+    matrix: Matrix, name: str, verb: str, *words: str, result: str = "data-bin"
+) -> None:
+    """An entry that plenty.py makes."""
+    command = ["python", "examples/study/plenty.py", verb, *words, "--out", "${out}"]
+    matrix.add(name, "command", command=command, result=result)
+
+
 def plenty_data(matrix: Matrix) -> None:
     """English captions (PLENTY=file), the better teacher's translations of them, and both with raw
     pairs."""
-    script = ["python", "examples/study/plenty.py"]
-    matrix.add(
-        "plenty-text",
-        "command",
-        command=[*script, "text", "${en-de}", "--lines", str(CAPTIONS), "--out", "${out}"],
-        result="data-bin",
-    )
+    plenty_command(matrix, "plenty-text", "text", "${en-de}", "--lines", str(CAPTIONS))
     tuned = f",{best('at-tuned')}"
     matrix.distill("plenty-distilled", "at-distilled", "plenty-text", best=tuned, threads=2)
+    translated = ("${en-de}", "--translated", "${plenty-distilled}", "--raw")
     for count in (0, *SHORT.shares):
         name = f"plenty-mixed-{count}" if count else "plenty-data"
-        mix = [
-            "mix",
-            "${en-de}",
-            "--translated",
-            "${plenty-distilled}",
-            "--raw",
-            str(count),
-            "--out",
-            "${out}",
-        ]
-        matrix.add(name, "command", command=[*script, *mix], result="data-bin")
+        plenty_command(matrix, name, "mix", *translated, str(count))
 
 
 def plenty_samples(matrix: Matrix) -> None:
     """As many pairs that all students, but not their teacher, learnt from as there are validation
     sentences, and the teacher's translations of those."""
-
     for name, prefix, lines in (
         ("plenty-learnt", "${plenty-distilled}/train", VALIDATION),
         # Without those that the teacher learnt from.
         ("plenty-unseen-text", "${en-de}/bpe/valid", VALIDATION - 1),
     ):
-        command = ["python", "examples/study/plenty.py", "take", "${en-de}", "--of", prefix]
-        command += ["--lines", str(lines), "--out", "${out}"]
-        matrix.add(name, "command", command=command, result="data-bin")
+        plenty_command(matrix, name, "take", "${en-de}", "--of", prefix, "--lines", str(lines))
     tuned = f",{best('at-tuned')}"
     matrix.distill("plenty-unseen", "at-distilled", "plenty-unseen-text", best=tuned)
-
-
-def plenty_student(budget: Budget) -> Fields:
-    """What all trainings of students have in common."""
-    return {
-        "max_tokens": budget.tokens,
-        # New sentences need less than the few of the main table.
-        "dropout": 0.1,
-        "updates": budget.updates,
-        "lr": 0.0015,
-        "save": budget.updates // 20,
-        "start": "at-distilled",
-        "data": "plenty-data",
-    }
 
 
 def hrt_options(budget: Budget, sizes: str) -> Fields:
@@ -446,8 +311,7 @@ FROM_NOTHING: Fields = {"start": "", "lr": 0.002, "warmup": 400}
 
 def plenty_students(matrix: Matrix, budget: Budget = PLENTY) -> None:
     """All start from the better teacher, but for the one with two decoder layers, which cannot."""
-    name = budget.name
-    every = plenty_student(budget)
+    name, every = budget.name, budget.every()
     matrix.train(f"{name}-at", TRANSFORMER, **every)
     matrix.train(f"{name}-at-2", TRANSFORMER, **{**every, **FROM_NOTHING}, layers=(3, 2))
     for sizes in CHUNK_SIZES:
@@ -456,27 +320,15 @@ def plenty_students(matrix: Matrix, budget: Budget = PLENTY) -> None:
     matrix.train(f"{name}-ib-sa2", IB, **every, bidirectional_tokens_per_step=2)
     for count in budget.shares:
         graph_students(matrix, budget, count)
-        matrix.tune(
-            f"{name}-fa-dat-{count}-tuned",
-            dag("FA-DAT lookahead", f"{name}-fa-dat-{count}", "lookahead"),
-            BETA,
-        )
+        own = f"{name}-fa-dat-{count}"
+        matrix.tune(f"{own}-tuned", dag("FA-DAT lookahead", own, "lookahead"), BETA)
     # The share that is better on the validation set.
     for kind in ("dag", "fa-dat"):
         found = [
-            part
+            (f"${{{name}-{kind}-{count}}}/model.pt", f"${{{name}-fa-dat-{count}-tuned}}/tuned.json")
             for count in budget.shares
-            for part in (
-                f"${{{name}-{kind}-{count}}}/model.pt",
-                f"${{{name}-fa-dat-{count}-tuned}}/tuned.json",
-            )
         ]
-        matrix.add(
-            f"{name}-{kind}",
-            "command",
-            command=["python", "examples/study/plenty.py", "choose", *found, "--out", "${out}"],
-            result="model.pt",
-        )
+        plenty_command(matrix, f"{name}-{kind}", "choose", *sum(found, ()), result="model.pt")
 
 
 def graph_students(matrix: Matrix, budget: Budget, count: int, ends: str = "", **more: Any) -> None:
@@ -486,15 +338,11 @@ def graph_students(matrix: Matrix, budget: Budget, count: int, ends: str = "", *
     updates = tokens // budget.graph_tokens
     fuzzy = updates * 3 // 20
     likelihood, aligned = (f"{budget.name}-{kind}-{count}{ends}" for kind in ("dag", "fa-dat"))
-    every = {**plenty_student(budget), "data": f"plenty-mixed-{count}", **more}
-    every["max_tokens"] = budget.graph_tokens
-    matrix.train(
-        likelihood,
-        DAG,
-        **{**every, "updates": updates - fuzzy},
-        dag_glance_schedule=f"0.5:0.1@{updates - fuzzy}",
-    )
-    every.update(updates=fuzzy, lr=0.0003, save=fuzzy // 9, start=likelihood)
+    every = {**budget.every(), "data": f"plenty-mixed-{count}", **more}
+    every |= {"max_tokens": budget.graph_tokens, "updates": updates - fuzzy}
+    schedule = {"dag-glance-schedule": f"0.5:0.1@{updates - fuzzy}"}
+    matrix.train(likelihood, DAG, schedule, **every)
+    every |= {"updates": fuzzy, "lr": 0.0003, "save": fuzzy // 9, "start": likelihood}
     matrix.train(aligned, DAG, **every, criterion="dag_fuzzy_loss", dag_glance_schedule="0.1")
 
 
@@ -505,31 +353,17 @@ def hrt_name(name: str, sizes: str) -> str:
 
 def plenty_systems(budget: Budget, engine: str) -> List[str]:
     """Every model in its ways to decode, with what was chosen for it on the validation set."""
-    systems = []
-    own = budget.name
+    own, systems = budget.name, []
     for title, name in (("AT", f"{own}-at"), ("AT 3+2", f"{own}-at-2")):
-        systems += [
-            system(f"{title} beam 5", name, AT_BEAM, best(f"{name}-tuned"), engine=engine),
-            system(f"{title} greedy", name, AT_GREEDY, engine=engine),
-        ]
+        systems += at_ways(title, name, f"{name}-tuned", engine=engine)
     for sizes in CHUNK_SIZES:
-        name = hrt_name(own, sizes)
         for size in sizes.split(","):
             title = "HRT for k=2 alone" if sizes == "2" else f"HRT k={size}"
-            for beams in ((5, 5), (5, 1), (1, 1)):
-                tuned = [f"{name}-tuned-5-{beams[1]}"] if beams[0] > 1 else []
-                systems.append(hrt(title, name, size, beams, *tuned, engine=engine))
+            systems += hrt_ways(title, hrt_name(own, sizes), size, engine=engine)
     for title, name in (("IBDecoder", f"{own}-ib"), ("IB+SA(2)", f"{own}-ib-sa2")):
-        systems += [
-            ib(f"{title} beam 4", name, 4, best(f"{name}-tuned"), engine=engine),
-            ib(f"{title} greedy", name, 1, engine=engine),
-        ]
-    graphs = (("DAG", f"{own}-dag"), ("FA-DAT", f"{own}-fa-dat"))
-    for title, name in graphs:
-        systems.append(dag(f"{title} greedy", name, "greedy", engine=engine))
-        systems.append(
-            dag(f"{title} lookahead", name, "lookahead", best(f"{name}-tuned"), engine=engine)
-        )
+        systems += ib_ways(title, name, engine=engine)
+    for title, name in (("DAG", f"{own}-dag"), ("FA-DAT", f"{own}-fa-dat")):
+        systems += dag_ways(title, name, {"lookahead": f"{name}-tuned"}, engine)
     return systems
 
 
@@ -538,18 +372,13 @@ def plenty_figures(matrix: Matrix, budget: Budget = PLENTY) -> None:
     own = budget.name
     for name in (f"{own}-at", f"{own}-at-2"):
         matrix.tune(f"{name}-tuned", system("AT", name, AT_BEAM), LENPEN)
-    for name in (hrt_name(own, sizes) for sizes in CHUNK_SIZES):
-        for beam in (5, 1):
-            matrix.tune(f"{name}-tuned-5-{beam}", hrt("HRT k=2", name, 2, (5, beam)), LENPEN)
+    for sizes in CHUNK_SIZES:
+        tune_hrt(matrix, hrt_name(own, sizes))
     for name in (f"{own}-ib", f"{own}-ib-sa2"):
         matrix.tune(f"{name}-tuned", ib("IBDecoder", name, 4), LENPEN)
     for name in (f"{own}-dag", f"{own}-fa-dat"):
         matrix.tune(f"{name}-tuned", dag("DAG lookahead", name, "lookahead"), BETA)
-    teacher = [
-        system("teacher beam 5", "at-distilled", AT_BEAM, best("at-tuned"), engine=EXACT),
-        system("teacher greedy", "at-distilled", AT_GREEDY, engine=EXACT),
-    ]
-    exact = [*teacher, *plenty_systems(budget, EXACT)]
+    exact = [*at_ways("teacher", "at-distilled", "at-tuned"), *plenty_systems(budget, EXACT)]
     matrix.test(f"test-{own}", exact, against=against_at(exact))
 
 
@@ -567,14 +396,11 @@ def against_at(systems: Sequence[str]) -> Dict[str, str]:
 def plenty_beams(budget: Budget, engine: str) -> Dict[str, str]:
     """Students, each with a search that finds several translations, of which another model can
     choose."""
-    own = budget.name
-    one, two, three = hrt_name(own, "2"), f"{own}-ib", f"{own}-ib-sa2"
-    title, tuned = "HRT for k=2 alone", f"{one}-tuned-5-5"
-    return {
-        one: hrt(title, one, 2, (5, 5), tuned, engine=engine),
-        two: ib("IBDecoder beam 8", two, 8, best(f"{two}-tuned"), engine=engine),
-        three: ib("IB+SA(2) beam 8", three, 8, best(f"{three}-tuned"), engine=engine),
-    }
+    one, own = hrt_name(budget.name, "2"), budget.name
+    found = {one: hrt("HRT for k=2 alone", one, 2, (5, 5), f"{one}-tuned-5-5", engine=engine)}
+    for title, name in (("IBDecoder", f"{own}-ib"), ("IB+SA(2)", f"{own}-ib-sa2")):
+        found[name] = ib(f"{title} beam 8", name, 8, best(f"{name}-tuned"), engine=engine)
+    return found
 
 
 def rescored(budget: Budget, way: str) -> str:
@@ -588,7 +414,7 @@ def plenty_causes(matrix: Matrix, budget: Budget = PLENTY) -> None:
     """What students lose: what the Transformer of the same data finds in their beams, and how well
     they know translations that they learnt and others."""
     own = budget.name
-    found = [system("AT beam 5", f"{own}-at", AT_BEAM, best(f"{own}-at-tuned"))]
+    found = at_ways("AT", f"{own}-at", f"{own}-at-tuned")[:1]
     for name, way in plenty_beams(budget, EXACT).items():
         chosen, tuned = rescored(budget, way), f"{name}-rescored-tuned"
         matrix.tune(tuned, chosen, "rescore_lenpen=0.6,1.0,1.4,2.0,3.0")
@@ -620,35 +446,26 @@ SEEDS = (2, 3)
 
 def plenty_seeds(matrix: Matrix, budget: Budget = PLENTY) -> None:
     """The Transformers and three families with other seeds; decoding as chosen for the first."""
-    own = budget.name
-    every = plenty_student(budget)
+    own, every = budget.name, budget.every()
     at, at_2, graph = f"{own}-at", f"{own}-at-2", f"{own}-fa-dat"
     hybrid, pair = hrt_name(own, "2"), f"{own}-ib"
 
-    def transformer(first: str, name: str, title: str) -> List[str]:
-        beam = system(f"{title} beam 5", name, AT_BEAM, best(f"{first}-tuned"))
-        return [beam, system(f"{title} greedy", name, AT_GREEDY)]
-
     def hybrids(name: str, title: str) -> List[str]:
-        tuned = f"{hybrid}-tuned-5-5"
-        return [hrt(title, name, 2, (5, 5), tuned), hrt(title, name, 2, (1, 1))]
-
-    def pairs(name: str, title: str) -> List[str]:
-        beam = ib(f"{title} beam 4", name, 4, best(f"{pair}-tuned"))
-        return [beam, ib(f"{title} greedy", name, 1)]
-
-    def graphs(name: str, title: str) -> List[str]:
-        lookahead = dag(f"{title} lookahead", name, "lookahead", best(f"{graph}-tuned"))
-        return [dag(f"{title} greedy", name, "greedy"), lookahead]
+        return [
+            hrt(title, name, 2, (5, 5), f"{hybrid}-tuned-5-5"), hrt(title, name, 2, (1, 1))
+        ]  # fmt: skip
 
     families: Dict[str, Tuple[str, Callable[[str, str], List[str]]]] = {
-        at: ("AT", partial(transformer, at)),
-        at_2: ("AT 3+2", partial(transformer, at_2)),
+        at: ("AT", lambda name, title: at_ways(title, name, f"{at}-tuned")),
+        at_2: ("AT 3+2", lambda name, title: at_ways(title, name, f"{at_2}-tuned")),
         hybrid: ("HRT for k=2 alone", hybrids),
-        pair: ("IBDecoder", pairs),
-        graph: ("FA-DAT", graphs),
+        pair: ("IBDecoder", lambda name, title: ib_ways(title, name, tuned=f"{pair}-tuned")),
+        graph: (
+            "FA-DAT",
+            lambda name, title: dag_ways(title, name, {"lookahead": f"{graph}-tuned"}),
+        ),
     }
-    baseline = transformer(at, at, "AT")
+    baseline = at_ways("AT", at, f"{at}-tuned")
     found = {
         name: baseline + (ways(name, title) if name != at else [])
         for name, (title, ways) in families.items()
@@ -656,9 +473,8 @@ def plenty_seeds(matrix: Matrix, budget: Budget = PLENTY) -> None:
     for seed in SEEDS:
         ends = f"-seed-{seed}"
         matrix.train(at + ends, TRANSFORMER, **every, seed=seed)
-        matrix.train(
-            at_2 + ends, TRANSFORMER, **{**every, **FROM_NOTHING}, layers=(3, 2), seed=seed
-        )
+        small = {**every, **FROM_NOTHING, "layers": (3, 2)}
+        matrix.train(at_2 + ends, TRANSFORMER, **small, seed=seed)
         matrix.train(hybrid + ends, hrt_options(budget, "2"), **every, seed=seed)
         matrix.train(pair + ends, DISTINCT, **every, seed=seed)
         # With raw pairs once, as was better with the first seed.
@@ -674,7 +490,7 @@ def plenty_capacity(matrix: Matrix, budget: Budget = PLENTY) -> None:
     """What twice the decoder layers give IB+SA(2), which loses most: both start from nothing, since
     the teacher has three."""
     own = budget.name
-    every = {**plenty_student(budget), **FROM_NOTHING}
+    every = {**budget.every(), **FROM_NOTHING}
     found = [system("AT greedy", f"{own}-at", AT_GREEDY)]
     for layers in (3, 6):
         name = f"{own}-ib-sa2-3-{layers}"
@@ -686,18 +502,14 @@ def plenty_capacity(matrix: Matrix, budget: Budget = PLENTY) -> None:
 def plenty_speed(matrix: Matrix, budget: Budget = PLENTY) -> None:
     """Speed with int8 weights, to be measured while nothing else runs."""
     own = budget.name
-    others = [
-        system("CTranslate2 int8 beam 5", f"{own}-at", "compute_type=int8,beam=5",
-               best(f"{own}-at-tuned"), engine="engine=ctranslate2,"),
-        system("CTranslate2 int8 greedy", f"{own}-at", "compute_type=int8,beam=1",
-               engine="engine=ctranslate2,"),
-    ]  # fmt: skip
+    others = ctranslate2(f"{own}-at", f"{own}-at-tuned")
     chosen = [
         f"{rescored(budget, way)},{best(f'{name}-rescored-tuned')}"
         for name, way in plenty_beams(budget, INT8).items()
     ]
+    systems = [others["beam 5"], others["greedy"], *plenty_systems(budget, INT8), *chosen]
     ratios = {**QUIET, "ratio-to": ["CTranslate2 int8 greedy", "AT greedy"]}
-    matrix.test(f"speed-{own}", [*others, *plenty_systems(budget, INT8), *chosen], ratios)
+    matrix.test(f"speed-{own}", systems, ratios)
 
 
 PLENTY_PARTS = (plenty_students, plenty_figures, plenty_causes, plenty_speed)

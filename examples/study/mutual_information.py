@@ -10,7 +10,7 @@ Example:
 The baseline writes one word a step in the same order: --bidirectional-directions 2
 --bidirectional-block 1 for models of two directions, an ordinary Transformer for one direction. The
 systems are compared on the reference translations. The table goes to the standard output and, with
-a picture and all figures, into --out: mutual_information.md, .json, .png, .svg.
+all figures, into --out: mutual_information.md, .json.
 
 A model that predicts z words at once assumes them independent given the earlier steps. The mean of
 log P_autoregressive - log P_parallel over the words of real translations, both models writing in
@@ -24,9 +24,10 @@ import argparse
 import logging
 import math
 from dataclasses import dataclass
-from typing import Any, Dict, List, Sequence
+from typing import List, Sequence
 
 import numpy as np
+from analysis import report, table
 
 from fairseq_hrt.cli.command import (
     add_data_arguments,
@@ -34,9 +35,9 @@ from fairseq_hrt.cli.command import (
     add_system_argument,
     command,
     data_arguments,
-    report,
 )
 from fairseq_hrt.cli.parser import HelpFormatter
+from fairseq_hrt.evaluation.comparison import decode_all
 from fairseq_hrt.evaluation.systems import FairseqSystem, System, parse_system, scoring
 from fairseq_hrt.native.io.escaping import in_markdown
 
@@ -115,53 +116,26 @@ def score_references(system: System) -> List[List[float]]:
     Raises:
         ValueError: the data have no targets.
     """
-    found: Dict[int, List[float]] = {}
-    for start in range(0, len(system.dataset), 64):
-        sample = system.collate(range(start, min(start + 64, len(system.dataset))))
-        if sample["target"] is None:
-            raise ValueError(f"{system.name}: the data have no targets to score")
-        for sentence, (hypothesis, *_) in zip(sample["id"].tolist(), system.decode(sample)):
-            found[sentence] = hypothesis["positional_scores"].tolist()
-    return [found[sentence] for sentence in range(len(found))]
+    if len(system.dataset) and system.collate([0])["target"] is None:
+        raise ValueError(f"{system.name}: the data have no targets to score")
+    return [best["positional_scores"].tolist() for best in decode_all(system, 64)]
 
 
 def markdown(results: Sequence[MutualInformation]) -> str:
     """One row a parallel model."""
-    lines = [
-        "| Model | perplexity | autoregressive, same order | nats / word | 95 % interval |",
-        "|---|---:|---:|---:|---:|",
-    ]
-    for result in results:
-        lines.append(
-            f"| {in_markdown(result.name)} | {result.perplexity:.3f} |"
-            f" {result.baseline_perplexity:.3f} | {result.nats:.4f} | {result.low:.4f} –"
-            f" {result.high:.4f} |"
-        )
-    note = (
-        f"Natural logarithms, {results[0].words} words with </s>, {RESAMPLES} resamples of the"
-        " sentences."
+    rows = [
+        [
+            in_markdown(own.name), f"{own.perplexity:.3f}", f"{own.baseline_perplexity:.3f}",
+            f"{own.nats:.4f}", f"{own.low:.4f} – {own.high:.4f}",
+        ]
+        for own in results
+    ]  # fmt: skip
+    header = ["Model", "perplexity", "autoregressive, same order", "nats / word", "95 % interval"]
+    return (
+        table(header, rows)
+        + f"\nNatural logarithms, {results[0].words} words with </s>, {RESAMPLES} resamples of the"
+        " sentences.\n"
     )
-    return "\n".join(lines) + "\n\n" + note + "\n"
-
-
-def draw(results: Sequence[MutualInformation]) -> Any:
-    """A bar a model with its confidence interval."""
-    from matplotlib.figure import Figure
-
-    from fairseq_hrt.evaluation.picture import plain
-
-    figure = Figure(figsize=(6, 0.8 + 0.5 * len(results)), dpi=150, layout="constrained")
-    axes = figure.add_subplot()
-    places = range(len(results))
-    widths = [result.nats for result in results]
-    error = [[r.nats - r.low for r in results], [r.high - r.nats for r in results]]
-    axes.barh(places, widths, xerr=error, color="#56B4E9", capsize=3, height=0.6)
-    axes.set_yticks(list(places), [plain(result.name) for result in results])
-    axes.invert_yaxis()
-    axes.axvline(0, color="0.3", linewidth=0.8)
-    axes.set_xlabel("mutual information within a step (nats a word, 95 % interval)")
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -181,7 +155,7 @@ def add_comparison_arguments(parser: argparse.ArgumentParser, baseline: str, sys
     parser.add_argument(
         "--seed", type=int, default=1, help="seed of the bootstrap (default: %(default)s)"
     )
-    add_out_argument(parser, "table, figures and picture")
+    add_out_argument(parser, "table and figures")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -201,10 +175,7 @@ def run(options: argparse.Namespace) -> None:
     results = [
         estimate(name, scores[name], scores[baseline], seed=options.seed) for name in systems
     ]
-    report(options.out, "mutual_information", markdown(results), results, draw)
+    report(options.out, "mutual_information", markdown(results), results)
 
 
 main = command(build_parser, run)
-
-if __name__ == "__main__":
-    main()

@@ -53,14 +53,8 @@ def reduced(results: Mapping[str, Any]) -> List[Dict[str, Any]]:
         for size, found in speeds.items() if base is not None else ():
             found["times"] = {REFERENCE: speed_ratio(own, base, size)}
         quality = {key: value for key, value in own["quality"].items() if key in QUALITY}
-        systems.append(
-            {
-                "name": own["name"],
-                "quality": quality,
-                "identical": own["identical"],
-                "speeds": speeds,
-            }
-        )
+        kept = {"name": own["name"], "quality": quality, "identical": own["identical"]}
+        systems.append({**kept, "speeds": speeds})
     return systems
 
 
@@ -104,30 +98,22 @@ def outcome_of(entry: Entry, store: Store) -> Dict[str, Any]:
     """What a finished entry measured."""
     folder = store.path(entry.name)
     attempts = read_record(folder)["attempts"]
-    outcome: Dict[str, Any] = {
-        "identity": entry.identity,
-        "name": entry.name,
-        "starts": len(attempts),
-    }
+    outcome: Dict[str, Any] = {"identity": entry.identity, "name": entry.name}
+    outcome["starts"] = len(attempts)
     outcome["seconds"] = sum(attempt["seconds"] for attempt in attempts)
-    outcome.update(
-        {key: attempts[-1][key] for key in ("processor", "cores", "threads", "commit", "begin")}
-    )
+    for key in ("processor", "cores", "threads", "commit", "begin"):
+        outcome[key] = attempts[-1][key]
     if entry.kind == "train":
         if "gpu" in attempts[-1].get("versions", {}):
             outcome["gpu"] = attempts[-1]["versions"]["gpu"]
-        updates = UPDATES_OF_EPOCH.findall(
-            (folder / "log").read_text(encoding="utf-8", errors="replace")
-        )
-        outcome["epochs"] = (
-            entry.fields["options"]["max-update"] / int(updates[-1]) if updates else None
-        )
+        log = (folder / "log").read_text(encoding="utf-8", errors="replace")
+        updates, trained = UPDATES_OF_EPOCH.findall(log), entry.fields["options"]["max-update"]
+        outcome["epochs"] = trained / int(updates[-1]) if updates else None
     elif entry.kind == "tune":
         outcome["best"] = (folder / "best").read_text(encoding="utf-8").strip()
     elif entry.kind == "benchmark":
-        outcome["systems"] = reduced(
-            json.loads((folder / "results.json").read_text(encoding="utf-8"))
-        )
+        results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        outcome["systems"] = reduced(results)
         outcome["texts"] = {"table.md": (folder / "table.md").read_text(encoding="utf-8")}
         outcome["p"] = compared(entry, store, [own["name"] for own in outcome["systems"]])
     elif entry.fields.get("result", "").endswith(".md"):
@@ -151,16 +137,11 @@ def main(arguments: Sequence[str] = ()) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--study",
-        type=Path,
-        default=REPOSITORY / "runs" / "study",
+        "--study", type=Path, default=REPOSITORY / "runs" / "study",
         help="the study's folder (default: runs/study)",
-    )
+    )  # fmt: skip
     parser.add_argument(
-        "--outcomes",
-        type=Path,
-        default=HERE / "outcomes.jsonl",
-        help="(default: beside this script)",
+        "--outcomes", type=Path, default=HERE / "outcomes.jsonl", help="(default: beside this)"
     )
     options = parser.parse_args(arguments)
     entries = read_matrix()[0].entries

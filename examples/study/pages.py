@@ -141,11 +141,8 @@ def difference(place: str, other: str, figures: Figures) -> str:
 def significance(place: str, other: str, figures: Figures) -> str:
     """p of two systems that were compared on one machine; nothing otherwise."""
     (name, _, system), (base, _, other_system) = place.partition("/"), other.partition("/")
-    p = (
-        figures.outcome(name)
-        .get("p", {})
-        .get(f"{system} against {figures.outcome(base)['identity']}/{other_system}")
-    )
+    pair = f"{system} against {figures.outcome(base)['identity']}/{other_system}"
+    p = figures.outcome(name).get("p", {}).get(pair)
     return "" if p is None else f"{p:.3f}"
 
 
@@ -169,23 +166,13 @@ def claims_table(claims: Sequence[Mapping[str, Any]], figures: Figures, others: 
         word = verdict(claim, values)
         counts[word] += 1
         if claim.get("main", False) != others:
-            # From the folder of the page.
-            link = (
-                claim["see"]
-                if others
-                else os.path.normpath(
-                    f"examples/study/{RESULTS if claim['see'][0] == '#' else ''}{claim['see']}"
-                )
-            )
-            rows.append(
-                [
-                    claim["says"],
-                    claim["place"],
-                    claim.get("theirs", ""),
-                    f"[{word}]({link})",
-                    claim["found"].format(**values),
-                ]
-            )
+            link = claim["see"]
+            if not others:
+                # From the folder of the page.
+                page = RESULTS if link.startswith("#") else ""
+                link = os.path.normpath(f"examples/study/{page}{link}")
+            own = (claim["says"], claim["place"], claim.get("theirs", ""))
+            rows.append([*own, f"[{word}]({link})", claim["found"].format(**values)])
     said = ", ".join(f"{count} {word}" for word, count in counts.items())
     where = (
         " The main ones: [RESULTS.md](../../RESULTS.md#do-the-papers-claims-hold)."
@@ -260,30 +247,19 @@ def draw(path: Path, name: str, figures: Figures) -> None:
     drawing, axes = pyplot.subplots(figsize=(7, 4.2))
     table = read_toml(HERE / "tables.toml")[name]
     judged = quality_places(table)
-    points = [
-        (
-            float(figures.value(f"{place}/sentences@1")),
-            float(figures.value(f"{judged[label]}/bleu")),
-            label,
-        )
-        for label, place, *_ in table["systems"]
-    ]
-    best = sorted(
-        own
-        for own in points
-        if not any(other[0] > own[0] and other[1] > own[1] for other in points)
-    )
+    points = []
+    for label, place, *_ in table["systems"]:
+        speed, bleu = f"{place}/sentences@1", f"{judged[label]}/bleu"
+        points.append((float(figures.value(speed)), float(figures.value(bleu)), label))
+    beaten = [own for own in points if any(one[0] > own[0] and one[1] > own[1] for one in points)]
+    best = sorted(set(points) - set(beaten))
     axes.plot([own[0] for own in best], [own[1] for own in best], color="0.75", zorder=0)
     limit = 1.07 * max(own[0] for own in points)
     axes.set(xlabel="sentences per second, batch size 1", ylabel="BLEU", xlim=(0, limit))
     axes.margins(y=0.1)
     for speed, bleu, label in points:
-        axes.plot(
-            speed,
-            bleu,
-            "s" if label.startswith("CTranslate2") else "o",
-            color="C1" if label.startswith("CTranslate2") else "C0",
-        )
+        form, colour = ("s", "C1") if label.startswith("CTranslate2") else ("o", "C0")
+        axes.plot(speed, bleu, form, color=colour)
     axes.spines[["top", "right"]].set_visible(False)
     # Before the places of labels are known.
     axes.autoscale_view()
@@ -299,13 +275,8 @@ def draw(path: Path, name: str, figures: Figures) -> None:
         # Where it covers least of what is there, and all of it can be seen.
         found = []
         for place, side in product((4, -11), ("left", "right")):
-            text = axes.annotate(
-                label,
-                (speed, bleu),
-                (6 if side == "left" else -6, place),
-                textcoords="offset points",
-                ha=side,
-            )
+            shift = (6 if side == "left" else -6, place)
+            text = axes.annotate(label, (speed, bleu), shift, textcoords="offset points", ha=side)
             box = text.get_window_extent()
             outside = box.x0 < axes.bbox.x0 or box.x1 > drawing.bbox.x1
             found.append((outside, sum(box.overlaps(other) for other in taken), text, box))

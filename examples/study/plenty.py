@@ -25,9 +25,10 @@ from typing import List, Sequence
 COMMON = Path(__file__).resolve().parents[1] / "common"
 
 
-def program(name: str) -> str:
-    """A program of the interpreter's own environment."""
-    return str(Path(sys.executable).with_name(name))
+def run(name: str, *arguments: object) -> None:
+    """Runs a program of the interpreter's own environment."""
+    program = Path(sys.executable).with_name(name)
+    subprocess.run([str(program), *map(str, arguments)], check=True)
 
 
 def binarise(data: Path, out: Path) -> None:
@@ -38,28 +39,12 @@ def binarise(data: Path, out: Path) -> None:
         for side, language in (("src", "en"), ("tgt", "de"))
     ]
     shutil.rmtree(out / "data-bin", ignore_errors=True)
-    run(
-        [
-            program("fairseq-preprocess"),
-            "-s",
-            "en",
-            "-t",
-            "de",
-            "--trainpref",
-            str(out / "train"),
-            "--destdir",
-            str(out / "partial"),
-            *dictionaries,
-        ]
-    )
+    places = ["--trainpref", out / "train", "--destdir", out / "partial"]
+    run("fairseq-preprocess", "-s", "en", "-t", "de", *places, *dictionaries)
     for path in (data / "data-bin").glob("*"):
         if not path.name.startswith(("train.", "dict.", "preprocess.log")):
             shutil.copy(path, out / "partial" / path.name)
     (out / "partial").rename(out / "data-bin")
-
-
-def run(command: List[str]) -> None:
-    subprocess.run(command, check=True)
 
 
 def text(options: argparse.Namespace) -> None:
@@ -74,44 +59,26 @@ def text(options: argparse.Namespace) -> None:
             f"PLENTY={name or ''} names no file; give English captions, one a line, plain or gzip"
         )
     words, source = options.out / "words.en", options.out / "train.en"
+    tokenize = [sys.executable, str(COMMON / "tokenize_text.py"), "--language", "en", name]
     with words.open("wb") as output:
-        subprocess.run(
-            [sys.executable, str(COMMON / "tokenize_text.py"), "--language", "en", name],
-            check=True,
-            stdout=output,
-        )
+        subprocess.run(tokenize, check=True, stdout=output)
     count = words.read_bytes().count(b"\n")
     if count != options.lines:
         raise ValueError(
             f"PLENTY={name} has {count} lines instead of {options.lines}; give the captions that"
             " the matrix means"
         )
-    run(
-        [
-            program("subword-nmt"),
-            "apply-bpe",
-            "--codes",
-            str(options.data / "bpe/codes"),
-            "--input",
-            str(words),
-            "--output",
-            str(source),
-        ]
-    )
+    codes = options.data / "bpe/codes"
+    run("subword-nmt", "apply-bpe", "--codes", codes, "--input", words, "--output", source)
     shutil.copy(source, options.out / "train.de")
     binarise(options.data, options.out)
 
 
 def mix(options: argparse.Namespace) -> None:
     """Translations, then the raw pairs as often as asked for."""
-    for language in ("en", "de"):
-        parts = [
-            options.translated / f"train.{language}",
-            *[options.data / f"bpe/train.{language}"] * options.raw,
-        ]
-        with (options.out / f"train.{language}").open("wb") as output:
-            for part in parts:
-                output.write(part.read_bytes())
+    for name in ("train.en", "train.de"):
+        translated, raw = (options.translated / name).read_bytes(), options.data / "bpe" / name
+        (options.out / name).write_bytes(translated + raw.read_bytes() * options.raw)
     binarise(options.data, options.out)
 
 

@@ -93,29 +93,15 @@ def commands(entry: Entry, folders: Mapping[str, Path], out: Path) -> List[List[
         first, *rest = fields["command"]
         return [[sys.executable if first == "python" else first, *rest]]
     if entry.kind == "train":
-        count = fields["average"]
-        keeping = {
-            **HABITS,
-            **habits_here(),
-            "save-dir": out / "checkpoints",
-            "keep-interval-updates": count,
-        }
-        average = [
-            "average",
-            "--folder",
-            str(out / "checkpoints"),
-            "--last",
-            str(count),
-            "--output",
-            str(out / "model.pt"),
+        count, folder = fields["average"], out / "checkpoints"
+        keeping = {"save-dir": folder, "keep-interval-updates": count}
+        habits = flags({**HABITS, **habits_here(), **keeping})
+        program = str(Path(sys.executable).with_name("fairseq-train"))
+        average = ["average", "--folder", folder, "--last", count, "--output", out / "model.pt"]
+        return [
+            [program, fields["data"], *habits, *options],
+            [*console, *map(str, average)],
         ]
-        training = [
-            str(Path(sys.executable).with_name("fairseq-train")),
-            fields["data"],
-            *flags(keeping),
-            *options,
-        ]
-        return [training, [*console, *average]]
     own = [
         part for one in fields.get("systems", [fields.get("system")]) for part in ("--system", one)
     ]
@@ -127,16 +113,12 @@ def commands(entry: Entry, folders: Mapping[str, Path], out: Path) -> List[List[
 def processor() -> str:
     """The CPU's own name, with the numbers of its family and model, which tell generations of one
     name apart."""
-    text = (
-        Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").exists() else ""
-    )
+    path = Path("/proc/cpuinfo")
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
     known = dict(re.findall(r"^(model name|cpu family|model)\s*: (.*)$", text, re.M))
     name = known.get("model name") or platform.processor() or "unknown"
-    return (
-        f"{name} (family {known['cpu family']}, model {known['model']})"
-        if len(known) == 3
-        else name
-    )
+    generation = " (family {cpu family}, model {model})" if len(known) == 3 else ""
+    return name + generation.format_map(known)
 
 
 def read_record(folder: Path) -> Dict[str, Any]:

@@ -1,26 +1,19 @@
 """What several verbs have around their own work: options, log, errors."""
 
 import argparse
-import json
 import logging
 import os
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
 
 from ..native.bundles.bundle import Bundle, load_bundle
-from ..native.io.files import write_text
 from ..native.text.pipeline import SUBWORDS, TOKENIZERS, TextPipeline
 from .jobs import input_lines, read_line
 from .reporting import reporting
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from ..evaluation.systems import SystemSpec
-
-logger = logging.getLogger(__name__)
 
 
 def command(
@@ -216,36 +209,6 @@ def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
     if len({spec.name for spec in specs}) < len(specs):
         raise ValueError(f"systems need distinct names, these are {[spec.name for spec in specs]}")
     return specs
-
-
-def report(
-    folder: Optional[Path],
-    name: str,
-    table: str,
-    results: Sequence[Any],
-    draw: Callable[[Sequence[Any]], "Figure"],
-) -> None:
-    """Prints what was measured, and writes it into a folder, made if need be: ``name``.md, .json,
-    .png and .svg.
-
-    Args:
-        folder: None: nothing is written.
-        results: dataclasses.
-        draw: makes the picture of them.
-    """
-    from ..evaluation.result_files import picture_files
-
-    sys.stdout.write(table)
-    if folder is None:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / f"{name}.md", table)
-    document = {"command": sys.argv, "results": [asdict(result) for result in results]}
-    write_text(folder / f"{name}.json", json.dumps(document, indent=1) + "\n")
-    figure = draw(results)
-    for path in picture_files(folder, name):
-        figure.savefig(path)
-    logger.info("written to %s", folder)
 
 
 def add_sentence_arguments(parser: argparse.ArgumentParser) -> None:

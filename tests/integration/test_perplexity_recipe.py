@@ -1,4 +1,4 @@
-"""examples/common/perplexity.sh on a tiny language model."""
+"""examples/measure/perplexity.sh on a tiny language model."""
 
 import math
 import os
@@ -31,7 +31,7 @@ def start(forks, tmp_path):
             **forks.of_a_shell({"fairseq-train": TINY, "fairseq-eval-lm": "--cpu"}), **settings,
         }  # fmt: skip
         shown = subprocess.run(
-            ["bash", str(ROOT / "examples/common" / script), *map(str, arguments)],
+            ["bash", str(ROOT / "examples" / script), *map(str, arguments)],
             cwd=tmp_path, env=environment, capture_output=True, text=True,
         )  # fmt: skip
         assert shown.returncode == status, shown.stdout[-2000:] + shown.stderr[-2000:]
@@ -73,9 +73,9 @@ def test_translations_are_scored_by_a_model_of_the_target_side(start, tmp_path):
                 for _ in range(lines)
             )
             (tmp_path / f"{split}.{language}").write_text(text)
-    start("prepare_text.sh", tmp_path)
+    start("common/prepare_text.sh", tmp_path)
     (tmp_path / "same.de").write_text("Der Hund bellt.\n" * 4)
-    shown = start("perplexity.sh", f"reference={tmp_path / 'test.de'}", "same=same.de")
+    shown = start("measure/perplexity.sh", f"reference={tmp_path / 'test.de'}", "same=same.de")
     out = tmp_path / "out/lm"
     found = rows(out / "perplexity.md")
     assert list(found) == ["reference", "same"] and "| same |" in shown
@@ -83,7 +83,7 @@ def test_translations_are_scored_by_a_model_of_the_target_side(start, tmp_path):
     for name, perplexity in found.items():
         # All of it fits beside the context.
         assert perplexity == pytest.approx(by_hand(model, out / "scored" / name), rel=1e-3)
-    again = start("perplexity.sh", "same=same.de")
+    again = start("measure/perplexity.sh", "same=same.de")
     assert again.count("finished before") == 3 and rows(out / "perplexity.md") == {
         "same": found["same"]
     }
@@ -94,16 +94,16 @@ def test_translations_are_scored_by_a_model_of_the_target_side(start, tmp_path):
     (published / "dict.txt").write_bytes((tmp_path / "out/data-bin/dict.de.txt").read_bytes())
     codes = (tmp_path / "out/bpe/codes").read_text().splitlines()
     (published / "bpecodes").write_text("".join(f"{line} 7\n" for line in codes[1:]))
-    start("perplexity.sh", "same=same.de", LM="published", OUT=str(tmp_path / "other"))
+    start("measure/perplexity.sh", "same=same.de", LM="published", OUT=str(tmp_path / "other"))
     assert rows(tmp_path / "other/lm/perplexity.md") == {"same": found["same"]}
 
 
 def test_what_is_missing_is_named(start, tmp_path):
-    assert "'at.de' is not NAME=FILE" in start("perplexity.sh", "at.de", status=1)
-    assert "'' is not NAME=FILE" in start("perplexity.sh", status=1)
+    assert "'at.de' is not NAME=FILE" in start("measure/perplexity.sh", "at.de", status=1)
+    assert "'' is not NAME=FILE" in start("measure/perplexity.sh", status=1)
     assert "codes does not exist: give the OUT of prepare_text.sh" in start(
-        "perplexity.sh", "a=b", status=1
+        "measure/perplexity.sh", "a=b", status=1
     )
     assert "CONTEXT=512: give a number below" in start(
-        "perplexity.sh", "a=b", status=1, CONTEXT="512"
+        "measure/perplexity.sh", "a=b", status=1, CONTEXT="512"
     )

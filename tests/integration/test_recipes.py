@@ -51,7 +51,7 @@ ARGUMENTS = {
     "common/prepare_text.sh": ["raw"],
     "common/collect_text.sh": ["folder"],
     "common/distill.sh": ["at/checkpoint_best.pt"],
-    "common/perplexity.sh": ["AT=at.de"],
+    "measure/perplexity.sh": ["AT=at.de"],
 }
 # Variables that a recipe needs.
 NEEDED = {"import/student.sh": {"SOURCE": "model", "TEXT": "lines.gz"}}

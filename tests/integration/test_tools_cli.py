@@ -3,7 +3,6 @@ graphs, averages, training speed."""
 
 import json
 import math
-import shutil
 from pathlib import Path
 
 import pytest
@@ -212,11 +211,10 @@ def test_mutual_information(command, toy_data, models, tmp_path):
         f"name=two,path={models['parallel']}", "--system",
         f"name=again,path={models['interleaved']}", "--out", tmp_path,
     )  # fmt: skip
-    assert "| two |" in result.stdout
+    assert result.stdout.count("| two |") == 1
     two, again = json.loads((tmp_path / "mutual_information.json").read_text())["results"]
     assert again["nats"] == again["low"] == again["high"] == 0, "a model compared with itself"
     assert two["low"] < two["nats"] < two["high"] and two["words"] == again["words"]
-    assert (tmp_path / "mutual_information.png").stat().st_size > 0
     twice = study(
         command, "mutual_information", toy_data, "--baseline",
         f"name=one,path={models['interleaved']}", "--system",
@@ -232,7 +230,7 @@ def test_fit(command, toy_data, models, teacher, tmp_path):
         "--baseline", f"name=AT,path={teacher}", "--system", f"name=IB,path={models['parallel']}",
         "--out", tmp_path,
     )  # fmt: skip
-    assert "| AT |" in result.stdout and (tmp_path / "fit.svg").stat().st_size > 0
+    assert "| AT |" in result.stdout
     found = json.loads((tmp_path / "fit.json").read_text())["results"]
     tasks = ("translation_autoregressive", "translation_bidirectional")
     for own, path, task in zip(found, (teacher, models["parallel"]), tasks):
@@ -289,7 +287,7 @@ def test_training_speed(command, toy_corpus, tmp_path):
         "fairseq-preprocess", "-s", "de", "-t", "en", "--joined-dictionary", "--trainpref",
         toy_corpus / "train", "--validpref", toy_corpus / "valid", "--destdir", tmp_path / "bin",
     )  # fmt: skip
-    script = Path(__file__).resolve().parents[2] / "examples/common/training_speed.py"
+    script = Path(__file__).resolve().parents[2] / "examples/measure/training_speed.py"
     result = command(
         "python", script, tmp_path / "bin", "--layers", "1", "--width", "16", "--heads", "2",
         "--updates", "2", "--repeats", "2", "--max-tokens", "200", cwd=tmp_path,
@@ -318,7 +316,7 @@ def tables_of(shown):
 
 
 def test_decoding_speed(command, tmp_path):
-    script = Path(__file__).resolve().parents[2] / "examples/common/decoding_speed.py"
+    script = Path(__file__).resolve().parents[2] / "examples/measure/decoding_speed.py"
     arguments = ["--arch", "tiny", "--vocabulary", "50", "--sentences", "1", "--repeats", "1"]
     tables = tables_of(
         command("python", script, *arguments, "--lengths", "5,8", "--out", tmp_path / "all").stdout
@@ -360,7 +358,7 @@ def test_decoding_speed(command, tmp_path):
 
 
 def test_decoding_speed_of_several_settings(command, tmp_path):
-    script = Path(__file__).resolve().parents[2] / "examples/common/decoding_speed.py"
+    script = Path(__file__).resolve().parents[2] / "examples/measure/decoding_speed.py"
     arguments = [
         "--arch",
         "tiny,quickstart",
@@ -423,7 +421,7 @@ def test_decoding_speed_of_several_settings(command, tmp_path):
     ],
 )
 def test_decoding_speed_refuses(command, tmp_path, arguments, named):
-    script = Path(__file__).resolve().parents[2] / "examples/common/decoding_speed.py"
+    script = Path(__file__).resolve().parents[2] / "examples/measure/decoding_speed.py"
     refused = command("python", script, *arguments, "--out", tmp_path / "out", check=False)
     assert refused.returncode == 2 and named in refused.stderr and "Traceback" not in refused.stderr
     assert not (tmp_path / "out/speed.json").exists()
@@ -431,7 +429,7 @@ def test_decoding_speed_refuses(command, tmp_path, arguments, named):
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_decoding_memory(command):
-    script = Path(__file__).resolve().parents[2] / "examples/common/decoding_memory.py"
+    script = Path(__file__).resolve().parents[2] / "examples/measure/decoding_memory.py"
     arguments = [
         "--arch",
         "tiny",
@@ -681,90 +679,3 @@ def test_a_converted_model_of_other_words_is_refused(
     )  # fmt: skip
     message = refusal("benchmark", data, "--system", f"name=x,path={exported},engine=ctranslate2")
     assert "differs from the data's source dictionary" in message
-
-
-def test_an_enlarged_model_is_compared_like_any_other(command, models, toy_data, tmp_path):
-    script = Path(__file__).resolve().parents[2] / "examples/common/enlarge.py"
-    small, large = models["parallel"], tmp_path / "large"
-    sides = ("-s", "de", "-t", "en")
-    growth = ("--width", "2", "--layers", "3,2", "--words", "500", "--out", large)
-    enlarged = command("python", script, toy_data, *sides, "--model", f"ib={small}", *growth)
-    assert "3+2 layers" in enlarged.stdout and "500 words" in enlarged.stdout
-    assert len((large / "data-bin" / "dict.en.txt").read_text().splitlines()) == 496
-    common = (
-        "--repeats",
-        "1",
-        "--speed-sentences",
-        "2",
-        "--gen-subset",
-        "test",
-        "--batch-sizes",
-        "2",
-    )
-    texts = []
-    for number, (data, system) in enumerate((
-        (toy_data, f"name=IB,path={small},engine=runtime,beam=1,max_len_b=9"),
-        (large / "data-bin",
-         f"name=IB,path={large}/ib.safetensors,engine=runtime,beam=1,max_len_b=9"),
-    )):  # fmt: skip
-        tool(
-            command,
-            "benchmark",
-            data,
-            *sides,
-            *common,
-            "--system",
-            system,
-            "--out",
-            tmp_path / str(number),
-        )
-        texts.append((tmp_path / str(number) / "translations_1_IB.txt").read_text())
-    same = sum(one == other for one, other in zip(*(text.splitlines() for text in texts)))
-    # int8 rounds the larger model otherwise.
-    assert texts[0].strip() and same >= 0.8 * len(texts[0].splitlines())
-    for wrong, message in (
-        (("--layers", "6"), "--layers '6'"),
-        (("--words", "5"), "5 words"),
-        (("--width", "0"), "0 times"),
-    ):
-        refused = command(
-            "python",
-            script,
-            toy_data,
-            *sides,
-            "--model",
-            f"ib={small}",
-            *growth,
-            *wrong,
-            check=False,
-        )
-        assert (
-            refused.returncode and message in refused.stderr and "Traceback" not in refused.stderr
-        )
-    for wrong in (("../x=y",), ("..=y",), ("a=y", "--model", "a=z"), ("a",)):
-        refused = command(
-            "python", script, toy_data, *sides, "--model", *wrong, "--out", large, check=False
-        )
-        assert refused.returncode == 2 and f"--model {wrong[0]}" in refused.stderr
-
-
-def test_enlarging_leaves_the_data_alone(command, models, toy_data, tmp_path):
-    script = Path(__file__).resolve().parents[2] / "examples/common/enlarge.py"
-    data = shutil.copytree(toy_data, tmp_path / "data-bin")
-    (tmp_path / "file").touch()
-    before = {path: path.read_bytes() for path in data.rglob("*")}
-    for out, message in (
-        (tmp_path, "overlap"),
-        (data, "overlap"),
-        (data / "inside", "overlap"),
-        (tmp_path / "file", "file"),
-    ):
-        given = ("--model", f"a={models['parallel']}", "--words", "90", "--out", out)
-        refused = command("python", script, data, "-s", "de", "-t", "en", *given, check=False)
-        assert (
-            refused.returncode == 1
-            and message in refused.stderr
-            and "Traceback" not in refused.stderr
-        )
-        assert len(refused.stderr.strip().splitlines()) == 1
-    assert {path: path.read_bytes() for path in data.rglob("*") if path.is_file()} == before

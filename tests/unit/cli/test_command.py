@@ -2,15 +2,12 @@
 
 import argparse
 import io
-import json
 import logging
 import runpy
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from matplotlib.figure import Figure
 
 from fairseq_hrt.cli import command
 from fairseq_hrt.cli.command import (
@@ -18,7 +15,6 @@ from fairseq_hrt.cli.command import (
     given_systems,
     given_text,
     language_arguments,
-    report,
 )
 from fairseq_hrt.cli.parser import verb_parser
 from fairseq_hrt.evaluation.systems import SystemSpec
@@ -134,30 +130,6 @@ def test_a_sentence_of_ones_own(options, bundle, monkeypatch):
         ValueError, match="is a bundle, which holds no sentences: give one by --text"
     ):
         given_text(options(bundle))
-
-
-@dataclass
-class Row:
-    name: str
-    value: float
-
-
-def test_results_are_printed_and_written_in_every_form(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["fairseq-hrt", "look"])
-    rows, folder = [Row("é", 0.5), Row("b", 1.0)], tmp_path / "new" / "folder"
-    report(None, "figures", "| é |\n", rows, lambda results: 1 / 0)
-    assert not list(tmp_path.iterdir())
-    report(folder, "figures", "| é |\n", rows, lambda results: Figure(figsize=(len(results), 1)))
-    assert capsys.readouterr().out == "| é |\n" * 2
-    assert (folder / "figures.md").read_text(encoding="utf-8") == "| é |\n"
-    document = json.loads((folder / "figures.json").read_text())
-    assert document == {
-        "command": ["fairseq-hrt", "look"],
-        "results": [{"name": "é", "value": 0.5}, {"name": "b", "value": 1.0}],
-    }
-    assert (folder / "figures.png").stat().st_size and "<svg" in (
-        folder / "figures.svg"
-    ).read_text()
 
 
 def test_a_verb_is_run_with_its_options_and_log(capsys):

@@ -1,27 +1,24 @@
-"""examples/common/decoding_growth.py: curves of the native runtime's time."""
+"""examples/measure/decoding_growth.py: curves of the native runtime's time."""
 
 import json
-import logging
 
 import pytest
 
 
 @pytest.fixture
 def growth(load_example, monkeypatch):
-    module = load_example("common/decoding_growth.py")
+    module = load_example("measure/decoding_growth.py")
     monkeypatch.setattr(module, "RECIPES", {"multi30k": (64, 64, (1, 1), 2, 40)})
     monkeypatch.setitem(module.CURVES, "source tokens", [2, 4])
     monkeypatch.setitem(module.CURVES, "words of the vocabulary", [30, 40])
     monkeypatch.setitem(module.CURVES, "sentences in a batch", [1, 3])
     monkeypatch.setattr(module, "TOKENS", 1)
-    # the whole process would stay silent
-    monkeypatch.setattr(logging, "disable", lambda level: None)
     monkeypatch.setattr(module, "LENGTH", 3)
     return module
 
 
 def test_curves_are_printed_written_and_drawn(growth, tmp_path, capsys):
-    assert growth.main(["--repeats", "1", "--out", str(tmp_path)]) == 0
+    growth.main(["--repeats", "1", "--out", str(tmp_path)])
     printed = capsys.readouterr().out
     found = json.loads((tmp_path / "growth.json").read_text())
     assert list(found) == list(growth.CURVES)
@@ -47,4 +44,4 @@ def test_the_exponent_is_that_of_the_last_step(growth):
 def test_repeats_that_measure_nothing_are_refused(growth, capsys):
     with pytest.raises(SystemExit, match="2"):
         growth.main(["--repeats", "0"])
-    assert "--repeats 0: give 1 or more" in capsys.readouterr().err
+    assert "--repeats 0 must be at least 1" in capsys.readouterr().err

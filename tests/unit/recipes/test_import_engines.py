@@ -143,20 +143,19 @@ def commands(engines, name):
 
 def test_the_other_commands_of_the_page(engines, load_example, monkeypatch):
     ((_, script, model, output),) = commands(engines, "marian_files")
-    files = load_example("common/marian_files.py")
+    files = load_example("measure/marian_files.py")
     read = []
     monkeypatch.setattr(files, "read_tensors", lambda path: [path, "a: 1"])
     monkeypatch.setattr(files, "_write_npz", lambda *given: read.extend(given))
     files.main([model, output])
-    assert script == "examples/common/marian_files.py"
+    assert script == "examples/measure/marian_files.py"
     assert read == [Path("enpt.npz"), Path(model), "a: 1"]
     ((_, _, script, *words),) = commands(engines, "decoding_speed")
-    speed = load_example("common/decoding_speed.py")
+    speed = load_example("measure/decoding_speed.py")
     given = speed.build_parser().parse_args(words)
-    given.out = None
-    speed.check(given)
-    assert script == "examples/common/decoding_speed.py" and len(given.marian) == 2
-    assert len(speed.settings_of(given, speed.build_parser())) == 4
+    settings = speed.settings_of(given)
+    assert script == "examples/measure/decoding_speed.py"
+    assert len(given.marian) == 2 and len(settings) == 4
 
 
 def test_the_command_of_the_page(engines, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""examples/common/marian_files.py: what it writes is read by the importer, whose formulas are
+"""examples/measure/marian_files.py: what it writes is read by the importer, whose formulas are
 tested against Marian's."""
 
 import numpy as np
@@ -24,7 +24,7 @@ SIZES = dict(
 
 @pytest.fixture
 def files(load_example):
-    return load_example("common/marian_files.py")
+    return load_example("measure/marian_files.py")
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
-"""examples/common/marian_row.py and other_engines.py: Marian's fastest mode as a row. The engines
-are stand-ins, whose times are told where a choice depends on them."""
+"""examples/measure/marian_row.py: Marian's fastest mode as a row. The engines are stand-ins, whose
+times are told where a choice depends on them."""
 
 import json
-import logging
 import sys
 from types import SimpleNamespace
 
@@ -75,7 +74,7 @@ def packages(tmp_path, monkeypatch):
 
 @pytest.fixture
 def row(load_example):
-    return load_example("common/marian_row.py")
+    return load_example("measure/marian_row.py")
 
 
 @pytest.fixture
@@ -93,18 +92,19 @@ def marian(row, tiny, folder, interpreters):
 
 
 def test_all_modes_are_tried_in_their_processes(row, tiny, tmp_path, packages, batches):
-    made = marian(row, tiny, tmp_path / "marian", packages)
-    found = made.fastest(batches)
+    made, clock = marian(row, tiny, tmp_path / "marian", packages), row.Clock()
+    found = made.fastest(batches, clock)
     dictionary = tiny.dictionary()
     line = " ".join(dictionary[word] for word in batches[2]["net_input"]["src_tokens"][1, :-1])
     assert found.collate([2])[1] == line and len(line.split()) == 5
     assert found.decode(["w1 w2", "w3"]) == ["w1 w2 w0", "w3 w0"]
-    assert found.name == "Marian int8" and min(found.spent) >= 0 and max(found.spent) > 0
-    times = {mode for mode, result in found.tried.items() if isinstance(result, float)}
+    assert found.name == "Marian int8" and min(found.cpu) >= 0 and clock.hidden > 0
+    mode, tried = found.more["mode"], found.more["tried"]
+    times = {mode for mode, result in tried.items() if isinstance(result, float)}
     kinds = {f"pymarian {kind}, untied" for kind in ("intgemm8", "intgemm8avx512")}
     kinds |= {"bergamot int8shiftAlphaAll", "bergamot int8shiftAll"}
-    assert times == kinds and found.mode in kinds
-    assert {mode: found.tried[mode] for mode in found.tried.keys() - times} == {
+    assert times == kinds and mode in kinds
+    assert {mode: tried[mode] for mode in tried.keys() - times} == {
         "pymarian packed8avx512, untied": "was not converted; no such kind",
         "pymarian packed8avx2, untied": ("ended without an answer (status 1); Illegal instruction"),
         "bergamot int8": "writes 6 translations of 5 words, not 6 of 6",
@@ -114,7 +114,7 @@ def test_all_modes_are_tried_in_their_processes(row, tiny, tmp_path, packages, b
     assert process.returncode is not None and made.worker is None
     # With a shortlist the output layer is that of the embeddings.
     made.choose_among(shortlist(), 2)
-    short = made.fastest(batches).tried
+    short = made.fastest(batches, clock).more["tried"]
     made.end()
     assert [name for name in short if "pymarian" in name] == [
         "pymarian intgemm8, tied", "pymarian intgemm8avx512, tied"
@@ -152,11 +152,11 @@ def test_the_least_cpu_time_decides(row, tiny, tmp_path, batches, monkeypatch):
     }
     Told.ended = []
     monkeypatch.setattr(row, "Worker", Told)
-    found = made.fastest(batches)
-    assert found.mode == made.worker.name == "bergamot int8shiftAll"
+    found = made.fastest(batches, row.Clock()).more
+    assert found["mode"] == made.worker.name == "bergamot int8shiftAll"
     assert sorted(Told.ended) == ["bergamot int8", "bergamot int8shiftAlphaAll"]
     # Milliseconds of a sentence: two batches of three were translated.
-    assert found.tried == {
+    assert found["tried"] == {
         "bergamot int8shiftAlphaAll": pytest.approx(4000 / 6),
         "bergamot int8shiftAll": pytest.approx(500),
         "bergamot int8": pytest.approx(3500 / 6),
@@ -167,31 +167,25 @@ def test_no_mode_translates(row, tiny, tmp_path, batches, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     made = marian(row, tiny, tmp_path / "marian", {"bergamot": sys.executable})
     with pytest.raises(ValueError, match="--marian: no mode translates: ended .* has no package"):
-        made.fastest(batches)
+        made.fastest(batches, row.Clock())
     assert made.worker is None
 
 
 def test_the_way_to_another_process_is_not_counted(load_example, monkeypatch):
-    engines = load_example("common/other_engines.py")
+    rows = load_example("measure/timed_rows.py")
     now = SimpleNamespace(wall=100.0, cpu=7.0)
     here = SimpleNamespace(perf_counter=lambda: now.wall, process_time=lambda: now.cpu)
-    monkeypatch.setattr(engines, "time", here)
+    monkeypatch.setattr(rows, "time", here)
 
-    def decode(sample):
+    def translate(sample):
         now.wall, now.cpu = now.wall + 3, now.cpu + 0.5
         return sample
 
-    def decoder(**more):
-        return SimpleNamespace(
-            name="a", counters=None, generator=None, collate=None, decode=decode, **more
-        )
-
-    clock = engines.Clock()
-    local, remote = (
-        engines.Watched(one, clock) for one in (decoder(), decoder(spent=(1.25, 0.125)))
-    )
+    clock = rows.Clock()
+    local = rows.Row("local", [["x"]], translate, clock)
+    remote = rows.Row("remote", [], lambda one: (translate(one), 1.25, 0.125), clock, remote=True)
     begun = clock()
-    assert local.decode(["x"]) == ["x"] and clock() - begun == 3
+    assert local.decode(local.collate([0])) == ["x"] and clock() - begun == 3
     begun = clock()
     assert remote.decode(["y"]) == ["y"] and clock() - begun == 1.25
     assert local.cpu == [0.5] and remote.cpu == [0.125]
@@ -201,8 +195,7 @@ def test_the_way_to_another_process_is_not_counted(load_example, monkeypatch):
 def speed(load_example):
     """The command, which sets the process up for itself."""
     threads = torch.get_num_threads()
-    yield load_example("common/decoding_speed.py")
-    logging.disable(logging.NOTSET)
+    yield load_example("measure/decoding_speed.py")
     torch.set_num_threads(threads)
 
 
@@ -236,7 +229,7 @@ def test_what_the_command_refuses(speed, capsys):
 
 
 def test_the_student_has_recurrent_cells(load_example):
-    models = load_example("common/untrained_models.py").build_models("student", 40, 1)
+    models = load_example("measure/untrained_models.py").build_models("student", 40, 1)
     recurrent, plain = models["SSRU"], models["AT"]
     assert (len(recurrent.encoder.layers), len(recurrent.decoder.layers)) == (6, 2)
     assert hasattr(recurrent.decoder.layers[0], "cell")
@@ -247,7 +240,7 @@ def test_the_student_has_recurrent_cells(load_example):
 @pytest.mark.parametrize("preset", ["quickstart", "e12d1"])
 def test_features_point_at_a_word(load_example, preset):
     """Of post-norm and of pre-norm models."""
-    build = load_example("common/untrained_models.py").build_models
+    build = load_example("measure/untrained_models.py").build_models
     model = build(preset, 40, 1, 3, 0.5)["AT"]
     source, target = torch.tensor([[4, 5, 6, 2]]), torch.tensor([[2, 7, 8, 9]])
     with torch.no_grad():

@@ -28,11 +28,6 @@ def test_figures_are_per_subword_and_beside_the_baseline():
     )
 
 
-def test_picture(tmp_path):
-    fit.draw(results()).savefig(tmp_path / "fit.png")
-    assert (tmp_path / "fit.png").stat().st_size > 5000
-
-
 def test_two_models_of_one_name_are_refused():
     arguments = ["--learnt", "a", "--unseen", "b", "--baseline", "name=AT,path=x"]
     options = fit.build_parser().parse_args([*arguments, "--system", "name=AT,path=y"])

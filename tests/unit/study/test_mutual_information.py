@@ -7,8 +7,7 @@ from types import SimpleNamespace
 import mutual_information
 import pytest
 import torch
-from matplotlib.figure import Figure
-from mutual_information import draw, estimate, markdown
+from mutual_information import estimate, markdown
 
 
 def dependent_pairs(count, seed=0):
@@ -62,17 +61,9 @@ def test_data_without_targets_are_refused():
         mutual_information.score_references(system)
 
 
-def test_table_and_picture(tmp_path):
-    # The second name is not mathematics.
-    results = [
-        estimate(name, *dependent_pairs(50, seed))
-        for seed, name in enumerate(("IBDecoder", r"IB+SA(2) $\frac{$"))
-    ]
-    assert "| IBDecoder | 2.000 |" in markdown(
-        results
-    ) and "Natural logarithms, 100 words" in markdown(results)
-    draw(results).savefig(tmp_path / "m.png")
-    assert (tmp_path / "m.png").stat().st_size > 5000
+def test_the_table():
+    shown = markdown([estimate("IB|Decoder", *dependent_pairs(50))])
+    assert "| IB&#124;Decoder | 2.000 |" in shown and "Natural logarithms, 100 words" in shown
 
 
 # ---------------------------------------------------------------- the command
@@ -92,19 +83,12 @@ def scored(monkeypatch):
     monkeypatch.setattr(
         mutual_information, "score_references", lambda system: [SCORES[system.name]] * 5
     )
-    monkeypatch.setattr(mutual_information, "draw", lambda results: Figure())
     return found
 
 
 def test_systems_are_compared_with_the_baseline(scored, tmp_path, capsys):
-    more = [
-        "--system",
-        "name=two,path=two.pt,beam=3",
-        "--system",
-        "name=again,path=one.pt",
-        "--out",
-        str(tmp_path),
-    ]
+    more = ["--system", "name=two,path=two.pt,beam=3", "--system", "name=again,path=one.pt"]
+    more += ["--out", str(tmp_path)]
     mutual_information.main([*BASELINE, *more])
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     # Twice as probable a word: log 2 nats.
@@ -116,13 +100,8 @@ def test_systems_are_compared_with_the_baseline(scored, tmp_path, capsys):
         {"score_reference": "true"},
     ]  # fmt: skip
     assert {tuple(data) for _, data in scored} == {("data", "--gen-subset", "valid")}
-    assert [
-        row["name"]
-        for row in json.loads((tmp_path / "mutual_information.json").read_text())["results"]
-    ] == [
-        "two",
-        "again",
-    ]
+    found = json.loads((tmp_path / "mutual_information.json").read_text())["results"]
+    assert [row["name"] for row in found] == ["two", "again"]
 
 
 def test_the_seed_reaches_the_bootstrap(scored, monkeypatch, capsys):

@@ -1,11 +1,15 @@
-"""The kernel's memory: arrays taken from an arena are aligned, apart from each other, and
-bounded."""
+"""The kernel's memory: arrays taken from an arena are aligned, apart from each other, and bounded;
+large ones change nothing."""
 
 import subprocess
+from dataclasses import replace
 
+import numpy as np
 import pytest
+from runtime_models import convert, sources
 
 from fairseq_hrt.native.runtime import build
+from fairseq_hrt.native.runtime.engine import DecodingOptions, Engine
 
 PROGRAM = """
 #include <stdio.h>
@@ -68,3 +72,27 @@ def test_an_arena(tmp_path):
     subprocess.run([*command, "-o", program], check=True)
     finished = subprocess.run([program], capture_output=True, text=True)
     assert (finished.returncode, finished.stdout) == (0, "done\n")
+
+
+@pytest.mark.parametrize("weights", ["float32", "int8"])
+def test_weights_of_several_large_pages(runtime, weights):
+    """A vocabulary of more than 4 MB, which the kernel keeps in pages of 2 MB, and the same
+    sentences: of its equal words the first is written."""
+    model = runtime.build("hrt_transformer", share_all_embeddings=True)
+    header, tensors = convert(model, *model.dictionaries, weights=weights)
+    words = (9 << 20) // 2 // header.decoder_width
+    larger = {
+        name: np.concatenate([tensor, np.repeat(tensor[-1:], words - len(tensor), axis=0)])
+        if ".embedding" in name
+        else tensor
+        for name, tensor in tensors.items()
+    }
+    assert larger["decoder.embedding"].nbytes > 4 << 20
+    large = replace(header, source_vocabulary=words, target_vocabulary=words)
+    options = DecodingOptions(max_len_a=1.0, max_len_b=6, beam=1, hrt_decode_chunk="2")
+    found = []
+    for own in ((header, tensors), (large, larger)):
+        with Engine(*own) as engine:
+            lines = engine.decode(sources((1, 4, 9, 13)), options)
+        found.append([best.tokens for line in lines for best in line])
+    assert found[0] == found[1]

@@ -1,6 +1,6 @@
 """How the native runtime's time grows with sentences, vocabularies and batches.
 
-    OMP_NUM_THREADS=1 python examples/common/decoding_growth.py --out folder
+    OMP_NUM_THREADS=1 python examples/measure/decoding_growth.py --out folder
 
 Untrained models of one size write as many words as they read, on one thread with int8 weights.
 Prints a table for each curve: milliseconds a sentence, and the exponent p by which they grow from
@@ -10,18 +10,18 @@ milliseconds}}}, and a picture, growth.svg.
 
 import argparse
 import json
-import logging
 import math
-import time
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List
 
-from decoding_systems import NATIVE
+from decoding_systems import NATIVE, native_engines, native_row
+from number_options import require
+from timed_rows import Clock
 from untrained_models import RECIPES, build_models, random_sentences
 
-from fairseq_hrt.engine.native_model import convert
-from fairseq_hrt.native.options.values import DecodingOptions
-from fairseq_hrt.native.runtime.engine import Engine
+from fairseq_hrt.cli.command import add_numbers, add_out_argument, command
+from fairseq_hrt.cli.parser import HelpFormatter
+from fairseq_hrt.evaluation.speed import measure
 
 SYSTEMS: Dict[str, Any] = {
     "Transformer": NATIVE["native AT"],
@@ -43,55 +43,31 @@ CURVES = {
 TOKENS = 1500
 
 
-def engines(arch: str, vocabulary: int, longest: int, seed: int) -> Dict[str, Engine]:
-    """The models of all systems, converted."""
-    built = build_models(arch, vocabulary, seed, longest=4 * longest)
-    words = built["dictionary"]
-    return {
-        name: Engine(*convert(built[name], words, words, weights="int8"))
-        for name in {model for model, _ in SYSTEMS.values()}
-    }
-
-
-def milliseconds(
-    engine: Engine, own: Dict[str, Any], rows: Sequence[List[List[int]]], length: int, repeats: int
-) -> float:
-    """A sentence's, the least of some repeats: what others do on the machine only adds."""
-    limits = {} if "dag_decode_strategy" in own else {"min_len": length}
-    options = DecodingOptions(
-        max_len_b=length, scores=False, batch_size=len(rows[0]), **{"beam": 1, **limits, **own}
-    )
-    taken = []
-    for _ in range(repeats + 1):  # the first fills buffers
-        start = time.perf_counter()
-        for row in rows:
-            engine.decode(row, options)
-        taken.append(time.perf_counter() - start)
-    return min(taken[1:]) / sum(map(len, rows)) * 1000
-
-
-def measure(given: argparse.Namespace) -> Dict[str, Dict[str, Dict[int, float]]]:
-    """All curves."""
+def measure_curves(given: argparse.Namespace) -> Dict[str, Dict[str, Dict[int, float]]]:
+    """Of each curve, by system, milliseconds a sentence: the least of the repeats, for what others
+    do on the machine only adds."""
     longest, usual = max(*CURVES["source tokens"], LENGTH), RECIPES[given.arch][4]
     found: Dict[str, Dict[str, Dict[int, float]]] = {}
-    models: Dict[int, Dict[str, Engine]] = {}
+    models: Dict[int, Dict[str, Any]] = {}
     for curve, values in CURVES.items():
         found[curve] = {name: {} for name in SYSTEMS}
         for value in values:
             length = value if curve == "source tokens" else LENGTH
             size = value if curve == "sentences in a batch" else 1
-            vocabulary = value if curve == "words of the vocabulary" else usual
-            if vocabulary not in models:
-                models = {vocabulary: engines(given.arch, vocabulary, longest, given.seed)}
-            batches = max(1, TOKENS // (length * size))
+            words = value if curve == "words of the vocabulary" else usual
+            if words not in models:
+                built = build_models(given.arch, words, given.seed, longest=4 * longest)
+                models = {words: native_engines(built, [model for model, _ in SYSTEMS.values()])}
+            count = max(1, TOKENS // (length * size))
+            batches = random_sentences(count, length, words, given.seed, size)
             rows = [
-                batch["net_input"]["src_tokens"].tolist()
-                for batch in random_sentences(batches, length, vocabulary, given.seed, size)
+                native_row(name, models[words][model], own, length, batches, Clock())
+                for name, (model, own) in SYSTEMS.items()
             ]
-            for name, (model, own) in SYSTEMS.items():
-                found[curve][name][value] = milliseconds(
-                    models[vocabulary][model], own, rows, length, given.repeats
-                )
+            timings = measure(rows, [[one] for one in range(count)], repeats=given.repeats)
+            for name, timing in timings.items():
+                least = min(map(sum, timing.seconds))
+                found[curve][name][value] = 1000 * least / (count * size)
         print("\n".join(table(curve, found[curve])) + "\n", flush=True)
     return found
 
@@ -135,26 +111,29 @@ def draw(found: Dict[str, Dict[str, Dict[int, float]]], path: Path) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
-def main(arguments: Any = None) -> int:
-    """The command."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument("--arch", default="multi30k", choices=RECIPES, help="(%(default)s)")
-    parser.add_argument("--repeats", type=int, default=3, metavar="N", help="(%(default)s)")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="(%(default)s)")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="growth.json and growth.svg")
-    given = parser.parse_args(arguments)
-    if given.repeats < 1:
-        parser.error(f"--repeats {given.repeats}: give 1 or more")
-    logging.disable(logging.WARNING)
-    found = measure(given)
+    add_numbers(parser, ("--repeats", 3, "of each batch"), ("--seed", 1, "of weights and words"))
+    add_out_argument(parser, "growth.json and growth.svg")
+    return parser
+
+
+def run(given: argparse.Namespace) -> None:
+    """Measures, prints, writes and draws.
+
+    Raises:
+        ValueError: --repeats is less than 1, or the runtime is not built.
+        OSError: --out cannot be made.
+    """
+    require(given, 1, "repeats")
     if given.out:
         given.out.mkdir(parents=True, exist_ok=True)
+    found = measure_curves(given)
+    if given.out:
         (given.out / "growth.json").write_text(json.dumps(found, indent=1) + "\n")
         draw(found, given.out / "growth.svg")
-    return 0
 
 
-if __name__ == "__main__":
-    raise SystemExit(main())
+main = command(build_parser, run, progress=False)

@@ -166,44 +166,5 @@ class Worker:
         self.process.communicate()
 
 
-class Clock:
-    """Seconds by wall clock, in which a call of another process takes as long as that process
-    reports: the way there and back is hidden."""
-
-    def __init__(self) -> None:
-        self.hidden = 0.0
-
-    def __call__(self) -> float:
-        return time.perf_counter() - self.hidden
-
-
-class Watched:
-    """A decoder, and the CPU seconds of each of its batches.
-
-    Args:
-        decoder: see :class:`fairseq_hrt.evaluation.speed.Decoder`; ``spent`` are wall and CPU
-            seconds of its latest batch where another process decodes.
-        clock: that of the measurement.
-    """
-
-    def __init__(self, decoder: Any, clock: Clock) -> None:
-        self.decoder, self.clock = decoder, clock
-        self.name, self.counters, self.collate = decoder.name, decoder.counters, decoder.collate
-        self.generator = decoder.generator
-        self.cpu: List[float] = []
-
-    def decode(self, sample: Any) -> Any:
-        """Translates a batch."""
-        wall, cpu = time.perf_counter(), time.process_time()
-        found = self.decoder.decode(sample)
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        spent = getattr(self.decoder, "spent", None)
-        if spent is not None:
-            self.clock.hidden += wall - spent[0]
-            cpu = spent[1]
-        self.cpu.append(cpu)
-        return found
-
-
 if __name__ == "__main__":
     work(*sys.argv[1:])

@@ -28,6 +28,17 @@ RECIPES = {
 FREQUENT = 100
 
 
+def check_size(name: str) -> None:
+    """Raises ValueError for what is neither a recipe's sizes nor a preset of hrt_transformer."""
+    prefix = "hrt_transformer_"
+    presets = [arch.removeprefix(prefix) for arch in ARCH_CONFIG_REGISTRY if prefix in arch]
+    known = [*RECIPES, *sorted(presets)]
+    if name not in known:
+        raise ValueError(
+            f"--arch {name!r}: there is none of that name; give some of {', '.join(known)}"
+        )
+
+
 def point_at_a_word(model: Any, cosine: float) -> None:
     """Turns the decoder's features towards one word, at ``cosine`` to its vector, as training turns
     them towards the word to be written: the choice among an untrained model's words is flat."""

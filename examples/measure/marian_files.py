@@ -4,7 +4,7 @@ Marian computes other results with them than fairseq unless the model has Marian
 (``--arch marian_transformer``): its positions begin at 0, and the decoder's first input is zeros.
 Both take the same time. ``fairseq_hrt/native/conversion`` reads these files.
 
-    python examples/common/marian_files.py model.enpt.intgemm.alphas.bin enpt.npz
+    python examples/measure/marian_files.py model.enpt.intgemm.alphas.bin enpt.npz
 
 writes a model of Marian's own format (``.bin``) as a ``.npz`` with float32 weights, which
 ``pymarian convert`` takes.

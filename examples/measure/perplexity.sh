@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # How fluent translations are: their perplexity for a language model of fairseq, as in Table 4 of the paper on FA-DAT.
 #
-#   OUT=runs/wmt14_en_de SRC=en TGT=de bash examples/common/perplexity.sh reference=test.de AT=at.de FA-DAT=fa_dat.de
-#   LM=wmt19.de OUT=... bash examples/common/perplexity.sh AT=at.de            a published model: model.pt, dict.txt and bpecodes in a folder
+#   OUT=runs/wmt14_en_de SRC=en TGT=de bash examples/measure/perplexity.sh reference=test.de AT=at.de FA-DAT=fa_dat.de
+#   LM=wmt19.de OUT=... bash examples/measure/perplexity.sh AT=at.de            a published model: model.pt, dict.txt and bpecodes in a folder
 #
 # Each file holds raw text, one translation a line. OUT is what prepare_text.sh made with joint BPE: without LM a language model is trained on its
 # target side, words and subwords as there. Result: $OUT/lm/perplexity.md, by subword, </s> counted; a word counts once with POST_PROCESS=subword_nmt.
@@ -23,7 +23,7 @@ for argument; do
     FILES+=("$(realpath -m "${argument#*=}")")
 done
 if [ -n "${LM:-}" ]; then LM=$(realpath -m "$LM"); fi
-source "$(dirname "$0")/recipe.sh"
+source "$(dirname "$0")/../common/recipe.sh"
 OUT=${OUT:?"OUT names the folder of the results"}
 SRC=${SRC:-en} TGT=${TGT:-de} LM=${LM:-} CONTEXT=${CONTEXT:-128} UPDATES=${UPDATES:-50000} SEED=${SEED:-1} FP16=${FP16-1}
 POST_PROCESS=${POST_PROCESS:-} KEEP=1

@@ -1,5 +1,5 @@
-"""The kernel's operations (kernel/operations.h) on NumPy arrays, one at a time: for tests and
-measurements. Engines call them in C."""
+"""The kernel's operations (kernel/operations.h) on NumPy arrays, one at a time. Engines call them
+in C."""
 
 import ctypes as C
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
@@ -188,12 +188,6 @@ class Operations:
                     _Pointer,
                     _Pointer,
                 ],
-            ),
-            ("fh_matrix_start", C.c_int, [C.POINTER(Matrix), _Pointer, C.c_int, _Int, _Int]),
-            (
-                "fh_matrix_put",
-                C.c_int,
-                [C.POINTER(Matrix), _Int, _Int, _Pointer, _Long, _Pointer, _Pointer],
             ),
             (
                 "fh_matrix_select",

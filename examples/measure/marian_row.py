@@ -8,8 +8,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 from fairseq.data import Dictionary
 from marian_files import write_model, write_shortlist, write_vocabulary
 from other_engines import Worker
-
-from fairseq_hrt.engine.counters import GenerationCounters
+from timed_rows import Clock, Row
 
 NAME = "Marian int8"
 # Modes that each package is tried with; pymarian's intgemm8 takes the processor's best. With tied
@@ -24,34 +23,6 @@ _NEVER = (0, 1, 2, 3)
 # The least CPU time of so many passes over so many batches decides which mode is the fastest; one
 # before warms up.
 _PASSES, _BATCHES = 3, 2
-
-
-class MarianDecoder:
-    """One mode, in its process.
-
-    Attributes:
-        mode: package and kind of products.
-        tried: CPU milliseconds per sentence of every mode, or why it has none.
-        spent: wall and CPU seconds of the latest batch.
-    """
-
-    def __init__(
-        self, mode: str, worker: Worker, batches: Sequence[List[str]], tried: Dict[str, Any]
-    ) -> None:
-        self.name, self.mode, self.tried = NAME, mode, tried
-        self.worker, self.batches = worker, batches
-        self.generator, self.counters = None, GenerationCounters(known=False)
-        self.spent = (0.0, 0.0)
-
-    def collate(self, ids: Sequence[int]) -> List[str]:
-        """The lines of batch ``ids[0]``."""
-        return self.batches[ids[0]]
-
-    def decode(self, sample: List[str]) -> List[str]:
-        """Translates it."""
-        texts, *seconds = self.worker.translate([sample])
-        self.spent = seconds[0], seconds[1]
-        return texts
 
 
 class Marian:
@@ -89,8 +60,9 @@ class Marian:
             }
             write_shortlist(self.shortlist, found, frequent, len(self.dictionary))
 
-    def fastest(self, batches: Sequence[Dict[str, Any]]) -> MarianDecoder:
-        """The fastest mode for batches of one length.
+    def fastest(self, batches: Sequence[Dict[str, Any]], clock: Clock) -> Row:
+        """The fastest mode for batches of one length; its row has the package and kind of products
+        (``mode``), and of every mode CPU milliseconds per sentence, or why it has none (``tried``).
 
         Raises:
             ValueError: none translates them.
@@ -117,7 +89,10 @@ class Marian:
                 worker.end()
         if self.worker is None:
             raise ValueError(f"--marian: no mode translates: {'; '.join(map(str, tried.values()))}")
-        return MarianDecoder(chosen, self.worker, lines, tried)
+        started, more = self.worker, {"mode": chosen, "tried": tried}
+        return Row(
+            NAME, lines, lambda batch: started.translate([batch]), clock, remote=True, more=more
+        )
 
     def _modes(self, batch: int, length: int) -> Iterator[Tuple[str, str, Dict[str, Any]]]:
         """Name, engine and settings of each; ``length`` words become as many, and one in the place
