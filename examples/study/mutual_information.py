@@ -121,7 +121,7 @@ def score_references(system: System) -> List[List[float]]:
         if sample["target"] is None:
             raise ValueError(f"{system.name}: the data have no targets to score")
         for sentence, (hypothesis, *_) in zip(sample["id"].tolist(), system.decode(sample)):
-            found[sentence] = hypothesis["positional_scores"].tolist()
+            found[sentence] = hypothesis.positional_scores
     return [found[sentence] for sentence in range(len(found))]
 
 

@@ -93,7 +93,9 @@ def test_who_decodes(monkeypatch, given, runtime, expected):
             runtime="file" if runtime else None, models=["model.pt"]
         ),
     )
-    monkeypatch.setattr(pretrained, "NativeDecoder", lambda bundle, **more: ("native", more))
+    monkeypatch.setattr(
+        pretrained.NativeDecoder, "of_bundle", lambda bundle, **more: ("native", more)
+    )
     monkeypatch.setattr(
         "fairseq_hrt.export.torch_decoder.TorchDecoder",
         lambda bundle, *, device: ("torch", device),
