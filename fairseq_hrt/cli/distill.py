@@ -97,8 +97,14 @@ def run(options: argparse.Namespace) -> None:
     import torch
     from tqdm import tqdm
 
-    from ..evaluation import distillation
     from ..evaluation.systems import load_system, parse_system, subwords
+    from ..evaluation.teacher_translations import (
+        Plan,
+        check_settings,
+        merge,
+        missing,
+        translate_blocks,
+    )
     from ..native.io.resuming import identified_options, model_files
 
     shards, shard = shard_of(options, dict(os.environ))
@@ -127,7 +133,7 @@ def run(options: argparse.Namespace) -> None:
             f"sentence {lengths.index(longest)} has {longest} tokens, system {spec.name!r} reads"
             f" {limit}: shorten it or leave it out"
         )
-    plan = distillation.Plan(
+    plan = Plan(
         sentences=len(lengths),
         lengths=lengths,
         block=options.block,
@@ -145,7 +151,7 @@ def run(options: argparse.Namespace) -> None:
             **identified_options(spec.options),
         },
     )
-    distillation.check_settings(options.out, plan)
+    check_settings(options.out, plan)
     words, target = system.task.source_dictionary, system.task.target_dictionary
     nbest = int(spec.options.get("nbest", 1))
 
@@ -160,15 +166,15 @@ def run(options: argparse.Namespace) -> None:
     start = time.perf_counter()
     share = sum(len(plan.members(number)) for number in range(shard, plan.blocks, shards))
     with tqdm(total=share, unit=" sentences", file=sys.stderr, mininterval=2) as bar:
-        distillation.translate_blocks(options.out, plan, decode, bar.update)
+        translate_blocks(options.out, plan, decode, bar.update)
     logger.info(
         "shard %d of %d: %d sentences in %.1f s", shard, shards, share, time.perf_counter() - start
     )
-    left = distillation.missing(options.out, plan)
+    left = missing(options.out, plan)
     if left:
         logger.info("%d blocks of other shards are not there yet; the last shard merges", left)
         return
-    statistics = distillation.merge(
+    statistics = merge(
         options.out, plan, lambda number: subwords(words, dataset[number]["source"].tolist()),
         languages, "train",
     )  # fmt: skip

@@ -31,8 +31,6 @@ from .system import System
 OWN = ("weights", "shortlist")
 # Options of the model that chooses among the translations.
 RESCORING = ("rescore_path", "rescore_lenpen")
-# What is given together is decoded together.
-WANTED = Wanted(batch_size=4096)
 
 
 class NativeSystem(System):
@@ -79,9 +77,9 @@ class NativeSystem(System):
         effects.check(
             {name: getattr(self.task.cfg, name, None) for name in RESCORING}, names=spec.given
         )
-        self.options: DecodingOptions = self.decoder.prepare(
-            _without(options, RESCORING), WANTED, spec.given
-        )
+        self._given_options = _without(options, RESCORING)
+        # What is given together is decoded together.
+        self._prepare(Wanted(batch_size=4096))
         if "rescore_path" in options:
             self.decoder.rescorer = self._rescorer(options["rescore_path"])
         self.decoder.engine.set_shortlist(self._shortlist(bundle, own.get("shortlist", "false")))
@@ -127,6 +125,10 @@ class NativeSystem(System):
         own = bundle is not None and bundle.task == self.task_name
         training = bundle.runtime_options if bundle is not None and own else {}
         return NativeDecoder(engine, source, target, task=self.task_name, training=training)
+
+    def _prepare(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.options = self.decoder.prepare(self._given_options, wanted, self.spec.given)
 
     def _rescorer(self, given: str) -> Rescorer:
         """Who chooses among the translations: the model that ``rescore_path`` names, converted
@@ -176,11 +178,11 @@ class NativeSystem(System):
 
     def without_scores(self) -> None:
         """Greedy decoding is quicker without scores."""
-        self.options = replace(self.options, scores=False)
+        self._prepare(self.wanted._replace(scores=False))
 
     def decode(self, sample: Dict[str, Any]) -> List[List[Hypothesis]]:
         """See :class:`.system.System`."""
-        found = self.decoder.decode(self.options, sample["rows"], WANTED, Watch())
+        found = self.decoder.decode(self.options, sample["rows"], self.wanted, Watch())
         self.counters.add(found, rescored=self.decoder.rescorer is not None)
         return found
 

@@ -91,7 +91,7 @@ def test_the_task_may_choose_the_engine(load):
     assert left.signature()["engine"] == "torch"
     # fairseq's own task has its own generator.
     own = load(f"name=c,{options},engine=auto".replace("translation_autoregressive", "translation"))
-    assert own.signature()["engine"] == "torch" and translations(own) == translations(torch)
+    assert own.signature()["engine"] == "torch" and strings(own) == strings(torch)
 
 
 def test_bundles_and_their_options(load):
