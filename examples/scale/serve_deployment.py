@@ -29,9 +29,9 @@ def settings_of(options):
         ValueError: a system is not a bundle, or a number is out of range.
     """
     from fairseq_hrt.native.server.application import check
-    from fairseq_hrt.native.server.settings import Settings, parse_system
+    from fairseq_hrt.native.server.settings import Settings, parse_served
 
-    systems = tuple((name, folder.resolve()) for name, folder in map(parse_system, options.systems))
+    systems = tuple((name, folder.resolve()) for name, folder in map(parse_served, options.systems))
     keys = None if options.key_file is None else options.key_file.resolve()
     settings = Settings(
         systems=systems,

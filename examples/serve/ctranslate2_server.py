@@ -26,7 +26,7 @@ from fairseq_hrt.native.bundles.translation import (
 )
 from fairseq_hrt.native.server.log import LOG_FORMAT, LOG_TIME
 from fairseq_hrt.native.server.process import serve
-from fairseq_hrt.native.server.settings import Settings, parse_system
+from fairseq_hrt.native.server.settings import Settings, parse_served
 from fairseq_hrt.native.text.dictionary import Words
 from fairseq_hrt.native.text.replacement import mostly_unknown
 
@@ -153,7 +153,7 @@ def main():
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT, datefmt=LOG_TIME)
     try:
         serve(
-            Settings(systems=(parse_system(options.bundle),), threads=options.threads),
+            Settings(systems=(parse_served(options.bundle),), threads=options.threads),
             options.host,
             options.port,
             1,

@@ -85,7 +85,11 @@ def collect(scored: System, decoded: System, batch_size: int = 32) -> GraphStati
         )
     ids = list(range(len(scored.dataset)))
     batches = make_batches(ids, [scored.dataset.num_tokens(i) for i in ids], batch_size)
-    entries = [best[0] for batch in batches for best in scored.decode(scored.collate(batch))]
+    entries = [
+        best[0]
+        for batch in batches
+        for best in scored.generator.generate(scored.models, scored.collate(batch))
+    ]
     possible = [entry for entry in entries if entry["log_likelihood"] > float("-inf")]
     if not possible:
         raise ValueError(

@@ -124,7 +124,7 @@ def fill(
 
 def study(translator: Any, filler: Any, seeds: Sequence[int] = SEEDS) -> List[Filled]:
     """BLEU of every strategy and setting; the first row is the unmasked translations."""
-    rows = [best["tokens"].cpu() for best in decode_all(translator, BATCH)]
+    rows = [torch.tensor(best.tokens) for best in decode_all(translator, BATCH)]
     references = target_texts(translator)
 
     def bleu(found: Sequence[torch.Tensor]) -> float:

@@ -118,7 +118,7 @@ def score_references(system: System) -> List[List[float]]:
     """
     if len(system.dataset) and system.collate([0])["target"] is None:
         raise ValueError(f"{system.name}: the data have no targets to score")
-    return [best["positional_scores"].tolist() for best in decode_all(system, 64)]
+    return [list(best.positional_scores) for best in decode_all(system, 64)]
 
 
 def markdown(results: Sequence[MutualInformation]) -> str:

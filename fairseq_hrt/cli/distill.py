@@ -30,7 +30,7 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..native.io.files import content_hash, new_folder
 from .child_process import run_module
@@ -97,7 +97,14 @@ def run(options: argparse.Namespace) -> None:
     import torch
     from tqdm import tqdm
 
-    from ..evaluation.systems import distill, load_system, parse_system, subwords
+    from ..evaluation.systems import load_system, parse_system, subwords
+    from ..evaluation.teacher_translations import (
+        Plan,
+        check_settings,
+        merge,
+        missing,
+        translate_blocks,
+    )
     from ..native.io.resuming import identified_options, model_files
 
     shards, shard = shard_of(options, dict(os.environ))
@@ -111,10 +118,7 @@ def run(options: argparse.Namespace) -> None:
     spec = parse_system(options.system)
     teacher = content_hash(model_files(spec.path))
     system = load_system(spec, data_arguments(options))
-    native: Any = system if spec.engine == "native" else None
-    if native is not None:
-        # Only this engine's systems have scores to leave out.
-        native.without_scores()
+    system.without_scores()
     if content_hash(model_files(spec.path)) != teacher:
         raise ValueError(
             f"{spec.path} changed while it was being read (a training that still writes it?): start"
@@ -129,7 +133,7 @@ def run(options: argparse.Namespace) -> None:
             f"sentence {lengths.index(longest)} has {longest} tokens, system {spec.name!r} reads"
             f" {limit}: shorten it or leave it out"
         )
-    plan = distill.Plan(
+    plan = Plan(
         sentences=len(lengths),
         lengths=lengths,
         block=options.block,
@@ -147,32 +151,30 @@ def run(options: argparse.Namespace) -> None:
             **identified_options(spec.options),
         },
     )
-    distill.check_settings(options.out, plan)
+    check_settings(options.out, plan)
     words, target = system.task.source_dictionary, system.task.target_dictionary
     nbest = int(spec.options.get("nbest", 1))
 
     def decode(batch: Sequence[int]) -> List[List[str]]:
-        if native is not None:
-            return [best[:nbest] for best in native.written(batch)]
         sample = system.collate(batch)
         found = dict(zip(sample["id"].tolist(), system.decode(sample)))
         return [
-            [subwords(target, best["tokens"].tolist()) for best in found[sentence][:nbest]]
+            [subwords(target, best.tokens) for best in found[sentence][:nbest]]
             for sentence in batch
         ]
 
     start = time.perf_counter()
     share = sum(len(plan.members(number)) for number in range(shard, plan.blocks, shards))
     with tqdm(total=share, unit=" sentences", file=sys.stderr, mininterval=2) as bar:
-        distill.translate_blocks(options.out, plan, decode, bar.update)
+        translate_blocks(options.out, plan, decode, bar.update)
     logger.info(
         "shard %d of %d: %d sentences in %.1f s", shard, shards, share, time.perf_counter() - start
     )
-    left = distill.missing(options.out, plan)
+    left = missing(options.out, plan)
     if left:
         logger.info("%d blocks of other shards are not there yet; the last shard merges", left)
         return
-    statistics = distill.merge(
+    statistics = merge(
         options.out, plan, lambda number: subwords(words, dataset[number]["source"].tolist()),
         languages, "train",
     )  # fmt: skip

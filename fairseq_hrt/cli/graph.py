@@ -16,6 +16,7 @@ import argparse
 import json
 import logging
 import sys
+from dataclasses import replace
 
 from ..native.io.files import write_text
 from .command import (
@@ -55,7 +56,9 @@ def run(options: argparse.Namespace) -> None:
     from ..evaluation.result_files import drawing, picture_files
     from ..evaluation.systems import FairseqSystem
 
-    system = FairseqSystem(given_systems(options)[0], data_arguments(options))
+    # Whatever engine it names: only PyTorch's draws graphs.
+    spec = replace(given_systems(options)[0], engine="torch")
+    system = FairseqSystem(spec, data_arguments(options))
     if not hasattr(system.generator, "describe_graphs"):
         raise ValueError(
             f"system {system.name!r} (task {system.task_name}) writes no graph: give a"

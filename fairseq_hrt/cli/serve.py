@@ -100,7 +100,7 @@ def run(options: argparse.Namespace) -> None:
         ValueError: an option that does not exist, is given twice or has a bad value; or the extra
             is not installed.
     """
-    from ..native.server.settings import Settings, parse_option, parse_system
+    from ..native.server.settings import Settings, parse_option, parse_served
 
     if not 0 <= options.port <= 65535:
         raise ValueError(f"--port {options.port}: give a port from 0 to 65535; 0 takes a free one")
@@ -112,7 +112,7 @@ def run(options: argparse.Namespace) -> None:
         if name in Settings.__dataclass_fields__
     }
     systems, chosen = (
-        tuple(map(parse_system, options.systems)),
+        tuple(map(parse_served, options.systems)),
         tuple(map(parse_option, options.set)),
     )
     for name, _ in systems:

@@ -16,7 +16,7 @@ from .fairseq_hypothesis import from_fairseq, to_fairseq
 from .fairseq_options import check_ranges, options_of_command
 from .generator import AutoregressiveGenerator, EngineGenerator
 from .layers import FairseqModule, UnsupportedModelError
-from .native_generator import NativeGenerator, PackedGenerator
+from .native_generator import PackedGenerator
 from .precision import (
     at_least_float32,
     follow_precision,
@@ -43,7 +43,6 @@ __all__ = [
     "GenerationCounters",
     "Memory",
     "ModelScorer",
-    "NativeGenerator",
     "PackedGenerator",
     "StepHook",
     "TaskDictionary",

@@ -1,6 +1,9 @@
 """What was executed: calls and tokens, counted where they happen."""
 
 from dataclasses import dataclass
+from typing import Sequence
+
+from ..native.decoding import Hypothesis
 
 
 @dataclass
@@ -24,3 +27,15 @@ class GenerationCounters:
     def reset(self) -> None:
         """Starts counting anew."""
         self.encoder_calls = self.decoder_calls = self.decoder_tokens = self.sentences = 0
+
+    def add(self, found: Sequence[Sequence[Hypothesis]], *, rescored: bool) -> None:
+        """A batch that the native engine has decoded.
+
+        Args:
+            found: hypotheses of each sentence, best first.
+            rescored: whether another model has read the batch, too.
+        """
+        self.encoder_calls += 2 if rescored else 1
+        self.sentences += len(found)
+        # The passes of a batch are those of its longest translation.
+        self.decoder_calls += max((best[0].steps for best in found), default=0)

@@ -37,11 +37,12 @@ def to_fairseq(hypothesis: Hypothesis) -> Dict[str, Any]:
 
 def from_fairseq(found: Dict[str, Any]) -> Hypothesis:
     """What fairseq's own generators and scorers, and our scorers, return."""
-    tokens, steps = found["tokens"].tolist(), found.get("token_steps")
+    tokens, score, steps = found["tokens"].tolist(), found["score"], found.get("token_steps")
+    scores = found["positional_scores"]
     return Hypothesis(
         tokens=tokens,
-        score=float(found["score"]),
-        positional_scores=found["positional_scores"].tolist(),
+        score=None if score is None else float(score),
+        positional_scores=[] if scores is None else scores.tolist(),
         token_steps=[] if steps is None else steps.tolist(),
         steps=int(found.get("steps", len(tokens))),
     )

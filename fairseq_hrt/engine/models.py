@@ -32,9 +32,9 @@ from torch import nn
 
 from ..loading.checkpoints import one_line, read_checkpoint, reading, require_known_task, task_name
 from ..loading.data_options import task_of_training
-from ..native.decoding import NumericalError
+from ..native.decoding import Hypothesis, NumericalError
 from ..native.options import effects
-from . import check_ranges
+from . import EngineGenerator, PackedGenerator, check_ranges, from_fairseq
 
 _NO_NUMBERS = "the model found no translation whose probability is a number"
 
@@ -331,6 +331,19 @@ def decode(
         if not best or any(hypothesis["score"] != hypothesis["score"] for hypothesis in best):
             raise NumericalError.because(_NO_NUMBERS)
     return found
+
+
+def find(
+    task: FairseqTask, generator: Any, models: Sequence[nn.Module], sample: Any, nbest: int
+) -> List[List[Hypothesis]]:
+    """At most ``nbest`` hypotheses of each sentence of a batch, whoever's generator finds them; see
+    :func:`decode`."""
+    if isinstance(generator, (EngineGenerator, PackedGenerator)):
+        return [best[:nbest] for best in generator.find(sample)]
+    return [
+        [from_fairseq(hypothesis) for hypothesis in best[:nbest]]
+        for best in decode(task, generator, models, sample)
+    ]
 
 
 def to_device(sample: Any, device: torch.device) -> Any:

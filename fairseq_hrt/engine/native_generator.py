@@ -20,7 +20,6 @@ from ..native.options.values import (
     forced_ids,
 )
 from ..native.runtime.engine import Engine
-from ..native.runtime.format import Header
 from ..native.runtime.library import load_library
 from ..native.runtime.options import longest_written, options_for, takes_first_words
 from .counters import GenerationCounters
@@ -29,121 +28,7 @@ from .generator import EngineGenerator, source_rows
 from .native_model import check_convertible, convert, header_of
 
 
-def _any(given: Dict[str, Any]) -> bool:
-    """Whether fairseq hands over more than a batch: it names what it leaves open, too."""
-    return any(value is not None for value in given.values())
-
-
-class NativeGenerator:
-    """Decodes with an engine that is there already.
-
-    Args:
-        engine: with the model.
-        target: its dictionary.
-        options: what the user asked for.
-        rescorer: chooses among the translations, as with ``--rescore-path``.
-
-    Attributes:
-        counters: what was executed.
-        forced: ids of the words that every translation begins with.
-        eos, symbols_to_strip_from_output: read by fairseq's command line.
-
-    Raises:
-        UnsupportedOption, ValueError: an option that this engine or model does not honour.
-    """
-
-    def __init__(
-        self,
-        engine: Engine,
-        target: Dictionary,
-        options: DecodingOptions,
-        *,
-        rescorer: Optional[Rescorer] = None,
-    ) -> None:
-        options_for(engine.header, options)
-        self._set_up(target, options)
-        self._engine: Optional[Engine] = engine
-        self.rescorer: Optional[Rescorer] = rescorer
-        if rescorer is not None:
-            self.require_candidates()
-
-    def _set_up(self, target: Dictionary, options: DecodingOptions) -> None:
-        self.options, self.pad, self.words = options, target.pad(), len(target)
-        self.eos = target.eos()
-        self.forced = forced_ids(options, target.symbols, (target[self.pad], target[self.eos]))
-        self.symbols_to_strip_from_output = {self.eos}
-        self.counters = GenerationCounters()
-
-    @property
-    def header(self) -> Header:
-        """Of the model."""
-        return self.engine.header
-
-    def require_candidates(self) -> None:
-        """Raises ValueError where there is only one translation to choose from."""
-        family, trained = self.header.family, self.header.chunk_sizes
-        require_candidates(
-            self.options.candidates(family, words=self.words, trained=trained), family
-        )
-
-    @property
-    def engine(self) -> Engine:
-        """The engine with the model as it is now."""
-        assert self._engine is not None
-        return self._engine
-
-    def generate(
-        self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict[str, Any], **given: Any
-    ) -> List[List[Dict[str, Any]]]:
-        """Translates a batch; see :meth:`.generator.EngineGenerator.generate`."""
-        return [
-            [to_fairseq(hypothesis) for hypothesis in best] for best in self.find(sample, **given)
-        ]
-
-    def find(self, sample: Dict[str, Any], **given: Any) -> List[List[Hypothesis]]:
-        """The hypotheses of a batch, best first.
-
-        Args:
-            prefix_tokens: LongTensor ``[B, P]``, the words that each translation begins with;
-                padding: any word.
-
-        Raises:
-            ValueError: constraints or another start symbol are given.
-        """
-        prefix_tokens = given.pop("prefix_tokens", None)
-        if _any(given):
-            raise ValueError(
-                "constraints or another start symbol: the native engine leaves them to PyTorch"
-            )
-        rows = source_rows(sample["net_input"]["src_tokens"], self.pad)
-        return self.decode(rows, None if prefix_tokens is None else prefix_tokens.tolist())
-
-    def decode(
-        self, rows: Sequence[Sequence[int]], first_words: Optional[Sequence[Sequence[int]]] = None
-    ) -> List[List[Hypothesis]]:
-        """The hypotheses of sources that end in ``</s>``, best first; first_words: see
-        :meth:`~..native.runtime.engine.Engine.decode`."""
-        if self.forced:
-            if first_words is not None:
-                raise ValueError(
-                    "--forced-start with given first words: both set how translations begin; leave"
-                    " one out"
-                )
-            first_words = [self.forced] * len(rows)
-        found = self.engine.decode(
-            rows, self.options, first_words=first_words, every=self.rescorer is not None
-        )
-        self.counters.encoder_calls += 1
-        if self.rescorer is not None:
-            found = [best[: self.options.nbest] for best in self.rescorer.rank(rows, found)]
-            self.counters.encoder_calls += 1
-        self.counters.sentences += len(found)
-        # The passes of a batch are those of its longest translation.
-        self.counters.decoder_calls += max((best[0].steps for best in found), default=0)
-        return found
-
-
-class PackedGenerator(NativeGenerator):
+class PackedGenerator:
     """Decodes a model of PyTorch's, packed anew whenever its weights have changed.
 
     Args:
@@ -153,6 +38,13 @@ class PackedGenerator(NativeGenerator):
             batch after :meth:`forget_weights`.
         decoded_as: the family of the task: some decode models of others, in their own way.
         torch_generator: makes PyTorch's generator with the same options.
+
+    Attributes:
+        header: of the model.
+        counters: what was executed.
+        forced: ids of the words that every translation begins with.
+        eos, symbols_to_strip_from_output: read by fairseq's command line.
+        rescorer: chooses among the translations, as with ``--rescore-path``.
 
     Raises:
         UnsupportedOption, UnsupportedModelError: the native engine cannot do it; why.
@@ -173,18 +65,23 @@ class PackedGenerator(NativeGenerator):
             raise UnsupportedOption(f"an ensemble of {len(models)} models")
         self.model, self.source, self.target = models[0], source, target
         load_library()
-        self._set_up(target, options)
+        self.options, self.pad, self.words = options, target.pad(), len(target)
+        self.eos = target.eos()
+        self.forced = forced_ids(options, target.symbols, (target[self.pad], target[self.eos]))
+        self.symbols_to_strip_from_output = {self.eos}
+        self.counters = GenerationCounters()
         self._make_torch = torch_generator
         self._torch: Optional[EngineGenerator] = None
-        self._engine, self.rescorer = None, None
+        self._engine: Optional[Engine] = None
+        self.rescorer: Optional[Rescorer] = None
         family = check_convertible(self.model, source, target)
         if family not in (decoded_as.name, decoded_as.decodes):
             raise UnsupportedOption(
                 f"the native engine decodes a model of the family {family} with --task"
                 f" {tasks_for(family)[0]} alone"
             )
-        self._header = header_of(self.model, source, target, family, options.weights)
-        options_for(self._header, options)
+        self.header = header_of(self.model, source, target, family, options.weights)
+        options_for(self.header, options)
         check_dictionaries(options, source.symbols, target.symbols)
         reason = self._not_on_cpu()
         if options.static_weights and reason is not None:
@@ -205,11 +102,8 @@ class PackedGenerator(NativeGenerator):
         return self._torch
 
     @property
-    def header(self) -> Header:
-        return self._header
-
-    @property
     def engine(self) -> Engine:
+        """The engine with the model as it is now."""
         if self._engine is None:
             header, tensors = convert(
                 self.model, self.source, self.target, weights=self.options.weights
@@ -223,6 +117,13 @@ class PackedGenerator(NativeGenerator):
         return (
             f"{self.options.weights} weights, {engine.isa}, {engine.threads}"
             f" thread{'s' * (engine.threads > 1)}"
+        )
+
+    def require_candidates(self) -> None:
+        """Raises ValueError where there is only one translation to choose from."""
+        family, trained = self.header.family, self.header.chunk_sizes
+        require_candidates(
+            self.options.candidates(family, words=self.words, trained=trained), family
         )
 
     def rank_by(self, rescorer: Rescorer) -> None:
@@ -243,17 +144,37 @@ class PackedGenerator(NativeGenerator):
         """The model has changed."""
         self._engine = None
 
+    def generate(
+        self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict[str, Any], **given: Any
+    ) -> List[List[Dict[str, Any]]]:
+        """Translates a batch; see :meth:`.generator.EngineGenerator.generate`."""
+        return [
+            [to_fairseq(hypothesis) for hypothesis in best] for best in self.find(sample, **given)
+        ]
+
     def find(self, sample: Dict[str, Any], **given: Any) -> List[List[Hypothesis]]:
-        """The hypotheses of a batch, best first."""
+        """The hypotheses of a batch, best first; see :meth:`.generator.EngineGenerator.find`."""
         prefix_tokens = given.get("prefix_tokens")
-        others = {name: value for name, value in given.items() if name != "prefix_tokens"}
+        # What is left open is named, too.
+        others = any(value is not None for name, value in given.items() if name != "prefix_tokens")
         # PyTorch reports why first words cannot be given.
-        elsewhere = _any(others) or (
-            prefix_tokens is not None and not takes_first_words(self.header, self.options)
+        elsewhere = others or (
+            prefix_tokens is not None
+            and (bool(self.forced) or not takes_first_words(self.header, self.options))
         )
         if elsewhere or self._watched or (self._engine is None and self._not_on_cpu() is not None):
             return self.torch.find(sample, **given)
-        return super().find(sample, **given)
+        rows = source_rows(sample["net_input"]["src_tokens"], self.pad)
+        first_words = [self.forced] * len(rows) if self.forced else None
+        if prefix_tokens is not None:
+            first_words = prefix_tokens.tolist()
+        found = self.engine.decode(
+            rows, self.options, first_words=first_words, every=self.rescorer is not None
+        )
+        if self.rescorer is not None:
+            found = [best[: self.options.nbest] for best in self.rescorer.rank(rows, found)]
+        self.counters.add(found, rescored=self.rescorer is not None)
+        return found
 
     @property
     def _watched(self) -> bool:

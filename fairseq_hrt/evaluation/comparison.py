@@ -10,13 +10,14 @@ import sys
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set
 
 import fairseq
 import numpy as np
 import sacrebleu
 import torch
 
+from ..native.decoding import Hypothesis
 from ..native.text.pipeline import TextPipeline
 from .footprint import Footprint
 from .quality import Detokenizer, Quality, bleu_metric, evaluate
@@ -56,7 +57,7 @@ class Result:
         name: of the system.
         signature: how it decodes.
         hypotheses: detokenised, in the order of the test set.
-        best: fairseq's best hypothesis of each sentence.
+        best: hypothesis of each sentence.
         quality: scores.
         timings: by batch size.
         raw: one raw line at a time, text preparation included; None if that was not measured.
@@ -67,7 +68,7 @@ class Result:
     name: str
     signature: Dict[str, str]
     hypotheses: List[str]
-    best: List[Mapping[str, Any]]
+    best: List[Hypothesis]
     quality: Quality
     timings: Dict[int, Timing] = field(default_factory=dict)
     raw: Optional[Timing] = None
@@ -113,8 +114,7 @@ class Comparison:
         """Sentences of ``result`` with the very tokens of ``identical_to``."""
         reference = next(other for other in self.results if other.name == self.identical_to)
         return sum(
-            mine["tokens"].tolist() == theirs["tokens"].tolist()
-            for mine, theirs in zip(result.best, reference.best)
+            mine.tokens == theirs.tokens for mine, theirs in zip(result.best, reference.best)
         )
 
     def timing(self, name: str, batch_size: int) -> Timing:
@@ -170,7 +170,7 @@ def compare(
         logger.info("decoding the test set: %s", system.name)
         best = decode_all(system, settings.quality_batch)
         _warn_of_masks(system, best)
-        hypotheses = [detokenize(system.text(hypothesis["tokens"])) for hypothesis in best]
+        hypotheses = [detokenize(system.text(hypothesis.tokens)) for hypothesis in best]
         quality = evaluate(hypotheses, reference_texts, valid, rouge=rouge, language=language)
         results.append(Result(system.name, system.signature(), hypotheses, best, quality))
     sample = speed_sample(len(systems[0].dataset), settings.speed_sentences, settings.seed)
@@ -202,10 +202,10 @@ def compare(
     return comparison
 
 
-def decode_all(system: System, batch_size: int) -> List[Mapping[str, Any]]:
+def decode_all(system: System, batch_size: int) -> List[Hypothesis]:
     """The best hypothesis of each sentence of the system's data, in their order."""
     ids = list(range(len(system.dataset)))
-    best: Dict[int, Mapping[str, Any]] = {}
+    best: Dict[int, Hypothesis] = {}
     for batch in make_batches(ids, [system.dataset.num_tokens(i) for i in ids], batch_size):
         sample = system.collate(batch)
         for sentence, hypotheses in zip(sample["id"].tolist(), system.decode(sample)):
@@ -213,7 +213,7 @@ def decode_all(system: System, batch_size: int) -> List[Mapping[str, Any]]:
     return [best[i] for i in ids]
 
 
-def _warn_of_masks(system: System, best: Sequence[Mapping[str, Any]]) -> None:
+def _warn_of_masks(system: System, best: Sequence[Hypothesis]) -> None:
     """Names a system whose translations are unfinished: an iterative model of fairseq, which takes
     ``<unk>`` for its mask, may stop early."""
     # Whether fairseq's IterativeRefinementGenerator ends where two passes agree; other
@@ -221,7 +221,7 @@ def _warn_of_masks(system: System, best: Sequence[Mapping[str, Any]]) -> None:
     if not getattr(system.generator, "adaptive", False):
         return
     mask = system.task.target_dictionary.unk()
-    unfinished = sum(mask in hypothesis["tokens"].tolist() for hypothesis in best)
+    unfinished = sum(mask in hypothesis.tokens for hypothesis in best)
     if unfinished:
         logger.warning(
             "%d of %d translations of %s contain masks: fairseq stops where two passes mask the"

@@ -33,9 +33,7 @@ class RawLines:
             for number, hypotheses in zip(batch["id"].tolist(), self.system.decode(batch)):
                 dictionary = self.system.task.target_dictionary
                 # Subwords as they are: joining them is the pipeline's business.
-                found[filled[number]] = self.pipeline.text(
-                    dictionary.string(hypotheses[0]["tokens"].int().cpu())
-                )
+                found[filled[number]] = self.pipeline.text(dictionary.string(hypotheses[0].tokens))
         return found
 
 

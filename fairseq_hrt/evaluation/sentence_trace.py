@@ -87,25 +87,21 @@ def trace(system: System, sample: Dict[str, Any], source: str) -> Trace:
     with attached(hooks, iterations.append):
         best = system.decode(sample)[0][0]
     dictionary = system.task.target_dictionary
-    tokens = [dictionary[token] for token in best["tokens"].tolist()]
-    fixed = (
-        best["token_steps"].tolist() if "token_steps" in best else list(range(1, len(tokens) + 1))
-    )
+    tokens = [dictionary[token] for token in best.tokens]
+    fixed = best.token_steps or list(range(1, len(tokens) + 1))
     if iterations:
-        passes = _passes_of_guesses(iterations, best["tokens"].tolist(), dictionary)
+        passes = _passes_of_guesses(iterations, best.tokens, dictionary)
     else:
-        passes = _passes_of_steps(tokens, fixed, best["positional_scores"])
-    directions = best["token_directions"].tolist() if "token_directions" in best else []
-    return Trace(
-        system.name, source, tokens, passes, fixed, directions, system.counters.decoder_calls
-    )
+        passes = _passes_of_steps(tokens, fixed, best.positional_scores)
+    calls = system.counters.decoder_calls
+    return Trace(system.name, source, tokens, passes, fixed, best.token_directions, calls)
 
 
 def _passes_of_steps(
-    tokens: Sequence[str], fixed: Sequence[int], scores: torch.Tensor
+    tokens: Sequence[str], fixed: Sequence[int], scores: Sequence[float]
 ) -> List[List[Cell]]:
     """Decoders that never take a word back."""
-    probabilities = scores.exp().clamp(max=1).tolist()
+    probabilities = torch.tensor(scores).exp().clamp(max=1).tolist()
     rows = []
     for step in range(1, max(fixed) + 1):
         row = []

@@ -88,10 +88,10 @@ def examples(comparison: Comparison, systems: Sequence[System], count: int, *, c
         lines += ["", f"{'source':{width}}  {source_text(systems[0], sentence)}"]
         for result, system in zip(comparison.results, systems):
             best = result.best[sentence]
-            tokens = [system.task.target_dictionary[token] for token in best["tokens"].tolist()]
-            steps = best["token_steps"].tolist() if "token_steps" in best else None
+            tokens = [system.task.target_dictionary[token] for token in best.tokens]
+            steps = best.token_steps or None
             longest = max([longest, *(steps or [])])
-            directions = best["token_directions"].tolist() if "token_directions" in best else None
+            directions = best.token_directions or None
             lettered = lettered or directions is not None
             shown = show_steps(tokens, steps, colour=colour, directions=directions)
             lines.append(f"{result.name:{width}}  {shown}")

@@ -201,7 +201,7 @@ def _measure(
     best = decode_all(system, batch_size)
     seconds = time.perf_counter() - start
     quality = evaluate(
-        [detokenize(system.text(hypothesis["tokens"])) for hypothesis in best],
+        [detokenize(system.text(hypothesis.tokens)) for hypothesis in best],
         references,
         language=target_language(system),
     )

@@ -108,7 +108,7 @@ def add_runtime(
     )
     write_native_model(bundle, *make_model(weights=weights))
     bundle.runtime_options = trained_options(eager)
-    decoder = NativeDecoder(bundle)
+    decoder = NativeDecoder.of_bundle(bundle)
     native = Translator(bundle, decoder)
     if lines is None:
         sentences = data_sentences(data, bundle, decoder.engine.header.longest_source)

@@ -24,10 +24,10 @@ import torch
 from fairseq import tasks
 from fairseq.data import LanguagePairDataset
 
-from ..engine import EngineGenerator, from_fairseq
+from ..engine import EngineGenerator
 from ..engine.models import (
     build_generator,
-    decode,
+    find,
     generation_config,
     load_models,
     option_arguments,
@@ -114,7 +114,7 @@ class TorchDecoder:
                 watch.go_on()
                 sample = self._sample(prepared.task, [rows[number] for number in members])
                 for number, best in zip(sample["id"].tolist(), self._found(prepared, sample)):
-                    found[members[number]] = best[: prepared.nbest]
+                    found[members[number]] = best
                 done += len(members)
                 if watch.progress is not None:
                     watch.progress(done, len(rows))
@@ -152,10 +152,7 @@ class TorchDecoder:
 
     def _found(self, prepared: Prepared, sample: Dict[str, Any]) -> List[List[Hypothesis]]:
         """Hypotheses in the order of the batch."""
-        if isinstance(prepared.generator, EngineGenerator):
-            return prepared.generator.find(sample)
-        found = decode(prepared.task, prepared.generator, self.models, sample)
-        return [[from_fairseq(hypothesis) for hypothesis in best] for best in found]
+        return find(prepared.task, prepared.generator, self.models, sample, prepared.nbest)
 
     def _sample(self, task: Any, rows: List[List[int]]) -> Dict[str, Any]:
         dataset = task.build_dataset_for_inference(

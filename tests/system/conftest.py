@@ -86,7 +86,7 @@ def decode():
             [str(data), "--source-lang", "de", "--target-lang", "en", "--cpu"],
         )
         sample = system.collate(range(100))
-        found = [best[0]["tokens"].tolist() for best in system.decode(sample)]
+        found = [best[0].tokens for best in system.decode(sample)]
         pad = system.task.target_dictionary.pad()
         targets = [[t for t in target.tolist() if t != pad] for target in sample["target"]]
         assert len(found) == len(targets) == 100

@@ -68,7 +68,7 @@ def translations(trained, **options):
     # One pass, whoever searches its graph.
     assert system.counters.decoder_calls == 1
     return [
-        (line, [system.text(best["tokens"]) for best in several], several[0]["score"].item())
+        (line, [system.text(best.tokens) for best in several], several[0].score)
         for line, several in zip(lines, found)
     ]
 

@@ -60,7 +60,7 @@ def compare(
     """(equal sentences, gaps of the others)."""
     equal, gaps = 0, []
     for number, (mine, theirs) in enumerate(zip(decode_all(system, batch), expected)):
-        left, right = mine["tokens"].tolist(), theirs["tokens"].tolist()
+        left, right = mine.tokens, theirs.tokens
         if left == right:
             equal += 1
             continue

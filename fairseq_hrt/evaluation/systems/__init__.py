@@ -1,17 +1,17 @@
-"""Systems: trained models and the way they are decoded, behind one interface whatever decodes
-them."""
+"""Systems of a comparison: each is a decoder and the data that it is run on, behind one interface
+whatever decodes it."""
 
-from .fairseq_system import FairseqSystem, count_calls
-from .load import load_system, load_watched
+from dataclasses import replace
+from typing import Sequence
+
 from .specification import SystemSpec, generate_arguments, parse_system, read_systems, scoring
-from .system import System, subwords
+from .system import FairseqSystem, System, count_calls, subwords
 
 __all__ = [
     "FairseqSystem",
     "System",
     "SystemSpec",
     "count_calls",
-    "distill",
     "generate_arguments",
     "load_system",
     "load_watched",
@@ -20,3 +20,40 @@ __all__ = [
     "scoring",
     "subwords",
 ]
+
+
+def load_system(spec: SystemSpec, data: Sequence[str]) -> System:
+    """Loads a system with the engine that it names.
+
+    Args:
+        spec: what to load.
+        data: see :func:`.specification.generate_arguments`.
+
+    Raises:
+        ValueError: an option that the engine does not support, or a model that it cannot decode.
+        OSError: a checkpoint is missing or unreadable.
+    """
+    if spec.engine == "ctranslate2":
+        # Not for everybody: the package is an optional one.
+        from .ctranslate2_system import CTranslate2System
+
+        return CTranslate2System(spec, data)
+    if spec.engine == "native":
+        from .native_system import NativeSystem
+
+        return NativeSystem(spec, data)
+    return FairseqSystem(spec, data)
+
+
+def load_watched(spec: SystemSpec, data: Sequence[str]) -> System:
+    """A loaded system that reports in which pass each word was written; PyTorch's with ``auto``.
+
+    Raises:
+        ValueError: CTranslate2, which does not say it; besides what :func:`load_system` raises.
+    """
+    if spec.engine == "ctranslate2":
+        raise ValueError(
+            f"{spec.subject}: engine=ctranslate2 translates, but its steps cannot be watched:"
+            " leave it out"
+        )
+    return load_system(replace(spec, engine="torch") if spec.engine == "auto" else spec, data)

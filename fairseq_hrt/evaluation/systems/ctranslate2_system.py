@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
 import torch
-from fairseq import tasks
 from fairseq.data import Dictionary
+from torch import Tensor
 
 from ...engine import GenerationCounters
-from ...engine.models import choose_device, generation_config, load_models, option_arguments
+from ...engine.models import choose_device, load_models
 from ...export.ctranslate2_model import PADDING, export, import_ctranslate2, stored_types
-from ...loading.checkpoints import reading
+from ...native.decoding import Hypothesis
 from .specification import SystemSpec
 from .system import System
 
@@ -48,63 +48,45 @@ class CTranslate2System(System):
 
     def __init__(self, spec: SystemSpec, data: Sequence[str]) -> None:
         ctranslate2 = import_ctranslate2()
-        subject = f"system {spec.name!r}"
         unknown = sorted(set(spec.options) - set(OPTIONS))
         if unknown:
             raise ValueError(
-                f"{subject}: CTranslate2 does not support {', '.join(unknown)}; it takes"
+                f"{spec.subject}: CTranslate2 does not support {', '.join(unknown)}; it takes"
                 f" {', '.join(OPTIONS)}"
             )
         if spec.task is not None:
             raise ValueError(
-                f"{subject}: engine=ctranslate2 takes no task, it always writes word by word"
+                f"{spec.subject}: engine=ctranslate2 takes no task, it always writes word by word"
             )
         ours = {name: value for name, value in spec.options.items() if name != "compute_type"}
-        config = generation_config(
-            [*data, "--path", spec.path, "--task", "translation", *option_arguments(ours)], subject
-        )
-        with reading(subject, "cannot be set up"):
-            task = tasks.setup_task(config.task)
-        device, dtype = choose_device(config), spec.options.get("compute_type", "float32")
-        saved, self.folder = config.task, Path(spec.path)
+        super().__init__(spec, data, "translation", ours)
+        self.task_name, self.options = "ctranslate2", self.config.generation
+        source, target = self.task.source_dictionary, self.task.target_dictionary
+        kind, self.folder = spec.options.get("compute_type", "float32"), Path(spec.path)
         if not self.folder.is_dir():
             self._temporary = tempfile.TemporaryDirectory(prefix="fairseq_hrt_")
             self.folder = Path(self._temporary.name) / "model"
-            models, trained = load_models([spec.path], config, task, torch.device("cpu"))
+            (model, *_), saved = load_models([spec.path], self.config, self.task, self.device)
+            self.read_as = saved.task
             # Kept as it is computed with, so that the size on disk is the size of what is measured.
-            kind = dtype if dtype in stored_types() else None
-            export(
-                models[0],
-                task.source_dictionary,
-                task.target_dictionary,
-                self.folder,
-                quantization=kind,
-            )
-            saved = trained.task
-        check_dictionaries(self.folder, task.source_dictionary, task.target_dictionary)
+            stored = kind if kind in stored_types() else None
+            export(model, source, target, self.folder, quantization=stored)
+        check_dictionaries(self.folder, source, target)
+        self.device = choose_device(self.config)
         try:
             self.translator = ctranslate2.Translator(
                 str(self.folder),
-                device=device.type,
-                device_index=torch.cuda.current_device() if device.type == "cuda" else 0,
-                compute_type=dtype,
+                device=self.device.type,
+                device_index=torch.cuda.current_device() if self.device.type == "cuda" else 0,
+                compute_type=kind,
                 intra_threads=torch.get_num_threads(),
             )
         except (RuntimeError, ValueError) as error:
-            raise ValueError(f"{subject}: {error}") from error
-        self.version, self.options = ctranslate2.__version__, config.generation
+            raise ValueError(f"{spec.subject}: {error}") from error
+        self.version, self.dtype = ctranslate2.__version__, self.translator.compute_type
+        self.beam = self.options.beam
         # CTranslate2 does not tell how often its decoder ran.
-        counters = GenerationCounters(known=False)
-        super().__init__(
-            spec,
-            config,
-            task,
-            saved,
-            task_name="ctranslate2",
-            device=device,
-            dtype=dtype,
-            counters=counters,
-        )
+        self.counters = GenerationCounters(known=False)
 
     @property
     def reloadable(self) -> SystemSpec:
@@ -116,19 +98,14 @@ class CTranslate2System(System):
         """Size of the converted weights on disk."""
         return (self.folder / "model.bin").stat().st_size
 
-    def collate(self, ids: Sequence[int]) -> Dict[str, Any]:
-        """The batch of the sentences ``ids``, in words."""
+    def batch(self, ids: Sequence[int], rows: Sequence[Tensor]) -> Dict[str, Any]:
+        """A batch in words."""
         dictionary = self.task.source_dictionary
         # Without </s>, which CTranslate2 adds.
-        rows = [
-            [dictionary[token] for token in self.dataset[i]["source"].tolist()[:-1]] for i in ids
-        ]
-        return {"id": torch.tensor(list(ids)), "words": rows}
+        words = [[dictionary[token] for token in row.tolist()[:-1]] for row in rows]
+        return {"id": torch.tensor(list(ids)), "words": words}
 
-    def collate_text(self, lines: Sequence[str]) -> Dict[str, Any]:
-        return {"id": torch.arange(len(lines)), "words": [line.split() for line in lines]}
-
-    def decode(self, sample: Dict[str, Any]) -> List[List[Dict[str, Any]]]:
+    def decode(self, sample: Dict[str, Any]) -> List[List[Hypothesis]]:
         options, rows = self.options, sample["words"]
         # As fairseq's: the longest source of the batch decides, </s> counts.
         longest = int(options.max_len_a * (1 + max(map(len, rows))) + options.max_len_b)
@@ -148,32 +125,20 @@ class CTranslate2System(System):
         except RuntimeError as error:
             # A sentence that is longer than the model has positions, for one.
             raise ValueError(
-                f"system {self.name!r}, a sentence of {max(map(len, rows))} tokens: {error}"
+                f"{self.spec.subject}, a sentence of {max(map(len, rows))} tokens: {error}"
             ) from error
         dictionary = self.task.target_dictionary
         return [
             [
-                {
-                    "tokens": torch.tensor([*map(dictionary.index, words), dictionary.eos()]),
-                    "score": score,
-                }
+                Hypothesis([*map(dictionary.index, words), dictionary.eos()], score, [])
                 for words, score in zip(result.hypotheses, result.scores)
             ]
             for result in results
         ]
 
-    def signature(self) -> Dict[str, str]:
-        entries = {
-            "engine": f"ctranslate2 {self.version}",
-            **self.spec.shown(),
-        }
-        entries.setdefault("beam", "5")
-        return {
-            "task": self.task_name,
-            **entries,
-            "dtype": self.translator.compute_type,
-            "device": self.device.type,
-        }
+    def shown(self) -> Dict[str, str]:
+        engine = f"ctranslate2 {self.version}"
+        return {"task": self.task_name, "engine": engine, **self.spec.shown()}
 
 
 def check_dictionaries(folder: Path, source: Dictionary, target: Dictionary) -> None:

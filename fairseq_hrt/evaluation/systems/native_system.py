@@ -2,32 +2,29 @@
 a model for it, or a model file."""
 
 import tempfile
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 import torch
-from fairseq import tasks, utils
-from fairseq.tasks import FairseqTask
-from omegaconf import DictConfig
+from fairseq import utils
 
-from ...engine import NativeGenerator
-from ...engine.models import generation_config, load_models, option_arguments
+from ...engine.models import load_models
 from ...engine.native_model import write_runtime_model
 from ...loading.checkpoints import task_of_checkpoint
 from ...native.bundles.bundle import Bundle, load_bundle
-from ...native.bundles.native_decoder import WITHOUT_EFFECT, options_of_task
+from ...native.bundles.decoder import Wanted, Watch
+from ...native.bundles.native_decoder import NativeDecoder
 from ...native.bundles.shortlist import load_shortlist, read_shortlist
-from ...native.decoding import NumericalError, Rescorer, require_candidates
+from ...native.decoding import Hypothesis, NumericalError, Rescorer, require_candidates
 from ...native.families import tasks_for
 from ...native.options import effects
-from ...native.options.values import DecodingOptions, check_dictionaries
+from ...native.options.values import DecodingOptions
 from ...native.runtime.engine import Engine, Header, Shortlist, read_header
-from ...native.runtime.options import longest_written, options_for, settled, writes_in_order
+from ...native.runtime.options import longest_written, writes_in_order
 from ...native.text.dictionary import Words
 from .specification import SystemSpec
-from .system import System, subwords
+from .system import System
 
 # Not options of fairseq-generate but of the native engine: a lex or vmap file (a bundle's own:
 # true).
@@ -46,113 +43,154 @@ class NativeSystem(System):
             options are those of ``fairseq-generate``.
         data: see :func:`.specification.generate_arguments`.
 
+    Attributes:
+        file: the model's.
+        decoder: with the model.
+        engines: its own, and that of a model which chooses among its translations.
+        options: as it takes them.
+
     Raises:
         ValueError: the model does not convert, there is no kernel on this machine, an option is not
             honoured by the engine, or a bundle has other dictionaries than the data.
     """
 
-    generator: NativeGenerator
-
     def __init__(self, spec: SystemSpec, data: Sequence[str]) -> None:
-        subject = f"system {spec.name!r}"
-        options = dict(spec.options)
+        path, options = Path(spec.path), dict(spec.options)
         own = {name: options.pop(name) for name in OWN if name in options}
-        path, bundle, file = Path(spec.path), None, None
-        if path.is_dir():
-            bundle, file = _bundle_of(path, own, options, spec.task, subject)
+        bundle = _bundle_of(spec) if path.is_dir() else None
+        converted = bundle is None and path.suffix != ".safetensors"
+        if bundle is not None:
+            options = {**_without(bundle.options, ("task", *OWN)), **options}
             task_name = spec.task or bundle.task
-        elif path.suffix == ".safetensors":
-            file = path
-            task_name = spec.task or tasks_for(read_header(path).family)[0]
-        else:
+        elif converted:
             task_name = spec.task or task_of_checkpoint(utils.split_paths(spec.path)[0])
-        config = generation_config(
-            [*data, "--path", spec.path, "--task", task_name, *option_arguments(options)], subject
-        )
-        task, saved = tasks.setup_task(config.task), config.task
+        else:
+            task_name = spec.task or tasks_for(read_header(path).family)[0]
+        super().__init__(spec, data, task_name, options)
         self._temporary = tempfile.TemporaryDirectory(prefix="fairseq_hrt_")
-        folder = Path(self._temporary.name)
-        if file is None:
-            file = folder / "runtime.safetensors"
-            saved = _convert(spec, config, task, own.get("weights", "int8"), file)
-        self.file = file
-        engine = Engine.open(file, threads=torch.get_num_threads())
-        header = engine.header
-        if (header.source_vocabulary, header.target_vocabulary) != (
-            len(task.source_dictionary),
-            len(task.target_dictionary),
-        ):
+        self.file = path if bundle is None else path / str(bundle.runtime)
+        if converted:
+            self.file = Path(self._temporary.name) / "runtime.safetensors"
+            self._convert(own.get("weights", "int8"))
+        self.decoder = self._decoder(data, bundle)
+        self.engines = [self.decoder.engine]
+        effects.check(
+            {name: getattr(self.task.cfg, name, None) for name in RESCORING}, names=spec.given
+        )
+        self._given_options = _without(options, RESCORING)
+        # What is given together is decoded together.
+        self._prepare(Wanted(batch_size=4096))
+        if "rescore_path" in options:
+            self.decoder.rescorer = self._rescorer(options["rescore_path"])
+        self.decoder.engine.set_shortlist(self._shortlist(bundle, own.get("shortlist", "false")))
+        self.beam, self.dtype = self.options.beam, self.decoder.engine.header.weights
+
+    def _convert(self, weights: str) -> None:
+        """Writes the checkpoint as a model of the engine."""
+        paths = utils.split_paths(self.spec.path)
+        if len(paths) > 1:
             raise ValueError(
-                f"{subject}: {spec.path} has different dictionaries from the data: give the model's"
-                " own data"
+                f"{self.spec.subject}: the native engine decodes one model, path= names"
+                f" {len(paths)}"
             )
-        if task_name not in tasks_for(header.family):
+        (model,), saved = load_models(paths, self.config, self.task, self.device)
+        self.read_as = saved.task
+        try:
+            self._write(model, self.file, weights)
+        except NumericalError as error:
+            raise NumericalError(f"{self.spec.path}: {error}") from None
+
+    def _write(self, model: Any, file: Path, weights: str) -> None:
+        source, target = self.task.source_dictionary, self.task.target_dictionary
+        write_runtime_model(model, source, target, file, weights=weights)
+
+    def _decoder(self, data: Sequence[str], bundle: Optional[Bundle]) -> NativeDecoder:
+        """The model of :attr:`file` with the dictionaries of the data."""
+        engine = Engine.open(self.file, threads=torch.get_num_threads())
+        header, place = engine.header, Path(utils.split_paths(data[0])[0])
+        source, target = (
+            Words(place / f"dict.{language}.txt")
+            for language in (self.task.cfg.source_lang, self.task.cfg.target_lang)
+        )
+        if (header.source_vocabulary, header.target_vocabulary) != (len(source), len(target)):
             raise ValueError(
-                f"{subject}: the native engine decodes this model with"
+                f"{self.spec.subject}: {self.spec.path} has different dictionaries from the data:"
+                " give the model's own data"
+            )
+        if self.task_name not in tasks_for(header.family):
+            raise ValueError(
+                f"{self.spec.subject}: the native engine decodes this model with"
                 f" task={tasks_for(header.family)[0]}"
             )
-        judging = {name: options.pop(name) for name in RESCORING if name in options}
-        effects.check({name: getattr(task.cfg, name, None) for name in RESCORING}, names=spec.given)
-        decoding = settled(
-            header, _decoding_options(options_of_task(task_name, options)), spec.given
-        )
-        options_for(header, decoding)
-        rescorer: Optional[Rescorer] = None
-        judge = _judge_of(judging, subject)
-        if judge is not None:
-            count = decoding.candidates(
-                header.family, words=header.target_vocabulary, trained=header.chunk_sizes
-            )
-            require_candidates(count, header.family)
-            with naming(judge):
-                self.judge_file = _judge_file(
-                    judge, task, header.weights, folder / "judge.safetensors"
-                )
-                opened = Engine.open(self.judge_file, threads=engine.threads)
-            require_judge(opened.header, header, decoding)
-            rescorer = Rescorer(opened, lenpen=float(task.cfg.rescore_lenpen))
-        check_dictionaries(decoding, task.source_dictionary.symbols, task.target_dictionary.symbols)
-        engine.set_shortlist(_shortlist(bundle, task, data, own.get("shortlist", "false"), subject))
-        generator = NativeGenerator(engine, task.target_dictionary, decoding, rescorer=rescorer)
-        super().__init__(
-            spec,
-            config,
-            task,
-            saved,
-            task_name=task_name,
-            device=torch.device("cpu"),
-            dtype=header.weights,
-            counters=generator.counters,
-            generator=generator,
-        )
+        own = bundle is not None and bundle.task == self.task_name
+        training = bundle.runtime_options if bundle is not None and own else {}
+        return NativeDecoder(engine, source, target, task=self.task_name, training=training)
 
-    @property
-    def _engines(self) -> Sequence[Engine]:
-        rescorer = self.generator.rescorer
-        judge = None if rescorer is None else rescorer.judge
-        return [self.generator.engine, *([judge] if isinstance(judge, Engine) else [])]
+    def _prepare(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.options = self.decoder.prepare(self._given_options, wanted, self.spec.given)
+
+    def _rescorer(self, given: str) -> Rescorer:
+        """Who chooses among the translations: the model that ``rescore_path`` names, converted
+        where it is a checkpoint.
+
+        Raises:
+            ValueError: several models, one that does not fit, or nothing to choose from.
+        """
+        paths, engine = utils.split_paths(given), self.decoder.engine
+        if len(paths) != 1:
+            raise ValueError(
+                f"{self.spec.subject}: the native engine chooses by one model, rescore_path= names"
+                f" {len(paths)}; give engine=torch"
+            )
+        header = engine.header
+        count = self.options.candidates(
+            header.family, words=header.target_vocabulary, trained=header.chunk_sizes
+        )
+        require_candidates(count, header.family)
+        self.judge_file = Path(paths[0])
+        try:
+            if self.judge_file.suffix != ".safetensors":
+                (model,) = self.task.choosing_models()
+                self.judge_file = Path(self._temporary.name) / "judge.safetensors"
+                self._write(model, self.judge_file, header.weights)
+            judge = Engine.open(self.judge_file, threads=engine.threads)
+        except (ValueError, OSError) as error:
+            if "--rescore-path" in str(error):
+                raise
+            raise ValueError(f"--rescore-path {given}: {error}") from None
+        require_judge(judge.header, header, self.options)
+        self.engines.append(judge)
+        return Rescorer(judge, lenpen=float(self.task.cfg.rescore_lenpen))
+
+    def _shortlist(self, bundle: Optional[Bundle], chosen: str) -> Optional[Shortlist]:
+        """The shortlist of a bundle (``chosen`` is ``true``) or a file, or none (``false``)."""
+        if chosen == "false":
+            return None
+        if chosen != "true":
+            return load_shortlist(Path(chosen), self.decoder.source, self.decoder.target)
+        if bundle is None or bundle.shortlist is None:
+            raise ValueError(
+                f"{self.spec.subject}: shortlist=true needs a bundle with a shortlist; give"
+                " shortlist=FILE"
+            )
+        return read_shortlist(bundle.folder / bundle.shortlist)
 
     def without_scores(self) -> None:
-        """Scores are not computed any more: greedy decoding is quicker without them."""
-        self.generator.options = replace(self.generator.options, scores=False)
+        """Greedy decoding is quicker without scores."""
+        self._prepare(self.wanted._replace(scores=False))
 
-    def written(self, ids: Sequence[int]) -> List[List[str]]:
-        """The translations of the sentences ``ids``, best first, as subwords with spaces between:
-        what :meth:`collate`, :meth:`decode` and the dictionary make of them, without batches of
-        PyTorch's in between."""
-        pad, dictionary = self.generator.pad, self.task.target_dictionary
-        rows = [
-            [token for token in self.dataset[number]["source"].tolist() if token != pad]
-            for number in ids
-        ]
-        found = self.generator.decode(rows)
-        return [[subwords(dictionary, one.tokens) for one in best] for best in found]
+    def decode(self, sample: Dict[str, Any]) -> List[List[Hypothesis]]:
+        """See :class:`.system.System`."""
+        found = self.decoder.decode(self.options, sample["rows"], self.wanted, Watch())
+        self.counters.add(found, rescored=self.decoder.rescorer is not None)
+        return found
 
     @property
     def reloadable(self) -> SystemSpec:
         """The converted model instead of the checkpoint."""
-        options = {name: value for name, value in self.spec.options.items() if name != "weights"}
-        if self.generator.rescorer is not None:
+        options = _without(self.spec.options, ("weights",))
+        if self.decoder.rescorer is not None:
             options["rescore_path"] = str(self.judge_file)
         if Path(self.spec.path).is_dir():
             return replace(self.spec, options=options)
@@ -161,25 +199,17 @@ class NativeSystem(System):
     @property
     def longest_source(self) -> int:
         """See :class:`.system.System`."""
-        return min(engine.longest_source for engine in self._engines)
+        return min(engine.longest_source for engine in self.engines)
 
     @property
     def model_bytes(self) -> int:
         """Size of the weights in memory."""
-        return sum(engine.weight_bytes for engine in self._engines)
+        return sum(engine.weight_bytes for engine in self.engines)
 
-    def signature(self) -> Dict[str, str]:
-        entries = {
-            "engine": f"native {self.generator.engine.isa}",
-            "task": self.task_name,
-            **self.spec.shown(),
-        }
-        return {
-            **entries,
-            "beam": str(self.generator.options.beam),
-            "dtype": self.dtype,
-            "device": "cpu",
-        }
+    def shown(self) -> Dict[str, str]:
+        """See :class:`.system.System`."""
+        engine = f"native {self.decoder.engine.isa}"
+        return {"engine": engine, "task": self.task_name, **self.spec.shown()}
 
 
 def require_judge(judge: Header, header: Header, options: DecodingOptions) -> None:
@@ -213,112 +243,24 @@ def require_judge(judge: Header, header: Header, options: DecodingOptions) -> No
         )
 
 
-def _bundle_of(
-    folder: Path, own: Dict[str, str], options: Dict[str, str], task: Optional[str], subject: str
-) -> Tuple[Bundle, Path]:
-    """The bundle in a folder, and its model for the runtime; ``options`` gains the bundle's own
-    where none are given, and what the training left where the task is the bundle's.
+def _bundle_of(spec: SystemSpec) -> Bundle:
+    """The bundle that a system is.
 
     Raises:
-        ValueError: it holds no such model, or the kind of its weights is asked for.
+        ValueError: it holds no model for the engine, or the kind of its weights is asked for.
     """
-    bundle = load_bundle(folder)
+    bundle = load_bundle(Path(spec.path))
     if bundle.runtime is None:
         raise ValueError(
-            f"{subject}: {folder} holds no model for the native engine: make it with fairseq-hrt"
-            " bundle ... --runtime int8"
+            f"{spec.subject}: {bundle.folder} holds no model for the native engine: make it with"
+            " fairseq-hrt bundle ... --runtime int8"
         )
-    if "weights" in own:
-        raise ValueError(f"{subject}: weights={own['weights']}: a bundle has its own, leave it out")
-    left = bundle.runtime_options if task in (None, bundle.task) else {}
-    for name, value in {**left, **bundle.options}.items():
-        if name not in ("task", *OWN):
-            options.setdefault(name, value)
-    return bundle, folder / bundle.runtime
-
-
-def _convert(
-    spec: SystemSpec, config: DictConfig, task: FairseqTask, weights: str, file: Path
-) -> DictConfig:
-    """Writes the checkpoint as a model of the engine; returns the task's configuration of the
-    training."""
-    paths = utils.split_paths(spec.path)
-    if len(paths) > 1:
+    if "weights" in spec.options:
         raise ValueError(
-            f"system {spec.name!r}: the native engine decodes one model, path= names {len(paths)}"
+            f"{spec.subject}: weights={spec.options['weights']}: a bundle has its own, leave it out"
         )
-    models, trained = load_models(paths, config, task, torch.device("cpu"))
-    try:
-        write_runtime_model(
-            models[0], task.source_dictionary, task.target_dictionary, file, weights=weights
-        )
-    except NumericalError as error:
-        raise NumericalError(f"{spec.path}: {error}") from None
-    return trained.task
+    return bundle
 
 
-def _judge_of(given: Dict[str, str], subject: str) -> Optional[Path]:
-    """What ``rescore_path`` names; None: nobody chooses.
-
-    Raises:
-        ValueError: several models.
-    """
-    if "rescore_path" not in given:
-        return None
-    paths = utils.split_paths(given["rescore_path"])
-    if len(paths) != 1:
-        raise ValueError(
-            f"{subject}: the native engine chooses by one model, rescore_path= names {len(paths)};"
-            " give engine=torch"
-        )
-    return Path(paths[0])
-
-
-def _judge_file(path: Path, task: FairseqTask, weights: str, file: Path) -> Path:
-    """The model file of the engine for ``path``; a checkpoint is written to ``file``."""
-    if path.suffix == ".safetensors":
-        return path
-    (model,) = task.choosing_models()
-    write_runtime_model(
-        model, task.source_dictionary, task.target_dictionary, file, weights=weights
-    )
-    return file
-
-
-@contextmanager
-def naming(judge: Path) -> Iterator[None]:
-    """Errors of the model that chooses say that it is meant."""
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        if "--rescore-path" in str(error):
-            raise
-        raise ValueError(f"--rescore-path {judge}: {error}") from None
-
-
-def _decoding_options(options: Dict[str, str]) -> DecodingOptions:
-    given = {
-        name: value
-        for name, value in options.items()
-        if value != "false" and name not in WITHOUT_EFFECT
-    }
-    # What is given together is decoded together.
-    return DecodingOptions.parse(given, batch_size=4096)
-
-
-def _shortlist(
-    bundle: Optional[Bundle], task: FairseqTask, data: Sequence[str], chosen: str, subject: str
-) -> Optional[Shortlist]:
-    """The shortlist of a bundle (``chosen`` is ``true``) or a file, or none (``false``)."""
-    if chosen == "false":
-        return None
-    if chosen == "true":
-        if bundle is None or bundle.shortlist is None:
-            raise ValueError(
-                f"{subject}: shortlist=true needs a bundle with a shortlist; give shortlist=FILE"
-            )
-        return read_shortlist(bundle.folder / bundle.shortlist)
-    place = Path(data[0].split(":")[0])
-    languages = (task.cfg.source_lang, task.cfg.target_lang)
-    source, target = (Words(place / f"dict.{language}.txt") for language in languages)
-    return load_shortlist(Path(chosen), source, target)
+def _without(options: Mapping[str, str], names: Sequence[str]) -> Dict[str, str]:
+    return {name: value for name, value in options.items() if name not in names}

@@ -45,6 +45,11 @@ class SystemSpec:
     defaults: FrozenSet[str] = frozenset()
 
     @property
+    def subject(self) -> str:
+        """The system in an error message."""
+        return f"system {self.name!r}"
+
+    @property
     def given(self) -> FrozenSet[str]:
         """Names of the options that must have an effect."""
         return frozenset(self.options) - self.defaults
@@ -109,24 +114,21 @@ def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
     for key in ("name", "path"):
         if not values.get(key):
             raise ValueError(f"system {dict(entries)!r} needs {key}=...")
+    subject = f"system {values['name']!r}"
     for key in _NAMED_IN_DATA:
         if key in values:
-            raise ValueError(
-                f"system {values['name']!r}: {key} is the same for all systems, give it once"
-                " outside"
-            )
+            raise ValueError(f"{subject}: {key} is the same for all systems, give it once outside")
     for key, harmless in _GIVEN_WORDS.items():
         if values.get(key, harmless) != harmless:
             raise ValueError(
-                f"system {values['name']!r}: {key}={values[key]} takes words from the references,"
+                f"{subject}: {key}={values[key]} takes words from the references,"
                 " which is not a translation; leave it out (fairseq-generate takes it)"
             )
     engine = values.get("engine", "torch")
     engine = _FORMERLY.get(engine, engine)
     if engine not in ENGINES:
         raise ValueError(
-            f"system {values['name']!r}: engine={engine} is unknown, choose one of"
-            f" {', '.join(ENGINES)}"
+            f"{subject}: engine={engine} is unknown, choose one of {', '.join(ENGINES)}"
         )
     rest = {key: value for key, value in values.items() if key not in _NAMED_IN_SYSTEM}
     return SystemSpec(values["name"], values["path"], values.get("task"), rest, engine)

@@ -1,17 +1,26 @@
-"""The base of every system, whatever decodes it: the sentences, batches of them, and the text of
-what was decoded."""
+"""The base of every system, whatever decodes it, and the systems that a task of fairseq's
+decodes."""
 
-from typing import Any, Dict, List, Optional, Sequence, cast
+from dataclasses import replace
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, cast
 
 import torch
+from fairseq import tasks, utils
 from fairseq.data import Dictionary, FairseqDataset
-from fairseq.tasks import FairseqTask
-from omegaconf import DictConfig
-from torch import nn
+from torch import Tensor, nn
 
-from ...engine import GenerationCounters
-from ...engine.models import decode, to_device
-from .specification import SystemSpec
+from ...engine import GenerationCounters, PackedGenerator
+from ...engine.models import (
+    build_generator,
+    choose_device,
+    find,
+    generation_config,
+    load_models,
+    to_device,
+)
+from ...loading.checkpoints import reading, task_of_checkpoint
+from ...native.decoding import Hypothesis
+from .specification import SystemSpec, generate_arguments
 
 
 def subwords(dictionary: Dictionary, tokens: Sequence[int]) -> str:
@@ -21,47 +30,51 @@ def subwords(dictionary: Dictionary, tokens: Sequence[int]) -> str:
 
 
 class System:
-    """A loaded system; complete as soon as it is made.
+    """A decoder and the data that it is run on; complete as soon as it is made.
+
+    This is the data: what is decoded, in batches, and the text of what was. A subclass loads the
+    decoder.
 
     Args:
-        spec: what it was loaded from.
-        config: the command's configuration.
-        task: of fairseq, set up, with both dictionaries.
-        saved: the task's configuration of the training.
-        task_name: as it is registered; that of the engine where no task decodes.
-        device: where it computes.
-        dtype: the kind of its numbers.
-        counters: encoder and decoder calls since the last reset, the generator's own if it counts.
-        models: modules of PyTorch; none where another engine decodes.
-        generator: of the task; None where another engine decodes.
+        spec: what is decoded.
+        data: see :func:`.specification.generate_arguments`.
+        task_name: the task that reads the data.
+        options: of ``fairseq-generate``; None: all of the spec's.
 
     Attributes:
         name: shown in tables.
-        subset: of the data.
-        post_process: how the subwords of a translation are joined.
+        config: of ``fairseq-generate``.
+        task: of fairseq, set up, with both dictionaries.
+        beam: hypotheses that are kept.
+        counters: encoder and decoder calls since the last reset.
+        device, dtype: where the decoder computes, and the kind of its numbers.
+        models, generator: those of a task; none where another engine decodes.
     """
+
+    beam: int
+    dtype: str
+    device = torch.device("cpu")
+    models: Sequence[nn.Module] = ()
+    generator: Any = None
 
     def __init__(
         self,
         spec: SystemSpec,
-        config: DictConfig,
-        task: FairseqTask,
-        saved: DictConfig,
-        *,
+        data: Sequence[str],
         task_name: str,
-        device: torch.device,
-        dtype: str,
-        counters: GenerationCounters,
-        models: Optional[List[nn.Module]] = None,
-        generator: Any = None,
+        options: Optional[Mapping[str, str]] = None,
     ) -> None:
-        self.spec, self.name = spec, spec.name
-        self.task, self.task_name, self._saved = task, task_name, saved
-        self.device, self.dtype, self.counters = device, dtype, counters
-        self.models: List[nn.Module] = [] if models is None else models
-        self.generator = generator
-        self.subset: str = config.dataset.gen_subset
-        self.post_process: Optional[str] = config.common_eval.post_process
+        self.spec, self.name, self.task_name = spec, spec.name, task_name
+        chosen = spec if options is None else replace(spec, options=options)
+        self.config = generation_config(generate_arguments(chosen, data, task_name), spec.subject)
+        if "engine" in self.config.task:
+            self.config.task.engine = "auto" if spec.engine == "auto" else "torch"
+        with reading(spec.subject, "cannot be set up"):
+            self.task = tasks.setup_task(self.config.task)
+        # By the training's configuration once there is one.
+        self.read_as = self.config.task
+        self.subset: str = self.config.dataset.gen_subset
+        self.counters = GenerationCounters()
 
     @property
     def reloadable(self) -> SystemSpec:
@@ -73,52 +86,146 @@ class System:
         """Size of the weights that it decodes with."""
         raise NotImplementedError
 
-    def signature(self) -> Dict[str, str]:
-        """How the system decodes: task, checkpoint, every given option, number type, device."""
-        raise NotImplementedError
-
     @property
     def longest_source(self) -> Optional[int]:
         """Tokens of a source that it reads at most, ``</s>`` included, a model that chooses among
         its translations, too; None: not known."""
-        limits = [cast(Any, model).max_positions()[0] for model in self.models]
-        rescorer = getattr(self.generator, "rescorer", None)
-        return min(
-            limits if rescorer is None else [*limits, rescorer.judge.longest_source], default=None
-        )
+        return None
+
+    def shown(self) -> Dict[str, str]:
+        """Task, engine, checkpoint and every given option for a report."""
+        raise NotImplementedError
+
+    def signature(self) -> Dict[str, str]:
+        """How the system decodes: what :meth:`shown` has, number type, device."""
+        own = {"beam": str(self.beam), "dtype": self.dtype, "device": self.device.type}
+        return {**self.shown(), **own}
 
     @property
     def dataset(self) -> FairseqDataset:
         """The sentences, loaded when they are first asked for: whoever translates text of his own
         needs none."""
         if self.subset not in self.task.datasets:
-            self.task.load_dataset(self.subset, task_cfg=self._saved)
+            self.task.load_dataset(self.subset, task_cfg=self.read_as)
         return self.task.dataset(self.subset)
 
     def collate(self, ids: Sequence[int]) -> Dict[str, Any]:
-        """The batch of the sentences ``ids``, on the system's device."""
-        return to_device(self.dataset.collater([self.dataset[i] for i in ids]), self.device)
+        """The batch of the sentences ``ids``, as the decoder takes it; their order is its
+        ``id``."""
+        return self.batch(ids, [self.dataset[i]["source"] for i in ids])
 
     def collate_text(self, lines: Sequence[str]) -> Dict[str, Any]:
         """The batch of sentences given as words of the source dictionary (tokenised, in
         subwords)."""
         dictionary = self.task.source_dictionary
-        tokens = [dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
-        dataset = self.task.build_dataset_for_inference(tokens, [len(row) for row in tokens])
-        return to_device(dataset.collater([dataset[i] for i in range(len(tokens))]), self.device)
+        rows = [dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
+        return self.batch(range(len(lines)), rows)
 
-    def decode(self, sample: Dict[str, Any]) -> List[List[Dict[str, Any]]]:
-        """Hypotheses of each sentence in ``sample``, best first, as fairseq's generators give
-        them."""
-        hypotheses = decode(self.task, self.generator, self.models, sample)
-        if self.device.type == "cuda":
-            torch.cuda.synchronize()
-        return hypotheses
+    def batch(self, ids: Sequence[int], rows: Sequence[Tensor]) -> Dict[str, Any]:
+        """A batch of sources that end in ``</s>``, LongTensors ``[S]``; here as lists, without
+        padding symbols that a text may contain."""
+        pad = self.task.source_dictionary.pad()
+        lists = [[token for token in row.tolist() if token != pad] for row in rows]
+        return {"id": torch.tensor(list(ids)), "rows": lists}
 
-    def text(self, tokens: torch.Tensor) -> str:
-        """The words of target ``tokens`` ``[T]``, subwords joined, special symbols left out."""
+    def decode(self, sample: Dict[str, Any]) -> List[List[Hypothesis]]:
+        """Hypotheses of each sentence in ``sample``, best first, at most ``nbest``."""
+        raise NotImplementedError
+
+    def without_scores(self) -> None:
+        """Scores are not read any more: an engine that decodes more quickly without them leaves
+        them out."""
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """The words of target ``tokens``, subwords joined, special symbols left out."""
         dictionary = self.task.target_dictionary
         ignored = getattr(self.generator, "symbols_to_strip_from_output", {dictionary.eos()})
-        return dictionary.string(
-            tokens.int().cpu(), self.post_process or "@@ ", extra_symbols_to_ignore=ignored
-        )
+        joined_by = self.config.common_eval.post_process or "@@ "
+        return dictionary.string(tokens, joined_by, extra_symbols_to_ignore=ignored)
+
+
+class FairseqSystem(System):
+    """A system decoded through its task, this package's engine included.
+
+    It is built the way ``fairseq-generate`` builds it (``setup_task``, ``load_model_ensemble``,
+    ``build_generator``), so that one decoder is never measured by kinder rules than another.
+    ``engine`` of the spec is ``auto`` or counts as ``torch``.
+
+    Raises:
+        ValueError: ``fairseq-generate`` would not accept an option (named in the message).
+        OSError: a checkpoint is missing or unreadable.
+    """
+
+    def __init__(self, spec: SystemSpec, data: Sequence[str]) -> None:
+        paths = utils.split_paths(spec.path)
+        super().__init__(spec, data, spec.task or task_of_checkpoint(paths[0]))
+        self.device = choose_device(self.config)
+        self.models, saved = load_models(paths, self.config, self.task, self.device)
+        self.read_as = saved.task
+        self.generator = build_generator(self.task, self.models, self.config, spec.given)
+        # The beam that is really used: one path of a graph has none.
+        self.beam = self.config.generation.beam
+        self.dtype = str(next(self.models[0].parameters()).dtype).replace("torch.", "")
+        counters = getattr(self.generator, "counters", None)
+        self.counters = count_calls(self.models) if counters is None else counters
+
+    @property
+    def reloadable(self) -> SystemSpec:
+        return self.spec
+
+    @property
+    def model_bytes(self) -> int:
+        """Size of the weights as they are decoded with; what several modules share counts once."""
+        weights = {
+            weight.data_ptr(): weight for model in self.models for weight in model.parameters()
+        }
+        return sum(weight.numel() * weight.element_size() for weight in weights.values())
+
+    @property
+    def longest_source(self) -> int:
+        limits = [cast(Any, model).max_positions()[0] for model in self.models]
+        rescorer = getattr(self.generator, "rescorer", None)
+        return min(limits if rescorer is None else [*limits, rescorer.judge.longest_source])
+
+    def shown(self) -> Dict[str, str]:
+        entries = {"task": self.task_name, **self.spec.shown()}
+        if self.spec.engine == "auto":
+            entries["engine"] = "native" if isinstance(self.generator, PackedGenerator) else "torch"
+        return entries
+
+    def collate(self, ids: Sequence[int]) -> Dict[str, Any]:
+        """A batch of fairseq's, with the references."""
+        return to_device(self.dataset.collater([self.dataset[i] for i in ids]), self.device)
+
+    def batch(self, ids: Sequence[int], rows: Sequence[Tensor]) -> Dict[str, Any]:
+        dataset = self.task.build_dataset_for_inference(rows, [len(row) for row in rows])
+        return to_device(dataset.collater([dataset[i] for i in range(len(rows))]), self.device)
+
+    def decode(self, sample: Dict[str, Any]) -> List[List[Hypothesis]]:
+        nbest = self.config.generation.nbest
+        found = find(self.task, self.generator, self.models, sample, nbest)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        return found
+
+
+def count_calls(models: Sequence[Any]) -> GenerationCounters:
+    """Counts the calls of the encoders and decoders of stock fairseq ``models``.
+
+    fairseq's ``EnsembleModel`` calls ``decoder.forward`` directly, which forward hooks do not see;
+    therefore the method of each instance is wrapped. ``sentences`` stays 0: a decoder cannot tell
+    how many it serves.
+    """
+    counters = GenerationCounters()
+
+    def counted(forward: Callable[..., Any], field: str) -> Callable[..., Any]:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            setattr(counters, field, getattr(counters, field) + 1)
+            return forward(*args, **kwargs)
+
+        return wrapper
+
+    for model in models:
+        model.encoder.forward = counted(model.encoder.forward, "encoder_calls")
+        model.decoder.forward = counted(model.decoder.forward, "decoder_calls")
+    return counters

@@ -1,11 +1,11 @@
-"""A bundle's model on the native engine: neither PyTorch nor fairseq is loaded."""
+"""A model on the native engine: neither PyTorch nor fairseq is loaded."""
 
 import os
 from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Tuple
 
 import numpy as np
 
-from ..decoding import Hypothesis, describe_graph
+from ..decoding import Hypothesis, Rescorer, describe_graph
 from ..families import family_of_task, tasks_for
 from ..options.values import (
     DecodingOptions,
@@ -17,6 +17,7 @@ from ..options.values import (
 )
 from ..runtime.engine import Engine
 from ..runtime.options import options_for, settled
+from ..text.dictionary import Words
 from .bundle import Bundle
 from .decoder import Wanted, Watch
 from .shortlist import read_shortlist
@@ -65,47 +66,70 @@ class NativeDecoder:
     """See :class:`.decoder.Decoder`.
 
     Args:
-        bundle: made with ``fairseq-hrt bundle --runtime``.
-        threads: sentences are decoded on that many; None: :func:`default_threads`.
-        use_shortlist: whether each sentence chooses among the words of the bundle's shortlist only.
+        engine: with the model.
+        source, target: its dictionaries.
+        task: decodes the model where no option names another.
+        training: options that the training left, for that task.
 
-    Raises:
-        ValueError: the bundle has no model for the native engine, or it is damaged.
+    Attributes:
+        use_shortlist: whether each sentence chooses among the words of a shortlist only.
+        rescorer: chooses among the translations, as with ``--rescore-path``; None: nobody does.
     """
 
     def __init__(
-        self, bundle: Bundle, *, threads: Optional[int] = None, use_shortlist: bool = False
+        self,
+        engine: Engine,
+        source: Words,
+        target: Words,
+        *,
+        task: str,
+        training: Optional[Mapping[str, str]] = None,
     ) -> None:
+        self.engine, self.source, self.target = engine, source, target
+        self.task, self.training = task, dict(training or {})
+        self.use_shortlist = False
+        self.rescorer: Optional[Rescorer] = None
+        self._kept: Dict[Tuple[Any, ...], DecodingOptions] = {}
+        self._forced: Dict[str, List[int]] = {}
+
+    @classmethod
+    def of_bundle(
+        cls, bundle: Bundle, *, threads: Optional[int] = None, use_shortlist: bool = False
+    ) -> "NativeDecoder":
+        """The decoder of a bundle that was made with ``fairseq-hrt bundle --runtime``.
+
+        Args:
+            threads: sentences are decoded on that many; None: :func:`default_threads`.
+            use_shortlist: choose among the words of the bundle's shortlist.
+
+        Raises:
+            ValueError: the bundle has no model for the native engine, or it is damaged.
+        """
         if bundle.runtime is None:
             raise ValueError(
                 f"{bundle.folder} holds no model for the native engine: make it with fairseq-hrt"
                 " bundle ... --runtime int8, or use --engine torch"
             )
-        self.bundle, self.use_shortlist = bundle, use_shortlist
-        self.source, self.target = bundle.dictionaries()
-        self.engine = Engine.open(
-            bundle.folder / bundle.runtime,
-            threads=default_threads() if threads is None else threads,
-        )
-        header = self.engine.header
-        if (header.source_vocabulary, header.target_vocabulary) != (
-            len(self.source),
-            len(self.target),
-        ):
+        source, target = bundle.dictionaries()
+        file = bundle.folder / bundle.runtime
+        engine = Engine.open(file, threads=default_threads() if threads is None else threads)
+        header = engine.header
+        if (header.source_vocabulary, header.target_vocabulary) != (len(source), len(target)):
             raise ValueError(
-                f"{bundle.folder / bundle.runtime} was made for dictionaries of"
-                f" {header.source_vocabulary} and {header.target_vocabulary} words, the bundle has"
-                f" {len(self.source)} and {len(self.target)}: pack it again"
+                f"{file} was made for dictionaries of {header.source_vocabulary} and"
+                f" {header.target_vocabulary} words, the bundle has {len(source)} and"
+                f" {len(target)}: pack it again"
             )
+        decoder = cls(engine, source, target, task=bundle.task, training=bundle.runtime_options)
         if use_shortlist:
             if bundle.shortlist is None:
                 raise ValueError(
                     f"{bundle.folder} holds no shortlist: make it with fairseq-hrt bundle ..."
                     " --shortlist FILE"
                 )
-            self.engine.set_shortlist(read_shortlist(bundle.folder / bundle.shortlist))
-        self._kept: Dict[Tuple[Any, ...], DecodingOptions] = {}
-        self._forced: Dict[str, List[int]] = {}
+            engine.set_shortlist(read_shortlist(bundle.folder / bundle.shortlist))
+            decoder.use_shortlist = True
+        return decoder
 
     def identity(self) -> Dict[str, Any]:
         """See :class:`.decoder.Decoder`."""
@@ -129,7 +153,7 @@ class NativeDecoder:
         # A switch that is set to false was not given at all, as on the command line: then the
         # training's choice holds.
         asked = {name: value for name, value in options.items() if value != "false"}
-        family, task = self.engine.header.family, asked.pop("task", self.bundle.task)
+        family, task = self.engine.header.family, asked.pop("task", self.task)
         if task not in tasks_for(family):
             raise UnsupportedOption(
                 f"--task {task}: the native engine decodes a model of the family {family} as"
@@ -141,7 +165,7 @@ class NativeDecoder:
                 f" of the family {family}: use --engine torch"
             )
         # Options left by the training are those of its own task.
-        chosen = {**self.bundle.runtime_options, **asked} if task == self.bundle.task else asked
+        chosen = {**self.training, **asked} if task == self.task else asked
         chosen = {
             name: value
             for name, value in options_of_task(task, chosen).items()
@@ -215,12 +239,16 @@ class NativeDecoder:
     def _decode(
         self, prepared: DecodingOptions, rows: List[List[int]], watch: Watch
     ) -> List[List[Hypothesis]]:
-        return self.engine.decode(
+        found = self.engine.decode(
             rows,
             prepared,
             first_words=self.first_words(prepared, len(rows)),
+            every=self.rescorer is not None,
             cancelled=watch.cancelled,
         )
+        if self.rescorer is None:
+            return found
+        return [best[: prepared.nbest] for best in self.rescorer.rank(rows, found)]
 
     def score(
         self,

@@ -75,7 +75,7 @@ def from_pretrained(
     takes_over = bundle.models and importlib.util.find_spec("fairseq") is not None
     fallback = with_torch if takes_over and engine != "native" else None
     try:
-        decoder = NativeDecoder(bundle, threads=threads, use_shortlist=use_shortlist)
+        decoder = NativeDecoder.of_bundle(bundle, threads=threads, use_shortlist=use_shortlist)
         return Translator(bundle, decoder, fallback=fallback, **decoding)
     except (UnsupportedOption, LibraryUnavailable) as error:
         if fallback is None or use_shortlist:

@@ -34,7 +34,7 @@ from .systems import (
     ServedSystem,
     alternatives_options,
     language_name,
-    load_system,
+    load_served,
     load_translator,
 )
 
@@ -74,7 +74,7 @@ class Server:
         load = functools.lru_cache(maxsize=None)(self._load_translator)
         self.catalogue = Catalogue(
             [
-                load_system(name, folder, self.settings, self.metrics, load)
+                load_served(name, folder, self.settings, self.metrics, load)
                 for name, folder in systems
             ]
         )

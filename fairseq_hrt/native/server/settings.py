@@ -125,7 +125,7 @@ def _check_hosts(hosts: Iterable[str]) -> None:
             )
 
 
-def parse_system(text: str) -> Tuple[str, Path]:
+def parse_served(text: str) -> Tuple[str, Path]:
     """``NAME=BUNDLE`` or ``BUNDLE``, whose folder then gives the name.
 
     Raises:

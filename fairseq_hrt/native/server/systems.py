@@ -79,7 +79,7 @@ class ServedSystem:
         }
 
 
-def load_system(
+def load_served(
     name: str, folder: Path, settings: Settings, metrics: Metrics, load: LoadTranslator
 ) -> ServedSystem:
     """Loads a bundle and decodes one word with it, so that the first request does not pay for what

@@ -12,10 +12,9 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from tiny_weights import sharpen
 
-from fairseq_hrt.engine import EngineGenerator, NativeGenerator, PackedGenerator
+from fairseq_hrt.engine import EngineGenerator, PackedGenerator
 from fairseq_hrt.engine.native_model import convert
 from fairseq_hrt.native.decoding import NumericalError
-from fairseq_hrt.native.options.values import DecodingOptions, UnsupportedOption
 from fairseq_hrt.native.runtime.engine import Engine
 
 ARCHITECTURES = {
@@ -484,29 +483,6 @@ def test_what_cannot_be_rescored(tiny, judges):
     )
     with pytest.raises(ValueError, match="--rescore-path: that model reads shorter translations"):
         generator_of(tiny, "autoregressive", [model], own=own, beam=2, max_len_b=8)
-
-
-def test_an_engine_that_is_there_already(tiny):
-    model, dictionary, sample = (
-        model_of(tiny, "bidirectional"),
-        tiny.dictionary(),
-        tiny.sample([5, 3]),
-    )
-    engine = Engine(*convert(model, dictionary, dictionary, weights="float32"))
-    options = DecodingOptions(beam=3, nbest=2, max_len_b=6)
-    generator = NativeGenerator(engine, dictionary, options)
-    theirs = generator_of(tiny, "bidirectional", [model], "torch", beam=3, nbest=2, max_len_b=6)
-    expected = theirs.generate([model], sample)
-    assert_same(generator.generate([], sample), expected, 2)
-    assert [best[0].tokens for best in generator.find(sample)] == [
-        best[0]["tokens"].tolist() for best in expected
-    ]
-    assert generator.header is engine.header and generator.counters.sentences == 4
-    for given in (dict(bos_token=5), dict(constraints=torch.zeros(2, 1))):
-        with pytest.raises(ValueError, match="the native engine leaves them to PyTorch"):
-            generator.generate([], sample, **given)
-    with pytest.raises(UnsupportedOption, match="--temperature 0.5"):
-        NativeGenerator(engine, dictionary, DecodingOptions(temperature=0.5))
 
 
 def test_weights_that_are_no_numbers_are_named(tiny):

@@ -24,6 +24,7 @@ from fairseq_hrt.evaluation.comparison import (
     target_texts,
     to_json,
 )
+from fairseq_hrt.native.decoding import Hypothesis
 from fairseq_hrt.native.text.pipeline import TextPipeline, TextRecipe
 
 LINES = ["w1 w2 w3", "w4", "w5 w6 w7 w8", "w9 w1", "w2 w2 w2 w2 w2"]
@@ -32,6 +33,10 @@ LINES = ["w1 w2 w3", "w4", "w5 w6 w7 w8", "w9 w1", "w2 w2 w2 w2 w2"]
 @pytest.fixture
 def comparison():
     return make_comparison()
+
+
+def told(tokens):
+    return Hypothesis(tokens, 0.0, [])
 
 
 class Data(list):
@@ -66,7 +71,7 @@ class Copying:
 
     def decode(self, sample):
         self.counters.decoder_calls += 1
-        return [[{"tokens": row[: self.kept]}, {"tokens": row[:0]}] for row in sample["rows"]]
+        return [[told(row.tolist()[: self.kept]), told([])] for row in sample["rows"]]
 
     def text(self, tokens):
         return self.task.target_dictionary.string(tokens)
@@ -178,7 +183,7 @@ def test_an_unknown_reference_is_named_before_anything_is_decoded(tiny, changes)
 def test_the_best_hypotheses_are_in_the_order_of_the_data(tiny, size):
     system = Copying("whole", tiny.dictionary())
     assert (
-        [system.text(best["tokens"]) for best in decode_all(system, size)]
+        [system.text(best.tokens) for best in decode_all(system, size)]
         == LINES
         == target_texts(system)
     )

@@ -6,6 +6,7 @@ import torch
 
 from fairseq_hrt.engine.counters import GenerationCounters
 from fairseq_hrt.evaluation.raw_lines import RawLines
+from fairseq_hrt.native.decoding import Hypothesis
 from fairseq_hrt.native.text.pipeline import TextPipeline, TextRecipe
 
 
@@ -24,7 +25,7 @@ class Backwards:
     def decode(self, sample):
         dictionary = self.task.target_dictionary
         rows = [[dictionary.index(word) for word in line.split()[::-1]] for line in sample["lines"]]
-        return [[{"tokens": torch.tensor([*row, dictionary.eos()])}] for row in rows]
+        return [[Hypothesis([*row, dictionary.eos()], 0.0, [])] for row in rows]
 
 
 def test_lines_keep_their_order_and_blank_ones_stay_blank(tiny):

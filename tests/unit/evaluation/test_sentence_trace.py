@@ -2,10 +2,10 @@
 it."""
 
 import itertools
+import math
 from types import SimpleNamespace
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +25,7 @@ from fairseq_hrt.evaluation.sentence_trace import (
     trace,
 )
 from fairseq_hrt.jacobi.decoding import JacobiIteration
+from fairseq_hrt.native.decoding import Hypothesis
 from fairseq_hrt.native.options.values import DecodingOptions
 
 
@@ -64,11 +65,10 @@ def make_system(dictionary, hypothesis, iterations=None):
 
 
 def test_decoders_that_never_take_a_word_back(tiny):
-    hypothesis = {
-        "tokens": torch.tensor([4, 5, 6, tiny.EOS]), "token_steps": torch.tensor([1, 2, 1, 2]),
-        "token_directions": torch.tensor([0, 0, 1, 1]),
-        "positional_scores": torch.tensor([0.5, 0.25, 0.125, 1.0]).log(),
-    }  # fmt: skip
+    hypothesis = Hypothesis(
+        [4, 5, 6, tiny.EOS], 0.0, [math.log(p) for p in (0.5, 0.25, 0.125, 1.0)],
+        token_steps=[1, 2, 1, 2], token_directions=[0, 0, 1, 1],
+    )  # fmt: skip
     found = trace(make_system(tiny.dictionary(), hypothesis), {}, "the source")
     assert (found.name, found.source, found.tokens) == (
         "x",
@@ -94,10 +94,7 @@ def test_decoders_that_never_take_a_word_back(tiny):
 def test_without_steps_there_is_a_pass_for_each_word(tiny):
     """fairseq's own beam search tells of none. Rounded sums may exceed 0, probabilities do not
     exceed 1."""
-    hypothesis = {
-        "tokens": torch.tensor([4, 4, tiny.EOS]),
-        "positional_scores": torch.tensor([-0.5, 1e-3, 0.0]),
-    }
+    hypothesis = Hypothesis([4, 4, tiny.EOS], 0.0, [-0.5, 1e-3, 0.0])
     found = trace(make_system(tiny.dictionary(), hypothesis), {}, "")
     assert found.fixed == [1, 2, 3] and found.arcs == [] and found.directions == []
     assert [[cell.state for cell in row] for row in found.passes] == [
@@ -108,10 +105,8 @@ def test_without_steps_there_is_a_pass_for_each_word(tiny):
 
 def test_guesses_are_right_or_wrong_until_they_are_confirmed(tiny):
     w = lambda number: 4 + number  # noqa: E731
-    hypothesis = {
-        "tokens": torch.tensor([w(0), w(1), w(2), tiny.EOS]),
-        "token_steps": torch.tensor([1, 2, 2, 2]), "positional_scores": torch.zeros(4),
-    }  # fmt: skip
+    tokens = [w(0), w(1), w(2), tiny.EOS]
+    hypothesis = Hypothesis(tokens, 0.0, [0.0] * 4, token_steps=[1, 2, 2, 2])
     iterations = [
         JacobiIteration(0, 1, 0, [w(9), w(2)], [w(0), w(5), w(2)], [-0.5, -1.0, -1.5], 1),
         # Reads further than the translation goes.
@@ -140,16 +135,15 @@ def test_a_real_search(tiny):
     system = SimpleNamespace(
         name="AT", generator=generator, counters=generator.counters,
         task=SimpleNamespace(target_dictionary=dictionary),
-        decode=lambda sample: generator.generate([model], sample),
+        decode=generator.find,
     )  # fmt: skip
     found = trace(system, sample, "s")
-    expected = generator.generate([model], sample)[0][0]
+    expected = generator.find(sample)[0][0]
     assert (
-        found.tokens == [dictionary[token] for token in expected["tokens"].tolist()]
-        and len(found.tokens) > 2
+        found.tokens == [dictionary[token] for token in expected.tokens] and len(found.tokens) > 2
     )
     probabilities = [row[place].probability for place, row in enumerate(found.passes)]
-    assert probabilities == pytest.approx(expected["positional_scores"].exp().tolist())
+    assert probabilities == pytest.approx([math.exp(score) for score in expected.positional_scores])
     assert found.decoder_calls == len(found.passes) == len(found.tokens)
 
 

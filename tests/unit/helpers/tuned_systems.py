@@ -29,7 +29,10 @@ class StubSystem:
         return {"id": SimpleNamespace(tolist=lambda: list(ids))}
 
     def decode(self, sample):
-        return [[{"tokens": REFERENCES[i].split()[: self.words]}] for i in sample["id"].tolist()]
+        return [
+            [SimpleNamespace(tokens=REFERENCES[i].split()[: self.words])]
+            for i in sample["id"].tolist()
+        ]
 
     def text(self, tokens):
         return " ".join(tokens)

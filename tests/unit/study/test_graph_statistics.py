@@ -45,7 +45,8 @@ def make_document(inner):
 
 
 def make_system(name="DAG", scores=SCORES, graphs=True):
-    def decode(sample):
+    def rate(models, sample):
+        assert models == ["model"]
         return [
             [dict(zip(("path_log_prob", "token_log_prob", "log_likelihood"), scores[number])), {}]
             for number in sample
@@ -59,13 +60,15 @@ def make_system(name="DAG", scores=SCORES, graphs=True):
         assert models == ["model"]
         return [OWN[number] for number in sample]
 
-    generator = (
-        SimpleNamespace(describe_graphs=describe, score_translations=score) if graphs else object()
-    )
+    own = dict(describe_graphs=describe, score_translations=score) if graphs else {}
     return SimpleNamespace(
-        name=name, task_name="t", dataset=Data([5, 3, 9]), collate=list, decode=decode,
-        generator=generator, models=["model"],
-    )  # fmt: skip
+        name=name,
+        task_name="t",
+        dataset=Data([5, 3, 9]),
+        collate=list,
+        generator=SimpleNamespace(generate=rate, **own),
+        models=["model"],
+    )
 
 
 @pytest.mark.parametrize("size", [1, 2, 32])

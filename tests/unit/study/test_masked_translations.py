@@ -82,7 +82,11 @@ def test_each_sentence_is_filled_as_if_it_were_alone(tiny):
 def test_the_study_and_its_table(monkeypatch):
     """A filler that always writes 9: the more is hidden, the worse."""
     rows = [torch.tensor([4, 5, 6, 7, 8, 4, 5, 6, 7, 8, EOS])] * 3
-    monkeypatch.setattr(script, "decode_all", lambda system, size: [{"tokens": r} for r in rows])
+    monkeypatch.setattr(
+        script,
+        "decode_all",
+        lambda system, size: [SimpleNamespace(tokens=r.tolist()) for r in rows],
+    )
     monkeypatch.setattr(script, "target_texts", lambda system: ["4 5 6 7 8 4 5 6 7 8"] * 3)
 
     def nines(system, rows, places):

@@ -10,7 +10,7 @@ import torch
 from tiny_models import write_checkpoint, write_dictionaries
 
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
-from fairseq_hrt.evaluation.systems import load_system, parse_system
+from fairseq_hrt.evaluation.systems import SystemSpec, load_system, parse_system
 from fairseq_hrt.evaluation.systems.ctranslate2_system import CTranslate2System, check_dictionaries
 from fairseq_hrt.export.ctranslate2_model import PADDING, export
 from fairseq_hrt.native.options.values import DecodingOptions
@@ -43,9 +43,7 @@ def load(folder):
 def translations(system):
     sample = system.collate_text(LINES)
     found = zip(sample["id"].tolist(), system.decode(sample))
-    return sorted(
-        (number, [one["tokens"].tolist() for one in hypotheses][:1]) for number, hypotheses in found
-    )
+    return sorted((number, [one.tokens for one in hypotheses]) for number, hypotheses in found)
 
 
 def test_it_translates_what_the_others_translate(load, folder):
@@ -56,9 +54,9 @@ def test_it_translates_what_the_others_translate(load, folder):
     )
     assert isinstance(native, CTranslate2System) and translations(native) == translations(eager)
     best = native.decode(native.collate_text(LINES[:1]))[0]
-    assert len(best) == 1 and native.text(best[0]["tokens"]) == eager.text(best[0]["tokens"])
+    assert len(best) == 1 and native.text(best[0].tokens) == eager.text(best[0].tokens)
     # It does not tell how often its decoder ran, nor are there models of PyTorch.
-    assert not native.counters.known and native.models == [] and native.model_bytes > 1000
+    assert not native.counters.known and native.models == () and native.model_bytes > 1000
     assert native.signature() == {
         "task": "ctranslate2", "engine": f"ctranslate2 {ctranslate2.__version__}",
         "checkpoint": "at.pt", "beam": "1", "max_len_b": "9", "dtype": "float32", "device": "cpu",
@@ -78,7 +76,7 @@ def test_batches_are_words_without_their_end(tiny):
     system.subset = "test"
     found = system.collate([1, 0])
     assert found["id"].tolist() == [1, 0] and found["words"] == [["w2"], ["w0", "w1"]]
-    assert system.collate_text(["w1  w2 ", "x"])["words"] == [["w1", "w2"], ["x"]]
+    assert system.collate_text(["w1  w2 ", "x"])["words"] == [["w1", "w2"], ["<unk>"]]
 
 
 def test_limits_are_those_of_fairseq(tiny):
@@ -91,7 +89,8 @@ def test_limits_are_those_of_fairseq(tiny):
         return [SimpleNamespace(hypotheses=[["w0", "w3"], []], scores=[-1.0, -2.0]) for _ in rows]
 
     system = object.__new__(CTranslate2System)
-    system.name, system.task = "ct2", SimpleNamespace(target_dictionary=tiny.dictionary())
+    system.spec = SystemSpec("ct2", "a.pt", None, {})
+    system.task = SimpleNamespace(target_dictionary=tiny.dictionary())
     system.translator = SimpleNamespace(translate_batch=translate)
     system.options = Namespace(
         beam=3, lenpen=0.5, max_len_a=1.5, max_len_b=4, min_len=2, no_repeat_ngram_size=6
@@ -105,7 +104,7 @@ def test_limits_are_those_of_fairseq(tiny):
         asked[0]["no_repeat_ngram_size"],
     ) == (3, 0.5, 6)
     assert asked[0]["max_input_length"] == 0, "nothing of a source is cut off"
-    assert [[(one["tokens"].tolist(), one["score"]) for one in row] for row in found] == [
+    assert [[(one.tokens, one.score) for one in row] for row in found] == [
         [([4, 7, tiny.EOS], -1.0), ([tiny.EOS], -2.0)]
     ] * 2
     with pytest.raises(ValueError, match="system 'ct2', a sentence of 2 tokens: no position 1024"):
@@ -125,17 +124,13 @@ def test_padding_is_never_written(tiny, tmp_path):
     free = translator.translate_batch(words, beam_size=1, max_decoding_length=12)
     assert any(PADDING in result.hypotheses[0] for result in free)
     system = object.__new__(CTranslate2System)
-    system.name, system.translator, system.task = (
-        "ct2",
-        translator,
-        Namespace(target_dictionary=dictionary),
-    )
+    system.translator, system.task = translator, Namespace(target_dictionary=dictionary)
     system.options = Namespace(
         beam=1, lenpen=1, max_len_a=0, max_len_b=12, min_len=1, no_repeat_ngram_size=0
     )
     greedy = DecodingOptions(beam=1, max_len_a=0, max_len_b=12)
     expected = AutoregressiveGenerator([model], dictionary, greedy).generate([model], sample)
-    found = [best[0]["tokens"].tolist()[:-1] for best in system.decode({"words": words})]
+    found = [best[0].tokens[:-1] for best in system.decode({"words": words})]
     assert found == [best[0]["tokens"].tolist()[:-1] for best in expected]
 
 

@@ -1,36 +1,32 @@
-"""What every system has from its base, and by itself."""
+"""What every system has from its base, those of fairseq's tasks, and which engine decodes one."""
 
 from types import SimpleNamespace
 
 import pytest
 import torch
 from fairseq.data import Dictionary
+from torch import nn
 
-from fairseq_hrt.engine import GenerationCounters
-from fairseq_hrt.evaluation.systems import FairseqSystem, System, SystemSpec
-from fairseq_hrt.evaluation.systems.ctranslate2_system import CTranslate2System
-from fairseq_hrt.evaluation.systems.native_system import NativeSystem
+from fairseq_hrt.evaluation import systems
+from fairseq_hrt.evaluation.systems import (
+    FairseqSystem,
+    System,
+    SystemSpec,
+    count_calls,
+    ctranslate2_system,
+    load_system,
+    load_watched,
+    native_system,
+)
 
-OWN = ("reloadable", "model_bytes", "signature")
-CPU = torch.device("cpu")
-
-
-def make_system(task=None, post_process=None, **more):
-    config = SimpleNamespace(
-        dataset=SimpleNamespace(gen_subset="test"),
-        common_eval=SimpleNamespace(post_process=post_process),
-    )
-    named = dict(
-        task_name="translation", device=CPU, dtype="float32", counters=GenerationCounters()
-    )
-    return System(
-        SystemSpec("AT", "a.pt", None, {}), config, task, "of the training", **named, **more
-    )
+DATA = ["data", "--gen-subset", "test"]
 
 
-def test_their_base_is_complete_when_it_is_made():
-    made = make_system()
-    assert (made.name, made.subset, made.models, made.generator) == ("AT", "test", [], None)
+def make_system(kind=System, **own):
+    """A system that nothing was loaded for."""
+    made = object.__new__(kind)
+    made.__dict__.update(own)
+    return made
 
 
 def test_how_long_sources_may_be():
@@ -40,9 +36,13 @@ def test_how_long_sources_may_be():
     ]
     judge = SimpleNamespace(rescorer=SimpleNamespace(judge=SimpleNamespace(longest_source=25)))
     assert make_system().longest_source is None
-    assert make_system(models=models, generator=SimpleNamespace()).longest_source == 30
-    assert make_system(models=models, generator=SimpleNamespace(rescorer=None)).longest_source == 30
-    assert make_system(models=models, generator=judge).longest_source == 25
+    for generator, expected in (
+        (SimpleNamespace(), 30),
+        (SimpleNamespace(rescorer=None), 30),
+        (judge, 25),
+    ):
+        made = make_system(FairseqSystem, models=models, generator=generator)
+        assert made.longest_source == expected
 
 
 def test_sentences_are_loaded_when_they_are_first_asked_for():
@@ -52,9 +52,8 @@ def test_sentences_are_loaded_when_they_are_first_asked_for():
         loads.append((subset, task_cfg))
         datasets[subset] = ["a sentence"]
 
-    made = make_system(
-        SimpleNamespace(datasets=datasets, load_dataset=load, dataset=datasets.__getitem__)
-    )
+    task = SimpleNamespace(datasets=datasets, load_dataset=load, dataset=datasets.__getitem__)
+    made = make_system(task=task, subset="test", read_as="of the training")
     assert loads == []
     assert made.dataset == made.dataset == ["a sentence"] and loads == [("test", "of the training")]
 
@@ -65,28 +64,79 @@ def test_words_without_special_symbols():
         dictionary.add_symbol(word)
     task = SimpleNamespace(target_dictionary=dictionary)
 
-    def text(made, *words):
-        return made.text(torch.tensor([dictionary.index(word) for word in words]))
+    def text(post_process, *words, **own):
+        config = SimpleNamespace(common_eval=SimpleNamespace(post_process=post_process))
+        made = make_system(task=task, config=config, **own)
+        return made.text([dictionary.index(word) for word in words])
 
-    made = make_system(task)
-    assert text(made, "un@@", "der", "b", "</s>") == "under b", (
+    assert text(None, "un@@", "der", "b", "</s>") == "under b", (
         "the subwords of BPE are joined unless it is said otherwise"
     )
-    assert text(make_system(task, "sentencepiece"), "\u2581a", "b", "\u2581c", "</s>") == "ab c"
+    assert text("sentencepiece", "\u2581a", "b", "\u2581c", "</s>") == "ab c"
     # A generator may write more symbols that are no words.
     strip = {dictionary.eos(), dictionary.bos(), dictionary.index("b")}
-    assert (
-        text(
-            make_system(task, generator=SimpleNamespace(symbols_to_strip_from_output=strip)),
-            "<s>",
-            "b",
-            "der",
-            "</s>",
-        )
-        == "der"
-    )
+    generator = SimpleNamespace(symbols_to_strip_from_output=strip)
+    assert text(None, "<s>", "b", "der", "</s>", generator=generator) == "der"
 
 
-@pytest.mark.parametrize("kind", [FairseqSystem, CTranslate2System, NativeSystem])
-def test_every_system_has_what_its_base_leaves_to_it(kind):
-    assert [name for name in OWN if getattr(kind, name) is getattr(System, name)] == []
+def spec_of(engine):
+    return SystemSpec("a", "a.pt", None, {}, engine)
+
+
+@pytest.fixture
+def engines(monkeypatch):
+    """Instead of the systems: the names of their classes with what they are made of."""
+    for module, name in (
+        (systems, "FairseqSystem"),
+        (ctranslate2_system, "CTranslate2System"),
+        (native_system, "NativeSystem"),
+    ):
+        monkeypatch.setattr(module, name, lambda *given, name=name: (name, *given))
+
+
+def test_the_engine_that_is_named(engines):
+    """With ``auto`` the task chooses, as in ``fairseq-generate``; what is watched tells of its
+    passes."""
+    for engine, name in (
+        ("torch", "FairseqSystem"),
+        ("auto", "FairseqSystem"),
+        ("ctranslate2", "CTranslate2System"),
+        ("native", "NativeSystem"),
+    ):
+        assert load_system(spec_of(engine), DATA) == (name, spec_of(engine), DATA)
+    for engine, name, decoded in (
+        ("torch", "FairseqSystem", "torch"),
+        ("auto", "FairseqSystem", "torch"),
+        ("native", "NativeSystem", "native"),
+    ):
+        assert load_watched(spec_of(engine), DATA) == (name, spec_of(decoded), DATA)
+
+
+def test_ctranslate2_cannot_be_watched():
+    with pytest.raises(
+        ValueError,
+        match="system 'a': engine=ctranslate2 translates, but its steps cannot be watched",
+    ):
+        load_watched(spec_of("ctranslate2"), DATA)
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = nn.Linear(2, 2)
+        self.decoder = nn.Linear(2, 2)
+
+
+def test_direct_calls_of_forward_are_counted():
+    models = [Model(), Model()]
+    counters = count_calls(models)
+    x = torch.ones(1, 2)
+    expected = nn.functional.linear(x, models[0].decoder.weight, models[0].decoder.bias)
+    # fairseq's ensemble calls forward itself; others call the module.
+    assert torch.equal(models[0].decoder.forward(x), expected)
+    models[0].decoder(x)
+    models[1].decoder(x)
+    models[1].encoder(x)
+    assert (counters.encoder_calls, counters.decoder_calls) == (1, 3)
+    counters.reset()
+    assert (counters.encoder_calls, counters.decoder_calls) == (0, 0)

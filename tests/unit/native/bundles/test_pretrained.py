@@ -90,7 +90,9 @@ def test_who_decodes(monkeypatch, given, runtime, expected):
     bundle = SimpleNamespace(runtime="file" if runtime else None, models=["model.pt"])
     for module in (pretrained, plugin):
         monkeypatch.setattr(module, "load_bundle", lambda folder, **more: bundle)
-    monkeypatch.setattr(pretrained, "NativeDecoder", lambda bundle, **more: ("native", more))
+    monkeypatch.setattr(
+        pretrained.NativeDecoder, "of_bundle", lambda bundle, **more: ("native", more)
+    )
     monkeypatch.setattr(
         "fairseq_hrt.export.plugin.TorchDecoder",
         lambda bundle, *, device: ("torch", device),

@@ -94,7 +94,7 @@ def make_client(monkeypatch, translator):
         task = "translation_dag" if name.startswith("dag") else "translation_autoregressive"
         return ServedSystem(name, bundle(source, target, task), translator, batcher)
 
-    monkeypatch.setattr(routes, "load_system", load)
+    monkeypatch.setattr(routes, "load_served", load)
 
     def make(systems=("plain:en-de",), **settings):
         # How quick the machine is decides nothing.

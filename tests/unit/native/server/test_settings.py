@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_hrt.native.server.settings import Settings, parse_option, parse_system
+from fairseq_hrt.native.server.settings import Settings, parse_option, parse_served
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_settings_that_are_refused(changed, message):
 def test_settings_reach_the_workers_as_they_are(tmp_path):
     chosen = (parse_option("a:--hrt-decode-chunk=3"), parse_option("a: dag_keep_repeats"))
     settings = Settings(
-        systems=(parse_system(f"a={tmp_path}"),),
+        systems=(parse_served(f"a={tmp_path}"),),
         options=chosen,
         key_file=tmp_path / "keys",
         time_limit=1.5,
@@ -50,21 +50,21 @@ def test_settings_reach_the_workers_as_they_are(tmp_path):
         told = dataclasses.replace(settings, allow_hosts=hosts)
         assert Settings.from_json(told.to_json()) == told
     with pytest.raises(ValueError, match="write BUNDLE or NAME=BUNDLE"):
-        parse_system("=x")
+        parse_served("=x")
 
 
 def test_names_of_systems(tmp_path, monkeypatch):
-    assert parse_system("fast = /some/bundle") == ("fast", Path(" /some/bundle"))
-    assert parse_system("/some/bundle/") == ("bundle", Path("/some/bundle"))
+    assert parse_served("fast = /some/bundle") == ("fast", Path(" /some/bundle"))
+    assert parse_served("/some/bundle/") == ("bundle", Path("/some/bundle"))
     # A folder may have the sign in its name.
     odd = tmp_path / "beam=5"
     odd.mkdir()
-    assert parse_system(str(odd)) == ("beam=5", odd)
+    assert parse_served(str(odd)) == ("beam=5", odd)
     monkeypatch.chdir(odd)
-    assert parse_system(".") == ("beam=5", Path("."))
+    assert parse_served(".") == ("beam=5", Path("."))
     for wrong in ("name=", " =x"):
         with pytest.raises(ValueError, match="write BUNDLE or NAME=BUNDLE"):
-            parse_system(wrong)
+            parse_served(wrong)
 
 
 @pytest.mark.parametrize(

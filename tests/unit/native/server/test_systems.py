@@ -21,7 +21,7 @@ from fairseq_hrt.native.server.systems import (
     ServedSystem,
     alternatives_options,
     language_name,
-    load_system,
+    load_served,
     load_translator,
 )
 
@@ -153,7 +153,7 @@ def test_loading_tries_what_a_system_can_do(task, tried):
     settings = Settings(
         systems=(("x", Path("folder")),), options=(("x", "lenpen", "0.5"),), max_batch=7
     )
-    system = load_system("x", Path("folder"), settings, metrics, lambda folder, given: translator)
+    system = load_served("x", Path("folder"), settings, metrics, lambda folder, given: translator)
     try:
         assert translator.calls[0] == {"lenpen": "0.5"}, "so that the first request does not wait"
         assert translator.calls[1:] == [
@@ -183,7 +183,7 @@ def test_loading_tries_whether_a_system_aligns_words(aligned):
             return [Translation(line, line, tokens=["a"], alignment=[0]) for line in lines]
 
     settings = Settings(systems=(("x", Path("folder")),))
-    system = load_system(
+    system = load_served(
         "x", Path("folder"), settings, Metrics(), lambda *_: Aligning("translation_jacobi")
     )
     system.batcher.close()
@@ -209,7 +209,7 @@ class InPieces(Greedy):
 
 def test_a_long_sentence_is_translated_in_pieces():
     translator, settings = InPieces("translation_dag"), Settings(systems=(("x", Path("folder")),))
-    batcher = load_system(
+    batcher = load_served(
         "x", Path("folder"), settings, Metrics(), lambda folder, given: translator
     ).batcher
 
@@ -295,7 +295,7 @@ def test_options_of_a_system_do_not_stand_in_the_way_of_a_request():
         ),
     )
     translator.bundle.options["beam"] = "3"
-    system = load_system("x", Path("folder"), settings, Metrics(), lambda folder, given: translator)
+    system = load_served("x", Path("folder"), settings, Metrics(), lambda folder, given: translator)
     try:
         system.batcher._decode(["a"], {"hrt_decode_chunk": "3"})
         assert {k: v for k, v in translator.calls[-1].items() if k.startswith("hrt")} == {

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
-from ...native.io.files import remove_leftovers, replacing, write_new, write_text
-from ...native.io.resuming import different_settings
+from ..native.io.files import remove_leftovers, replacing, write_new, write_text
+from ..native.io.resuming import different_settings
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fairseq_hrt.evaluation.systems.distill import (
+from fairseq_hrt.evaluation.teacher_translations import (
     Plan,
     block_path,
     check_settings,
