@@ -186,7 +186,7 @@ static int best_of(fh_work *w, const float *features, const fh_ask *asks, int32_
     fh_rule *rules;
     fh_input input;
     if (make_rules(w, asks, rows, list, &rules) ||
-        fh_prepare(w, &input, matrix->kind, features, d, rows, d, 0))
+        fh_prepare(w, &input, matrix->kind, features, rows, d, 0))
         return w->error.code;
     if (fh_reserve(&w->logits, 2 * (size_t)rows, sizeof(float), &w->error)) return w->error.code;
     float *values = w->logits.data, *sums = scores ? values + rows : NULL;
@@ -216,13 +216,11 @@ static int best_of(fh_work *w, const float *features, const fh_ask *asks, int32_
 /* Values of some rows over their output layer: *values [rows][outputs]. */
 static int values_of(fh_work *w, const float *features, int32_t rows, const fh_matrix *matrix,
                      float **values) {
-    fh_input input;
-    int32_t d = w->model->decoder.shape.width;
-    if (fh_reserve(&w->logits, (size_t)rows * matrix->outputs, sizeof(float), &w->error) ||
-        fh_prepare(w, &input, matrix->kind, features, d, rows, d, 0))
+    if (fh_reserve(&w->logits, (size_t)rows * matrix->outputs, sizeof(float), &w->error))
         return w->error.code;
-    fh_product(w, matrix, &input, *values = w->logits.data, matrix->outputs, 0, NULL, 0);
-    return FH_OK;
+    *values = w->logits.data;
+    fh_linear_map output = {.matrix = matrix, .x = features, .rows = rows, .out = *values};
+    return fh_linear(w, &output);
 }
 
 /* The best words of rows whose sentences share an output layer: each among its own. */

@@ -265,13 +265,13 @@ static int remember_before(fh_work *w, const plan *p, int32_t number, const floa
     int32_t d = t->shape.width, last = number + 1 == t->shape.layers && p->step->chosen;
     float *qkv = w->projected.data;
     if (m->shape.cell == FH_SSRU) {
-        if (fh_linear(w, &layer->cell, in, d, *rows, 0, qkv, 2 * d, 0, NULL, 0))
-            return w->error.code;
+        fh_linear_map gates = {.matrix = &layer->cell, .x = in, .rows = *rows, .out = qkv};
+        if (fh_linear(w, &gates)) return w->error.code;
         run_cell(w, p, number, qkv, x);
         return FH_OK;
     }
-    if (fh_linear(w, &layer->self_input, in, d, *rows, 0, qkv, 3 * d, 0, NULL, 0))
-        return w->error.code;
+    fh_linear_map projection = {.matrix = &layer->self_input, .x = in, .rows = *rows, .out = qkv};
+    if (fh_linear(w, &projection)) return w->error.code;
     for (int32_t r = 0; r < p->step->rows; r++) {
         const piece *one = &p->pieces[r];
         fh_cache cache = cache_of(w, one->row, number);
@@ -290,22 +290,26 @@ static int remember_before(fh_work *w, const plan *p, int32_t number, const floa
         *rows = p->wants;
     }
     attend_rows(w, p, layer, number, qkv, 3 * d, last);
-    return fh_linear(w, &layer->self_output, w->mixed.data, d, *rows, 0, x, d, 0, x, d);
+    fh_linear_map output = {
+        .matrix = &layer->self_output, .x = w->mixed.data, .rows = *rows, .out = x, .residual = x};
+    return fh_linear(w, &output);
 }
 
 static int layer_step(fh_work *w, const plan *p, int32_t number, float *x, int32_t *rows) {
     const fh_side *t = &w->model->decoder;
     const fh_layer *layer = &t->layers[number];
-    int32_t d = t->shape.width, last = number + 1 == t->shape.layers && p->step->chosen;
-    float *queries = w->projected.data, *mixed = w->mixed.data;
+    int32_t last = number + 1 == t->shape.layers && p->step->chosen;
+    float *queries = w->projected.data;
     const float *in = fh_norm_before(w, t, &layer->self_norm, x, *rows);
     if (remember_before(w, p, number, in, x, rows)) return w->error.code;
     fh_norm_behind(w, t, &layer->self_norm, x, *rows);
     in = fh_norm_before(w, t, &layer->cross_norm, x, *rows);
-    if (fh_linear(w, &layer->cross_query, in, d, *rows, 0, queries, d, 0, NULL, 0))
-        return w->error.code;
+    fh_linear_map query = {.matrix = &layer->cross_query, .x = in, .rows = *rows, .out = queries};
+    if (fh_linear(w, &query)) return w->error.code;
     attend_source(w, p, number, queries, last);
-    if (fh_linear(w, &layer->cross_output, mixed, d, *rows, 0, x, d, 0, x, d)) return w->error.code;
+    fh_linear_map output = {
+        .matrix = &layer->cross_output, .x = w->mixed.data, .rows = *rows, .out = x, .residual = x};
+    if (fh_linear(w, &output)) return w->error.code;
     fh_norm_behind(w, t, &layer->cross_norm, x, *rows);
     return fh_feed_forward(w, t, layer, x, *rows);
 }

@@ -10,8 +10,8 @@ static int attend_itself(fh_work *w, const fh_layer *layer, float *x, int32_t to
     int32_t d = e->shape.width, heads = e->shape.heads;
     float *qkv = w->projected.data, *mixed = w->mixed.data;
     const float *in = fh_norm_before(w, e, &layer->self_norm, x, tokens);
-    if (fh_linear(w, &layer->self_input, in, d, tokens, 0, qkv, 3 * d, 0, NULL, 0))
-        return w->error.code;
+    fh_linear_map projection = {.matrix = &layer->self_input, .x = in, .rows = tokens, .out = qkv};
+    if (fh_linear(w, &projection)) return w->error.code;
     fh_cache cache = {w->own_cache.data, heads, e->head_width};
     for (int32_t s = 0, first = 0; s < w->sentences; first += w->source_lengths[s++]) {
         int32_t length = w->source_lengths[s];
@@ -27,7 +27,9 @@ static int attend_itself(fh_work *w, const fh_layer *layer, float *x, int32_t to
                           .scratch = w->scratch.data};
         m->operations->attend(&a);
     }
-    if (fh_linear(w, &layer->self_output, mixed, d, tokens, 0, x, d, 0, x, d)) return w->error.code;
+    fh_linear_map output = {
+        .matrix = &layer->self_output, .x = mixed, .rows = tokens, .out = x, .residual = x};
+    if (fh_linear(w, &output)) return w->error.code;
     fh_norm_behind(w, e, &layer->self_norm, x, tokens);
     return FH_OK;
 }
@@ -51,9 +53,9 @@ static int remember(fh_work *w, const float *x, int32_t tokens) {
     for (int32_t l = 0; l < layers; l++) {
         const fh_matrix *matrix = &t->layers[l].cross_memory;
         if ((int32_t)input.kind != matrix->kind &&
-            fh_prepare(w, &input, matrix->kind, x, matrix->inputs, tokens, matrix->inputs, 0))
+            fh_prepare(w, &input, matrix->kind, x, tokens, matrix->inputs, 0))
             return w->error.code;
-        fh_product(w, matrix, &input, both, 2 * d, 0, NULL, 0);
+        fh_product(w, &input, &(fh_linear_map){.matrix = matrix, .out = both});
         for (int32_t s = 0, first = 0; s < w->sentences; first += w->source_lengths[s++]) {
             fh_cache cache = fh_memory(w, s, l);
             const float *rows = both + (size_t)first * 2 * d;

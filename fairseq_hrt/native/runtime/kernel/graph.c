@@ -59,12 +59,16 @@ int fh_graph_links(fh_work *w, fh_graph *g) {
         fh_reserve(&w->own_cache, fh_cache_size(heads, d / heads, size), sizeof(float), &w->error))
         return w->error.code;
     float *all = w->projected.data, *row = all + (size_t)size * wide;
-    ptrdiff_t per_row = m->shape.link_rows == 1 ? 0 : wide;
-    if (size > m->shape.link_rows && per_row)
+    if (size > m->shape.link_rows && m->shape.link_rows != 1)
         return fh_fail(&w->error, FH_INVALID, "a graph of %d vertices is larger than the model",
                        (int)size);
-    if (fh_linear(w, &m->links, g->features, d, size, 0, all, wide, 0, m->link_table, per_row))
-        return w->error.code;
+    fh_linear_map links = {.matrix = &m->links,
+                           .x = g->features,
+                           .rows = size,
+                           .out = all,
+                           .residual = m->link_table,
+                           .repeated = m->shape.link_rows == 1};
+    if (fh_linear(w, &links)) return w->error.code;
     fh_cache cache = {w->own_cache.data, heads, d / heads};
     w->model->operations->put(&cache, 0, size, all + d, wide, all + d, wide);
     memset(g->links, 0, (size_t)size * size * sizeof *g->links);

@@ -36,56 +36,57 @@ int fh_go_on(fh_work *w) {
     return fh_fail(&w->error, FH_ENDED, "the call was ended before it was done");
 }
 
-int fh_prepare(fh_work *w, fh_input *input, fh_kind kind, const float *x, ptrdiff_t ldx,
-               int32_t rows, int32_t inputs, int positive) {
+int fh_prepare(fh_work *w, fh_input *input, fh_kind kind, const float *x, int32_t rows,
+               int32_t inputs, int positive) {
     if (fh_go_on(w) || fh_reserve(&w->prepared, fh_input_size(kind, rows, inputs), 1, &w->error))
         return w->error.code;
-    w->model->operations->prepare(input, w->prepared.data, kind, x, ldx, rows, inputs, positive);
+    w->model->operations->prepare(input, w->prepared.data, kind, x, inputs, rows, inputs, positive);
     return FH_OK;
 }
 
 typedef struct {
     const fh_operations *operations;
-    const fh_matrix *matrix;
     const fh_input *input;
-    float *out;
-    const float *residual;
-    ptrdiff_t ldo, ldr;
-    int relu;
+    const fh_linear_map *map;
     int32_t outputs; /* of a part */
 } shared_product;
 
-static void one_part(void *context, int32_t part) {
-    const shared_product *p = context;
-    int32_t first = part * p->outputs, left = p->matrix->outputs - first;
-    fh_matrix slice = fh_matrix_slice(p->matrix, first, left < p->outputs ? left : p->outputs);
-    p->operations->product(&slice, p->input, p->out + first, p->ldo, p->relu,
-                           p->residual ? p->residual + first : NULL, p->ldr);
+/* matrix: the outputs of the map from `first` on. */
+static void multiply(const fh_operations *operations, const fh_input *input,
+                     const fh_linear_map *map, const fh_matrix *matrix, int32_t first) {
+    ptrdiff_t outputs = map->matrix->outputs;
+    operations->product(matrix, input, map->out + first, outputs, map->relu,
+                        map->residual ? map->residual + first : NULL, map->repeated ? 0 : outputs);
 }
 
-void fh_product(const fh_work *w, const fh_matrix *matrix, const fh_input *input, float *out,
-                ptrdiff_t ldo, int relu, const float *residual, ptrdiff_t ldr) {
+static void one_part(void *context, int32_t part) {
+    const shared_product *p = context;
+    int32_t first = part * p->outputs, left = p->map->matrix->outputs - first;
+    fh_matrix slice = fh_matrix_slice(p->map->matrix, first, left < p->outputs ? left : p->outputs);
+    multiply(p->operations, p->input, p->map, &slice, first);
+}
+
+void fh_product(const fh_work *w, const fh_input *input, const fh_linear_map *map) {
+    const fh_matrix *matrix = map->matrix;
     int32_t members = fh_team_members(w->team);
     if (members < 2 || (int64_t)matrix->outputs * matrix->inputs * input->rows < FH_WORTH_SHARING) {
-        w->model->operations->product(matrix, input, out, ldo, relu, residual, ldr);
+        multiply(w->model->operations, input, map, matrix, 0);
         return;
     }
     /* Twice as many parts as there are members, in whole panels: nobody waits long for the slowest.
      */
     int32_t panels = (matrix->outputs + FH_PANEL - 1) / FH_PANEL,
             each = (panels + 2 * members - 1) / (2 * members);
-    shared_product p = {w->model->operations, matrix, input, out, residual, ldo, ldr, relu,
-                        each * FH_PANEL};
+    shared_product p = {w->model->operations, input, map, each * FH_PANEL};
     fh_team_run(w->team, (panels + each - 1) / each, one_part, &p);
 }
 
-int fh_linear(fh_work *w, const fh_matrix *matrix, const float *x, ptrdiff_t ldx, int32_t rows,
-              int positive, float *out, ptrdiff_t ldo, int relu, const float *residual,
-              ptrdiff_t ldr) {
+int fh_linear(fh_work *w, const fh_linear_map *map) {
     fh_input input;
-    if (fh_prepare(w, &input, matrix->kind, x, ldx, rows, matrix->inputs, positive))
+    if (fh_prepare(w, &input, map->matrix->kind, map->x, map->rows, map->matrix->inputs,
+                   map->positive))
         return w->error.code;
-    fh_product(w, matrix, &input, out, ldo, relu, residual, ldr);
+    fh_product(w, &input, map);
     return FH_OK;
 }
 
@@ -139,12 +140,15 @@ int fh_feed_forward(fh_work *w, const fh_side *side, const fh_layer *layer, floa
         return w->error.code;
     float *h = w->inner.data;
     const float *in = fh_norm_before(w, side, &layer->final_norm, x, rows);
-    if (fh_linear(w, &layer->inner, in, d, rows, 0, h, inner, relu, NULL, 0)) return w->error.code;
+    fh_linear_map up = {.matrix = &layer->inner, .x = in, .rows = rows, .out = h, .relu = relu};
+    if (fh_linear(w, &up)) return w->error.code;
     if (m->shape.activation == FH_SWISH)
         swish(m->operations, h, (size_t)rows * inner);
     else if (!relu)
         activate(h, (size_t)rows * inner, m->shape.activation);
-    if (fh_linear(w, &layer->outer, h, inner, rows, relu, x, d, 0, x, d)) return w->error.code;
+    fh_linear_map down = {
+        .matrix = &layer->outer, .x = h, .rows = rows, .positive = relu, .out = x, .residual = x};
+    if (fh_linear(w, &down)) return w->error.code;
     fh_norm_behind(w, side, &layer->final_norm, x, rows);
     return FH_OK;
 }

@@ -75,17 +75,24 @@ void fh_work_free(fh_work *work);
  * themselves. */
 int fh_go_on(fh_work *work);
 
-/* The product of prepared rows, see operations.h; shared with the team where it is large. The
- * values do not depend on who computes them. */
-void fh_product(const fh_work *work, const fh_matrix *matrix, const fh_input *input, float *out,
-                ptrdiff_t ldo, int relu, const float *residual, ptrdiff_t ldr);
-/* out = x W^T + b (+ residual), with relu if asked for; positive: x is the output of a relu. */
-int fh_linear(fh_work *work, const fh_matrix *matrix, const float *x, ptrdiff_t ldx, int32_t rows,
-              int positive, float *out, ptrdiff_t ldo, int relu, const float *residual,
-              ptrdiff_t ldr);
-/* Rows ready for several products with weights of one kind. */
-int fh_prepare(fh_work *work, fh_input *input, fh_kind kind, const float *x, ptrdiff_t ldx,
-               int32_t rows, int32_t inputs, int positive);
+/* out = x W^T + b, then + residual, then relu if asked for. */
+typedef struct {
+    const fh_matrix *matrix; /* W [outputs][inputs] and b [outputs] */
+    const float *x;          /* [rows][inputs] */
+    int32_t rows;
+    int32_t positive;      /* x is the output of a relu */
+    float *out;            /* [rows][outputs], apart from x */
+    const float *residual; /* [rows][outputs], may be out; NULL: none */
+    int32_t repeated;      /* the residual is one row, added to all */
+    int32_t relu;
+} fh_linear_map;
+int fh_linear(fh_work *work, const fh_linear_map *map);
+/* fh_linear in its two steps, for several products of the same rows x [rows][inputs] with weights
+ * of one kind: rows ready to be multiplied; their product, shared with the team where it is large
+ * (the values do not depend on who computes them). */
+int fh_prepare(fh_work *work, fh_input *input, fh_kind kind, const float *x, int32_t rows,
+               int32_t inputs, int positive);
+void fh_product(const fh_work *work, const fh_input *input, const fh_linear_map *map);
 /* out = the norm of x [rows][width]. */
 void fh_normalise(const fh_work *work, const fh_side *side, const fh_norm *norm, const float *x,
                   int32_t rows, float *out);
