@@ -19,7 +19,7 @@ from typing import Any, Dict, List, Sequence
 from decoding_systems import NATIVE
 from untrained_models import RECIPES, build_models, random_sentences
 
-from fairseq_hrt.engine.native_model import convert
+from fairseq_hrt.engine.torch_to_native import convert
 from fairseq_hrt.native.options.values import DecodingOptions
 from fairseq_hrt.native.runtime.engine import Engine
 

@@ -103,7 +103,7 @@ def convert_models(given: argparse.Namespace, folder: Path) -> Dict[str, Dict[st
     left out, with a line about it."""
     from untrained_models import build_models
 
-    from fairseq_hrt.engine.native_model import write_runtime_model
+    from fairseq_hrt.engine.torch_to_native import write_runtime_model
     from fairseq_hrt.export.ctranslate2_model import export
     from fairseq_hrt.native.runtime.library import LibraryUnavailable, load_library
 

@@ -35,7 +35,7 @@ from fairseq_hrt.native.runtime.format import (
     read_model,
     write_model,
 )
-from fairseq_hrt.native.runtime.packing import quantise_rows, rest_of_rows
+from fairseq_hrt.native.runtime.model_tensors import quantise_rows, rest_of_rows
 
 Tensors = Dict[str, np.ndarray]
 # Matrices whose inputs are words or positions, not a vector of the model.

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..engine import EngineEnsemble, Memory, TransformerEngine, log_mean, log_softmax
-from ..engine.native_model import packed_links
+from ..engine.torch_to_native import packed_links
 from ..ops import CHUNK, best_tokens
 from .links import LinkPredictor, allowed_links
 

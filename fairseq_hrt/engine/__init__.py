@@ -16,6 +16,7 @@ from .fairseq_hypothesis import from_fairseq, to_fairseq
 from .fairseq_options import check_ranges, options_of_command
 from .generator import AutoregressiveGenerator, EngineGenerator
 from .layers import FairseqModule, UnsupportedModelError
+from .model_scorer import ModelScorer
 from .native_generator import NativeGenerator, PackedGenerator
 from .precision import (
     at_least_float32,
@@ -27,7 +28,6 @@ from .precision import (
 )
 from .recurrence import recur
 from .relative_positions import relative_index
-from .rescoring import ModelScorer
 from .steps import DecodingStep, StepHook, attached, single_step
 from .transfer import lists_to_host, to_host
 from .transformer import TransformerEngine
@@ -62,7 +62,6 @@ __all__ = [
     "log_probs_of",
     "log_softmax",
     "models",
-    "native_model",
     "on_device",
     "options_of_command",
     "recur",
@@ -72,4 +71,5 @@ __all__ = [
     "single_step",
     "to_fairseq",
     "to_host",
+    "torch_to_native",
 ]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..native.decoding import Hypothesis, Rescorer, require_candidates
 from ..native.options.values import DecodingOptions, forced_ids, require_torch
-from .alignment import align
+from .attention_alignment import align
 from .beam_search import SearchPlan, require_found, search
 from .cache import Memory
 from .constraints import Constraints, length_limits

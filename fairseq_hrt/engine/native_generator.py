@@ -26,7 +26,7 @@ from ..native.runtime.options import longest_written, options_for, takes_first_w
 from .counters import GenerationCounters
 from .fairseq_hypothesis import to_fairseq
 from .generator import EngineGenerator, source_rows
-from .native_model import check_convertible, convert, header_of
+from .torch_to_native import check_convertible, convert, header_of
 
 
 def _any(given: Dict[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 
 from ...engine import NativeGenerator
 from ...engine.models import generation_config, load_models, option_arguments
-from ...engine.native_model import write_runtime_model
+from ...engine.torch_to_native import write_runtime_model
 from ...loading.checkpoints import task_of_checkpoint
 from ...native.bundles.bundle import Bundle, load_bundle
 from ...native.bundles.native_decoder import WITHOUT_EFFECT, options_of_task

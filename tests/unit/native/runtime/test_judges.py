@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from runtime_models import NEAR, eager_results, runtime_engine, sources
 
-from fairseq_hrt.engine.native_model import convert
+from fairseq_hrt.engine.torch_to_native import convert
 from fairseq_hrt.evaluation.systems.native_system import require_judge
 from fairseq_hrt.native.decoding import NumericalError, Rescorer, require_candidates
 from fairseq_hrt.native.options.values import DecodingOptions

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..native.families import MODEL_FAMILIES
 from ..native.runtime.format import ACTIVATIONS, Header, write_model
-from ..native.runtime.packing import model_tensors, require_stored
+from ..native.runtime.model_tensors import model_tensors, require_stored
 from .layers import FairseqModule, UnsupportedModelError
 from .transformer import TransformerEngine
 

@@ -7,7 +7,7 @@ from typing import Any, Dict, Mapping, Tuple
 import numpy as np
 
 from ..runtime.format import Header
-from ..runtime.packing import model_tensors, require_stored
+from ..runtime.model_tensors import model_tensors, require_stored
 
 _SIDES = ("encoder", "decoder")
 # Rows before those of positions in fairseq's tables, <s> and <pad>; its first sinusoid is that of
