@@ -54,12 +54,13 @@ def run(options: argparse.Namespace) -> None:
     """
     from ..evaluation.result_files import drawing, picture_files
     from ..evaluation.systems import FairseqSystem
+    from ..native.families import GRAPH_MODELS
 
     system = FairseqSystem(given_systems(options)[0], data_arguments(options))
     if not hasattr(system.generator, "describe_graphs"):
         raise ValueError(
             f"system {system.name!r} (task {system.task_name}) writes no graph: give a"
-            " dag_transformer"
+            f" {GRAPH_MODELS}"
         )
     sample, _ = sentence(system, options.sentence, given_text(options))
     document = system.generator.describe_graphs(system.models, sample)[0]

@@ -18,6 +18,7 @@ from .generator import AutoregressiveGenerator, EngineGenerator
 from .layers import FairseqModule, UnsupportedModelError
 from .model_scorer import ModelScorer
 from .native_generator import NativeGenerator, PackedGenerator
+from .native_parts import NativeParts
 from .precision import (
     at_least_float32,
     follow_precision,
@@ -44,6 +45,7 @@ __all__ = [
     "Memory",
     "ModelScorer",
     "NativeGenerator",
+    "NativeParts",
     "PackedGenerator",
     "StepHook",
     "TaskDictionary",

@@ -12,11 +12,10 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 
 from ..native.decoding import Hypothesis, Rescorer, require_candidates
-from ..native.families import Family, tasks_for
+from ..native.families import Family, candidates, check_dictionaries, tasks_for
 from ..native.options.values import (
     DecodingOptions,
     UnsupportedOption,
-    check_dictionaries,
     forced_ids,
 )
 from ..native.runtime.engine import Engine
@@ -81,10 +80,8 @@ class NativeGenerator:
 
     def require_candidates(self) -> None:
         """Raises ValueError where there is only one translation to choose from."""
-        family, trained = self.header.family, self.header.chunk_sizes
-        require_candidates(
-            self.options.candidates(family, words=self.words, trained=trained), family
-        )
+        family = self.header.family
+        require_candidates(candidates(family, self.options, self.header, words=self.words), family)
 
     @property
     def engine(self) -> Engine:

@@ -20,9 +20,9 @@ from ...native.bundles.bundle import Bundle, load_bundle
 from ...native.bundles.native_decoder import WITHOUT_EFFECT, options_of_task
 from ...native.bundles.shortlist import load_shortlist, read_shortlist
 from ...native.decoding import NumericalError, Rescorer, require_candidates
-from ...native.families import tasks_for
+from ...native.families import candidates, check_dictionaries, tasks_for
 from ...native.options import effects
-from ...native.options.values import DecodingOptions, check_dictionaries
+from ...native.options.values import DecodingOptions
 from ...native.runtime.engine import Engine, Header, Shortlist, read_header
 from ...native.runtime.options import longest_written, options_for, settled, writes_in_order
 from ...native.text.dictionary import Words
@@ -100,9 +100,7 @@ class NativeSystem(System):
         rescorer: Optional[Rescorer] = None
         judge = _judge_of(judging, subject)
         if judge is not None:
-            count = decoding.candidates(
-                header.family, words=header.target_vocabulary, trained=header.chunk_sizes
-            )
+            count = candidates(header.family, decoding, header, words=header.target_vocabulary)
             require_candidates(count, header.family)
             with naming(judge):
                 self.judge_file = _judge_file(
