@@ -18,7 +18,7 @@ from .native import families
 if TYPE_CHECKING:
     from .native.bundles.translator import Translator
 
-__all__ = ["autoregressive", "bidirectional", "compat", "dag", "from_pretrained", "hrt", "jacobi"]
+__all__ = ["compat", "from_pretrained", *families.NAMES]
 
 
 def __getattr__(name: str) -> Any:

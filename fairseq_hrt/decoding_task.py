@@ -25,13 +25,12 @@ from .engine import (
 from .engine.models import load_other_model
 from .loading.checkpoints import architecture_name
 from .native.decoding import Rescorer
-from .native.families import FAMILIES, LEFT_TO_RIGHT, Family
+from .native.families import BY_NAME, LEFT_TO_RIGHT, Family
 from .native.options import effects
 from .native.options.values import DecodingOptions, UnsupportedOption, require_native_search
 from .native.runtime.library import LibraryUnavailable
 
 logger = logging.getLogger(__name__)
-_BY_NAME: Dict[str, Family] = {family.name: family for family in FAMILIES}
 
 
 class DecodingTask(TranslationTask):
@@ -61,7 +60,7 @@ class DecodingTask(TranslationTask):
     @property
     def record(self) -> Family:
         """What is known of the family."""
-        return _BY_NAME[self.family]
+        return BY_NAME[self.family]
 
     def decoding_options(self, args: Any, **overrides: Any) -> DecodingOptions:
         """The options of a command and of this task; see :func:`~.engine.options_of_command`."""

@@ -101,7 +101,7 @@ def converted_models(
 ) -> Iterator[Tuple[str, Path, str]]:
     """Writes the model of every row: its name, path and kind. Rows whose engine is missing are left
     out, with a line about it."""
-    from fairseq_hrt.engine.native_model import write_runtime_model
+    from fairseq_hrt.engine.torch_to_native import write_runtime_model
     from fairseq_hrt.export.ctranslate2_model import export
     from fairseq_hrt.native.runtime.library import LibraryUnavailable, load_library
 

@@ -12,7 +12,7 @@ from untrained_models import FREQUENT, random_shortlist, write_vmap
 
 from fairseq_hrt.engine.counters import GenerationCounters
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
-from fairseq_hrt.engine.native_model import convert
+from fairseq_hrt.engine.torch_to_native import convert
 from fairseq_hrt.evaluation.systems import count_calls
 from fairseq_hrt.export.ctranslate2_model import PADDING, export
 from fairseq_hrt.hrt.generator import HRTGenerator

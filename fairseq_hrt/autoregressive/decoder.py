@@ -1,10 +1,13 @@
 """fairseq's Transformer decoder with Marian's conventions."""
 
+from typing import Any, Dict
+
 import torch.nn.functional as F
 from fairseq.data import Dictionary
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor, nn
 
+from ..engine import NativeParts
 from ..training import refuse_extras
 from .cell import RecurrentDecoderLayer
 from .config import MarianModelConfig
@@ -30,7 +33,7 @@ class ZeroStartEmbedding(nn.Embedding):
         return vectors.masked_fill(input.eq(self.zero).unsqueeze(-1), 0.0)
 
 
-class MarianDecoder(TransformerDecoderBase):
+class MarianDecoder(NativeParts, TransformerDecoderBase):
     """Transformer decoder as Marian has it.
 
     Attributes:
@@ -50,6 +53,9 @@ class MarianDecoder(TransformerDecoderBase):
             ZeroStartEmbedding(embed_tokens, dictionary.eos()) if self.zero_start else embed_tokens
         )
         super().__init__(cfg, dictionary, embedding)
+
+    def native_fields(self, longest_target: int) -> Dict[str, Any]:
+        return dict(cell=self.cell, zero_start=self.zero_start)
 
     def build_decoder_layer(
         self, cfg: MarianModelConfig, no_encoder_attn: bool = False

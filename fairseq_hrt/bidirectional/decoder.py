@@ -1,6 +1,6 @@
 """fairseq's Transformer decoder with another mask and other positions; all else is inherited."""
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from fairseq.data import Dictionary
@@ -8,13 +8,15 @@ from fairseq.models.transformer import TransformerDecoderBase
 from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor, nn
 
+from ..engine import NativeParts
+from ..native.runtime.header import Header
 from ..training import refuse_extras, start_self_attention
 from .config import BidirectionalModelConfig
 from .position_vectors import SlotPositions
 from .slots import check_directions, slot_mask, start_symbols
 
 
-class BidirectionalDecoder(TransformerDecoderBase):
+class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
     """Transformer decoder over slots (see :mod:`.sample`).
 
     Attributes:
@@ -100,21 +102,31 @@ class BidirectionalDecoder(TransformerDecoderBase):
         slots = torch.arange(first + self.block, device=device)
         return slots[first:].unsqueeze(1) % self.directions == slots % self.directions
 
-    def slot_vectors(self, count: int) -> Tensor:
-        """Position vectors ``[count, D]`` for a decoder that begins every slot with ``</s>``, as
-        the native runtime does.
+    def native_fields(self, longest_target: int) -> Dict[str, Any]:
+        names = ("directions", "block", "causal", "independent", "middle_to_side")
+        return {name: getattr(self, name) for name in names}
+
+    def native_tensors(self, header: Header) -> Dict[str, Tensor]:
+        """Position vectors for a decoder that begins every slot with ``</s>``, as the native one
+        does.
 
         The first slots read their start symbol and nothing else, so that its difference from
         ``</s>`` can be part of their positions.
         """
-        assert isinstance(self.embed_positions, SlotPositions)
-        vectors, words = self.embed_positions.slot_table(count).clone(), self.embed_tokens.weight
-        eos = self.dictionary.eos()
+        if not isinstance(self.embed_positions, SlotPositions):
+            return {}
+        vectors = self.embed_positions.slot_table(header.decoder_positions).clone()
+        words, eos = self.embed_tokens.weight, self.dictionary.eos()
         starts = start_symbols(
             self.block, self.directions, start=eos, opposite=self.opposite_start
-        )[:count]
+        )[: header.decoder_positions]
         vectors[: len(starts)] += self.embed_scale * (words[starts] - words[eos])
-        return vectors
+        return {"decoder.positions": vectors}
+
+    def not_native(self) -> Sequence[str]:
+        if self.embed_positions is None and self.opposite_start is not None:
+            return ("--bidirectional-distinct-starts without positions",)
+        return ()
 
     def forward(
         self,

@@ -107,7 +107,7 @@ def run(options: argparse.Namespace) -> None:
             "--shortlist and --runtime-lines belong to the native engine: give --runtime int8 or"
             " float32"
         )
-    from ..export.packing import pack
+    from ..export.checkpoint_bundle import pack
 
     card = dict(pair.split("=", 1) if "=" in pair else (pair, "") for pair in options.card)
     bundle = pack(

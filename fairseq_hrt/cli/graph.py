@@ -55,6 +55,7 @@ def run(options: argparse.Namespace) -> None:
     """
     from ..evaluation.result_files import drawing, picture_files
     from ..evaluation.systems import FairseqSystem
+    from ..native.families import GRAPH_MODELS
 
     # Whatever engine it names: only PyTorch's draws graphs.
     spec = replace(given_systems(options)[0], engine="torch")
@@ -62,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
     if not hasattr(system.generator, "describe_graphs"):
         raise ValueError(
             f"system {system.name!r} (task {system.task_name}) writes no graph: give a"
-            " dag_transformer"
+            f" {GRAPH_MODELS}"
         )
     sample, _ = sentence(system, options.sentence, given_text(options))
     document = system.generator.describe_graphs(system.models, sample)[0]

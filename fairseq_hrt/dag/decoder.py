@@ -6,6 +6,8 @@ from fairseq.data import Dictionary
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor, nn
 
+from ..engine import NativeParts
+from ..native.runtime.header import Header
 from ..training import refuse_extras
 from .config import DagModelConfig
 from .graph_size import UpsampleScale
@@ -43,7 +45,7 @@ class LengthHead(nn.Module):
         return (logits.argmax(1) - self.classes // 2 + source_lengths).clamp(min=1)
 
 
-class DagDecoder(TransformerDecoderBase):
+class DagDecoder(NativeParts, TransformerDecoderBase):
     """Writes a graph: features of all vertices in one pass, and the links between them.
 
     Attributes:
@@ -79,6 +81,23 @@ class DagDecoder(TransformerDecoderBase):
     def vertex_inputs(self, vertex_lengths: Tensor) -> Tensor:
         """``<s> <unk> … <unk> </s>`` for graphs of these sizes: LongTensor ``[B, L]``."""
         return vertex_inputs(vertex_lengths, **self.special)
+
+    def native_fields(self, longest_target: int) -> Dict[str, Any]:
+        links, head = self.links, self.length_head
+        return dict(
+            link_heads=links.heads,
+            link_rows=1 if links.features == ["feature"] else longest_target,
+            reach=links.reach or 0, scale=float(self.scale.middle), count_bos=bool(self.count_bos),
+            length_classes=0 if head is None else head.classes,
+        )  # fmt: skip
+
+    def native_tensors(self, header: Header) -> Dict[str, Tensor]:
+        links, table = self.links.packed(header.link_rows)
+        found = {"links": links, "links.table": table}
+        if self.length_head is not None:
+            output = self.length_head.output
+            found.update({"length_head": output.weight, "length_head.bias": output.bias})
+        return found
 
     def forward(
         self,

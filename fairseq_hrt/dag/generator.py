@@ -12,7 +12,8 @@ from torch import Tensor
 
 from ..engine import EngineGenerator, Memory, attached, check_number, single_step
 from ..native.decoding import Hypothesis, best_first
-from ..native.options.values import DecodingOptions, check_dag
+from ..native.families.dag import require_ranking
+from ..native.options.values import DecodingOptions
 from ..ops import joint_viterbi, without_repeats
 from .beam import BeamPlan, LanguageModel, best_paths, prefix_beam
 from .graph import GraphBuilder, Graphs
@@ -75,7 +76,7 @@ class DagGenerator(EngineGenerator):
         seed: int = 1,
     ) -> None:
         super().__init__(models, dictionary, options)
-        check_dag(options)
+        require_ranking(options)
         if self.forced:
             raise ValueError(
                 f"--forced-start {options.forced_start}: a graph has no given beginning; leave"

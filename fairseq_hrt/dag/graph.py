@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..engine import EngineEnsemble, Memory, TransformerEngine, log_mean, log_softmax
-from ..engine.native_model import packed_links
 from ..ops import CHUNK, best_tokens
 from .links import LinkPredictor, allowed_links
 
@@ -19,8 +18,8 @@ class PackedLinks:
     """A :class:`LinkPredictor` for inference: one product for queries, keys and gates, and the part
     of the positions added from a table."""
 
-    def __init__(self, predictor: LinkPredictor, width: int) -> None:
-        self.predictor, self.width = predictor, width
+    def __init__(self, predictor: LinkPredictor) -> None:
+        self.predictor = predictor
         self.heads, self.reach = predictor.heads, predictor.reach
         self.weight = torch.empty(0)
 
@@ -28,8 +27,7 @@ class PackedLinks:
     @torch.inference_mode(False)
     def refresh(self) -> None:
         """Collects the weights."""
-        size = self.predictor.size
-        self.weight, self.table = packed_links(self.predictor, self.width, size)
+        self.weight, self.table = self.predictor.packed(self.predictor.size)
 
     def __call__(self, features: Tensor, vertex_lengths: Tensor) -> Tensor:
         """P(v | u), ``[B, L, L]``; see :meth:`LinkPredictor.forward`."""
@@ -175,9 +173,7 @@ class GraphBuilder:
     def __init__(self, ensemble: EngineEnsemble, penalties: Mapping[int, float]) -> None:
         self.ensemble, self.penalties = ensemble, penalties
         self.decoders = [engine.model.decoder for engine in ensemble.engines]
-        self.links = [
-            PackedLinks(decoder.links, decoder.output_embed_dim) for decoder in self.decoders
-        ]
+        self.links = [PackedLinks(decoder.links) for decoder in self.decoders]
 
     def refresh(self, *, static_weights: bool) -> None:
         """Collects the weights of the links, once where they are static."""

@@ -68,6 +68,31 @@ class LinkPredictor(nn.Module):
             parts["sinposition"] = self.sinusoids[:size].to(features).expand_as(features)
         return torch.cat([parts[name] for name in self.features], -1)
 
+    def packed(self, rows: int) -> Tuple[Tensor, Tensor]:
+        """Queries, keys and gates as one product with the decoder's features.
+
+        Args:
+            rows: of the table.
+
+        Returns:
+            (matrix ``[2 D + H, D]``; what positions and biases add, ``[rows, 2 D + H]``, one row
+            where there are no positions).
+        """
+        layers = (self.query, self.key, self.gate)
+        # [2 D + H, D * parts]
+        weight = torch.cat([layer.weight for layer in layers])
+        table = torch.cat([layer.bias for layer in layers]).unsqueeze(0)
+        width = self.query.out_features
+        own = weight.new_zeros(len(weight), width)
+        for name, part in zip(self.features, weight.split(width, 1)):
+            if name == "feature":
+                own = part.contiguous()
+            elif name == "position" and self.position is not None:
+                table = table + self.position.weight[:rows] @ part.t()
+            else:
+                table = table + self.sinusoids[:rows].to(part) @ part.t()
+        return own, table
+
     def forward(self, features: Tensor, vertex_lengths: Tensor) -> Tensor:
         """log P(v | u), ``[B, L, L]``, float32 at least; rows of the last vertex and of padding are
         -inf.

@@ -16,7 +16,9 @@ from .fairseq_hypothesis import from_fairseq, to_fairseq
 from .fairseq_options import check_ranges, options_of_command
 from .generator import AutoregressiveGenerator, EngineGenerator
 from .layers import FairseqModule, UnsupportedModelError
+from .model_scorer import ModelScorer
 from .native_generator import PackedGenerator
+from .native_parts import NativeParts
 from .precision import (
     at_least_float32,
     follow_precision,
@@ -27,7 +29,6 @@ from .precision import (
 )
 from .recurrence import recur
 from .relative_positions import relative_index
-from .rescoring import ModelScorer
 from .steps import DecodingStep, StepHook, attached, single_step
 from .transfer import lists_to_host, to_host
 from .transformer import TransformerEngine
@@ -43,6 +44,7 @@ __all__ = [
     "GenerationCounters",
     "Memory",
     "ModelScorer",
+    "NativeParts",
     "PackedGenerator",
     "StepHook",
     "TaskDictionary",
@@ -61,7 +63,6 @@ __all__ = [
     "log_probs_of",
     "log_softmax",
     "models",
-    "native_model",
     "on_device",
     "options_of_command",
     "recur",
@@ -71,4 +72,5 @@ __all__ = [
     "single_step",
     "to_fairseq",
     "to_host",
+    "torch_to_native",
 ]

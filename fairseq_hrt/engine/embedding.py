@@ -11,6 +11,25 @@ from torch import Tensor, nn
 from .layers import FairseqModule, PackedNorm
 
 
+def position_vectors(positions: FairseqModule, count: int, pad: int) -> Tensor:
+    """Vectors ``[count, D]`` of positions 0 to ``count - 1``; where positions are learned all that
+    there are, more or fewer.
+
+    Args:
+        positions: see :class:`PackedEmbedding`.
+        pad: fairseq's tables begin at ``pad + 1``.
+    """
+    if hasattr(positions, "slot_table"):
+        vectors: Tensor = positions.slot_table(count)
+    elif isinstance(positions, LearnedPositionalEmbedding):
+        vectors = positions.weight[pad + 1 :]
+    else:
+        vectors = SinusoidalPositionalEmbedding.get_embedding(
+            pad + 1 + count, positions.embedding_dim, positions.padding_idx
+        )[pad + 1 :]
+    return vectors
+
+
 class PackedEmbedding:
     """scale * E[token] + P[position], normalised where the model does it.
 
@@ -19,7 +38,7 @@ class PackedEmbedding:
         scale: of the token vectors.
         positions: fairseq's learned or sinusoidal module, None for a model without positions, or a
             module with the method ``slot_table(count)`` → ``[count, D]``.
-        pad: fairseq's tables begin at ``pad + 1``.
+        pad: see :func:`position_vectors`.
         norm: ``layernorm_embedding`` or None.
         projection: ``[D, E]`` where token vectors have another width, or None.
         side: "source" or "target", for error messages.
@@ -42,8 +61,6 @@ class PackedEmbedding:
         self.norm = None if norm is None else PackedNorm(norm)
         self.projection = projection
         self.module = positions
-        self.own_table = hasattr(positions, "slot_table")
-        self.offset = 0 if self.own_table else pad + 1
         self.table: Optional[Tensor] = None
 
     @torch.no_grad()
@@ -54,35 +71,27 @@ class PackedEmbedding:
         Raises:
             ValueError: the positions are learned and there are fewer of them.
         """
-        size = self.offset + count
-        if self.module is None or (self.table is not None and self.table.size(0) >= size):
+        if self.module is None or (self.table is not None and self.table.size(0) >= count):
             return
-        if self.own_table:
-            table = self.module.slot_table(count)
-        elif isinstance(self.module, LearnedPositionalEmbedding):
-            table = self.module.weight
-            if table.size(0) < size:
-                option = {"source": "--max-source-positions", "target": "--max-target-positions"}[
-                    self.side
-                ]
-                fix = (
-                    "lower --max-len-b or train"
-                    if self.side == "target"
-                    else "split the sentence or train"
-                )
-                raise ValueError(
-                    f"position {count - 1} is needed but the model has learned"
-                    f" {table.size(0) - self.offset}; {fix} with a larger {option}"
-                )
-        else:
-            table = SinusoidalPositionalEmbedding.get_embedding(
-                size, self.module.embedding_dim, self.module.padding_idx
+        table = position_vectors(self.module, count, self.pad)
+        if table.size(0) < count:
+            option = {"source": "--max-source-positions", "target": "--max-target-positions"}[
+                self.side
+            ]
+            fix = (
+                "lower --max-len-b or train"
+                if self.side == "target"
+                else "split the sentence or train"
+            )
+            raise ValueError(
+                f"position {count - 1} is needed but the model has learned {table.size(0)}; {fix}"
+                f" with a larger {option}"
             )
         self.table = table.to(device=self.tokens.device, dtype=self.tokens.dtype)
 
     def refresh(self) -> None:
         """Computes a model's own table again, of which its weights may be a part."""
-        if self.own_table and self.table is not None:
+        if hasattr(self.module, "slot_table") and self.table is not None:
             count, self.table = self.table.size(0), None
             self.reserve(count)
 
@@ -100,11 +109,9 @@ class PackedEmbedding:
             x, scale = F.linear(x * scale, self.projection), 1.0
         if self.table is not None:
             if positions is None:
-                vectors = self.table[self.offset : self.offset + tokens.size(1)]
+                vectors = self.table[: tokens.size(1)]
             else:
-                vectors = torch.embedding(
-                    self.table, positions + self.offset if self.offset else positions
-                )
+                vectors = torch.embedding(self.table, positions)
             x = torch.add(vectors, x, alpha=scale)
         elif scale != 1.0:
             x = x * scale

@@ -9,8 +9,9 @@ from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
 from ..native.decoding import Hypothesis, Rescorer, require_candidates
+from ..native.families import candidates
 from ..native.options.values import DecodingOptions, forced_ids, require_torch
-from .alignment import align
+from .attention_alignment import align
 from .beam_search import SearchPlan, require_found, search
 from .cache import Memory
 from .constraints import Constraints, length_limits
@@ -149,14 +150,9 @@ class EngineGenerator:
     @property
     def candidates(self) -> int:
         """Most translations of a sentence that :meth:`decode` finds."""
-        return self.options.candidates(
-            self.family, words=len(self.dictionary), trained=self.chunk_sizes
+        return candidates(
+            self.family, self.options, self.models[0].decoder, words=len(self.dictionary)
         )
-
-    @property
-    def chunk_sizes(self) -> Sequence[int]:
-        """Chunk sizes that the models were trained for; none but for hrt."""
-        return ()
 
     @property
     def wanted(self) -> int:

@@ -12,11 +12,10 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 
 from ..native.decoding import Hypothesis, Rescorer, require_candidates
-from ..native.families import Family, tasks_for
+from ..native.families import Family, candidates, check_dictionaries, tasks_for
 from ..native.options.values import (
     DecodingOptions,
     UnsupportedOption,
-    check_dictionaries,
     forced_ids,
 )
 from ..native.runtime.engine import Engine
@@ -25,7 +24,7 @@ from ..native.runtime.options import longest_written, options_for, takes_first_w
 from .counters import GenerationCounters
 from .fairseq_hypothesis import to_fairseq
 from .generator import EngineGenerator, source_rows
-from .native_model import check_convertible, convert, header_of
+from .torch_to_native import check_convertible, convert, header_of
 
 
 class PackedGenerator:
@@ -121,10 +120,8 @@ class PackedGenerator:
 
     def require_candidates(self) -> None:
         """Raises ValueError where there is only one translation to choose from."""
-        family, trained = self.header.family, self.header.chunk_sizes
-        require_candidates(
-            self.options.candidates(family, words=self.words, trained=trained), family
-        )
+        family = self.header.family
+        require_candidates(candidates(family, self.options, self.header, words=self.words), family)
 
     def rank_by(self, rescorer: Rescorer) -> None:
         """From now on another model chooses among the translations.

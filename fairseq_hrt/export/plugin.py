@@ -9,8 +9,8 @@ from ..compat import checkpoint_loading
 from ..loading.checkpoints import require_known_task
 from ..loading.data_options import allowed_options
 from ..native.bundles.bundle import load_bundle
+from .checkpoint_bundle import pack
 from .imported import checkpoint_of
-from .packing import pack
 from .runtime_bundle import add_runtime
 from .torch_decoder import TorchDecoder
 

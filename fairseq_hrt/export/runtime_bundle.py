@@ -10,7 +10,7 @@ from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..engine.native_model import convert
+from ..engine.torch_to_native import convert
 from ..loading.checkpoints import task_name
 from ..loading.data_options import options_of_training
 from ..native.bundles.bundle import Bundle

@@ -39,6 +39,7 @@ from ..native.bundles.bundle import Bundle
 from ..native.bundles.decoder import Wanted, Watch
 from ..native.bundles.translation import longest_first
 from ..native.decoding import Hypothesis
+from ..native.families import GRAPH_MODELS
 
 # Decoders that are kept for calls with the same options.
 DECODERS = 8
@@ -210,7 +211,7 @@ class TorchDecoder:
                 generator.align_words()
         if wanted.graphs and not hasattr(generator, "describe_graphs"):
             raise ValueError(
-                f"{self.bundle.folder} holds no model that writes graphs: give a dag_transformer"
+                f"{self.bundle.folder} holds no model that writes graphs: give a {GRAPH_MODELS}"
             )
         return Prepared(task, generator, config.generation.nbest)
 

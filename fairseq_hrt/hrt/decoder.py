@@ -10,7 +10,9 @@ from fairseq.modules import SinusoidalPositionalEmbedding
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from torch import Tensor, nn
 
-from ..native.options.chunk_sizes import untrained
+from ..engine import NativeParts
+from ..native.families.hrt import untrained
+from ..native.runtime.header import Header
 from ..training import refuse_extras, start_self_attention
 from .attention import RelativeSelfAttention, attention_pattern
 from .config import HRTModelConfig
@@ -35,7 +37,7 @@ class HRTDecoderLayer(TransformerDecoderLayerBase):
         )
 
 
-class HRTDecoder(TransformerDecoderBase):
+class HRTDecoder(NativeParts, TransformerDecoderBase):
     """Transformer decoder with explicit positions, relative keys and symbols outside the
     dictionary.
 
@@ -122,6 +124,20 @@ class HRTDecoder(TransformerDecoderBase):
         for chunk_size in self.chunk_sizes:
             symbols = torch.where(chunk_sizes == chunk_size, self.start_symbol(chunk_size), symbols)
         return symbols
+
+    def native_fields(self, longest_target: int) -> Dict[str, Any]:
+        return dict(
+            special_symbols=self.embed_special.num_embeddings, chunk_sizes=tuple(self.chunk_sizes),
+            relative_window=self.relative_window, learn_tail=self.learn_tail,
+        )  # fmt: skip
+
+    def native_tensors(self, header: Header) -> Dict[str, Tensor]:
+        keys = {
+            f"decoder.layers.{number}.self.relative": layer.self_attn.relative_keys
+            for number, layer in enumerate(self.layers)
+            if self.relative_window
+        }
+        return {"decoder.special": self.embed_special.weight, **keys}
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Embeddings of dictionary entries and special symbols: ``[..., D]``."""

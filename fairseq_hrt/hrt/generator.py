@@ -16,7 +16,7 @@ from ..engine import (
     search,
 )
 from ..native.decoding import Hypothesis, best_first
-from ..native.options.chunk_sizes import chunk_table, settled_hrt
+from ..native.families.hrt import chunk_table, completed
 from ..native.options.values import DecodingOptions
 from .sample import skip_cmlm_input
 
@@ -52,22 +52,18 @@ class HRTGenerator(AutoregressiveGenerator):
         options: DecodingOptions,
     ) -> None:
         super().__init__(models, dictionary, options)
-        self.table = chunk_table(options, self.chunk_sizes)
+        self.table = chunk_table(options, models[0].decoder.chunk_sizes)
         if self.forced and {size for _, size in self.table} != {1}:
             raise ValueError(
                 f"--forced-start {options.forced_start}: chunks cannot continue a given beginning;"
                 " use --hrt-decode-chunk 1 for it"
             )
-        self.nat_beam = settled_hrt(options, self.table).hrt_nat_beam
+        self.nat_beam = completed(options, self.table)
         if len({tuple(model.decoder.chunk_sizes) for model in models}) > 1:
             raise ValueError(
                 "the models of an ensemble must be trained for the same --hrt-chunk-sizes"
             )
         self._layouts: Dict[Tuple[int, int, torch.device], Tuple[Tensor, Tensor]] = {}
-
-    @property
-    def chunk_sizes(self) -> Sequence[int]:
-        return tuple(self.models[0].decoder.chunk_sizes)
 
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]

@@ -8,8 +8,8 @@ from fairseq.criterions import FairseqCriterion
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 
+from ..native.families.hrt import chunk_table
 from ..native.options import effects
-from ..native.options.chunk_sizes import chunk_table
 from ..native.options.values import DecodingOptions
 from ..task import EngineTranslationTask, log_bleu
 from ..training import truncate_targets

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from ..engine import EngineGenerator, Memory, search
 from ..native.decoding import Hypothesis
-from ..native.options.values import DecodingOptions, check_jacobi
+from ..native.families.jacobi import require_greedy
+from ..native.options.values import DecodingOptions
 from .accounting import DecoderSize, JacobiStatistics
 from .decoding import IterationHook, JacobiIteration, JacobiPlan, jacobi_decode
 from .drafts import Drafter
@@ -50,7 +51,7 @@ class JacobiGenerator(EngineGenerator):
         drafter: Drafter,
     ) -> None:
         super().__init__(models, dictionary, options)
-        check_jacobi(options)
+        require_greedy(options)
         mode = options.jacobi_mode or "frontier"
         self.drafter = drafter
         self.plan = WindowPlan(

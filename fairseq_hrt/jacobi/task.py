@@ -8,8 +8,9 @@ from fairseq.tasks import register_task
 from torch import Tensor
 
 from ..engine import EngineGenerator, Memory, on_device
+from ..native.families import check_dictionaries
 from ..native.options.schema import MODEL_DRAFTS
-from ..native.options.values import DecodingOptions, check_dictionaries
+from ..native.options.values import DecodingOptions
 from ..task import EngineTranslationTask
 from .config import JacobiTaskConfig
 from .drafts import Drafter, ModelDrafter, NGramDrafter, SourceDrafter, load_draft_model

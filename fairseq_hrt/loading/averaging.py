@@ -15,6 +15,7 @@ from fairseq.models.transformer.transformer_base import TransformerModelBase
 from fairseq.models.transformer.transformer_config import TransformerConfig
 from omegaconf import OmegaConf
 
+from ..native.families import FAMILIES
 from ..native.io.escaping import shown
 from .checkpoints import architecture_name, read_checkpoint, reading
 
@@ -24,8 +25,12 @@ logger = logging.getLogger(__name__)
 _NUMBERED = re.compile(r"checkpoint(?:(\d+)|_\d+_(\d+))\.pt")
 # Options of a model that decide what it does with parameters of the same names and shapes.
 _COMPUTATION = re.compile(
-    r"activation_fn|no_scale_embedding|share_\w+|cross_self_attention|bidirectional_\w+|hrt_(chunk_sizes|tail_target)"
-    r"|dag_(upsample_base|upsample_scale|count_bos|max_transition_length|link_features)"
+    "|".join(
+        [
+            r"activation_fn|no_scale_embedding|share_\w+|cross_self_attention",
+            *(f"{family.name}_(?:{family.computation})" for family in FAMILIES),
+        ]
+    )
 )
 
 

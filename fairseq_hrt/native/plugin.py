@@ -44,7 +44,7 @@ class Plugin(Protocol):
         ``export/runtime_bundle.py``."""
 
     def pack(self, folder: Path, checkpoints: Any, data: Path, **options: Any) -> Any:
-        """Makes a bundle of checkpoints, see ``export/packing.py``."""
+        """Makes a bundle of checkpoints, see ``export/checkpoint_bundle.py``."""
 
 
 def plugin() -> Plugin:

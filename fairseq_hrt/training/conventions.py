@@ -8,15 +8,16 @@ and who starts from them must be built with the same.
 """
 
 import logging
-import math
 from typing import Any, Dict, NamedTuple, Optional
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules import LayerNorm, SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 
+from ..native.runtime.sinusoids import fairseq_frequencies, sinusoids
 from .config import ACTIVATIONS, FAIRSEQ_EPSILON, ConventionsConfig
 
 logger = logging.getLogger(__name__)
@@ -105,15 +106,10 @@ class SinusoidsFrom(SinusoidalPositionalEmbedding):
     def get_embedding(
         num_embeddings: int, embedding_dim: int, padding_idx: Optional[int] = None
     ) -> Tensor:
-        """fairseq's vectors ``[num_embeddings, embedding_dim]``, the same on every machine:
-        functions of the angles are exact, as in the native engine's model that is made without
-        PyTorch."""
-        half = embedding_dim // 2
-        exponents = torch.arange(half) * torch.tensor(-math.log(10000) / max(half - 1, 1))
-        frequencies = exponents.double().exp().float()
-        angles = (torch.arange(num_embeddings).unsqueeze(1) * frequencies).double()
-        table = torch.cat([angles.sin(), angles.cos()], dim=1).float()
-        return F.pad(table, (0, embedding_dim % 2))
+        """fairseq's vectors ``[num_embeddings, embedding_dim]``, the same on every machine and in
+        the native engine's model that is made without PyTorch."""
+        table = sinusoids(np.arange(num_embeddings), fairseq_frequencies(embedding_dim))
+        return F.pad(torch.from_numpy(table), (0, embedding_dim % 2))
 
     def slot_table(self, count: int) -> Tensor:
         """Vectors ``[count, D]`` of the first words."""

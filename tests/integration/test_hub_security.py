@@ -19,7 +19,7 @@ from omegaconf import AnyNode, OmegaConf
 import fairseq_hrt
 from fairseq_hrt.cli.main import main
 from fairseq_hrt.compat.checkpoint_loading import TRUST_VARIABLE
-from fairseq_hrt.export.packing import make_bundle
+from fairseq_hrt.export.checkpoint_bundle import make_bundle
 from fairseq_hrt.native.bundles.bundle import load_bundle
 
 # Whole commands, with hundreds of hostile files.

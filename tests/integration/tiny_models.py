@@ -6,7 +6,7 @@ from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 import fairseq_hrt  # noqa: F401  (repairs fairseq, registers the families)
-from fairseq_hrt.export.packing import make_bundle
+from fairseq_hrt.export.checkpoint_bundle import make_bundle
 
 LETTERS = "abcdefghij"
 SIZES = [

@@ -7,11 +7,12 @@ import re
 from pathlib import Path
 
 import fairseq_hrt
+from fairseq_hrt.native.families import NAMES
 
 PACKAGE = Path(fairseq_hrt.__file__).parent
 ROOT = PACKAGE.parent
 FILES = sorted(PACKAGE.rglob("*.py"))
-FAMILIES = {"hrt", "bidirectional", "dag", "jacobi", "autoregressive"}
+FAMILIES = set(NAMES)
 # A part imports from parts before it alone; families do not import each other.
 ORDER = [
     "native", "compat", "ops", "loading", "training", "engine", "decoding_task", "task",

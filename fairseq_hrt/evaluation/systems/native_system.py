@@ -10,14 +10,14 @@ import torch
 from fairseq import utils
 
 from ...engine.models import load_models
-from ...engine.native_model import write_runtime_model
+from ...engine.torch_to_native import write_runtime_model
 from ...loading.checkpoints import task_of_checkpoint
 from ...native.bundles.bundle import Bundle, load_bundle
 from ...native.bundles.decoder import Wanted, Watch
 from ...native.bundles.native_decoder import NativeDecoder
 from ...native.bundles.shortlist import load_shortlist, read_shortlist
 from ...native.decoding import Hypothesis, NumericalError, Rescorer, require_candidates
-from ...native.families import tasks_for
+from ...native.families import candidates, tasks_for
 from ...native.options import effects
 from ...native.options.values import DecodingOptions
 from ...native.runtime.engine import Engine, Header, Shortlist, read_header
@@ -144,9 +144,7 @@ class NativeSystem(System):
                 f" {len(paths)}; give engine=torch"
             )
         header = engine.header
-        count = self.options.candidates(
-            header.family, words=header.target_vocabulary, trained=header.chunk_sizes
-        )
+        count = candidates(header.family, self.options, header, words=header.target_vocabulary)
         require_candidates(count, header.family)
         self.judge_file = Path(paths[0])
         try:

@@ -6,11 +6,17 @@ from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Tuple
 import numpy as np
 
 from ..decoding import Hypothesis, Rescorer, describe_graph
-from ..families import family_of_task, tasks_for
+from ..families import (
+    BY_NAME,
+    FAMILIES,
+    check_dictionaries,
+    decoders,
+    family_of_task,
+    tasks_for,
+)
 from ..options.values import (
     DecodingOptions,
     UnsupportedOption,
-    check_dictionaries,
     flag,
     forced_ids,
     require_native_search,
@@ -36,7 +42,7 @@ def options_of_task(task: str, options: Mapping[str, str]) -> Dict[str, str]:
 
     Raises:
         UnsupportedOption: a task that only PyTorch decodes.
-        ValueError: an option of Jacobi decoding with another task.
+        ValueError: an option of a family without models of its own, with another task.
     """
     family = family_of_task(task)
     if family is not None:
@@ -45,11 +51,12 @@ def options_of_task(task: str, options: Mapping[str, str]) -> Dict[str, str]:
     if default:
         return {**default, **options}
     for name, value in options.items():
-        if name.startswith("jacobi_"):
-            raise ValueError(
-                f"{flag(name)} {value} belongs to --task translation_jacobi, not {task}: give that"
-                " task, or leave the option out"
-            )
+        for other in FAMILIES:
+            if other.decodes and name.startswith(f"{other.name}_"):
+                raise ValueError(
+                    f"{flag(name)} {value} belongs to --task {other.task}, not {task}: give that"
+                    " task, or leave the option out"
+                )
     return dict(options)
 
 
@@ -159,7 +166,7 @@ class NativeDecoder:
                 f"--task {task}: the native engine decodes a model of the family {family} as"
                 f" {tasks_for(family)[0]}; use --engine torch"
             )
-        if wanted.given and family != "autoregressive":
+        if wanted.given and not BY_NAME[family].scores_by_word:
             raise UnsupportedOption(
                 "the native engine scores given translations by autoregressive models, this one is"
                 f" of the family {family}: use --engine torch"
@@ -172,12 +179,11 @@ class NativeDecoder:
             if name not in WITHOUT_EFFECT
         }
         if wanted.given:
-            # How many translations a search keeps does not matter.
-            chosen = {
-                name: value
-                for name, value in chosen.items()
-                if name not in ("beam", "nbest", "jacobi_mode", "forced_start")
-            }
+            # How many translations a search keeps does not matter, nor how it finds them.
+            of_search = {"beam", "nbest", "forced_start"}.union(
+                *(own.default for own in decoders(family))
+            )
+            chosen = {name: value for name, value in chosen.items() if name not in of_search}
         if wanted.alignments:
             chosen["alignments"] = "true"
         found = DecodingOptions.parse(

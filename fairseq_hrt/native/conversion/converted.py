@@ -18,7 +18,7 @@ from ..bundles.native_bundle import read_candidates, write_native_model, write_n
 from ..bundles.pretrained import from_pretrained
 from ..io.escaping import shown
 from ..plugin import plugin
-from .native_model import native_model
+from .imported_to_native import native_model
 from .plain_files import WHOLE
 from .vocabularies import Vocabulary
 

@@ -5,6 +5,7 @@ from typing import Any, Dict, Tuple
 
 import numpy as np
 
+from ..runtime.sinusoids import sinusoids
 from .converted import NEVER, ConvertedModel
 from .hugging_face import COMPUTED
 from .plain_files import Settings
@@ -19,15 +20,10 @@ MOST_POSITIONS = 1 << 14
 _EOS = 2
 
 
-def sinusoids(count: int, width: int) -> np.ndarray:
-    """The vectors of positions of Hugging Face's Marian ``[count, width]``.
-
-    Its frequencies are 10000^(-2 i / width); Marian itself and fairseq have 10000^(-i / (width / 2
-    - 1)).
-    """
-    half = width // 2
-    angles = np.arange(count)[:, None] / np.power(10000.0, 2 * np.arange(half) / width)[None]
-    return np.concatenate([np.sin(angles), np.cos(angles)], 1).astype(np.float32)
+def frequencies(width: int) -> np.ndarray:
+    """10000^(-2 i / width), as Hugging Face's Marian has them; Marian itself and fairseq:
+    :func:`..runtime.sinusoids.fairseq_frequencies`."""
+    return 1 / np.power(10000.0, 2 * np.arange(width // 2) / width)
 
 
 def require_rows(tensors: Tensors, config: Settings, sizes: Tuple[int, int]) -> None:
@@ -137,9 +133,8 @@ class HuggingFaceModel:
         if "final_logits_bias" in self.tensors:
             bias = self.tensors.take("final_logits_bias", 1, target.size)[0]
         self.made["decoder.output_projection.bias"] = target.reordered(bias, NEVER)
-        table = np.concatenate(
-            [np.zeros((2, self.width), np.float32), sinusoids(self.positions, self.width)]
-        )
+        vectors = sinusoids(np.arange(self.positions), frequencies(self.width))
+        table = np.concatenate([np.zeros((2, self.width), np.float32), vectors])
         for side in _SIDES:
             self.made[f"{side}.embed_positions.weight"] = table
             self.options[f"{side}_learned_pos"] = True

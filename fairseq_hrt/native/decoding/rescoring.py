@@ -8,23 +8,19 @@ them in a single pass over finished sentences.
 from dataclasses import replace
 from typing import List, Protocol, Sequence
 
+from ..families import BY_NAME
 from ..options.values import DecodingOptions
 from .errors import NumericalError
 from .hypothesis import Hypothesis, best_first
 
-_MORE = {
-    "dag": "--dag-decode-strategy beam (or sample) and --beam 2 or more",
-    "hrt": "--beam and --hrt-nat-beam 2 or more",
-}
-
 
 def require_candidates(count: int, family: str) -> None:
     """Raises ValueError where there is only one translation to choose from; see
-    :meth:`~..options.values.DecodingOptions.candidates`."""
+    :func:`..families.candidates`."""
     if count < 2:
-        more = _MORE.get(family, "--beam 2 or more")
         raise ValueError(
-            f"--rescore-path: there is only one translation to choose from; give {more}"
+            "--rescore-path: there is only one translation to choose from; give"
+            f" {BY_NAME[family].several_by}"
         )
 
 

@@ -1,5 +1,5 @@
 """Decoding options with their values: read from text, checked, handed to either engine. The schema
-itself: :mod:`.schema`; what those of hrt's chunks mean together: :mod:`.chunk_sizes`.
+itself: :mod:`.schema`; what those of a family mean together: :mod:`..families`.
 
 Standard library only: the native engine needs neither PyTorch nor fairseq.
 """
@@ -9,13 +9,10 @@ from dataclasses import Field, dataclass, fields
 from typing import Any, Container, Dict, List, Mapping, Sequence, Tuple, get_args, get_type_hints
 
 from ..families import FAMILIES, Family
-from .chunk_sizes import chunk_table
 from .conditions import did_you_mean
 from .conditions import flag as flag
 from .option import LARGEST_WEIGHT, Option
-from .schema import EVERY_TASK, FAIRSEQ, SEVERAL_PATHS, Schema
-
-COPIES = "--jacobi-draft source copies words of the source: it needs one dictionary for both sides"
+from .schema import EVERY_TASK, FAIRSEQ, Schema
 
 
 class UnsupportedOption(ValueError):
@@ -47,13 +44,8 @@ class DecodingOptions(Schema):
                 f"--unkpen {self.unkpen}: give a number between ±{LARGEST_WEIGHT:g}, or inf to"
                 " forbid <unk>"
             )
-        if not 0 < self.dag_sample_topp <= 1:
-            raise ValueError(
-                f"--dag-sample-topp {self.dag_sample_topp} must be greater than 0 and at most 1"
-            )
-        scale = self.dag_decode_upsample_scale
-        if scale is not None and not scale > 0:
-            raise ValueError(f"--dag-decode-upsample-scale {scale} must be greater than 0")
+        for family in FAMILIES:
+            family.check_options(self)
         for name, option in SCHEMA.items():
             _check_range(name, getattr(self, name), option)
         if self.max_len_a == 0 and self.min_len > self.max_len_b:
@@ -92,28 +84,6 @@ class DecodingOptions(Schema):
                     f" option{f'{meant} Else' if meant else ';'} use --engine torch"
                 )
         return cls(**{**values, **own})
-
-    def candidates(self, family: str, *, words: int, trained: Sequence[int] = ()) -> int:
-        """Most translations of a sentence that a search finds.
-
-        Args:
-            family: that decodes.
-            words: size of the target dictionary; no search keeps more hypotheses than there are
-                words besides padding.
-            trained: the chunk sizes of an hrt model.
-        """
-        beam = min(self.beam, words - 1)
-        if family == "jacobi" or self.jacobi_mode is not None:
-            return 1
-        if family == "dag":
-            return beam if self.dag_decode_strategy in SEVERAL_PATHS else 1
-        if (
-            family != "hrt"
-            or self.hrt_nat_beam is None
-            or 1 in (size for _, size in chunk_table(self, trained))
-        ):
-            return beam
-        return min(beam, self.hrt_nat_beam)
 
     def of_family(self, name: str) -> Dict[str, Any]:
         """The options that the models of a family have, as :mod:`.effects` reads them."""
@@ -253,37 +223,6 @@ def forced_ids(
                 " dictionary"
             )
     return [known[word] for word in words]
-
-
-def check_dag(options: DecodingOptions) -> None:
-    """Raises ValueError for a beam that would rank nothing; its other limits stand in
-    :mod:`.effects`."""
-    if options.dag_decode_strategy == "beam" and not options.dag_decode_beta > 0:
-        raise ValueError(
-            f"--dag-decode-beta {options.dag_decode_beta} must be greater than 0 with"
-            " --dag-decode-strategy beam"
-        )
-
-
-def check_jacobi(options: DecodingOptions) -> None:
-    """Raises ValueError for options that Jacobi decoding cannot honour, naming them."""
-    if options.beam > 1:
-        raise ValueError(
-            f"--beam {options.beam}: parallel decoding is exact for greedy search only; give --beam"
-            " 1, or decode with --task translation_autoregressive"
-        )
-
-
-def check_dictionaries(
-    options: DecodingOptions, source: Sequence[str], target: Sequence[str]
-) -> None:
-    """Refuses to copy words of the source where their ids are other words of the target.
-
-    Raises:
-        ValueError: what to do.
-    """
-    if options.jacobi_draft == "source" and source != target:
-        raise ValueError(f"{COPIES} (fairseq-preprocess --joined-dictionary)")
 
 
 def _text(value: Any) -> str:

@@ -2,4 +2,4 @@
 and fairseq. NumPy only, and for the modules of ``__all__``: setup.py builds the kernel with another
 one, where NumPy need not be installed yet."""
 
-__all__ = ["engine", "format", "library", "options", "packing"]
+__all__ = ["engine", "format", "library", "model_tensors", "options"]

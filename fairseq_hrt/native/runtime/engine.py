@@ -33,6 +33,7 @@ from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple, Unio
 import numpy as np
 
 from ..decoding import Graph, Hypothesis, NumericalError, collapse_repeats
+from ..families import candidates, decoders
 from ..options.values import DecodingOptions, UnsupportedOption
 from . import binding, library
 from .arguments import Shortlist, flatten, listed, shortlist_arrays
@@ -184,7 +185,7 @@ class Engine:
             scored = options.forced_start is None
             given = C.byref(binding.FirstWords(*flatten(first_words, "beginning"), scored))
         results = self._run("fh_decode", sources, options, given, every=every, cancelled=cancelled)
-        if options.bidirectional_deduplicate and self.header.family == "bidirectional":
+        if any(family.collapses_repeats(options) for family in decoders(self.header.family)):
             for best in results:
                 for result in best:
                     collapse_repeats(result)
@@ -253,10 +254,11 @@ class Engine:
                 if self._options[0] != (options, every):
                     self._options = ((options, every), options_for(self.header, options))
                     if every:
-                        self._options[1][0].nbest = options.candidates(
+                        self._options[1][0].nbest = candidates(
                             self.header.family,
+                            options,
+                            self.header,
                             words=self.header.target_vocabulary,
-                            trained=self.header.chunk_sizes,
                         )
                 c_options, _ = self._options[1]
                 status = getattr(self._kernel, function)(

@@ -16,6 +16,8 @@ from typing import Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
+from ..families import BY_NAME
+from ..families.record import Shapes
 from .header import ACTIVATIONS, CELLS, STORED, Header, ModelFileError
 
 __all__ = [
@@ -35,10 +37,9 @@ DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowErr
 # ---------------------------------------------------------------- tensors
 
 
-def expected_tensors(header: Header) -> Dict[str, Tuple[str, Tuple[int, ...]]]:
-    """All tensors of a model, scales left out: name → (kind, shape); kind is ``matrix`` (int8 or
-    float32) or ``float32``."""
-    found: Dict[str, Tuple[str, Tuple[int, ...]]] = {}
+def expected_tensors(header: Header) -> Shapes:
+    """All tensors of a model, scales left out: name → (kind, shape)."""
+    found: Shapes = {}
     _side_tensors(found, header, "encoder")
     _side_tensors(found, header, "decoder")
     width = header.decoder_width
@@ -46,19 +47,11 @@ def expected_tensors(header: Header) -> Dict[str, Tuple[str, Tuple[int, ...]]]:
         found["output"] = ("matrix", (header.target_vocabulary, width))
     if header.output_bias:
         found["output.bias"] = ("float32", (header.target_vocabulary,))
-    if header.special_symbols:
-        found["decoder.special"] = ("float32", (header.special_symbols, width))
-    if header.family == "dag":
-        rows = 2 * width + header.link_heads
-        found["links"] = ("matrix", (rows, width))
-        found["links.table"] = ("float32", (header.link_rows, rows))
-        if header.length_classes:
-            found["length_head"] = ("float32", (header.length_classes, header.encoder_width))
-            found["length_head.bias"] = ("float32", (header.length_classes,))
+    found.update(BY_NAME[header.family].tensors(header))
     return found
 
 
-def _side_tensors(found: Dict[str, Tuple[str, Tuple[int, ...]]], header: Header, side: str) -> None:  # noqa: C901 - three helpers
+def _side_tensors(found: Shapes, header: Header, side: str) -> None:  # noqa: C901 - three helpers
     def size(name: str) -> int:
         return getattr(header, f"{side}_{name}")
 
@@ -93,9 +86,6 @@ def _side_tensors(found: Dict[str, Tuple[str, Tuple[int, ...]]], header: Header,
             linear(f"{layer}.cross.memory", 2 * width, header.encoder_width)
             linear(f"{layer}.cross.output", width, width)
             norm(f"{layer}.cross.norm")
-            if header.relative_window:
-                rows = 2 * header.relative_window + 1
-                found[f"{layer}.self.relative"] = ("float32", (rows, width // header.decoder_heads))
         linear(f"{layer}.inner", size("inner"), width)
         linear(f"{layer}.outer", width, size("inner"))
         norm(f"{layer}.final.norm")

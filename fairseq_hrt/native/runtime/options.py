@@ -7,18 +7,14 @@ import math
 from dataclasses import replace
 from typing import Any, Container, Dict, List, Tuple
 
-from ..families import FAMILIES
+from ..families import BY_NAME, FAMILIES, FIRST_WORDS_BY, GRAPH_MODELS, decoders
 from ..options import effects
-from ..options.chunk_sizes import chunk_table, settled_hrt
 from ..options.option import Option
 from ..options.schema import CALLER
 from ..options.values import (
-    COPIES,
     SCHEMA,
     DecodingOptions,
     UnsupportedOption,
-    check_dag,
-    check_jacobi,
     flag,
     require_native,
 )
@@ -29,20 +25,14 @@ logger = logging.getLogger(__name__)
 
 
 def writes_in_order(header: Header) -> bool:
-    """Whether the model can write one word after the other: plainly, or as hrt with C_d = 1."""
-    return header.family != "dag" and (
-        header.family != "bidirectional" or (header.block, header.directions) == (1, 1)
-    )
+    """Whether the model can write one word after the other."""
+    return BY_NAME[header.family].writes_in_order(header)
 
 
 def takes_first_words(header: Header, options: DecodingOptions) -> bool:
     """Whether every translation can begin with given words: what is written comes word by word from
     left to right."""
-    if header.family == "hrt":
-        return bool(options.hrt_draft_chunk) or {
-            size for _, size in chunk_table(options, header.chunk_sizes)
-        } == {1}
-    return header.family != "dag" and header.directions == 1
+    return BY_NAME[header.family].takes_first_words(header, options)
 
 
 def options_for(header: Header, options: DecodingOptions) -> Tuple[binding.Options, Any]:
@@ -54,13 +44,6 @@ def options_for(header: Header, options: DecodingOptions) -> Tuple[binding.Optio
     check_effects(header, options)
     require_native(options)
     _check_results(header, options)
-    if options.jacobi_mode is not None:
-        check_jacobi(options)
-        words = header.source_vocabulary, header.target_vocabulary
-        if options.jacobi_draft == "source" and words[0] != words[1]:
-            raise ValueError(
-                f"{COPIES}; this model has {words[0]} source and {words[1]} target words"
-            )
     for name, value in (
         ("prefix_size", options.prefix_size),
         ("forced_start", options.forced_start),
@@ -68,24 +51,19 @@ def options_for(header: Header, options: DecodingOptions) -> Tuple[binding.Optio
         if value and not takes_first_words(header, options):
             raise UnsupportedOption(
                 f"{flag(name)} {value}: first words can be given to models that write from left to"
-                " right (hrt with --hrt-decode-chunk 1, bidirectional with one direction)"
+                f" right ({FIRST_WORDS_BY})"
             )
-    table: List[Tuple[float, int]] = [(math.inf, 1)]
-    if header.family == "hrt":
-        table = chunk_table(options, header.chunk_sizes)
-        options = settled_hrt(options, table)
     values: Dict[str, Any] = {
         option.kernel: _number(getattr(options, name), option)
         for name, option in SCHEMA.items()
         if option.kernel
     }
     values["normalize"] = options.normalize
-    values["scale"] = options.dag_decode_upsample_scale or header.scale or 1.0
     values["alignments"] = options.alignments or options.print_alignment is not None
-    if header.family == "dag":
-        check_dag(options)
-        # Vertices never write the unknown word unless they are allowed to.
-        values["unkpen"] = options.unkpen if options.dag_allow_unk else math.inf
+    for family in decoders(header.family):
+        values.update(family.kernel_options(header, options))
+    # Of sources of any length, unless the family has a table of its own.
+    table: List[Tuple[float, int]] = values.pop("table", [(math.inf, 1)])
     limits = (C.c_double * len(table))(*(limit for limit, _ in table))
     chunks = (C.c_int32 * len(table))(*(size for _, size in table))
     found = binding.Options(**values, table_size=len(table))
@@ -163,18 +141,17 @@ def check_effects(header: Header, options: DecodingOptions) -> None:
 
 def _check_results(header: Header, options: DecodingOptions) -> None:
     """Refuses alignments and graphs of models that have none."""
-    family = header.family
+    family = BY_NAME[header.family]
     if options.alignments and not writes_in_order(header):
         raise ValueError(
-            f"alignments: the words of a {family}_transformer are not aligned with the source;"
+            f"alignments: the words of a {family.model} are not aligned with the source;"
             " --unkpen inf forbids <unk>"
         )
     if options.print_alignment is not None and not writes_in_order(header):
         raise ValueError(
-            f"--print-alignment: the words of a {family}_transformer are not aligned with the"
-            " source"
+            f"--print-alignment: the words of a {family.model} are not aligned with the source"
         )
-    if options.graphs and family != "dag":
+    if options.graphs and not family.graphs:
         raise ValueError(
-            f"graphs: a model of the family {family} writes no graph; give a dag_transformer"
+            f"graphs: a model of the family {family.name} writes no graph; give a {GRAPH_MODELS}"
         )

@@ -4,7 +4,7 @@ each once, nested as they were."""
 from dataclasses import dataclass, field
 from typing import Callable, List, Optional, Sequence, Tuple
 
-from .alignment import Link, Words, origins
+from .word_alignment import Link, Words, origins
 
 # Signs without a space before them.
 _CLOSING = tuple(",.;:!?)]}…%")

@@ -7,9 +7,9 @@ alignment; elements stay nested as they were.
 
 from typing import Callable, List, Optional, Sequence, Union
 
-from .alignment import Link
 from .marks import Mark, write_marks
 from .placeholders import without_placeholders
+from .word_alignment import Link
 
 _LINE_BREAKS = tuple("\r\n\x0b\x0c\x85\u2028\u2029")
 

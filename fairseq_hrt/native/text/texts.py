@@ -2,10 +2,10 @@
 
 from typing import Any, Callable, List, Optional, Sequence
 
-from .alignment import Link, links
 from .markup import MarkedUpText
 from .passages import Document
 from .segments import Segments, split
+from .word_alignment import Link, links
 
 
 class DecodedText:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from fairseq_hrt.cli import bundle as verb
-from fairseq_hrt.export import examples, packing
+from fairseq_hrt.export import checkpoint_bundle, examples
 
 ARGUMENTS = ["a.pt", "b.pt", "--data", "bin", "--output", "out"]
 
@@ -27,15 +27,15 @@ def made(monkeypatch):
         check(Path("out"))
         return bundle
 
-    monkeypatch.setattr(packing, "make_bundle", make)
+    monkeypatch.setattr(checkpoint_bundle, "make_bundle", make)
     monkeypatch.setattr(examples, "example_sentences", lambda bundle, data: [f"from {data}"])
     monkeypatch.setattr(
-        packing,
+        checkpoint_bundle,
         "from_pretrained",
         lambda folder, **named: found.loaded.append((folder, named)),
     )
     monkeypatch.setattr(
-        packing, "add_runtime", lambda *given, **named: found.added.append((given, named))
+        checkpoint_bundle, "add_runtime", lambda *given, **named: found.added.append((given, named))
     )
     return found
 

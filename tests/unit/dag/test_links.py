@@ -56,7 +56,7 @@ def test_links_equal_the_formula(features, reach):
     expected = naive(predictor, vectors, lengths)
     found = predictor(vectors, lengths)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-    packed = PackedLinks(predictor, 8)
+    packed = PackedLinks(predictor)
     packed.refresh()
     torch.testing.assert_close(packed(vectors, lengths).log(), expected, rtol=0, atol=1e-10)
 

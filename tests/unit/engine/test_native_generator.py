@@ -13,7 +13,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from tiny_weights import sharpen
 
 from fairseq_hrt.engine import EngineGenerator, PackedGenerator
-from fairseq_hrt.engine.native_model import convert
+from fairseq_hrt.engine.torch_to_native import convert
 from fairseq_hrt.native.decoding import NumericalError
 from fairseq_hrt.native.runtime.engine import Engine
 

@@ -15,7 +15,7 @@ from fairseq_hrt.engine import EngineEnsemble
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
 from fairseq_hrt.hrt.generator import HRTGenerator, chunk_sizes_of
 from fairseq_hrt.hrt.sample import SampleView
-from fairseq_hrt.native.options.chunk_sizes import chunk_table
+from fairseq_hrt.native.families.hrt import chunk_table
 from fairseq_hrt.native.options.values import DecodingOptions
 
 SYMBOLS = 6

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.scorer import ChunkScorer
-from fairseq_hrt.native.options.chunk_sizes import chunk_table
+from fairseq_hrt.native.families.hrt import chunk_table
 from fairseq_hrt.native.options.values import DecodingOptions
 
 SYMBOLS = 6

@@ -1,4 +1,5 @@
-/* Which source word each word of a finished translation comes from: see common/alignment.py. */
+/* Which source word each word of a finished translation comes from: see
+ * engine/attention_alignment.py. */
 #include <string.h>
 
 #include "search.h"

@@ -14,7 +14,8 @@ from safetensors.numpy import save_file
 from fairseq_hrt.loading.checkpoints import read_checkpoint
 from fairseq_hrt.native.bundles.pretrained import from_pretrained
 from fairseq_hrt.native.conversion import Wishes, import_model
-from fairseq_hrt.native.conversion.hugging_face_model import sinusoids
+from fairseq_hrt.native.conversion.hugging_face_model import frequencies
+from fairseq_hrt.native.runtime.sinusoids import sinusoids
 
 LINES = ["a man in red shirt", "two dogs play with ball on green grass near water", "water"]
 KINDS = [
@@ -51,7 +52,10 @@ def test_weights_go_by_fairseqs_names_and_words_by_its_order(
             bias[1:].numpy(), made.tensors["final_logits_bias"][0][order[1:]]
         )
         table = state["model"]["decoder.embed_positions.weight"]
-        assert np.allclose(table[2:].numpy(), sinusoids(24, 16)) and table.shape[0] == 26
+        assert (
+            np.allclose(table[2:].numpy(), sinusoids(np.arange(24), frequencies(16)))
+            and table.shape[0] == 26
+        )
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -104,7 +108,7 @@ def test_each_side_may_have_its_own_words(hugging_face_folder, tmp_path, tied):
 
 
 def test_positions_are_those_of_hugging_face():
-    table = sinusoids(5, 8)
+    table = sinusoids(np.arange(5), frequencies(8))
     assert np.allclose(table[3, :4], np.sin(3 / 10000 ** (np.arange(4) * 2 / 8))) and np.allclose(
         table[0], [0] * 4 + [1] * 4
     )

@@ -1,12 +1,14 @@
 """Which translations there are to choose from, and what a judge's opinion changes."""
 
 import inspect
+from types import SimpleNamespace
 
 import pytest
 
 from fairseq_hrt.engine import ModelScorer
 from fairseq_hrt.native.decoding.hypothesis import Hypothesis
 from fairseq_hrt.native.decoding.rescoring import Rescorer, Scorer, require_candidates
+from fairseq_hrt.native.families import candidates
 from fairseq_hrt.native.options.values import DecodingOptions
 from fairseq_hrt.native.runtime.engine import Engine
 
@@ -55,7 +57,8 @@ def test_the_judge_decides():
     ],
 )
 def test_how_many_there_are(family, options, count):
-    assert DecodingOptions(**options).candidates(family, words=16, trained=[2, 3]) == count
+    model = SimpleNamespace(chunk_sizes=[2, 3])
+    assert candidates(family, DecodingOptions(**options), model, words=16) == count
 
 
 def test_one_is_no_choice():

@@ -7,6 +7,7 @@ import pytest
 from fairseq.dataclass.configs import GenerationConfig
 
 from fairseq_hrt.native.families import NAMES
+from fairseq_hrt.native.families.dag import require_ranking
 from fairseq_hrt.native.options import effects
 from fairseq_hrt.native.options.schema import CALLER, EVERY_TASK, FAIRSEQ
 from fairseq_hrt.native.options.values import (
@@ -14,8 +15,6 @@ from fairseq_hrt.native.options.values import (
     SCHEMA,
     DecodingOptions,
     UnsupportedOption,
-    check_dag,
-    check_jacobi,
     forced_ids,
     options_of,
     read_value,
@@ -160,7 +159,7 @@ def test_options_by_strategy(name, value, allowed, strategy):
 
     def check():
         effects.check(options.of_family("dag"))
-        check_dag(options)
+        require_ranking(options)
 
     if strategy in allowed:
         check()
@@ -170,15 +169,7 @@ def test_options_by_strategy(name, value, allowed, strategy):
 
 
 def test_the_unknown_word_may_be_favoured_where_it_is_allowed():
-    check_dag(DecodingOptions(unkpen=-1.0, dag_allow_unk=True))
-
-
-def test_parallel_decoding_is_greedy():
-    check_jacobi(DecodingOptions(beam=1, jacobi_mode="frontier", jacobi_draft="ngram"))
-    with pytest.raises(
-        ValueError, match="--beam 5: parallel decoding is exact for greedy search only"
-    ):
-        check_jacobi(DecodingOptions())
+    effects.check(DecodingOptions(unkpen=-1.0, dag_allow_unk=True).of_family("dag"))
 
 
 def test_what_was_changed():

@@ -6,7 +6,7 @@ import pytest
 import runtime_models
 import small_kernel
 
-from fairseq_hrt.engine.native_model import write_runtime_model
+from fairseq_hrt.engine.torch_to_native import write_runtime_model
 from fairseq_hrt.native.runtime import library
 
 

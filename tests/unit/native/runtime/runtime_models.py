@@ -14,7 +14,7 @@ from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
 from fairseq_hrt.dag.generator import DagGenerator
 from fairseq_hrt.dag.model import DagTransformerModel
 from fairseq_hrt.engine import AutoregressiveGenerator, ModelScorer
-from fairseq_hrt.engine.native_model import convert
+from fairseq_hrt.engine.torch_to_native import convert
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.model import HRTTransformerModel
 from fairseq_hrt.jacobi.drafts import Drafter, SourceDrafter

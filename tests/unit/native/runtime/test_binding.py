@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from fairseq_hrt.engine.native_model import convert
+from fairseq_hrt.engine.torch_to_native import convert
 from fairseq_hrt.native.families import MODEL_FAMILIES
 from fairseq_hrt.native.options.schema import NATIVE_DRAFTS, NATIVE_STRATEGIES
 from fairseq_hrt.native.options.values import KINDS as VALUES

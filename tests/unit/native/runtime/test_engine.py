@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from runtime_models import ARCHITECTURES
 
-from fairseq_hrt.engine.native_model import convert
+from fairseq_hrt.engine.torch_to_native import convert
 from fairseq_hrt.native.runtime import binding
 from fairseq_hrt.native.runtime.engine import Engine, NumericalError, UnsupportedOption, _check
 

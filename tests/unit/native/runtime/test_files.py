@@ -7,7 +7,7 @@ import pytest
 import runtime_driver
 
 from fairseq_hrt.engine.layers import UnsupportedModelError
-from fairseq_hrt.engine.native_model import convert
+from fairseq_hrt.engine.torch_to_native import convert
 from fairseq_hrt.native.runtime.engine import ModelFileError
 
 

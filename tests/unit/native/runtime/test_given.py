@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from runtime_models import NEAR, runtime_engine, sources
 
-from fairseq_hrt.engine.native_model import convert
+from fairseq_hrt.engine.torch_to_native import convert
 from fairseq_hrt.native.runtime.engine import (
     DecodingOptions,
     Engine,

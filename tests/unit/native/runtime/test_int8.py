@@ -4,9 +4,9 @@ operations alone."""
 import numpy as np
 import pytest
 
-from fairseq_hrt.engine.native_model import convert
+from fairseq_hrt.engine.torch_to_native import convert
 from fairseq_hrt.native.runtime.engine import Engine
-from fairseq_hrt.native.runtime.packing import quantise_rows
+from fairseq_hrt.native.runtime.model_tensors import quantise_rows
 
 # A score that differs by less has met the same integers; float32 sums in another order now and then
 # round an activation the other way.

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from runtime_models import NEAR, eager_results, runtime_engine, sources
 
-from fairseq_hrt.engine.native_model import convert
+from fairseq_hrt.engine.torch_to_native import convert
 from fairseq_hrt.evaluation.systems.native_system import require_judge
 from fairseq_hrt.native.decoding import NumericalError, Rescorer, require_candidates
+from fairseq_hrt.native.families import candidates
 from fairseq_hrt.native.options.values import DecodingOptions
 from fairseq_hrt.native.runtime.engine import Engine
 
@@ -75,10 +76,7 @@ def test_how_many_there_are_to_choose_from(runtime, arch, way, count):
     options = DecodingOptions(max_len_b=9, **way)
     with runtime_engine(model) as engine, runtime_engine(judge) as other:
         header = engine.header
-        known = options.candidates(
-            header.family, words=header.target_vocabulary, trained=header.chunk_sizes
-        )
-        assert known == count
+        assert candidates(header.family, options, header, words=header.target_vocabulary) == count
         if count > 1:
             require_candidates(count, header.family)
             require_judge(other.header, header, options)

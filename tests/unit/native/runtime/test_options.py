@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fairseq_hrt.native.options.values import DecodingOptions, check_dictionaries
+from fairseq_hrt.native.options.values import DecodingOptions
 from fairseq_hrt.native.runtime.engine import UnsupportedOption
 from fairseq_hrt.native.runtime.options import (
     check_effects,
@@ -193,11 +193,3 @@ def test_what_nobody_gives_now_is_set_aside(caplog):
     assert settled(header("dag"), wide, given=("beam",)) == narrow
     (message,) = caplog.messages
     assert message.startswith(f"--beam 4 {ONLY} --dag-decode-strategy beam or sample; here it is 1")
-
-
-def test_words_of_the_source_are_copied_where_they_are_the_same():
-    options = DecodingOptions(**JACOBI, jacobi_draft="source")
-    check_dictionaries(options, ["a", "b"], ["a", "b"])
-    check_dictionaries(DecodingOptions(), ["a", "b"], ["b", "a"])
-    with pytest.raises(ValueError, match="--jacobi-draft source copies .*--joined-dictionary"):
-        check_dictionaries(options, ["a", "b"], ["b", "a"])

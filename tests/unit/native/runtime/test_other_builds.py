@@ -11,7 +11,7 @@ import pytest
 import runtime_driver
 
 import fairseq_hrt
-from fairseq_hrt.engine.native_model import write_runtime_model
+from fairseq_hrt.engine.torch_to_native import write_runtime_model
 from fairseq_hrt.native.runtime import build, library
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from marked_passages import passage
 
-from fairseq_hrt.native.text.alignment import Link
+from fairseq_hrt.native.text.word_alignment import Link
 
 
 def written(text, translation, *alignment):

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_hrt.native.server.errors import RequestError
-from fairseq_hrt.native.text.alignment import Link
 from fairseq_hrt.native.text.markup import MOST_NESTED, MOST_OPEN, MarkedUpText, escape
+from fairseq_hrt.native.text.word_alignment import Link
 
 LENGTH = 20000
 

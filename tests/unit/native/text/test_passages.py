@@ -5,8 +5,8 @@ import re
 import pytest
 from marked_passages import passage
 
-from fairseq_hrt.native.text.alignment import Link
 from fairseq_hrt.native.text.passages import Passage
+from fairseq_hrt.native.text.word_alignment import Link
 
 
 @pytest.mark.parametrize("text, plain", [

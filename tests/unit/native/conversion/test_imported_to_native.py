@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fairseq_hrt.engine.native_model import convert
+from fairseq_hrt.engine.torch_to_native import convert
 from fairseq_hrt.export.torch_decoder import TorchDecoder
 from fairseq_hrt.native.bundles.bundle import load_bundle
 from fairseq_hrt.native.bundles.decoder import Wanted
@@ -15,8 +15,8 @@ from fairseq_hrt.native.bundles.translator import Translator
 from fairseq_hrt.native.conversion import Wishes, import_model
 from fairseq_hrt.native.conversion.converted import write_bundle
 from fairseq_hrt.native.conversion.hugging_face_folders import read_hugging_face
+from fairseq_hrt.native.conversion.imported_to_native import native_model
 from fairseq_hrt.native.conversion.marian import read_marian
-from fairseq_hrt.native.conversion.native_model import native_model
 
 NORMALISING_FIRST = dict(
     transformer_preprocess="n", transformer_postprocess="da", transformer_postprocess_top="n"

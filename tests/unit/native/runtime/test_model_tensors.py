@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fairseq_hrt.engine.native_model import convert
-from fairseq_hrt.native.runtime.packing import (
+from fairseq_hrt.engine.torch_to_native import convert
+from fairseq_hrt.native.runtime.model_tensors import (
     model_tensors,
     quantise_rows,
     require_stored,

@@ -9,7 +9,7 @@ import torch
 from omegaconf import OmegaConf
 from tiny_models import write_checkpoint, write_dictionaries
 
-from fairseq_hrt.export import packing
+from fairseq_hrt.export import checkpoint_bundle
 from fairseq_hrt.native.bundles import bundle as bundles
 
 
@@ -23,7 +23,9 @@ def parts(tmp_path_factory):
 
 def make(place, checkpoint, **changes):
     values = dict(tokenizer="space", subwords="none", codes=None)
-    return packing.make_bundle(place, [checkpoint], checkpoint.parent, **{**values, **changes})
+    return checkpoint_bundle.make_bundle(
+        place, [checkpoint], checkpoint.parent, **{**values, **changes}
+    )
 
 
 class FullDisk:
@@ -108,5 +110,7 @@ def test_the_card_counts_updates_in_numbers(updates, shown):
             "common": {},
         }
     )
-    card = packing._training_card({"cfg": config, "optimizer_history": [{"num_updates": updates}]})
+    card = checkpoint_bundle._training_card(
+        {"cfg": config, "optimizer_history": [{"num_updates": updates}]}
+    )
     assert card["updates"] == shown and card["architecture"] == "x" and card["lr"] == [0.1]

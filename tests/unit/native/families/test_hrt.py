@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fairseq_hrt.native.options.chunk_sizes import chunk_table, settled_hrt
+from fairseq_hrt.native.families.hrt import chunk_table, completed
 from fairseq_hrt.native.options.values import DecodingOptions
 
 
@@ -56,16 +56,12 @@ def test_chunk_sizes():
 )  # fmt: skip
 def test_options_of_hrt_that_do_not_go_together(values, chunk, message):
     with pytest.raises(ValueError, match=message):
-        settled_hrt(DecodingOptions(**values), [(math.inf, chunk)])
+        completed(DecodingOptions(**values), [(math.inf, chunk)])
 
 
 def test_how_many_hypotheses_the_second_stage_completes():
-    assert settled_hrt(DecodingOptions(beam=4), [(math.inf, 2)]).hrt_nat_beam == 4
-    assert (
-        settled_hrt(DecodingOptions(beam=4, hrt_nat_beam=2), [(9, 1), (math.inf, 2)]).hrt_nat_beam
-        == 2
+    assert completed(DecodingOptions(beam=4), [(math.inf, 2)]) == 4
+    assert completed(DecodingOptions(beam=4, hrt_nat_beam=2), [(9, 1), (math.inf, 2)]) == 2
+    assert completed(DecodingOptions(beam=2, nbest=2, hrt_nat_beam=7), [(math.inf, 1)]) == 2, (
+        "there is none"
     )
-    assert (
-        settled_hrt(DecodingOptions(beam=2, nbest=2, hrt_nat_beam=7), [(math.inf, 1)]).hrt_nat_beam
-        == 2
-    ), "there is none"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_hrt.native.text.alignment import Link, Words, links, origins
+from fairseq_hrt.native.text.word_alignment import Link, Words, links, origins
 
 
 def spans(text):

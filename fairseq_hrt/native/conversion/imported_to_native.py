@@ -7,7 +7,8 @@ from typing import Any, Dict, Mapping, Tuple
 import numpy as np
 
 from ..runtime.format import Header
-from ..runtime.packing import model_tensors, require_stored
+from ..runtime.model_tensors import model_tensors, require_stored
+from ..runtime.sinusoids import fairseq_frequencies, sinusoids
 
 _SIDES = ("encoder", "decoder")
 # Rows before those of positions in fairseq's tables, <s> and <pad>; its first sinusoid is that of
@@ -82,23 +83,8 @@ def _positions(options: Options, parameters: Parameters, side: str) -> np.ndarra
     if options.get(f"{side}_learned_pos", False):
         return parameters[f"{side}.embed_positions.weight"][_OFFSET:]
     # Behind the longest translation the decoder has one more, of what would follow.
-    return _sinusoids(
-        count + (side == "decoder"),
-        options[f"{side}_embed_dim"],
-        options.get("marian_first_position", _OFFSET),
+    first = options.get("marian_first_position", _OFFSET)
+    return sinusoids(
+        np.arange(first, first + count + (side == "decoder")),
+        fairseq_frequencies(options[f"{side}_embed_dim"]),
     )
-
-
-def _sinusoids(count: int, width: int, first: int) -> np.ndarray:
-    """fairseq's and Marian's vectors of the positions from ``first`` on: ``[count, width]``.
-
-    Frequencies and angles are rounded to float32 as in training; the functions of them are exact,
-    whatever the machine.
-    """
-    half = width // 2
-    exponents = np.arange(half, dtype=np.float32) * np.float32(-math.log(10000) / max(half - 1, 1))
-    frequencies = np.exp(exponents.astype(np.float64)).astype(np.float32)
-    angles = np.arange(first, first + count, dtype=np.float32)[:, None] * frequencies
-    return np.concatenate(
-        [np.sin(angles, dtype=np.float64), np.cos(angles, dtype=np.float64)], 1
-    ).astype(np.float32)

@@ -1,5 +1,6 @@
 """From a loaded model to a model of the native engine (:mod:`..native.runtime.format`)."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, Tuple
 
@@ -7,13 +8,15 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary
 from fairseq.models.transformer import TransformerEncoderBase
-from fairseq.modules import LearnedPositionalEmbedding, SinusoidalPositionalEmbedding
+from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor, nn
 
-from ..native.families import MODEL_FAMILIES
+from ..native.families import BY_NAME, MODEL_FAMILIES
 from ..native.runtime.format import ACTIVATIONS, Header, write_model
-from ..native.runtime.packing import model_tensors, require_stored
+from ..native.runtime.model_tensors import model_tensors, require_stored
+from .embedding import position_vectors
 from .layers import FairseqModule, UnsupportedModelError
+from .native_parts import NativeParts
 from .transformer import TransformerEngine
 
 
@@ -28,8 +31,8 @@ def write_runtime_model(
     """Converts a model; the file appears when it is complete.
 
     Args:
-        model: a ``transformer``, ``marian_transformer``, ``hrt_transformer``,
-            ``bidirectional_transformer`` or ``dag_transformer``, loaded for decoding.
+        model: fairseq's ``transformer``, or the model of a family whose decoder has
+            :class:`.native_parts.NativeParts`, loaded for decoding.
         source, target: its dictionaries.
         path: of the file.
         weights: ``int8`` or ``float32``.
@@ -101,9 +104,7 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
             for side in (encoder, decoder)
         ),
         "layer normalisations of different epsilons": len({norm.eps for norm in norms}) > 1,
-        "--bidirectional-distinct-starts without positions": (
-            decoder.embed_positions is None and getattr(decoder, "opposite_start", None) is not None
-        ),
+        **dict.fromkeys(_parts(decoder).not_native(), True),
         "a quantised or pruned layer": any(
             not isinstance(getattr(layer, name), nn.Linear)
             for layer in layers
@@ -125,11 +126,15 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
     return _family(decoder)
 
 
+def _parts(decoder: FairseqModule) -> NativeParts:
+    """What a decoder adds to a plain Transformer."""
+    return decoder if isinstance(decoder, NativeParts) else NativeParts()
+
+
 def _family(decoder: FairseqModule) -> str:
     """The family that a decoder names; those of fairseq are autoregressive."""
-    named = getattr(decoder, "family", None)
-    if named in MODEL_FAMILIES:
-        return named
+    if isinstance(decoder, NativeParts) and decoder.family in MODEL_FAMILIES:
+        return decoder.family
     owner = next(cls for cls in type(decoder).__mro__ if "extract_features_scriptable" in vars(cls))
     if not owner.__module__.startswith("fairseq.models.transformer.") or not type(
         decoder
@@ -138,7 +143,7 @@ def _family(decoder: FairseqModule) -> str:
             f"the native engine does not have the decoder {type(decoder).__name__}; use --engine"
             " torch"
         )
-    return "autoregressive"
+    return NativeParts.family
 
 
 def _heads(layer: FairseqModule) -> int:
@@ -167,8 +172,7 @@ def header_of(
         shared_embedding=_same(encoder.embed_tokens.weight, decoder.embed_tokens.weight),
         tied_output=_same(decoder.output_projection.weight, decoder.embed_tokens.weight),
         output_bias=decoder.output_projection.bias is not None,
-        epsilon=decoder.layers[0].final_layer_norm.eps, cell=getattr(decoder, "cell", "attention"),
-        zero_start=bool(getattr(decoder, "zero_start", False)),
+        epsilon=decoder.layers[0].final_layer_norm.eps,
     )  # fmt: skip
     for side, module in (("encoder", encoder), ("decoder", decoder)):
         values.update({
@@ -181,97 +185,25 @@ def header_of(
             f"{side}_embedding_norm": module.layernorm_embedding is not None,
             f"{side}_scale": float(module.embed_scale),
         })  # fmt: skip
-    ahead = 1
-    if family == "hrt":
-        ahead = 1 + max(decoder.chunk_sizes)
-        values.update(
-            special_symbols=1 + len(decoder.chunk_sizes), chunk_sizes=tuple(decoder.chunk_sizes),
-            relative_window=decoder.relative_window, learn_tail=bool(decoder.learn_tail),
-        )  # fmt: skip
-    if family == "bidirectional":
-        ahead = 1 + decoder.block
-        values.update(
-            {
-                name: getattr(decoder, name)
-                for name in ("directions", "block", "causal", "independent", "middle_to_side")
-            }
-        )
-    if family == "dag":
-        links, head = decoder.links, decoder.length_head
-        values.update(
-            link_heads=links.heads,
-            link_rows=1 if links.features == ["feature"] else values["longest_target"],
-            reach=links.reach or 0, scale=float(decoder.scale.middle),
-            count_bos=bool(decoder.count_bos), length_classes=0 if head is None else head.classes,
-        )  # fmt: skip
-    learned = isinstance(decoder.embed_positions, LearnedPositionalEmbedding)
+    values.update(_parts(decoder).native_fields(values["longest_target"]))
     values["encoder_positions"] = 0 if encoder.embed_positions is None else values["longest_source"]
-    values["decoder_positions"] = (
-        0
-        if decoder.embed_positions is None
-        else values["longest_target"] + (0 if learned else ahead)
-    )
-    header = Header(**values)
+    header = Header(**values, decoder_positions=0)
+    if decoder.embed_positions is not None:
+        learned = isinstance(decoder.embed_positions, LearnedPositionalEmbedding)
+        spare = 0 if learned else BY_NAME[family].spare_positions(header)
+        header = replace(header, decoder_positions=header.longest_target + spare)
     header.check()
     return header
 
 
 def _made(model: FairseqModule, header: Header) -> Dict[str, Tensor]:
-    """Tensors of the model file that are no parameters: tables of positions, and the links of a
-    graph."""
+    """Tensors of the model file that are no parameters of a plain Transformer."""
     found: Dict[str, Tensor] = {}
-    if header.encoder_positions:
-        found["encoder.positions"] = _position_table(model.encoder, header.encoder_positions)
-    if header.decoder_positions:
-        found["decoder.positions"] = _position_table(model.decoder, header.decoder_positions)
-    if header.family == "dag":
-        found["links"], found["links.table"] = packed_links(
-            model.decoder.links, header.decoder_width, header.link_rows
-        )
-    return found
-
-
-def _position_table(module: FairseqModule, count: int) -> Tensor:
-    """Vectors of positions 0 to ``count`` - 1."""
-    positions = module.embed_positions
-    if hasattr(positions, "slot_table"):
-        vectors: Tensor = (
-            module.slot_vectors(count)
-            if hasattr(module, "slot_vectors")
-            else positions.slot_table(count)
-        )
-        return vectors
-    offset = module.padding_idx + 1
-    if isinstance(positions, LearnedPositionalEmbedding):
-        return positions.weight[offset : offset + count]
-    return SinusoidalPositionalEmbedding.get_embedding(
-        offset + count, positions.embedding_dim, positions.padding_idx
-    )[offset:]
-
-
-def packed_links(predictor: FairseqModule, width: int, rows: int) -> Tuple[Tensor, Tensor]:
-    """Queries, keys and gates of a graph's links as one product with the decoder's features.
-
-    Args:
-        predictor: :class:`~..dag.links.LinkPredictor`.
-        width: D of the features.
-        rows: of the table.
-
-    Returns:
-        (matrix ``[2 D + H, D]``; what positions and biases add, ``[rows, 2 D + H]``, one row where
-        there are no positions).
-    """
-    layers = (predictor.query, predictor.key, predictor.gate)
-    # [2 D + H, D * parts]
-    weight = torch.cat([layer.weight for layer in layers])
-    table = torch.cat([layer.bias for layer in layers]).unsqueeze(0)
-    own = weight.new_zeros(len(weight), width)
-    for name, part in zip(predictor.features, weight.split(width, 1)):
-        if name == "feature":
-            own = part.contiguous()
-        else:
-            vectors = (
-                predictor.position.weight if name == "position" else predictor.sinusoids.to(part)
-            )
-            table = table + vectors[:rows] @ part.t()
-    return own, table
+    for side, module, count in (
+        ("encoder", model.encoder, header.encoder_positions),
+        ("decoder", model.decoder, header.decoder_positions),
+    ):
+        if count:
+            vectors = position_vectors(module.embed_positions, count, module.padding_idx)
+            found[f"{side}.positions"] = vectors[:count]
+    return {**found, **_parts(model.decoder).native_tensors(header)}

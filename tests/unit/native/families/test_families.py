@@ -2,6 +2,7 @@
 
 import importlib
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -9,14 +10,20 @@ from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.models import MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
-import fairseq_hrt
+from fairseq_hrt.engine import NativeParts
+from fairseq_hrt.native import runtime
 from fairseq_hrt.native.families import (
+    BY_NAME,
     FAMILIES,
+    FIRST_WORDS_BY,
+    GRAPH_MODELS,
     LEFT_TO_RIGHT,
     MODEL_FAMILIES,
+    ModelFields,
     family_of_task,
     tasks_for,
 )
+from fairseq_hrt.native.runtime.header import Header
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
@@ -29,7 +36,7 @@ def test_what_a_family_names_is_registered(family):
 
 
 def test_the_kernel_counts_families_in_this_order():
-    header = (Path(fairseq_hrt.__file__).parent / "runtime" / "kernel" / "runtime.h").read_text()
+    header = (Path(runtime.__file__).parent / "kernel" / "runtime.h").read_text()
     named = re.search(r"typedef enum \{([^}]*)\} fh_family;", header)[1]
     assert re.findall(r"FH_(\w+) = (\d)", named) == [
         (name.upper(), str(n)) for n, name in enumerate(MODEL_FAMILIES)
@@ -53,3 +60,28 @@ def test_tasks_of_a_familys_models():
         "translation_jacobi",
         "translation_hrt",
     }
+
+
+def test_fields_belong_to_one_family():
+    names = [name for family in FAMILIES for name in family.own_fields]
+    assert len(set(names)) == len(names) and "chunk_sizes" in BY_NAME["hrt"].own_fields
+    common = {item.name for item in fields(ModelFields)}
+    assert {item.name for item in fields(Header)} == common.union(names)
+
+
+@pytest.mark.parametrize(
+    "arch, family",
+    [("transformer", None), ("marian_transformer", "autoregressive"),
+     *((family.model, family.name) for family in FAMILIES if family.model)],
+)  # fmt: skip
+def test_a_decoder_tells_the_fields_of_its_family(tiny, arch, family):
+    decoder = tiny.model(arch).decoder
+    assert isinstance(decoder, NativeParts) == (family is not None)
+    if family is not None:
+        assert decoder.family == family
+        assert set(decoder.native_fields(9)) == set(BY_NAME[family].own_fields)
+
+
+def test_what_messages_say_of_families():
+    assert GRAPH_MODELS == "dag_transformer"
+    assert FIRST_WORDS_BY == "hrt with --hrt-decode-chunk 1, bidirectional with one direction"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_REGISTRY
 
-from fairseq_hrt.engine.native_model import UnsupportedModelError, check_convertible, convert
+from fairseq_hrt.engine.torch_to_native import UnsupportedModelError, check_convertible, convert
 from fairseq_hrt.native.decoding import NumericalError
 
 

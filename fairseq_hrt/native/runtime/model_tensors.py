@@ -7,20 +7,17 @@ from typing import Dict, List, Mapping, Tuple
 import numpy as np
 
 from ..decoding import NumericalError
+from ..families import BY_NAME
 from .format import EMBEDDINGS, expected_tensors
 from .header import STORED, Header
 
-# The best link of a graph is often a near tie: its small matrices are never rounded.
-EXACT = ("links",)
 # Modules of fairseq by the parts of a model file; those with the same input are one matrix, [sum of
 # their outputs, inputs].
 _MODULES: Dict[str, Tuple[str, ...]] = {
     "embedding": ("embed_tokens",),
     "embedding_norm": ("layernorm_embedding",),
     "final_norm": ("layer_norm",),
-    "special": ("embed_special",),
     "output": ("decoder.output_projection",),
-    "length_head": ("decoder.length_head.output",),
     "cell": ("cell.forget", "cell.candidate"),
     "self.input": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
     "self.output": ("self_attn.out_proj",),
@@ -45,14 +42,15 @@ def model_tensors(
     Args:
         header: of the model.
         parameters: by fairseq's names.
-        made: tensors of the model file that are no parameters of fairseq's, such as tables of
-            positions, by their names in the file.
+        made: tensors of the model file that a plain Transformer has not as parameters, by their
+            names in the file: tables of positions, and those of a family.
 
     Raises:
         KeyError: a parameter is missing.
         NumericalError: a parameter is not finite.
     """
     tensors: Dict[str, np.ndarray] = {}
+    exact = BY_NAME[header.family].exact
     for name, (kind, _) in expected_tensors(header).items():
         array = np.ascontiguousarray(
             made[name] if name in made else _joined(name, parameters), np.float32
@@ -63,7 +61,7 @@ def model_tensors(
                 " or truncated training?); take an earlier checkpoint, or --engine torch where it"
                 " is meant"
             )
-        if header.weights == "int8" and kind == "matrix" and name not in EXACT:
+        if header.weights == "int8" and kind == "matrix" and name not in exact:
             tensors[name], tensors[f"{name}.scale"] = quantise_rows(array)
             if name in EMBEDDINGS:
                 # Read a row at a time, so that finer values cost no time; what rounding does to
@@ -91,8 +89,6 @@ def _joined(name: str, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
     found = _NAME.fullmatch(name)
     assert found is not None
     place, part, kind = found.groups("")
-    if part == "self.relative":
-        return parameters[f"{place}self_attn.relative_keys"]
     modules = [f"{place}{module}" for module in _MODULES[part]]
     weights = [parameters[f"{module}.weight"] for module in modules]
     if kind != "bias":

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
-from fairseq_hrt.engine.rescoring import ModelScorer
+from fairseq_hrt.engine.model_scorer import ModelScorer
 from fairseq_hrt.native.decoding import NumericalError
 from fairseq_hrt.native.decoding.rescoring import Rescorer
 from fairseq_hrt.native.options.values import DecodingOptions

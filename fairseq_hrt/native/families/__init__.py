@@ -1,0 +1,98 @@
+"""Every family once. Each has a module here that says what the code outside of its own package has
+to know of it; that code asks the record and compares no names. Standard library only.
+
+A family is added by its module and a line in FAMILIES; one with fields of its own in the header of
+a model file is a base of FamilyFields, too.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Dict, Optional, Sequence, Tuple
+
+from ..options.schema import Schema
+from . import autoregressive, bidirectional, dag, hrt, jacobi
+from .fields import ModelFields as ModelFields
+from .record import Family as Family
+
+# The order of those with models of their own is that of fh_family in the kernel's runtime.h.
+FAMILIES: Tuple[Family, ...] = (
+    autoregressive.FAMILY,
+    hrt.FAMILY,
+    bidirectional.FAMILY,
+    dag.FAMILY,
+    jacobi.FAMILY,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FamilyFields(
+    autoregressive.AutoregressiveFields,
+    hrt.HrtFields,
+    bidirectional.BidirectionalFields,
+    dag.DagFields,
+):
+    """The fields of a model file's header, of all families."""
+
+
+BY_NAME: Dict[str, Family] = {family.name: family for family in FAMILIES}
+NAMES: Tuple[str, ...] = tuple(BY_NAME)
+# What a model file of the native engine may hold.
+MODEL_FAMILIES: Tuple[str, ...] = tuple(
+    family.name for family in FAMILIES if family.native and not family.decodes
+)
+# For messages: models that write graphs; what some models need to take first words.
+GRAPH_MODELS: str = " or ".join(family.model for family in FAMILIES if family.graphs)
+FIRST_WORDS_BY: str = ", ".join(
+    f"{family.name} with {family.first_words_by}" for family in FAMILIES if family.first_words_by
+)
+# Tasks of models that can write word by word.
+LEFT_TO_RIGHT: Tuple[str, ...] = tuple(
+    dict.fromkeys(
+        task for family in FAMILIES if family.left_to_right for task in (*family.tasks, family.task)
+    )
+)
+_BY_TASK: Dict[str, Family] = {
+    **{task: family for family in reversed(FAMILIES) for task in family.tasks},
+    **{family.task: family for family in FAMILIES},
+}
+
+
+def family_of_task(task: str) -> Optional[Family]:
+    """The family that decodes the checkpoints of a task; None for tasks of others."""
+    return _BY_TASK.get(task)
+
+
+def decoders(models: str) -> Tuple[Family, ...]:
+    """The families that decode the models of a family, itself first."""
+    return tuple(family for family in FAMILIES if models in (family.name, family.decodes))
+
+
+def tasks_for(models: str) -> Tuple[str, ...]:
+    """The tasks that decode the models of a family, its own first."""
+    found = decoders(models)
+    own = [family.task for family in found]
+    return tuple(
+        dict.fromkeys([own[0], *(task for family in found for task in family.tasks), *own[1:]])
+    )
+
+
+def candidates(family: str, options: Schema, model: Any, *, words: int) -> int:
+    """Most translations of a sentence that a search finds.
+
+    Args:
+        family: that decodes.
+        model: see :meth:`.record.Family.candidates`.
+        words: size of the target dictionary; no search keeps more hypotheses than there are words
+            besides padding.
+    """
+    beam = min(options.beam, words - 1)
+    return min(own.candidates(options, model, beam) for own in decoders(family))
+
+
+def check_dictionaries(options: Schema, source: Sequence[str], target: Sequence[str]) -> None:
+    """Refuses options that do not fit the words of the dictionaries.
+
+    Raises:
+        ValueError: what to do.
+    """
+    for family in FAMILIES:
+        family.check_dictionaries(options, source, target)

@@ -1,0 +1,39 @@
+"""Transformers that write word by word: fairseq's own, and Marian's."""
+
+from dataclasses import dataclass
+
+from .fields import CELLS, ModelFields, later
+from .record import Family
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutoregressiveFields(ModelFields):
+    """Marian's decoders.
+
+    Attributes:
+        cell: what the decoder's layers remember earlier words with, one of CELLS; ``ssru``: the
+            simpler simple recurrent unit (Kim et al., 2019), c = f * c + (1 - f) * W x with f =
+            sigmoid(W_f x + b), in the place of self-attention.
+        zero_start: the decoder's first input, ``</s>``, has a zero vector as embedding.
+    """
+
+    cell: str = later("attention")
+    zero_start: bool = later(False)
+
+
+class Autoregressive(Family):
+    """Of the fields."""
+
+    def check_header(self, header: AutoregressiveFields) -> None:
+        header.demand(header.cell in CELLS, "cell")
+
+
+FAMILY = Autoregressive(
+    "autoregressive",
+    "translation_autoregressive",
+    tasks=("translation",),
+    left_to_right=True,
+    scores_by_word=True,
+    several=True,
+    header_fields=AutoregressiveFields,
+)

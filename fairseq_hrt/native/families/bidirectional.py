@@ -1,0 +1,55 @@
+"""Models that write from both ends at once, several words a step."""
+
+from dataclasses import dataclass
+
+from ..options.schema import Schema
+from .fields import ModelFields
+from .record import Family
+
+
+@dataclass(frozen=True, kw_only=True)
+class BidirectionalFields(ModelFields):
+    """See the family's decoder.
+
+    Attributes:
+        directions, block: h and z = h c, the words of a step.
+    """
+
+    directions: int = 1
+    block: int = 1
+    causal: bool = True
+    independent: bool = False
+    middle_to_side: bool = False
+
+
+class Bidirectional(Family):
+    """Of blocks."""
+
+    def check_header(self, header: BidirectionalFields) -> None:
+        h, z = header.directions, header.block
+        header.demand(1 <= h <= 4096 and (h == 1 or h % 2 == 0), "directions")
+        header.demand(1 <= z <= 4096 and (z == 1 or z % h == 0), "block", "directions")
+        header.demand(not header.middle_to_side or h == 2, "middle_to_side", "directions")
+
+    def spare_positions(self, header: BidirectionalFields) -> int:
+        return 1 + header.block
+
+    def writes_in_order(self, header: BidirectionalFields) -> bool:
+        return header.block == header.directions == 1
+
+    def takes_first_words(self, header: BidirectionalFields, options: Schema) -> bool:
+        return header.directions == 1
+
+    def collapses_repeats(self, options: Schema) -> bool:
+        return options.bidirectional_deduplicate
+
+
+FAMILY = Bidirectional(
+    "bidirectional",
+    "translation_bidirectional",
+    "bidirectional_transformer",
+    ("bidirectional_loss",),
+    several=True,
+    first_words_by="one direction",
+    header_fields=BidirectionalFields,
+)

@@ -1,0 +1,105 @@
+"""Models that write a graph in one pass, whose paths are translations."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Dict
+
+from ..options.schema import SEVERAL_PATHS, Schema
+from .fields import LARGEST, ModelFields
+from .record import Family, Shapes
+
+
+@dataclass(frozen=True, kw_only=True)
+class DagFields(ModelFields):
+    """See the family's decoder.
+
+    Attributes:
+        link_heads: of the links between vertices.
+        link_rows: rows of the links' table of positions, one without positions.
+        reach: most steps that a link leads forward; 0: any number.
+        scale: λ, vertices for each source token.
+        count_bos: whether ``<s>`` counts as source token.
+        length_classes: of the length head; 0: none.
+    """
+
+    link_heads: int = 0
+    link_rows: int = 0
+    reach: int = 0
+    scale: float = 0.0
+    count_bos: bool = False
+    length_classes: int = 0
+
+
+def require_ranking(options: Schema) -> None:
+    """Raises ValueError for a beam that would rank nothing; its other limits stand in
+    :mod:`..options.effects`."""
+    if options.dag_decode_strategy == "beam" and not options.dag_decode_beta > 0:
+        raise ValueError(
+            f"--dag-decode-beta {options.dag_decode_beta} must be greater than 0 with"
+            " --dag-decode-strategy beam"
+        )
+
+
+class Dag(Family):
+    """Of graphs."""
+
+    def check_header(self, header: DagFields) -> None:
+        header.between(0, LARGEST, "link_rows", "reach", "length_classes")
+        header.between(1, header.decoder_width, "link_heads")
+        header.demand(header.decoder_width % header.link_heads == 0, "link_heads", "decoder_width")
+        fits = header.link_rows == 1 or header.link_rows >= header.longest_target
+        header.demand(fits, "link_rows", "longest_target")
+        header.demand(0 < header.scale <= 1e6, "scale")
+        # The first and the last vertex.
+        header.demand(header.longest_target >= 2, "longest_target")
+        header.demand(header.length_classes != 1, "length_classes")
+
+    def tensors(self, header: DagFields) -> Shapes:
+        width = header.decoder_width
+        # Queries, keys and gates in one product.
+        rows = 2 * width + header.link_heads
+        found: Shapes = {
+            "links": ("matrix", (rows, width)),
+            "links.table": ("float32", (header.link_rows, rows)),
+        }
+        if header.length_classes:
+            found["length_head"] = ("float32", (header.length_classes, header.encoder_width))
+            found["length_head.bias"] = ("float32", (header.length_classes,))
+        return found
+
+    def writes_in_order(self, header: DagFields) -> bool:
+        return False
+
+    def check_options(self, options: Schema) -> None:
+        if not 0 < options.dag_sample_topp <= 1:
+            raise ValueError(
+                f"--dag-sample-topp {options.dag_sample_topp} must be greater than 0 and at most 1"
+            )
+        scale = options.dag_decode_upsample_scale
+        if scale is not None and not scale > 0:
+            raise ValueError(f"--dag-decode-upsample-scale {scale} must be greater than 0")
+
+    def candidates(self, options: Schema, model: Any, beam: int) -> int:
+        return beam if options.dag_decode_strategy in SEVERAL_PATHS else 1
+
+    def kernel_options(self, header: DagFields, options: Schema) -> Dict[str, Any]:
+        return {
+            "scale": options.dag_decode_upsample_scale or header.scale,
+            # Vertices never write the unknown word unless they are allowed to.
+            "unkpen": options.unkpen if options.dag_allow_unk else math.inf,
+        }
+
+
+FAMILY = Dag(
+    "dag",
+    "translation_dag",
+    "dag_transformer",
+    ("dag_nll_loss", "dag_fuzzy_loss"),
+    several=True,
+    several_by="--dag-decode-strategy beam (or sample) and --beam 2 or more",
+    graphs=True,
+    computation="upsample_base|upsample_scale|count_bos|max_transition_length|link_features",
+    header_fields=DagFields,
+    # The best link of a graph is often a near tie.
+    exact=("links",),
+)

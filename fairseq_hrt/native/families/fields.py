@@ -1,0 +1,127 @@
+"""The hyper-parameters that the models of every family have."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+ACTIVATIONS = ("relu", "gelu", "gelu_fast", "gelu_accurate", "tanh", "swish")
+# The part in the place of self-attention in a decoder's layers.
+CELLS = ("attention", "ssru")
+STORED = ("int8", "float32")
+# Sizes beyond these are those of a broken file, not of a model.
+LARGEST = 1 << 20
+# Sums of so many int8 products fit into 32 bits.
+LARGEST_INPUTS = 1 << 16
+MOST_LAYERS, MOST_SYMBOLS = 512, 1 << 24
+
+
+class ModelFileError(ValueError):
+    """A model file that cannot be used; the message names the file and what is wrong with it."""
+
+
+def later(default: Any) -> Any:
+    """A field that files of earlier releases do not have. Where it has its default it is not
+    written, so that those releases read the file."""
+    return field(default=default, metadata={"later": True})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFields:
+    """Fields of a model file's header; a family adds its own.
+
+    Attributes:
+        family: what the decoder is, one of MODEL_FAMILIES.
+        weights: how matrices are stored, ``int8`` or ``float32``.
+        source_vocabulary, target_vocabulary: words of the dictionaries.
+        encoder_width, decoder_width: D; likewise layers, heads, and inner sizes of the feed-forward
+        layers. encoder_pre_norm, decoder_pre_norm: the norm stands before each block.
+        encoder_final_norm, decoder_final_norm: and one behind the last layer.
+        encoder_embedding_norm, decoder_embedding_norm: and one behind the embedding.
+        encoder_scale, decoder_scale: the embeddings' factor.
+        encoder_positions, decoder_positions: rows of the position tables; 0: no positions.
+        longest_source: most source tokens, ``</s>`` included.
+        longest_target: the decoder's capacity in fairseq's rule of the maximum length.
+        shared_embedding: source and target words have one embedding.
+        tied_output: the output layer is the target embedding.
+        output_bias: the output layer has a bias.
+        epsilon: of all norms.
+    """
+
+    family: str
+    weights: str
+    source_vocabulary: int
+    target_vocabulary: int
+    bos: int
+    pad: int
+    eos: int
+    unk: int
+    encoder_width: int
+    decoder_width: int
+    encoder_layers: int
+    decoder_layers: int
+    encoder_heads: int
+    decoder_heads: int
+    encoder_inner: int
+    decoder_inner: int
+    encoder_pre_norm: bool
+    decoder_pre_norm: bool
+    encoder_final_norm: bool
+    decoder_final_norm: bool
+    encoder_embedding_norm: bool
+    decoder_embedding_norm: bool
+    activation: str
+    encoder_scale: float
+    decoder_scale: float
+    encoder_positions: int
+    decoder_positions: int
+    longest_source: int
+    longest_target: int
+    shared_embedding: bool
+    tied_output: bool
+    output_bias: bool
+    epsilon: float = 1e-5
+
+    def demand(self, fits: bool, *names: str) -> None:
+        """Raises ModelFileError, with the values of the named fields, unless they fit."""
+        if not fits:
+            values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+            raise ModelFileError(f"its header holds {values:.200}, which no model has")
+
+    def between(self, low: int, high: int, *names: str) -> None:
+        """Demands that each of the named fields lies between two numbers, both included."""
+        for name in names:
+            self.demand(low <= getattr(self, name) <= high, name)
+
+    def check_common(self) -> None:
+        """Refuses sizes that no model of any family has.
+
+        Raises:
+            ModelFileError: naming the field.
+        """
+        self.demand(self.weights in STORED, "weights")
+        self.demand(self.activation in ACTIVATIONS, "activation")
+        self.between(5, MOST_SYMBOLS, "source_vocabulary", "target_vocabulary")
+        self.between(1, LARGEST, "longest_source", "longest_target")
+        self.between(0, LARGEST, "encoder_positions", "decoder_positions")
+        self.between(0, MOST_LAYERS, "encoder_layers")
+        self.between(1, MOST_LAYERS, "decoder_layers")
+        for side, width in (("encoder", self.encoder_width), ("decoder", self.decoder_width)):
+            self.between(1, LARGEST_INPUTS, f"{side}_width", f"{side}_inner")
+            self.between(1, width, f"{side}_heads")
+            fits = width % getattr(self, f"{side}_heads") == 0
+            self.demand(fits, f"{side}_width", f"{side}_heads")
+            self.demand(math.isfinite(getattr(self, f"{side}_scale")), f"{side}_scale")
+        # The source and all slots of the longest target have to have positions.
+        fits = self.encoder_positions in (0, self.longest_source)
+        self.demand(fits, "encoder_positions", "longest_source")
+        fits = self.decoder_positions == 0 or self.decoder_positions >= self.longest_target
+        self.demand(fits, "decoder_positions", "longest_target")
+        self.demand(0 < self.epsilon < 1, "epsilon")
+        special = ("bos", "pad", "eos", "unk")
+        self.between(0, min(self.source_vocabulary, self.target_vocabulary) - 1, *special)
+        self.demand(len({getattr(self, name) for name in special}) == 4, *special)
+        if self.shared_embedding:
+            fits = self.source_vocabulary == self.target_vocabulary
+            self.demand(fits, "source_vocabulary", "target_vocabulary")
+            fits = self.encoder_width == self.decoder_width
+            self.demand(fits, "encoder_width", "decoder_width")

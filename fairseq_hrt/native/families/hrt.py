@@ -1,0 +1,170 @@
+"""Models that write every K-th word first and then the others, for chunk sizes K that they were
+trained for."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Dict, List, Sequence, Tuple
+
+from ..options.schema import Schema
+from .fields import ModelFields
+from .record import Family, Shapes
+
+
+@dataclass(frozen=True, kw_only=True)
+class HrtFields(ModelFields):
+    """See the family's decoder.
+
+    Attributes:
+        chunk_sizes: that the model was trained for, beside 1.
+        special_symbols: ids of the decoder's input behind the target dictionary: the mask and the
+            start symbols.
+        relative_window: of relative positions; 0: none.
+        learn_tail: whether the words behind the end were trained.
+    """
+
+    chunk_sizes: Tuple[int, ...] = ()
+    special_symbols: int = 0
+    relative_window: int = 0
+    learn_tail: bool = True
+
+
+class Hrt(Family):
+    """Of chunks."""
+
+    def check_header(self, header: HrtFields) -> None:
+        sizes = header.chunk_sizes
+        header.demand(0 < len(sizes) <= 256 and len(set(sizes)) == len(sizes), "chunk_sizes")
+        header.demand(all(2 <= size <= 4096 for size in sizes), "chunk_sizes")
+        fits = header.special_symbols == 1 + len(sizes)
+        header.demand(fits, "special_symbols", "chunk_sizes")
+        header.between(0, 65536, "relative_window")
+
+    def tensors(self, header: HrtFields) -> Shapes:
+        width = header.decoder_width
+        found: Shapes = {"decoder.special": ("float32", (header.special_symbols, width))}
+        if header.relative_window:
+            keys = (2 * header.relative_window + 1, width // header.decoder_heads)
+            for number in range(header.decoder_layers):
+                found[f"decoder.layers.{number}.self.relative"] = ("float32", keys)
+        return found
+
+    def spare_positions(self, header: HrtFields) -> int:
+        return 1 + max(header.chunk_sizes)
+
+    def takes_first_words(self, header: HrtFields, options: Schema) -> bool:
+        return bool(options.hrt_draft_chunk) or {
+            size for _, size in chunk_table(options, header.chunk_sizes)
+        } == {1}
+
+    def candidates(self, options: Schema, model: Any, beam: int) -> int:
+        if options.hrt_nat_beam is None or 1 in (
+            size for _, size in chunk_table(options, model.chunk_sizes)
+        ):
+            return beam
+        return min(beam, options.hrt_nat_beam)
+
+    def kernel_options(self, header: HrtFields, options: Schema) -> Dict[str, Any]:
+        table = chunk_table(options, header.chunk_sizes)
+        return {"table": table, "nat_beam": completed(options, table)}
+
+
+FAMILY = Hrt(
+    "hrt",
+    "translation_hrt",
+    "hrt_transformer",
+    ("hrt_loss",),
+    left_to_right=True,
+    several=True,
+    several_by="--beam and --hrt-nat-beam 2 or more",
+    first_words_by="--hrt-decode-chunk 1",
+    computation="chunk_sizes|tail_target",
+    header_fields=HrtFields,
+)
+
+
+def chunk_table(options: Schema, trained: Sequence[int]) -> List[Tuple[float, int]]:
+    """What ``--hrt-decode-chunk`` and ``--hrt-chunk-table`` ask for: (longest source in subwords
+    without ``</s>``, chunk size) pairs, ascending, the last limit infinite.
+
+    Args:
+        trained: the chunk sizes of the model.
+
+    Raises:
+        ValueError: a value that cannot be read, or a chunk size that was not trained.
+    """
+    choice = options.hrt_decode_chunk
+    if choice == "auto":
+        table = _parse_chunk_table(options.hrt_chunk_table)
+    elif choice is None:
+        table = [(math.inf, min(trained))]
+    elif not choice.isdecimal() or int(choice) < 1:
+        raise ValueError(
+            f"--hrt-decode-chunk {choice!r} is neither a chunk size (1, 2, …) nor auto"
+        )
+    else:
+        table = [(math.inf, int(choice))]
+    for size in [*(size for _, size in table), options.hrt_draft_chunk or 1]:
+        if size != 1 and size not in trained:
+            raise untrained(size, trained)
+    return table
+
+
+def completed(options: Schema, table: Sequence[Tuple[float, int]]) -> int:
+    """How many hypotheses of the first stage the second one completes.
+
+    Args:
+        table: :func:`chunk_table`.
+
+    Raises:
+        ValueError: options that do not go together.
+    """
+    sizes = {size for _, size in table}
+    count = options.beam if options.hrt_nat_beam is None or sizes == {1} else options.hrt_nat_beam
+    if count > options.beam:
+        raise ValueError(
+            f"--hrt-nat-beam {count} with --beam {options.beam}: the second stage completes"
+            " hypotheses of the first, so it takes at least 1 and at most --beam of them"
+        )
+    if options.nbest > count and sizes != {1}:
+        raise ValueError(
+            f"--nbest {options.nbest} with --hrt-nat-beam {count}: there are only as many"
+            " translations as the second stage completes; raise --hrt-nat-beam"
+        )
+    if options.no_repeat_ngram_size and sizes != {1}:
+        raise ValueError(
+            "--no-repeat-ngram-size: the first stage does not see neighbouring tokens and the"
+            " second decodes them all at once; use --hrt-decode-chunk 1 for it"
+        )
+    if options.hrt_draft_chunk is not None and (options.beam != 1 or sizes != {1}):
+        raise ValueError(
+            "--hrt-draft-chunk: drafts are corrected by greedy decoding word by word; give --beam 1"
+            " and --hrt-decode-chunk 1"
+        )
+    return count
+
+
+def untrained(size: int, trained: Sequence[int]) -> ValueError:
+    """The error for a chunk size that a model was not trained for."""
+    known = ", ".join(map(str, trained))
+    return ValueError(
+        f"chunk size {size} was not trained: this model has 1 (autoregressive) and {known}"
+    )
+
+
+def _parse_chunk_table(text: str) -> List[Tuple[float, int]]:
+    try:
+        table = [
+            (float(limit), int(size))
+            for limit, size in (entry.split(":") for entry in text.split(","))
+        ]
+    except ValueError:
+        table = []
+    limits = [limit for limit, _ in table]
+    # Compared pair by pair: no order of a list with nan in it means anything.
+    ascending = all(lower < upper for lower, upper in zip(limits, limits[1:]))
+    if not table or not ascending or limits[-1] != math.inf or any(size < 1 for _, size in table):
+        raise ValueError(
+            f"--hrt-chunk-table {text!r}: expected ascending source lengths with their chunk sizes,"
+            " the last one inf, such as 10:1,30:2,inf:1"
+        )
+    return table

@@ -1,0 +1,52 @@
+"""Greedy translations of autoregressive models, several words a pass."""
+
+from typing import Any, Dict, Sequence
+
+from ..options.schema import Schema
+from .fields import ModelFields
+from .record import Family
+
+COPIES = "--jacobi-draft source copies words of the source: it needs one dictionary for both sides"
+
+
+def require_greedy(options: Schema) -> None:
+    """Raises ValueError for a beam, which guesses cannot honour."""
+    if options.beam > 1:
+        raise ValueError(
+            f"--beam {options.beam}: parallel decoding is exact for greedy search only; give --beam"
+            " 1, or decode with --task translation_autoregressive"
+        )
+
+
+class Jacobi(Family):
+    """Of guesses, which are made with ``--jacobi-mode`` alone."""
+
+    def check_dictionaries(
+        self, options: Schema, source: Sequence[str], target: Sequence[str]
+    ) -> None:
+        if options.jacobi_draft == "source" and source != target:
+            raise ValueError(f"{COPIES} (fairseq-preprocess --joined-dictionary)")
+
+    def candidates(self, options: Schema, model: Any, beam: int) -> int:
+        return beam if options.jacobi_mode is None else 1
+
+    def kernel_options(self, header: ModelFields, options: Schema) -> Dict[str, Any]:
+        if options.jacobi_mode is not None:
+            require_greedy(options)
+            words = header.source_vocabulary, header.target_vocabulary
+            if options.jacobi_draft == "source" and words[0] != words[1]:
+                raise ValueError(
+                    f"{COPIES}; this model has {words[0]} source and {words[1]} target words"
+                )
+        return {}
+
+
+FAMILY = Jacobi(
+    "jacobi",
+    "translation_jacobi",
+    tasks=("translation",),
+    decodes="autoregressive",
+    left_to_right=True,
+    scores_by_word=True,
+    default={"jacobi_mode": "frontier"},
+)
