@@ -265,7 +265,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     parser.add_argument("output", type=Path, help="the .npz to write")
     given = parser.parse_args(arguments)
     try:
-        _write_npz(given.output, *read_tensors(given.model))
+        stored = read_tensors(given.model)
+        _write_npz(given.output, stored.arrays, stored.config)
     except (OSError, ValueError) as error:
         parser.error(str(error))
 

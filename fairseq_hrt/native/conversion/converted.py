@@ -40,11 +40,13 @@ class ConvertedModel:
         architecture: its ``--arch``.
         options: of ``fairseq-train``, by their names without dashes; True for a switch.
         parameters: float32, by fairseq's names.
+        steps: of parameters that the source holds as integers of 8 bits, the value of 1.
     """
 
     architecture: str
     options: Dict[str, Any]
     parameters: Dict[str, np.ndarray]
+    steps: Dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -195,7 +197,8 @@ def _add_native_model(
         shortlist.write_text(
             "".join(f"{line}\n" for line in converted.shortlist), encoding="utf-8", newline="\n"
         )
-    make_model = partial(native_model, converted.models[0].options, converted.models[0].parameters)
+    model = converted.models[0]
+    make_model = partial(native_model, model.options, model.parameters, model.steps)
     if made.models:
         plugin().add_runtime(
             made, weights, data=place, lines=lines, shortlist=shortlist, make_model=make_model

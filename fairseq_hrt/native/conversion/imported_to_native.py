@@ -21,12 +21,12 @@ Parameters = Mapping[str, np.ndarray]
 
 
 def native_model(
-    options: Options, parameters: Parameters, *, weights: str
+    options: Options, parameters: Parameters, steps: Mapping[str, float], *, weights: str
 ) -> Tuple[Header, Dict[str, np.ndarray]]:
     """What :func:`~..runtime.format.write_model` takes.
 
     Args:
-        options, parameters: of a ``transformer`` or ``marian_transformer``, see
+        options, parameters, steps: of a ``transformer`` or ``marian_transformer``, see
         :class:`.converted.ConvertedModel`.
         weights: ``int8`` or ``float32``.
 
@@ -41,7 +41,7 @@ def native_model(
         weights,
         {name.replace(".", "_"): len(table) for name, table in made.items()},
     )
-    return header, model_tensors(header, parameters, made)
+    return header, model_tensors(header, parameters, made, steps)
 
 
 def _header(

@@ -46,9 +46,9 @@ def read_marian(source: Path, languages: Tuple[Optional[str], Optional[str]]) ->
     named = _Named(folder, source)
     vocabularies, read = None, []
     for path in named.models:
-        held, text = read_tensors(path)
-        config = Settings(_description(path, text), path)
-        tensors = Tensors(held, path)
+        stored = read_tensors(path)
+        config = Settings(_description(path, stored.config), path)
+        tensors = Tensors(stored.arrays, path, stored.steps)
         rows = rows_of(tensors, config)
         own = tuple(
             marian_vocabulary(vocabulary, size)

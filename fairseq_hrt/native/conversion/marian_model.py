@@ -81,6 +81,7 @@ class _Conversion:
         self.recurrent = autoregressive == "rnn"
         self.before, self.normalized_embedding = _normalisations(config)
         self.made: Dict[str, np.ndarray] = {}
+        self.steps: Dict[str, float] = {}
 
     def whole(self) -> ConvertedModel:
         options = self._embeddings()
@@ -101,7 +102,7 @@ class _Conversion:
                 }
             )
         self.tensors.require_all_used()
-        return ConvertedModel("marian_transformer", options, self.made)
+        return ConvertedModel("marian_transformer", options, self.made, self.steps)
 
     def _embeddings(self) -> Dict[str, Any]:
         width, config = self.width, self.config
@@ -110,17 +111,23 @@ class _Conversion:
         shared = _shares_embeddings(config)
         names = {side: "Wemb" if shared else f"{side}_Wemb" for side in ("encoder", "decoder")}
         for side, words in (("encoder", self.source), ("decoder", self.target)):
-            matrix = self.tensors.take(names[side], words.size, width)
+            matrix = self._take(f"{side}.embed_tokens", names[side], words.size, width)
             self.made[f"{side}.embed_tokens.weight"] = words.reordered(matrix)
         if tied:
             output = self.made["decoder.embed_tokens.weight"]
+            if "decoder.embed_tokens.weight" in self.steps:
+                self.steps["decoder.output_projection.weight"] = self.steps[
+                    "decoder.embed_tokens.weight"
+                ]
         elif "decoder_ff_logit_out_Wt" in self.tensors:
+            name = "decoder_ff_logit_out_Wt"
             output = self.target.reordered(
-                self.tensors.take("decoder_ff_logit_out_Wt", self.target.size, width)
+                self._take("decoder.output_projection", name, self.target.size, width)
             )
         else:
+            name = "decoder_ff_logit_out_W"
             output = self.target.reordered(
-                self.tensors.take("decoder_ff_logit_out_W", width, self.target.size).T
+                self._take("decoder.output_projection", name, width, self.target.size).T
             )
         self.made["decoder.output_projection.weight"] = output
         bias = np.zeros(self.target.size, np.float32)
@@ -150,8 +157,9 @@ class _Conversion:
             self._linear(
                 f"{own}.cell.forget", f"{theirs}_rnn_Wf", f"{theirs}_rnn_bf", self.width, self.width
             )
-            self.made[f"{own}.cell.candidate.weight"] = self.tensors.take(
-                f"{theirs}_rnn_W", self.width, self.width
+            cell = f"{own}.cell.candidate"
+            self.made[f"{cell}.weight"] = self._take(
+                cell, f"{theirs}_rnn_W", self.width, self.width
             ).T
             suffix, prefix = ("_pre", f"{theirs}_rnn") if self.before else ("", f"{theirs}_rnn_ffn")
             self._norm(f"{own}.self_attn_layer_norm", prefix, suffix)
@@ -170,8 +178,14 @@ class _Conversion:
             )
         self._norm(f"{own}_layer_norm", f"{theirs}_Wo", "_pre" if self.before else "")
 
+    def _take(self, own: str, name: str, *shape: int) -> np.ndarray:
+        """The matrix of a module ``own``, with its step where it is stored as integers."""
+        if name in self.tensors.steps:
+            self.steps[f"{own}.weight"] = self.tensors.steps[name]
+        return self.tensors.take(name, *shape)
+
     def _linear(self, own: str, weight: str, bias: str, inputs: int, outputs: int) -> None:
-        self.made[f"{own}.weight"] = self.tensors.take(weight, inputs, outputs).T
+        self.made[f"{own}.weight"] = self._take(own, weight, inputs, outputs).T
         self.made[f"{own}.bias"] = self.tensors.take(bias, 1, outputs)[0]
 
     def _norm(self, own: str, theirs: str, suffix: str) -> None:

@@ -12,7 +12,7 @@ import math
 import struct
 import zipfile
 from pathlib import Path
-from typing import Dict, Iterator, List, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -40,11 +40,22 @@ MOST_DIMENSIONS = 4
 MOST_COMPRESSED = 100
 
 
-def read_tensors(path: Path) -> Tuple[Dict[str, np.ndarray], str]:
-    """A model file.
+class Stored(NamedTuple):
+    """The contents of a model file.
 
-    Returns:
-        float32 arrays by Marian's names, and the text of its configuration ("" where it has none).
+    Attributes:
+        arrays: float32, by Marian's names.
+        steps: of arrays that are stored as integers, the value of 1.
+        config: the text of the configuration, "" where there is none.
+    """
+
+    arrays: Dict[str, np.ndarray]
+    steps: Dict[str, float]
+    config: str
+
+
+def read_tensors(path: Path) -> Stored:
+    """The contents of a model file.
 
     Raises:
         ValueError: the file is damaged, of another kind, or holds types that are not read here.
@@ -77,7 +88,7 @@ class _Cursor:
         return struct.unpack(f"<{count}{kind}", self.take(count * struct.calcsize(kind), what))
 
 
-def _read_bin(path: Path) -> Tuple[Dict[str, np.ndarray], str]:
+def _read_bin(path: Path) -> Stored:
     file = _Cursor(read_bytes(path, LARGEST), path)
     version, count = file.numbers("Q", 2, "the head")
     if version != VERSION:
@@ -102,6 +113,7 @@ def _read_bin(path: Path) -> Tuple[Dict[str, np.ndarray], str]:
     (padding,) = file.numbers("Q", 1, "the padding")
     file.take(padding, "the padding")
     found: Dict[str, np.ndarray] = {}
+    steps: Dict[str, float] = {}
     config = ""
     for name, shape, (_, kind, _, size) in zip(names, shapes, heads):
         data = file.take(size, shown(name))
@@ -110,13 +122,16 @@ def _read_bin(path: Path) -> Tuple[Dict[str, np.ndarray], str]:
         if name == CONFIG:
             config = decoded(bytes(data).rstrip(b"\0"), path)
         elif not name.endswith(ALPHA):
-            found[name] = _values(name, shape, kind, data, path)
-    return found, config
+            found[name], step = _values(name, shape, kind, data, path)
+            if step is not None:
+                steps[name] = step
+    return Stored(found, steps, config)
 
 
 def _values(
     name: str, shape: Tuple[int, ...], kind: int, data: memoryview, path: Path
-) -> np.ndarray:
+) -> Tuple[np.ndarray, Optional[float]]:
+    """A tensor as float32; of one of 8 bits also the value of 1."""
     held = FLOATS.get(kind) or INTEGERS.get(kind)
     if held is None:
         raise ValueError(
@@ -137,7 +152,7 @@ def _values(
         )
     values = np.frombuffer(data, held, number)
     if kind in FLOATS:
-        return _finite(values.astype(np.float32).reshape(shape), name, path)
+        return _finite(values.astype(np.float32).reshape(shape), name, path), None
     (multiplier,) = struct.unpack_from("<f", data, number * held.itemsize)
     if not math.isfinite(multiplier) or multiplier <= 0:
         raise ValueError(
@@ -148,7 +163,8 @@ def _values(
         real = values.astype(np.float32) / np.float32(multiplier)
     # Embeddings are read row by row; whatever is multiplied is stored with its columns as rows.
     stored = real.reshape(shape) if "Wemb" in name else real.reshape(shape[::-1]).T
-    return _finite(np.ascontiguousarray(stored), name, path)
+    step = 1 / multiplier if held.itemsize == 1 else None
+    return _finite(np.ascontiguousarray(stored), name, path), step
 
 
 def _finite(values: np.ndarray, name: str, path: Path) -> np.ndarray:
@@ -160,7 +176,7 @@ def _finite(values: np.ndarray, name: str, path: Path) -> np.ndarray:
 # ---------------------------------------------------------------------- .npz
 
 
-def _read_npz(path: Path) -> Tuple[Dict[str, np.ndarray], str]:
+def _read_npz(path: Path) -> Stored:
     found: Dict[str, np.ndarray] = {}
     config = ""
     try:
@@ -187,7 +203,7 @@ def _read_npz(path: Path) -> Tuple[Dict[str, np.ndarray], str]:
         raise ValueError(
             f"{path} is not an npz file, or damaged: {' '.join(str(error).split())[:200]}"
         ) from None
-    return found, config
+    return Stored(found, {}, config)
 
 
 def _members(archive: zipfile.ZipFile, path: Path) -> Iterator[Tuple[str, np.ndarray]]:

@@ -1,7 +1,7 @@
 """Tensors of an imported model, taken one at a time: each must be there, have the shape that the
 description states, and be used."""
 
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from ..io.escaping import shown
 
@@ -12,10 +12,13 @@ class Tensors:
     Args:
         held: arrays or tensors by their names.
         subject: the file, for messages.
+        steps: of tensors that the file holds as integers, the value of 1.
     """
 
-    def __init__(self, held: Dict[str, Any], subject: object) -> None:
-        self.held, self.subject = held, subject
+    def __init__(
+        self, held: Dict[str, Any], subject: object, steps: Optional[Dict[str, float]] = None
+    ) -> None:
+        self.held, self.subject, self.steps = held, subject, steps or {}
         self.used: set = set()
 
     def __contains__(self, name: str) -> bool:

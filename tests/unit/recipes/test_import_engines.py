@@ -11,6 +11,7 @@ import pytest
 from imported_models import marian_folder, pieces, sentencepiece_model, write_shortlist
 
 from fairseq_hrt.native.conversion import Wishes, import_model
+from fairseq_hrt.native.conversion.marian_tensors import Stored
 
 __all__ = ["marian_folder", "sentencepiece_model"]
 # A package of another engine, as the script calls it.
@@ -145,7 +146,7 @@ def test_the_other_commands_of_the_page(engines, load_example, monkeypatch):
     ((_, script, model, output),) = commands(engines, "marian_files")
     files = load_example("measure/marian_files.py")
     read = []
-    monkeypatch.setattr(files, "read_tensors", lambda path: [path, "a: 1"])
+    monkeypatch.setattr(files, "read_tensors", lambda path: Stored(path, {}, "a: 1"))
     monkeypatch.setattr(files, "_write_npz", lambda *given: read.extend(given))
     files.main([model, output])
     assert script == "examples/measure/marian_files.py"

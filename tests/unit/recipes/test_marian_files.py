@@ -148,7 +148,7 @@ def test_what_cannot_be_represented(files, tiny, tmp_path, options, message):
 def test_marians_own_format_becomes_an_npz(files, marian_folder, tmp_path, capsys):
     path = marian_folder(int8=True).path / "model.ende.bin"
     files.main([str(path), str(tmp_path / "model.npz")])
-    (theirs, text), (own, written) = read_tensors(path), read_tensors(tmp_path / "model.npz")
+    (theirs, _, text), (own, _, written) = read_tensors(path), read_tensors(tmp_path / "model.npz")
     assert written == text and own.keys() == theirs.keys()
     for name, value in theirs.items():
         np.testing.assert_array_equal(own[name], value)

@@ -65,7 +65,7 @@ def test_it_is_that_of_the_checkpoint(source, tmp_path, kind, options):
         decoder.models[0], task.source_dictionary, task.target_dictionary, weights="float32"
     )
     (model,) = converted.models
-    header, tensors = native_model(model.options, model.parameters, weights="float32")
+    header, tensors = native_model(model.options, model.parameters, {}, weights="float32")
     assert header == expected[0] and tensors.keys() == expected[1].keys()
     for name, tensor in tensors.items():
         # Of fairseq's own sines the last digits are others.
@@ -129,8 +129,22 @@ def test_without_pytorch_it_translates_as_the_eager_engine(source, tmp_path, kin
 def test_sizes_that_no_model_has(source):
     (model,) = source("marian")[2].models
     with pytest.raises(ValueError, match="weights 'int4': choose one of int8, float32"):
-        native_model(model.options, model.parameters, weights="int4")
+        native_model(model.options, model.parameters, {}, weights="int4")
     with pytest.raises(ValueError, match="activation='softmax'"):
         native_model(
-            {**model.options, "activation_fn": "softmax"}, model.parameters, weights="int8"
+            {**model.options, "activation_fn": "softmax"}, model.parameters, {}, weights="int8"
         )
+
+
+def test_weights_of_eight_bits_are_taken_as_they_are(marian_folder):
+    """Marian has one scale a matrix: to round its integers row by row would round twice."""
+    (model,) = read_marian(marian_folder(int8=True).path, (None, None)).models
+    _, exact = native_model(model.options, model.parameters, {}, weights="float32")
+    for steps, kept in ((model.steps, True), ({}, False)):
+        _, tensors = native_model(model.options, model.parameters, steps, weights="int8")
+        worst = 0.0
+        for name in (name for name in tensors if f"{name}.scale" in tensors):
+            values = tensors[name] * tensors[f"{name}.scale"][:, None]
+            largest = np.abs(exact[name]).max()
+            worst = max(worst, float(np.abs(values - exact[name]).max() / largest))
+        assert (worst < 1e-6) == kept

@@ -25,24 +25,24 @@ def test_both_formats_hold_the_same(tmp_path, tensors):
         write_bin(tmp_path / "m.bin", tensors, text),
         write_npz(tmp_path / "m.npz", tensors, text),
     ):
-        found, config = read_tensors(path)
+        found, _, config = read_tensors(path)
         assert config == text and found.keys() == tensors.keys()
         assert all(
             np.array_equal(found[name], value) and found[name].dtype == np.float32
             for name, value in tensors.items()
         )
-    assert read_tensors(write_bin(tmp_path / "n.bin", tensors, ""))[1] == ""
+    assert read_tensors(write_bin(tmp_path / "n.bin", tensors, "")).config == ""
 
 
 def test_columns_first_and_half_precision(tmp_path):
     value = np.arange(6, dtype=np.float16).reshape(2, 3)
     np.savez(tmp_path / "m.npz", a=np.asfortranarray(value), b=np.float64(3.0))
-    found, _ = read_tensors(tmp_path / "m.npz")
+    found = read_tensors(tmp_path / "m.npz").arrays
     assert np.array_equal(found["a"], value.astype(np.float32)) and found["b"] == 3.0
 
 
 def test_eight_bits_are_within_half_a_step(tmp_path, tensors):
-    found, _ = read_tensors(write_bin(tmp_path / "m.bin", tensors, "x: y", int8=True))
+    found, steps, _ = read_tensors(write_bin(tmp_path / "m.bin", tensors, "x: y", int8=True))
     assert found.keys() == tensors.keys()
     for name, value in tensors.items():
         step = np.abs(value).max() / 127
