@@ -42,7 +42,7 @@ def test_columns_first_and_half_precision(tmp_path):
 
 
 def test_eight_bits_are_within_half_a_step(tmp_path, tensors):
-    found, steps, _ = read_tensors(write_bin(tmp_path / "m.bin", tensors, "x: y", int8=True))
+    found, _, _ = read_tensors(write_bin(tmp_path / "m.bin", tensors, "x: y", int8=True))
     assert found.keys() == tensors.keys()
     for name, value in tensors.items():
         step = np.abs(value).max() / 127
