@@ -26,8 +26,14 @@ from .engine.models import load_other_model
 from .loading.checkpoints import architecture_name
 from .native.decoding import Rescorer
 from .native.families import FAMILIES, LEFT_TO_RIGHT, Family
-from .native.options import effects
-from .native.options.values import DecodingOptions, UnsupportedOption, require_native_search
+from .native.options.effects import settled
+from .native.options.schema import FAIRSEQ
+from .native.options.values import (
+    DecodingOptions,
+    UnsupportedOption,
+    options_of,
+    require_native_search,
+)
 from .native.runtime.library import LibraryUnavailable
 
 logger = logging.getLogger(__name__)
@@ -224,24 +230,20 @@ class DecodingTask(TranslationTask):
             generator.forget_weights()
 
     def _in_effect(self, options: DecodingOptions, args: Any) -> DecodingOptions:
-        """The options, with what those without effect amount to, which ``args`` gets, too, for what
-        commands print.
+        """The options, with the values that those without effect amount to; ``args``, which
+        commands print, get fairseq's own of them.
 
         Raises:
             ValueError: one has no effect.
         """
-        values = options.of_family(self.family)
-        if self._from_checkpoint:
-            # Options of the checkpoint cannot be told from those that are asked for now.
-            options = replace(options, **effects.set_aside(values, ()))
-        else:
-            effects.check(values)
-        effective, messages = effects.in_effect(values)
-        for message in messages:
-            logger.warning(message)
-        for name, value in effective.items():
-            setattr(args, name, value)
-        return replace(options, **effective)
+        # Options of the checkpoint cannot be told from those that are asked for now, so none of
+        # them is refused; a beam without effect is only reported.
+        found = settled(options, self.family, ("beam",) if self._from_checkpoint else None)
+        for name in (own.name for own in options_of(FAIRSEQ)):
+            value = getattr(found, name)
+            if value != getattr(options, name):
+                setattr(args, name, value)
+        return found
 
     def make_rescorer(
         self,

@@ -33,7 +33,8 @@ from torch import nn
 from ..loading.checkpoints import one_line, read_checkpoint, reading, require_known_task, task_name
 from ..loading.data_options import task_of_training
 from ..native.decoding import NumericalError
-from ..native.options import effects
+from ..native.options.effects import read, set_aside
+from ..native.options.schema import SCHEMA
 from . import check_ranges
 
 _NO_NUMBERS = "the model found no translation whose probability is a number"
@@ -292,7 +293,7 @@ def build_generator(
 
     Args:
         given: names of the options that somebody gives now; None: all. Others, which a bundle or a
-            checkpoint holds, are set aside where those leave them without effect.
+            checkpoint holds, are set aside where they have no effect beside these.
 
     Raises:
         ValueError: an option that no decoder can honour; fairseq's own generators would fail later,
@@ -300,11 +301,8 @@ def build_generator(
     """
     check_ranges(config.generation)
     if given is not None:
-        values = {
-            **effects.read(config.generation, task.cfg),
-            "normalize": not config.generation.unnormalized,
-        }
-        for name, value in effects.set_aside(values, given).items():
+        values = read(SCHEMA, config.generation, task.cfg)
+        for name, value in set_aside(values, given).items():
             setattr(task.cfg if name in task.cfg else config.generation, name, value)
     return task.build_generator(
         models, config.generation, extra_gen_cls_kwargs={"lm_model": None, "lm_weight": 0.0}

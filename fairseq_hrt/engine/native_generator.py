@@ -22,7 +22,7 @@ from ..native.options.values import (
 from ..native.runtime.engine import Engine
 from ..native.runtime.format import Header
 from ..native.runtime.library import load_library
-from ..native.runtime.options import longest_written, options_for, takes_first_words
+from ..native.runtime.options import SearchPlan, longest_written, plan_search, takes_first_words
 from .counters import GenerationCounters
 from .fairseq_hypothesis import to_fairseq
 from .generator import EngineGenerator, source_rows
@@ -40,7 +40,7 @@ class NativeGenerator:
     Args:
         engine: with the model.
         target: its dictionary.
-        options: what the user asked for.
+        search_plan: made for that model.
         rescorer: chooses among the translations, as with ``--rescore-path``.
 
     Attributes:
@@ -49,30 +49,34 @@ class NativeGenerator:
         eos, symbols_to_strip_from_output: read by fairseq's command line.
 
     Raises:
-        UnsupportedOption, ValueError: an option that this engine or model does not honour.
+        ValueError: words of ``--forced-start`` that the dictionary does not have, or only one
+            translation to choose from.
     """
 
     def __init__(
         self,
         engine: Engine,
         target: Dictionary,
-        options: DecodingOptions,
+        search_plan: SearchPlan,
         *,
         rescorer: Optional[Rescorer] = None,
     ) -> None:
-        options_for(engine.header, options)
-        self._set_up(target, options)
+        self._set_up(target, search_plan)
         self._engine: Optional[Engine] = engine
         self.rescorer: Optional[Rescorer] = rescorer
         if rescorer is not None:
             self.require_candidates()
 
-    def _set_up(self, target: Dictionary, options: DecodingOptions) -> None:
-        self.options, self.pad, self.words = options, target.pad(), len(target)
-        self.eos = target.eos()
-        self.forced = forced_ids(options, target.symbols, (target[self.pad], target[self.eos]))
+    def _set_up(self, target: Dictionary, search_plan: SearchPlan) -> None:
+        self.search_plan, self.pad, self.eos = search_plan, target.pad(), target.eos()
+        self.forced = forced_ids(self.options, target.symbols, (target[self.pad], target[self.eos]))
         self.symbols_to_strip_from_output = {self.eos}
         self.counters = GenerationCounters()
+
+    @property
+    def options(self) -> DecodingOptions:
+        """Those of the search."""
+        return self.search_plan.options
 
     @property
     def header(self) -> Header:
@@ -81,10 +85,7 @@ class NativeGenerator:
 
     def require_candidates(self) -> None:
         """Raises ValueError where there is only one translation to choose from."""
-        family, trained = self.header.family, self.header.chunk_sizes
-        require_candidates(
-            self.options.candidates(family, words=self.words, trained=trained), family
-        )
+        require_candidates(self.search_plan.candidates, self.header.family)
 
     @property
     def engine(self) -> Engine:
@@ -130,9 +131,8 @@ class NativeGenerator:
                     " one out"
                 )
             first_words = [self.forced] * len(rows)
-        found = self.engine.decode(
-            rows, self.options, first_words=first_words, every=self.rescorer is not None
-        )
+        plan = self.search_plan if self.rescorer is None else self.search_plan.with_all()
+        found = self.engine.decode(rows, plan, first_words=first_words)
         self.counters.encoder_calls += 1
         if self.rescorer is not None:
             found = [best[: self.options.nbest] for best in self.rescorer.rank(rows, found)]
@@ -173,7 +173,6 @@ class PackedGenerator(NativeGenerator):
             raise UnsupportedOption(f"an ensemble of {len(models)} models")
         self.model, self.source, self.target = models[0], source, target
         load_library()
-        self._set_up(target, options)
         self._make_torch = torch_generator
         self._torch: Optional[EngineGenerator] = None
         self._engine, self.rescorer = None, None
@@ -184,7 +183,7 @@ class PackedGenerator(NativeGenerator):
                 f" {tasks_for(family)[0]} alone"
             )
         self._header = header_of(self.model, source, target, family, options.weights)
-        options_for(self._header, options)
+        self._set_up(target, plan_search(self._header, options))
         check_dictionaries(options, source.symbols, target.symbols)
         reason = self._not_on_cpu()
         if options.static_weights and reason is not None:

@@ -21,10 +21,10 @@ from ...native.bundles.native_decoder import WITHOUT_EFFECT, options_of_task
 from ...native.bundles.shortlist import load_shortlist, read_shortlist
 from ...native.decoding import NumericalError, Rescorer, require_candidates
 from ...native.families import tasks_for
-from ...native.options import effects
+from ...native.options.effects import set_aside
 from ...native.options.values import DecodingOptions, check_dictionaries
 from ...native.runtime.engine import Engine, Header, Shortlist, read_header
-from ...native.runtime.options import longest_written, options_for, settled, writes_in_order
+from ...native.runtime.options import longest_written, plan_search, writes_in_order
 from ...native.text.dictionary import Words
 from .specification import SystemSpec
 from .system import System, subwords
@@ -92,28 +92,26 @@ class NativeSystem(System):
                 f" task={tasks_for(header.family)[0]}"
             )
         judging = {name: options.pop(name) for name in RESCORING if name in options}
-        effects.check({name: getattr(task.cfg, name, None) for name in RESCORING}, names=spec.given)
-        decoding = settled(
+        set_aside({name: getattr(task.cfg, name, None) for name in RESCORING}, spec.given)
+        plan = plan_search(
             header, _decoding_options(options_of_task(task_name, options)), spec.given
         )
-        options_for(header, decoding)
         rescorer: Optional[Rescorer] = None
         judge = _judge_of(judging, subject)
         if judge is not None:
-            count = decoding.candidates(
-                header.family, words=header.target_vocabulary, trained=header.chunk_sizes
-            )
-            require_candidates(count, header.family)
+            require_candidates(plan.candidates, header.family)
             with naming(judge):
                 self.judge_file = _judge_file(
                     judge, task, header.weights, folder / "judge.safetensors"
                 )
                 opened = Engine.open(self.judge_file, threads=engine.threads)
-            require_judge(opened.header, header, decoding)
+            require_judge(opened.header, header, plan.options)
             rescorer = Rescorer(opened, lenpen=float(task.cfg.rescore_lenpen))
-        check_dictionaries(decoding, task.source_dictionary.symbols, task.target_dictionary.symbols)
+        check_dictionaries(
+            plan.options, task.source_dictionary.symbols, task.target_dictionary.symbols
+        )
         engine.set_shortlist(_shortlist(bundle, task, data, own.get("shortlist", "false"), subject))
-        generator = NativeGenerator(engine, task.target_dictionary, decoding, rescorer=rescorer)
+        generator = NativeGenerator(engine, task.target_dictionary, plan, rescorer=rescorer)
         super().__init__(
             spec,
             config,
@@ -134,7 +132,9 @@ class NativeSystem(System):
 
     def without_scores(self) -> None:
         """Scores are not computed any more: greedy decoding is quicker without them."""
-        self.generator.options = replace(self.generator.options, scores=False)
+        self.generator.search_plan = plan_search(
+            self.generator.header, replace(self.generator.options, scores=False)
+        )
 
     def written(self, ids: Sequence[int]) -> List[List[str]]:
         """The translations of the sentences ``ids``, best first, as subwords with spaces between:

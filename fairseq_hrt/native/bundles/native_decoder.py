@@ -16,7 +16,7 @@ from ..options.values import (
     require_native_search,
 )
 from ..runtime.engine import Engine
-from ..runtime.options import options_for, settled
+from ..runtime.options import SearchPlan, plan_search
 from .bundle import Bundle
 from .decoder import Wanted, Watch
 from .shortlist import read_shortlist
@@ -104,7 +104,7 @@ class NativeDecoder:
                     " --shortlist FILE"
                 )
             self.engine.set_shortlist(read_shortlist(bundle.folder / bundle.shortlist))
-        self._kept: Dict[Tuple[Any, ...], DecodingOptions] = {}
+        self._kept: Dict[Tuple[Any, ...], SearchPlan] = {}
         self._forced: Dict[str, List[int]] = {}
 
     def identity(self) -> Dict[str, Any]:
@@ -113,19 +113,19 @@ class NativeDecoder:
 
     def prepare(
         self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
-    ) -> DecodingOptions:
+    ) -> SearchPlan:
         """See :class:`.decoder.Decoder`."""
         key = (wanted, given, *sorted(options.items()))
         found = self._kept.get(key)
         if found is None:
-            found = self._options(options, wanted, given)
+            found = self._plan(options, wanted, given)
             if len(self._kept) < 64:
                 self._kept[key] = found
         return found
 
-    def _options(
+    def _plan(
         self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
-    ) -> DecodingOptions:
+    ) -> SearchPlan:
         # A switch that is set to false was not given at all, as on the command line: then the
         # training's choice holds.
         asked = {name: value for name, value in options.items() if value != "false"}
@@ -164,40 +164,39 @@ class NativeDecoder:
                 f"--rescore-path {found.rescore_path}: the native engine translates with the"
                 " bundle's model alone; use --engine torch"
             )
-        found = settled(self.engine.header, found, given)
-        # Refused now and not at the first line.
-        options_for(self.engine.header, found)
-        check_dictionaries(found, self.source.words, self.target.words)
+        plan = plan_search(self.engine.header, found, given)
+        check_dictionaries(plan.options, self.source.words, self.target.words)
         if found.prefix_size:
             raise ValueError(
                 f"prefix_size={found.prefix_size}: no translation begins with given words here; use"
                 " fairseq-generate"
             )
-        self.first_words(found, 0)
-        return found
+        # Refused now and not at the first line.
+        self.first_words(plan, 0)
+        return plan
 
-    def first_words(self, prepared: DecodingOptions, count: int) -> Optional[List[List[int]]]:
-        """What the translations of so many sentences have to begin with; None: nothing.
+    def first_words(self, prepared: SearchPlan, count: int) -> Optional[List[List[int]]]:
+        """The words that the translations of so many sentences have to begin with; None: nothing.
 
         Raises:
             ValueError: words of ``--forced-start`` that the dictionary does not have.
         """
-        words = prepared.forced_start
+        words = prepared.options.forced_start
         if words is None:
             return None
         if words not in self._forced:
             special = [
                 self.target.words[number] for number in (self.engine.header.pad, self.target.eos)
             ]
-            self._forced = {words: forced_ids(prepared, self.target.words, special)}
+            self._forced = {words: forced_ids(prepared.options, self.target.words, special)}
         return [self._forced[words]] * count
 
-    def longest(self, prepared: DecodingOptions) -> Tuple[int, int]:
+    def longest(self, prepared: SearchPlan) -> Tuple[int, int]:
         """See :class:`.decoder.Decoder`."""
         return self.engine.longest_source, self.engine.longest_target
 
     def decode(
-        self, prepared: DecodingOptions, rows: List[List[int]], wanted: Wanted, watch: Watch
+        self, prepared: SearchPlan, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[List[Hypothesis]]:
         """See :class:`.decoder.Decoder`."""
         if watch.progress is None:
@@ -213,7 +212,7 @@ class NativeDecoder:
         return found
 
     def _decode(
-        self, prepared: DecodingOptions, rows: List[List[int]], watch: Watch
+        self, prepared: SearchPlan, rows: List[List[int]], watch: Watch
     ) -> List[List[Hypothesis]]:
         return self.engine.decode(
             rows,
@@ -224,7 +223,7 @@ class NativeDecoder:
 
     def score(
         self,
-        prepared: DecodingOptions,
+        prepared: SearchPlan,
         sources: List[List[int]],
         targets: List[List[int]],
         wanted: Wanted,
@@ -239,7 +238,7 @@ class NativeDecoder:
         return [scored for (scored,) in found]
 
     def graphs(
-        self, prepared: DecodingOptions, rows: List[List[int]], wanted: Wanted, watch: Watch
+        self, prepared: SearchPlan, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[Dict[str, Any]]:
         """See :class:`.decoder.Decoder`; of each vertex only its most probable
         word."""

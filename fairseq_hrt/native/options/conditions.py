@@ -103,4 +103,8 @@ MERGING = Condition(
     ),
 )
 FRONTIER = chosen("jacobi_mode", "frontier")
-NORMALISED = Condition("scores divided by lengths: remove --unnormalized", ("normalize",), bool)
+NORMALISED = Condition(
+    "scores divided by lengths: remove --unnormalized",
+    ("unnormalized",),
+    lambda unnormalized: not unnormalized,
+)

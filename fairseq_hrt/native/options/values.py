@@ -14,6 +14,7 @@ from .conditions import did_you_mean
 from .conditions import flag as flag
 from .option import LARGEST_WEIGHT, Option
 from .schema import EVERY_TASK, FAIRSEQ, SEVERAL_PATHS, Schema
+from .schema import SCHEMA as SCHEMA
 
 COPIES = "--jacobi-draft source copies words of the source: it needs one dictionary for both sides"
 
@@ -116,14 +117,14 @@ class DecodingOptions(Schema):
         return min(beam, self.hrt_nat_beam)
 
     def of_family(self, name: str) -> Dict[str, Any]:
-        """The options that the models of a family have, as :mod:`.effects` reads them."""
+        """The options that the models of a family have: with ``"autoregressive"`` those of jacobi,
+        too, which decodes its models."""
         own = {family.name for family in FAMILIES if name in (family.name, family.decodes)}
-        chosen = {
+        return {
             key: getattr(self, key)
             for key, option in SCHEMA.items()
             if option.origin in {FAIRSEQ, EVERY_TASK, *own}
         }
-        return {**chosen, "normalize": self.normalize}
 
     def changed(self) -> Dict[str, Any]:
         """The values that are not the defaults, by name."""
@@ -256,8 +257,7 @@ def forced_ids(
 
 
 def check_dag(options: DecodingOptions) -> None:
-    """Raises ValueError for a beam that would rank nothing; its other limits stand in
-    :mod:`.effects`."""
+    """Raises ValueError for a beam search whose weight of 0 would rank nothing."""
     if options.dag_decode_strategy == "beam" and not options.dag_decode_beta > 0:
         raise ValueError(
             f"--dag-decode-beta {options.dag_decode_beta} must be greater than 0 with"
@@ -324,7 +324,6 @@ def _kind(hint: Any) -> Tuple[type, bool]:
     return (inner[0], True) if inner else (hint, False)
 
 
-SCHEMA: Dict[str, Option] = {own.name: own.metadata["option"] for own in fields(DecodingOptions)}
 KINDS: Dict[str, Tuple[type, bool]] = {
     name: _kind(hint) for name, hint in get_type_hints(DecodingOptions).items() if name in SCHEMA
 }

@@ -2,16 +2,13 @@
 not honour is refused by name."""
 
 import ctypes as C
-import logging
 import math
-from dataclasses import replace
-from typing import Any, Container, Dict, List, Tuple
+from dataclasses import dataclass, replace
+from typing import Any, Container, Dict, List, Optional, Tuple
 
-from ..families import FAMILIES
-from ..options import effects
 from ..options.chunk_sizes import chunk_table, settled_hrt
+from ..options.effects import settled
 from ..options.option import Option
-from ..options.schema import CALLER
 from ..options.values import (
     COPIES,
     SCHEMA,
@@ -25,8 +22,6 @@ from ..options.values import (
 from . import binding
 from .format import Header
 
-logger = logging.getLogger(__name__)
-
 
 def writes_in_order(header: Header) -> bool:
     """Whether the model can write one word after the other: plainly, or as hrt with C_d = 1."""
@@ -36,8 +31,8 @@ def writes_in_order(header: Header) -> bool:
 
 
 def takes_first_words(header: Header, options: DecodingOptions) -> bool:
-    """Whether every translation can begin with given words: what is written comes word by word from
-    left to right."""
+    """Whether every translation can begin with given words, because the model writes word by word
+    from left to right."""
     if header.family == "hrt":
         return bool(options.hrt_draft_chunk) or {
             size for _, size in chunk_table(options, header.chunk_sizes)
@@ -45,15 +40,46 @@ def takes_first_words(header: Header, options: DecodingOptions) -> bool:
     return header.family != "dag" and header.directions == 1
 
 
-def options_for(header: Header, options: DecodingOptions) -> Tuple[binding.Options, Any]:
-    """The options for C, checked against the model, and what has to stay while they are used.
+@dataclass(frozen=True)
+class SearchPlan:
+    """How a model is searched: its options, checked against it once, and what the kernel gets of
+    them. It serves for any number of batches, from several threads.
+
+    Attributes:
+        options: defaults in place of those without effect.
+        kernel: ``fh_options``.
+        table: the arrays that ``kernel`` points to.
+        candidates: most translations of a sentence that the search finds.
+    """
+
+    options: DecodingOptions
+    kernel: binding.Options
+    table: Any
+    candidates: int
+
+    def with_all(self) -> "SearchPlan":
+        """The same, for all translations that the search finds: another model will choose."""
+        kernel = binding.Options.from_buffer_copy(self.kernel)
+        kernel.nbest = self.candidates
+        return replace(self, kernel=kernel)
+
+
+def plan_search(
+    header: Header, options: DecodingOptions, given: Optional[Container[str]] = None
+) -> SearchPlan:
+    """Options checked against a model, as the kernel takes them.
+
+    Args:
+        given: names of the options that somebody gives now: one of them without effect is refused.
+            Others, which are a bundle's, a grid's or a system's, are set aside there. None: all.
 
     Raises:
         UnsupportedOption, ValueError: by name.
     """
-    check_effects(header, options)
+    options = settled(options, header.family, given)
     require_native(options)
     _check_results(header, options)
+    _check_first_words(header, options)
     if options.jacobi_mode is not None:
         check_jacobi(options)
         words = header.source_vocabulary, header.target_vocabulary
@@ -61,15 +87,17 @@ def options_for(header: Header, options: DecodingOptions) -> Tuple[binding.Optio
             raise ValueError(
                 f"{COPIES}; this model has {words[0]} source and {words[1]} target words"
             )
-    for name, value in (
-        ("prefix_size", options.prefix_size),
-        ("forced_start", options.forced_start),
-    ):
-        if value and not takes_first_words(header, options):
-            raise UnsupportedOption(
-                f"{flag(name)} {value}: first words can be given to models that write from left to"
-                " right (hrt with --hrt-decode-chunk 1, bidirectional with one direction)"
-            )
+    if header.family == "dag":
+        check_dag(options)
+    kernel, table = _for_kernel(header, options)
+    candidates = options.candidates(
+        header.family, words=header.target_vocabulary, trained=header.chunk_sizes
+    )
+    return SearchPlan(options, kernel, table, candidates)
+
+
+def _for_kernel(header: Header, options: DecodingOptions) -> Tuple[binding.Options, Any]:
+    """``fh_options``, and the arrays that it points to."""
     table: List[Tuple[float, int]] = [(math.inf, 1)]
     if header.family == "hrt":
         table = chunk_table(options, header.chunk_sizes)
@@ -82,10 +110,8 @@ def options_for(header: Header, options: DecodingOptions) -> Tuple[binding.Optio
     values["normalize"] = options.normalize
     values["scale"] = options.dag_decode_upsample_scale or header.scale or 1.0
     values["alignments"] = options.alignments or options.print_alignment is not None
-    if header.family == "dag":
-        check_dag(options)
-        # Vertices never write the unknown word unless they are allowed to.
-        values["unkpen"] = options.unkpen if options.dag_allow_unk else math.inf
+    if header.family == "dag" and not options.dag_allow_unk:
+        values["unkpen"] = math.inf
     limits = (C.c_double * len(table))(*(limit for limit, _ in table))
     chunks = (C.c_int32 * len(table))(*(size for _, size in table))
     found = binding.Options(**values, table_size=len(table))
@@ -105,8 +131,8 @@ def longest_written(header: Header, options: DecodingOptions) -> int:
 
 
 def _number(value: Any, option: Option) -> Any:
-    """A value as its field in ``fh_options``: the number of a choice; what is left open is 0, and
-    of what may be 0 it is -1."""
+    """A value as its field in ``fh_options``. A choice becomes its number, None becomes 0, or -1
+    where 0 is a value."""
     if option.choices:
         named = option.native if isinstance(option.native, tuple) else option.choices
         # An option that may be left open counts its choices from 1.
@@ -116,50 +142,17 @@ def _number(value: Any, option: Option) -> Any:
     return value
 
 
-def settled(header: Header, options: DecodingOptions, given: Container[str]) -> DecodingOptions:
-    """The options without those that have no effect and that nobody gives now; others of them
-    amount to something, which is logged.
-
-    Args:
-        given: names of the options that are given now; the others are a bundle's, a grid's or a
-            system's.
-
-    Raises:
-        ValueError: one that is given has no effect.
-    """
-    known, defaults = options.of_family(header.family), DecodingOptions()
-    left = {
-        name: getattr(defaults, name)
-        for name, option in SCHEMA.items()
-        if option.origin != CALLER and name not in known and name not in given
-    }
-    aside = {
-        name: value for name, value in effects.set_aside(known, given).items() if name in SCHEMA
-    }
-    options = replace(options, **{**left, **aside})
-    check_effects(header, options)
-    effective, messages = effects.in_effect(options.of_family(header.family))
-    for message in messages:
-        logger.warning(message)
-    return replace(options, **effective)
-
-
-def check_effects(header: Header, options: DecodingOptions) -> None:
-    """Refuses options that have no effect with a model, those of other families among them.
-
-    Raises:
-        ValueError: by name.
-    """
-    known = options.of_family(header.family)
-    for name, value in options.changed().items():
-        origin = SCHEMA[name].origin
-        if origin != CALLER and name not in known:
-            family = next(own.decodes or own.name for own in FAMILIES if own.name == origin)
-            raise ValueError(
-                f"{flag(name)} {value} belongs to models of the family {family}, and this one is of"
-                f" the family {header.family}"
+def _check_first_words(header: Header, options: DecodingOptions) -> None:
+    """Refuses first words where translations are not written word by word from left to right."""
+    for name, value in (
+        ("prefix_size", options.prefix_size),
+        ("forced_start", options.forced_start),
+    ):
+        if value and not takes_first_words(header, options):
+            raise UnsupportedOption(
+                f"{flag(name)} {value}: first words can be given to models that write from left to"
+                " right (hrt with --hrt-decode-chunk 1, bidirectional with one direction)"
             )
-    effects.check(known)
 
 
 def _check_results(header: Header, options: DecodingOptions) -> None:
