@@ -25,6 +25,7 @@ from fairseq_hrt.cli.option_help import own_parsers
 from fairseq_hrt.native.options.option import LARGEST_COUNT, LARGEST_WEIGHT, Option
 from fairseq_hrt.native.options.schema import FAIRSEQ
 from fairseq_hrt.native.options.values import SCHEMA, options_of
+from fairseq_hrt.training.task_options import TASK_DEFAULTS
 
 
 def inline(text: str) -> List[nodes.Node]:
@@ -66,9 +67,8 @@ def entries(actions: List[argparse.Action]) -> nodes.definition_list:
     return nodes.definition_list("", *items)
 
 
-def facts(option: Option) -> str:
+def facts(option: Option, default: Any) -> str:
     """Default, range, choices, engine and condition of a decoding option."""
-    default = option.task_default or option.default
     said = ["" if default is None or default is False else f"Default: ``{default}``."]
     # Limits that only keep numbers from overflowing are not worth printing.
     least = option.least if option.least not in (None, -LARGEST_WEIGHT) else None
@@ -100,7 +100,8 @@ class DecodingOptions(SphinxDirective):
         for item in options_of(self.arguments[0]):
             option = SCHEMA[item.name]
             text = option.help or (helps.get(item.name) or "") % {"default": item.default}
-            items.append(entry("--" + item.name.replace("_", "-"), text, facts(option)))
+            default = TASK_DEFAULTS.get(item.name, item.default)
+            items.append(entry("--" + item.name.replace("_", "-"), text, facts(option, default)))
         return [nodes.definition_list("", *items)]
 
 

@@ -5,7 +5,7 @@ import logging
 import weakref
 from dataclasses import replace
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Container, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 from fairseq import utils
@@ -45,6 +45,9 @@ class DecodingTask(TranslationTask):
 
     Attributes:
         family: its name, see :mod:`.native.families`.
+        given: names of the options that somebody gives now: one of them without effect is refused
+            by the next generator. Others, which a bundle or a checkpoint holds, are set aside
+            there. None: all.
     """
 
     family: str
@@ -52,8 +55,7 @@ class DecodingTask(TranslationTask):
     _building_model = False
     # Generators that hold a copy of the weights.
     _packed: Sequence["weakref.ref[PackedGenerator]"] = ()
-    # Whether this task's own options are those that a checkpoint holds.
-    _from_checkpoint = False
+    given: Optional[Container[str]] = None
     # Source positions that the last generator's models can read.
     _source_positions: Sequence[int] = ()
     # And the model that chooses among their translations.
@@ -236,9 +238,7 @@ class DecodingTask(TranslationTask):
         Raises:
             ValueError: one has no effect.
         """
-        # Options of the checkpoint cannot be told from those that are asked for now, so none of
-        # them is refused; a beam without effect is only reported.
-        found = settled(options, self.family, ("beam",) if self._from_checkpoint else None)
+        found = settled(options, self.family, self.given)
         for name in (own.name for own in options_of(FAIRSEQ)):
             value = getattr(found, name)
             if value != getattr(options, name):

@@ -94,7 +94,9 @@ class EngineTranslationTask(DecodingTask):
         stored = (
             isinstance(around, DictConfig) and OmegaConf.select(around, "common_eval.path") is None
         )
-        self._from_checkpoint = from_checkpoint and stored
+        # There they cannot be told from those that are asked for now. None is refused, then; a beam
+        # without effect never is, only reported.
+        self.given = ("beam",) if from_checkpoint and stored else None
         self._trained_options = None
         if not from_checkpoint:
             own = self.record.model

@@ -112,7 +112,7 @@ class DagLossConfig(FairseqDataclass):
         "weight of the length head's cross-entropy, in nats a sentence (--dag-upsample-base"
         " predict)",
         when=_PREDICTED,
-        # What a model without a length head has.
+        # A model without a length head has no such loss.
         neutral=(0.0,),
     )
 

@@ -33,8 +33,6 @@ from torch import nn
 from ..loading.checkpoints import one_line, read_checkpoint, reading, require_known_task, task_name
 from ..loading.data_options import task_of_training
 from ..native.decoding import NumericalError
-from ..native.options.effects import read, set_aside
-from ..native.options.schema import SCHEMA
 from . import check_ranges
 
 _NO_NUMBERS = "the model found no translation whose probability is a number"
@@ -284,7 +282,7 @@ def dictionary_option(option: str, text: str, example: str) -> Dict[str, Any]:
 
 
 def build_generator(
-    task: FairseqTask,
+    task: Any,
     models: Sequence[nn.Module],
     config: DictConfig,
     given: Optional[Container[str]] = None,
@@ -292,8 +290,7 @@ def build_generator(
     """The task's generator with the command's options.
 
     Args:
-        given: names of the options that somebody gives now; None: all. Others, which a bundle or a
-            checkpoint holds, are set aside where they have no effect beside these.
+        given: see :class:`~..decoding_task.DecodingTask`; other tasks do not look at it.
 
     Raises:
         ValueError: an option that no decoder can honour; fairseq's own generators would fail later,
@@ -301,9 +298,7 @@ def build_generator(
     """
     check_ranges(config.generation)
     if given is not None:
-        values = read(SCHEMA, config.generation, task.cfg)
-        for name, value in set_aside(values, given).items():
-            setattr(task.cfg if name in task.cfg else config.generation, name, value)
+        task.given = given
     return task.build_generator(
         models, config.generation, extra_gen_cls_kwargs={"lm_model": None, "lm_weight": 0.0}
     )

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple, Type
 
 from fairseq.dataclass import ChoiceEnum
 
+from ..native.families import FAMILIES
 from ..native.options.conditions import Condition, flag, given
 from ..native.options.effects import read, set_aside
 from ..native.options.option import Option, option, options_in
@@ -24,8 +25,10 @@ EVAL_BLEU_TOKENIZER = option(
         lambda measured, tokenised: measured and not tokenised,
     ),
 )
-# What these need as a training begins: it hands no file on to later decodings.
-_IN_TRAINING: Dict[str, Condition] = {"rescore_path": given("eval_bleu")}
+# Defaults of decoding options where a family's task declares them, if they are others.
+TASK_DEFAULTS = {name: value for family in FAMILIES for name, value in family.default.items()}
+# Conditions of decoding options as a training begins: it hands no file on to later decodings.
+_IN_TRAINING = {"rescore_path": given("eval_bleu")}
 
 
 def with_decoding_options(family: str = "") -> Callable[[Type[Any]], Type[Any]]:
@@ -53,7 +56,7 @@ def with_decoding_options(family: str = "") -> Callable[[Type[Any]], Type[Any]]:
 def _declared(item: "Field[Any]") -> Tuple[str, Any, Any]:
     """(name, type, field) in the dialect that fairseq reads."""
     known, (kind, optional) = SCHEMA[item.name], KINDS[item.name]
-    default = known.task_default if known.task_default is not None else item.default
+    default = TASK_DEFAULTS.get(item.name, item.default)
     hint: Any = kind
     if known.choices:
         hint = ChoiceEnum(list(known.choices))

@@ -17,7 +17,7 @@ from ...engine.models import generation_config, load_models, option_arguments
 from ...engine.native_model import write_runtime_model
 from ...loading.checkpoints import task_of_checkpoint
 from ...native.bundles.bundle import Bundle, load_bundle
-from ...native.bundles.native_decoder import WITHOUT_EFFECT, options_of_task
+from ...native.bundles.native_decoder import native_options
 from ...native.bundles.shortlist import load_shortlist, read_shortlist
 from ...native.decoding import NumericalError, Rescorer, require_candidates
 from ...native.families import tasks_for
@@ -93,9 +93,8 @@ class NativeSystem(System):
             )
         judging = {name: options.pop(name) for name in RESCORING if name in options}
         set_aside({name: getattr(task.cfg, name, None) for name in RESCORING}, spec.given)
-        plan = plan_search(
-            header, _decoding_options(options_of_task(task_name, options)), spec.given
-        )
+        # What is given together is decoded together.
+        plan = plan_search(header, native_options(task_name, options, batch_size=4096), spec.given)
         rescorer: Optional[Rescorer] = None
         judge = _judge_of(judging, subject)
         if judge is not None:
@@ -294,16 +293,6 @@ def naming(judge: Path) -> Iterator[None]:
         if "--rescore-path" in str(error):
             raise
         raise ValueError(f"--rescore-path {judge}: {error}") from None
-
-
-def _decoding_options(options: Dict[str, str]) -> DecodingOptions:
-    given = {
-        name: value
-        for name, value in options.items()
-        if value != "false" and name not in WITHOUT_EFFECT
-    }
-    # What is given together is decoded together.
-    return DecodingOptions.parse(given, batch_size=4096)
 
 
 def _shortlist(

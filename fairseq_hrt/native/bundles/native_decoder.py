@@ -30,26 +30,34 @@ WITHOUT_EFFECT = (
 )  # fmt: skip
 
 
-def options_of_task(task: str, options: Mapping[str, str]) -> Dict[str, str]:
-    """Options with those that the task's family sets; the native engine has models but no tasks.
+def native_options(task: str, options: Mapping[str, str], **own: Any) -> DecodingOptions:
+    """Options of ``fairseq-generate`` as the native engine reads them, which has models but no
+    tasks: with those that the task's family sets.
+
+    Args:
+        options: texts by name; ``"false"`` leaves one out, as on the command line.
+        own: see :meth:`DecodingOptions.parse`.
 
     Raises:
-        UnsupportedOption: a task that only PyTorch decodes.
-        ValueError: an option of Jacobi decoding with another task.
+        UnsupportedOption: an option that is not known here, or a task that only PyTorch decodes.
+        ValueError: a bad value, or an option of Jacobi decoding with another task.
     """
     family = family_of_task(task)
     if family is not None:
         require_native_search(family)
     default = {} if family is None else family.default
-    if default:
-        return {**default, **options}
     for name, value in options.items():
-        if name.startswith("jacobi_"):
+        if name.startswith("jacobi_") and not default:
             raise ValueError(
                 f"{flag(name)} {value} belongs to --task translation_jacobi, not {task}: give that"
                 " task, or leave the option out"
             )
-    return dict(options)
+    chosen = {
+        name: value
+        for name, value in {**default, **options}.items()
+        if value != "false" and name not in WITHOUT_EFFECT
+    }
+    return DecodingOptions.parse(chosen, **own)
 
 
 def default_threads() -> int:
@@ -142,23 +150,15 @@ class NativeDecoder:
             )
         # Options left by the training are those of its own task.
         chosen = {**self.bundle.runtime_options, **asked} if task == self.bundle.task else asked
-        chosen = {
-            name: value
-            for name, value in options_of_task(task, chosen).items()
-            if name not in WITHOUT_EFFECT
-        }
-        if wanted.given:
-            # How many translations a search keeps does not matter.
-            chosen = {
-                name: value
-                for name, value in chosen.items()
-                if name not in ("beam", "nbest", "jacobi_mode", "forced_start")
-            }
-        if wanted.alignments:
-            chosen["alignments"] = "true"
-        found = DecodingOptions.parse(
-            chosen, batch_size=wanted.batch_size, scores=wanted.scores, graphs=wanted.graphs
+        own: Dict[str, Any] = dict(
+            batch_size=wanted.batch_size, scores=wanted.scores, graphs=wanted.graphs
         )
+        if wanted.given:
+            # How a search would find translations does not matter.
+            own.update(beam=1, nbest=1, jacobi_mode=None, forced_start=None)
+        if wanted.alignments:
+            own["alignments"] = True
+        found = native_options(task, chosen, **own)
         if found.rescore_path is not None:
             raise UnsupportedOption(
                 f"--rescore-path {found.rescore_path}: the native engine translates with the"

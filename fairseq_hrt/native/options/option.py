@@ -43,7 +43,6 @@ class Option:
         request: what a request of the server may choose: (least, most) of a number, words, or True
             for a switch.
         several: its value where several translations are wanted; True: at least as many.
-        task_default: the default where a task declares it, if that is another.
     """
 
     default: Any = None
@@ -60,7 +59,6 @@ class Option:
     kernel: str = ""
     request: Any = None
     several: Any = None
-    task_default: Optional[str] = None
 
     def is_asked_for(self, value: Any) -> bool:
         """Whether a value asks for something."""

@@ -361,7 +361,6 @@ class Schema:
         " --jacobi-prefix-length, then word by word",
         choices=JACOBI_MODES,
         kernel="jacobi_mode",
-        task_default="frontier",
     )
     jacobi_block_size: int = count(
         3,

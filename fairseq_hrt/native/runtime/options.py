@@ -8,9 +8,9 @@ from typing import Any, Container, Dict, List, Optional, Tuple
 
 from ..options.chunk_sizes import chunk_table, settled_hrt
 from ..options.effects import settled
-from ..options.option import Option
 from ..options.values import (
     COPIES,
+    KINDS,
     SCHEMA,
     DecodingOptions,
     UnsupportedOption,
@@ -103,7 +103,7 @@ def _for_kernel(header: Header, options: DecodingOptions) -> Tuple[binding.Optio
         table = chunk_table(options, header.chunk_sizes)
         options = settled_hrt(options, table)
     values: Dict[str, Any] = {
-        option.kernel: _number(getattr(options, name), option)
+        option.kernel: _number(getattr(options, name), name)
         for name, option in SCHEMA.items()
         if option.kernel
     }
@@ -130,13 +130,14 @@ def longest_written(header: Header, options: DecodingOptions) -> int:
     )
 
 
-def _number(value: Any, option: Option) -> Any:
+def _number(value: Any, name: str) -> Any:
     """A value as its field in ``fh_options``. A choice becomes its number, None becomes 0, or -1
     where 0 is a value."""
+    option, (_, optional) = SCHEMA[name], KINDS[name]
     if option.choices:
         named = option.native if isinstance(option.native, tuple) else option.choices
         # An option that may be left open counts its choices from 1.
-        return 0 if value is None else named.index(value) + (option.task_default is not None)
+        return 0 if value is None else named.index(value) + optional
     if value is None:
         return -1 if option.least == 0 else 0
     return value

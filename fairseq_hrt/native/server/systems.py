@@ -201,9 +201,11 @@ def _options_for(bundle: Bundle, given: Mapping[str, Any], hypotheses: int) -> D
     for name, value in (_several(bundle) or {}).items():
         when = SCHEMA[name].when
         # Word by word, for example, nothing is completed by a second stage.
-        if when is None or when.holds(usual):
-            least = max(hypotheses, int(usual.get(name, beam)))
-            found[name] = min(beam, least) if value is True else value
+        if when is not None and not when.holds(usual):
+            continue
+        if value is True:
+            value = min(beam, max(hypotheses, int(usual.get(name, beam))))
+        found[name] = value
     return found
 
 

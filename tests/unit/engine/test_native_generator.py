@@ -15,8 +15,8 @@ from tiny_weights import sharpen
 from fairseq_hrt.engine import EngineGenerator, NativeGenerator, PackedGenerator
 from fairseq_hrt.engine.native_model import convert
 from fairseq_hrt.native.decoding import NumericalError
-from fairseq_hrt.native.options.values import DecodingOptions, UnsupportedOption
-from fairseq_hrt.native.runtime.engine import Engine
+from fairseq_hrt.native.options.values import DecodingOptions
+from fairseq_hrt.native.runtime.engine import Engine, plan_search
 
 ARCHITECTURES = {
     "autoregressive": ("transformer", {}),
@@ -487,8 +487,8 @@ def test_an_engine_that_is_there_already(tiny):
         tiny.sample([5, 3]),
     )
     engine = Engine(*convert(model, dictionary, dictionary, weights="float32"))
-    options = DecodingOptions(beam=3, nbest=2, max_len_b=6)
-    generator = NativeGenerator(engine, dictionary, options)
+    plan = plan_search(engine.header, DecodingOptions(beam=3, nbest=2, max_len_b=6))
+    generator = NativeGenerator(engine, dictionary, plan)
     theirs = generator_of(tiny, "bidirectional", [model], "torch", beam=3, nbest=2, max_len_b=6)
     expected = theirs.generate([model], sample)
     assert_same(generator.generate([], sample), expected, 2)
@@ -499,8 +499,6 @@ def test_an_engine_that_is_there_already(tiny):
     for given in (dict(bos_token=5), dict(constraints=torch.zeros(2, 1))):
         with pytest.raises(ValueError, match="the native engine leaves them to PyTorch"):
             generator.generate([], sample, **given)
-    with pytest.raises(UnsupportedOption, match="--temperature 0.5"):
-        NativeGenerator(engine, dictionary, DecodingOptions(temperature=0.5))
 
 
 def test_weights_that_are_no_numbers_are_named(tiny):

@@ -7,7 +7,7 @@ import pytest
 from fairseq.dataclass.configs import GenerationConfig
 
 from fairseq_hrt.native.families import NAMES
-from fairseq_hrt.native.options import effects
+from fairseq_hrt.native.options.effects import settled
 from fairseq_hrt.native.options.schema import CALLER, EVERY_TASK, FAIRSEQ
 from fairseq_hrt.native.options.values import (
     KINDS,
@@ -159,8 +159,7 @@ def test_options_by_strategy(name, value, allowed, strategy):
     options = DecodingOptions(**{"beam": 4, "dag_decode_strategy": strategy, name: value})
 
     def check():
-        effects.check(options.of_family("dag"))
-        check_dag(options)
+        check_dag(settled(options, "dag"))
 
     if strategy in allowed:
         check()
