@@ -90,12 +90,11 @@ def checked_options(declared: Sequence[type], configurations: Sequence[Any]) -> 
 
 
 def _check_range(name: str, known: Option, value: Any) -> None:
-    limited = known.least is not None or known.most is not None
     if known.least is not None and not value >= known.least:
         wanted = f"at least {known.least:g}"
     elif known.most is not None and not value <= known.most:
         wanted = f"at most {known.most:g}"
-    elif limited and not math.isfinite(value):
+    elif known.least is not None and not math.isfinite(value):
         wanted = "a finite number"
     else:
         return

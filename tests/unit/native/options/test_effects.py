@@ -16,7 +16,7 @@ from fairseq_hrt.jacobi.config import JacobiTaskConfig
 from fairseq_hrt.jacobi.task import JacobiTranslationTask
 from fairseq_hrt.native.options.effects import read, set_aside, settled
 from fairseq_hrt.native.options.option import options_in
-from fairseq_hrt.native.options.schema import SCHEMA
+from fairseq_hrt.native.options.schema import SCHEMA, STRATEGIES
 from fairseq_hrt.native.options.values import DecodingOptions
 
 TRAINING = options_in(
@@ -35,6 +35,10 @@ def dag(strategy, **more):
         dag_lm_path=None,
         **more,
     )
+
+
+def except_by(*strategies, **more):
+    return [dag(name, **more) for name in STRATEGIES if name not in strategies]
 
 
 def words(directions, tokens, block=None):
@@ -72,20 +76,20 @@ CASES = {
     "dag_glance_strategy": ("fix", dict(dag_glance_schedule="0:0.1@9k"), [dict(dag_glance_schedule="0"), dict(dag_glance_schedule="0.0:0@200k")], "a --dag-glance-schedule above 0"),
     "dag_glance_forcing": ("path", dict(dag_glance_schedule="0.1"), [dict(dag_glance_schedule="0")], "a --dag-glance-schedule above 0"),
     "dag_length_loss_factor": (0.5, dict(dag_upsample_base="predict"), [dict(dag_upsample_base="source")], "--dag-upsample-base predict"),
-    "dag_decode_beta": (0.5, dag("beam"), [dag("greedy"), dag("viterbi"), dag("joint-viterbi")], "--dag-decode-strategy lookahead or sample or beam"),
-    "dag_decode_length_beta": (1.2, dag("viterbi"), [dag(name) for name in ("greedy", "lookahead", "beam", "sample")], "--dag-decode-strategy viterbi or joint-viterbi"),
-    "dag_repeats": ("collapsed", PLAIN, [{**PLAIN, "dag_keep_repeats": True}, {**PLAIN, "no_repeat_ngram_size": 2}, *({**PLAIN, "dag_decode_strategy": name} for name in ("greedy", "beam", "sample"))], "--no-repeat-ngram-size"),
-    "dag_no_repeat_consecutive": (2, dag("lookahead"), [dag("greedy"), dag("beam"), dag("viterbi")], "--dag-decode-strategy lookahead or sample"),
-    "dag_candidates": (3, {**dag("lookahead"), "no_repeat_ngram_size": 2}, [dag("lookahead"), dag("beam")], "--no-repeat-ngram-size"),
-    "dag_sample_topp": (0.9, dag("sample"), [dag("lookahead"), dag("beam")], "--dag-decode-strategy sample"),
-    "dag_lm_path": ("lm.arpa", dag("beam"), [dag("greedy"), dag("sample")], "--dag-decode-strategy beam"),
+    "dag_decode_beta": (0.5, dag("beam"), except_by("lookahead", "sample", "beam"), "--dag-decode-strategy lookahead or sample or beam"),
+    "dag_decode_length_beta": (1.2, dag("viterbi"), except_by("viterbi", "joint-viterbi"), "--dag-decode-strategy viterbi or joint-viterbi"),
+    "dag_repeats": ("collapsed", PLAIN, [{**PLAIN, "dag_keep_repeats": True}, {**PLAIN, "no_repeat_ngram_size": 2}, *except_by("lookahead", "viterbi", "joint-viterbi", dag_keep_repeats=False)], "--no-repeat-ngram-size"),
+    "dag_no_repeat_consecutive": (2, dag("lookahead"), except_by("lookahead", "sample"), "--dag-decode-strategy lookahead or sample"),
+    "dag_candidates": (3, {**dag("lookahead"), "no_repeat_ngram_size": 2}, except_by("sample"), "--no-repeat-ngram-size"),
+    "dag_sample_topp": (0.9, dag("sample"), except_by("sample"), "--dag-decode-strategy sample"),
+    "dag_lm_path": ("lm.arpa", dag("beam"), except_by("beam"), "--dag-decode-strategy beam"),
     "dag_lm_weight": (0.3, {**dag("beam"), "dag_lm_path": "lm.arpa"}, [dag("beam")], "--dag-lm-path"),
-    "beam": (7, dag("beam"), [dag("greedy"), dag("viterbi")], "--dag-decode-strategy beam or sample"),
-    "nbest": (2, dag("sample"), [dag("lookahead")], "--dag-decode-strategy beam or sample"),
-    "temperature": (0.5, dag("sample"), [dag("lookahead"), dag("beam")], "--dag-decode-strategy sample"),
-    "no_repeat_ngram_size": (2, dag("sample"), [dag("beam"), dag("joint-viterbi")], "--dag-decode-strategy lookahead or sample"),
-    "min_len": (2, dag("beam"), [dag("lookahead"), dag("sample")], "--dag-decode-strategy beam"),
-    "unkpen": (-1.0, dag("beam", dag_allow_unk=True), [dag("beam", dag_allow_unk=False)], "--dag-allow-unk"),
+    "beam": (7, dag("beam"), except_by("beam", "sample"), "--dag-decode-strategy beam or sample"),
+    "nbest": (2, dag("sample"), except_by("beam", "sample"), "--dag-decode-strategy beam or sample"),
+    "temperature": (0.5, dag("sample"), except_by("sample"), "--dag-decode-strategy sample"),
+    "no_repeat_ngram_size": (2, dag("sample"), except_by("lookahead", "sample"), "--dag-decode-strategy lookahead or sample"),
+    "min_len": (2, dag("beam"), except_by("beam"), "--dag-decode-strategy beam"),
+    "unkpen": (-1.0, dag("beam", dag_allow_unk=True), except_by(dag_allow_unk=False), "--dag-allow-unk"),
     "jacobi_block_size": (5, dict(jacobi_mode="hgj"), [dict(jacobi_mode="frontier"), dict(jacobi_mode="pj"), dict(jacobi_mode=None)], "--jacobi-mode pgj or hgj"),
     "jacobi_window": (4, dict(jacobi_mode="frontier"), [dict(jacobi_mode="pj")], "--jacobi-mode frontier"),
     "jacobi_prefix_length": (8, dict(jacobi_mode="hgj"), [dict(jacobi_mode="pgj")], "--jacobi-mode hgj"),

@@ -7,7 +7,6 @@ import pytest
 from fairseq.dataclass.configs import GenerationConfig
 
 from fairseq_hrt.native.families import NAMES
-from fairseq_hrt.native.options.effects import settled
 from fairseq_hrt.native.options.schema import CALLER, EVERY_TASK, FAIRSEQ
 from fairseq_hrt.native.options.values import (
     KINDS,
@@ -140,36 +139,11 @@ def test_which_engine_honours_what():
         require_torch(DecodingOptions(hrt_draft_chunk=2))
 
 
-ALL = ("greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample")
-
-
-@pytest.mark.parametrize(
-    "name, value, allowed",
-    [
-        ("nbest", 2, {"beam", "sample"}), ("temperature", 0.5, {"sample"}),
-        ("no_repeat_ngram_size", 1, {"lookahead", "sample"}), ("min_len", 2, {"beam"}),
-        ("dag_no_repeat_consecutive", 1, {"lookahead", "sample"}),
-        ("dag_lm_path", "lm.arpa", {"beam"}), ("min_len", 1, set(ALL)), ("unkpen", -1.0, set()),
-        ("dag_decode_beta", 0.0, {"lookahead", "sample"}),
-        ("dag_decode_beta", 0.5, {"lookahead", "beam", "sample"}), ("unkpen", math.inf, set(ALL)),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("strategy", ALL)
-def test_options_by_strategy(name, value, allowed, strategy):
-    options = DecodingOptions(**{"beam": 4, "dag_decode_strategy": strategy, name: value})
-
-    def check():
-        check_dag(settled(options, "dag"))
-
-    if strategy in allowed:
-        check()
-    else:
-        with pytest.raises(ValueError, match=f"--{name.replace('_', '-')}"):
-            check()
-
-
-def test_the_unknown_word_may_be_favoured_where_it_is_allowed():
-    check_dag(DecodingOptions(unkpen=-1.0, dag_allow_unk=True))
+def test_a_beam_of_graphs_ranks_something():
+    check_dag(DecodingOptions(dag_decode_strategy="beam", dag_decode_beta=0.1))
+    check_dag(DecodingOptions(dag_decode_strategy="sample", dag_decode_beta=0.0))
+    with pytest.raises(ValueError, match="--dag-decode-beta 0.0 must be greater than 0 with"):
+        check_dag(DecodingOptions(dag_decode_strategy="beam", dag_decode_beta=0.0))
 
 
 def test_parallel_decoding_is_greedy():
