@@ -14,7 +14,7 @@ from typing import Any, Container, Dict, Mapping, Optional
 from ..families import FAMILIES
 from .conditions import flag
 from .option import Option
-from .schema import CALLER, SCHEMA
+from .schema import CALLER, EVERY_TASK, FAIRSEQ, SCHEMA
 from .values import DecodingOptions
 
 logger = logging.getLogger(__name__)
@@ -63,12 +63,19 @@ def settled(
     without effect, have their defaults.
 
     Args:
+        family: of the models, ``"autoregressive"`` with the options of jacobi, which decodes these;
+            or of the task.
         given: see :func:`set_aside`.
 
     Raises:
         ValueError: one that is given belongs to another family or has no effect; by name.
     """
-    own, foreign = options.of_family(family), {}
+    known = {FAIRSEQ, EVERY_TASK}
+    known.update(one.name for one in FAMILIES if family in (one.name, one.decodes))
+    own = {
+        name: getattr(options, name) for name, option in SCHEMA.items() if option.origin in known
+    }
+    foreign: Dict[str, Any] = {}
     for name, value in options.changed().items():
         option = SCHEMA[name]
         if option.origin == CALLER or name in own:

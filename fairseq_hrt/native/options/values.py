@@ -8,13 +8,13 @@ import math
 from dataclasses import Field, dataclass, fields
 from typing import Any, Container, Dict, List, Mapping, Sequence, Tuple, get_args, get_type_hints
 
-from ..families import FAMILIES, Family
+from ..families import Family
 from .chunk_sizes import chunk_table
 from .conditions import did_you_mean
 from .conditions import flag as flag
 from .option import LARGEST_WEIGHT, Option
-from .schema import EVERY_TASK, FAIRSEQ, SEVERAL_PATHS, Schema
 from .schema import SCHEMA as SCHEMA
+from .schema import SEVERAL_PATHS, Schema
 
 COPIES = "--jacobi-draft source copies words of the source: it needs one dictionary for both sides"
 
@@ -115,16 +115,6 @@ class DecodingOptions(Schema):
         ):
             return beam
         return min(beam, self.hrt_nat_beam)
-
-    def of_family(self, name: str) -> Dict[str, Any]:
-        """The options that the models of a family have: with ``"autoregressive"`` those of jacobi,
-        too, which decodes its models."""
-        own = {family.name for family in FAMILIES if name in (family.name, family.decodes)}
-        return {
-            key: getattr(self, key)
-            for key, option in SCHEMA.items()
-            if option.origin in {FAIRSEQ, EVERY_TASK, *own}
-        }
 
     def changed(self) -> Dict[str, Any]:
         """The values that are not the defaults, by name."""
