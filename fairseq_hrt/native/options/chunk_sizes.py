@@ -40,7 +40,8 @@ def chunk_table(options: Schema, trained: Sequence[int]) -> List[Tuple[float, in
 
 
 def settled_hrt(options: Own, table: Sequence[Tuple[float, int]]) -> Own:
-    """The options with the number of hypotheses of the first stage that the second one completes.
+    """The options with ``hrt_nat_beam`` filled in: how many hypotheses of the first stage the
+    second one completes.
 
     Args:
         table: :func:`chunk_table`.

@@ -1,5 +1,5 @@
-"""Decoding options with their values: read from text, checked, handed to either engine. The schema
-itself: :mod:`.schema`; what those of hrt's chunks mean together: :mod:`.chunk_sizes`.
+"""Decoding options with their values: read from text, checked, handed to either engine. They are
+declared in :mod:`.schema`; :mod:`.chunk_sizes` reads those of hrt together.
 
 Standard library only: the native engine needs neither PyTorch nor fairseq.
 """
@@ -148,7 +148,7 @@ def read_value(name: str, value: Any) -> Any:
 
 
 def check_value(name: str, text: str) -> None:
-    """Refuses a text that is not a value of an option, whatever the others are.
+    """Refuses a text that is wrong whatever the other options are: ``--beam x``.
 
     Raises:
         ValueError: by name.

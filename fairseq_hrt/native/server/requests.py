@@ -1,4 +1,4 @@
-"""The contents of a request, checked; nothing behind this module sees a value that was not."""
+"""The contents of a request, checked; nothing behind this module sees an unchecked value."""
 
 import json
 import re
