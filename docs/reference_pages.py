@@ -23,7 +23,9 @@ import fairseq_hrt
 from fairseq_hrt.cli.main import VERBS, module_of
 from fairseq_hrt.cli.option_help import own_parsers
 from fairseq_hrt.native.options.option import LARGEST_COUNT, LARGEST_WEIGHT, Option
+from fairseq_hrt.native.options.schema import FAIRSEQ
 from fairseq_hrt.native.options.values import SCHEMA, options_of
+from fairseq_hrt.training.task_options import TASK_DEFAULTS
 
 
 def inline(text: str) -> List[nodes.Node]:
@@ -67,7 +69,6 @@ def entries(actions: List[argparse.Action]) -> nodes.definition_list:
 
 def facts(option: Option, default: Any) -> str:
     """Default, range, choices, engine and condition of a decoding option."""
-    default = option.task_default or default
     said = ["" if default is None or default is False else f"Default: ``{default}``."]
     # Limits that only keep numbers from overflowing are not worth printing.
     least = option.least if option.least not in (None, -LARGEST_WEIGHT) else None
@@ -81,7 +82,10 @@ def facts(option: Option, default: Any) -> str:
         said.append("PyTorch's engine only.")
     elif option.native is not True:
         said.append(f"Native engine: {', '.join(option.native)}.")
-    said.append(f"Has an effect only with {option.when.text}." if option.when else "")
+    if option.when is not None:
+        # Those of fairseq's own options are about graphs, and hold for all other models.
+        subject = "With dag models it has" if option.origin == FAIRSEQ else "Has"
+        said.append(f"{subject} an effect only with {option.when.text}.")
     return " ".join(filter(None, said))
 
 
@@ -96,9 +100,8 @@ class DecodingOptions(SphinxDirective):
         for item in options_of(self.arguments[0]):
             option = SCHEMA[item.name]
             text = option.help or (helps.get(item.name) or "") % {"default": item.default}
-            items.append(
-                entry("--" + item.name.replace("_", "-"), text, facts(option, item.default))
-            )
+            default = TASK_DEFAULTS.get(item.name, item.default)
+            items.append(entry("--" + item.name.replace("_", "-"), text, facts(option, default)))
         return [nodes.definition_list("", *items)]
 
 

@@ -5,7 +5,7 @@ import logging
 import weakref
 from dataclasses import replace
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Container, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 from fairseq import utils
@@ -26,8 +26,14 @@ from .engine.models import load_other_model
 from .loading.checkpoints import architecture_name
 from .native.decoding import Rescorer
 from .native.families import BY_NAME, LEFT_TO_RIGHT, Family
-from .native.options import effects
-from .native.options.values import DecodingOptions, UnsupportedOption, require_native_search
+from .native.options.effects import settled
+from .native.options.schema import FAIRSEQ
+from .native.options.values import (
+    DecodingOptions,
+    UnsupportedOption,
+    options_of,
+    require_native_search,
+)
 from .native.runtime.library import LibraryUnavailable
 
 logger = logging.getLogger(__name__)
@@ -38,6 +44,9 @@ class DecodingTask(TranslationTask):
 
     Attributes:
         family: its name, see :mod:`.native.families`.
+        given: names of the options that somebody gives now: one of them without effect is refused
+            by the next generator. Others, which a bundle or a checkpoint holds, are set aside
+            there. None: all.
     """
 
     family: str
@@ -45,8 +54,7 @@ class DecodingTask(TranslationTask):
     _building_model = False
     # Generators that hold a copy of the weights.
     _packed: Sequence["weakref.ref[PackedGenerator]"] = ()
-    # Whether this task's own options are those that a checkpoint holds.
-    _from_checkpoint = False
+    given: Optional[Container[str]] = None
     # Source positions that the last generator's models can read.
     _source_positions: Sequence[int] = ()
     # And the model that chooses among their translations.
@@ -223,24 +231,18 @@ class DecodingTask(TranslationTask):
             generator.forget_weights()
 
     def _in_effect(self, options: DecodingOptions, args: Any) -> DecodingOptions:
-        """The options, with what those without effect amount to, which ``args`` gets, too, for what
-        commands print.
+        """The options, with the values that those without effect amount to; ``args``, which
+        commands print, get fairseq's own of them.
 
         Raises:
             ValueError: one has no effect.
         """
-        values = options.of_family(self.family)
-        if self._from_checkpoint:
-            # Options of the checkpoint cannot be told from those that are asked for now.
-            options = replace(options, **effects.set_aside(values, ()))
-        else:
-            effects.check(values)
-        effective, messages = effects.in_effect(values)
-        for message in messages:
-            logger.warning(message)
-        for name, value in effective.items():
-            setattr(args, name, value)
-        return replace(options, **effective)
+        found = settled(options, self.family, self.given)
+        for name in (own.name for own in options_of(FAIRSEQ)):
+            value = getattr(found, name)
+            if value != getattr(options, name):
+                setattr(args, name, value)
+        return found
 
     def make_rescorer(
         self,

@@ -6,10 +6,11 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 import numpy as np
 import torch
 from fairseq import utils
-from fairseq.criterions import FairseqCriterion
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, FairseqCriterion
 from fairseq.logging import metrics
-from fairseq.models import ARCH_MODEL_REGISTRY, FairseqEncoderDecoderModel
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
 from fairseq.models.transformer import TransformerModel
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
@@ -17,8 +18,8 @@ from torch import Tensor
 from .decoding_task import DecodingTask
 from .engine import follow_precision
 from .loading.checkpoints import architecture_name
-from .native.options import effects
 from .training import flatten_options, with_distilled_targets
+from .training.task_options import checked_options
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ class EngineTranslationTask(DecodingTask):
     """Base of the families' tasks: what they share in training, and in decoding
     (:mod:`.decoding_task`)."""
 
-    # Options of the model that is trained; None where a trained one is loaded.
+    # Options of task and model where one is trained; None where a trained one is loaded.
     _trained_options: Optional[Dict[str, Any]] = None
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> FairseqEncoderDecoderModel:
@@ -68,8 +69,9 @@ class EngineTranslationTask(DecodingTask):
         Raises:
             ValueError: the family is trained with another one, or an option has no effect.
         """
-        if self._trained_options is not None:
-            effects.check({**self._trained_options, **effects.read(cfg)}, effects.EVERYTHING)
+        declared = CRITERION_DATACLASS_REGISTRY.get(cfg._name)
+        if self._trained_options is not None and declared is not None:
+            checked_options([declared], [self._trained_options, cfg])
         losses = self.record.losses
         if losses and cfg._name not in losses:
             raise ValueError(
@@ -79,8 +81,8 @@ class EngineTranslationTask(DecodingTask):
         return super().build_criterion(cfg)
 
     def _note_origin(self, cfg: Any, from_checkpoint: bool) -> None:
-        """Whose options these are: those of a training that begins are checked, those of one that
-        is over are nobody's mistake now.
+        """Tells a training that begins, whose options are checked, from one that is over, whose
+        options are nobody's mistake now.
 
         Raises:
             ValueError: an option of a training has no effect.
@@ -92,12 +94,17 @@ class EngineTranslationTask(DecodingTask):
         stored = (
             isinstance(around, DictConfig) and OmegaConf.select(around, "common_eval.path") is None
         )
-        self._from_checkpoint = from_checkpoint and stored
+        # There they cannot be told from those that are asked for now. None is refused, then; a beam
+        # without effect never is, only reported.
+        self.given = ("beam",) if from_checkpoint and stored else None
         self._trained_options = None
         if not from_checkpoint:
-            defaults = effects.defaults_of_model(self.family)
-            self._trained_options = {**defaults, **effects.read(self.cfg, cfg)}
-            effects.check(self._trained_options, effects.EVERYTHING)
+            own = self.record.model
+            declared = [
+                TASK_DATACLASS_REGISTRY[self.record.task],
+                *([MODEL_REGISTRY[own].config] if own else []),
+            ]
+            self._trained_options = checked_options(declared, [self.cfg, cfg])
             if self.cfg.eval_bleu_tokenizer:
                 require_tokenizer(self.cfg.eval_bleu_tokenizer)
 

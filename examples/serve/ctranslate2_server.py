@@ -71,7 +71,9 @@ class CTranslate2Translator:
         """The pieces of a line that are translated."""
         return PreparedLine.pieces(line, self.pipeline, LONGEST)
 
-    def translate(self, lines, *, details=False, batch_size=32, cancelled=None, **decoding):
+    def translate(
+        self, lines, *, details=False, batch_size=32, cancelled=None, given=None, **decoding
+    ):
         """Translations of some lines, raw or prepared, as
         `fairseq_hrt.native.bundles.translator.Translator.translate` gives them."""
         asked = {

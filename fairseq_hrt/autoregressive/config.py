@@ -5,7 +5,8 @@ from typing import Optional
 
 from fairseq.dataclass import ChoiceEnum
 
-from ..training import ACTIVATIONS, ConventionsConfig, option
+from ..native.options.option import option
+from ..training import ACTIVATIONS, ConventionsConfig
 
 
 @dataclass

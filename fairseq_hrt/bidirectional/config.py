@@ -6,8 +6,18 @@ from typing import Optional
 from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
-from ..training import ConventionsConfig, DistillationConfig, option
+from ..native.options.conditions import Condition, at_least, chosen
+from ..native.options.option import option
+from ..training import ConventionsConfig, DistillationConfig
 from ..training.task_options import with_decoding_options
+
+_SEVERAL_WORDS = Condition(
+    "two or more words a step (--bidirectional-directions times --bidirectional-tokens-per-step,"
+    " --bidirectional-block)",
+    ("bidirectional_block", "bidirectional_directions", "bidirectional_tokens_per_step"),
+    lambda block, directions, words: (block or directions * words) > 1,
+)
+_SEVERAL_DIRECTIONS = at_least("bidirectional_directions", 2)
 
 
 @dataclass
@@ -34,18 +44,27 @@ class BidirectionalModelConfig(ConventionsConfig):
         " right end) with <s> and the others with </s>, instead of all with </s>: what is"
         " fine-tuned from a left-to-right model tells its ends apart from the first update"
         " on, otherwise it may take a thousand",
+        when=_SEVERAL_DIRECTIONS,
     )
     bidirectional_vanilla_mask: bool = option(
-        False, "ablation: words of one step do not attend each other's inputs to their right"
+        False,
+        "ablation: words of one step do not attend each other's inputs to their right",
+        when=_SEVERAL_WORDS,
     )
     bidirectional_vanilla_positions: bool = option(
-        False, "ablation: count the positions 0, 1, 2, ... in the order of writing"
+        False,
+        "ablation: count the positions 0, 1, 2, ... in the order of writing",
+        when=_SEVERAL_DIRECTIONS,
     )
     bidirectional_middle_to_side: bool = option(
-        False, "ablation, two directions: write from the middle of the sentence to its ends"
+        False,
+        "ablation, two directions: write from the middle of the sentence to its ends",
+        when=chosen("bidirectional_directions", "2"),
     )
     bidirectional_independent_directions: bool = option(
-        False, "ablation: a direction does not attend the words of the others"
+        False,
+        "ablation: a direction does not attend the words of the others",
+        when=_SEVERAL_DIRECTIONS,
     )
 
 
@@ -55,7 +74,9 @@ class BidirectionalTaskConfig(DistillationConfig, TranslationConfig):
     """Training samples and decoding."""
 
     bidirectional_train_dead_slots: bool = option(
-        False, "teach the slots behind </s> in the last step of a sentence to write </s> too"
+        False,
+        "teach the slots behind </s> in the last step of a sentence to write </s> too",
+        when=_SEVERAL_WORDS,
     )
     bidirectional_truncate_target: bool = option(
         False,

@@ -1,5 +1,6 @@
 """Options of the family, with their help texts."""
 
+import re
 from dataclasses import dataclass
 from typing import Optional
 
@@ -8,9 +9,17 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
-from ..training import option
+from ..native.options.conditions import Condition, chosen
+from ..native.options.option import option
 from ..training.task_options import with_decoding_options
 from .glancing import FORCINGS, STRATEGIES
+
+_PREDICTED = chosen("dag_upsample_base", "predict")
+_GLANCING = Condition(
+    "a --dag-glance-schedule above 0",
+    ("dag_glance_schedule",),
+    lambda text: any(re.search("[1-9]", knot.partition("@")[0]) for knot in str(text).split(":")),
+)
 
 
 @dataclass
@@ -30,6 +39,7 @@ class DagModelConfig(TransformerConfig):
     dag_count_bos: bool = option(
         False,
         "count a start symbol as source token when L is computed, as the papers' own runs did",
+        when=chosen("dag_upsample_base", "source"),
     )
     dag_max_transition_length: Optional[int] = option(
         None, "a vertex only leads to this many following ones; default: to all of them"
@@ -42,6 +52,7 @@ class DagModelConfig(TransformerConfig):
     dag_length_classes: int = option(
         256,
         "differences of target and source length that the length head tells apart (predict only)",
+        when=_PREDICTED,
     )
     dag_bert_init: bool = option(
         False, "initialise all linear layers and embeddings as BERT does (normal, deviation 0.02)"
@@ -94,11 +105,15 @@ class DagLossConfig(FairseqDataclass):
         "number-random: exactly the share of the wrong ones, drawn among all vertices of"
         " the best path; bernoulli: each with that chance; fix: the share of all tokens;"
         " cmlm: a share drawn for each sentence",
+        when=_GLANCING,
     )
     dag_length_loss_factor: float = option(
         0.1,
         "weight of the length head's cross-entropy, in nats a sentence (--dag-upsample-base"
         " predict)",
+        when=_PREDICTED,
+        # A model without a length head has no such loss.
+        neutral=(0.0,),
     )
 
 
@@ -111,6 +126,7 @@ class DagNllLossConfig(DagLossConfig):
         "what shown vertices may do in the loss: vertex = emit their own token only,"
         " without a gradient, or be passed by; path = the path must pass them, their token"
         " is free; none = as any other vertex",
+        when=_GLANCING,
     )
 
 
@@ -125,6 +141,7 @@ class DagFuzzyLossConfig(DagLossConfig):
         0.0,
         "see dag_nll_loss; 0: fine-tuning leaves the length head alone, whose cross-entropy"
         " is many times the size of this loss",
+        when=_PREDICTED,
     )
     dag_ngram_order: int = option(
         2, "n of the n-grams that are matched; one order, not a sum over orders"

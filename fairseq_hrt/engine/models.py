@@ -33,7 +33,6 @@ from torch import nn
 from ..loading.checkpoints import one_line, read_checkpoint, reading, require_known_task, task_name
 from ..loading.data_options import task_of_training
 from ..native.decoding import Hypothesis, NumericalError
-from ..native.options import effects
 from . import EngineGenerator, PackedGenerator, check_ranges, from_fairseq
 
 _NO_NUMBERS = "the model found no translation whose probability is a number"
@@ -283,7 +282,7 @@ def dictionary_option(option: str, text: str, example: str) -> Dict[str, Any]:
 
 
 def build_generator(
-    task: FairseqTask,
+    task: Any,
     models: Sequence[nn.Module],
     config: DictConfig,
     given: Optional[Container[str]] = None,
@@ -291,8 +290,7 @@ def build_generator(
     """The task's generator with the command's options.
 
     Args:
-        given: names of the options that somebody gives now; None: all. Others, which a bundle or a
-            checkpoint holds, are set aside where those leave them without effect.
+        given: see :class:`~..decoding_task.DecodingTask`; other tasks do not look at it.
 
     Raises:
         ValueError: an option that no decoder can honour; fairseq's own generators would fail later,
@@ -300,12 +298,7 @@ def build_generator(
     """
     check_ranges(config.generation)
     if given is not None:
-        values = {
-            **effects.read(config.generation, task.cfg),
-            "normalize": not config.generation.unnormalized,
-        }
-        for name, value in effects.set_aside(values, given).items():
-            setattr(task.cfg if name in task.cfg else config.generation, name, value)
+        task.given = given
     return task.build_generator(
         models, config.generation, extra_gen_cls_kwargs={"lm_model": None, "lm_weight": 0.0}
     )

@@ -12,7 +12,7 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 
 from ..native.decoding import Hypothesis, Rescorer, require_candidates
-from ..native.families import Family, candidates, check_dictionaries, tasks_for
+from ..native.families import Family, check_dictionaries, tasks_for
 from ..native.options.values import (
     DecodingOptions,
     UnsupportedOption,
@@ -20,7 +20,7 @@ from ..native.options.values import (
 )
 from ..native.runtime.engine import Engine
 from ..native.runtime.library import load_library
-from ..native.runtime.options import longest_written, options_for, takes_first_words
+from ..native.runtime.options import longest_written, plan_search, takes_first_words
 from .counters import GenerationCounters
 from .fairseq_hypothesis import to_fairseq
 from .generator import EngineGenerator, source_rows
@@ -64,11 +64,6 @@ class PackedGenerator:
             raise UnsupportedOption(f"an ensemble of {len(models)} models")
         self.model, self.source, self.target = models[0], source, target
         load_library()
-        self.options, self.pad, self.words = options, target.pad(), len(target)
-        self.eos = target.eos()
-        self.forced = forced_ids(options, target.symbols, (target[self.pad], target[self.eos]))
-        self.symbols_to_strip_from_output = {self.eos}
-        self.counters = GenerationCounters()
         self._make_torch = torch_generator
         self._torch: Optional[EngineGenerator] = None
         self._engine: Optional[Engine] = None
@@ -80,7 +75,11 @@ class PackedGenerator:
                 f" {tasks_for(family)[0]} alone"
             )
         self.header = header_of(self.model, source, target, family, options.weights)
-        options_for(self.header, options)
+        self.search_plan = plan_search(self.header, options)
+        self.pad, self.eos = target.pad(), target.eos()
+        self.forced = forced_ids(options, target.symbols, (target[self.pad], target[self.eos]))
+        self.symbols_to_strip_from_output = {self.eos}
+        self.counters = GenerationCounters()
         check_dictionaries(options, source.symbols, target.symbols)
         reason = self._not_on_cpu()
         if options.static_weights and reason is not None:
@@ -91,6 +90,11 @@ class PackedGenerator:
         if name.startswith("_") or "_make_torch" not in vars(self):
             raise AttributeError(name)
         return getattr(self.torch, name)
+
+    @property
+    def options(self) -> DecodingOptions:
+        """Those of the search."""
+        return self.search_plan.options
 
     @property
     def torch(self) -> EngineGenerator:
@@ -120,8 +124,7 @@ class PackedGenerator:
 
     def require_candidates(self) -> None:
         """Raises ValueError where there is only one translation to choose from."""
-        family = self.header.family
-        require_candidates(candidates(family, self.options, self.header, words=self.words), family)
+        require_candidates(self.search_plan.candidates, self.header.family)
 
     def rank_by(self, rescorer: Rescorer) -> None:
         """From now on another model chooses among the translations.
@@ -165,9 +168,8 @@ class PackedGenerator:
         first_words = [self.forced] * len(rows) if self.forced else None
         if prefix_tokens is not None:
             first_words = prefix_tokens.tolist()
-        found = self.engine.decode(
-            rows, self.options, first_words=first_words, every=self.rescorer is not None
-        )
+        plan = self.search_plan if self.rescorer is None else self.search_plan.with_all()
+        found = self.engine.decode(rows, plan, first_words=first_words)
         if self.rescorer is not None:
             found = [best[: self.options.nbest] for best in self.rescorer.rank(rows, found)]
         self.counters.add(found, rescored=self.rescorer is not None)

@@ -8,7 +8,9 @@ from fairseq.tasks.translation import TranslationConfig
 from fairseq.tasks.translation_lev import NOISE_CHOICES, TranslationLevenshteinConfig
 from omegaconf import II
 
-from ..training import ConventionsConfig, DistillationConfig, option
+from ..native.options.conditions import given, other_than
+from ..native.options.option import option
+from ..training import ConventionsConfig, DistillationConfig
 from ..training.task_options import with_decoding_options
 
 
@@ -38,12 +40,16 @@ class HRTTaskConfig(DistillationConfig, TranslationConfig):
     """Training curriculum and decoding."""
 
     hrt_curriculum_steps: Optional[int] = option(
-        None, "updates until all sentences are trained with chunks; default: --max-update"
+        None,
+        "updates until all sentences are trained with chunks; default: --max-update",
+        least=1,
+        when=other_than("hrt_curriculum_power", 0),
     )
     hrt_curriculum_power: float = option(
         1.0,
         "exponent of the curriculum: the share of sentences trained with chunks is "
         "(update / steps) to this power; 0 trains with chunks from the first update on",
+        least=0,
     )
     hrt_truncate_target: bool = option(
         False,
@@ -51,7 +57,9 @@ class HRTTaskConfig(DistillationConfig, TranslationConfig):
         " of leaving the sentence out",
     )
     hrt_eval_autoregressive: bool = option(
-        False, "with --eval-bleu: measure autoregressive decoding as well, as bleu_autoregressive"
+        False,
+        "with --eval-bleu: measure autoregressive decoding as well, as bleu_autoregressive",
+        when=given("eval_bleu"),
     )
     max_update: int = II("optimization.max_update")
     seed: int = II("common.seed")

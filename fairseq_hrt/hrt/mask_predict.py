@@ -20,8 +20,8 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation_lev import TranslationLevenshteinTask
 from torch import Tensor, nn
 
-from ..native.options import effects
 from ..training import drawn_targets, with_distilled_targets
+from ..training.task_options import checked_options
 from .attention import RelativeSelfAttention, attention_pattern
 from .config import MaskPredictModelConfig, MaskPredictTaskConfig
 
@@ -136,7 +136,7 @@ class MaskPredictTask(TranslationLevenshteinTask):
             ValueError: an option that has no effect.
         """
         if not from_checkpoint:
-            effects.check(effects.read(self.cfg), (effects.TRAINING,))
+            checked_options([MaskPredictTaskConfig], [self.cfg])
         model = super().build_model(cfg, from_checkpoint)
         if isinstance(model.decoder, MaskPredictDecoder):
             model.decoder.may_start = not from_checkpoint

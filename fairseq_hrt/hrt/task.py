@@ -9,7 +9,7 @@ from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 
 from ..native.families.hrt import chunk_table
-from ..native.options import effects
+from ..native.options.effects import settled
 from ..native.options.values import DecodingOptions
 from ..task import EngineTranslationTask, log_bleu
 from ..training import truncate_targets
@@ -32,8 +32,8 @@ class HRTTranslationTask(EngineTranslationTask):
         if self.cfg.eval_bleu and self.cfg.hrt_eval_autoregressive:
             options = replace(self.sequence_generator.options, hrt_decode_chunk="1")
             # Those of the second stage have no effect there.
-            aside = effects.set_aside(options.of_family(self.family), ("hrt_decode_chunk",))
-            self.autoregressive_generator = self.generator_for([model], replace(options, **aside))
+            options = settled(options, self.family, given=("hrt_decode_chunk",))
+            self.autoregressive_generator = self.generator_for([model], options)
         # A checkpoint that is decoded gets no training for what it lacks.
         model.decoder.may_gain_sizes = not from_checkpoint
         return model

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from ..engine import Memory
 from ..engine.models import dictionary_option, load_other_model
-from ..native.options import effects
+from ..native.options.effects import read, set_aside
+from ..native.options.schema import SCHEMA
 
 
 class Drafter:
@@ -191,7 +192,7 @@ def load_draft_model(
                 f" {', '.join(unknown)}"
             )
         try:
-            effects.check({**effects.read(config), "beam": 1, **overrides}, names=overrides)
+            set_aside({**read(SCHEMA, config), "beam": 1, **overrides}, given=overrides)
         except ValueError as error:
             raise ValueError(f"--jacobi-draft-options: {error}") from None
         return overrides

@@ -1,7 +1,7 @@
 """What the training of two families or more needs: distilled targets, reproducible draws, losses,
 presets and models' base."""
 
-from .config import ACTIVATIONS, ConventionsConfig, DistillationConfig, SmoothedLossConfig, option
+from .config import ACTIVATIONS, ConventionsConfig, DistillationConfig, SmoothedLossConfig
 from .conventions import start_self_attention
 from .distillation import draw_raw, drawn_targets, truncate_targets, with_distilled_targets
 from .hashing import Purpose, hash_uniform
@@ -25,7 +25,6 @@ __all__ = [
     "drawn_targets",
     "flatten_options",
     "hash_uniform",
-    "option",
     "refuse_extras",
     "register_presets",
     "smoothed_cross_entropy",

@@ -5,24 +5,19 @@ fairseq's config dialect: no ``from __future__ import annotations``, ``Optional[
 a help text.
 """
 
-from dataclasses import dataclass, field
-from typing import Any, List, Optional
+from dataclasses import dataclass
+from typing import List, Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models.transformer import TransformerConfig
 from fairseq.utils import get_available_activation_fns
 
+from ..native.options.conditions import given
+from ..native.options.option import option
+
 # fairseq's own, and one that its Transformers have but its options lack.
 ACTIVATIONS: List[str] = [*get_available_activation_fns(), "swish"]
 FAIRSEQ_EPSILON = 1e-5
-
-
-def option(default: Any, help: str) -> Any:
-    """A field of a configuration; a list as default is copied for each."""
-    metadata = {"help": help}
-    if isinstance(default, list):
-        return field(default_factory=lambda: list(default), metadata=metadata)
-    return field(default=default, metadata=metadata)
 
 
 @dataclass
@@ -39,6 +34,9 @@ class DistillationConfig(FairseqDataclass):
         0.0,
         "probability that a sentence is trained on its raw target instead of the distilled"
         " one, drawn anew for each update; only with --distilled-data",
+        least=0,
+        most=1,
+        when=given("distilled_data"),
     )
 
 

@@ -189,8 +189,8 @@ def test_options_that_nobody_gives_now_are_set_aside(tiny):
         build_generator(task, models, config)
     with pytest.raises(ValueError, match="--hrt-chunk-table"):
         build_generator(task, models, config, ["hrt_chunk_table"])
-    build_generator(task, models, config, ["hrt_decode_chunk"])
-    assert task.cfg.hrt_chunk_table == HRTTaskConfig().hrt_chunk_table
+    generator = build_generator(task, models, config, ["hrt_decode_chunk"])
+    assert generator.options.hrt_chunk_table == HRTTaskConfig().hrt_chunk_table
 
 
 @pytest.mark.parametrize("asked", [0, 1, 2])

@@ -17,8 +17,8 @@ from ...native.bundles.decoder import Wanted, Watch
 from ...native.bundles.native_decoder import NativeDecoder
 from ...native.bundles.shortlist import load_shortlist, read_shortlist
 from ...native.decoding import Hypothesis, NumericalError, Rescorer, require_candidates
-from ...native.families import candidates, tasks_for
-from ...native.options import effects
+from ...native.families import tasks_for
+from ...native.options.effects import set_aside
 from ...native.options.values import DecodingOptions
 from ...native.runtime.engine import Engine, Header, Shortlist, read_header
 from ...native.runtime.options import longest_written, writes_in_order
@@ -74,16 +74,14 @@ class NativeSystem(System):
             self._convert(own.get("weights", "int8"))
         self.decoder = self._decoder(data, bundle)
         self.engines = [self.decoder.engine]
-        effects.check(
-            {name: getattr(self.task.cfg, name, None) for name in RESCORING}, names=spec.given
-        )
+        set_aside({name: getattr(self.task.cfg, name, None) for name in RESCORING}, spec.given)
         self._given_options = _without(options, RESCORING)
         # What is given together is decoded together.
         self._prepare(Wanted(batch_size=4096))
         if "rescore_path" in options:
             self.decoder.rescorer = self._rescorer(options["rescore_path"])
         self.decoder.engine.set_shortlist(self._shortlist(bundle, own.get("shortlist", "false")))
-        self.beam, self.dtype = self.options.beam, self.decoder.engine.header.weights
+        self.beam, self.dtype = self.plan.options.beam, self.decoder.engine.header.weights
 
     def _convert(self, weights: str) -> None:
         """Writes the checkpoint as a model of the engine."""
@@ -128,7 +126,7 @@ class NativeSystem(System):
 
     def _prepare(self, wanted: Wanted) -> None:
         self.wanted = wanted
-        self.options = self.decoder.prepare(self._given_options, wanted, self.spec.given)
+        self.plan = self.decoder.prepare(self._given_options, wanted, self.spec.given)
 
     def _rescorer(self, given: str) -> Rescorer:
         """Who chooses among the translations: the model that ``rescore_path`` names, converted
@@ -144,8 +142,7 @@ class NativeSystem(System):
                 f" {len(paths)}; give engine=torch"
             )
         header = engine.header
-        count = candidates(header.family, self.options, header, words=header.target_vocabulary)
-        require_candidates(count, header.family)
+        require_candidates(self.plan.candidates, header.family)
         self.judge_file = Path(paths[0])
         try:
             if self.judge_file.suffix != ".safetensors":
@@ -157,7 +154,7 @@ class NativeSystem(System):
             if "--rescore-path" in str(error):
                 raise
             raise ValueError(f"--rescore-path {given}: {error}") from None
-        require_judge(judge.header, header, self.options)
+        require_judge(judge.header, header, self.plan.options)
         self.engines.append(judge)
         return Rescorer(judge, lenpen=float(self.task.cfg.rescore_lenpen))
 
@@ -180,7 +177,7 @@ class NativeSystem(System):
 
     def decode(self, sample: Dict[str, Any]) -> List[List[Hypothesis]]:
         """See :class:`.system.System`."""
-        found = self.decoder.decode(self.options, sample["rows"], self.wanted, Watch())
+        found = self.decoder.decode(self.plan, sample["rows"], self.wanted, Watch())
         self.counters.add(found, rescored=self.decoder.rescorer is not None)
         return found
 

@@ -22,7 +22,7 @@ from ..options.values import (
     require_native_search,
 )
 from ..runtime.engine import Engine
-from ..runtime.options import options_for, settled
+from ..runtime.options import SearchPlan, plan_search
 from ..text.dictionary import Words
 from .bundle import Bundle
 from .decoder import Wanted, Watch
@@ -37,27 +37,36 @@ WITHOUT_EFFECT = (
 )  # fmt: skip
 
 
-def options_of_task(task: str, options: Mapping[str, str]) -> Dict[str, str]:
-    """Options with those that the task's family sets; the native engine has models but no tasks.
+def native_options(task: str, options: Mapping[str, str], **own: Any) -> DecodingOptions:
+    """Options of ``fairseq-generate`` as the native engine reads them, which has models but no
+    tasks: with those that the task's family sets.
+
+    Args:
+        options: texts by name; ``"false"`` leaves one out, as on the command line.
+        own: see :meth:`DecodingOptions.parse`.
 
     Raises:
-        UnsupportedOption: a task that only PyTorch decodes.
-        ValueError: an option of a family without models of its own, with another task.
+        UnsupportedOption: an option that is not known here, or a task that only PyTorch decodes.
+        ValueError: a bad value, or an option of a family without models of its own, with another
+            task.
     """
     family = family_of_task(task)
     if family is not None:
         require_native_search(family)
     default = {} if family is None else family.default
-    if default:
-        return {**default, **options}
     for name, value in options.items():
         for other in FAMILIES:
-            if other.decodes and name.startswith(f"{other.name}_"):
+            if other.decodes and other is not family and name.startswith(f"{other.name}_"):
                 raise ValueError(
                     f"{flag(name)} {value} belongs to --task {other.task}, not {task}: give that"
                     " task, or leave the option out"
                 )
-    return dict(options)
+    chosen = {
+        name: value
+        for name, value in {**default, **options}.items()
+        if value != "false" and name not in WITHOUT_EFFECT
+    }
+    return DecodingOptions.parse(chosen, **own)
 
 
 def default_threads() -> int:
@@ -96,7 +105,7 @@ class NativeDecoder:
         self.task, self.training = task, dict(training or {})
         self.use_shortlist = False
         self.rescorer: Optional[Rescorer] = None
-        self._kept: Dict[Tuple[Any, ...], DecodingOptions] = {}
+        self._kept: Dict[Tuple[Any, ...], SearchPlan] = {}
         self._forced: Dict[str, List[int]] = {}
 
     @classmethod
@@ -144,19 +153,19 @@ class NativeDecoder:
 
     def prepare(
         self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
-    ) -> DecodingOptions:
+    ) -> SearchPlan:
         """See :class:`.decoder.Decoder`."""
         key = (wanted, given, *sorted(options.items()))
         found = self._kept.get(key)
         if found is None:
-            found = self._options(options, wanted, given)
+            found = self._plan(options, wanted, given)
             if len(self._kept) < 64:
                 self._kept[key] = found
         return found
 
-    def _options(
+    def _plan(
         self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
-    ) -> DecodingOptions:
+    ) -> SearchPlan:
         # A switch that is set to false was not given at all, as on the command line: then the
         # training's choice holds.
         asked = {name: value for name, value in options.items() if value != "false"}
@@ -173,61 +182,54 @@ class NativeDecoder:
             )
         # Options left by the training are those of its own task.
         chosen = {**self.training, **asked} if task == self.task else asked
-        chosen = {
-            name: value
-            for name, value in options_of_task(task, chosen).items()
-            if name not in WITHOUT_EFFECT
-        }
-        if wanted.given:
-            # How many translations a search keeps does not matter, nor how it finds them.
-            of_search = {"beam", "nbest", "forced_start"}.union(
-                *(own.default for own in decoders(family))
-            )
-            chosen = {name: value for name, value in chosen.items() if name not in of_search}
-        if wanted.alignments:
-            chosen["alignments"] = "true"
-        found = DecodingOptions.parse(
-            chosen, batch_size=wanted.batch_size, scores=wanted.scores, graphs=wanted.graphs
+        own: Dict[str, Any] = dict(
+            batch_size=wanted.batch_size, scores=wanted.scores, graphs=wanted.graphs
         )
+        if wanted.given:
+            # How a search would find translations does not matter.
+            of_search = {name for one in decoders(family) for name in one.default}
+            own.update(beam=1, nbest=1, forced_start=None, **dict.fromkeys(of_search))
+        if wanted.alignments:
+            own["alignments"] = True
+        found = native_options(task, chosen, **own)
         if found.rescore_path is not None:
             raise UnsupportedOption(
                 f"--rescore-path {found.rescore_path}: the native engine translates with the"
                 " bundle's model alone; use --engine torch"
             )
-        found = settled(self.engine.header, found, given)
-        # Refused now and not at the first line.
-        options_for(self.engine.header, found)
-        check_dictionaries(found, self.source.words, self.target.words)
+        plan = plan_search(self.engine.header, found, given)
+        check_dictionaries(plan.options, self.source.words, self.target.words)
         if found.prefix_size:
             raise ValueError(
                 f"prefix_size={found.prefix_size}: no translation begins with given words here; use"
                 " fairseq-generate"
             )
-        self.first_words(found, 0)
-        return found
+        # Refused now and not at the first line.
+        self.first_words(plan, 0)
+        return plan
 
-    def first_words(self, prepared: DecodingOptions, count: int) -> Optional[List[List[int]]]:
-        """What the translations of so many sentences have to begin with; None: nothing.
+    def first_words(self, prepared: SearchPlan, count: int) -> Optional[List[List[int]]]:
+        """The words that the translations of so many sentences have to begin with; None: nothing.
 
         Raises:
             ValueError: words of ``--forced-start`` that the dictionary does not have.
         """
-        words = prepared.forced_start
+        words = prepared.options.forced_start
         if words is None:
             return None
         if words not in self._forced:
             special = [
                 self.target.words[number] for number in (self.engine.header.pad, self.target.eos)
             ]
-            self._forced = {words: forced_ids(prepared, self.target.words, special)}
+            self._forced = {words: forced_ids(prepared.options, self.target.words, special)}
         return [self._forced[words]] * count
 
-    def longest(self, prepared: DecodingOptions) -> Tuple[int, int]:
+    def longest(self, prepared: SearchPlan) -> Tuple[int, int]:
         """See :class:`.decoder.Decoder`."""
         return self.engine.longest_source, self.engine.longest_target
 
     def decode(
-        self, prepared: DecodingOptions, rows: List[List[int]], wanted: Wanted, watch: Watch
+        self, prepared: SearchPlan, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[List[Hypothesis]]:
         """See :class:`.decoder.Decoder`."""
         if watch.progress is None:
@@ -243,22 +245,21 @@ class NativeDecoder:
         return found
 
     def _decode(
-        self, prepared: DecodingOptions, rows: List[List[int]], watch: Watch
+        self, prepared: SearchPlan, rows: List[List[int]], watch: Watch
     ) -> List[List[Hypothesis]]:
         found = self.engine.decode(
             rows,
-            prepared,
+            prepared if self.rescorer is None else prepared.with_all(),
             first_words=self.first_words(prepared, len(rows)),
-            every=self.rescorer is not None,
             cancelled=watch.cancelled,
         )
         if self.rescorer is None:
             return found
-        return [best[: prepared.nbest] for best in self.rescorer.rank(rows, found)]
+        return [best[: prepared.options.nbest] for best in self.rescorer.rank(rows, found)]
 
     def score(
         self,
-        prepared: DecodingOptions,
+        prepared: SearchPlan,
         sources: List[List[int]],
         targets: List[List[int]],
         wanted: Wanted,
@@ -273,7 +274,7 @@ class NativeDecoder:
         return [scored for (scored,) in found]
 
     def graphs(
-        self, prepared: DecodingOptions, rows: List[List[int]], wanted: Wanted, watch: Watch
+        self, prepared: SearchPlan, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[Dict[str, Any]]:
         """See :class:`.decoder.Decoder`; of each vertex only its most probable
         word."""

@@ -10,7 +10,7 @@ import logging
 import threading
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..decoding import Hypothesis
 from ..io.escaping import printable
@@ -90,6 +90,7 @@ class Translator:
         batch_size: int = 32,
         progress: Optional[Callable[[int, int], None]] = None,
         cancelled: Optional[Callable[[], bool]] = None,
+        given: Optional[FrozenSet[str]] = None,
         **decoding: Any,
     ) -> Any:
         """Translates raw lines; the result has their order and number.
@@ -102,6 +103,8 @@ class Translator:
             details: :class:`Translation` objects instead of strings.
             batch_size: sentences decoded together, grouped by length.
             progress, cancelled: see :class:`~.decoder.Watch`.
+            given: names of the options in ``decoding`` that must have an effect; others are set
+                aside where they have none, as the bundle's own are. None: all.
             decoding: options of ``fairseq-generate`` for this call.
 
         Raises:
@@ -116,7 +119,7 @@ class Translator:
         wanted = Wanted(
             checked_batch_size(batch_size), scores=details, alignments=lexicon is not None
         )
-        decoder, prepared = self._prepared(options, wanted, decoding)
+        decoder, prepared = self._prepared(options, wanted, decoding, given)
         pieces, flat = self._cut(rows, _longest_piece(decoder, prepared))
         found = decoder.decode(prepared, flat, wanted, Watch(progress, cancelled))
         results: List[Any] = []
@@ -159,6 +162,7 @@ class Translator:
         *,
         batch_size: int = 32,
         cancelled: Optional[Callable[[], bool]] = None,
+        given: Optional[FrozenSet[str]] = None,
         **decoding: Any,
     ) -> List[List[Dict[str, Any]]]:
         """The graphs that a ``dag_transformer`` writes for raw lines: the documents of
@@ -166,7 +170,7 @@ class Translator:
 
         Args:
             lines: raw text, or what :meth:`prepare` made of it.
-            batch_size, cancelled, decoding: see :meth:`translate`.
+            batch_size, cancelled, given, decoding: see :meth:`translate`.
 
         Returns:
             For each line the graphs of its pieces: one, unless it is empty or was cut.
@@ -175,7 +179,7 @@ class Translator:
             ValueError: the model writes no graph, or see :meth:`translate`.
         """
         wanted = Wanted(checked_batch_size(batch_size), graphs=True)
-        decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted, decoding)
+        decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted, decoding, given)
         pieces, flat = self._cut(lines, _longest_piece(decoder, prepared))
         documents = iter(decoder.graphs(prepared, flat, wanted, Watch(cancelled=cancelled)))
         return [[next(documents) for _ in own] for own in pieces]
@@ -266,10 +270,14 @@ class Translator:
         return chosen, read_lexicon({"true": ""}.get(asked, asked))
 
     def _prepared(
-        self, options: Mapping[str, str], wanted: Wanted, decoding: Mapping[str, Any]
+        self,
+        options: Mapping[str, str],
+        wanted: Wanted,
+        decoding: Mapping[str, Any],
+        given: Optional[FrozenSet[str]] = None,
     ) -> Tuple[Decoder, Any]:
         """The decoder that honours the options, and what it makes of them."""
-        given = frozenset(decoding)
+        given = frozenset(decoding) if given is None else given
         try:
             return self.decoder, self.decoder.prepare(options, wanted, given)
         except UnsupportedOption as error:

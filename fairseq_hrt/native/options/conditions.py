@@ -1,5 +1,5 @@
-"""What an option needs to have an effect: conditions on the values of other options; how options
-are named. Standard library only."""
+"""Conditions under which an option has an effect, on the values of other options; how options are
+named. Standard library only."""
 
 import difflib
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ class Condition:
     """The condition of an option.
 
     Attributes:
-        text: behind "has an effect only with".
+        text: as it follows "has an effect only with" in a message.
         reads: names of other options.
-        test: of their values, all of which are known.
+        test: called with their values, in this order.
     """
 
     text: str
@@ -33,8 +33,8 @@ class Condition:
     test: Callable[..., bool]
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether it does; where a value is not known (the beam of a later decoding, in training)
-        nothing speaks against it."""
+        """Whether the condition holds. It does where a value is not known: a training does not know
+        the strategy of a later decoding."""
         return any(name not in values for name in self.reads) or self.test(
             *(values[name] for name in self.reads)
         )
@@ -103,4 +103,8 @@ MERGING = Condition(
     ),
 )
 FRONTIER = chosen("jacobi_mode", "frontier")
-NORMALISED = Condition("scores divided by lengths: remove --unnormalized", ("normalize",), bool)
+NORMALISED = Condition(
+    "scores divided by lengths: remove --unnormalized",
+    ("unnormalized",),
+    lambda unnormalized: not unnormalized,
+)

@@ -1,4 +1,5 @@
-"""Every decoding option once: name, type, default, range, help text, and who honours it.
+"""Every decoding option once: name, type, default, range, help text, what it needs to have an
+effect, and who honours it.
 
 fairseq's task options are made from it (``training/task_options.py``), the fields of the kernel's
 ``fh_options`` (:mod:`..runtime.binding`), what a bundle may set (:mod:`..bundles.data_options`) and
@@ -8,8 +9,9 @@ the generator that reads it, and in the kernel's file.
 Standard library only: the native engine needs neither PyTorch nor fairseq.
 """
 
-from dataclasses import dataclass
-from typing import Optional
+import math
+from dataclasses import dataclass, replace
+from typing import Dict, Optional
 
 from .conditions import (
     FRONTIER,
@@ -21,13 +23,11 @@ from .conditions import (
     chosen,
     given,
     other_than,
-)  # fmt: skip
+)
 from .option import CALLER as CALLER
 from .option import EVERY_TASK as EVERY_TASK
 from .option import FAIRSEQ as FAIRSEQ
-from .option import LARGEST_PENALTY, LARGEST_WEIGHT
-from .option import count as _count
-from .option import option as _option
+from .option import LARGEST_PENALTY, LARGEST_WEIGHT, Option, count, option, options_in
 
 STRATEGIES = ("greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample")
 NATIVE_STRATEGIES = STRATEGIES[:4]
@@ -41,6 +41,7 @@ NATIVE_DRAFTS = JACOBI_DRAFTS[:2]
 SCORINGS = ("canonical", "algorithm1", "paper")
 ENGINES = ("auto", "torch", "native")
 WEIGHTS = ("float32", "int8")
+_SEVERAL = chosen("dag_decode_strategy", *SEVERAL_PATHS)
 
 
 @dataclass(frozen=True)
@@ -67,111 +68,131 @@ class Schema:
             ``steps`` may differ from call to call.
     """
 
-    # ---- fairseq-generate's own
-    beam: int = _count(
+    # ---- fairseq-generate's own; their conditions are those of dag, which alone has the options
+    # that they read. Whoever gives one beam to several decoders, or tunes a beam and a strategy,
+    # need not leave it out for some of them; and fairseq's default of 5 cannot be told from a 5
+    # that is given.
+    beam: int = count(
         5,
-        FAIRSEQ,
         "hypotheses that the search keeps; 1 is greedy search",
+        origin=FAIRSEQ,
+        when=_SEVERAL,
+        neutral=(1,),
+        acts_as=1,
         kernel="beam",
         request=(1, 16),
     )
-    nbest: int = _count(
-        1, FAIRSEQ, "translations of each sentence; at most --beam", kernel="nbest", request=(1, 16)
+    nbest: int = count(
+        1,
+        "translations of each sentence; at most --beam",
+        origin=FAIRSEQ,
+        when=_SEVERAL,
+        kernel="nbest",
+        request=(1, 16),
     )
-    lenpen: float = _option(
+    lenpen: float = option(
         1.0,
-        FAIRSEQ,
         "length penalty: above 1, longer ones win",
+        origin=FAIRSEQ,
         least=-LARGEST_WEIGHT,
         most=LARGEST_WEIGHT,
         kernel="lenpen",
         request=(0, 10),
     )
-    unkpen: float = _option(0.0, FAIRSEQ, kernel="unkpen")
-    min_len: int = _count(
-        1, FAIRSEQ, "fewest tokens of a translation", least=0, kernel="min_len", request=(0, 256)
+    # Without the switch the unknown word is forbidden, as it is by infinity.
+    unkpen: float = option(
+        0.0, origin=FAIRSEQ, when=given("dag_allow_unk"), neutral=(math.inf,), kernel="unkpen"
     )
-    max_len_a: float = _option(
+    min_len: int = count(
+        1,
+        "fewest tokens of a translation",
+        origin=FAIRSEQ,
+        least=0,
+        when=chosen("dag_decode_strategy", "beam"),
+        neutral=(0,),
+        kernel="min_len",
+        request=(0, 256),
+    )
+    max_len_a: float = option(
         0.0,
-        FAIRSEQ,
         "most tokens: A per source token + B",
+        origin=FAIRSEQ,
         least=0,
         most=LARGEST_WEIGHT,
         kernel="max_len_a",
         request=(0, 4),
     )
-    max_len_b: int = _count(
-        200, FAIRSEQ, "B of --max-len-a", least=0, kernel="max_len_b", request=(0, 512)
+    max_len_b: int = count(
+        200, "B of --max-len-a", origin=FAIRSEQ, least=0, kernel="max_len_b", request=(0, 512)
     )
-    unnormalized: bool = _option(
-        False, FAIRSEQ, "rank by log-probability, not divided by length", request=True
+    unnormalized: bool = option(
+        False, "rank by log-probability, not divided by length", origin=FAIRSEQ, request=True
     )
-    temperature: float = _option(1.0, FAIRSEQ, native=False)
-    no_repeat_ngram_size: int = _count(0, FAIRSEQ, least=0, native=False)
-    retain_iter_history: bool = _option(False, FAIRSEQ, native=False)
-    prefix_size: int = _count(0, FAIRSEQ, least=0)
-    print_alignment: Optional[str] = _option(None, FAIRSEQ, choices=("hard",))
+    temperature: float = option(
+        1.0, origin=FAIRSEQ, when=chosen("dag_decode_strategy", "sample"), native=False
+    )
+    no_repeat_ngram_size: int = count(0, origin=FAIRSEQ, least=0, when=SUPPRESSING, native=False)
+    retain_iter_history: bool = option(False, origin=FAIRSEQ, native=False)
+    prefix_size: int = count(0, origin=FAIRSEQ, least=0)
+    print_alignment: Optional[str] = option(None, origin=FAIRSEQ, choices=("hard",))
 
     # ---- every task of ours
-    rescore_path: Optional[str] = _option(
+    rescore_path: Optional[str] = option(
         None,
-        EVERY_TASK,
         "checkpoint of an autoregressive model with the same dictionaries (several: an ensemble,"
         " separated by colons), usually the teacher: it scores the translations of the beam in one"
         " pass, and its favourite comes first",
+        origin=EVERY_TASK,
     )
-    rescore_lenpen: float = _option(
+    rescore_lenpen: float = option(
         1.0,
-        EVERY_TASK,
         "length penalty of that model: its log-probability is divided by the length to this power;"
         " only with --rescore-path",
+        origin=EVERY_TASK,
         least=-LARGEST_PENALTY,
         most=LARGEST_PENALTY,
         when=given("rescore_path"),
     )
 
-    engine: str = _option(
+    engine: str = option(
         "auto",
-        EVERY_TASK,
         "the engine: native, the C engine for CPUs; torch, PyTorch, on any device; auto: native"
         " on a CPU wherever it has the model's and the command's options, else torch",
+        origin=EVERY_TASK,
         choices=ENGINES,
     )
-    weights: str = _option(
+    weights: str = option(
         "float32",
-        EVERY_TASK,
         "weights of the native engine: float32 translates as PyTorch does, int8 is about twice as"
         " fast and changes a few translations in a hundred",
+        origin=EVERY_TASK,
         choices=WEIGHTS,
         when=other_than("engine", "torch"),
     )
 
-    forced_start: Optional[str] = _option(
+    forced_start: Optional[str] = option(
         None,
-        EVERY_TASK,
         "words of the target dictionary that every translation begins with, such as a language"
         " token; in its score they count as certain",
+        origin=EVERY_TASK,
     )
 
     # ---- hrt
-    hrt_decode_chunk: Optional[str] = _option(
+    hrt_decode_chunk: Optional[str] = option(
         None,
-        "hrt",
         "chunk size of decoding: one of the trained ones, 1 for autoregressive decoding with the"
         " same model, or auto to choose by the source length (see --hrt-chunk-table); default: the"
         " smallest trained one",
         request=("auto", *map(str, range(1, 17))),
     )
-    hrt_chunk_table: str = _option(
+    hrt_chunk_table: str = option(
         "10:1,30:2,inf:1",
-        "hrt",
         "for --hrt-decode-chunk auto: upper limit of the source length in subwords and the chunk"
         " size used up to it, ascending; the last limit is inf",
         when=chosen("hrt_decode_chunk", "auto"),
     )
-    hrt_nat_beam: Optional[int] = _count(
+    hrt_nat_beam: Optional[int] = count(
         None,
-        "hrt",
         "how many of the best hypotheses of the first stage are completed in the second; at most"
         " --beam; default: --beam",
         kernel="nat_beam",
@@ -179,17 +200,15 @@ class Schema:
         several=True,
         when=IN_CHUNKS,
     )
-    hrt_eos_last_chunk: bool = _option(
+    hrt_eos_last_chunk: bool = option(
         False,
-        "hrt",
         "forbid </s> in the second stage before the last chunk, where it contradicts the first"
         " stage",
         kernel="eos_last_chunk",
         when=IN_CHUNKS,
     )
-    hrt_scoring: str = _option(
+    hrt_scoring: str = option(
         "normalized",
-        "hrt",
         "the score that ranks the translations of the second stage: normalized, the"
         " log-probability of both stages divided by the length to the power of --lenpen; eq2, the"
         " sum itself, as HRT's Eq. 2 has it. --lenpen ranks the first stage in both",
@@ -197,18 +216,16 @@ class Schema:
         kernel="hrt_scoring",
         when=IN_CHUNKS & NORMALISED,
     )
-    hrt_draft_chunk: Optional[int] = _count(
+    hrt_draft_chunk: Optional[int] = count(
         None,
-        "hrt",
         "lossless drafts (native engine): draft with this chunk size, correct the draft word by"
         " word with the same model; the translation is that of --hrt-decode-chunk 1 --beam 1",
         least=2,
         torch=False,
         kernel="draft_chunk",
     )
-    hrt_draft_width: int = _option(
+    hrt_draft_width: int = option(
         0,
-        "hrt",
         "most words of a draft that are checked in one pass; 0: as many as were right lately",
         least=0,
         most=4096,
@@ -218,9 +235,8 @@ class Schema:
     )
 
     # ---- bidirectional
-    bidirectional_scoring: str = _option(
+    bidirectional_scoring: str = option(
         "canonical",
-        "bidirectional",
         "beam search: canonical ends a hypothesis at its first </s> (one sentence, one place in the"
         " beam); the others also count what the step wrote behind it. algorithm1 searches as"
         " IBDecoder's Algorithm 1 is printed, paper as the code released with it does",
@@ -228,33 +244,29 @@ class Schema:
         native=SCORINGS[:2],
         kernel="block_scoring",
     )
-    bidirectional_length_penalty: str = _option(
+    bidirectional_length_penalty: str = option(
         "power",
-        "bidirectional",
         "what the log-probability of t tokens is divided by: power is t to the power of --lenpen;"
         " gnmt is (5 + t) / 6 to the power of --lenpen, as in the released code with --lenpen 0.6",
         choices=("power", "gnmt"),
         native=("power",),
         when=NORMALISED,
     )
-    bidirectional_deduplicate: bool = _option(
+    bidirectional_deduplicate: bool = option(
         False,
-        "bidirectional",
         "collapse immediately repeated n-grams, n = 4 to 1, in finished translations",
         request=True,
     )
 
     # ---- dag
-    dag_decode_upsample_scale: Optional[float] = _option(
+    dag_decode_upsample_scale: Optional[float] = option(
         None,
-        "dag",
         "scale of the graph in decoding; default: that of the training, the middle of a range",
         most=LARGEST_WEIGHT,
         kernel="scale",
     )
-    dag_decode_strategy: str = _option(
+    dag_decode_strategy: str = option(
         "lookahead",
-        "dag",
         "greedy: follow the best link; lookahead: the best link times the best token behind it;"
         " viterbi, joint-viterbi: the best whole path, without or with its tokens; beam: the most"
         " probable text over all paths (--beam, --lenpen, --nbest); sample: draw links and tokens"
@@ -265,9 +277,8 @@ class Schema:
         several="beam",
         request=STRATEGIES[:5],
     )
-    dag_decode_beta: float = _option(
+    dag_decode_beta: float = option(
         1.0,
-        "dag",
         "weight of the token's log-probability in lookahead, sample and beam; to be tuned on the"
         " validation set for each model (fairseq-hrt tune)",
         least=0,
@@ -276,9 +287,8 @@ class Schema:
         request=(0, 10),
         when=chosen("dag_decode_strategy", "lookahead", "sample", "beam"),
     )
-    dag_decode_length_beta: float = _option(
+    dag_decode_length_beta: float = option(
         1.0,
-        "dag",
         "viterbi, joint-viterbi: paths are ranked by log-probability / (inner vertices to this"
         " power); larger: longer output. To be tuned on the validation set for each model"
         " (fairseq-hrt tune)",
@@ -288,17 +298,23 @@ class Schema:
         request=(0, 10),
         when=chosen("dag_decode_strategy", "viterbi", "joint-viterbi"),
     )
-    dag_keep_repeats: bool = _option(
+    dag_keep_repeats: bool = option(
         False,
-        "dag",
         "print words that immediately repeat the previous word. Without it they are left out, and"
         " the searches take that into account: they count and rank what is printed",
         kernel="keep_repeats",
         request=True,
     )
-    dag_repeats: str = _option(
+    dag_no_repeat_consecutive: int = count(
+        0,
+        "lookahead, sample: no n-gram of up to this size may immediately repeat itself (0: no"
+        " rule); n-grams anywhere are suppressed by --no-repeat-ngram-size",
+        least=0,
+        native=False,
+        when=SUPPRESSING,
+    )
+    dag_repeats: str = option(
         "merged",
-        "dag",
         "what lookahead, viterbi and joint-viterbi do with a word that repeats the previous one:"
         " merged searches the graph from one printed word to the next, summed over the repeats"
         " between them; collapsed searches the graph itself and drops repeats from the path that it"
@@ -307,89 +323,69 @@ class Schema:
         kernel="repeats",
         when=MERGING,
     )
-    dag_allow_unk: bool = _option(
+    dag_allow_unk: bool = option(
         False,
-        "dag",
         "vertices may write the unknown word, less --unkpen; without it they write their best known"
         " word",
     )
-    dag_no_repeat_consecutive: int = _count(
-        0,
-        "dag",
-        "lookahead, sample: no n-gram of up to this size may immediately repeat itself (0: no"
-        " rule); n-grams anywhere are suppressed by --no-repeat-ngram-size",
-        least=0,
-        native=False,
-        when=SUPPRESSING,
-    )
-    dag_candidates: int = _count(
+    dag_candidates: int = count(
         5,
-        "dag",
         "tokens of each vertex and steps that are candidates under repeat suppression and in"
         " sample",
         native=False,
         when=WITH_CANDIDATES,
     )
-    dag_sample_topp: float = _option(
+    dag_sample_topp: float = option(
         1.0,
-        "dag",
         "sample: draw from the most probable candidates that together have this share",
         native=False,
         when=chosen("dag_decode_strategy", "sample"),
     )
-    dag_lm_path: Optional[str] = _option(
+    dag_lm_path: Optional[str] = option(
         None,
-        "dag",
         "beam: n-gram language model of target subwords, read by the package kenlm",
         native=False,
         when=chosen("dag_decode_strategy", "beam"),
     )
-    dag_lm_weight: float = _option(
+    dag_lm_weight: float = option(
         0.1,
-        "dag",
         "beam: weight of the language model's log-probability (natural logarithm)",
         native=False,
         when=given("dag_lm_path"),
     )
 
     # ---- jacobi
-    jacobi_mode: Optional[str] = _option(
+    jacobi_mode: Optional[str] = option(
         None,
-        "jacobi",
         "frontier: a window slides with the first token that is not proved; pj: the whole sentence"
         " (up to --max-len-a/-b); pgj: blocks one after the other; hgj: blocks up to"
         " --jacobi-prefix-length, then word by word",
         choices=JACOBI_MODES,
         native=NATIVE_MODES,
         kernel="jacobi",
-        task_default="frontier",
     )
-    jacobi_block_size: int = _count(
+    jacobi_block_size: int = count(
         3,
-        "jacobi",
         "pgj, hgj: tokens of a block (b)",
         native=False,
         when=chosen("jacobi_mode", "pgj", "hgj"),
     )
-    jacobi_window: Optional[int] = _count(
+    jacobi_window: Optional[int] = count(
         None,
-        "jacobi",
         "frontier: tokens guessed and checked at a time (w); 1 is ordinary greedy decoding. "
         "Default: 3; in the native engine as many as were right lately",
         kernel="jacobi_window",
         when=FRONTIER,
     )
-    jacobi_prefix_length: Optional[int] = _count(
+    jacobi_prefix_length: Optional[int] = count(
         None,
-        "jacobi",
         "hgj: tokens decoded in blocks before it continues word by word (m); default: all",
         least=0,
         native=False,
         when=chosen("jacobi_mode", "hgj"),
     )
-    jacobi_draft: str = _option(
+    jacobi_draft: str = option(
         "previous",
-        "jacobi",
         "frontier: where guesses come from. previous: the model's own answers to wrong guesses;"
         " ngram: what followed the last words in earlier sentences; source: what follows the last"
         " word in the source (one dictionary for both sides); hrt, bidirectional, dag: the"
@@ -399,24 +395,21 @@ class Schema:
         kernel="jacobi_draft",
         when=FRONTIER & other_than("jacobi_window", 1),
     )
-    jacobi_draft_path: Optional[str] = _option(
+    jacobi_draft_path: Optional[str] = option(
         None,
-        "jacobi",
         "checkpoint of the model whose translation is checked; greedy, with its own task",
         native=False,
         when=chosen("jacobi_draft", *MODEL_DRAFTS),
     )
-    jacobi_draft_options: str = _option(
+    jacobi_draft_options: str = option(
         "{}",
-        "jacobi",
         "options of that model's task as a Python dictionary, e.g. \"{'hrt_decode_chunk': '3'}\"",
         native=False,
         when=given("jacobi_draft_path"),
     )
 
-    jacobi_known_length: bool = _option(
+    jacobi_known_length: bool = option(
         False,
-        "jacobi",
         "pj, pgj: decode greedily first, for the length alone, and then exactly as many positions,"
         " all of them <pad> at first: the paper's ideal condition, for counting iterations. A"
         " sentence's steps are then those of the paper: in the last one of a block nothing changes",
@@ -425,8 +418,14 @@ class Schema:
     )
 
     # ---- what a caller wants besides
-    scores: bool = _option(True, CALLER, kernel="scores")
-    batch_size: int = _count(32, CALLER, kernel="batch_size")
-    alignments: bool = _option(False, CALLER, kernel="alignments")
-    graphs: bool = _option(False, CALLER, kernel="graphs")
-    static_weights: bool = _option(True, CALLER)
+    scores: bool = option(True, origin=CALLER, kernel="scores")
+    batch_size: int = count(32, origin=CALLER, kernel="batch_size")
+    alignments: bool = option(False, origin=CALLER, kernel="alignments")
+    graphs: bool = option(False, origin=CALLER, kernel="graphs")
+    static_weights: bool = option(True, origin=CALLER)
+
+
+SCHEMA: Dict[str, Option] = {
+    name: replace(known, origin=known.origin or name.partition("_")[0])
+    for name, known in options_in(Schema).items()
+}

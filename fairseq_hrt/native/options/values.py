@@ -1,5 +1,5 @@
-"""Decoding options with their values: read from text, checked, handed to either engine. The schema
-itself: :mod:`.schema`; what those of a family mean together: :mod:`..families`.
+"""Decoding options with their values: read from text, checked, handed to either engine. They are
+declared in :mod:`.schema`; what those of a family mean together: :mod:`..families`.
 
 Standard library only: the native engine needs neither PyTorch nor fairseq.
 """
@@ -12,7 +12,8 @@ from ..families import FAMILIES, Family
 from .conditions import did_you_mean
 from .conditions import flag as flag
 from .option import LARGEST_WEIGHT, Option
-from .schema import EVERY_TASK, FAIRSEQ, Schema
+from .schema import SCHEMA as SCHEMA
+from .schema import Schema
 
 
 class UnsupportedOption(ValueError):
@@ -85,16 +86,6 @@ class DecodingOptions(Schema):
                 )
         return cls(**{**values, **own})
 
-    def of_family(self, name: str) -> Dict[str, Any]:
-        """The options that the models of a family have, as :mod:`.effects` reads them."""
-        own = {family.name for family in FAMILIES if name in (family.name, family.decodes)}
-        chosen = {
-            key: getattr(self, key)
-            for key, option in SCHEMA.items()
-            if option.origin in {FAIRSEQ, EVERY_TASK, *own}
-        }
-        return {**chosen, "normalize": self.normalize}
-
     def changed(self) -> Dict[str, Any]:
         """The values that are not the defaults, by name."""
         return {
@@ -127,7 +118,7 @@ def read_value(name: str, value: Any) -> Any:
 
 
 def check_value(name: str, text: str) -> None:
-    """Refuses a text that is not a value of an option, whatever the others are.
+    """Refuses a text that is wrong whatever the other options are: ``--beam x``.
 
     Raises:
         ValueError: by name.
@@ -263,7 +254,6 @@ def _kind(hint: Any) -> Tuple[type, bool]:
     return (inner[0], True) if inner else (hint, False)
 
 
-SCHEMA: Dict[str, Option] = {own.name: own.metadata["option"] for own in fields(DecodingOptions)}
 KINDS: Dict[str, Tuple[type, bool]] = {
     name: _kind(hint) for name, hint in get_type_hints(DecodingOptions).items() if name in SCHEMA
 }

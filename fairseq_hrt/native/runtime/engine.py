@@ -3,8 +3,8 @@
     engine = Engine.open("model.safetensors", threads=2)
     engine.header.family     # "hrt"; also .source_vocabulary, .eos, … (see .format.Header)
     engine.isa               # "avx512_vnni": which instruction set the kernel uses
-    options = DecodingOptions(beam=1, hrt_decode_chunk="3")
-    for best in engine.decode([[17, 4, 2], [9, 2]], options):      # one list per sentence
+    plan = plan_search(engine.header, DecodingOptions(beam=1, hrt_decode_chunk="3"))
+    for best in engine.decode([[17, 4, 2], [9, 2]], plan):         # one list per sentence
         best[0].tokens       # the best hypothesis: ids with </s>
         best[0].score        # what hypotheses are ranked by
     engine.score([[17, 4, 2]], [[[5, 2], [6, 8, 2]]])              # of given translations
@@ -15,31 +15,33 @@ Sources are dictionary ids that end in ``</s>``; results have their order and nu
 a sentence does not depend on the sentences beside it, on ``batch_size`` or on ``threads``, to the
 last bit (excepted the steps of ``hrt_draft_chunk`` and ``jacobi_mode`` where no width is given).
 Options carry the names and defaults of ``fairseq-generate``; :meth:`DecodingOptions.parse` reads
-them from text. An option that this engine does not support is refused by name with
+them from text. :func:`plan_search` refuses an option that this engine does not support by name with
 :class:`UnsupportedOption` (PyTorch's does it then, ``--engine torch``), bad values with ValueError.
+Options in place of a plan are planned when they are first seen.
 Calls release the interpreter's lock; calls from several threads take turns. Ctrl-C and what other
 signals' handlers raise end a call within a fraction of a second, and so does ``cancelled``, asked
 some 20 times a second; the engine is as before then::
 
-    engine.decode(rows, options, cancelled=event.is_set)                  # a threading.Event
-    engine.decode(rows, options, cancelled=lambda: time.monotonic() > deadline)
+    engine.decode(rows, plan, cancelled=event.is_set)                     # a threading.Event
+    engine.decode(rows, plan, cancelled=lambda: time.monotonic() > deadline)
 """
 
 import ctypes as C
 import threading
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from ..decoding import Graph, Hypothesis, NumericalError, collapse_repeats
-from ..families import candidates, decoders
+from ..families import decoders
 from ..options.values import DecodingOptions, UnsupportedOption
 from . import binding, library
 from .arguments import Shortlist, flatten, listed, shortlist_arrays
 from .caller import Caller, Cancelled
 from .format import Header, ModelFileError, read_header, read_model
-from .options import options_for
+from .options import SearchPlan, plan_search
 from .results import read_results
 
 __all__ = [
@@ -51,13 +53,16 @@ __all__ = [
     "Hypothesis",
     "ModelFileError",
     "NumericalError",
+    "SearchPlan",
     "Shortlist",
     "UnsupportedOption",
+    "plan_search",
     "read_header",
     "read_model",
 ]
 
 _DEFAULT = DecodingOptions()
+_planned = lru_cache(maxsize=64)(plan_search)
 
 
 class Engine:
@@ -102,7 +107,6 @@ class Engine:
             ),
             message,
         )
-        self._options: Tuple[Any, Any] = (None, None)
         self._caller = Caller()
 
     @classmethod
@@ -142,35 +146,34 @@ class Engine:
     def decode(
         self,
         sources: Sequence[Sequence[int]],
-        options: DecodingOptions = _DEFAULT,
+        plan: Union[SearchPlan, DecodingOptions] = _DEFAULT,
         *,
         first_words: Optional[Sequence[Sequence[int]]] = None,
-        every: bool = False,
         cancelled: Optional[Callable[[], bool]] = None,
     ) -> List[List[Hypothesis]]:
-        """Hypotheses of each source, best first, ``options.nbest`` at most.
+        """Hypotheses of each source, best first, at most as many as the plan wants.
 
         Args:
             sources: dictionary ids ending in ``</s>``.
+            plan: made for this model.
             first_words: of each source the target ids that its translations have to begin with,
                 whatever their probability, which counts unless they are those of
-                ``options.forced_start``; padding stands for any word. The model has to write from
-                left to right (hrt: in chunks of 1).
-            every: all hypotheses that the search has found, regardless of ``options.nbest``.
+                ``forced_start``; padding stands for any word. The model has to write from left to
+                right (hrt: in chunks of 1).
             cancelled: whether nobody wants the results any more; asked in this thread, from time to
                 time.
 
         Raises:
-            UnsupportedOption: an option that this model or the runtime does not support, or first
-                words for a model that cannot be given any.
-            ValueError: a bad value of an option, or a source or first words that do not fit the
-                model.
+            UnsupportedOption: first words for a model that cannot be given any.
+            ValueError: a source or first words that do not fit the model.
+            UnsupportedOption, ValueError: see :func:`plan_search`, where options are given.
             NumericalError: a probability is NaN.
             MemoryError: buffers could not grow.
             Cancelled: see ``cancelled``.
             BaseException: what ``cancelled``, or the handler of a signal, raised meanwhile.
         """
-        given = None
+        plan, given = self._plan(plan), None
+        options = plan.options
         if first_words is None and options.forced_start is not None:
             raise ValueError(
                 f"--forced-start {options.forced_start}: an engine has no dictionary; give the ids"
@@ -184,7 +187,7 @@ class Engine:
                 )
             scored = options.forced_start is None
             given = C.byref(binding.FirstWords(*flatten(first_words, "beginning"), scored))
-        results = self._run("fh_decode", sources, options, given, every=every, cancelled=cancelled)
+        results = self._run("fh_decode", sources, plan, given, cancelled=cancelled)
         if any(family.collapses_repeats(options) for family in decoders(self.header.family)):
             for best in results:
                 for result in best:
@@ -230,15 +233,18 @@ class Engine:
         flat, offsets = flatten([target for own in groups for target in own], "translation")
         counts = (C.c_int32 * max(len(targets), 1))(*map(len, groups))
         given = binding.Targets(flat, counts, offsets)
-        return self._run("fh_score", sources, options, C.byref(given), cancelled=cancelled)
+        plan = self._plan(options)
+        return self._run("fh_score", sources, plan, C.byref(given), cancelled=cancelled)
+
+    def _plan(self, plan: Union[SearchPlan, DecodingOptions]) -> SearchPlan:
+        return plan if isinstance(plan, SearchPlan) else _planned(self.header, plan)
 
     def _run(
         self,
         function: str,
         sources: Sequence[Sequence[int]],
-        options: DecodingOptions,
+        plan: SearchPlan,
         *given: Any,
-        every: bool = False,
         cancelled: Optional[Callable[[], bool]] = None,
     ) -> List[List[Hypothesis]]:
         """Calls the kernel."""
@@ -251,25 +257,15 @@ class Engine:
                 if self._caller.state.raised is not None:
                     self._caller = Caller()
                 caller, self._caller.state.cancelled = self._caller, cancelled
-                if self._options[0] != (options, every):
-                    self._options = ((options, every), options_for(self.header, options))
-                    if every:
-                        self._options[1][0].nbest = candidates(
-                            self.header.family,
-                            options,
-                            self.header,
-                            words=self.header.target_vocabulary,
-                        )
-                c_options, _ = self._options[1]
                 status = getattr(self._kernel, function)(
-                    engine, flat, offsets, len(sources), *given, C.byref(c_options), caller.ask,
+                    engine, flat, offsets, len(sources), *given, C.byref(plan.kernel), caller.ask,
                     C.byref(found), message, len(message),
                 )  # fmt: skip
                 caller.state.cancelled = None
             if caller.state.raised is not None:
                 raise caller.state.raised
             _check(status, message)
-            return read_results(found.contents, options)
+            return read_results(found.contents, plan.options)
         finally:
             self._kernel.fh_results_free(found)
 

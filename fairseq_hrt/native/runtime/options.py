@@ -2,16 +2,14 @@
 not honour is refused by name."""
 
 import ctypes as C
-import logging
 import math
-from dataclasses import replace
-from typing import Any, Container, Dict, List, Tuple
+from dataclasses import dataclass, replace
+from typing import Any, Container, Dict, List, Optional, Tuple
 
-from ..families import BY_NAME, FAMILIES, FIRST_WORDS_BY, GRAPH_MODELS, decoders
-from ..options import effects
-from ..options.option import Option
-from ..options.schema import CALLER
+from ..families import BY_NAME, GRAPH_MODELS, candidates, decoders
+from ..options.effects import settled
 from ..options.values import (
+    KINDS,
     SCHEMA,
     DecodingOptions,
     UnsupportedOption,
@@ -21,8 +19,6 @@ from ..options.values import (
 from . import binding
 from .format import Header
 
-logger = logging.getLogger(__name__)
-
 
 def writes_in_order(header: Header) -> bool:
     """Whether the model can write one word after the other."""
@@ -30,31 +26,60 @@ def writes_in_order(header: Header) -> bool:
 
 
 def takes_first_words(header: Header, options: DecodingOptions) -> bool:
-    """Whether every translation can begin with given words: what is written comes word by word from
-    left to right."""
+    """Whether every translation can begin with given words, because the model writes word by word
+    from left to right."""
     return BY_NAME[header.family].takes_first_words(header, options)
 
 
-def options_for(header: Header, options: DecodingOptions) -> Tuple[binding.Options, Any]:
-    """The options for C, checked against the model, and what has to stay while they are used.
+@dataclass(frozen=True)
+class SearchPlan:
+    """How a model is searched: its options, checked against it once, and what the kernel gets of
+    them. It serves for any number of batches, from several threads.
+
+    Attributes:
+        options: defaults in place of those without effect.
+        kernel: ``fh_options``.
+        table: the arrays that ``kernel`` points to.
+        candidates: most translations of a sentence that the search finds.
+    """
+
+    options: DecodingOptions
+    kernel: binding.Options
+    table: Any
+    candidates: int
+
+    def with_all(self) -> "SearchPlan":
+        """The same, for all translations that the search finds: another model will choose."""
+        kernel = binding.Options.from_buffer_copy(self.kernel)
+        kernel.nbest = self.candidates
+        return replace(self, kernel=kernel)
+
+
+def plan_search(
+    header: Header, options: DecodingOptions, given: Optional[Container[str]] = None
+) -> SearchPlan:
+    """Options checked against a model, as the kernel takes them.
+
+    Args:
+        given: names of the options that somebody gives now: one of them without effect is refused.
+            Others, which are a bundle's, a grid's or a system's, are set aside there. None: all.
 
     Raises:
         UnsupportedOption, ValueError: by name.
     """
-    check_effects(header, options)
+    options = settled(options, header.family, given)
     require_native(options)
     _check_results(header, options)
-    for name, value in (
-        ("prefix_size", options.prefix_size),
-        ("forced_start", options.forced_start),
-    ):
-        if value and not takes_first_words(header, options):
-            raise UnsupportedOption(
-                f"{flag(name)} {value}: first words can be given to models that write from left to"
-                f" right ({FIRST_WORDS_BY})"
-            )
+    _check_first_words(header, options)
+    kernel, table = _for_kernel(header, options)
+    found = candidates(header.family, options, header, words=header.target_vocabulary)
+    return SearchPlan(options, kernel, table, found)
+
+
+def _for_kernel(header: Header, options: DecodingOptions) -> Tuple[binding.Options, Any]:
+    """``fh_options``, and the arrays that it points to."""
     values: Dict[str, Any] = {
-        option.kernel: _number(getattr(options, name), option)
+        option.kernel: _number(getattr(options, name), name)
         for name, option in SCHEMA.items()
         if option.kernel
     }
@@ -82,61 +107,29 @@ def longest_written(header: Header, options: DecodingOptions) -> int:
     )
 
 
-def _number(value: Any, option: Option) -> Any:
-    """A value as its field in ``fh_options``: the number of a choice; what is left open is 0."""
+def _number(value: Any, name: str) -> Any:
+    """A value as its field in ``fh_options``. A choice becomes its number, None becomes 0."""
+    option, (_, optional) = SCHEMA[name], KINDS[name]
     if value is None:
         return 0
     if option.choices:
         named = option.native if isinstance(option.native, tuple) else option.choices
         # An option that may be left open counts its choices from 1.
-        return named.index(value) + (option.task_default is not None)
+        return named.index(value) + optional
     return value
 
 
-def settled(header: Header, options: DecodingOptions, given: Container[str]) -> DecodingOptions:
-    """The options without those that have no effect and that nobody gives now; others of them
-    amount to something, which is logged.
-
-    Args:
-        given: names of the options that are given now; the others are a bundle's, a grid's or a
-            system's.
-
-    Raises:
-        ValueError: one that is given has no effect.
-    """
-    known, defaults = options.of_family(header.family), DecodingOptions()
-    left = {
-        name: getattr(defaults, name)
-        for name, option in SCHEMA.items()
-        if option.origin != CALLER and name not in known and name not in given
-    }
-    aside = {
-        name: value for name, value in effects.set_aside(known, given).items() if name in SCHEMA
-    }
-    options = replace(options, **{**left, **aside})
-    check_effects(header, options)
-    effective, messages = effects.in_effect(options.of_family(header.family))
-    for message in messages:
-        logger.warning(message)
-    return replace(options, **effective)
-
-
-def check_effects(header: Header, options: DecodingOptions) -> None:
-    """Refuses options that have no effect with a model, those of other families among them.
-
-    Raises:
-        ValueError: by name.
-    """
-    known = options.of_family(header.family)
-    for name, value in options.changed().items():
-        origin = SCHEMA[name].origin
-        if origin != CALLER and name not in known:
-            family = next(own.decodes or own.name for own in FAMILIES if own.name == origin)
-            raise ValueError(
-                f"{flag(name)} {value} belongs to models of the family {family}, and this one is of"
-                f" the family {header.family}"
+def _check_first_words(header: Header, options: DecodingOptions) -> None:
+    """Refuses first words where translations are not written word by word from left to right."""
+    for name, value in (
+        ("prefix_size", options.prefix_size),
+        ("forced_start", options.forced_start),
+    ):
+        if value and not takes_first_words(header, options):
+            raise UnsupportedOption(
+                f"{flag(name)} {value}: first words can be given to models that write from left to"
+                " right (hrt with --hrt-decode-chunk 1, bidirectional with one direction)"
             )
-    effects.check(known)
 
 
 def _check_results(header: Header, options: DecodingOptions) -> None:

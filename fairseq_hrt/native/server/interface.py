@@ -3,7 +3,7 @@
 from typing import Any, Dict, List
 
 from .. import __version__
-from .requests import DECODING, FORMATS, KEPT, Choice
+from .requests import DECODING, FORMATS, KEPT
 from .settings import Settings
 
 
@@ -12,7 +12,6 @@ def describe_interface(settings: Settings) -> Dict[str, Any]:
     text = {"type": "string", "maxLength": settings.max_characters}
     language = {"type": "string", "description": "ISO 639-1 code"}
     translate = _translation_request(settings, text, language)
-    options = {name: _choice(choice) for name, choice in DECODING.items()}
     detailed = _object(
         {
             **translate["properties"],
@@ -21,7 +20,7 @@ def describe_interface(settings: Settings) -> Dict[str, Any]:
                 "default": False,
                 "description": "the graph of each sentence, of systems that write graphs",
             },
-            "options": {"type": "object", "properties": options, "additionalProperties": False},
+            "options": {"type": "object", "properties": DECODING, "additionalProperties": False},
         },
         ["q", "source", "target"],
     )
@@ -120,25 +119,6 @@ def _translation_request(
             "api_key": {"type": "string"},
         },
         ["q", "source", "target"],
-    )
-
-
-def _choice(choice: Choice) -> Dict[str, Any]:
-    """A decoding option's schema."""
-    if choice.kind is str:
-        found: Dict[str, Any] = {"type": "string", "enum": list(choice.values)}
-    elif choice.kind is bool:
-        found = {"type": "boolean"}
-    else:
-        found = {
-            "type": "integer" if choice.kind is int else "number",
-            "minimum": choice.least,
-            "maximum": choice.most,
-        }
-    return (
-        found
-        if choice.task is None
-        else {**found, "description": f"of systems with the task {choice.task}"}
     )
 
 

@@ -1,4 +1,4 @@
-"""The contents of a request, checked; nothing behind this module sees a value that was not."""
+"""The contents of a request, checked; nothing behind this module sees an unchecked value."""
 
 import json
 import re
@@ -23,62 +23,52 @@ _FORM = "application/x-www-form-urlencoded"
 KEPT = "placeholders"
 
 
-@dataclass(frozen=True)
-class Choice:
-    """A decoding option that a request may choose.
-
-    Attributes:
-        kind: ``int``, ``float`` or ``bool``; ``str`` for one of ``values``.
-        least, most: of a number.
-        values: of a text.
-        task: the only task that has it, or None.
-    """
-
-    kind: type
-    least: float = 0
-    most: float = 0
-    values: Tuple[str, ...] = ()
-    task: Optional[str] = None
-
-    def accepts(self, value: Any) -> bool:
-        """Whether a value of a request is one of those."""
-        if self.kind is str:
-            return isinstance(value, str) and value in self.values
-        if self.kind is bool or isinstance(value, bool):
-            return self.kind is bool and isinstance(value, bool)
-        # No comparison with nan is true.
-        is_number = isinstance(value, int) or (self.kind is float and isinstance(value, float))
-        return is_number and self.least <= value <= self.most
-
-    def __str__(self) -> str:
-        if self.kind is str:
-            return "one of " + ", ".join(self.values)
-        return (
-            "true or false"
-            if self.kind is bool
-            else (
-                f"{'an integer' if self.kind is int else 'a number'} from {self.least} to"
-                f" {self.most}"
-            )
-        )
+_TASKS = {family.name: family.task for family in FAMILIES}
 
 
-def _choices() -> Dict[str, Choice]:
+def _choices() -> Dict[str, Dict[str, Any]]:
     """Nothing that a request may choose names a file, or takes more than its share of time."""
-    tasks = {family.name: family.task for family in FAMILIES}
-    found: Dict[str, Choice] = {}
+    found: Dict[str, Dict[str, Any]] = {}
     for name, option in SCHEMA.items():
-        kind, allowed, task = KINDS[name][0], option.request, tasks.get(option.origin)
-        if allowed is not None:
-            words = kind is str
-            least, most = (0, 0) if words or kind is bool else allowed
-            found[name] = Choice(kind, least, most, tuple(allowed) if words else (), task)
-    found["replace_unk"] = Choice(bool)
-    return found
+        kind, allowed, task = KINDS[name][0], option.request, _TASKS.get(option.origin)
+        if allowed is None:
+            continue
+        if kind is str:
+            found[name] = {"type": "string", "enum": list(allowed)}
+        elif kind is bool:
+            found[name] = {"type": "boolean"}
+        else:
+            of_kind = "integer" if kind is int else "number"
+            found[name] = {"type": of_kind, "minimum": allowed[0], "maximum": allowed[1]}
+        if task is not None:
+            found[name]["description"] = f"of systems with the task {task}"
+    return {**found, "replace_unk": {"type": "boolean"}}
 
 
-# By the names of fairseq-generate.
-DECODING: Dict[str, Choice] = _choices()
+# The decoding options that a request may choose, by the names of fairseq-generate: the values that
+# are accepted, in JSON Schema.
+DECODING: Dict[str, Dict[str, Any]] = _choices()
+
+
+def accepts(choice: Mapping[str, Any], value: Any) -> bool:
+    """Whether a value of a request is one that an entry of :data:`DECODING` describes."""
+    if choice["type"] == "string":
+        return isinstance(value, str) and value in choice["enum"]
+    if choice["type"] == "boolean" or isinstance(value, bool):
+        return choice["type"] == "boolean" and isinstance(value, bool)
+    number = isinstance(value, int) or (choice["type"] == "number" and isinstance(value, float))
+    # No comparison with nan is true.
+    return number and choice["minimum"] <= value <= choice["maximum"]
+
+
+def in_words(choice: Mapping[str, Any]) -> str:
+    """The values that an entry of :data:`DECODING` describes, for a message."""
+    if choice["type"] == "string":
+        return "one of " + ", ".join(choice["enum"])
+    if choice["type"] == "boolean":
+        return "true or false"
+    kind = "an integer" if choice["type"] == "integer" else "a number"
+    return f"{kind} from {choice['minimum']} to {choice['maximum']}"
 
 
 @dataclass(frozen=True)
@@ -219,14 +209,18 @@ def decoding_options(fields: Mapping[str, Any], task: str) -> Dict[str, Any]:
     given = fields.get("options") or {}
     if not isinstance(given, dict):
         raise invalid("options must be an object")
-    known = {name: choice for name, choice in DECODING.items() if choice.task in (None, task)}
+    known = [
+        name
+        for name in DECODING
+        if name not in SCHEMA or _TASKS.get(SCHEMA[name].origin, task) == task
+    ]
     for name, value in sorted(given.items()):
         if name not in known:
             raise invalid(
                 f"option {_shown(name)} cannot be chosen here; there are: {', '.join(known)}"
             )
-        if not known[name].accepts(value):
-            raise invalid(f"option {name} must be {known[name]}")
+        if not accepts(DECODING[name], value):
+            raise invalid(f"option {name} must be {in_words(DECODING[name])}")
     return {name: given[name] for name in sorted(given)}
 
 

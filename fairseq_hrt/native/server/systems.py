@@ -3,13 +3,12 @@
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Container, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from ..bundles.bundle import Bundle, load_bundle
 from ..bundles.translation import PreparedLine, join_pieces
 from ..families import family_of_task
 from ..io.escaping import printable
-from ..options.effects import set_aside
 from ..options.values import SCHEMA, DecodingOptions, UnsupportedOption
 from ..runtime.library import LibraryUnavailable
 from .batching import Batcher
@@ -94,20 +93,17 @@ def load_served(
     translator.translate(["a"], details=True, **own)
 
     def decode(pieces: Sequence[PreparedLine], options: Dict[str, Any]) -> Sequence[Any]:
-        # How the system decodes by itself must not stand in the way of what a request asks for.
-        usual = _usual(bundle, {**own, **options})
-        options = {**_without(own, set_aside(usual, options)), **options}
-        if options.pop("graph", False):
-            return translator.graphs(
-                list(pieces), batch_size=settings.max_batch, cancelled=batcher.given_up, **options
-            )
-        return translator.translate(
-            list(pieces),
-            details=True,
+        # The system's own options must not stand in the way of what a request asks for.
+        asked = {name: value for name, value in options.items() if name != "graph"}
+        common: Dict[str, Any] = dict(
             batch_size=settings.max_batch,
             cancelled=batcher.given_up,
-            **options,
+            given=frozenset(asked),
+            **{**own, **asked},
         )
+        if options.get("graph", False):
+            return translator.graphs(list(pieces), **common)
+        return translator.translate(list(pieces), details=True, **common)
 
     def join(sentence: str, results: List[Any], options: Dict[str, Any]) -> Any:
         if options.get("graph", False):
@@ -197,26 +193,20 @@ def _several(bundle: Bundle) -> Optional[Dict[str, Any]]:
 
 
 def _options_for(bundle: Bundle, given: Mapping[str, Any], hypotheses: int) -> Dict[str, Any]:
-    """No beam smaller than without alternatives: the best translation must not be a worse one
-    because others are asked for."""
-    usual = _usual(bundle, given)
+    """The options by which a bundle finds several hypotheses. No beam is smaller than without them:
+    the best translation must not be a worse one because others are asked for."""
+    usual = {**bundle.runtime_options, **bundle.options, **given}
     beam = max(hypotheses, int(usual.get("beam", DecodingOptions().beam)))
-    more = {
-        name: min(beam, max(hypotheses, int(usual.get(name, beam)))) if value is True else value
-        for name, value in (_several(bundle) or {}).items()
-    }
-    found = {"beam": beam, "nbest": hypotheses, **more}
-    # Word by word nothing is completed by a second stage.
-    return _without(found, set_aside({**usual, **found}, ()))
-
-
-def _usual(bundle: Bundle, given: Mapping[str, Any]) -> Dict[str, Any]:
-    """Options with those that the bundle has besides."""
-    return {**bundle.runtime_options, **bundle.options, **given}
-
-
-def _without(options: Mapping[str, Any], names: Container[str]) -> Dict[str, Any]:
-    return {name: value for name, value in options.items() if name not in names}
+    found: Dict[str, Any] = {"beam": beam, "nbest": hypotheses}
+    for name, value in (_several(bundle) or {}).items():
+        when = SCHEMA[name].when
+        # Word by word, for example, nothing is completed by a second stage.
+        if when is not None and not when.holds(usual):
+            continue
+        if value is True:
+            value = min(beam, max(hypotheses, int(usual.get(name, beam))))
+        found[name] = value
+    return found
 
 
 def alternatives_options(

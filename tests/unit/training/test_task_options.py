@@ -6,11 +6,11 @@ import pytest
 from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
-import fairseq_hrt.hrt.task  # noqa: F401
+from fairseq_hrt.hrt.config import HRTModelConfig, HRTTaskConfig
 from fairseq_hrt.native.families import FAMILIES
 from fairseq_hrt.native.options.schema import EVERY_TASK
 from fairseq_hrt.native.options.values import SCHEMA, options_of
-from fairseq_hrt.training.task_options import with_decoding_options
+from fairseq_hrt.training.task_options import checked_options, with_decoding_options
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
@@ -23,7 +23,9 @@ def test_a_task_has_its_familys_options_and_no_others(family):
     for name, field in own.items():
         option = SCHEMA[name]
         assert field.metadata["help"] == option.help
-        assert str(field.default) == str(option.task_default or getattr(type(config())(), name))
+        # That of this file has another condition as a training begins.
+        assert field.metadata["option"].when is option.when or name == "rescore_path"
+        assert str(field.default) == str(family.default.get(name, option.default))
 
 
 def test_the_class_stays_what_it_was():
@@ -49,3 +51,27 @@ def test_the_class_stays_what_it_was():
     assert not hasattr(made, "dag_decode_beta") and not hasattr(made, "beam"), (
         "fairseq has its own flags"
     )
+
+
+@pytest.mark.parametrize("values, message", [
+    (dict(raw_probability=7.0, distilled_data="d"), "--raw-probability 7.0 must be at most 1"),
+    (dict(raw_probability=-0.1, distilled_data="d"), "--raw-probability -0.1 must be at least 0"),
+    (dict(hrt_curriculum_power=-1.0), "--hrt-curriculum-power -1.0 must be at least 0"),
+    (dict(hrt_curriculum_power=float("inf")), "--hrt-curriculum-power inf must be a finite number"),
+    (dict(hrt_curriculum_steps=0), "--hrt-curriculum-steps 0 must be at least 1"),
+    (dict(hrt_decode_chunk="2", hrt_chunk_table="9:1,inf:2"),
+     "--hrt-chunk-table 9:1,inf:2 has an effect only with --hrt-decode-chunk auto"),
+    (dict(rescore_path="at.pt"), "--rescore-path at.pt has an effect only with --eval-bleu"),
+])  # fmt: skip
+def test_options_of_a_training(values, message):
+    with pytest.raises(ValueError, match=message):
+        checked_options([HRTTaskConfig], [HRTTaskConfig(), values])
+
+
+def test_what_is_not_given_has_its_default():
+    """YAML names few options of a model; the later configuration goes before the earlier one."""
+    found = checked_options(
+        [HRTModelConfig, HRTTaskConfig], [HRTTaskConfig(), {"hrt_relative_window": 3}]
+    )
+    assert (found["hrt_relative_window"], found["hrt_chunk_sizes"]) == (3, [2])
+    assert found["eval_bleu"] is False and "beam" not in found

@@ -27,7 +27,7 @@ from fairseq_hrt.native.bundles.decoder import Wanted
 from fairseq_hrt.native.bundles.native_decoder import (
     NativeDecoder,
     default_threads,
-    options_of_task,
+    native_options,
 )
 from fairseq_hrt.native.options.values import UnsupportedOption
 
@@ -407,17 +407,18 @@ def test_a_switch_set_to_false_leaves_the_training_its_say(bundles, tmp_path):
     document["runtime_options"] = {"dag_keep_repeats": "true"}
     (folder / "bundle.json").write_text(json.dumps(document))
     native = fairseq_hrt.from_pretrained(folder, engine="native", dag_keep_repeats=False)
-    options = native.decoder.prepare(native.defaults, Wanted(32), frozenset())
-    assert options.dag_keep_repeats
+    plan = native.decoder.prepare(native.defaults, Wanted(32), frozenset())
+    assert plan.options.dag_keep_repeats
 
 
 def test_options_are_read_once_for_calls_alike(bundles):
     decoder = fairseq_hrt.from_pretrained(bundles / "hrt", engine="native").decoder
     first = decoder.prepare({"beam": "2", "lenpen": "2"}, Wanted(4), frozenset())
     assert decoder.prepare({"lenpen": "2", "beam": "2"}, Wanted(4), frozenset()) is first
-    assert (first.beam, first.lenpen, first.batch_size, first.scores) == (2, 2.0, 4, True)
+    options = first.options
+    assert (options.beam, options.lenpen, options.batch_size, options.scores) == (2, 2.0, 4, True)
     other = decoder.prepare({"beam": "2", "lenpen": "2"}, Wanted(5, scores=False), frozenset())
-    assert (other.batch_size, other.scores) == (5, False)
+    assert (other.options.batch_size, other.options.scores) == (5, False)
     for number in range(100):
         decoder.prepare({"max_len_b": str(number + 5)}, Wanted(4), frozenset())
     assert len(decoder._kept) == 64, "a server is asked with many"
@@ -427,28 +428,24 @@ def test_options_are_read_once_for_calls_alike(bundles):
 
 
 def test_tasks_set_options():
-    assert options_of_task("translation_jacobi", {"beam": "1"}) == {
-        "beam": "1",
-        "jacobi_mode": "frontier",
-    }
-    assert options_of_task("translation_jacobi", {"jacobi_mode": "pj"}) == {"jacobi_mode": "pj"}
-    assert (
-        options_of_task("translation_hrt", {"beam": "1"})
-        == options_of_task("another", {"beam": "1"})
-        == {"beam": "1"}
-    )
+    frontier = native_options("translation_jacobi", {"beam": "1", "jacobi_window": "false"})
+    assert frontier.changed() == {"beam": 1, "jacobi_mode": "frontier"}
+    assert native_options("translation_jacobi", {"jacobi_mode": "pj"}).jacobi_mode == "pj"
+    for task in ("translation_hrt", "another"):
+        found = native_options(task, {"beam": "1", "seed": "7"}, batch_size=9)
+        assert found.changed() == {"beam": 1, "batch_size": 9}
     with pytest.raises(
         ValueError,
         match="--jacobi-window 3 belongs to --task translation_jacobi, not translation: give",
     ):
-        options_of_task("translation", {"jacobi_window": "3"})
+        native_options("translation", {"jacobi_window": "3"})
 
 
 def test_a_task_that_only_pytorch_decodes(monkeypatch):
     family = replace(families.FAMILIES[0], native=False)
     monkeypatch.setattr(native_decoder, "family_of_task", lambda task: family)
     with pytest.raises(UnsupportedOption, match="no search of autoregressive"):
-        options_of_task("translation_autoregressive", {})
+        native_options("translation_autoregressive", {})
 
 
 def test_threads(bundles, monkeypatch):

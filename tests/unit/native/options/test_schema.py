@@ -1,36 +1,30 @@
-"""The schema holds what options may be; test_options.py checks their values."""
-
-from dataclasses import fields
+"""The schema holds what options may be; test_values.py checks their values."""
 
 import pytest
 
-from fairseq_hrt.native.options.conditions import Condition
-from fairseq_hrt.native.options.option import Option
-from fairseq_hrt.native.options.schema import CALLER, EVERY_TASK, Schema
+from fairseq_hrt.native.options.schema import CALLER, EVERY_TASK, SCHEMA
 
 
-@pytest.mark.parametrize("own", fields(Schema), ids=lambda own: own.name)
-def test_a_field_is_an_option(own):
-    option = own.metadata["option"]
-    assert isinstance(option, Option)
-    if option.when is not None:
-        assert isinstance(option.when, Condition) and own.name not in option.when.reads
-        known = {field.name for field in fields(Schema)} | {"normalize"}
-        assert set(option.when.reads) <= known
+@pytest.mark.parametrize("name", SCHEMA)
+def test_a_field_is_an_option(name):
+    option = SCHEMA[name]
     if option.kernel:
         assert option.native is not False and option.origin != EVERY_TASK
     if option.origin == CALLER:
         assert not option.help and option.request is None
+    if option.request is not None:
+        assert not name.endswith(("path", "file", "options")), "a request names no file"
+
+
+def test_conditions_are_decided_in_the_order_of_the_schema():
+    """One pass sets aside what has no effect, and with it what depends on that."""
+    before = set()
+    for name, option in SCHEMA.items():
+        for other in option.when.reads if option.when is not None else ():
+            assert SCHEMA[other].when is None or other in before, (name, other)
+        before.add(name)
 
 
 def test_the_kernels_names_are_distinct():
-    names = [
-        own.metadata["option"].kernel for own in fields(Schema) if own.metadata["option"].kernel
-    ]
+    names = [option.kernel for option in SCHEMA.values() if option.kernel]
     assert len(set(names)) == len(names) and "nat_beam" in names
-
-
-def test_a_request_names_no_file():
-    for own in fields(Schema):
-        if own.metadata["option"].request is not None:
-            assert not own.name.endswith(("path", "file", "options"))

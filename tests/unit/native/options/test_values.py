@@ -7,8 +7,6 @@ import pytest
 from fairseq.dataclass.configs import GenerationConfig
 
 from fairseq_hrt.native.families import NAMES
-from fairseq_hrt.native.families.dag import require_ranking
-from fairseq_hrt.native.options import effects
 from fairseq_hrt.native.options.schema import CALLER, EVERY_TASK, FAIRSEQ
 from fairseq_hrt.native.options.values import (
     KINDS,
@@ -137,39 +135,6 @@ def test_which_engine_honours_what():
         require_torch(DecodingOptions(**values))
     with pytest.raises(UnsupportedOption, match="--hrt-draft-chunk 2: only the native engine"):
         require_torch(DecodingOptions(hrt_draft_chunk=2))
-
-
-ALL = ("greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample")
-
-
-@pytest.mark.parametrize(
-    "name, value, allowed",
-    [
-        ("nbest", 2, {"beam", "sample"}), ("temperature", 0.5, {"sample"}),
-        ("no_repeat_ngram_size", 1, {"lookahead", "sample"}), ("min_len", 2, {"beam"}),
-        ("dag_no_repeat_consecutive", 1, {"lookahead", "sample"}),
-        ("dag_lm_path", "lm.arpa", {"beam"}), ("min_len", 1, set(ALL)), ("unkpen", -1.0, set()),
-        ("dag_decode_beta", 0.0, {"lookahead", "sample"}),
-        ("dag_decode_beta", 0.5, {"lookahead", "beam", "sample"}), ("unkpen", math.inf, set(ALL)),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("strategy", ALL)
-def test_options_by_strategy(name, value, allowed, strategy):
-    options = DecodingOptions(**{"beam": 4, "dag_decode_strategy": strategy, name: value})
-
-    def check():
-        effects.check(options.of_family("dag"))
-        require_ranking(options)
-
-    if strategy in allowed:
-        check()
-    else:
-        with pytest.raises(ValueError, match=f"--{name.replace('_', '-')}"):
-            check()
-
-
-def test_the_unknown_word_may_be_favoured_where_it_is_allowed():
-    effects.check(DecodingOptions(unkpen=-1.0, dag_allow_unk=True).of_family("dag"))
 
 
 def test_what_was_changed():

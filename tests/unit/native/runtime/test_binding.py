@@ -15,7 +15,7 @@ from fairseq_hrt.native.options.values import KINDS as VALUES
 from fairseq_hrt.native.options.values import SCHEMA
 from fairseq_hrt.native.runtime import binding, build, engine
 from fairseq_hrt.native.runtime.format import CELLS
-from fairseq_hrt.native.runtime.options import options_for
+from fairseq_hrt.native.runtime.options import plan_search
 
 STRUCTURES = {
     "fh_side_shape": binding.SideShape, "fh_shape": binding.Shape, "fh_tensor": binding.Tensor,
@@ -139,25 +139,19 @@ WRONG_OPTIONS = [
 
 
 @pytest.mark.parametrize("arch, values", WRONG_OPTIONS)
-def test_the_kernel_checks_options_itself(runtime, monkeypatch, arch, values):
+def test_the_kernel_checks_options_itself(runtime, arch, values):
     """Whoever calls it: what Python refuses never reaches it otherwise."""
     two = dict(target_symbols=9) if arch == "two dictionaries" else {}
     model = runtime.build("transformer" if two else arch, **two)
-    options = runtime.options(beam=1, max_len_b=9)
     with runtime.runtime_engine(model) as found:
-        assert found.decode([[4, 2]], options)
-
-        def wrong(header, chosen):
-            made, kept = options_for(header, chosen)
-            for name, value in values.items():
-                setattr(made, name, value)
-            return made, kept
-
-        monkeypatch.setattr(engine, "options_for", wrong)
+        plan = plan_search(found.header, runtime.options(beam=1, max_len_b=9))
+        assert found.decode([[4, 2]], plan)
+        for name, value in values.items():
+            setattr(plan.kernel, name, value)
         with pytest.raises(
             ValueError, match=f"the decoding option ({'|'.join(values)})=.* does not fit the model"
         ):
-            found.decode([[4, 2]], runtime.options(beam=1, max_len_b=8))
+            found.decode([[4, 2]], plan)
 
 
 @pytest.mark.parametrize(

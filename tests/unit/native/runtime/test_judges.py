@@ -9,9 +9,8 @@ from runtime_models import NEAR, eager_results, runtime_engine, sources
 from fairseq_hrt.engine.torch_to_native import convert
 from fairseq_hrt.evaluation.systems.native_system import require_judge
 from fairseq_hrt.native.decoding import NumericalError, Rescorer, require_candidates
-from fairseq_hrt.native.families import candidates
 from fairseq_hrt.native.options.values import DecodingOptions
-from fairseq_hrt.native.runtime.engine import Engine
+from fairseq_hrt.native.runtime.engine import Engine, plan_search
 
 WAYS = {
     "transformer": [dict(beam=4, nbest=4), dict(beam=3, min_len=3, unkpen=float("inf"))],
@@ -29,7 +28,8 @@ ROWS = sources([1, 2, 5, 9, 6, 3])
 
 def chosen(engine, judge, rows, options, *, lenpen=1.0):
     """What a model finds, in another one's order."""
-    found = Rescorer(judge, lenpen=lenpen).rank(rows, engine.decode(rows, options, every=True))
+    plan = plan_search(engine.header, options).with_all()
+    found = Rescorer(judge, lenpen=lenpen).rank(rows, engine.decode(rows, plan))
     return [best[: options.nbest] for best in found]
 
 
@@ -76,14 +76,16 @@ def test_how_many_there_are_to_choose_from(runtime, arch, way, count):
     options = DecodingOptions(max_len_b=9, **way)
     with runtime_engine(model) as engine, runtime_engine(judge) as other:
         header = engine.header
-        assert candidates(header.family, options, header, words=header.target_vocabulary) == count
+        plan = plan_search(header, options)
+        found = engine.decode(ROWS, plan.with_all())
+        assert plan.candidates == count
         if count > 1:
             require_candidates(count, header.family)
             require_judge(other.header, header, options)
             # A beam that is wider than the dictionary finds what there is.
-            assert max(len(best) for best in engine.decode(ROWS, options, every=True)) <= count
+            assert max(map(len, found)) <= count
             return
-        assert [len(best) for best in engine.decode(ROWS, options, every=True)] == [1] * len(ROWS)
+        assert [len(best) for best in found] == [1] * len(ROWS)
         with pytest.raises(
             ValueError,
             match="--rescore-path: there is only one translation to choose from; give --",

@@ -8,10 +8,8 @@ import pytest
 from fairseq_hrt.native.options.values import DecodingOptions
 from fairseq_hrt.native.runtime.engine import UnsupportedOption
 from fairseq_hrt.native.runtime.options import (
-    check_effects,
     longest_written,
-    options_for,
-    settled,
+    plan_search,
     takes_first_words,
     writes_in_order,
 )
@@ -73,7 +71,7 @@ JACOBI = dict(beam=1, jacobi_mode="frontier")
     ("dag", dict(dag_decode_upsample_scale=0.5), dict(strategy=1, scale=0.5)),
 ])  # fmt: skip
 def test_options_reach_the_kernel(family, options, expected):
-    values, _ = options_for(header(family), DecodingOptions(**options))
+    values = plan_search(header(family), DecodingOptions(**options)).kernel
     assert {name: getattr(values, name) for name in expected} == expected
 
 
@@ -85,7 +83,8 @@ def test_options_reach_the_kernel(family, options, expected):
     (dict(hrt_decode_chunk="auto", hrt_chunk_table="3.5:5,inf:1"), [(3.5, 5), (math.inf, 1)]),
 ])  # fmt: skip
 def test_chunks_by_the_length_of_the_source(options, expected):
-    values, _ = options_for(header(), DecodingOptions(**options))
+    plan = plan_search(header(), DecodingOptions(**options))
+    values = plan.kernel
     size = values.table_size
     assert list(zip(values.table_limits[:size], values.table_chunks[:size])) == expected
 
@@ -96,7 +95,7 @@ def test_vertices_write_unknown_words_only_where_that_is_allowed():
         (dict(unkpen=2.0, dag_allow_unk=True), "dag", 2.0),
         (dict(unkpen=2.0), "hrt", 2.0),
     ):
-        values, _ = options_for(header(family), DecodingOptions(**options))
+        values = plan_search(header(family), DecodingOptions(**options)).kernel
         assert values.unkpen == expected
 
 
@@ -105,10 +104,8 @@ ONLY = "has an effect only with"
 
 
 @pytest.mark.parametrize("family, options, message", [
-    ("autoregressive", dict(hrt_decode_chunk="3"),
-     "--hrt-decode-chunk 3 belongs to models of the family hrt, .* of the family autoregressive"),
-    ("hrt", dict(beam=1, jacobi_mode="pj"), f"--jacobi-mode pj {PLAIN_MODELS} hrt"),
-    ("dag", dict(jacobi_draft="source"), f"--jacobi-draft source {PLAIN_MODELS} dag"),
+    ("dag", dict(jacobi_draft="source"),
+     "--jacobi-draft source belongs to models of the family autoregressive, .* family dag"),
     ("hrt", dict(graphs=True), "family hrt writes no graph"),
     ("dag", dict(alignments=True), "words of a dag_transformer are not aligned"),
     ("bidirectional", dict(print_alignment="hard"),
@@ -137,7 +134,7 @@ ONLY = "has an effect only with"
 def test_what_a_model_does_not_have_is_refused(family, options, message):
     block = dict(block=2) if family == "bidirectional" else {}
     with pytest.raises(ValueError, match=message):
-        options_for(header(family, **block), DecodingOptions(**options))
+        plan_search(header(family, **block), DecodingOptions(**options))
 
 
 @pytest.mark.parametrize("family, own, options, expected", [
@@ -154,14 +151,14 @@ def test_which_models_take_first_words(family, own, options, expected):
     for name, value in (("prefix_size", 2), ("forced_start", "a b")):
         asked = DecodingOptions(**{name: value}, **options)
         if expected:
-            options_for(model, asked)
+            plan_search(model, asked)
             continue
         refusal = (
             f"--{name.replace('_', '-')} {value}: first words can be given to models that write"
             " from left to right"
         )
         with pytest.raises(UnsupportedOption, match=refusal):
-            options_for(model, asked)
+            plan_search(model, asked)
 
 
 def test_which_refusals_are_left_to_the_other_engine():
@@ -171,25 +168,22 @@ def test_which_refusals_are_left_to_the_other_engine():
         ("hrt", dict(temperature=2.0)),
     ):
         with pytest.raises(UnsupportedOption, match="use --engine torch"):
-            options_for(header(family), DecodingOptions(**options))
+            plan_search(header(family), DecodingOptions(**options))
     with pytest.raises(ValueError, match="belongs to models of the family dag") as refusal:
-        check_effects(header(), DecodingOptions(dag_keep_repeats=True))
+        plan_search(header(), DecodingOptions(dag_keep_repeats=True))
     assert not isinstance(refusal.value, UnsupportedOption)
 
 
-def test_what_nobody_gives_now_is_set_aside(caplog):
-    left = DecodingOptions(hrt_decode_chunk="2", jacobi_window=4, dag_keep_repeats=True, beam=1)
-    assert settled(header("autoregressive"), left, given=()) == DecodingOptions(beam=1)
-    kept = DecodingOptions(beam=1, hrt_decode_chunk="2")
-    assert settled(header(), left, given=("hrt_decode_chunk",)) == kept
-    with pytest.raises(ValueError, match="--dag-keep-repeats True belongs to models of .* dag"):
-        settled(header(), left, given=("dag_keep_repeats",))
-    # Without --jacobi-mode there is no window.
+def test_what_nobody_gives_now_is_set_aside():
+    left = DecodingOptions(hrt_decode_chunk="2", jacobi_window=4, beam=1)
+    assert plan_search(header("autoregressive"), left, given=()).options == DecodingOptions(beam=1)
     with pytest.raises(ValueError, match=f"--jacobi-window 4 {ONLY} --jacobi-mode frontier"):
-        settled(header("autoregressive"), left, given=("jacobi_window",))
-    assert not caplog.records
-    wide = DecodingOptions(beam=4, dag_decode_strategy="greedy")
-    narrow = DecodingOptions(beam=1, dag_decode_strategy="greedy")
-    assert settled(header("dag"), wide, given=("beam",)) == narrow
-    (message,) = caplog.messages
-    assert message.startswith(f"--beam 4 {ONLY} --dag-decode-strategy beam or sample; here it is 1")
+        plan_search(header("autoregressive"), left, given=("jacobi_window",))
+
+
+def test_a_plan_for_all_translations():
+    """The beam, or what its second stage completes; the kernel still gets the table."""
+    plan = plan_search(header(), DecodingOptions(beam=4, nbest=2, hrt_nat_beam=3))
+    every = plan.with_all()
+    assert (plan.candidates, plan.kernel.nbest, every.kernel.nbest) == (3, 2, 3)
+    assert every.options is plan.options and every.kernel.table_chunks[0] == 2

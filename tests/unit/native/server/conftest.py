@@ -44,7 +44,9 @@ class ReversingTranslator:
     def prepare(self, line):
         return [line]
 
-    def translate(self, lines, *, details, batch_size=32, nbest=1, cancelled=None, **decoding):
+    def translate(
+        self, lines, *, details, batch_size=32, nbest=1, cancelled=None, given=None, **decoding
+    ):
         self.batches.append((list(lines), {"nbest": nbest, **decoding}))
         self.before(lines)
         found = []

@@ -17,8 +17,9 @@ from fairseq_hrt.native.server.requests import (
     DECODING,
     DETAILED,
     OWN,
-    Choice,
+    accepts,
     decoding_options,
+    in_words,
     parse_fields,
     text_of,
     translation_request,
@@ -180,7 +181,6 @@ def test_one_text_to_detect():
 
 
 def test_options_belong_to_tasks():
-    own = {name: choice.task for name, choice in DECODING.items() if choice.task}
     assert (
         decoding_options({}, "translation")
         == decoding_options({"options": None}, "translation")
@@ -190,10 +190,12 @@ def test_options_belong_to_tasks():
         "beam": 2,
         "lenpen": 1,
     }
-    for name, task in own.items():
-        value = {bool: True, int: 1, float: 1, str: (*DECODING[name].values, "")[0]}[
-            DECODING[name].kind
-        ]
+    own = [name for name in DECODING if name.startswith(("hrt_", "bidirectional_", "dag_"))]
+    for name in own:
+        task, choice = f"translation_{name.split('_')[0]}", DECODING[name]
+        assert choice["description"] == f"of systems with the task {task}"
+        value = {"boolean": True, "string": choice.get("enum", "")[:1]}.get(choice["type"], 1)
+        value = value[0] if isinstance(value, list) else value
         assert decoding_options({"options": {name: value}}, task) == {name: value}
         status, message = refusal(decoding_options, {"options": {name: value}}, "translation")
         assert (
@@ -203,18 +205,19 @@ def test_options_belong_to_tasks():
         )
 
 
+COUNT, SHARE = ({"type": kind, "minimum": 1, "maximum": 3} for kind in ("integer", "number"))
+
+
 @pytest.mark.parametrize("choice, good, bad, text", [
-    (Choice(int, 1, 3), [1, 3], [0, 4, 2.0, "2", True, None, math.nan], "an integer from 1 to 3"),
-    (Choice(float, 0, 2), [0, 2, 0.5], [-0.1, math.nan, math.inf, "1", False],
-     "a number from 0 to 2"),
-    (Choice(bool), [True, False], [0, 1, "true", None], "true or false"),
-    (Choice(str, values=("a", "b")), ["a", "b"], ["c", "", 1, ["a"], True], "one of a, b"),
+    (COUNT, [1, 3], [0, 4, 2.0, "2", True, None, math.nan], "an integer from 1 to 3"),
+    (SHARE, [1, 3, 1.5], [0.9, math.nan, math.inf, "1", True], "a number from 1 to 3"),
+    ({"type": "boolean"}, [True, False], [0, 1, "true", None], "true or false"),
+    ({"type": "string", "enum": ["a", "b"]}, ["a", "b"], ["c", "", 1, ["a"], True], "one of a, b"),
 ])  # fmt: skip
 def test_choices(choice, good, bad, text):
-    assert all(choice.accepts(value) for value in good) and not any(
-        choice.accepts(value) for value in bad
-    )
-    assert str(choice) == text
+    assert all(accepts(choice, value) for value in good)
+    assert not any(accepts(choice, value) for value in bad)
+    assert in_words(choice) == text
 
 
 def test_what_a_message_repeats_is_short_and_in_one_line():

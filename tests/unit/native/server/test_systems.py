@@ -297,15 +297,17 @@ def test_options_of_a_system_do_not_stand_in_the_way_of_a_request():
     translator.bundle.options["beam"] = "3"
     system = load_served("x", Path("folder"), settings, Metrics(), lambda folder, given: translator)
     try:
-        system.batcher._decode(["a"], {"hrt_decode_chunk": "3"})
-        assert {k: v for k, v in translator.calls[-1].items() if k.startswith("hrt")} == {
-            "hrt_decode_chunk": "3"
-        }
-        system.batcher._decode(["a"], {})
-        assert translator.calls[-1]["hrt_chunk_table"] == "9:1,inf:2"
-        # An option that a request asks for in vain is refused by the translator.
-        system.batcher._decode(["a"], {"hrt_decode_chunk": "3", "hrt_chunk_table": "8:1,inf:2"})
-        assert translator.calls[-1]["hrt_chunk_table"] == "8:1,inf:2"
+        for asked, expected in (
+            # The translator sets the table aside, which is not given,
+            ({"hrt_decode_chunk": "3"}, ("3", "9:1,inf:2")),
+            ({}, ("auto", "9:1,inf:2")),
+            # and refuses one that a request asks for in vain.
+            ({"hrt_decode_chunk": "3", "hrt_chunk_table": "8:1,inf:2"}, ("3", "8:1,inf:2")),
+        ):
+            system.batcher._decode(["a"], asked)
+            call = translator.calls[-1]
+            assert (call["hrt_decode_chunk"], call["hrt_chunk_table"]) == expected
+            assert call["given"] == asked.keys()
     finally:
         system.batcher.close()
     assert alternatives_options(served("a", "en", "de"), 2, {"hrt_decode_chunk": "1"}) == {
