@@ -1,4 +1,4 @@
-"""Token and position vectors of an encoder or decoder, looked up without fairseq's general-purpose
+"""Token and position vectors of an encoder or decoder, without fairseq's general-purpose
 modules."""
 
 from typing import Optional
@@ -12,18 +12,18 @@ from .layers import FairseqModule, PackedNorm
 
 
 class PackedEmbedding:
-    """scale * E[token] + P[position], normalised where the model does it.
+    """scale * E[token] + P[position], followed by a layer normalisation if the model has one.
 
     Args:
-        tokens: ``[V', E]``, the token vectors, special symbols behind the dictionary.
-        scale: of the token vectors.
-        positions: fairseq's learned or sinusoidal module, None for a model without positions, or a
-            module with the method ``slot_table(count)`` → ``[count, D]``.
-        pad: fairseq's tables begin at ``pad + 1``.
+        tokens: ``[V', E]``, the token vectors; special symbols follow the dictionary's.
+        scale: factor of the token vectors.
+        positions: fairseq's learned or sinusoidal module, a module with the method
+            ``slot_table(count)`` → ``[count, D]``, or None for a model without positions.
+        pad: id of padding; in fairseq's tables position 0 is row ``pad + 1``.
         norm: ``layernorm_embedding`` or None.
-        projection: ``[D, E]`` where token vectors have another width, or None.
+        projection: ``[D, E]`` if token vectors have another width than the model, else None.
         side: "source" or "target", for error messages.
-        zero: id of a word whose vector counts as zeros, or None.
+        zero: id of a token that is embedded as zeros, or None.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class PackedEmbedding:
         """Makes sure that positions 0 to ``count - 1`` have vectors.
 
         Raises:
-            ValueError: the positions are learned and there are fewer of them.
+            ValueError: positions are learned, and the model has fewer than ``count``.
         """
         size = self.offset + count
         if self.module is None or (self.table is not None and self.table.size(0) >= size):
@@ -81,7 +81,7 @@ class PackedEmbedding:
         self.table = table.to(device=self.tokens.device, dtype=self.tokens.dtype)
 
     def refresh(self) -> None:
-        """Computes a model's own table again, of which its weights may be a part."""
+        """Computes the table of a ``slot_table`` module again, as its weights may have changed."""
         if self.own_table and self.table is not None:
             count, self.table = self.table.size(0), None
             self.reserve(count)
@@ -93,16 +93,16 @@ class PackedEmbedding:
             tokens: LongTensor ``[R, q]``.
             positions: LongTensor ``[q]`` or ``[R, q]``; None: 0 to q - 1.
         """
-        x, scale = torch.embedding(self.tokens, tokens), self.scale
+        x, scale = torch.embedding(self.tokens, tokens), self.scale  # [R, q, E]
         if self.zero is not None:
             x.masked_fill_(tokens.eq(self.zero).unsqueeze(-1), 0.0)
         if self.projection is not None:
-            x, scale = F.linear(x * scale, self.projection), 1.0
+            x, scale = F.linear(x * scale, self.projection), 1.0  # [R, q, D]
         if self.table is not None:
             if positions is None:
-                vectors = self.table[self.offset : self.offset + tokens.size(1)]
+                vectors = self.table[self.offset : self.offset + tokens.size(1)]  # [q, D]
             else:
-                vectors = torch.embedding(
+                vectors = torch.embedding(  # [q, D] or [R, q, D]
                     self.table, positions + self.offset if self.offset else positions
                 )
             x = torch.add(vectors, x, alpha=scale)
