@@ -1,5 +1,5 @@
-"""The native engine's model of an imported one, with NumPy alone: what is written is the same with
-and without PyTorch."""
+"""Makes the native engine's model of an imported one with NumPy alone; the result is the same as
+with PyTorch."""
 
 import math
 from typing import Any, Dict, Mapping, Tuple
@@ -10,8 +10,7 @@ from ..runtime.format import Header
 from ..runtime.packing import model_tensors, require_stored
 
 _SIDES = ("encoder", "decoder")
-# Rows before those of positions in fairseq's tables, <s> and <pad>; its first sinusoid is that of
-# the next number.
+# Position 0 is row 2 of fairseq's position tables, and has the sinusoid of 2.
 _OFFSET = 2
 
 
@@ -22,15 +21,16 @@ Parameters = Mapping[str, np.ndarray]
 def native_model(
     options: Options, parameters: Parameters, *, weights: str
 ) -> Tuple[Header, Dict[str, np.ndarray]]:
-    """What :func:`~..runtime.format.write_model` takes.
+    """The header and tensors of the native engine's model, for
+    :func:`~..runtime.format.write_model`.
 
     Args:
         options, parameters: of a ``transformer`` or ``marian_transformer``, see
-        :class:`.converted.ConvertedModel`.
+            :class:`.converted.ConvertedModel`.
         weights: ``int8`` or ``float32``.
 
     Raises:
-        ValueError: an unknown kind of weights, or a model that the native engine does not have.
+        ValueError: unknown weights, or a model that the native engine does not support.
     """
     require_stored(weights)
     made = {f"{side}.positions": _positions(options, parameters, side) for side in _SIDES}
@@ -76,12 +76,12 @@ def _header(
 
 
 def _positions(options: Options, parameters: Parameters, side: str) -> np.ndarray:
-    """The vectors of a side's positions ``[positions, D]``, as many as fairseq's module of the same
-    options has."""
+    """The position vectors of a side, ``[positions, D]``; as many as fairseq's module would
+    have."""
     count = options[f"max_{'source' if side == 'encoder' else 'target'}_positions"]
     if options.get(f"{side}_learned_pos", False):
         return parameters[f"{side}.embed_positions.weight"][_OFFSET:]
-    # Behind the longest translation the decoder has one more, of what would follow.
+    # The decoder has one position more, that of </s> after the longest translation.
     return _sinusoids(
         count + (side == "decoder"),
         options[f"{side}_embed_dim"],
@@ -90,10 +90,10 @@ def _positions(options: Options, parameters: Parameters, side: str) -> np.ndarra
 
 
 def _sinusoids(count: int, width: int, first: int) -> np.ndarray:
-    """fairseq's and Marian's vectors of the positions from ``first`` on: ``[count, width]``.
+    """fairseq's and Marian's vectors of positions ``first``, ``first`` + 1, …: ``[count, width]``.
 
-    Frequencies and angles are rounded to float32 as in training; the functions of them are exact,
-    whatever the machine.
+    Frequencies and angles are rounded to float32 as in training; sines are computed in double
+    precision, so that they are equal on all machines.
     """
     half = width // 2
     exponents = np.arange(half, dtype=np.float32) * np.float32(-math.log(10000) / max(half - 1, 1))

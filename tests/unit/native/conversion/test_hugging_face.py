@@ -137,7 +137,7 @@ def test_decoding_options_come_from_the_generation_config(tmp_path):
         ("sequence_bias", [[[3], 1]]),
     ):
         with pytest.raises(
-            ValueError, match=f"g has {name}: .*, which this package does not have: remove it there"
+            ValueError, match=f"g has {name}: .*, which is not supported: remove it from that file"
         ):
             decoding_options(Settings({name: value}, "g"), 64)
 
