@@ -48,7 +48,7 @@ class SSRUCell(FairseqIncrementalState, nn.Module):
             padding: BoolTensor ``[B, T]``, True for tokens that do not change the state.
         """
         # [T, B, D] -> [B, T, D]
-        x = x.transpose(0, 1)
+        x = x.transpose(0, 1)  # [B, T, D]
         forget, candidate = torch.sigmoid(self.forget(x)), self.candidate(x)  # [B, T, D] each
         if padding is not None:
             forget = forget.masked_fill(padding.unsqueeze(-1), 1.0)
@@ -57,7 +57,7 @@ class SSRUCell(FairseqIncrementalState, nn.Module):
             if incremental_state is None
             else self.get_incremental_state(incremental_state, _STATE)
         )
-        states = recur(
+        states = recur(  # [B, T, D]
             forget, candidate, torch.zeros_like(x[:, 0]) if kept is None else kept["cell"]
         )
         if incremental_state is not None:

@@ -55,11 +55,11 @@ class AutoregressiveLoss(LabelSmoothedCrossEntropyCriterion):
             return super().compute_loss(model, net_output, sample, reduce=reduce)
         logits = net_output[0][:, self.ignore_prefix_size :].flatten(0, 1)  # [B * T, V]
         target = model.get_targets(sample, net_output)[:, self.ignore_prefix_size :].flatten()
-        counts = target.ne(self.padding_idx)
+        counts = target.ne(self.padding_idx)  # [B * T]
         loss, nll = (
             values.masked_fill(~counts, 0.0)
             for values in smoothed_cross_entropy(logits, target, self.eps)
         )
         if reduce:
             return loss.sum(), nll.sum()
-        return loss.unsqueeze(1), nll.unsqueeze(1)
+        return loss.unsqueeze(1), nll.unsqueeze(1)  # [B * T, 1] each

@@ -26,7 +26,7 @@ class ZeroStartEmbedding(nn.Embedding):
 
     def forward(self, input: Tensor) -> Tensor:
         """Vectors ``[..., D]`` of ids ``[...]``."""
-        vectors = F.embedding(input, self.weight, self.padding_idx)
+        vectors = F.embedding(input, self.weight, self.padding_idx)  # [..., D]
         return vectors.masked_fill(input.eq(self.zero).unsqueeze(-1), 0.0)
 
 

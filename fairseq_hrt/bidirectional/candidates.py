@@ -31,7 +31,7 @@ class Blocks(NamedTuple):
 
     def best(self, count: int) -> "Blocks":
         """The ``count`` best, best first."""
-        scores, places = self.scores.topk(min(count, self.scores.size(1)))
+        scores, places = self.scores.topk(min(count, self.scores.size(1)))  # [G, count] each
         return Blocks(
             scores, self.words.gather(1, places.unsqueeze(-1).expand(-1, -1, self.words.size(2)))
         )
@@ -46,7 +46,7 @@ class Blocks(NamedTuple):
             self.words.unsqueeze(2).expand(-1, -1, choices, -1).reshape(groups, count * choices, -1)
         )
         last = words.unsqueeze(1).expand(-1, count, -1).reshape(groups, -1, 1)  # [G, P * K, 1]
-        return Blocks(totals, torch.cat([before, last], 2))
+        return Blocks(totals, torch.cat([before, last], 2))  # [G, P * K], [G, P * K, i + 1]
 
     def pad(self, pad: int) -> "Blocks":
         """Appends padding to each block; scores do not change."""
@@ -58,12 +58,13 @@ class Blocks(NamedTuple):
 
 def _nothing(log_probs: Tensor) -> Blocks:
     """One empty beginning for each hypothesis: scores ``[G, 1]`` of 0, words ``[G, 1, 0]``."""
-    zeros = log_probs.new_zeros(log_probs.size(0), 1)
+    zeros = log_probs.new_zeros(log_probs.size(0), 1)  # [G, 1]
     return Blocks(zeros, zeros.long().unsqueeze(2)[..., :0])
 
 
 def fold_canonical(log_probs: Tensor, count: int, *, eos: int, pad: int) -> Tuple[Blocks, Blocks]:
-    """The ``count`` best blocks of every hypothesis without ``</s>``, and with it.
+    """The ``count`` best blocks without ``</s>`` of every hypothesis, and the ``count`` best with
+    it.
 
     Args:
         log_probs: ``[G, z, V]``.
@@ -72,7 +73,7 @@ def fold_canonical(log_probs: Tensor, count: int, *, eos: int, pad: int) -> Tupl
         (open, finished); finished blocks score up to ``</s>`` and have padding behind it.
     """
     ends = log_probs[..., eos]  # [G, z]
-    others = log_probs.clone()
+    others = log_probs.clone()  # [G, z, V]
     others[..., eos] = float("-inf")
     likely, words = others.topk(min(count, others.size(-1)))  # [G, z, K] each
     opened = _nothing(log_probs)
@@ -97,10 +98,11 @@ def fold_paper(log_probs: Tensor, count: int) -> Blocks:
         log_probs: ``[G, z, V]``.
     """
     slots = log_probs.size(1)
+    # [G, z, K] each
     likely, words = log_probs.topk(min(count if slots > 1 else 2 * count, log_probs.size(-1)))
     blocks = _nothing(log_probs)
     for slot in range(slots):
-        blocks = blocks.best(count).extend(likely[:, slot], words[:, slot])
+        blocks = blocks.best(count).extend(likely[:, slot], words[:, slot])  # [G, P * K] blocks
     return blocks
 
 
@@ -126,7 +128,8 @@ class Candidates(NamedTuple):
 
     def best(self, count: int) -> "Candidates":
         """The ``count`` best, best first."""
-        scores, places = self.scores.topk(min(count, self.scores.size(1)))
+        scores, places = self.scores.topk(min(count, self.scores.size(1)))  # [B, count] each
+        # [B, count, z]
         words = self.words.gather(1, places.unsqueeze(-1).expand(-1, -1, self.words.size(2)))
         return Candidates(scores, self.parents.gather(1, places), words)
 
@@ -167,7 +170,7 @@ def whole_candidates(
             does.
     """
     beams = scores.size(1)
-    blocks = fold_paper(log_probs.flatten(0, 1), beams)
+    blocks = fold_paper(log_probs.flatten(0, 1), beams)  # [B * N, P]
     if released:
         likely = Candidates.of(blocks, scores, 2 * beams)
     else:

@@ -61,8 +61,8 @@ class BidirectionalDecoder(TransformerDecoderBase):
             )
         if self.max_positions() < 1:
             raise ValueError(
-                f"--max-target-positions {self.max_target_positions} are fewer than the"
-                f" {self.block} words of a step: learned positions need as many at least"
+                f"--max-target-positions {self.max_target_positions} must be at least"
+                f" {self.block}, the words per step, as positions are learned"
             )
         self._mask = torch.empty(0)
 
@@ -89,7 +89,7 @@ class BidirectionalDecoder(TransformerDecoderBase):
             self._mask = (
                 torch.zeros(width, width).masked_fill_(~shown, float("-inf")).to(tensor.device)
             )
-        return self._mask[:width, :width].to(tensor)
+        return self._mask[:width, :width].to(tensor)  # [W, W]
 
     def visible_keys(self, first: int, device: Optional[torch.device] = None) -> Optional[Tensor]:
         """The slots that the block beginning at slot ``first`` may see: BoolTensor
@@ -112,7 +112,7 @@ class BidirectionalDecoder(TransformerDecoderBase):
         starts = start_symbols(
             self.block, self.directions, start=eos, opposite=self.opposite_start
         )[:count]
-        vectors[: len(starts)] += self.embed_scale * (words[starts] - words[eos])
+        vectors[: len(starts)] += self.embed_scale * (words[starts] - words[eos])  # [z, D]
         return vectors
 
     def forward(

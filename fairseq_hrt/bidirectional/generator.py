@@ -107,13 +107,13 @@ class BidirectionalGenerator(AutoregressiveGenerator):
                 "--prefix-size: a given beginning is known in one direction only; it needs"
                 " --bidirectional-directions 1"
             )
-        limits = self.length_limits(memories)
+        limits = self.length_limits(memories)  # [B]
         rules = self.rules(limits, prefix=prefix)
         slots = rules.longest_limit + decoder.block
         positions = (
             slot_positions(slots, decoder.directions)
             if decoder.directions < 3
-            else torch.arange(slots)
+            else torch.arange(slots)  # [slots]
         )
         symbols = start_symbols(
             decoder.block,
@@ -128,7 +128,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
             constraints=rules,
             causal=decoder.causal,
             visible=decoder.visible_keys,
-            slots=torch.arange(slots, device=device),
+            slots=torch.arange(slots, device=device),  # [slots]
             positions=positions.to(device),
             beam=self.beam,
             nbest=min(self.wanted, self.beam),
@@ -207,8 +207,8 @@ class SlotScorer:
                 decoder.directions,
                 middle_to_side=decoder.middle_to_side,
             )
-            natural = torch.empty_like(scores)
-            natural[index] = scores
+            natural = torch.empty_like(scores)  # [n + 1]
+            natural[index] = scores  # [n + 1]
             hypothesis = Hypothesis(
                 tokens=target[: count + 1].tolist(),
                 score=float(scores.mean()),

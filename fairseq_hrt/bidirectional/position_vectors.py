@@ -49,11 +49,11 @@ class SlotPositions(SinusoidalPositionalEmbedding):
         if self.weights.size(0) < count:
             self.weights = self._sinusoids(max(count, 2 * self.weights.size(0)))
         self.weights = self.weights.to(self._float_tensor)
-        vectors = self.weights[:count]
+        vectors = self.weights[:count]  # [count, D]
         if self.directions is None:
             return vectors
-        which = torch.arange(count, device=vectors.device) % self.directions.size(0)
-        return vectors + self.directions[which]
+        which = torch.arange(count, device=vectors.device) % self.directions.size(0)  # [count]
+        return vectors + self.directions[which]  # [count, D]
 
     def forward(
         self,
@@ -77,6 +77,6 @@ class SlotPositions(SinusoidalPositionalEmbedding):
             return self.get_embedding(self.first + count, self.embedding_dim)[self.first :]
         if self.counted > 2:
             return self.get_embedding(count, self.embedding_dim)[positions[:, 0]]
-        table = self.get_embedding(count + 1, self.embedding_dim)[positions.abs()]
-        table[:, : self.embedding_dim // 2] *= positions.sign().unsqueeze(1)
+        table = self.get_embedding(count + 1, self.embedding_dim)[positions.abs()]  # [count, D]
+        table[:, : self.embedding_dim // 2] *= positions.sign().unsqueeze(1)  # [count, D]
         return table

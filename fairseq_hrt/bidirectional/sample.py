@@ -52,14 +52,14 @@ def slot_sample(
     width = block * -(-targets.size(1) // block)
     slots = torch.arange(width, device=targets.device)  # [W]
     filled = torch.nn.functional.pad(targets, (0, width - targets.size(1)), value=pad)
-    ordered = filled.gather(
+    ordered = filled.gather(  # [B, W]
         1, natural_index(slots, scored - 1, directions, middle_to_side=middle_to_side)
     )
     starts = start_symbols(block, directions, start=start, opposite=opposite_start).to(ordered)
     delayed = torch.cat([starts.expand(len(ordered), block), ordered[:, : width - block]], 1)
     if train_dead_slots:
-        ends = -(-scored // block) * block
-        ordered = ordered.masked_fill((slots >= scored) & (slots < ends), eos)
+        ends = -(-scored // block) * block  # [B, 1]
+        ordered = ordered.masked_fill((slots >= scored) & (slots < ends), eos)  # [B, W]
     return SlotSample(delayed, ordered)
 
 

@@ -185,7 +185,7 @@ def _greedy(
     while open_rows:
         best, current = _predict(ensemble, states, current, step, 1, plan).max(-1)  # [R, z] each
         step += 1
-        chosen_scores, chosen_words = to_host(best, current)
+        chosen_scores, chosen_words = to_host(best, current)  # [R, z] each
         for sentence, block, scores in zip(rows, chosen_words.tolist(), chosen_scores.tolist()):
             if sentence not in open_rows:
                 continue
@@ -219,7 +219,7 @@ class _Written:
     def __init__(self, count: int, plan: BlockPlan) -> None:
         self.plan, self.numbers = plan, list(range(count))
         self.limits: List[int] = plan.constraints.max_lengths.tolist()
-        self.words = torch.empty(count, plan.beam, 0, dtype=torch.long)
+        self.words = torch.empty(count, plan.beam, 0, dtype=torch.long)  # [B, N, 0]
         self.log_probs = torch.empty(count, plan.beam, 0)
         self.done: List[List[Hypothesis]] = [[] for _ in range(count)]
 
@@ -271,8 +271,9 @@ class _Written:
         """Appends the blocks ``opened`` and their ``log_probs`` ``[B', N, z]`` to the open
         hypotheses of the present sentences with indices ``kept``, and drops other sentences."""
         self.numbers = [self.numbers[place] for place in kept]
-        places = torch.tensor(kept).unsqueeze(1)
-        parents = opened.parents[kept]
+        places = torch.tensor(kept).unsqueeze(1)  # [B', 1]
+        parents = opened.parents[kept]  # [B', N]
+        # [B', N, slots so far]
         self.words = torch.cat([self.words[places, parents], opened.words[kept]], 2)
         self.log_probs = torch.cat(
             [self.log_probs[places, parents].to(log_probs), log_probs[kept]], 2
@@ -288,10 +289,10 @@ def _beam(
     written = _Written(sentences.numel(), plan)
     current = plan.start.repeat(sentences.numel() * beams, 1)  # [R, z]
     # The N beams are equal at first: only beam 0 may have successors, or all would be copies.
-    totals = torch.full((sentences.numel(), beams), float("-inf"), device=device)
+    totals = torch.full((sentences.numel(), beams), float("-inf"), device=device)  # [B, N]
     totals[:, 0] = 0
     for step in range(plan.steps):
-        log_probs = _predict(ensemble, states, current, step, beams, plan)
+        log_probs = _predict(ensemble, states, current, step, beams, plan)  # [R, z, V]
         log_probs = log_probs.view(-1, beams, block, log_probs.size(-1))  # [B, N, z, V]
         if plan.scoring == "canonical":
             opened, ended = canonical_candidates(log_probs, totals, eos=eos, pad=pad)
@@ -314,7 +315,7 @@ def _beam(
         count, places = len(written.numbers), torch.arange(len(written.numbers), device=device)
         written.advance(kept, here_opened, opened_parts)
         if len(kept) < count:
-            places = torch.tensor(kept, device=device)
+            places = torch.tensor(kept, device=device)  # [B']
             opened = Candidates(*(part[places] for part in opened))
         totals, current = opened.scores, opened.words.flatten(0, 1)  # [B', N], [B' * N, z]
         rows = (places.unsqueeze(1) * beams + opened.parents).flatten()  # [B' * N]
@@ -336,12 +337,12 @@ def _fetch(
     """
     both = Candidates(*(torch.cat(parts, 1) for parts in zip(opened, ended)))
     _, _, block, vocabulary = log_probs.shape
-    slots = torch.arange(block, device=log_probs.device)
+    slots = torch.arange(block, device=log_probs.device)  # [z]
     places = (both.parents.unsqueeze(2) * block + slots) * vocabulary + both.words  # [B, P, z]
     parts = log_probs.flatten(1).gather(1, places.flatten(1)).view_as(places)  # [B, P, z]
     numbers, ids = to_host(  # [B, P, 1 + z] each
-        torch.cat([both.scores.unsqueeze(2), parts], 2),
-        torch.cat([both.parents.unsqueeze(2), both.words], 2),
+        torch.cat([both.scores.unsqueeze(2), parts], 2),  # [B, P, 1 + z]
+        torch.cat([both.parents.unsqueeze(2), both.words], 2),  # [B, P, 1 + z]
     )
     if bool(numbers[..., 0].isnan().any()):
         check_number(float("nan"))
@@ -362,5 +363,5 @@ def _announce(
 ) -> None:
     first = (number - 1) * plan.block
     for hook in hooks:
-        positions = plan.positions[first : first + plan.block]
+        positions = plan.positions[first : first + plan.block]  # [z]
         hook(DecodingStep("bidirectional", number, sentences, positions, words, scores))

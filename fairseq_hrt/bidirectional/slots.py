@@ -80,12 +80,12 @@ def slot_positions(slots: int, directions: int) -> Tensor:
         ends. More: LongTensor ``[slots, 2]`` of (step, direction).
     """
     check_directions(directions)
-    slot = torch.arange(slots)
+    slot = torch.arange(slots)  # [slots]
     if directions == 1:
         return slot
     if directions == 2:
-        return (slot // 2 + 1) * (1 - 2 * (slot % 2))
-    return torch.stack([slot // directions, slot % directions], -1)
+        return (slot // 2 + 1) * (1 - 2 * (slot % 2))  # [slots]
+    return torch.stack([slot // directions, slot % directions], -1)  # [slots, 2]
 
 
 def start_symbols(
@@ -101,10 +101,10 @@ def start_symbols(
             ``start``, as in the paper.
     """
     check_directions(directions)
-    symbols = torch.full((slots,), start)
+    symbols = torch.full((slots,), start)  # [z]
     if opposite is None or directions == 1:
         return symbols
-    backwards = torch.arange(slots) % directions >= directions // 2
+    backwards = torch.arange(slots) % directions >= directions // 2  # [z]
     return symbols.masked_fill(backwards, opposite)
 
 
@@ -126,7 +126,7 @@ def slot_mask(
     check_directions(directions)
     if tokens_per_step < 1:
         raise ValueError(f"{tokens_per_step} tokens per step: each direction emits at least one")
-    slot = torch.arange(slots)
-    block = slot // (directions * tokens_per_step)
-    seen = block.unsqueeze(1) >= block
+    slot = torch.arange(slots)  # [slots]
+    block = slot // (directions * tokens_per_step)  # [slots]
+    seen = block.unsqueeze(1) >= block  # [slots, slots]
     return seen & (slot.unsqueeze(1) % directions == slot % directions) if independent else seen

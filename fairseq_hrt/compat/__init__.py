@@ -104,8 +104,7 @@ def when_fairseq_is_imported(register: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def left_to_the_doctor() -> Iterator[None]:
-    """Within it, errors of registering the families are kept for the doctor's report, not
-    raised."""
+    """A context in which errors of registering the families are kept for the doctor, not raised."""
     global _left_to_the_doctor
     _left_to_the_doctor = True
     try:

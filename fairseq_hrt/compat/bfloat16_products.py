@@ -73,7 +73,7 @@ def attention(
             if hides
             else scores + attn_mask.to(scores.dtype)
         )
-    weights = torch.softmax(scores, -1, dtype=torch.float32).to(value.dtype)
+    weights = torch.softmax(scores, -1, dtype=torch.float32).to(value.dtype)  # [B, H, T, S]
     return torch.matmul(F.dropout(weights, dropout_p) if dropout_p else weights, value)
 
 

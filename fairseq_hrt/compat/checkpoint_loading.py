@@ -180,8 +180,8 @@ def load_checkpoint(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> 
 
 @contextmanager
 def _resolvers(*, allowed: bool) -> Iterator[None]:
-    """Within it, OmegaConf's resolvers are removed unless ``allowed``: a file of allowed types
-    could otherwise read the environment while it is unpickled
+    """A context without OmegaConf's resolvers, unless they are ``allowed``. With them, a file of
+    allowed types could read the environment while it is unpickled
     (``list(ListConfig(["${oc.env:HOME}"]))``)."""
     from omegaconf.basecontainer import BaseContainer
 

@@ -141,7 +141,7 @@ def _numbers(config: Any, prefix: str = "") -> Iterator[Tuple[str, int]]:
 
 @contextmanager
 def counting(limit: SizeLimit) -> Iterator[None]:
-    """Within it, registered parameters are counted, and a lack of memory becomes a clear error."""
+    """A context that counts registered parameters and turns a lack of memory into a clear error."""
     from torch.nn.modules.module import register_module_parameter_registration_hook
 
     handle = register_module_parameter_registration_hook(limit.count)

@@ -75,15 +75,15 @@ def prefix_beam(
     """
     batch, size, vocabulary = emissions.shape
     device, beams = links.device, plan.beam
-    rows = torch.arange(batch, device=device)
-    vertex = torch.arange(size, device=device)
+    rows = torch.arange(batch, device=device)  # [B]
+    vertex = torch.arange(size, device=device)  # [L]
     inner = ((vertex > 0) & (vertex < last.unsqueeze(1))).unsqueeze(1)  # [B, 1, L]
-    edges = links.exp()
+    edges = links.exp()  # [B, L, L]
     longest = int(torch.minimum(plan.limits, last - 1).max().clamp(min=0))
     # [B, N, L], P(the last word of the prefix begins at v | prefix), and log P(prefix) [B, N].
-    standing = edges.new_zeros(batch, beams, size)
+    standing = edges.new_zeros(batch, beams, size)  # [B, N, L]
     standing[:, :, 0] = 1
-    scores = edges.new_full((batch, beams), float("-inf"))
+    scores = edges.new_full((batch, beams), float("-inf"))  # [B, N]
     scores[:, 0] = end_scores[:, 0]
     words = last.new_full((batch, beams, 0), -1)  # [B, N, words so far]
     bonus = _Bonus(plan, batch)
@@ -100,7 +100,7 @@ def prefix_beam(
         ended = reached[rows, :, last].log() + scores + end_scores[:, 1:]  # [B, N]
         # The minimum length is at most the number of inner vertices, or no text could end.
         allowed = count >= (last - 1).clamp(max=plan.shortest)
-        ended = ended.masked_fill(~allowed.unsqueeze(1), float("-inf"))
+        ended = ended.masked_fill(~allowed.unsqueeze(1), float("-inf"))  # [B, N]
         _collect(texts, words, ended, bonus.ending(ended), plan)
         if count == longest or _complete(texts, scores + bonus.total, plan):
             break
@@ -112,7 +112,7 @@ def prefix_beam(
         totals = (mass.log_() + scores.unsqueeze(2)).masked_fill(
             (count >= plan.limits).view(-1, 1, 1), float("-inf")
         )
-        parent, token = bonus.select(totals, beams)
+        parent, token = bonus.select(totals, beams)  # [B, N] each
         scores = totals.view(batch, -1).gather(1, parent * vocabulary + token)  # [B, N]
         words = torch.cat(
             [words.gather(1, parent.unsqueeze(2).expand(-1, -1, count)), token.unsqueeze(2)], 2
@@ -120,7 +120,7 @@ def prefix_beam(
         moved = reached.gather(1, parent.unsqueeze(2).expand(-1, -1, size))  # [B, N, L]
         emitted = emissions.gather(2, token.unsqueeze(1).expand(-1, size, -1)).transpose(1, 2)
         standing = moved * emitted  # [B, N, L]
-        standing = standing / standing.sum(2, keepdim=True).clamp(min=1e-37)
+        standing = standing / standing.sum(2, keepdim=True).clamp(min=1e-37)  # [B, N, L]
     return texts
 
 
@@ -146,13 +146,13 @@ def best_paths(
         vertex_lengths: LongTensor ``[B]``.
         keep_repeats: see :class:`BeamPlan`.
     """
-    lengths, last = (texts >= 0).sum(1).clamp(min=1) + 1, vertex_lengths - 1
+    lengths, last = (texts >= 0).sum(1).clamp(min=1) + 1, vertex_lengths - 1  # [B] each
     rows = torch.arange(len(texts), device=texts.device)
     chosen = texts.clamp(min=0).unsqueeze(1).expand(-1, links.size(1), -1)  # [B, L, t]
     match = emissions.gather(2, chosen).log().transpose(1, 2)  # [B, t, L]
     # Prepend <s>. Only the first vertex may write <s>, only the last </s>, and they write nothing
     # else.
-    match = torch.cat([torch.full_like(match[:, :1], float("-inf")), match], 1)
+    match = torch.cat([torch.full_like(match[:, :1], float("-inf")), match], 1)  # [B, t + 1, L]
     match[:, :, 0], match[rows, :, last] = float("-inf"), float("-inf")
     match[rows, lengths - 1] = float("-inf")
     match[:, 0, 0], match[rows, lengths - 1, last] = end_scores.unbind(1)
@@ -160,11 +160,11 @@ def best_paths(
     alignment = program(match, links, lengths, vertex_lengths)  # [B, L]
     found: List[Optional[Tuple[List[int], List[float]]]] = []
     for row, own in enumerate(alignment):
-        path = (own >= 0).nonzero().squeeze(1)
+        path = (own >= 0).nonzero().squeeze(1)  # vertices of the path
         if not len(path) or int(texts[row, 0]) < 0:
             found.append(None)
             continue
-        parts = match[row, own[path], path]
+        parts = match[row, own[path], path]  # [vertices of the path]
         parts[1:] += links[row, path[:-1], path[1:]]
         scores = [0.0] * int(lengths[row])
         firsts: Dict[int, int] = {}
@@ -204,7 +204,7 @@ def _with_repeats(
                 system, own.unsqueeze(1), upper=True, left=False, unitriangular=True
             )
         )
-    return torch.cat(found, 1)
+    return torch.cat(found, 1)  # [B, N, L]
 
 
 def _collect(
@@ -214,9 +214,9 @@ def _collect(
     and ``ranked`` ``[B, N]`` (with the language model's score), into the finished ones."""
     count = words.size(2)
     ranks = torch.cat([texts.ranks, ranked / (count + 1) ** plan.lenpen], 1)  # [B, nbest + N]
-    texts.ranks, place = ranks.topk(plan.nbest, 1)
+    texts.ranks, place = ranks.topk(plan.nbest, 1)  # [B, nbest] each
     texts.log_probs = torch.cat([texts.log_probs, log_probs], 1).gather(1, place)
-    fresh = texts.tokens.new_full((*words.shape[:2], texts.tokens.size(2)), -1)
+    fresh = texts.tokens.new_full((*words.shape[:2], texts.tokens.size(2)), -1)  # [B, N, words + 1]
     fresh[:, :, :count] = words
     fresh[:, :, count] = plan.eos
     everything = torch.cat([texts.tokens, fresh], 1)  # [B, nbest + N, words + 1]
@@ -227,8 +227,8 @@ def _complete(texts: Texts, scores: Tensor, plan: BeamPlan) -> bool:
     """Whether no open prefix can overtake the worst finished text that is wanted."""
     if plan.language_model is not None or not plan.mass_only_falls:
         return False
-    best = scores.max(1).values
-    possible = best / (plan.limits + 1) ** max(plan.lenpen, 0.0)
+    best = scores.max(1).values  # [B]
+    possible = best / (plan.limits + 1) ** max(plan.lenpen, 0.0)  # [B]
     return bool((possible <= texts.ranks[:, -1]).all())
 
 
@@ -302,10 +302,10 @@ class _Bonus:
         LongTensors ``[B, N]``."""
         batch, _, vocabulary = totals.shape
         if self.model is None:
-            flat = totals.view(batch, -1).topk(beams, 1).indices
+            flat = totals.view(batch, -1).topk(beams, 1).indices  # [B, N]
             return flat // vocabulary, flat % vocabulary
         # The language model scores the 2N best candidates; N of them are kept.
-        combined = (totals + self.total.unsqueeze(2).to(totals)).view(batch, -1)
+        combined = (totals + self.total.unsqueeze(2).to(totals)).view(batch, -1)  # [B, N * V]
         scores, flat = combined.topk(min(2 * beams, combined.size(1)), 1)
         parents, tokens = flat // vocabulary, flat % vocabulary
         steps = [
@@ -315,10 +315,10 @@ class _Bonus:
         more = torch.tensor(
             [[score for _, score in row] for row in steps], dtype=scores.dtype, device=scores.device
         )
-        chosen = (scores + more).topk(beams, 1).indices
+        chosen = (scores + more).topk(beams, 1).indices  # [B, N]
         self.states = [
             [steps[row][place][0] for place in places] for row, places in enumerate(chosen.tolist())
         ]
-        parents, tokens = parents.gather(1, chosen), tokens.gather(1, chosen)
+        parents, tokens = parents.gather(1, chosen), tokens.gather(1, chosen)  # [B, N] each
         self.total = self.total.gather(1, parents) + more.gather(1, chosen).to(self.total)
         return parents, tokens

@@ -133,7 +133,7 @@ class DagLoss(FairseqCriterion):
         """The length head's weighted cross-entropy, summed over sentences with a path; ``logits``
         is ``[B, classes]``."""
         labels = LengthHead.label(graph.target_lengths - 2, graph.source_lengths, logits.size(1))
-        losses = F.cross_entropy(logits.float(), labels, reduction="none")
+        losses = F.cross_entropy(logits.float(), labels, reduction="none")  # [B]
         loss = torch.where(possible, losses, 0.0).sum()
         log["length_loss"] = loss.data
         return self.length_loss_factor * loss
@@ -196,14 +196,14 @@ class DagNllLoss(DagLoss):
     def losses(
         self, output: DagOutput, graph: GraphSample
     ) -> Tuple[Tensor, Tensor, Dict[str, Any]]:
-        match = output.match
+        match = output.match  # [B, T, L]
         if output.glanced is not None:
             match = force(match, output.glanced, self.forcing)
-        likelihood = dag_log_likelihood(
+        likelihood = dag_log_likelihood(  # [B]
             match, output.links, graph.target_lengths, graph.vertex_lengths
         )
-        possible = likelihood > float("-inf")
-        likelihood = torch.where(possible, likelihood, 0.0)
+        possible = likelihood > float("-inf")  # [B]
+        likelihood = torch.where(possible, likelihood, 0.0)  # [B]
         return -likelihood / graph.target_lengths, possible, {"nll_loss": -likelihood.sum().data}
 
     @classmethod
@@ -250,7 +250,7 @@ class DagFuzzyLoss(DagLoss):
             order=self.order,
         )
         # A graph smaller than its target could still share n-grams with it, but never contain it.
-        possible = graph.target_lengths <= graph.vertex_lengths
+        possible = graph.target_lengths <= graph.vertex_lengths  # [B]
         log: Dict[str, Any] = {
             name: torch.where(possible, getattr(found, name), 0.0).sum().data
             for name in ("precision", "recall", "brevity_penalty")

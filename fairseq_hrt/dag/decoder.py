@@ -31,13 +31,13 @@ class LengthHead(nn.Module):
     def forward(self, encoded: Tensor, padding: Tensor) -> Tensor:
         """Logits ``[B, classes]``, from the mean of the encoder's output ``[B, S, D]`` over the
         source tokens; ``padding`` is ``[B, S]``."""
-        real = (~padding).unsqueeze(2).to(encoded)
-        return self.output((encoded * real).sum(1) / real.sum(1))
+        real = (~padding).unsqueeze(2).to(encoded)  # [B, S, 1]
+        return self.output((encoded * real).sum(1) / real.sum(1))  # [B, classes]
 
     @staticmethod
     def label(words: Tensor, source_lengths: Tensor, classes: int) -> Tensor:
         """The class of targets with this many ``words`` ``[B]``: LongTensor ``[B]``."""
-        return (words - source_lengths + classes // 2).clamp(0, classes - 1)
+        return (words - source_lengths + classes // 2).clamp(0, classes - 1)  # [B]
 
     def words(self, logits: Tensor, source_lengths: Tensor) -> Tensor:
         """The most probable number of words, at least 1: LongTensor ``[B]``."""

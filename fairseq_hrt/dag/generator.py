@@ -225,7 +225,7 @@ class DagGenerator(EngineGenerator):
         # ones, for the score.
         links = counted = graphs.links
         if not keeps or self.strategy not in ("greedy", "viterbi"):
-            scores, tokens = graphs.best_tokens()
+            scores, tokens = graphs.best_tokens()  # [B, L] each
         # The weight of a token's log-probability in the search.
         weight = {"greedy": 0.0, "viterbi": 0.0, "joint-viterbi": 1.0}.get(
             self.strategy, options.dag_decode_beta
@@ -235,7 +235,7 @@ class DagGenerator(EngineGenerator):
             if weight != 1.0:
                 links = without_repeats(graphs.links, tokens, weight * scores, graphs.lengths)
         if "viterbi" in self.strategy:
-            passed = self._viterbi(graphs, links, scores if weight else None, limits)
+            passed = self._viterbi(graphs, links, scores if weight else None, limits)  # [B, L]
         else:
             passed = follow(best_successors(links, scores if weight else None, weight), graphs.last)
         if tokens is None or scores is None:
@@ -275,7 +275,7 @@ class DagGenerator(EngineGenerator):
         size = links.size(1)
         passed = torch.zeros(len(links), size + 1, dtype=torch.bool, device=links.device)
         passed = passed.scatter_(1, paths.masked_fill(paths < 0, size), True)[:, :size]  # [B, L]
-        without = ~passed.any(1)
+        without = ~passed.any(1)  # [B]
         if bool(without.any()):
             passed[without] = follow(best_successors(links[without]), graphs.last[without])
         return passed
@@ -297,14 +297,14 @@ class DagGenerator(EngineGenerator):
         candidates, ends = graphs.top_tokens(options.dag_candidates), graphs.end_scores()
         found: List[List[Hypothesis]] = [[] for _ in graphs.lengths]
         for number in range(self.wanted):
-            keys = sentence_keys(source, self.dictionary.pad(), number)
-            vertices, words, scores = walk(
+            keys = sentence_keys(source, self.dictionary.pad(), number)  # [B]
+            vertices, words, scores = walk(  # [B, steps] each
                 graphs.links, candidates, graphs.last, rules, eos=self.eos, keys=keys
             )
             for row, best in enumerate(found):
                 kept = vertices[row] >= 0
                 path = torch.cat([vertices.new_zeros(1), vertices[row][kept]])  # [t]
-                parts = graphs.links[row, path[:-1], path[1:]] + scores[row][kept]
+                parts = graphs.links[row, path[:-1], path[1:]] + scores[row][kept]  # [t - 1]
                 parts[-1] += ends[row, 1]
                 tokens = [graphs.bos, *words[row][kept].tolist()]
                 each = [float(ends[row, 0]), *parts.tolist()]
@@ -333,7 +333,7 @@ class DagGenerator(EngineGenerator):
         texts = prefix_beam(graphs.links, emissions, ends, graphs.last, plan)
         found: List[List[Hypothesis]] = [[] for _ in graphs.lengths]
         for number in range(self.wanted):
-            words = texts.tokens[:, number]
+            words = texts.tokens[:, number]  # [B, words + 1]
             placed = best_paths(
                 words,
                 emissions,

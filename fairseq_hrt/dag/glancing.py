@@ -102,14 +102,14 @@ def choose_glanced(
         strategy: one of STRATEGIES.
     """
     on_path = alignment >= 0  # [B, L]
-    tokens = targets.gather(1, alignment.clamp(min=0)).masked_fill(~on_path, 0)
-    vertex = torch.arange(alignment.size(1), device=alignment.device)
+    tokens = targets.gather(1, alignment.clamp(min=0)).masked_fill(~on_path, 0)  # [B, L]
+    vertex = torch.arange(alignment.size(1), device=alignment.device)  # [L]
     drawn = hash_uniform(seed, update, ids.unsqueeze(1), Purpose.GLANCED_VERTEX, vertex)  # [B, L]
     length = target_lengths.double()  # [B]
-    right_vertices = right.sum(1)
+    right_vertices = right.sum(1)  # [B]
     wrong = length - right_vertices  # [B]
     if strategy == "bernoulli":
-        shown = on_path & (drawn < (wrong / length * share).unsqueeze(1))
+        shown = on_path & (drawn < (wrong / length * share).unsqueeze(1))  # [B, L]
     else:
         if strategy == "number-random":
             count = wrong * share
@@ -119,8 +119,8 @@ def choose_glanced(
             count = length * hash_uniform(seed, update, ids, Purpose.GLANCED_SHARE)
         count = (count + 0.5).floor()
         # Rank the vertices of the path in random order, before all others.
-        rank = drawn.masked_fill(~on_path, 2.0).argsort(1).argsort(1)
-        shown = on_path & (rank < count.unsqueeze(1))
+        rank = drawn.masked_fill(~on_path, 2.0).argsort(1).argsort(1)  # [B, L]
+        shown = on_path & (rank < count.unsqueeze(1))  # [B, L]
     return Glanced(shown, alignment, tokens, right_vertices)
 
 
@@ -129,7 +129,7 @@ def force(match: Tensor, glanced: Glanced, forcing: str) -> Tensor:
     ``--dag-glance-forcing`` has it."""
     if forcing == "none":
         return match
-    step = torch.arange(match.size(1), device=match.device)
+    step = torch.arange(match.size(1), device=match.device)  # [T]
     shown = glanced.shown.unsqueeze(1)  # [B, 1, L]
     own = shown & (step.view(1, -1, 1) == glanced.alignment.unsqueeze(1))  # [B, T, L]
     if forcing == "path":

@@ -38,22 +38,24 @@ class PackedLinks:
         projected = F.linear(features, self.weight) + table  # [B, L, 2 * D + H]
         if projected.dtype.itemsize < 4:
             projected = projected.float()
+        # [B, L, D], [B, L, D], [B, L, H]
         queries, keys, gates = projected.split((width, width, self.heads), 2)
         # [B, L, D] -> [B * H, L, d]
         queries, keys = (
             part.reshape(batch, size, self.heads, -1)
             .transpose(1, 2)
-            .reshape(batch * self.heads, size, -1)
+            .reshape(batch * self.heads, size, -1)  # [B * H, L, d]
             for part in (queries, keys)
         )
         gates = torch.softmax(gates, -1).transpose(1, 2).unsqueeze(3)  # [B, H, L, 1]
-        allowed = allowed_links(size, vertex_lengths, self.reach)
+        allowed = allowed_links(size, vertex_lengths, self.reach)  # [B, L, L]
         hidden = torch.zeros(allowed.shape, dtype=queries.dtype, device=queries.device)
         hidden = hidden.masked_fill_(~allowed, float("-inf"))  # [B, L, L]
+        # [B * H, L, L] -> [B, H, L, L]
         scores = torch.bmm(queries, keys.transpose(1, 2)).view(batch, self.heads, size, size)
         scores = torch.softmax(scores.mul_(queries.size(2) ** -0.5).add_(hidden.unsqueeze(1)), -1)
         # Rows without any link hold NaN here.
-        return scores.mul_(gates).sum(1).masked_fill_(~allowed, 0.0)
+        return scores.mul_(gates).sum(1).masked_fill_(~allowed, 0.0)  # [B, L, L]
 
 
 @dataclass
@@ -89,7 +91,7 @@ class Graphs:
         other vertices are not computed and hold 0."""
         if chosen is None:
             chosen = torch.ones(self.links.shape[:2], dtype=torch.bool, device=self.links.device)
-            parts = [features.flatten(0, 1) for features in self.features]
+            parts = [features.flatten(0, 1) for features in self.features]  # [B * L, D] each
         else:
             parts = [features[chosen] for features in self.features]
         if len(parts) == 1:
@@ -99,7 +101,7 @@ class Graphs:
             )
         else:
             best, best_token = self._penalised(self._log_probs(parts)).max(-1)  # [n] each
-        scores = torch.zeros(chosen.shape, dtype=best.dtype, device=best.device)
+        scores = torch.zeros(chosen.shape, dtype=best.dtype, device=best.device)  # [B, L]
         tokens = torch.zeros(chosen.shape, dtype=torch.long, device=best.device)
         scores[chosen], tokens[chosen] = best, best_token
         return self._ends(scores, tokens)
@@ -113,14 +115,14 @@ class Graphs:
         ``[B, L, V]``. Computed in pieces, so that only one tensor of this size is in memory.
         """
         pieces = self._in_pieces()
-        first = next(pieces)
+        first = next(pieces)  # [n, V]
         whole = first.new_empty(self.links.size(0) * self.links.size(1), first.size(1))
         place = 0
         for piece in itertools.chain([first], pieces):
             # weight * -inf = -inf: forbidden tokens have probability 0 under any positive weight.
             whole[place : place + len(piece)] = (piece if weight == 1 else piece * weight).exp()
             place += len(piece)
-        return whole.view(*self.links.shape[:2], -1)
+        return whole.view(*self.links.shape[:2], -1)  # [B, L, V]
 
     def top_tokens(self, count: int) -> Tuple[Tensor, Tensor]:
         """The ``count`` best tokens of each vertex, best first: (log-probabilities, tokens), each
@@ -138,11 +140,11 @@ class Graphs:
 
     def end_scores(self) -> Tensor:
         """log P(<s> | first vertex) and log P(</s> | last vertex): ``[B, 2]``."""
-        rows = torch.arange(len(self.lengths), device=self.lengths.device)
+        rows = torch.arange(len(self.lengths), device=self.lengths.device)  # [B]
         found = self._log_probs(
             [torch.stack([part[:, 0], part[rows, self.last]], 1) for part in self.features]
         )
-        return torch.stack([found[:, 0, self.bos], found[:, 1, self.eos]], 1)
+        return torch.stack([found[:, 0, self.bos], found[:, 1, self.eos]], 1)  # [B, 2]
 
     def _ends(self, scores: Tensor, tokens: Tensor) -> Tuple[Tensor, Tensor]:
         ends = self.end_scores().to(scores.dtype)
@@ -194,7 +196,7 @@ class GraphBuilder:
         decoder = self.decoders[0]
         tokens = decoder.vertex_inputs(vertex_lengths)  # [B, L]
         size = tokens.size(1)
-        positions = torch.arange(size, device=tokens.device)
+        positions = torch.arange(size, device=tokens.device)  # [L]
         visible = None
         if bool((vertex_lengths < size).any()):
             visible = (positions < vertex_lengths.unsqueeze(1)).unsqueeze(1)  # [B, 1, L]

@@ -64,17 +64,17 @@ def vertices_of_encoded(
         scale: lambda.
     """
     decoder, lengths = decoders[0], memories[0].lengths
-    scales = torch.full(lengths.shape, scale, dtype=torch.double, device=lengths.device)
+    scales = torch.full(lengths.shape, scale, dtype=torch.double, device=lengths.device)  # [B]
     if decoder.length_head is None:
         return vertices_from_source(lengths + decoder.count_bos, scales)
     parts = []
     for own, memory in zip(decoders, memories):
         encoded = cast(Tensor, memory.encoded)
-        padding = torch.zeros(encoded.shape[:2], dtype=torch.bool, device=lengths.device)
+        padding = torch.zeros(encoded.shape[:2], dtype=torch.bool, device=lengths.device)  # [B, S]
         if memory.bias is not None:
-            padding = memory.bias.flatten(1).ne(0)
+            padding = memory.bias.flatten(1).ne(0)  # [B, S]
         parts.append(torch.log_softmax(own.length_head(encoded, padding).float(), -1))
-    words = decoder.length_head.words(torch.stack(parts).sum(0), lengths)
+    words = decoder.length_head.words(torch.stack(parts).sum(0), lengths)  # [B]
     return vertices_from_target(words, scales)
 
 

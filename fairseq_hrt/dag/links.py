@@ -66,7 +66,7 @@ class LinkPredictor(nn.Module):
             parts["position"] = self.position.weight[:size].expand_as(features)
         if "sinposition" in self.features:
             parts["sinposition"] = self.sinusoids[:size].to(features).expand_as(features)
-        return torch.cat([parts[name] for name in self.features], -1)
+        return torch.cat([parts[name] for name in self.features], -1)  # [B, L, D * parts]
 
     def forward(self, features: Tensor, vertex_lengths: Tensor) -> Tensor:
         """log P(v | u), ``[B, L, L]``, float32 at least; rows of the last vertex and of padding are
@@ -76,7 +76,7 @@ class LinkPredictor(nn.Module):
             features: ``[B, L, D]``.
             vertex_lengths: LongTensor ``[B]``.
         """
-        described = self.describe(features)
+        described = self.describe(features)  # [B, L, D * parts]
         dtype = at_least_float32(features.dtype)
         batch, size = features.shape[:2]
         # [B, L, D] -> [B, H, L, d]
@@ -94,9 +94,9 @@ def allowed_links(size: int, vertex_lengths: Tensor, reach: Optional[int]) -> Te
     """BoolTensor ``[B, L, L]``: whether u may link to v: 0 < v - u <= ``reach``, and v is not
     padding."""
     vertex = torch.arange(size, device=vertex_lengths.device)
-    ahead = vertex - vertex.unsqueeze(1)
+    ahead = vertex - vertex.unsqueeze(1)  # [L, L]
     forward = ahead > 0 if reach is None else (ahead > 0) & (ahead <= reach)
-    return forward & (vertex < vertex_lengths.unsqueeze(1)).unsqueeze(1)
+    return forward & (vertex < vertex_lengths.unsqueeze(1)).unsqueeze(1)  # [B, L, L]
 
 
 class _MixedLinks(torch.autograd.Function):
@@ -108,12 +108,13 @@ class _MixedLinks(torch.autograd.Function):
         with torch.autocast(queries.device.type, enabled=False):
             mixed = _head_log_probs(queries[:, 0], keys[:, 0], allowed) + gates[:, 0].unsqueeze(2)
             for head in range(1, queries.size(1)):
+                # [B, L, L]
                 own = _head_log_probs(queries[:, head], keys[:, head], allowed) + gates[
                     :, head
                 ].unsqueeze(2)
                 mixed = torch.logaddexp(mixed, own)
             # Rows without any link hold NaN so far.
-            mixed = mixed.masked_fill_(~allowed, float("-inf"))
+            mixed = mixed.masked_fill_(~allowed, float("-inf"))  # [B, L, L]
         ctx.save_for_backward(queries, keys, gates, allowed, mixed)
         return mixed
 
@@ -142,13 +143,13 @@ class _MixedLinks(torch.autograd.Function):
                 share.sub_(own.exp_().masked_fill_(~allowed, 0.0).mul_(total.unsqueeze(2))).mul_(
                     scale
                 )
-                of_queries[:, head] = torch.bmm(share, keys[:, head])
-                of_keys[:, head] = torch.bmm(share.transpose(1, 2), queries[:, head])
+                of_queries[:, head] = torch.bmm(share, keys[:, head])  # [B, L, d]
+                of_keys[:, head] = torch.bmm(share.transpose(1, 2), queries[:, head])  # [B, L, d]
         return of_queries, of_keys, of_gates, None
 
 
 def _head_log_probs(queries: Tensor, keys: Tensor, allowed: Tensor) -> Tensor:
     """log_softmax of one head's scores over the allowed links: ``[B, L, L]``; queries and keys are
     ``[B, L, d]``."""
-    scores = torch.bmm(queries, keys.transpose(1, 2)) * queries.size(2) ** -0.5
+    scores = torch.bmm(queries, keys.transpose(1, 2)) * queries.size(2) ** -0.5  # [B, L, L]
     return torch.log_softmax(scores.masked_fill_(~allowed, float("-inf")), -1)

@@ -75,22 +75,22 @@ class DagTransformerModel(ConfiguredTransformer):
         if graph is None:
             return super().forward(src_tokens, src_lengths, prev_output_tokens, **options)
         encoder_out = self.encoder(src_tokens, src_lengths=src_lengths)
-        inputs, glanced = self.decoder.vertex_inputs(graph.vertex_lengths), None
+        inputs, glanced = self.decoder.vertex_inputs(graph.vertex_lengths), None  # [B, L]
         projection = self.decoder.output_projection
         if glance is not None:
             with torch.no_grad(), same_random_numbers_afterwards(src_tokens.device):
                 features = self.decoder(inputs, encoder_out=encoder_out, features_only=True)[0]
-                match, largest = gather_with_largest(
+                match, largest = gather_with_largest(  # [B, T, L], [B, L]
                     features, projection.weight, graph.targets, bias=projection.bias
                 )
                 links = self.decoder.links(features, graph.vertex_lengths)
-                alignment = dag_best_alignment(
+                alignment = dag_best_alignment(  # [B, L]
                     match, links, graph.target_lengths, graph.vertex_lengths
                 )
                 aligned = match.gather(1, alignment.clamp(min=0).unsqueeze(1)).squeeze(1)  # [B, L]
                 glanced = glance(alignment, (alignment >= 0) & (aligned == largest))
             inputs = torch.where(glanced.shown, glanced.tokens, inputs)  # [B, L]
-        features = self.decoder(inputs, encoder_out=encoder_out, features_only=True)[0]
+        features = self.decoder(inputs, encoder_out=encoder_out, features_only=True)[0]  # [B, L, D]
         match = gather_log_probs(features, projection.weight, graph.targets, bias=projection.bias)
         links = self.decoder.links(features, graph.vertex_lengths)  # [B, L, L]
         length_logits = None

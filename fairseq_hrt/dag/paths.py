@@ -26,14 +26,14 @@ def follow(successors: Tensor, last: Tensor) -> Tensor:
         NumericalError: a successor is not after its vertex, as happens if links are NaN.
     """
     size = successors.size(1)
-    vertex = torch.arange(size, device=successors.device)
-    inside = vertex < last.unsqueeze(1)
+    vertex = torch.arange(size, device=successors.device)  # [L]
+    inside = vertex < last.unsqueeze(1)  # [B, L]
     if bool((inside & (successors <= vertex)).any()):
         raise NumericalError.because(
             "a link of the graph leads backwards, so the model computed NaN"
         )
     jump = torch.where(inside, successors, vertex)  # [B, L]
-    passed = (vertex == 0).expand(len(jump), size).to(torch.uint8)
+    passed = (vertex == 0).expand(len(jump), size).to(torch.uint8)  # [B, L]
     covered = 1
     while covered < size:
         passed = passed.scatter_reduce(1, jump, passed, "amax")
@@ -116,28 +116,28 @@ def walk(
     tokens[rows, last] = eos
     # 0 * -inf would be NaN: impossible tokens stay impossible under beta = 0.
     scores = (rules.beta * log_probs).masked_fill(log_probs == float("-inf"), float("-inf"))
-    current = torch.zeros_like(last)
+    current = torch.zeros_like(last)  # [B]
     # [B, L], the words so far, right-aligned, with -1 to their left.
     words = tokens.new_full((batch, size), -1)
     steps: List[Tuple[Tensor, Tensor, Tensor]] = []
     for step in range(size - 1):
         joint = (links[rows, current].unsqueeze(2) + scores).flatten(1)  # [B, L * C]
         best, flat = joint.topk(min(rules.candidates, joint.size(1)))  # [B, candidates] each
-        candidate = tokens.flatten(1).gather(1, flat)
+        candidate = tokens.flatten(1).gather(1, flat)  # [B, candidates]
         known = words[:, size - step :]
         choice = _choose(best, _banned(known, candidate, rules), rules, keys, step)  # [B]
         moving = current != last  # [B]
         place = flat[rows, choice]
         vertex, token = (
-            torch.where(moving, place // width, -1),
-            torch.where(moving, candidate[rows, choice], -1),
+            torch.where(moving, place // width, -1),  # [B]
+            torch.where(moving, candidate[rows, choice], -1),  # [B]
         )
         steps.append((vertex, token, torch.where(moving, log_probs.flatten(1)[rows, place], 0.0)))
         printed = moving if rules.keep_repeats else moving & (token != words[:, -1])
         words = torch.where(
             printed.unsqueeze(1), torch.cat([words[:, 1:], token.unsqueeze(1)], 1), words
         )
-        current = torch.where(moving, vertex, current)
+        current = torch.where(moving, vertex, current)  # [B]
         if bool((current == last).all()):
             break
     vertices, chosen, parts = (torch.stack(part, 1) for part in zip(*steps))  # [B, steps] each
@@ -147,18 +147,18 @@ def walk(
 def _choose(scores: Tensor, banned: Tensor, rules: WalkRules, keys: Tensor, step: int) -> Tensor:
     """Chooses a candidate that is not banned, or the best one if all are: its column, LongTensor
     ``[B]``. ``scores`` and ``banned`` are ``[B, C]``, best first."""
-    open_scores = scores.masked_fill(banned, float("-inf"))
+    open_scores = scores.masked_fill(banned, float("-inf"))  # [B, C]
     open_scores[:, 0] = torch.where(
         (open_scores > float("-inf")).any(1), open_scores[:, 0], scores[:, 0]
     )
     if rules.temperature is None:
         return open_scores.argmax(1)
-    weights = torch.softmax(open_scores.double() / rules.temperature, 1)
+    weights = torch.softmax(open_scores.double() / rules.temperature, 1)  # [B, C]
     if rules.top_p < 1:
         # The candidate that crosses top_p is still included.
         weights = weights.masked_fill(weights.cumsum(1) - weights >= rules.top_p, 0.0)
-    number = torch.arange(weights.size(1), device=weights.device)
-    drawn = hash_uniform(rules.seed, keys.unsqueeze(1), step, Purpose.WALK, number)
+    number = torch.arange(weights.size(1), device=weights.device)  # [C]
+    drawn = hash_uniform(rules.seed, keys.unsqueeze(1), step, Purpose.WALK, number)  # [B, C]
     # The least of exponential variables with rates w_i is the i-th with probability w_i / sum w.
     times = -(1 - drawn).log() / weights
     return times.masked_fill(weights <= 0, float("inf")).argmin(1)
@@ -173,7 +173,7 @@ def _banned(words: Tensor, candidates: Tensor, rules: WalkRules) -> Tensor:
         if length >= 2 * size - 1:
             # ... a b | a ?: a repetition if ? is b.
             before = words[:, length - 2 * size + 1 : length - size]
-            repeats = (before == words[:, length - size + 1 :]).all(1)
+            repeats = (before == words[:, length - size + 1 :]).all(1)  # [B]
             banned |= repeats.unsqueeze(1) & (candidates == words[:, length - size, None])
     size = rules.anywhere
     if size and length >= size:
@@ -192,10 +192,10 @@ def sentence_keys(tokens: Tensor, pad: int, number: int) -> Tensor:
         tokens: LongTensor ``[B, S]``, padded on either side.
         number: index of the sample, so that several samples of a sentence differ.
     """
-    real = tokens.ne(pad)
+    real = tokens.ne(pad)  # [B, S]
     place = real.cumsum(1)
     parts = (hash_uniform(number, tokens, place) * 2**40).long()
-    return parts.masked_fill(~real, 0).sum(1)
+    return parts.masked_fill(~real, 0).sum(1)  # [B]
 
 
 def path_lists(passed: Tensor) -> List[List[int]]:

@@ -86,9 +86,9 @@ def graph_sample(
         batch["net_input"]["src_lengths"],
         batch["id"],
     )
-    target_lengths = targets.ne(pad).sum(1)
+    target_lengths = targets.ne(pad).sum(1)  # [B]
     if update is None:
-        scale = torch.full(ids.shape, rule.fixed, dtype=torch.double, device=ids.device)
+        scale = torch.full(ids.shape, rule.fixed, dtype=torch.double, device=ids.device)  # [B]
     else:
         scale = rule.scale.at(hash_uniform(seed, update, ids, Purpose.GRAPH_SCALE))
     wanted = rule.wanted(scale, source_lengths, target_lengths - 2)  # [B]
@@ -105,13 +105,13 @@ def graph_sample(
 
 def whole_targets(targets: Tensor, *, bos: int) -> Tensor:
     """fairseq's targets ``[B, n + 1]`` with ``<s>`` in front: ``[B, T]``."""
-    return torch.cat([targets.new_full((len(targets), 1), bos), targets], 1)
+    return torch.cat([targets.new_full((len(targets), 1), bos), targets], 1)  # [B, T]
 
 
 def vertex_inputs(vertex_lengths: Tensor, *, bos: int, unk: int, eos: int, pad: int) -> Tensor:
     """Decoder input ``<s> <unk> … <unk> </s>``: LongTensor ``[B, L]``."""
     vertex = torch.arange(int(vertex_lengths.max()), device=vertex_lengths.device)  # [L]
-    last = vertex_lengths.unsqueeze(1) - 1
+    last = vertex_lengths.unsqueeze(1) - 1  # [B, 1]
     inputs = torch.where(vertex < last, unk, pad)  # [B, L]
     inputs = inputs.masked_fill(vertex == last, eos)
     inputs[:, 0] = bos

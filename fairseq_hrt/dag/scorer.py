@@ -37,8 +37,8 @@ def score_decoded(graphs: Graphs, found: Sequence[Hypothesis]) -> List[Translati
     """
     size, device = graphs.links.size(1), graphs.links.device
     lengths = torch.tensor([len(hypothesis.tokens) + 1 for hypothesis in found], device=device)
-    rows = torch.arange(len(found), device=device)
-    texts = torch.full((len(found), int(lengths.max())), graphs.eos, device=device)
+    rows = torch.arange(len(found), device=device)  # [B]
+    texts = torch.full((len(found), int(lengths.max())), graphs.eos, device=device)  # [B, T]
     texts[:, 0] = graphs.bos
     for row, hypothesis in enumerate(found):
         texts[row, 1 : lengths[row]] = torch.tensor(hypothesis.tokens, device=device)
@@ -54,7 +54,7 @@ def score_decoded(graphs: Graphs, found: Sequence[Hypothesis]) -> List[Translati
     likelihood = dag_log_likelihood(match, graphs.links, lengths, graphs.lengths).tolist()
     scores = []
     for row, (hypothesis, total) in enumerate(zip(found, likelihood)):
-        path = torch.tensor([0, *hypothesis.token_vertices], device=device)
+        path = torch.tensor([0, *hypothesis.token_vertices], device=device)  # [T]
         of_links = graphs.links[row, path[:-1], path[1:]].sum()
         of_tokens = match[row, torch.arange(len(path), device=device), path].sum()
         scores.append(TranslationScores(float(of_links), float(of_tokens), total))
@@ -98,19 +98,19 @@ class GraphScorer:
             src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], graph=graph
         )
         sizes = (graph.target_lengths, graph.vertex_lengths)
-        likelihood = dag_log_likelihood(output.match, output.links, *sizes)
-        alignment = dag_best_alignment(output.match, output.links, *sizes)
+        likelihood = dag_log_likelihood(output.match, output.links, *sizes)  # [B]
+        alignment = dag_best_alignment(output.match, output.links, *sizes)  # [B, L]
         found = []
         for row, total in enumerate(likelihood.tolist()):
             tokens = graph.targets[row, 1 : graph.target_lengths[row]]
             path = (alignment[row] >= 0).nonzero().squeeze(1)
             if len(path):
-                of_links = output.links[row, path[:-1], path[1:]]
+                of_links = output.links[row, path[:-1], path[1:]]  # [T - 1]
                 of_tokens = output.match[row, torch.arange(len(path)), path]
-                parts = of_links + of_tokens[1:]
+                parts = of_links + of_tokens[1:]  # [T - 1]
                 parts[0] += of_tokens[0]
                 # Spread the rest of log P(y | x) evenly.
-                parts = parts + (total - parts.sum()) / len(parts)
+                parts = parts + (total - parts.sum()) / len(parts)  # [T - 1]
             else:
                 of_links = of_tokens = parts = torch.full((len(tokens),), float("-inf"))
             hypothesis = Hypothesis(

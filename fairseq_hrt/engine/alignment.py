@@ -35,7 +35,7 @@ def align(
     with torch.inference_mode():
         memories = ensemble.encode(net_input)
         words = source.ne(pad) & source.ne(eos)  # [B, S]
-        words |= ~words.any(1, keepdim=True) & source.ne(pad)
+        words |= ~words.any(1, keepdim=True) & source.ne(pad)  # [B, S]
         # [B, 1], the padding to the left of each source; indices count from its first word.
         before = source.ne(pad).int().argmax(1, keepdim=True)
         for rank in range(max(map(len, hypotheses))):

@@ -146,7 +146,7 @@ def _token_history(
     ``</s>``."""
     eos = plan.constraints.eos
     lines = [[plan.start] + tokens[row] + [eos] * (step - len(tokens[row])) for row in rows]
-    return torch.tensor(lines, device=device)
+    return torch.tensor(lines, device=device)  # [R, step + 1]
 
 
 def _hypothesis(plan: SearchPlan, tokens: List[int], log_probs: List[float]) -> Hypothesis:
@@ -202,7 +202,7 @@ class _BeamTable:
         """
         self._links.append(torch.stack([rows, tokens]))
         self._totals.append(scores.reshape(-1))
-        self.current, self.scores = tokens.unsqueeze(1), scores
+        self.current, self.scores = tokens.unsqueeze(1), scores  # [R', 1], [B', N]
         if self.history is not None:
             self.history = torch.cat([self.history[rows], self.current], 1)  # [R', t + 1]
         if len(kept) == len(self.numbers):
@@ -271,12 +271,12 @@ def _beam(
         tokens, parents = flat % vocabulary, flat // vocabulary  # [B, 2N] each
         ends = tokens.eq(rules.eos) & scores.gt(float("-inf"))  # [B, 2N]
         open_columns = _first_open(ends, beams)  # [B, N]
-        open_scores = scores.masked_fill(ends, float("-inf")).gather(1, open_columns)
+        open_scores = scores.masked_fill(ends, float("-inf")).gather(1, open_columns)  # [B, N]
         kept = []
         # One transfer from the device: scores of finished candidates [B, N] (-inf where open),
         # their parent beams [B, N], the best open score [B, 1]. topk puts NaN first, so it is seen
         # there.
-        ended = scores[:, :beams].masked_fill(~ends[:, :beams], float("-inf"))
+        ended = scores[:, :beams].masked_fill(~ends[:, :beams], float("-inf"))  # [B, N]
         digest = torch.cat([ended, parents[:, :beams].to(scores.dtype), open_scores[:, :1]], 1)
         for place, (number, line) in enumerate(zip(table.numbers, digest.tolist())):
             check_number(line[-1])

@@ -34,7 +34,7 @@ class Memory:
     def __post_init__(self) -> None:
         # Flattened once, not in every step.
         self._flat = [
-            (keys.flatten(0, 1), values.flatten(0, 1))
+            (keys.flatten(0, 1), values.flatten(0, 1))  # [B * H, S, d] each
             for keys, values in zip(self.keys, self.values)
         ]
 
@@ -101,6 +101,7 @@ class DecoderState:
         """The buffers for keys and values of one layer as ``[R * H, capacity, d]``."""
         if not self._flat:
             layers, _, rows, heads, capacity, width = self.cache.shape
+            # [layers, 2, R, H, capacity, d] -> 2 * layers times [R * H, capacity, d]
             flat = self.cache.view(2 * layers, rows * heads, capacity, width).unbind()
             self._flat = list(zip(flat[::2], flat[1::2]))
         return self._flat[number]
@@ -124,14 +125,14 @@ class DecoderState:
         # are masked but multiplied by 0, and 0 * NaN is NaN.
         cache = self.cache.new_zeros(*self.cache.shape[:4], capacity, self.cache.size(5))
         cache[..., : self.length, :] = self.cache[..., : self.length, :]
-        positions = self.positions.new_zeros(self.positions.size(0), capacity)
+        positions = self.positions.new_zeros(self.positions.size(0), capacity)  # [1 or R, capacity]
         positions[:, : self.length] = self.positions[:, : self.length]
         self.cache, self._flat, self.positions = cache, [], positions
         self._place_tokens()
 
     def slots(self, count: int) -> Tensor:
         """Buffer slots of the next ``count`` tokens of each row: LongTensor ``[R, q]``."""
-        ahead = torch.arange(count, device=self.cache.device)
+        ahead = torch.arange(count, device=self.cache.device)  # [q]
         starts = ahead.new_full((self.rows,), self.length) if self.lengths is None else self.lengths
         return starts.unsqueeze(1) + ahead  # [R, q]
 
@@ -167,7 +168,7 @@ class DecoderState:
         row; zeros before the first token."""
         cache = self.cache[number, 0, :, 0]  # [R, capacity, D]
         if self.length == 0:
-            return cache.new_zeros(cache.size(0), cache.size(2))
+            return cache.new_zeros(cache.size(0), cache.size(2))  # [R, D]
         if self.lengths is None:
             return cache[:, self.length - 1]  # [R, D]
         # [R, 1, D]

@@ -102,7 +102,7 @@ class Constraints:
             forced = (
                 forced.masked_fill(step >= self.max_lengths[sentences], self.pad)
                 .repeat_interleave(beams)
-                .unsqueeze(1)
+                .unsqueeze(1)  # [R, 1]
             )
             # [R, 1], read before the penalty: <unk> in a prefix is allowed even with --unkpen inf.
             own = log_probs.gather(1, forced)
@@ -143,12 +143,12 @@ class Constraints:
     def _force(self, log_probs: Tensor, forced: Tensor, own: Tensor) -> None:
         """Forbids all tokens but the forced one ``[R, 1]`` of each row, which gets log-probability
         ``own`` ``[R, 1]``, or 0 if prefixes are not scored; padding forces nothing."""
-        bound = forced.ne(self.pad)
+        bound = forced.ne(self.pad)  # [R, 1]
         if not self.prefix_scored:
             own = torch.zeros_like(own)
         elif self.unkpen != float("inf"):
             own = torch.where(forced.eq(self.unk), own - self.unkpen, own)
-        free = log_probs.gather(1, forced)
+        free = log_probs.gather(1, forced)  # [R, 1]
         log_probs.masked_fill_(bound, float("-inf"))
         log_probs.scatter_(1, forced, torch.where(bound, own, free))
 
@@ -181,5 +181,5 @@ def length_limits(widths: Tensor, *, max_len_a: float, max_len_b: int, capacity:
         capacity: positions of the decoder.
     """
     # In double precision, as Python's floats.
-    limits = (widths.double() * max_len_a + max_len_b).clamp(max=capacity - 1)
+    limits = (widths.double() * max_len_a + max_len_b).clamp(max=capacity - 1)  # [B]
     return limits.long()

@@ -59,7 +59,7 @@ class Distances:
             relative = attention.relative_bias(queries, index)  # [R, H, q', T]
         elif self.count == 1:
             # q (k + r) is cheaper than q k + q r when there is only one query.
-            return keys + self.tables[layer].behind(keys.size(1)), bias
+            return keys + self.tables[layer].behind(keys.size(1)), bias  # [R * H, T, d]
         else:
             relative = self.tables[layer].products(queries, keys.size(1), chosen, self.count)
         # [R, H, q', T], added in place.

@@ -105,7 +105,7 @@ class PackedEmbedding:
                 vectors = torch.embedding(  # [q, D] or [R, q, D]
                     self.table, positions + self.offset if self.offset else positions
                 )
-            x = torch.add(vectors, x, alpha=scale)
+            x = torch.add(vectors, x, alpha=scale)  # [R, q, D]
         elif scale != 1.0:
             x = x * scale
         return x if self.norm is None else self.norm(x)

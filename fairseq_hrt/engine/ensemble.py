@@ -72,11 +72,11 @@ class EngineEnsemble:
         self.counters.decoder_calls += len(self.engines)
         self.counters.decoder_tokens += len(self.engines) * tokens.numel()
         found: List[Tensor] = []
-        positions = torch.arange(tokens.size(1), device=tokens.device)
+        positions = torch.arange(tokens.size(1), device=tokens.device)  # [T]
         for engine, memory in zip(self.engines, memories):
             state = engine.start(memory, stride=1, capacity=tokens.size(1))
             engine.step(state, tokens, positions, attention=found)
-        return sum(found[1:], found[0]) / len(found)
+        return sum(found[1:], found[0]) / len(found)  # [B, T, S]
 
     def score(
         self, memories: List[Memory], targets: Tensor, wanted: Tensor, *, start: int, beams: int = 1
@@ -100,15 +100,15 @@ class EngineEnsemble:
         parts = []
         for engine, memory in zip(self.engines, memories):
             state = engine.start(memory, beams=beams, stride=1, capacity=0)
-            features = engine.step(state, tokens, positions, remember=False)[wanted]
+            features = engine.step(state, tokens, positions, remember=False)[wanted]  # [n, D]
             # The logits of all R * T tokens may need gigabytes.
             pairs = zip(features.split(SCORED_AT_ONCE), words.split(SCORED_AT_ONCE))
             parts.append(
                 torch.cat(
                     [log_softmax(engine.logits(part)).gather(1, own) for part, own in pairs]
-                ).squeeze(1)
+                ).squeeze(1)  # [n]
             )
-        return log_mean(parts)
+        return log_mean(parts)  # [n]
 
     def log_probabilities(
         self,
@@ -152,7 +152,7 @@ class EngineEnsemble:
             if temperature != 1.0:
                 logits = logits / temperature
             parts.append(log_softmax(logits))
-        return log_mean(parts)
+        return log_mean(parts)  # [R, V], [R, q', V] or [R, q, V]
 
 
 def reorder(

@@ -45,7 +45,7 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor]
     # The softmax of half-precision scores in float32, as fairseq does; see at_least_float32.
     if scores.dtype.itemsize < 4:
         return torch.bmm(torch.softmax(scores, -1, dtype=torch.float32).to(values.dtype), values)
-    return torch.bmm(torch.softmax(scores, -1), values)
+    return torch.bmm(torch.softmax(scores, -1), values)  # [G, q, d]
 
 
 def _merge_heads(mixed: Tensor, rows: int, heads: int) -> Tensor:
@@ -53,7 +53,7 @@ def _merge_heads(mixed: Tensor, rows: int, heads: int) -> Tensor:
     _, count, width = mixed.shape
     if count == 1:
         # The memory layout is the same: a view will do.
-        return mixed.view(rows, 1, heads * width)
+        return mixed.view(rows, 1, heads * width)  # [R, 1, D]
     return mixed.view(rows, heads, count, width).transpose(1, 2).reshape(rows, count, heads * width)
 
 
@@ -121,7 +121,7 @@ class PackedSelfAttention:
         """
         if chosen is None:
             fused = self._heads(self.all(x), 3)  # [3, R, H, q, d]
-            return fused[0].mul_(self.scale), fused[1:]
+            return fused[0].mul_(self.scale), fused[1:]  # [R, H, q, d], [2, R, H, q, d]
         queries = self.query(x.index_select(1, chosen)).mul_(self.scale)  # [R, q', D]
         return self._heads(queries, 1)[0], self._heads(self.memorable(x), 2)
 
@@ -171,7 +171,7 @@ class PackedSelfAttention:
         elif bias is not None:
             bias = bias.expand(rows, heads, *bias.shape[2:]).reshape(rows * heads, *bias.shape[2:])
         mixed = attend(queries.reshape(rows * heads, count, width), keys, values, bias)
-        return self.output(_merge_heads(mixed, rows, heads))
+        return self.output(_merge_heads(mixed, rows, heads))  # [R, q, D]
 
 
 class PackedCrossAttention:
@@ -200,7 +200,7 @@ class PackedCrossAttention:
         keys, values = (
             fused.view(batch, width, 2, self.heads, -1).permute(2, 0, 3, 1, 4).contiguous()
         )
-        return keys, values
+        return keys, values  # [B, H, S, d] each
 
     def __call__(self, x: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor]) -> Tensor:
         """Attention of ``[R, q, D]`` to keys and values ``[B * H, S, d]``: ``[R, q, D]``; ``bias``
@@ -215,7 +215,7 @@ class PackedCrossAttention:
     def weights(self, x: Tensor, keys: Tensor, bias: Optional[Tensor]) -> Tensor:
         """The attention weights of ``__call__``, averaged over the heads: ``[R, q, S]``."""
         queries, bias = self._queries(x, keys, bias)
-        source = keys.size(1)
+        source = keys.size(1)  # S
         # With the identity as values [B * H, S, S], attend() returns the weights.
         each = torch.eye(source, dtype=keys.dtype, device=keys.device).expand(keys.size(0), -1, -1)
         mixed = attend(queries, keys, each, bias)  # [B * H, N * q, S]
@@ -232,7 +232,7 @@ class PackedCrossAttention:
             .mul_(self.scale)
             .view(rows // heads, -1, heads, width)
             .transpose(1, 2)
-            .reshape(rows, -1, width)
+            .reshape(rows, -1, width)  # [B * H, N * q, d]
         )
         if bias is not None:
             bias = bias.expand(-1, heads, -1, -1).reshape(rows, 1, -1)  # [B * H, 1, S]
@@ -295,7 +295,7 @@ class PackedLayer:
         Args:
             chosen: LongTensor ``[q']``, the tokens for which ``inner`` returns vectors; None: all.
         """
-        kept = x if chosen is None else x.index_select(1, chosen)
+        kept = x if chosen is None else x.index_select(1, chosen)  # [R, q', D]
         if self.before:
             return kept + inner(norm(x))
         return norm(kept + inner(x))

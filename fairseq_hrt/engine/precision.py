@@ -43,7 +43,7 @@ def log_probs_of(
     for model in models:
         model.eval()
         logits = model(src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], **views)
-        parts.append(log_softmax(logits).gather(1, words.unsqueeze(1)).squeeze(1))
+        parts.append(log_softmax(logits).gather(1, words.unsqueeze(1)).squeeze(1))  # [n]
     return log_mean(parts)
 
 

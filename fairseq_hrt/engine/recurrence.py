@@ -25,7 +25,7 @@ def scan(forget: Tensor, fresh: Tensor, before: Tensor) -> Tensor:
         # states[t] holds the sum over tokens t - reach + 1 to t; adding that of token t - reach,
         # times the gates between, doubles the reach.
         later = torch.addcmul(states[:, reach:], forget[:, reach:], states[:, :-reach])
-        states = torch.cat([states[:, :reach], later], 1)
+        states = torch.cat([states[:, :reach], later], 1)  # [R, q, D]
         forget = torch.cat([forget[:, :reach], forget[:, reach:] * forget[:, :-reach]], 1)
         reach *= 2
     return states

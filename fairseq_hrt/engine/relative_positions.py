@@ -68,6 +68,6 @@ class EvenDistances:
             # less.
             strides = (heads * asked * reach, asked * reach, reach - 1, 1)
             return by_distance.as_strided((rows, heads, asked, total), strides, count - 1)
-        slots = torch.arange(count - 1, count - 1 + total, device=chosen.device)
-        index = (slots - chosen.unsqueeze(1)).expand(rows, heads, asked, total)
-        return by_distance.view(rows, heads, asked, reach).gather(3, index)
+        slots = torch.arange(count - 1, count - 1 + total, device=chosen.device)  # [T]
+        index = (slots - chosen.unsqueeze(1)).expand(rows, heads, asked, total)  # [R, H, q, T]
+        return by_distance.view(rows, heads, asked, reach).gather(3, index)  # [R, H, q, T]

@@ -98,7 +98,7 @@ class ModelScorer:
         lengths = [len(row) for row in rows]
         wanted = torch.arange(width, device=device) < torch.tensor(  # [R, T]
             lengths, device=device
-        ).unsqueeze(1)
+        ).unsqueeze(1)  # [R, T]
         ensemble = self._ensemble
         ensemble.reserve_positions(width)
         found = iter(

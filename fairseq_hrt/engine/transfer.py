@@ -18,7 +18,7 @@ def to_host(numbers: Tensor, ids: Tensor) -> Tuple[Tensor, Tensor]:
         (numbers, LongTensor of the ids).
     """
     bits = torch.int32 if numbers.element_size() == 4 else torch.int64
-    packed = torch.cat([numbers.contiguous().view(bits), ids.to(bits)], -1).cpu()
+    packed = torch.cat([numbers.contiguous().view(bits), ids.to(bits)], -1).cpu()  # [..., P + Q]
     count = numbers.size(-1)
     return packed[..., :count].contiguous().view(numbers.dtype), packed[..., count:].long()
 

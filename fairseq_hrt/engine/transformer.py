@@ -68,10 +68,10 @@ class TransformerEngine:
         """
         tokens = net_input["src_tokens"]
         padding = tokens.eq(self.pad)  # [B, S]
-        bias, lengths = None, torch.full_like(tokens[:, 0], tokens.size(1))
+        bias, lengths = None, torch.full_like(tokens[:, 0], tokens.size(1))  # [B]
         if bool(padding.any()):
             lengths = lengths - padding.sum(1)
-            bias = torch.zeros(padding.shape, dtype=self.dtype, device=tokens.device)
+            bias = torch.zeros(padding.shape, dtype=self.dtype, device=tokens.device)  # [B, S]
             bias = bias.masked_fill_(padding, float("-inf"))[:, None, None]  # [B, 1, 1, S]
         encoded = (
             self._encode_packed(tokens, padding, bias)
@@ -83,24 +83,24 @@ class TransformerEngine:
     def remember(self, encoded: Tensor, bias: Optional[Tensor], lengths: Tensor) -> Memory:
         """Computes keys and values of all decoder layers; arguments as in :class:`Memory`."""
         pairs = [layer.cross.remember(encoded) for layer in self.layers]
-        keys, values = ([own[side] for own in pairs] for side in (0, 1))
+        keys, values = ([own[side] for own in pairs] for side in (0, 1))  # [B, H, S, d] each
         return Memory(keys, values, bias, lengths, encoded.size(1), encoded)
 
     def _encode_packed(self, tokens: Tensor, padding: Tensor, bias: Optional[Tensor]) -> Tensor:
         """``[B, S]`` → ``[B, S, D]`` as the encoder module computes it."""
         if bias is None:
             self.embed_source.reserve(tokens.size(1))
-            x = self.embed_source(tokens, None)
+            x = self.embed_source(tokens, None)  # [B, S, D]
         else:
             x, _ = self.model.encoder.forward_embedding(tokens)
-            x = x * (~padding).unsqueeze(-1).to(x)
+            x = x * (~padding).unsqueeze(-1).to(x)  # [B, S, D]
         for layer in self.encoder_layers:
             x = layer.block(x, layer.attention_norm, lambda y: layer.attention(y, bias))  # noqa: B023 - called at once
             x = layer.block(x, layer.final_norm, layer.feed_forward)
-        return x if self.encoder_norm is None else self.encoder_norm(x)
+        return x if self.encoder_norm is None else self.encoder_norm(x)  # [B, S, D]
 
     def _encode_module(self, net_input: Dict[str, Tensor]) -> Tensor:
-        """The same by the module's own forward pass, for encoders that the engine does not pack."""
+        """Encodes by the module's own forward pass: for encoders that the engine does not pack."""
         inputs = {key: value for key, value in net_input.items() if key != "prev_output_tokens"}
         # [S, B, D] -> [B, S, D]
         return self.model.encoder(**inputs)["encoder_out"][0].transpose(0, 1)
@@ -122,7 +122,7 @@ class TransformerEngine:
             stride: token i of every row will stand at position i * stride, which makes relative
                 positions cheap; None: anywhere.
         """
-        batch, heads, _, width = memory.keys[0].shape
+        batch, heads, _, width = memory.keys[0].shape  # [B, H, S, d]
         device = memory.keys[0].device
         shape = (len(self.layers), 2, batch * beams, heads, capacity, width)
         if self.recurrent:
@@ -136,7 +136,7 @@ class TransformerEngine:
             cache=torch.zeros(shape, dtype=self.dtype, device=device),
             positions=torch.zeros(1, capacity, dtype=torch.long, device=device),
             stride=None if self.distances is None else stride,
-            sentences=torch.arange(batch, device=device),
+            sentences=torch.arange(batch, device=device),  # [B]
         )
 
     def step(
@@ -204,10 +204,10 @@ class TransformerEngine:
                 lambda y: self._words_before(y, number, cache, bias, distances, chosen),  # noqa: B023
                 chosen,
             )
-            keys, values = memory.layer(number)
+            keys, values = memory.layer(number)  # [B * H, S, d] each
             if attention is not None and number + 1 == len(self.layers):
-                asking = layer.cross_norm(x) if layer.before else x
-                attention.append(layer.cross.weights(asking, keys, memory.bias))
+                asking = layer.cross_norm(x) if layer.before else x  # [R, q, D]
+                attention.append(layer.cross.weights(asking, keys, memory.bias))  # [R, q, S]
             x = layer.block(
                 x,
                 layer.cross_norm,
@@ -217,14 +217,14 @@ class TransformerEngine:
         if remember:
             state.length += count
             if state.lengths is not None:
-                state.lengths = state.lengths + count
+                state.lengths = state.lengths + count  # [R]
         if self.norm is not None:
             x = self.norm(x)
-        return x if self.project_out is None else F.linear(x, self.project_out)
+        return x if self.project_out is None else F.linear(x, self.project_out)  # [R, q', D]
 
     def logits(self, features: Tensor) -> Tensor:
         """Unnormalised scores of the V dictionary entries: ``[..., D]`` → ``[..., V]``."""
-        return self.output(features)
+        return self.output(features)  # [..., V]
 
     def _words_before(
         self,
@@ -253,16 +253,17 @@ class TransformerEngine:
                 x, torch.zeros_like(x[:, 0]) if state is None else state.last_states(number)
             )
             if state is not None:
-                state.write(number, states[None, :, None])
+                state.write(number, states[None, :, None])  # [1, R, 1, q, D]
             return torch.relu(states if chosen is None else states.index_select(1, chosen))
         attention = self.layers[number].attention
-        queries, memorable = attention.project(x, chosen)
+        queries, memorable = attention.project(x, chosen)  # [R, H, q', d], [2, R, H, q, d]
         keys, values = memorable.flatten(1, 2) if state is None else state.append(number, memorable)
         if chosen is not None:
+            # [1 or R, 1, q', T]
             bias = bias if bias is None or bias.size(2) == 1 else bias[:, :, chosen]
         if distances is not None:
             keys, bias = distances.apply(attention, number, queries, keys, bias, chosen)
-        return attention.combine(queries, keys, values, bias)
+        return attention.combine(queries, keys, values, bias)  # [R, q', D]
 
     # ------------------------------------------------------------------ packing
 

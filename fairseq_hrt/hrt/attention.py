@@ -44,7 +44,7 @@ def attention_pattern(
     hidden = padding[:, None, None]  # [B, 1, 1, T]
     if causal:
         width = padding.size(1)
-        later = torch.ones(width, width, dtype=torch.bool, device=padding.device).triu(1)
+        later = torch.ones(width, width, dtype=torch.bool, device=padding.device).triu(1)  # [T, T]
         hidden = hidden | later  # [B, 1, T, T]
     bias = torch.zeros(hidden.shape, dtype=like.dtype, device=like.device).masked_fill_(
         hidden, float("-inf")
@@ -119,10 +119,10 @@ class RelativeSelfAttention(nn.Module):
                 3, cast(Tensor, attn_mask.index).unsqueeze(1).expand_as(scores)
             )
         scores = scores + attn_mask.bias
-        weights = torch.softmax(scores, -1, dtype=at_least_float32(scores.dtype))
+        weights = torch.softmax(scores, -1, dtype=at_least_float32(scores.dtype))  # [B, H, T, T]
         weights = F.dropout(weights.to(scores.dtype), self.dropout, self.training)
         # [B, H, T, d] -> [T, B, D]
-        mixed = (weights @ values).permute(2, 0, 1, 3).reshape(length, batch, width)
+        mixed = (weights @ values).permute(2, 0, 1, 3).reshape(length, batch, width)  # [T, B, D]
         return self.out_proj(mixed), None
 
     def _get_input_buffer(self, incremental_state: Optional[Dict[str, Any]]) -> Dict[str, Any]:

@@ -41,7 +41,7 @@ class HRTLoss(SmoothedLoss):
             src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], views=views
         )
         learnt = [view.target.ne(self.padding_idx) for view in (views.causal, views.parallel)]
-        target = torch.cat(
+        target = torch.cat(  # [n]
             [view.target[mask] for view, mask in zip((views.causal, views.parallel), learnt)]
         )
         loss, nll = smoothed_cross_entropy(logits, target, self.label_smoothing)  # [n] each

@@ -20,7 +20,7 @@ def draw_chunk_sizes(
     """
     chunked = hash_uniform(seed, update, ids, Purpose.CHUNKED) < share  # [B]
     choice = (hash_uniform(seed, update, ids, Purpose.CHUNK_SIZE) * len(chunk_sizes)).long()  # [B]
-    sizes = torch.tensor(list(chunk_sizes), device=ids.device)
+    sizes = torch.tensor(list(chunk_sizes), device=ids.device)  # [sizes]
     return torch.where(chunked, sizes[choice], 1)
 
 
@@ -38,8 +38,8 @@ def draw_masks(seed: int, update: int, ids: Tensor, lengths: Tensor, width: int)
     """
     spread = (lengths - 1).clamp(min=1)  # [B]
     count = 1 + (hash_uniform(seed, update, ids, Purpose.MASK_COUNT) * spread).long()  # [B]
-    places = torch.arange(width, device=ids.device)
+    places = torch.arange(width, device=ids.device)  # [T]
     order = hash_uniform(seed, update, ids.unsqueeze(1), Purpose.MASK_ORDER, places)  # [B, T]
     order = order.masked_fill(places >= lengths.unsqueeze(1), float("inf"))
     rank = order.argsort(1).argsort(1)  # [B, T], 0 … length - 1 in random order
-    return rank < count.unsqueeze(1)
+    return rank < count.unsqueeze(1)  # [B, T]

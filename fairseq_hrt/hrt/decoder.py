@@ -118,7 +118,7 @@ class HRTDecoder(TransformerDecoderBase):
 
     def start_symbols(self, chunk_sizes: Tensor) -> Tensor:
         """:meth:`start_symbol` of each element of a LongTensor."""
-        symbols = torch.full_like(chunk_sizes, self.eos)
+        symbols = torch.full_like(chunk_sizes, self.eos)  # [B]
         for chunk_size in self.chunk_sizes:
             symbols = torch.where(chunk_sizes == chunk_size, self.start_symbol(chunk_size), symbols)
         return symbols
@@ -147,12 +147,12 @@ class HRTDecoder(TransformerDecoderBase):
         x = self.embed_scale * self.embed(view.input)  # [B, T, D]
         if self.project_in_dim is not None:
             x = self.project_in_dim(x)
-        table = self.embed_positions.weights = self.embed_positions.weights.to(x)
-        x = x + table[view.positions + self.padding_idx + 1]
+        table = self.embed_positions.weights = self.embed_positions.weights.to(x)  # [positions, D]
+        x = x + table[view.positions + self.padding_idx + 1]  # [B, T, D]
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
         # [B, T, D] -> [T, B, D]
-        x = self.dropout_module(x).transpose(0, 1)
+        x = self.dropout_module(x).transpose(0, 1)  # [T, B, D]
         pattern = attention_pattern(
             view.positions,
             view.input.eq(self.padding_idx),
@@ -255,7 +255,7 @@ class HRTDecoder(TransformerDecoderBase):
         Raises:
             ValueError: there is a new size, but the model was not loaded for training.
         """
-        trained = state_dict[f"{name}.embed_special.weight"]
+        trained = state_dict[f"{name}.embed_special.weight"]  # [1 + known sizes, D]
         rows = [trained[0]]
         for size in self.chunk_sizes:
             if size in known:
@@ -268,4 +268,4 @@ class HRTDecoder(TransformerDecoderBase):
                     " fine-tune it with --finetune-from-model"
                 )
             rows.append(state_dict[f"{name}.embed_tokens.weight"][self.eos])
-        return torch.stack(rows)
+        return torch.stack(rows)  # [1 + sizes, D]

@@ -85,7 +85,7 @@ class HRTGenerator(AutoregressiveGenerator):
             members = [row for row, own in enumerate(sizes) if own == size]
             group = memories
             if len(members) < len(sizes):
-                rows = torch.tensor(members, device=memories[0].lengths.device)
+                rows = torch.tensor(members, device=memories[0].lengths.device)  # [B']
                 group = [memory.select(rows) for memory in memories]
             if size == 1:
                 best = self.decode_memories(group, prefix=prefix, start=start)
@@ -129,8 +129,9 @@ class HRTGenerator(AutoregressiveGenerator):
         rows = [
             hypotheses[min(n, len(hypotheses) - 1)] for hypotheses in kept for n in range(beams)
         ]
+        # [R, L], [R, 1, L]
         tokens, visible = self._masked_input(rows, chunk_size, memories[0].lengths.device)
-        positions, masked = self._layout(tokens.size(1), chunk_size, tokens.device)
+        positions, masked = self._layout(tokens.size(1), chunk_size, tokens.device)  # [L], [q']
         log_probs = self.ensemble.log_probabilities(
             # stride=1 promises positions from 0, here they begin at 1: only distances are used.
             self.ensemble.start(memories, beams=beams, stride=1, capacity=0),
@@ -150,8 +151,8 @@ class HRTGenerator(AutoregressiveGenerator):
         self._restrict(log_probs, positions[masked], rows, chunk_size, limits)
         best, choice = log_probs.max(-1)  # [R, q'] each
         if self.step_hooks:
-            scores = torch.zeros(tokens.shape, dtype=best.dtype, device=best.device)
-            scores[:, masked], tokens[:, masked] = best, choice
+            scores = torch.zeros(tokens.shape, dtype=best.dtype, device=best.device)  # [R, L]
+            scores[:, masked], tokens[:, masked] = best, choice  # filled in for the hooks
             number = max(row.steps for row in rows) + 1
             for hook in self.step_hooks:
                 hook(
@@ -186,15 +187,15 @@ class HRTGenerator(AutoregressiveGenerator):
             return tokens, None
         lengths = torch.tensor([chunk_size * row.steps for row in rows], device=device).unsqueeze(1)
         inside = torch.arange(tokens.size(1), device=device) < lengths  # [R, L]
-        return tokens, inside.unsqueeze(1)
+        return tokens, inside.unsqueeze(1)  # [R, L], [R, 1, L]
 
     def _layout(self, length: int, chunk_size: int, device: torch.device) -> Tuple[Tensor, Tensor]:
         """Positions 1 to L of stage II, ``[L]``, and the indices of the masked ones, ``[q']``; both
         are cached for later batches."""
         key = (length, chunk_size, device)
         if key not in self._layouts:
-            positions = torch.arange(1, length + 1, device=device)
-            places = torch.arange(length, device=device).view(-1, chunk_size)
+            positions = torch.arange(1, length + 1, device=device)  # [L]
+            places = torch.arange(length, device=device).view(-1, chunk_size)  # [m, K]
             self._layouts[key] = (positions, places[:, :-1].reshape(-1))
         return self._layouts[key]
 

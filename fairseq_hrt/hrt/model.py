@@ -48,7 +48,7 @@ class HRTTransformerModel(ConfiguredTransformer):
             ]
             for view, causal in ((views.causal, True), (views.parallel, False))
         ]
-        return self.decoder.output_layer(torch.cat(features))
+        return self.decoder.output_layer(torch.cat(features))  # [n, V]
 
 
 _DEEP: Dict[str, Any] = dict(embed=512, ffn=2048, heads=8, pre_norm=True)

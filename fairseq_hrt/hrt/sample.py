@@ -93,7 +93,7 @@ def training_views(
     positions = torch.arange(1, width + 1, device=targets.device).unsqueeze(0)  # [1, W]
     filled = torch.where(positions > lengths, eos, filled)  # [B, W]
 
-    number = torch.arange(int(steps.max()), device=targets.device).unsqueeze(0)
+    number = torch.arange(int(steps.max()), device=targets.device).unsqueeze(0)  # [1, m]
     inside = number < steps  # [B, m]
     places = (number * chunks).clamp(max=width - 1)  # [B, m], 0, K, 2K, …
     before = filled.gather(1, (places - 1).clamp(min=0))  # [B, m], the token at each place

@@ -41,7 +41,7 @@ class ChunkScorer:
         pad, decoder = self.dictionary.pad(), models[0].decoder
         source, targets = sample["net_input"], sample["target"]
         sizes = chunk_sizes_of(self.table, source["src_tokens"].ne(pad).sum(1) - 1)
-        chunk_sizes = torch.tensor(sizes, device=targets.device)
+        chunk_sizes = torch.tensor(sizes, device=targets.device)  # [B]
         views = training_views(
             targets,
             chunk_sizes,
@@ -60,7 +60,7 @@ class ChunkScorer:
         parts = log_probs_of(models, source, words, views=views).split(
             [int(mask.sum()) for mask in learnt]
         )
-        first, second = (
+        first, second = (  # [B, m], [B, L]
             torch.zeros(mask.shape, dtype=part.dtype, device=part.device).masked_scatter_(
                 mask, part
             )

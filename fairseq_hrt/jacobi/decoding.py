@@ -124,7 +124,7 @@ def jacobi_decode(
         inputs = _inputs(rows, plan)
         width = len(inputs[0])
         tokens = torch.tensor(inputs, device=device)  # [R, q]
-        log_probs = ensemble.log_probabilities(
+        log_probs = ensemble.log_probabilities(  # [R, q, V]
             states,
             tokens,
             _positions(rows, width, rules.longest_limit, device),
@@ -139,10 +139,10 @@ def jacobi_decode(
             _accept(rows[place], answers[place], scores[place], plan, number, iteration_hooks)
         reading = [rows[place] for place in read]
         for hook in step_hooks:
-            sentences = torch.tensor([row.sentence for row in reading], device=device)
+            sentences = torch.tensor([row.sentence for row in reading], device=device)  # [R']
             places = torch.tensor([[len(row.tokens)] for row in reading], device=device)  # [R', 1]
-            last = torch.tensor([row.tokens[-1:] for row in reading], device=device)
-            firsts = torch.tensor([scores[place][0] for place in read], device=device)
+            last = torch.tensor([row.tokens[-1:] for row in reading], device=device)  # [R', 1]
+            firsts = torch.tensor([scores[place][0] for place in read], device=device)  # [R']
             hook(DecodingStep(plan.window.mode, number, sentences, places, last, firsts))
         for row in reading:
             if row.tokens[-1] == rules.eos:
@@ -175,10 +175,10 @@ def _positions(rows: List[_Row], width: int, longest: int, device: torch.device)
     """Positions of the window: LongTensor ``[q]`` if all rows have as many proved tokens, else
     ``[R, q]``."""
     firsts = [len(row.tokens) for row in rows]
-    ahead = torch.arange(width, device=device)
+    ahead = torch.arange(width, device=device)  # [q]
     if len(set(firsts)) == 1:
         return (ahead + firsts[0]).clamp_(max=longest)
-    return (torch.tensor(firsts, device=device).unsqueeze(1) + ahead).clamp_(max=longest)
+    return (torch.tensor(firsts, device=device).unsqueeze(1) + ahead).clamp_(max=longest)  # [R, q]
 
 
 def _restrict(log_probs: Tensor, rows: List[_Row], plan: JacobiPlan, sentences: Tensor) -> None:
@@ -250,7 +250,7 @@ def _advance(states: List[DecoderState], rows: List[_Row], device: torch.device)
     unfinished = [place for place, row in enumerate(rows) if not row.done]
     if unfinished and 4 * len(unfinished) <= 3 * len(rows):
         rows = [rows[place] for place in unfinished]
-        index = torch.tensor(unfinished, device=device)
+        index = torch.tensor(unfinished, device=device)  # [R']
         reorder(states, index, sentences=index)
     # The cache keeps the start symbol and all proved tokens but the last, which the next pass
     # reads.

@@ -35,7 +35,7 @@ def same_encoder(
     # [2, S]: up to 24 symbols in a full row, and half of them in a padded one.
     words = torch.arange(dictionary.nspecial, min(symbols, dictionary.nspecial + 24)).tolist()
     rows = [[*words, eos], [pad] * (len(words) // 2) + [*words[len(words) // 2 :], eos]]
-    tokens = torch.tensor(rows, device=next(first.parameters()).device)
+    tokens = torch.tensor(rows, device=next(first.parameters()).device)  # [2, S]
     with torch.no_grad():
         mine, theirs = (
             model.encoder(tokens, src_lengths=tokens.ne(pad).sum(1))["encoder_out"][0]

@@ -98,7 +98,7 @@ def _count(value: Any) -> int:
     """A number of updates as an int of at most 63 bits; a forged one could have millions."""
     number = operator.index(value)
     if number.bit_length() > 63:
-        raise OverflowError(f"a number of updates of {number.bit_length()} bits")
+        raise OverflowError(f"its number of updates has {number.bit_length()} bits")
     return number
 
 

@@ -61,8 +61,8 @@ def _explain(
     if bool((links.isnan() & pairs_inside(links, vertex_lengths)).any()):
         raise ValueError(f"links holds NaN: {_BROKEN}")
     if match is not None and lengths is not None:
-        vertices = torch.arange(size, device=links.device) < vertex_lengths.unsqueeze(1)
-        tokens = torch.arange(match.size(1), device=links.device) < lengths.unsqueeze(1)
+        vertices = torch.arange(size, device=links.device) < vertex_lengths.unsqueeze(1)  # [B, L]
+        tokens = torch.arange(match.size(1), device=links.device) < lengths.unsqueeze(1)  # [B, T]
         if bool((match.isnan() & tokens.unsqueeze(2) & vertices.unsqueeze(1)).any()):
             raise ValueError(f"match holds NaN: {_BROKEN}")
 
@@ -70,7 +70,7 @@ def _explain(
 def pairs_inside(links: Tensor, vertex_lengths: Tensor) -> Tensor:
     """Pairs of valid vertices: BoolTensor ``[B, L, L]``."""
     inside = torch.arange(links.size(1), device=links.device) < vertex_lengths.unsqueeze(1)
-    return inside.unsqueeze(2) & inside.unsqueeze(1)
+    return inside.unsqueeze(2) & inside.unsqueeze(1)  # [B, L, L]
 
 
 def only_inside(links: Tensor, vertex_lengths: Tensor) -> Tensor:

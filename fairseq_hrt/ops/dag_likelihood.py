@@ -66,7 +66,7 @@ class _LogLikelihood(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, Tensor, None, None]:
         posterior, usage = ctx.saved_tensors
-        gradient = gradient.view(-1, 1, 1)
+        gradient = gradient.view(-1, 1, 1)  # [B, 1, 1]
         return (
             (gradient * posterior).to(posterior.dtype),
             (gradient * usage).to(usage.dtype),
@@ -95,7 +95,7 @@ def forward_backward(
     """
     terms = _scaled(match, links, target_lengths, vertex_lengths)
     forward, backward = _forward(terms), _backward(terms)
-    rows = torch.arange(len(match), device=match.device)
+    rows = torch.arange(len(match), device=match.device)  # [B]
     reached = (forward.values[rows, terms.last] * terms.ends).sum(1)  # [B]
     likelihood = torch.where(
         reached > 0, _log(reached) + forward.scales[rows, terms.last], float("-inf")
@@ -113,7 +113,7 @@ def forward_backward(
     if bool(doubtful.any()):
         # For most of these there is no path at all, and a mass of 0 is right.
         doubtful &= _has_path(match, links, target_lengths, vertex_lengths)
-        chosen = doubtful.nonzero().squeeze(1)
+        chosen = doubtful.nonzero().squeeze(1)  # rows of the batch
         redone = _in_log_space(
             match[chosen], links[chosen], target_lengths[chosen], vertex_lengths[chosen]
         )
@@ -177,6 +177,7 @@ def _gradients(
         + backward.scales[:, 1:]
         - likelihood.unsqueeze(1)
     )
+    # [B, T - 1, L]
     left = forward.values[:, :-1] * torch.where(counted[:, 1:], weight, 0.0).unsqueeze(2)
     usage = terms.edges * torch.bmm(
         left.transpose(1, 2), terms.emissions[:, 1:] * backward.values[:, 1:]
@@ -186,10 +187,10 @@ def _gradients(
 
 def _scaled(match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor) -> _Terms:
     steps, size = match.shape[1:]
-    inside = torch.arange(steps, device=match.device) < target_lengths.unsqueeze(1)
-    vertex = torch.arange(size, device=match.device)
+    inside = torch.arange(steps, device=match.device) < target_lengths.unsqueeze(1)  # [B, T]
+    vertex = torch.arange(size, device=match.device)  # [L]
     read = inside.unsqueeze(2) & (vertex < vertex_lengths.unsqueeze(1)).unsqueeze(1)  # [B, T, L]
-    scores = match.double().masked_fill(~read, float("-inf"))
+    scores = match.double().masked_fill(~read, float("-inf"))  # [B, T, L]
     # [B, T, 1], a scale per token: products of small probabilities do not underflow.
     scale = scores.amax(2, keepdim=True).clamp(min=-1e300)
     return _Terms(
@@ -198,7 +199,7 @@ def _scaled(match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths
         scale=scale.squeeze(2),
         inside=inside,
         last=target_lengths - 1,
-        ends=(vertex == (vertex_lengths - 1).unsqueeze(1)).double(),
+        ends=(vertex == (vertex_lengths - 1).unsqueeze(1)).double(),  # [B, L]
     )
 
 
@@ -212,7 +213,7 @@ def _rescaled(current: Tensor, total: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
     the logarithm of the maximum, the maximum)."""
     largest = current.amax(1)  # [B]
     usable = largest > 0
-    total = torch.where(usable, total + _log(largest), total)
+    total = torch.where(usable, total + _log(largest), total)  # [B]
     return current / torch.where(usable, largest, 1.0).unsqueeze(1), total, largest
 
 
@@ -253,10 +254,10 @@ def _backward(terms: _Terms) -> _Scan:
         if step + 1 < steps:
             current = torch.bmm(  # [B, L]
                 (terms.emissions[:, step + 1] * current).unsqueeze(1), edges
-            ).squeeze(1)
+            ).squeeze(1)  # [B, L]
             total = total + terms.scale[:, step + 1]
         begins = terms.last == step
-        current = torch.where(begins.unsqueeze(1), terms.ends, current)
+        current = torch.where(begins.unsqueeze(1), terms.ends, current)  # [B, L]
         current, total, factors[:, step] = _rescaled(current, torch.where(begins, 0.0, total))
         backward[:, step], scales[:, step] = current, total
     return _Scan(backward, scales, factors)
@@ -268,15 +269,15 @@ def _has_path(
     """Whether any path emits the target, at whatever probability above 0: BoolTensor ``[B]``."""
     joined = (only_inside(links, vertex_lengths) > float("-inf")).float()  # [B, L, L]
     emits = match > float("-inf")
-    rows, last = torch.arange(len(match), device=match.device), target_lengths - 1
-    current = torch.zeros_like(emits[:, 0])
+    rows, last = torch.arange(len(match), device=match.device), target_lengths - 1  # [B] each
+    current = torch.zeros_like(emits[:, 0])  # [B, L]
     current[:, 0] = emits[:, 0, 0]
     reached = [current]
     for step in range(1, match.size(1)):
         # The products count predecessors: small integers, exact in float32.
         current = (torch.bmm(current.float().unsqueeze(1), joined).squeeze(1) > 0) & emits[:, step]
         reached.append(current)
-    return torch.stack(reached, 1)[rows, last, vertex_lengths - 1]
+    return torch.stack(reached, 1)[rows, last, vertex_lengths - 1]  # [B]
 
 
 def _in_log_space(
@@ -289,11 +290,12 @@ def _in_log_space(
         scores = match.detach().double().requires_grad_()
         edges = edges.requires_grad_()
         rows = torch.arange(len(scores), device=scores.device)
-        start = torch.full_like(scores[:, 0], float("-inf"))
+        start = torch.full_like(scores[:, 0], float("-inf"))  # [B, L]
         start[:, 0] = 0
         steps = [scores[:, 0] + start]  # [B, L] each
         for step in range(1, scores.size(1)):
-            steps.append(scores[:, step] + _logsumexp(steps[-1].unsqueeze(2) + edges, 1))
+            # [B, L, L] -> [B, L]
+            steps.append(scores[:, step] + _logsumexp(steps[-1].unsqueeze(2) + edges, 1))  # [B, L]
         likelihood = torch.stack(steps, 1)[rows, target_lengths - 1, vertex_lengths - 1]  # [B]
         possible = likelihood > float("-inf")
         posterior, usage = torch.autograd.grad(
@@ -336,12 +338,12 @@ def dag_best_alignment(
     for step in range(1, steps):
         # Predecessors are recomputed on the way back, for one vertex per step: max with indices
         # would take several times as long here.
-        best = (best.unsqueeze(2) + edges).amax(1) + match[:, step].double()
+        best = (best.unsqueeze(2) + edges).amax(1) + match[:, step].double()  # [B, L]
         scores.append(best)
     rows = torch.arange(batch, device=match.device)
     last = vertex_lengths - 1
-    possible = torch.stack(scores, 1)[rows, target_lengths - 1, last] > float("-inf")
-    alignment = torch.full((batch, size), -1, device=match.device)
+    possible = torch.stack(scores, 1)[rows, target_lengths - 1, last] > float("-inf")  # [B]
+    alignment = torch.full((batch, size), -1, device=match.device)  # [B, L]
     vertex = last
     for step in range(steps - 1, -1, -1):
         running = possible & (step < target_lengths)  # [B]
@@ -352,5 +354,5 @@ def dag_best_alignment(
         )
         if step:
             parent = (scores[step - 1] + edges[rows, :, vertex]).argmax(1)  # [B]
-            vertex = torch.where(running, parent, vertex)
+            vertex = torch.where(running, parent, vertex)  # [B]
     return alignment

@@ -114,17 +114,18 @@ def fuzzy_alignment(
     emissions = match.to(edges.dtype).masked_fill(~vertices.unsqueeze(1), float("-inf")).exp()
 
     windows = max(targets.size(1) - order + 1, 0)
-    matched, produced = passing.unsqueeze(1) * emissions[:, :windows], passing
+    matched, produced = passing.unsqueeze(1) * emissions[:, :windows], passing  # [B, W, L], [B, L]
     for place in range(1, order):
         matched = torch.bmm(matched, edges) * emissions[:, place : place + windows]  # [B, W, L]
         produced = torch.bmm(produced.unsqueeze(1), edges).squeeze(1)  # [B, L]
+    # [B, W] each
     expected, counts = matched.sum(2), _counts(targets, target_lengths, order, windows)
     hits = torch.where(counts > 0, torch.minimum(expected, counts.to(expected.dtype)), 0.0).sum(1)
 
     produced = produced.sum(1)  # [B]
     length = passing.sum(1)  # [B]
-    precision = torch.where(produced > 0, hits / produced.clamp(min=1e-30), 0.0)
-    brevity = torch.exp((1 - target_lengths.to(length.dtype) / length).clamp(max=0))
+    precision = torch.where(produced > 0, hits / produced.clamp(min=1e-30), 0.0)  # [B]
+    brevity = torch.exp((1 - target_lengths.to(length.dtype) / length).clamp(max=0))  # [B]
     in_target = (target_lengths - order + 1).clamp(min=1).to(hits.dtype)
     return FuzzyAlignment(brevity * precision, precision, brevity, length, hits / in_target)
 
@@ -141,4 +142,4 @@ def _counts(targets: Tensor, lengths: Tensor, order: int, windows: int) -> Tenso
         (grams.unsqueeze(1) == grams.unsqueeze(2)).all(3) & valid.unsqueeze(1) & valid.unsqueeze(2)
     )
     repeated = same.tril(-1).any(2)  # [B, W]
-    return same.sum(2) * ~repeated
+    return same.sum(2) * ~repeated  # [B, W]

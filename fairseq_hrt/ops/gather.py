@@ -60,13 +60,13 @@ def gather_with_largest(
     wanted = targets.repeat_interleave(size, 0)  # [B * L, T]
     found, largest = [], []
     for part in _chunks(features, weight.size(0), chunk):
-        for scores in _normalised(F.linear(part, weight, bias)):
+        for scores in _normalised(F.linear(part, weight, bias)):  # [n', V]
             largest.append(scores.amax(1))
             found.append(scores.gather(1, wanted[: len(scores)]))
             wanted = wanted[len(scores) :]
     return torch.cat(found).view(batch, size, -1).transpose(1, 2).contiguous(), torch.cat(
         largest
-    ).view(batch, size)
+    ).view(batch, size)  # [B, T, L], [B, L]
 
 
 @torch.no_grad()
@@ -94,7 +94,7 @@ def best_tokens(
         partition = torch.logsumexp(logits, -1)  # [n]
         for token, penalty in (penalties or {}).items():
             logits[:, token] -= penalty
-        found.append((partition, *logits.max(-1)))
+        found.append((partition, *logits.max(-1)))  # [n] each
     partition, best, tokens = (torch.cat(parts).view(features.shape[:-1]) for parts in zip(*found))
     return best - partition, tokens
 
@@ -168,7 +168,7 @@ class _TargetLogProbs(torch.autograd.Function):
             [],
             None if bias is None else torch.zeros_like(bias, dtype=gradient.dtype),
         )
-        of_weight = torch.zeros_like(weight, dtype=gradient.dtype)
+        of_weight = torch.zeros_like(weight, dtype=gradient.dtype)  # [V, D]
         begin = 0
         for number, part in enumerate(_chunks(features, weight.size(0), ctx.chunk)):
             part = part.to(ctx.dtype)
@@ -180,17 +180,18 @@ class _TargetLogProbs(torch.autograd.Function):
             # Each block of logits is overwritten by its gradient; it is not needed again.
             for rows in row_blocks(logits):
                 here = slice(begin + rows.start, begin + rows.stop)
-                spread = torch.softmax(_wide(logits[rows]), -1).mul_(-total[here])
+                spread = torch.softmax(_wide(logits[rows]), -1).mul_(-total[here])  # [n', V]
                 spread.scatter_add_(1, wanted[here], own[here])
                 if of_bias is not None:
                     of_bias += spread.sum(0)
                 logits[rows] = spread
             begin += len(part)
-            of_features.append((logits @ cast).to(features.dtype))
+            of_features.append((logits @ cast).to(features.dtype))  # [n, D]
+            # [V, n] @ [n, D] -> [V, D]
             if ctx.dtype == of_weight.dtype:
                 of_weight.addmm_(logits.t(), part)
             else:
-                of_weight += logits.t() @ part
+                of_weight += logits.t() @ part  # [V, D]
         whole = torch.cat(of_features).view(features.shape)  # [B, L, D]
         return (
             whole,

@@ -98,7 +98,7 @@ def _relative_to_rows(
     """
     edges = only_inside(links.double(), vertex_lengths)
     repeats = (edges + token_scores.double().unsqueeze(1)).masked_fill(~same, float("-inf"))
-    others = edges.masked_fill(same, float("-inf"))
+    others = edges.masked_fill(same, float("-inf"))  # [B, L, L]
     sums = others.logsumexp(2)  # [B, L]
     for vertex in reversed(range(links.size(1) - 1)):
         behind = (repeats[:, vertex, vertex + 1 :] + sums[:, vertex + 1 :]).logsumexp(1)  # [B]
@@ -106,8 +106,8 @@ def _relative_to_rows(
     # Rows without links, such as the last one, stay empty.
     sums.masked_fill_(sums == float("-inf"), 0.0)
     onwards, away = (
-        (repeats + sums.unsqueeze(1) - sums.unsqueeze(2)).exp(),
-        (others - sums.unsqueeze(2)).exp(),
+        (repeats + sums.unsqueeze(1) - sums.unsqueeze(2)).exp(),  # [B, L, L]
+        (others - sums.unsqueeze(2)).exp(),  # [B, L, L]
     )
     through = _through_repeats(onwards, away, same)
     return through.log() + sums.unsqueeze(2)
@@ -135,10 +135,10 @@ def best_printing_path(
     batch, _, size = match.shape
     # [B, T, L] -> [B, L, T], and [B, L, L]
     scores, edges = match.double().transpose(1, 2), only_inside(links, vertex_lengths).double()
-    best = torch.full_like(scores, float("-inf"))
+    best = torch.full_like(scores, float("-inf"))  # [B, L, T]
     best[:, 0, 0] = scores[:, 0, 0]
     # For each state (v, k): the previous vertex, and whether it wrote token k - 1 rather than k.
-    parents = torch.zeros_like(best, dtype=torch.long)
+    parents = torch.zeros_like(best, dtype=torch.long)  # [B, L, T]
     advances = torch.zeros_like(best, dtype=torch.bool)
     before = torch.full_like(scores[:, :, :1], float("-inf"))
     before = torch.cat([before, best[:, :, :-1]], 2)  # [B, L, T], f_(k-1)
@@ -146,15 +146,15 @@ def best_printing_path(
         into = edges[:, :vertex, vertex, None]  # [B, v, 1]
         value, parent = torch.maximum(best[:, :vertex], before[:, :vertex]).add(into).max(1)
         parents[:, vertex] = parent
-        advances[:, vertex] = (before > best).gather(1, parent.unsqueeze(1)).squeeze(1)
+        advances[:, vertex] = (before > best).gather(1, parent.unsqueeze(1)).squeeze(1)  # [B, T]
         best[:, vertex] = value + scores[:, vertex]
         before[:, vertex, 1:] = best[:, vertex, :-1]
     rows = torch.arange(batch, device=match.device)
     last, step = vertex_lengths - 1, target_lengths - 1
     running = best[rows, last, step] > float("-inf")  # [B]
-    alignment = torch.full((batch, size), -1, device=match.device)
+    alignment = torch.full((batch, size), -1, device=match.device)  # [B, L]
     for _ in range(size):
-        place = last.unsqueeze(1)
+        place = last.unsqueeze(1)  # [B, 1]
         alignment.scatter_(
             1,
             place,
@@ -162,6 +162,6 @@ def best_printing_path(
         )
         running = running & (last > 0)
         parent, advanced = parents[rows, last, step], advances[rows, last, step]
-        step = torch.where(running & advanced, step - 1, step)
-        last = torch.where(running, parent, last)
+        step = torch.where(running & advanced, step - 1, step)  # [B]
+        last = torch.where(running, parent, last)  # [B]
     return alignment

@@ -53,7 +53,7 @@ def _bound(edges: Tensor, scores: Tensor, earns: float) -> _Bound:
     """The bound of one sentence: ``edges`` ``[L, L]``, ``scores`` ``[L]``, float64, no padding."""
     last = len(scores) - 1
     rest, value, follower = (
-        torch.zeros_like(scores),
+        torch.zeros_like(scores),  # [L]
         scores + earns,
         torch.full_like(scores, last, dtype=torch.long),
     )
@@ -94,7 +94,7 @@ class _Promise:
         # Only paths with at least one inner vertex.
         inner[0, -1] = -math.inf
         self._find(inner, scores.double())
-        numbers = torch.arange(1, limit + 1, dtype=torch.float64)
+        numbers = torch.arange(1, limit + 1, dtype=torch.float64)  # [limit]
         ranked = self.rank * numbers**beta
         found: Tuple[Optional[_Bound], ...] = (self.short, self.long)
         self.bounds = [bound for bound in found if bound is not None]
@@ -181,12 +181,12 @@ def joint_viterbi(
     limits = torch.as_tensor(max_interior, device=links.device).expand(batch)  # [B]
     if bool((limits < 1).any()):
         raise ValueError(f"max_interior {limits.tolist()} must be at least 1")
-    vertex = torch.arange(size, device=links.device)
-    rows, last = torch.arange(batch, device=links.device), vertex_lengths - 1
+    vertex = torch.arange(size, device=links.device)  # [L]
+    rows, last = torch.arange(batch, device=links.device), vertex_lengths - 1  # [B] each
     interior = (vertex > 0) & (vertex < last.unsqueeze(1))  # [B, L]
     edges = only_inside(links, vertex_lengths)  # [B, L, L]
     to_end = edges[rows, :, last]  # [B, L]
-    tokens = vertex_scores.masked_fill(~interior, float("-inf"))
+    tokens = vertex_scores.masked_fill(~interior, float("-inf"))  # [B, L]
     count = max(min(int(limits.max()), size - 2), 1)
     # Always computed for all lengths: the length of a vector affects how its last elements are
     # rounded.
@@ -207,6 +207,7 @@ def joint_viterbi(
             if promises:
                 for own, promise in zip(best, promises):
                     promise.keep(own, length - 1)
+                # The vertices that are open in any sentence.
                 columns = (best > float("-inf")).any(0).nonzero().squeeze(1)
             if not len(columns):
                 # All states are pruned: no longer path is better.
@@ -215,26 +216,26 @@ def joint_viterbi(
             best, parent = best + tokens, columns[parent]
             parents.append(parent)
         total, end = (best + to_end).max(1)  # [B] each
-        totals.append(total.masked_fill(length > limits, float("-inf")))
+        totals.append(total.masked_fill(length > limits, float("-inf")))  # [B]
         ends.append(end)
     count = len(totals)
     scores = torch.stack(totals, 1)  # [B, K]
     # An impossible k stays at -inf even if its power overflows (-inf / inf is NaN).
-    ranks = (scores / powers[:count]).masked_fill(scores == float("-inf"), float("-inf"))
+    ranks = (scores / powers[:count]).masked_fill(scores == float("-inf"), float("-inf"))  # [B, K]
     ranks, chosen = ranks.max(1)  # [B] each
     direct = scores[rows, chosen] == float("-inf")  # [B]
-    paths = torch.full((batch, count + 2), -1, device=links.device)
+    paths = torch.full((batch, count + 2), -1, device=links.device)  # [B, K + 2]
     current = torch.stack(ends, 1)[rows, chosen]  # [B]
     for length in range(count, 0, -1):
         running = (length <= chosen + 1) & ~direct
         paths[:, length] = torch.where(running, current, -1)
         if length > 1:
-            current = torch.where(running, parents[length - 2][rows, current], current)
+            current = torch.where(running, parents[length - 2][rows, current], current)  # [B]
     # Where no k is possible, the path is the link from the first vertex to the last, if any.
     alone = edges[rows, 0, last] + vertex_scores[:, 0]  # [B]
     possible = ~direct | (alone > float("-inf"))
     paths[:, 0] = torch.where(possible, 0, -1)
-    end_place = torch.where(direct, 1, chosen + 2)
+    end_place = torch.where(direct, 1, chosen + 2)  # [B]
     paths[rows, end_place] = torch.where(possible, last, -1)
-    scores = torch.where(direct, alone, scores[rows, chosen])
+    scores = torch.where(direct, alone, scores[rows, chosen])  # [B]
     return ViterbiPath(paths, scores, torch.where(direct, alone, ranks))

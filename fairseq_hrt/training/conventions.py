@@ -112,7 +112,7 @@ class SinusoidsFrom(SinusoidalPositionalEmbedding):
         exponents = torch.arange(half) * torch.tensor(-math.log(10000) / max(half - 1, 1))
         frequencies = exponents.double().exp().float()
         angles = (torch.arange(num_embeddings).unsqueeze(1) * frequencies).double()
-        table = torch.cat([angles.sin(), angles.cos()], dim=1).float()
+        table = torch.cat([angles.sin(), angles.cos()], dim=1).float()  # [positions, D]
         return F.pad(table, (0, embedding_dim % 2))
 
     def slot_table(self, count: int) -> Tensor:

@@ -112,8 +112,8 @@ def with_distilled_targets(
     shards, raw_shards = utils.split_paths(cfg.distilled_data), utils.split_paths(cfg.data)
     if len(shards) != len(raw_shards):
         raise ValueError(
-            f"--distilled-data names {len(shards)} folders but the data {len(raw_shards)}: each"
-            " needs its partner"
+            f"--distilled-data names {len(shards)} folders but the data {len(raw_shards)}: give"
+            " one for each folder of the data"
         )
     folder, raw_folder = (paths[(epoch - 1) % len(paths)] for paths in (shards, raw_shards))
     if cfg.num_batch_buckets > 0 or cfg.load_alignments:
@@ -208,7 +208,7 @@ def drawn_targets(
         torch.nn.functional.pad(target, (0, width - target.size(1)), value=pad)
         for target in targets
     )
-    return torch.where(use_raw.unsqueeze(1), raw, distilled)
+    return torch.where(use_raw.unsqueeze(1), raw, distilled)  # [B, max(T, T')]
 
 
 def draw_raw(seed: int, update: int, ids: torch.Tensor, probability: float) -> torch.Tensor:

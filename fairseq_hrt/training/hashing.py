@@ -76,4 +76,4 @@ def hash_uniform(*keys: Union[int, Tensor]) -> Tensor:
             + _GOLDEN
             + _mix(torch.as_tensor(key, dtype=torch.long, device=state.device) + _GOLDEN)
         )
-    return (_shift(state, 11) & _MASK_53).double() * 2.0**-53
+    return (_shift(state, 11) & _MASK_53).double() * 2.0**-53  # of the broadcast shape

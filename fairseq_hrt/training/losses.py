@@ -84,9 +84,9 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         )
         for rows in row_blocks(logits):
             scores = torch.log_softmax(logits[rows].to(wide), 1)  # [n, V]
-            chosen[rows] = scores.gather(1, target[rows].unsqueeze(1)).squeeze(1)
+            chosen[rows] = scores.gather(1, target[rows].unsqueeze(1)).squeeze(1)  # [n]
             total[rows] = scores.sum(1)
-        nll = -chosen
+        nll = -chosen  # [N]
         loss = (1 - epsilon - share) * nll - share * total  # [N]
         ctx.save_for_backward(logits, target)
         ctx.epsilon = epsilon
@@ -107,5 +107,5 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
                 target[rows].unsqueeze(1),
                 block.new_full((), share + ctx.epsilon - 1).expand(len(block), 1),
             )
-            result[rows] = block.mul_(gradient[rows].unsqueeze(1))
+            result[rows] = block.mul_(gradient[rows].unsqueeze(1))  # [n, V]
         return result, None, None

@@ -85,8 +85,8 @@ def read_weights(folder: Path) -> Tensors:
             left -= size
             if left < 0:
                 raise ValueError(
-                    f"{path} has more than {MOST_SHARED} times the numbers that its files hold:"
-                    " tensors share them"
+                    f"{path} describes more than {MOST_SHARED} times the numbers that its files"
+                    " hold: too many tensors share memory"
                 )
     return Tensors(held, path)
 

@@ -120,8 +120,8 @@ def _values(
     held = FLOATS.get(kind) or INTEGERS.get(kind)
     if held is None:
         raise ValueError(
-            f"{path}: {shown(name)} has the type {kind:#x}; float32, float16 and intgemm8 are read,"
-            " types made for one kind of processor are not: convert the model with marian-conv for"
+            f"{path}: {shown(name)} has the type {kind:#x}; only float32, float16 and intgemm8 are"
+            " read, not types for one kind of processor: convert the model with marian-conv to"
             " intgemm8, or give the float32 model"
         )
     if len(shape) > MOST_DIMENSIONS:

@@ -1,5 +1,5 @@
-"""Makes the native engine's model of an imported one with NumPy alone; the result is the same as
-with PyTorch."""
+"""Converts an imported model to one of the native engine, with NumPy alone; the result is the same
+as with PyTorch."""
 
 import math
 from typing import Any, Dict, Mapping, Tuple

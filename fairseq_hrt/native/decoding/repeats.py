@@ -1,4 +1,4 @@
-"""Repeated n-grams in finished translations."""
+"""Removes repeated n-grams from finished translations."""
 
 from typing import List, Sequence
 

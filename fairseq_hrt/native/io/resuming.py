@@ -82,8 +82,8 @@ def work_files(target: Path) -> Tuple[Path, Path]:
 class ResumableOutput:
     """An output file that can be resumed; a context manager.
 
-    Within it, :meth:`skip` the input lines that are done, :meth:`append` output for the others,
-    :meth:`finish`, and :meth:`forget` once all files of the run are finished.
+    Inside the block, :meth:`skip` the input lines that are done, :meth:`append` output for the
+    others, :meth:`finish`, and :meth:`forget` once all files of the run are finished.
 
     Args:
         path: the output.
