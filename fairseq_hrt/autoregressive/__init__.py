@@ -1,10 +1,9 @@
-"""Autoregressive decoding of any Transformer checkpoint with the engine of this package: the
-baseline of all the other families.
+"""Autoregressive decoding and training of fairseq's Transformers: the baseline of all other
+families.
 
-``--task translation_autoregressive`` decodes a checkpoint of fairseq's ``transformer`` family token
-by token and gives what ``--task translation`` gives, several times faster on a CPU: the strong
-baseline that a speed-up has to beat. ``--criterion autoregressive_loss`` trains such a checkpoint
-as fairseq's own criterion does, faster.
+``--task translation_autoregressive`` decodes any checkpoint of fairseq's ``transformer`` family
+with the results of ``--task translation``, several times faster on a CPU.
+``--criterion autoregressive_loss`` trains as fairseq's own criterion, but faster.
 """
 
 from . import criterion as criterion

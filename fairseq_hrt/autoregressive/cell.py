@@ -1,4 +1,4 @@
-"""Marian's recurrent decoder layers: a simpler simple recurrent unit (SSRU) in the place of
+"""Marian's recurrent decoder layers: a simpler simple recurrent unit (SSRU) replaces
 self-attention."""
 
 from typing import Any, Callable, Dict, Optional, Tuple
@@ -22,7 +22,7 @@ class SSRUCell(FairseqIncrementalState, nn.Module):
         width: D.
     """
 
-    # fairseq's, which is not typed.
+    # Untyped methods of fairseq's base class.
     get_incremental_state: Callable[..., Any]
     set_incremental_state: Callable[..., Any]
 
@@ -40,19 +40,16 @@ class SSRUCell(FairseqIncrementalState, nn.Module):
         incremental_state: Optional[Dict[str, Any]] = None,
         padding: Optional[Tensor] = None,
     ) -> Tensor:
-        """The states after each token.
+        """The state after each token, ``[T, B, D]``.
 
         Args:
-            x: ``[T, B, D]``.
-            incremental_state: fairseq's; the tokens then follow those of the calls before.
-            padding: BoolTensor ``[B, T]``, tokens that leave the state as it is.
-
-        Returns:
-            ``[T, B, D]``.
+            x: ``[T, B, D]``, the tokens.
+            incremental_state: fairseq's cache; with it the tokens continue those of earlier calls.
+            padding: BoolTensor ``[B, T]``, True for tokens that do not change the state.
         """
         # [T, B, D] -> [B, T, D]
-        x = x.transpose(0, 1)
-        forget, candidate = torch.sigmoid(self.forget(x)), self.candidate(x)
+        x = x.transpose(0, 1)  # [B, T, D]
+        forget, candidate = torch.sigmoid(self.forget(x)), self.candidate(x)  # [B, T, D] each
         if padding is not None:
             forget = forget.masked_fill(padding.unsqueeze(-1), 1.0)
         kept = (
@@ -60,18 +57,17 @@ class SSRUCell(FairseqIncrementalState, nn.Module):
             if incremental_state is None
             else self.get_incremental_state(incremental_state, _STATE)
         )
-        states = recur(
+        states = recur(  # [B, T, D]
             forget, candidate, torch.zeros_like(x[:, 0]) if kept is None else kept["cell"]
         )
         if incremental_state is not None:
             self.set_incremental_state(incremental_state, _STATE, {"cell": states[:, -1]})
-        return states.transpose(0, 1)
+        return states.transpose(0, 1)  # [T, B, D]
 
     def reorder_incremental_state(
         self, incremental_state: Dict[str, Any], new_order: Tensor
     ) -> Dict[str, Any]:
-        """Continues with the given rows, LongTensor ``[B']``; fairseq's search asks for it by this
-        name."""
+        """Selects rows of the cache, LongTensor ``[B']``; called by fairseq's search."""
         kept = self.get_incremental_state(incremental_state, _STATE)
         if kept is not None:
             kept = {"cell": kept["cell"].index_select(0, new_order)}
@@ -80,8 +76,8 @@ class SSRUCell(FairseqIncrementalState, nn.Module):
 
 
 class RecurrentDecoderLayer(TransformerDecoderLayerBase):
-    """fairseq's decoder layer with an SSRU in the place of self-attention: x + relu(c), normalised
-    as the layer's options say."""
+    """fairseq's decoder layer with an SSRU instead of self-attention: x + relu(c), with the layer's
+    pre- or post-norm."""
 
     def __init__(self, cfg: MarianModelConfig, no_encoder_attn: bool = False) -> None:
         super().__init__(cfg, no_encoder_attn)
@@ -100,15 +96,15 @@ class RecurrentDecoderLayer(TransformerDecoderLayerBase):
         need_head_weights: bool = False,
         **ignored: Any,
     ) -> Tuple[Tensor, Optional[Tensor], None]:
-        """As fairseq's.
+        """fairseq's forward pass of a decoder layer.
 
         Args:
             x: ``[T, B, D]``.
             encoder_out: ``[S, B, D]``.
-            self_attn_mask: not read: a recurrence is causal by itself.
+            self_attn_mask: ignored, since a recurrence is causal.
 
         Returns:
-            (``[T, B, D]``, the attention to the source where it is asked for, None).
+            (``[T, B, D]``, the attention to the source if it was asked for, None).
         """
         residual = x
         if self.normalize_before:

@@ -17,11 +17,8 @@ from ..training import check_label_smoothing, smoothed_cross_entropy
 
 @register_criterion("autoregressive_loss", dataclass=LabelSmoothedCrossEntropyCriterionConfig)
 class AutoregressiveLoss(LabelSmoothedCrossEntropyCriterion):
-    """The loss, the options and the log of ``label_smoothed_cross_entropy`` for fairseq's
-    Transformers, computed faster.
-
-    Models are saved as with fairseq's criterion: whoever translates with them needs nothing of this
-    package.
+    """``label_smoothed_cross_entropy`` of fairseq's Transformers, computed faster, with the same
+    options, loss and log. Its checkpoints can be decoded without this package.
     """
 
     def __init__(
@@ -48,21 +45,21 @@ class AutoregressiveLoss(LabelSmoothedCrossEntropyCriterion):
         sample: Dict[str, Any],
         reduce: bool = True,
     ) -> Tuple[Tensor, Tensor]:
-        """(loss, negative log-likelihood), summed over the words, or of each ``[N, 1]``; 0 for
-        padding.
+        """(loss, negative log-likelihood): sums over the target tokens or, without ``reduce``,
+        ``[B * T, 1]`` each with 0 for padding.
 
         Args:
-            net_output: the model's, logits ``[B, T, V]`` first.
+            net_output: the model's output; its first element are logits ``[B, T, V]``.
         """
         if getattr(model.decoder, "adaptive_softmax", None) is not None:
             return super().compute_loss(model, net_output, sample, reduce=reduce)
-        logits = net_output[0][:, self.ignore_prefix_size :].flatten(0, 1)
+        logits = net_output[0][:, self.ignore_prefix_size :].flatten(0, 1)  # [B * T, V]
         target = model.get_targets(sample, net_output)[:, self.ignore_prefix_size :].flatten()
-        counts = target.ne(self.padding_idx)
+        counts = target.ne(self.padding_idx)  # [B * T]
         loss, nll = (
             values.masked_fill(~counts, 0.0)
             for values in smoothed_cross_entropy(logits, target, self.eps)
         )
         if reduce:
             return loss.sum(), nll.sum()
-        return loss.unsqueeze(1), nll.unsqueeze(1)
+        return loss.unsqueeze(1), nll.unsqueeze(1)  # [B * T, 1] each

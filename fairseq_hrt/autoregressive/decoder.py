@@ -14,10 +14,10 @@ from .config import MarianModelConfig
 
 
 class ZeroStartEmbedding(nn.Embedding):
-    """Another embedding's vectors, except that one word has a vector of zeros.
+    """An embedding that shares the parameter of another one, but embeds one word as zeros.
 
     Args:
-        embedding: whose parameter is shared.
+        embedding: the other one.
         zero: id of that word.
     """
 
@@ -28,8 +28,8 @@ class ZeroStartEmbedding(nn.Embedding):
         self.weight, self.zero = embedding.weight, zero
 
     def forward(self, input: Tensor) -> Tensor:
-        """``[...]`` → ``[..., D]``."""
-        vectors = F.embedding(input, self.weight, self.padding_idx)
+        """Vectors ``[..., D]`` of ids ``[...]``."""
+        vectors = F.embedding(input, self.weight, self.padding_idx)  # [..., D]
         return vectors.masked_fill(input.eq(self.zero).unsqueeze(-1), 0.0)
 
 
@@ -37,9 +37,9 @@ class MarianDecoder(NativeParts, TransformerDecoderBase):
     """Transformer decoder as Marian has it.
 
     Attributes:
-        cell: ``"attention"``, or ``"ssru"`` where the layers have a ``cell`` instead of
+        cell: ``"attention"``, or ``"ssru"``, with which layers have ``cell`` instead of
             ``self_attn``.
-        zero_start: ``</s>``, which is only ever the first input, counts as a vector of zeros there.
+        zero_start: embed ``</s>``, which only is an input as the start symbol, as zeros.
     """
 
     family = "autoregressive"

@@ -9,7 +9,7 @@ from .decoder import MarianDecoder
 
 @register_model("marian_transformer")
 class MarianTransformerModel(ConfiguredTransformer):
-    """fairseq's Transformer with the conventions of Marian's models, imported or trained here."""
+    """fairseq's Transformer with Marian's conventions, for imported models and new ones."""
 
     config = MarianModelConfig
     decoder_class = MarianDecoder
@@ -19,7 +19,7 @@ register_presets(
     "marian_transformer",
     {
         **COMMON_PRESETS,
-        # Students as Firefox and translateLocally ship them (Marian's tiny11).
+        # Small distilled models like those of Firefox and translateLocally (Marian's tiny11).
         "student": dict(
             embed=256, ffn=1536, heads=8, layers=(6, 2), dropout=0.1, marian_cell="ssru",
             activation_fn="relu"

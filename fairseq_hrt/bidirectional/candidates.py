@@ -1,10 +1,9 @@
 """The best blocks that may follow each hypothesis of a beam (IBDecoder, Algorithm 1, lines 10 to
-14), in three scorings.
+14).
 
-The words of one step are independent of each other given the earlier steps, so the N best blocks of
-a hypothesis are found slot by slot: extend the N best beginnings by the N best words, keep the N
-best. That is exact, since whatever follows costs the same after every beginning of the *same*
-hypothesis; hypotheses are merged when their blocks are whole.
+The words of one step are independent of each other given the earlier steps. The N best blocks of a
+hypothesis can therefore be found exactly, slot by slot: extend the N best beginnings by the N best
+words and keep the N best. Blocks of different hypotheses are compared once they are complete.
 """
 
 from typing import NamedTuple, Tuple
@@ -14,7 +13,7 @@ from torch import Tensor
 
 
 class Blocks(NamedTuple):
-    """Blocks, or beginnings of blocks, that continue G hypotheses, P for each.
+    """P blocks, or beginnings of i words, for each of G hypotheses.
 
     Attributes:
         scores: ``[G, P]``, log-probabilities; -inf marks an empty place.
@@ -25,32 +24,32 @@ class Blocks(NamedTuple):
     words: Tensor
 
     def join(self, other: "Blocks") -> "Blocks":
-        """Both together."""
+        """The blocks of both: ``[G, P + P']``."""
         return Blocks(
             torch.cat([self.scores, other.scores], 1), torch.cat([self.words, other.words], 1)
         )
 
     def best(self, count: int) -> "Blocks":
-        """The ``count`` best, in order."""
-        scores, places = self.scores.topk(min(count, self.scores.size(1)))
+        """The ``count`` best, best first."""
+        scores, places = self.scores.topk(min(count, self.scores.size(1)))  # [G, count] each
         return Blocks(
             scores, self.words.gather(1, places.unsqueeze(-1).expand(-1, -1, self.words.size(2)))
         )
 
     def extend(self, scores: Tensor, words: Tensor) -> "Blocks":
-        """Every beginning with every next word, given by ``scores`` ``[G, K]`` and ``words``
-        ``[G, K]``."""
+        """Extends every beginning by each of K words, given by ``scores`` and ``words`` ``[G, K]``:
+        ``[G, P * K]`` blocks."""
         groups, count = self.scores.shape
         choices = scores.size(1)
-        totals = (self.scores.unsqueeze(2) + scores.unsqueeze(1)).flatten(1)
+        totals = (self.scores.unsqueeze(2) + scores.unsqueeze(1)).flatten(1)  # [G, P * K]
         before = (
             self.words.unsqueeze(2).expand(-1, -1, choices, -1).reshape(groups, count * choices, -1)
         )
-        last = words.unsqueeze(1).expand(-1, count, -1).reshape(groups, -1, 1)
-        return Blocks(totals, torch.cat([before, last], 2))
+        last = words.unsqueeze(1).expand(-1, count, -1).reshape(groups, -1, 1)  # [G, P * K, 1]
+        return Blocks(totals, torch.cat([before, last], 2))  # [G, P * K], [G, P * K, i + 1]
 
     def pad(self, pad: int) -> "Blocks":
-        """Each with a pad behind it, which costs nothing."""
+        """Appends padding to each block; scores do not change."""
         return Blocks(
             self.scores,
             torch.cat([self.words, self.words.new_full((*self.scores.shape, 1), pad)], 2),
@@ -58,28 +57,28 @@ class Blocks(NamedTuple):
 
 
 def _nothing(log_probs: Tensor) -> Blocks:
-    """One empty beginning for each hypothesis."""
-    zeros = log_probs.new_zeros(log_probs.size(0), 1)
+    """One empty beginning for each hypothesis: scores ``[G, 1]`` of 0, words ``[G, 1, 0]``."""
+    zeros = log_probs.new_zeros(log_probs.size(0), 1)  # [G, 1]
     return Blocks(zeros, zeros.long().unsqueeze(2)[..., :0])
 
 
 def fold_canonical(log_probs: Tensor, count: int, *, eos: int, pad: int) -> Tuple[Blocks, Blocks]:
-    """The best open and the best finished blocks of every hypothesis.
+    """The ``count`` best blocks without ``</s>`` of every hypothesis, and the ``count`` best with
+    it.
 
     Args:
         log_probs: ``[G, z, V]``.
-        count: how many of each.
 
     Returns:
-        (open, finished); finished ones are filled up with pad behind ``</s>``.
+        (open, finished); finished blocks score up to ``</s>`` and have padding behind it.
     """
-    ends = log_probs[..., eos]
-    others = log_probs.clone()
+    ends = log_probs[..., eos]  # [G, z]
+    others = log_probs.clone()  # [G, z, V]
     others[..., eos] = float("-inf")
-    likely, words = others.topk(min(count, others.size(-1)))
+    likely, words = others.topk(min(count, others.size(-1)))  # [G, z, K] each
     opened = _nothing(log_probs)
     finished = Blocks(opened.scores[:, :0], opened.words[:, :0])
-    ending = words.new_full((len(ends), 1), eos)
+    ending = words.new_full((len(ends), 1), eos)  # [G, 1]
     for slot in range(log_probs.size(1)):
         finished = (
             finished.pad(pad).join(opened.extend(ends[:, slot : slot + 1], ending)).best(count)
@@ -89,24 +88,27 @@ def fold_canonical(log_probs: Tensor, count: int, *, eos: int, pad: int) -> Tupl
 
 
 def fold_paper(log_probs: Tensor, count: int) -> Blocks:
-    """Likely blocks of every hypothesis, ``log_probs`` ``[G, z, V]``, as the authors' released
-    search makes them.
+    """The best blocks of every hypothesis as the authors' released code finds them.
 
-    The ``count`` best words of each slot; the ``count`` best beginnings before each slot; behind
-    the last slot all that remain, ``count`` squared. Blocks of one word, which that search does not
-    know, are the 2 * ``count`` best words, so that ``count`` of them are open.
+    Each slot extends the ``count`` best beginnings by its ``count`` best words; all ``count`` ** 2
+    results of the last slot are returned. For z = 1, which that code does not support, the 2 *
+    ``count`` best words are returned, of which at least ``count`` are not ``</s>``.
+
+    Args:
+        log_probs: ``[G, z, V]``.
     """
     slots = log_probs.size(1)
+    # [G, z, K] each
     likely, words = log_probs.topk(min(count if slots > 1 else 2 * count, log_probs.size(-1)))
     blocks = _nothing(log_probs)
     for slot in range(slots):
-        blocks = blocks.best(count).extend(likely[:, slot], words[:, slot])
+        blocks = blocks.best(count).extend(likely[:, slot], words[:, slot])  # [G, P * K] blocks
     return blocks
 
 
 class Candidates(NamedTuple):
-    """Blocks of all hypotheses of a sentence: total scores ``[B, P]``, hypotheses ``[B, P]`` and
-    words ``[B, P, z]``."""
+    """Blocks that may continue a sentence: total scores ``[B, P]``, the beam that each continues
+    ``[B, P]`` and its words ``[B, P, z]``."""
 
     scores: Tensor
     parents: Tensor
@@ -114,8 +116,8 @@ class Candidates(NamedTuple):
 
     @classmethod
     def of(cls, blocks: Blocks, scores: Tensor, keep: int) -> "Candidates":
-        """The ``keep`` best blocks of the N hypotheses of each sentence, whose scores so far are
-        ``[B, N]``, best first."""
+        """The ``keep`` best blocks of each sentence, best first, among those of its N hypotheses,
+        whose ``scores`` so far are ``[B, N]``."""
         batch, beams = scores.shape
         count = blocks.scores.size(1)
         totals = (blocks.scores.view(batch, beams, count) + scores.unsqueeze(2)).flatten(1)
@@ -125,8 +127,9 @@ class Candidates(NamedTuple):
         return cls(totals, parents, blocks.words.view(batch, beams * count, -1)).best(keep)
 
     def best(self, count: int) -> "Candidates":
-        """The ``count`` best, in order."""
-        scores, places = self.scores.topk(min(count, self.scores.size(1)))
+        """The ``count`` best, best first."""
+        scores, places = self.scores.topk(min(count, self.scores.size(1)))  # [B, count] each
+        # [B, count, z]
         words = self.words.gather(1, places.unsqueeze(-1).expand(-1, -1, self.words.size(2)))
         return Candidates(scores, self.parents.gather(1, places), words)
 
@@ -134,8 +137,8 @@ class Candidates(NamedTuple):
 def canonical_candidates(
     log_probs: Tensor, scores: Tensor, *, eos: int, pad: int
 ) -> Tuple[Candidates, Candidates]:
-    """The N best open continuations of each sentence, and those that have ended among its N best of
-    both kinds.
+    """The N best continuations of each sentence without ``</s>``, and those with ``</s>`` that are
+    among the N best of all.
 
     Args:
         log_probs: ``[B, N, z, V]``.
@@ -146,8 +149,9 @@ def canonical_candidates(
         Candidates.of(blocks, scores, beams)
         for blocks in fold_canonical(log_probs.flatten(0, 1), beams, eos=eos, pad=pad)
     )
-    # As in one-word search: what has ended is finished if it is among the N best of all.
-    both = torch.cat([ended.scores, opened.scores], 1)
+    # As in ordinary beam search, an ended hypothesis is finished if it is among the N best of all;
+    # others get -inf.
+    both = torch.cat([ended.scores, opened.scores], 1)  # [B, 2N]
     ranks = both.argsort(dim=1, descending=True, stable=True).argsort(1)[:, : ended.scores.size(1)]
     return opened, ended._replace(scores=ended.scores.masked_fill(ranks >= beams, float("-inf")))
 
@@ -155,20 +159,22 @@ def canonical_candidates(
 def whole_candidates(
     log_probs: Tensor, scores: Tensor, *, eos: int, released: bool
 ) -> Tuple[Candidates, Candidates]:
-    """The N best open blocks of each sentence, and those with ``</s>``; -inf marks others.
+    """The N best blocks of each sentence without ``</s>``, and all blocks with it; -inf marks the
+    places of others.
 
     Args:
         log_probs: ``[B, N, z, V]``.
         scores: ``[B, N]``, of the hypotheses so far.
-        released: of the 2 N best blocks of a sentence, as the released search has it; otherwise of
-            the N best of each hypothesis, as the algorithm is printed.
+        released: True takes both from the 2 N best blocks of a sentence, as the authors' released
+            code does; False from the N best blocks of each hypothesis, as the paper's algorithm
+            does.
     """
     beams = scores.size(1)
-    blocks = fold_paper(log_probs.flatten(0, 1), beams)
+    blocks = fold_paper(log_probs.flatten(0, 1), beams)  # [B * N, P]
     if released:
         likely = Candidates.of(blocks, scores, 2 * beams)
     else:
         likely = Candidates.of(blocks.best(beams), scores, beams * beams)
-    over = likely.words.eq(eos).any(-1)
+    over = likely.words.eq(eos).any(-1)  # [B, P]
     opened = likely._replace(scores=likely.scores.masked_fill(over, float("-inf"))).best(beams)
     return opened, likely._replace(scores=likely.scores.masked_fill(~over, float("-inf")))

@@ -13,19 +13,18 @@ class BidirectionalLoss(SmoothedLoss):
     """Label-smoothed cross-entropy summed over words and ``</s>``; dead slots count only if they
     are trained.
 
-    ``ppl`` is 2 to the power of ``nll_loss``, the mean of -log2 P(word | words of earlier steps,
-    source) without smoothing. Words of one step do not condition each other: it is comparable
-    between models of the same z, and its distance to z = 1 is the mutual information that the
-    parallel step ignores.
+    ``ppl`` is 2 ** ``nll_loss``, where nll_loss is the mean of -log2 P(word | words of earlier
+    steps, source). Words of the same step do not condition each other, so that ``ppl`` is
+    comparable only between models of the same z.
     """
 
     def forward(
         self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True
     ) -> Tuple[Tensor, int, Dict]:
-        """Loss of a batch that the task has given its ``slots``.
+        """The loss of a batch with ``slots``, the training samples that the task adds.
 
         Returns:
-            (loss summed over slots, number of slots, logging output).
+            (loss summed over the n slots that have one, n, logging output).
         """
         if "slots" not in sample:
             raise ValueError(
@@ -35,8 +34,8 @@ class BidirectionalLoss(SmoothedLoss):
         logits = model(
             src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], slots=slots
         )
-        target = slots.target[slots.target.ne(self.padding_idx)]
-        losses, nll = smoothed_cross_entropy(logits, target, self.label_smoothing)
+        target = slots.target[slots.target.ne(self.padding_idx)]  # [n]
+        losses, nll = smoothed_cross_entropy(logits, target, self.label_smoothing)  # [n] each
         loss = losses.sum()
         log = {
             "loss": loss.data,

@@ -1,4 +1,4 @@
-"""fairseq's Transformer decoder with another mask and other positions; all else is inherited."""
+"""fairseq's Transformer decoder with a mask and positions of its own."""
 
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -21,11 +21,11 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
 
     Attributes:
         directions, tokens_per_step, block: h, c and z.
-        causal: the words of one step do not see each other's inputs to the right (an ablation, or z
-            = 1).
+        causal: a slot does not see the inputs of later slots of its own step (z = 1, or an
+            ablation).
         independent, middle_to_side: see :class:`BidirectionalModelConfig`.
-        opposite_start: id of the start symbol of directions from right to left; None: that of the
-            others.
+        opposite_start: id of the start symbol of right-to-left directions; None: ``</s>``, as for
+            the others.
     """
 
     family = "bidirectional"
@@ -56,50 +56,49 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
                 cfg.decoder.embed_dim,
                 self.padding_idx,
                 directions=self.directions,
-                # The last step writes up to z - 1 slots more than the longest target has.
+                # The last block may have up to z - 1 slots behind </s>.
                 size=self.max_target_positions + self.block,
                 vanilla=cfg.bidirectional_vanilla_positions,
                 first=cfg.marian_first_position,
             )
         if self.max_positions() < 1:
             raise ValueError(
-                f"--max-target-positions {self.max_target_positions} are fewer than the"
-                f" {self.block} words of a step: learned positions need as many at least"
+                f"--max-target-positions {self.max_target_positions} must be at least"
+                f" {self.block}, the words per step, as positions are learned"
             )
         self._mask = torch.empty(0)
 
     @property
     def only_task(self) -> Optional[str]:
-        """The task that alone can decode this model; None where it writes word by word from left to
-        right."""
+        """The only task that can decode this model; None if it decodes word by word from left to
+        right, which other tasks can do, too."""
         return None if self.block == self.directions == 1 else "translation_bidirectional"
 
     def max_positions(self) -> int:
-        """Most target tokens, ``</s>`` included: those of whole steps, as learned positions end
-        with the last one."""
+        """The largest number of target tokens with ``</s>``; with learned positions rounded down to
+        whole blocks, for there are no further ones."""
         longest: int = super().max_positions()
         learned = isinstance(self.embed_positions, LearnedPositionalEmbedding)
         return longest - longest % self.block if learned else longest
 
     def buffered_future_mask(self, tensor: Tensor) -> Tensor:
-        """Additive mask ``[W, W]`` for inputs ``[W, B, D]``; fairseq's decoder asks for it by this
-        name."""
+        """The additive mask ``[W, W]`` of inputs ``[W, B, D]``; overrides fairseq's causal mask."""
         width = tensor.size(0)
         if self._mask.size(0) < width or self._mask.device != tensor.device:
-            shown = slot_mask(width, 1, 1 if self.causal else self.block)
+            shown = slot_mask(width, 1, 1 if self.causal else self.block)  # [W, W]
             if self.independent:
                 shown &= slot_mask(width, self.directions, width, independent=True)
             self._mask = (
                 torch.zeros(width, width).masked_fill_(~shown, float("-inf")).to(tensor.device)
             )
-        return self._mask[:width, :width].to(tensor)
+        return self._mask[:width, :width].to(tensor)  # [W, W]
 
     def visible_keys(self, first: int, device: Optional[torch.device] = None) -> Optional[Tensor]:
-        """Which slots the block from slot ``first`` on may see: BoolTensor ``[z, first + z]``;
-        None: all of them."""
+        """The slots that the block beginning at slot ``first`` may see: BoolTensor
+        ``[z, first + z]``; None: all."""
         if not self.independent:
             return None
-        slots = torch.arange(first + self.block, device=device)
+        slots = torch.arange(first + self.block, device=device)  # [first + z]
         return slots[first:].unsqueeze(1) % self.directions == slots % self.directions
 
     def native_fields(self, longest_target: int) -> Dict[str, Any]:
@@ -110,8 +109,8 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
         """Position vectors for a decoder that begins every slot with ``</s>``, as the native one
         does.
 
-        The first slots read their start symbol and nothing else, so that its difference from
-        ``</s>`` can be part of their positions.
+        The first z slots read a start symbol: its difference from ``</s>`` is added to their
+        position vectors.
         """
         if not isinstance(self.embed_positions, SlotPositions):
             return {}
@@ -135,18 +134,18 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
         incremental_state: Optional[Dict[str, Any]] = None,
         **options: Any,
     ) -> Tuple[Tensor, Dict[str, Any]]:
-        """fairseq's interface over slot inputs ``[B, W]``, see :func:`.sample.slot_sample`.
+        """fairseq's forward pass over slot inputs ``[B, W]``, see :func:`.sample.slot_sample`.
 
         Raises:
-            ValueError: asked for fairseq's own decoding step by step, which has no slots.
+            ValueError: ``incremental_state`` is given: fairseq's own search has no slots.
         """
         if incremental_state is not None and self.only_task is not None:
             raise ValueError(
                 "fairseq's own search cannot decode a bidirectional_transformer; use --task"
                 " translation_bidirectional"
             )
-        # One word a step from left to right: the whole prefix is computed again, which is right for
-        # fairseq's own tools.
+        # A left-to-right model in fairseq's own tools: without a cache the prefix is computed
+        # again.
         return super().forward(
             prev_output_tokens, encoder_out=encoder_out, incremental_state=None, **options
         )
@@ -154,11 +153,11 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
     def upgrade_state_dict_named(
         self, state_dict: Dict[str, Tensor], name: str
     ) -> Dict[str, Tensor]:
-        """Adds the direction vectors that an autoregressive checkpoint lacks, and self-attention
-        where it has recurrent cells, so that it can be fine-tuned.
+        """Adds direction vectors, and self-attention if the checkpoint has recurrent cells, so that
+        an autoregressive checkpoint can be fine-tuned.
 
         Raises:
-            ValueError: the checkpoint's positions or directions are not those of this model.
+            ValueError: the checkpoint has learned positions or other directions than this model.
         """
         start_self_attention(state_dict, self, name)
         super().upgrade_state_dict_named(state_dict, name)

@@ -1,4 +1,4 @@
-"""Decoding in slots, and what comes after it: the words back in their natural order."""
+"""Decoding in slots; the words of finished translations are put back into natural order."""
 
 from functools import lru_cache
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
@@ -15,7 +15,7 @@ from .sample import SlotSample
 from .search import BlockPlan, block_search
 from .slots import natural_index, natural_order, slot_positions, start_symbols
 
-# Attributes of a decoder that say in which order it writes, and the options that set them.
+# Attributes of a decoder that determine the order of its slots: the options that set them.
 ORDER = {
     "directions": "--bidirectional-directions",
     "block": "--bidirectional-tokens-per-step, --bidirectional-block",
@@ -27,8 +27,7 @@ ORDER = {
 
 
 def require_one_order(models: Sequence[FairseqEncoderDecoderModel]) -> None:
-    """Raises ValueError for an ensemble whose models write in different orders or begin
-    differently, naming the option."""
+    """Raises ValueError if models of an ensemble differ in slot order or start symbols."""
     for name, option in ORDER.items():
         values = [getattr(model.decoder, name) for model in models]
         for number, value in enumerate(values):
@@ -43,10 +42,10 @@ class BidirectionalGenerator(AutoregressiveGenerator):
     """Block-wise greedy or beam search of ``bidirectional_transformer`` models.
 
     Args:
-        models: the ensemble; all write in the same order and as many words a step.
+        models: the ensemble; all have the same slot order and words per step.
         dictionary: the target dictionary.
-        options: what the user asked for. ``beam`` 1 takes the most probable word of each slot;
-            scoring and length penalty: see :mod:`.search` and :class:`.search.BlockPlan`.
+        options: ``beam`` 1 takes the most probable word of each slot; for scoring and length
+            penalty see :mod:`.search` and :class:`.search.BlockPlan`.
     """
 
     family = "bidirectional"
@@ -88,7 +87,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         prefix: Optional[Tensor] = None,
         start: Optional[int] = None,
     ) -> List[List[Hypothesis]]:
-        """Decodes sentences that are encoded already."""
+        """Decodes encoded sentences."""
         if self.plain:
             found = super().decode_memories(memories, prefix=prefix, start=start)
         else:
@@ -101,20 +100,20 @@ class BidirectionalGenerator(AutoregressiveGenerator):
     def decode_blocks(
         self, memories: List[Memory], prefix: Optional[Tensor] = None, start: Optional[int] = None
     ) -> List[List[Hypothesis]]:
-        """Block search, with words returned to their natural order."""
+        """Block search; the hypotheses' words are in natural order."""
         decoder, options = self.decoder, self.options
         if prefix is not None and decoder.directions > 1:
             raise ValueError(
                 "--prefix-size: a given beginning is known in one direction only; it needs"
                 " --bidirectional-directions 1"
             )
-        limits = self.length_limits(memories)
+        limits = self.length_limits(memories)  # [B]
         rules = self.rules(limits, prefix=prefix)
         slots = rules.longest_limit + decoder.block
         positions = (
             slot_positions(slots, decoder.directions)
             if decoder.directions < 3
-            else torch.arange(slots)
+            else torch.arange(slots)  # [slots]
         )
         symbols = start_symbols(
             decoder.block,
@@ -129,7 +128,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
             constraints=rules,
             causal=decoder.causal,
             visible=decoder.visible_keys,
-            slots=torch.arange(slots, device=device),
+            slots=torch.arange(slots, device=device),  # [slots]
             positions=positions.to(device),
             beam=self.beam,
             nbest=min(self.wanted, self.beam),
@@ -156,8 +155,8 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         return hypothesis
 
     def _history(self, hypothesis: Hypothesis, slots: Sequence[int]) -> List[List[int]]:
-        """The translation after each step in its final order; ``<unk>`` stands for a word that is
-        not there yet."""
+        """The translation after each step in natural order, with ``<unk>`` for words still to
+        come."""
         unk = self.dictionary.unk()
         return [
             [hypothesis.tokens[slot] if slot < end else unk for slot in slots]
@@ -169,17 +168,16 @@ class BidirectionalGenerator(AutoregressiveGenerator):
 
 @lru_cache(maxsize=1024)
 def _slots_in_natural_order(words: int, directions: int, middle_to_side: bool) -> Tuple[int, ...]:
-    """The slot of each word, and of ``</s>`` behind them."""
+    """The slot of each word in natural order, and of ``</s>`` after the last word."""
     return (*natural_order(words, directions, middle_to_side=middle_to_side).tolist(), words)
 
 
 class SlotScorer:
-    """Log-probabilities of given translations (``--score-reference``), as the search would score
-    them.
+    """Scores given translations (``--score-reference``) as the search scores its hypotheses.
 
     Args:
         dictionary: the target dictionary.
-        slots: puts the targets of a batch into slots.
+        slots: function that puts targets ``[B, T]`` into slots.
     """
 
     def __init__(self, dictionary: Dictionary, slots: Callable[[Tensor], SlotSample]) -> None:
@@ -191,14 +189,14 @@ class SlotScorer:
     def generate(
         self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict, **ignored: Any
     ) -> List[List[Dict]]:
-        """One hypothesis a sentence, its reference, with the mean log-probability of its tokens as
-        score."""
+        """One hypothesis per sentence: its reference, scored by the mean log-probability of its
+        tokens."""
         pad, source = self.dictionary.pad(), sample["net_input"]
         targets = sample["target"]
         slots = self.slots(targets)
-        words = slots.target.ne(pad)
-        chosen = log_probs_of(models, source, slots.target[words], slots=slots).cpu()
-        # Everything below is bookkeeping, sentence by sentence.
+        words = slots.target.ne(pad)  # [B, W]
+        chosen = log_probs_of(models, source, slots.target[words], slots=slots).cpu()  # [n]
+        # On the host from here on, sentence by sentence.
         targets = targets.cpu()
         found, decoder = [], models[0].decoder
         for target, scores in zip(targets, chosen.split(targets.ne(pad).sum(1).tolist())):
@@ -209,8 +207,8 @@ class SlotScorer:
                 decoder.directions,
                 middle_to_side=decoder.middle_to_side,
             )
-            natural = torch.empty_like(scores)
-            natural[index] = scores
+            natural = torch.empty_like(scores)  # [n + 1]
+            natural[index] = scores  # [n + 1]
             hypothesis = Hypothesis(
                 tokens=target[: count + 1].tolist(),
                 score=float(scores.mean()),

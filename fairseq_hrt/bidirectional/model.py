@@ -13,7 +13,7 @@ from .sample import SlotSample
 
 @register_model("bidirectional_transformer")
 class BidirectionalTransformerModel(ConfiguredTransformer):
-    """A Transformer that writes its target in several directions and several words a step."""
+    """A Transformer that writes several words per step, in one or more directions."""
 
     config = BidirectionalModelConfig
     decoder_class = BidirectionalDecoder
@@ -26,15 +26,15 @@ class BidirectionalTransformerModel(ConfiguredTransformer):
         slots: Optional[SlotSample] = None,
         **options: Any,
     ) -> Any:
-        """Logits of the learnt slots; without ``slots`` fairseq's Transformer over slot inputs.
+        """The forward pass of a training batch; without ``slots`` that of fairseq's Transformer.
 
         Args:
             src_tokens: LongTensor ``[B, S]``.
             slots: the training batch.
 
         Returns:
-            With ``slots``: logits ``[learnt slots, V]``, row by row. Only these reach the output
-            projection, the most expensive layer.
+            With ``slots``: logits ``[n, V]`` of the n slots with a target, row by row. Only these
+            reach the output projection, the most expensive layer.
         """
         if slots is None:
             return super().forward(src_tokens, src_lengths, prev_output_tokens, **options)

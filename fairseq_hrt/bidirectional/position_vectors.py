@@ -10,19 +10,20 @@ from .slots import slot_positions
 
 
 class SlotPositions(SinusoidalPositionalEmbedding):
-    """Sinusoids of the slots' positions; in checkpoints the same as fairseq's sinusoidal module.
+    """Sinusoidal vectors of the slots' positions; like fairseq's sinusoids they are not saved in
+    checkpoints.
 
-    One direction counts as fairseq does, so that an ordinary Transformer keeps its vectors. Two
-    directions count +1, -1, +2, -2, …: the sinusoid of -p is that of p with its sines negated. More
-    directions add a learned vector of the direction to the sinusoid of the step.
+    One direction has fairseq's positions, so that an ordinary Transformer keeps its vectors. Two
+    directions have positions +1, -1, +2, -2, …; the sinusoid of -p is that of p with its sines
+    negated. More directions add a learned vector per direction to the sinusoid of the step.
 
     Args:
         width: D.
         padding_idx: fairseq's offset.
         directions: h.
-        size: slots to be computed at once; more are computed when they are needed.
-        vanilla: count as with one direction (Table 2).
-        first: where one direction begins to count; None: where fairseq does.
+        size: slots to compute now; later ones are computed when they are needed.
+        vanilla: positions 0, 1, 2, … for any number of directions (Table 2).
+        first: position of the first slot with one direction; None: as in fairseq.
     """
 
     def __init__(
@@ -44,15 +45,15 @@ class SlotPositions(SinusoidalPositionalEmbedding):
         self.weights = self._sinusoids(size)
 
     def slot_table(self, count: int) -> Tensor:
-        """Vectors ``[count, D]`` of the first slots."""
+        """The vectors of the first ``count`` slots, ``[count, D]``."""
         if self.weights.size(0) < count:
             self.weights = self._sinusoids(max(count, 2 * self.weights.size(0)))
         self.weights = self.weights.to(self._float_tensor)
-        vectors = self.weights[:count]
+        vectors = self.weights[:count]  # [count, D]
         if self.directions is None:
             return vectors
-        which = torch.arange(count, device=vectors.device) % self.directions.size(0)
-        return vectors + self.directions[which]
+        which = torch.arange(count, device=vectors.device) % self.directions.size(0)  # [count]
+        return vectors + self.directions[which]  # [count, D]
 
     def forward(
         self,
@@ -61,7 +62,7 @@ class SlotPositions(SinusoidalPositionalEmbedding):
         timestep: Optional[Tensor] = None,
         positions: Optional[Any] = None,
     ) -> Tensor:
-        """Vectors ``[B, W, D]`` of whole slot sequences ``[B, W]``."""
+        """The vectors ``[B, W, D]`` of slot sequences ``[B, W]``."""
         if incremental_state is not None or timestep is not None or positions is not None:
             raise ValueError(
                 "slot positions are computed for whole sequences; the decoder engine has its own"
@@ -70,12 +71,12 @@ class SlotPositions(SinusoidalPositionalEmbedding):
         return self.slot_table(input.size(1)).unsqueeze(0).expand(input.size(0), -1, -1)
 
     def _sinusoids(self, count: int) -> Tensor:
-        """``[count, D]`` without learned parts."""
+        """The sinusoids ``[count, D]`` without the learned vectors."""
         positions = slot_positions(count, self.counted)
         if self.counted == 1:
             return self.get_embedding(self.first + count, self.embedding_dim)[self.first :]
         if self.counted > 2:
             return self.get_embedding(count, self.embedding_dim)[positions[:, 0]]
-        table = self.get_embedding(count + 1, self.embedding_dim)[positions.abs()]
-        table[:, : self.embedding_dim // 2] *= positions.sign().unsqueeze(1)
+        table = self.get_embedding(count + 1, self.embedding_dim)[positions.abs()]  # [count, D]
+        table[:, : self.embedding_dim // 2] *= positions.sign().unsqueeze(1)  # [count, D]
         return table

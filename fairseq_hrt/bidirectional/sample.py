@@ -1,4 +1,4 @@
-"""Training samples in slots; :mod:`.slots` defines a slot."""
+"""Training samples in slots (see :mod:`.slots`)."""
 
 from typing import Any, Mapping, NamedTuple, Optional
 
@@ -13,8 +13,8 @@ class SlotSample(NamedTuple):
     """A training batch in slots.
 
     Attributes:
-        input: LongTensor ``[B, W]``, start symbols and delayed words; W is a multiple of z.
-        target: LongTensor ``[B, W]``, what each slot predicts, pad where nothing is learnt.
+        input: LongTensor ``[B, W]``, z start symbols, then the words; W is a multiple of z.
+        target: LongTensor ``[B, W]``, the word of each slot; pad has no loss.
     """
 
     input: Tensor
@@ -35,10 +35,9 @@ def slot_sample(
 ) -> SlotSample:
     """Puts a batch of targets into slots.
 
-    Where z does not divide N the last block has dead slots behind ``</s>``. Decoding always has
-    them, so every sentence has its whole last block here as well: their inputs are real words
-    (never ``</s>`` or pad), only their loss is left out. Behind them is padding, in blocks that no
-    real slot attends.
+    If z does not divide N, the last block has dead slots behind ``</s>``. Decoding always computes
+    whole blocks, so training does, too: dead slots read words (never ``</s>`` or padding), but have
+    no loss. Padding fills later blocks, which no earlier slot attends to.
 
     Args:
         targets: LongTensor ``[B, T]``, natural order with ``</s>``, padded on the right.
@@ -47,20 +46,20 @@ def slot_sample(
         start, opposite_start: ids of the start symbols, see :func:`.slots.start_symbols`.
         pad, eos: ids.
         middle_to_side: see :func:`.slots.natural_index`.
-        train_dead_slots: dead slots learn to say ``</s>``.
+        train_dead_slots: True gives dead slots the target ``</s>``.
     """
-    scored = targets.ne(pad).sum(1, keepdim=True)
+    scored = targets.ne(pad).sum(1, keepdim=True)  # [B, 1], N
     width = block * -(-targets.size(1) // block)
-    slots = torch.arange(width, device=targets.device)
+    slots = torch.arange(width, device=targets.device)  # [W]
     filled = torch.nn.functional.pad(targets, (0, width - targets.size(1)), value=pad)
-    ordered = filled.gather(
+    ordered = filled.gather(  # [B, W]
         1, natural_index(slots, scored - 1, directions, middle_to_side=middle_to_side)
     )
     starts = start_symbols(block, directions, start=start, opposite=opposite_start).to(ordered)
     delayed = torch.cat([starts.expand(len(ordered), block), ordered[:, : width - block]], 1)
     if train_dead_slots:
-        ends = -(-scored // block) * block
-        ordered = ordered.masked_fill((slots >= scored) & (slots < ends), eos)
+        ends = -(-scored // block) * block  # [B, 1]
+        ordered = ordered.masked_fill((slots >= scored) & (slots < ends), eos)  # [B, W]
     return SlotSample(delayed, ordered)
 
 
@@ -73,14 +72,14 @@ def training_view(
     raw_probability: float = 0.0,
     train_dead_slots: bool = False,
 ) -> SlotSample:
-    """What a batch teaches in an update, in slots; a function of its arguments alone.
+    """The training sample of a batch in an update; a pure function of its arguments.
 
     Args:
         batch: see :func:`~..training.drawn_targets`.
-        decoder: in whose order it is written.
-        seed: of the training.
+        decoder: determines order and start symbols of the slots.
+        seed: seed of the hashes.
         update: number of the update.
-        raw_probability: of the raw target where there is a distilled one.
+        raw_probability: of training on the raw target of a sentence that has a distilled one, too.
         train_dead_slots: see :func:`slot_sample`.
     """
     pad, eos = decoder.padding_idx, decoder.dictionary.eos()

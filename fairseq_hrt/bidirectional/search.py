@@ -1,21 +1,21 @@
-"""Search with several words a step (IBDecoder, Algorithm 1): greedy, and beam search in three
-scorings.
+"""Search with several words per step (IBDecoder, Algorithm 1): greedy, and beam search with three
+kinds of scoring.
 
-A block in which ``</s>`` occurs ends its hypothesis at the first one. ``canonical`` scoring stops
-counting there, so that a block is an outcome with its true probability and a sentence occupies one
-place in the beam. Open and finished beginnings are kept apart meanwhile: in one pool of N those
-that have ended early, and cost nothing any more, would push out those that the open part of the
-beam still needs. A sentence is done when N hypotheses have ended, as in one-word search.
+The first ``</s>`` of a block ends its hypothesis. ``canonical`` scoring ignores the words behind
+it, so that a score is the true probability of a translation, and a translation takes one place in
+the beam. Within a block, open and finished beginnings are kept apart: in a common pool, finished
+ones, whose score falls no further, would push out open ones. A sentence is done when N hypotheses
+have ended, as in ordinary beam search.
 
-The others count whole blocks, with what stands behind ``</s>``. ``algorithm1`` is the printed
-algorithm: each hypothesis has its N best blocks, all of them with ``</s>`` are finished, wherever
-they rank, and a sentence is done with N of those. That ends with short translations. ``paper``
-searches as the authors' released code does: of the 2 N best blocks of *all* hypotheses those with
-``</s>`` are finished, the N best finished ones are kept by score over length penalty, and a
-sentence is done when the worst of them is better than the best open hypothesis can still become.
+The other two score whole blocks, with the words behind ``</s>``. ``algorithm1`` is the algorithm as
+printed: each hypothesis has N best blocks, every one of them with ``</s>`` finishes a hypothesis
+whatever its rank, and a sentence is done with N of these, which favours short translations.
+``paper`` searches as the authors' released code: among the 2 N best blocks of *all* hypotheses,
+those with ``</s>`` are finished; the N best finished ones by length-normalised score are kept; and
+a sentence is done when the worst of them is better than the best open hypothesis can still become.
 
-Devices: the search stays on the device; each step brings one packed tensor to the host, where
-    hypotheses are written down.
+The search runs on the device; each step transfers one packed tensor to the host, which collects the
+hypotheses.
 """
 
 from dataclasses import dataclass
@@ -42,24 +42,25 @@ from .candidates import Candidates, canonical_candidates, whole_candidates
 
 @dataclass(frozen=True)
 class BlockPlan:
-    """The limits and options of a search.
+    """The settings of a search.
 
     Attributes:
         start: LongTensor ``[z]``, start symbols of the slots.
-        block: z, words of one step.
-        constraints: rules for single slots.
-        causal: a word of a step does not see the step's inputs to its right.
-        visible: which slots the block beginning at a slot may see, ``[z, first + z]`` on a device;
-            None: all.
+        block: z, words per step.
+        constraints: constraints on single slots.
+        causal: a slot does not see the inputs of later slots of its own step.
+        visible: function (first slot of a block, device) → BoolTensor ``[z, first + z]`` of the
+            slots that the block may see, None: all.
+        slots: LongTensor, 0, 1, 2, … for all slots of the longest translation.
+        positions: LongTensor, their signed positions, reported to hooks.
         beam: N; 1 takes the best word of each slot.
-        nbest: how many hypotheses are wanted: ``paper`` scoring is not done before it has as many.
-        scoring: see this module's text.
+        nbest: hypotheses wanted; ``paper`` scoring searches until it has as many.
+        scoring: ``canonical``, ``algorithm1`` or ``paper``, see this module.
         length_penalty: ``power`` divides the log-probability of a hypothesis of t tokens by t **
             lenpen, ``gnmt`` by ((5 + t) / 6) ** lenpen (Wu et al., 2016, Eq. 14, without coverage).
-        lenpen: the exponent; normalize: False ranks by the plain log-probability.
+        lenpen: the exponent.
+        normalize: False ranks by the plain log-probability.
         temperature: of the softmax.
-        slots: LongTensor, 0, 1, 2, … for all slots of the longest translation.
-        positions: LongTensor, signed positions of the slots for hooks.
     """
 
     start: Tensor
@@ -79,16 +80,16 @@ class BlockPlan:
 
     @property
     def whole_blocks(self) -> bool:
-        """Whether what stands behind ``</s>`` in its block counts."""
+        """Whether the words behind ``</s>`` in its block are scored."""
         return self.scoring != "canonical"
 
     @property
     def steps(self) -> int:
-        """Most steps of a batch: the longest translation and its ``</s>``."""
+        """The steps that the longest translation allowed in the batch takes, with its ``</s>``."""
         return -(-(self.constraints.longest_limit + 1) // self.block)
 
     def score(self, total: float, length: int) -> float:
-        """The score by which hypotheses of ``length`` tokens are ranked."""
+        """The score of a hypothesis of ``length`` tokens whose log-probability is ``total``."""
         if not self.normalize:
             return total
         return (
@@ -99,21 +100,21 @@ class BlockPlan:
         """The best score that an open hypothesis can still reach.
 
         Args:
-            total: its log-probability, which will not rise.
-            step: steps that it has taken.
-            limit: most words of its translation.
+            total: its log-probability, which can only fall.
+            step: the steps it has taken.
+            limit: the most words its translation may have.
         """
         longest = -(-(limit + 1) // self.block) * self.block
-        # A penalty is monotone in the length: its extremes are those of the shortest and the
-        # longest translation.
+        # The penalty is monotone in the length: the best is the shortest or the longest
+        # translation.
         return max(self.score(total, (step + 1) * self.block), self.score(total, longest))
 
     def hypothesis(self, words: List[int], log_probs: List[float], total: float) -> Hypothesis:
-        """A finished hypothesis from all it has written, in the order of writing.
+        """A finished hypothesis, its words in the order of the slots.
 
         Args:
-            words, log_probs: of all slots, ``</s>`` among them.
-            total: what the search has counted.
+            words, log_probs: of all its slots, ``</s>`` among them.
+            total: its log-probability in the search.
         """
         end = words.index(self.constraints.eos) + 1
         length = len(words) if self.whole_blocks else end
@@ -133,7 +134,7 @@ def block_search(
     *,
     hooks: Sequence[StepHook] = (),
 ) -> List[List[Hypothesis]]:
-    """Finished hypotheses of each sentence, best first, their words in the order of writing.
+    """The finished hypotheses of each sentence, best first, their words in the order of the slots.
 
     Raises:
         NumericalError: the model computed NaN.
@@ -151,8 +152,7 @@ def _predict(
     beams: int,
     plan: BlockPlan,
 ) -> Tensor:
-    """Log-probabilities ``[R, z, V]`` of the next block after the rules; ``words`` ``[R, z]`` is
-    the block before."""
+    """Constrained log-probabilities ``[R, z, V]`` of the block after ``words`` ``[R, z]``."""
     first = step * plan.block
     scores = ensemble.log_probabilities(
         states,
@@ -177,16 +177,15 @@ def _greedy(
     sentences, eos = states[0].sentences, plan.constraints.eos
     words: List[List[int]] = [[] for _ in range(sentences.numel())]
     log_probs: List[List[float]] = [[] for _ in words]
-    # Row r decodes sentence rows[r]; finished ones stay, unread, until dropping them is worth the
-    # copy.
+    # Row r decodes sentence rows[r]; finished rows stay, unread, until dropping them is worth it.
     rows = list(range(len(words)))
     open_rows = set(rows)
-    current = plan.start.repeat(len(rows), 1)
+    current = plan.start.repeat(len(rows), 1)  # [R, z]
     step = 0
     while open_rows:
-        best, current = _predict(ensemble, states, current, step, 1, plan).max(-1)
+        best, current = _predict(ensemble, states, current, step, 1, plan).max(-1)  # [R, z] each
         step += 1
-        chosen_scores, chosen_words = to_host(best, current)
+        chosen_scores, chosen_words = to_host(best, current)  # [R, z] each
         for sentence, block, scores in zip(rows, chosen_words.tolist(), chosen_scores.tolist()):
             if sentence not in open_rows:
                 continue
@@ -205,35 +204,35 @@ def _greedy(
 
 
 class _Written:
-    """What the N open hypotheses of each sentence have written and the hypotheses that have ended,
-    on the host.
+    """The open and the finished hypotheses of a beam search, on the host.
 
     Args:
-        count: sentences of the batch.
-        plan: of the search.
+        count: B, the sentences of the batch.
+        plan: the settings of the search.
 
     Attributes:
         numbers: sentences still searched, as indices into the batch.
+        words, log_probs: ``[B', N, slots so far]``, of the open hypotheses of these sentences.
         done: finished hypotheses of every sentence.
     """
 
     def __init__(self, count: int, plan: BlockPlan) -> None:
         self.plan, self.numbers = plan, list(range(count))
         self.limits: List[int] = plan.constraints.max_lengths.tolist()
-        self.words = torch.empty(count, plan.beam, 0, dtype=torch.long)
+        self.words = torch.empty(count, plan.beam, 0, dtype=torch.long)  # [B, N, 0]
         self.log_probs = torch.empty(count, plan.beam, 0)
         self.done: List[List[Hypothesis]] = [[] for _ in range(count)]
 
     def finish(self, ended: Candidates, log_probs: Tensor) -> None:
-        """Takes what has ended in this step, with the log-probabilities ``[B, P, z]`` of its
-        words."""
+        """Adds the hypotheses that ended in this step; ``log_probs`` are those of their words,
+        ``[B', P, z]``."""
         plan = self.plan
         for place, column in ended.scores.gt(float("-inf")).nonzero().tolist():
             done = self.done[self.numbers[place]]
             if not plan.whole_blocks and len(done) == plan.beam:
                 continue
             parent, words = int(ended.parents[place, column]), ended.words[place, column].tolist()
-            # Canonical blocks are filled up with padding behind </s>.
+            # Canonical blocks have padding behind </s>.
             count = len(words) if plan.whole_blocks else words.index(plan.constraints.eos) + 1
             done.append(
                 plan.hypothesis(
@@ -248,11 +247,11 @@ class _Written:
                 del done[plan.beam :]
 
     def searched(self, totals: List[float], step: int) -> List[int]:
-        """Places of the sentences that have to be searched further.
+        """Indices, among the present sentences, of those that are not done.
 
         Args:
-            totals: log-probability of the best open hypothesis of each.
-            step: steps taken.
+            totals: log-probability of each one's best open hypothesis.
+            step: the steps taken.
         """
         plan, kept = self.plan, []
         for place, (number, total) in enumerate(zip(self.numbers, totals)):
@@ -269,11 +268,12 @@ class _Written:
         return kept
 
     def advance(self, kept: List[int], opened: Candidates, log_probs: Tensor) -> None:
-        """Continues with the open hypotheses of the sentences at the places ``kept``; ``log_probs``
-        ``[B, N, z]``."""
+        """Appends the blocks ``opened`` and their ``log_probs`` ``[B', N, z]`` to the open
+        hypotheses of the present sentences with indices ``kept``, and drops other sentences."""
         self.numbers = [self.numbers[place] for place in kept]
-        places = torch.tensor(kept).unsqueeze(1)
-        parents = opened.parents[kept]
+        places = torch.tensor(kept).unsqueeze(1)  # [B', 1]
+        parents = opened.parents[kept]  # [B', N]
+        # [B', N, slots so far]
         self.words = torch.cat([self.words[places, parents], opened.words[kept]], 2)
         self.log_probs = torch.cat(
             [self.log_probs[places, parents].to(log_probs), log_probs[kept]], 2
@@ -287,13 +287,13 @@ def _beam(
     sentences, beams, block = states[0].sentences, plan.beam, plan.block
     eos, pad, device = plan.constraints.eos, plan.constraints.pad, sentences.device
     written = _Written(sentences.numel(), plan)
-    current = plan.start.repeat(sentences.numel() * beams, 1)
-    # All hypotheses of a sentence are equal at first; only one of them may have successors.
-    totals = torch.full((sentences.numel(), beams), float("-inf"), device=device)
+    current = plan.start.repeat(sentences.numel() * beams, 1)  # [R, z]
+    # The N beams are equal at first: only beam 0 may have successors, or all would be copies.
+    totals = torch.full((sentences.numel(), beams), float("-inf"), device=device)  # [B, N]
     totals[:, 0] = 0
     for step in range(plan.steps):
-        log_probs = _predict(ensemble, states, current, step, beams, plan)
-        log_probs = log_probs.view(-1, beams, block, log_probs.size(-1))
+        log_probs = _predict(ensemble, states, current, step, beams, plan)  # [R, z, V]
+        log_probs = log_probs.view(-1, beams, block, log_probs.size(-1))  # [B, N, z, V]
         if plan.scoring == "canonical":
             opened, ended = canonical_candidates(log_probs, totals, eos=eos, pad=pad)
         else:
@@ -315,10 +315,10 @@ def _beam(
         count, places = len(written.numbers), torch.arange(len(written.numbers), device=device)
         written.advance(kept, here_opened, opened_parts)
         if len(kept) < count:
-            places = torch.tensor(kept, device=device)
+            places = torch.tensor(kept, device=device)  # [B']
             opened = Candidates(*(part[places] for part in opened))
-        totals, current = opened.scores, opened.words.flatten(0, 1)
-        rows = (places.unsqueeze(1) * beams + opened.parents).flatten()
+        totals, current = opened.scores, opened.words.flatten(0, 1)  # [B', N], [B' * N, z]
+        rows = (places.unsqueeze(1) * beams + opened.parents).flatten()  # [B' * N]
         reorder(states, rows, sentences=places if len(kept) < count else None)
     return [best_first(hypotheses)[:beams] for hypotheses in written.done]
 
@@ -326,23 +326,23 @@ def _beam(
 def _fetch(
     opened: Candidates, ended: Candidates, log_probs: Tensor
 ) -> List[Tuple[Candidates, Tensor]]:
-    """Both kinds of candidates on the host, each with the log-probabilities ``[B, P, z]`` of its
-    words, in one transfer.
+    """Copies ``opened`` and ``ended`` to the host in one transfer, each with the log-probabilities
+    ``[B, P, z]`` of its words.
 
     Args:
         log_probs: ``[B, N, z, V]``.
 
     Raises:
-        NumericalError: the model computed NaN, which ranks before every number.
+        NumericalError: the model computed NaN; topk puts it first, so that it reaches this place.
     """
     both = Candidates(*(torch.cat(parts, 1) for parts in zip(opened, ended)))
     _, _, block, vocabulary = log_probs.shape
-    slots = torch.arange(block, device=log_probs.device)
-    places = (both.parents.unsqueeze(2) * block + slots) * vocabulary + both.words
-    parts = log_probs.flatten(1).gather(1, places.flatten(1)).view_as(places)
-    numbers, ids = to_host(
-        torch.cat([both.scores.unsqueeze(2), parts], 2),
-        torch.cat([both.parents.unsqueeze(2), both.words], 2),
+    slots = torch.arange(block, device=log_probs.device)  # [z]
+    places = (both.parents.unsqueeze(2) * block + slots) * vocabulary + both.words  # [B, P, z]
+    parts = log_probs.flatten(1).gather(1, places.flatten(1)).view_as(places)  # [B, P, z]
+    numbers, ids = to_host(  # [B, P, 1 + z] each
+        torch.cat([both.scores.unsqueeze(2), parts], 2),  # [B, P, 1 + z]
+        torch.cat([both.parents.unsqueeze(2), both.words], 2),  # [B, P, 1 + z]
     )
     if bool(numbers[..., 0].isnan().any()):
         check_number(float("nan"))
@@ -363,5 +363,5 @@ def _announce(
 ) -> None:
     first = (number - 1) * plan.block
     for hook in hooks:
-        positions = plan.positions[first : first + plan.block]
+        positions = plan.positions[first : first + plan.block]  # [z]
         hook(DecodingStep("bidirectional", number, sentences, positions, words, scores))

@@ -1,10 +1,8 @@
-"""Order, positions and mask of the slots in which a target is generated; pure functions of a few
-integers.
+"""Order, positions and mask of slots, the places in which a target is written one after the other.
 
-A target y_1 … y_n is generated slot by slot; slots are numbered from 0. With h directions slot t
-belongs to direction t mod h, and z slots, one block, are predicted in one step. ``</s>`` is
-appended after the words were put in order, in slot n, so N = n + 1 slots are scored. The decoder
-reads z start symbols and then the words, delayed by z::
+Slots are numbered from 0. With h directions slot t belongs to direction t mod h; a block of z slots
+is predicted in one step. ``</s>`` takes slot n, after the n words, so that N = n + 1 slots are
+scored. The decoder reads z start symbols and then the words, z slots later than they are written::
 
     h = 2, c = 1, n = 5     slot      0    1  |  2    3  |  4     5
                             word     y_1  y_5 | y_2  y_4 | y_3  </s>
@@ -30,21 +28,20 @@ def check_directions(directions: int) -> None:
 def natural_index(
     slots: Tensor, lengths: Tensor, directions: int, *, middle_to_side: bool = False
 ) -> Tensor:
-    """Which word each slot holds (IBDecoder, Eq. 6 and 9).
+    """The word that each slot holds (IBDecoder, Eq. 6 and 9).
 
-    With h > 2 directions the sentence is cut into h / 2 contiguous segments, the longer ones first,
-    each ordered as with two directions, and their words are taken in turn: the only split in which
-    slot t always carries direction t mod h.
+    With h > 2 directions the sentence is split into h / 2 contiguous segments, the longer ones
+    first. Each is ordered as with two directions, and their words are taken in turn: y_1 y_4 y_3
+    y_6 y_2 y_5 for h = 4 and n = 6. Only in this split slot t always has direction t mod h.
 
     Args:
         slots: LongTensor, t.
         lengths: LongTensor, n, broadcastable with ``slots``.
         directions: h.
-        middle_to_side: with two directions, walk from the middle to both ends instead.
+        middle_to_side: with two directions, write from the middle to both ends instead.
 
     Returns:
-        LongTensor, the natural index (0 = first word); slots behind the last word map to
-        themselves.
+        LongTensor, the natural index (0 = first word); slots after the last word map to themselves.
     """
     check_directions(directions)
     if directions == 1:
@@ -63,78 +60,73 @@ def natural_index(
 
 
 def slot_order(length: int, directions: int, *, middle_to_side: bool = False) -> Tensor:
-    """Natural index of the word in each slot of a sentence: LongTensor ``[length]``; see
-    :func:`natural_index`."""
+    """:func:`natural_index` of all slots of a sentence of ``length`` words: LongTensor
+    ``[length]``."""
     return natural_index(
         torch.arange(length), torch.tensor(length), directions, middle_to_side=middle_to_side
     )
 
 
 def natural_order(length: int, directions: int, *, middle_to_side: bool = False) -> Tensor:
-    """Slot of each word in natural order, the inverse of :func:`slot_order`: LongTensor
-    ``[length]``."""
+    """The slot of each word, LongTensor ``[length]``; the inverse of :func:`slot_order`."""
     return slot_order(length, directions, middle_to_side=middle_to_side).argsort()
 
 
 def slot_positions(slots: int, directions: int) -> Tensor:
-    """Position of each slot's prediction (IBDecoder, Eq. 7 and 8).
-
-    Args:
-        slots: how many.
-        directions: h.
+    """The positions of the first ``slots`` slots (IBDecoder, Eq. 7 and 8).
 
     Returns:
         One direction: LongTensor ``[slots]``, 0, 1, 2, … Two: +1, -1, +2, -2, …, counted from both
         ends. More: LongTensor ``[slots, 2]`` of (step, direction).
     """
     check_directions(directions)
-    slot = torch.arange(slots)
+    slot = torch.arange(slots)  # [slots]
     if directions == 1:
         return slot
     if directions == 2:
-        return (slot // 2 + 1) * (1 - 2 * (slot % 2))
-    return torch.stack([slot // directions, slot % directions], -1)
+        return (slot // 2 + 1) * (1 - 2 * (slot % 2))  # [slots]
+    return torch.stack([slot // directions, slot % directions], -1)  # [slots, 2]
 
 
 def start_symbols(
     slots: int, directions: int, *, start: int, opposite: Optional[int] = None
 ) -> Tensor:
-    """What the decoder reads in the slots of the first step: LongTensor ``[slots]``.
+    """The decoder's inputs in the first step: LongTensor ``[slots]``.
 
     Args:
         slots: z.
         directions: h.
-        start: id of the symbol before words that are written from left to right.
-        opposite: and from right to left (from middle to side: to the right); None: the same, as in
-            the paper.
+        start: id of the start symbol of left-to-right directions.
+        opposite: of right-to-left directions (with middle_to_side: of the one to the right); None:
+            ``start``, as in the paper.
     """
     check_directions(directions)
-    symbols = torch.full((slots,), start)
+    symbols = torch.full((slots,), start)  # [z]
     if opposite is None or directions == 1:
         return symbols
-    backwards = torch.arange(slots) % directions >= directions // 2
+    backwards = torch.arange(slots) % directions >= directions // 2  # [z]
     return symbols.masked_fill(backwards, opposite)
 
 
 def slot_mask(
     slots: int, directions: int, tokens_per_step: int, *, independent: bool = False
 ) -> Tensor:
-    """Which slot may attend which: all of its own block and of the blocks before (IBDecoder, Eq.
+    """The attention mask of slots: each attends to its own block and earlier ones (IBDecoder, Eq.
     4).
 
     Args:
-        slots: how many.
+        slots: their number.
         directions: h.
-        tokens_per_step: c, words a direction emits in one step.
-        independent: moreover only slots of the own direction (Table 2, "independent directions").
+        tokens_per_step: c, words per direction and step.
+        independent: attend only to slots of the same direction (Table 2, "independent directions").
 
     Returns:
-        BoolTensor ``[slots, slots]``, rows ask, True = may attend.
+        BoolTensor ``[slots, slots]`` of (query, key), True where the query may attend to the key.
     """
     check_directions(directions)
     if tokens_per_step < 1:
         raise ValueError(f"{tokens_per_step} tokens per step: each direction emits at least one")
-    slot = torch.arange(slots)
-    block = slot // (directions * tokens_per_step)
-    seen = block.unsqueeze(1) >= block
+    slot = torch.arange(slots)  # [slots]
+    block = slot // (directions * tokens_per_step)  # [slots]
+    seen = block.unsqueeze(1) >= block  # [slots, slots]
     return seen & (slot.unsqueeze(1) % directions == slot % directions) if independent else seen

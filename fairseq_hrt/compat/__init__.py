@@ -1,9 +1,9 @@
-"""fairseq 0.12.2 on today's Python, NumPy and PyTorch: one small file a repair.
+"""Repairs of fairseq 0.12.2 for today's Python, NumPy and PyTorch; one small file per repair.
 
-The repairs are applied while fairseq is imported (`importing`), in every process of an
-environment in which this package is installed (`startup`), also to the stock commands and to
-fairseq's own tasks. They write into no file of another package; each is a no-op where it is not
-needed, and ``FAIRSEQ_HRT_DISABLE_REPAIRS=<name>,...`` (or ``all``) switches them off.
+They are applied in memory while fairseq is imported (`importing`), in every process of an
+environment with this package (`startup`), to the stock commands and fairseq's own tasks as well. A
+repair that is not needed does nothing. ``FAIRSEQ_HRT_DISABLE_REPAIRS=<name>,...`` (or ``all``)
+switches repairs off.
 
 This package imports neither torch nor fairseq by itself, and nothing from its parent.
 """
@@ -12,8 +12,8 @@ import contextlib
 import sys
 from typing import Callable, Iterator, List, Optional
 
-# Not "from . import checkpoint_loading": that form imports the top-level package as well, which
-# must not happen when the startup line loads this one alone.
+# Not "from . import checkpoint_loading", which would import the top-level package, too: the startup
+# line loads this one alone.
 from .attention_kernels import REPAIR as ATTENTION_KERNELS
 from .checkpoint_copies import REPAIR as CHECKPOINT_COPIES
 from .checkpoint_loading import REPAIR as CHECKPOINT_LOADING
@@ -69,7 +69,8 @@ _left_to_the_doctor = False
 
 
 def install() -> None:
-    """Repair fairseq: what has been imported now, the rest when it is imported. Idempotent."""
+    """Repair the modules of fairseq: imported ones now, others when they are imported.
+    Idempotent."""
     if _finder in sys.meta_path:
         return
     sys.meta_path.insert(0, _finder)
@@ -83,11 +84,10 @@ def statuses() -> List[RepairStatus]:
 
 
 def when_fairseq_is_imported(register: Callable[[], None]) -> None:
-    """Calls `register` as soon as fairseq is imported: now if it is already, else right after its
-    own code has run.
+    """Calls `register` now if fairseq is imported, else right after its code has run.
 
-    What it raises is raised by the import, so that a broken family is seen at once; the doctor
-    reports it instead.
+    The import raises the errors of `register`, so that a broken family is noticed at once; within
+    :func:`left_to_the_doctor` they are kept for the doctor's report.
     """
 
     def guarded() -> None:
@@ -104,8 +104,7 @@ def when_fairseq_is_imported(register: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def left_to_the_doctor() -> Iterator[None]:
-    """Keep an error of registering the families for the doctor to report, who would else die of the
-    first thing he is there to explain."""
+    """A context in which errors of registering the families are kept for the doctor, not raised."""
     global _left_to_the_doctor
     _left_to_the_doctor = True
     try:
@@ -115,5 +114,5 @@ def left_to_the_doctor() -> Iterator[None]:
 
 
 def import_error() -> Optional[Exception]:
-    """The error of registering the families, if there was one."""
+    """The error of registering the families, or None."""
     return _import_error

@@ -1,9 +1,9 @@
-"""Attention on GPUs in half precision, without cuDNN's kernels.
+"""Switches off cuDNN's attention kernels, which are slow for batches of ever new shapes.
 
-PyTorch prefers them on Hopper, but cuDNN plans each new shape of its input anew, and batches of
-sentences hardly ever have the same shape twice. On an H200 (PyTorch 2.11) a call took 9 ms, and a
-Transformer of 3 + 3 layers made 5 updates a second instead of 25. PyTorch's own kernels are chosen
-instead, by PyTorch's switch for the whole process.
+PyTorch prefers them in half precision on Hopper GPUs, but cuDNN plans each new shape of its input,
+and batches of sentences hardly ever have the same shape twice. On an H200 (PyTorch 2.11) a call
+took 9 ms, and a Transformer of 3 + 3 layers made 5 instead of 25 updates per second. PyTorch's
+switch for the whole process selects its own kernels instead.
 """
 
 from typing import Any, Optional

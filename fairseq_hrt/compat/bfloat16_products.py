@@ -1,7 +1,7 @@
-"""Matrix products in bfloat16 on a CPU, and what else makes such a training step fast.
+"""Training steps with matrix products in bfloat16 on a CPU.
 
-Automatic mixed precision: parameters, optimizer, softmax and loss stay in float32. Attention and
-dropout take the places of PyTorch's, which would use up what the products save.
+This is automatic mixed precision: parameters, optimizer, softmax and loss stay in float32.
+Attention and dropout are replaced, since PyTorch's would take the time that the products save.
 """
 
 import contextlib
@@ -16,13 +16,13 @@ _PYTORCHS_ATTENTION = F.scaled_dot_product_attention
 
 @contextlib.contextmanager
 def bfloat16_products() -> Iterator[None]:
-    """Within it, matrix products are in bfloat16.
+    """A context in which matrix products are computed in bfloat16.
 
-    One step of training or validation, not the whole training: leaving it drops the bfloat16 copies
-    of the weights, which the optimizer changes.
+    To be used for a single step of training or validation: leaving it drops the bfloat16 copies of
+    the weights, which the optimizer then changes.
     """
     pytorchs = F.scaled_dot_product_attention, F.dropout
-    # Modules look these functions up by their names in torch.nn.functional.
+    # Modules look these functions up in torch.nn.functional at each call.
     F.scaled_dot_product_attention, F.dropout = attention, dropout
     try:
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -43,18 +43,19 @@ def attention(
 ) -> Tensor:
     """``scaled_dot_product_attention`` by two bfloat16 products and a softmax in float32.
 
-    PyTorch's flash kernel has no fast bfloat16 backward pass on CPUs (it alone took a fifth of the
-    time), and its other one computes in float32 and looks for rows that are hidden as a whole: 2.5
-    times the time of this.
+    PyTorch's flash kernel has a slow bfloat16 backward pass on CPUs (a fifth of the training time).
+    Its other kernel computes in float32 and searches for fully masked rows, which takes 2.5 times
+    as long as this function.
 
     Args:
-        query: ``[B, H, T, d]``; ``key`` and ``value``: ``[B, H, S, d]``.
-        attn_mask: added to the scores unless it is a BoolTensor, of pairs that may be seen where it
-            is; broadcast to ``[B, H, T, S]``.
-        dropout_p: on the weights.
-        is_causal: hides later keys.
-        scale: of the scores; None: ``d ** -0.5``.
-        enable_gqa: fewer heads of keys than of queries, which is left to PyTorch's function.
+        query: ``[B, H, T, d]``.
+        key, value: ``[B, H, S, d]``.
+        attn_mask: broadcast to ``[B, H, T, S]``; a BoolTensor is True for visible pairs, another
+            tensor is added to the scores.
+        dropout_p: dropout probability of the weights.
+        is_causal: hide later keys.
+        scale: factor of the scores; None: ``d ** -0.5``.
+        enable_gqa: fewer heads of keys than of queries: calls PyTorch's function.
     """
     if enable_gqa:
         return _PYTORCHS_ATTENTION(
@@ -72,26 +73,25 @@ def attention(
             if hides
             else scores + attn_mask.to(scores.dtype)
         )
-    weights = torch.softmax(scores, -1, dtype=torch.float32).to(value.dtype)
+    weights = torch.softmax(scores, -1, dtype=torch.float32).to(value.dtype)  # [B, H, T, S]
     return torch.matmul(F.dropout(weights, dropout_p) if dropout_p else weights, value)
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """``torch.nn.functional.dropout`` with one random byte for each value instead of one call of
-    the generator.
+    """``torch.nn.functional.dropout`` with one random byte per value.
 
-    PyTorch draws a double for every value, which costs a fifth of a training step on a CPU; this
-    takes a tenth of that. ``p`` is rounded to 256ths, and what is kept is scaled by the share that
-    is really kept, in the precision of ``input`` (bfloat16: to 0.2 %).
+    PyTorch draws a double for every value, which takes a fifth of a training step on a CPU; this
+    takes a tenth of that. ``p`` is rounded to a multiple of 1 / 256; kept values are scaled by 1 /
+    (1 - p) of the rounded p, in the precision of ``input`` (bfloat16: to 0.2 %).
 
     Args:
         input: any shape, floating point.
-        p: probability that a value becomes zero, 0 to 1.
-        training: otherwise nothing is dropped.
-        inplace: accepted as PyTorch's; the result is a new tensor all the same.
+        p: probability that a value becomes zero, from 0 to 1.
+        training: False drops nothing.
+        inplace: ignored; the result is a new tensor.
 
     Raises:
-        ValueError: for a probability outside 0 to 1.
+        ValueError: p is not from 0 to 1.
     """
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability {p}: give a number from 0 to 1")

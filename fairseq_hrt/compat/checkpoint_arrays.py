@@ -1,11 +1,11 @@
-"""NumPy's arrays and scalars in a checkpoint, rebuilt from their description in the file.
+"""Rebuilds NumPy's arrays and scalars in a checkpoint safely.
 
-While it is unpickled, NumPy's own types take over whatever a file states: a type of numbers gets
-fields, sizes and flags that nothing checks, after which looking at an array is a segmentation
-fault; without a copy the type is even the process's own. So the names that NumPy is pickled under
-stand for the plain objects below, which note what they are told. Where that is just what NumPy
-writes for booleans, integers, floating point numbers and texts, :func:`with_arrays` makes real
-arrays of their bytes; anything else is refused.
+NumPy's types trust the file that they are unpickled from: a forged dtype can have fields, sizes and
+flags that nobody checks, and then reading an array is a segmentation fault; it can even change the
+dtype of the whole process. Therefore, while a file is unpickled, the names of NumPy's types stand
+for the plain objects below, which store what the file states. Afterwards :func:`with_arrays`
+replaces them by real arrays if that is exactly what NumPy writes for booleans, integers,
+floating-point numbers and strings, and refuses anything else.
 """
 
 import math
@@ -16,15 +16,15 @@ import numpy
 
 from .display import PLAIN, shown
 
-# How a type is pickled: the kind and the bytes of a number, or the characters of a text.
+# How NumPy pickles a type: kind and bytes of a number, or number of characters of a string.
 _TYPE = re.compile(r"b1|[iu][1248]|f[248]|U\d{1,6}")
 # The largest character of Unicode; NumPy's texts hold characters of four bytes each.
 _LAST_CHARACTER = 0x10FFFF
 
 
 class ForgedArrayError(ValueError):
-    """The file describes an array or a type that NumPy does not write, or not for plain numbers and
-    texts."""
+    """The file describes an array or a type that NumPy does not write for plain numbers or
+    strings."""
 
 
 class PickledDtype:
@@ -38,8 +38,8 @@ class PickledDtype:
         self.dtype = numpy.dtype(text)
 
     def __setstate__(self, state: object) -> None:
-        """Takes byte order, size and alignment; of a plain type nothing else is there to be
-        told."""
+        """Checks the state of a plain type: byte order, size and alignment must be its own, and
+        nothing else set."""
         own, kinds = self.dtype, (int, str, type(None))
         if type(state) is tuple and len(state) == 8 and all(type(part) in kinds for part in state):
             version, order, *parts, size, alignment, flags = state
@@ -60,19 +60,19 @@ class PickledDtype:
 class PickledArray:
     """Stands for an array, and for ``numpy.ndarray`` where that is named."""
 
-    # Neither a key of a dictionary nor in a set.
+    # Unhashable, as arrays are.
     __hash__ = None  # type: ignore[assignment]
 
     def __setstate__(self, state: object) -> None:
-        """Takes what the array was pickled as: version, shape, type, whether columns come first,
-        and the bytes."""
+        """Stores the pickled state: version, shape, type, whether it is in Fortran order, and the
+        bytes."""
         self.state = state
 
     def built(self) -> "numpy.ndarray[Any, Any]":
-        """The array.
+        """Builds the array.
 
         Raises:
-            ForgedArrayError: it is none that NumPy writes.
+            ForgedArrayError: NumPy does not write such a state.
         """
         state = getattr(self, "state", None)
         if type(state) is not tuple or len(state) != 5:
@@ -95,12 +95,12 @@ class PickledArray:
         try:
             return flat.reshape(shape, order="F" if by_columns else "C").copy(order="K")
         except ValueError:
-            # More dimensions than NumPy supports, or larger ones, beside one of 0.
+            # A size of 0 beside sizes or dimensions beyond NumPy's limits.
             raise ForgedArrayError(f"a NumPy array of the shape {shown(shape)}") from None
 
 
 def reconstruct(kind: object, shape: object, code: object) -> PickledArray:
-    """Stands for the function that makes the empty array which is told its contents afterwards."""
+    """Stands for NumPy's ``_reconstruct``, which makes an empty array, to be filled afterwards."""
     if kind is not PickledArray or shape != (0,) or code not in (b"b", "b"):
         raise ForgedArrayError(
             f"a NumPy array that begins as {shown((kind, shape, code))}, which NumPy does not write"
@@ -109,14 +109,14 @@ def reconstruct(kind: object, shape: object, code: object) -> PickledArray:
 
 
 def scalar(kind: object, data: object) -> object:
-    """Stands for the function that makes a scalar of its bytes."""
+    """Stands for NumPy's ``scalar``, which makes a scalar from its bytes."""
     if type(kind) is not PickledDtype:
         raise ForgedArrayError(f"a NumPy scalar of the type {shown(kind)}")
     return _numbers(kind, data, 1, "a NumPy scalar")[0]
 
 
 def _numbers(kind: PickledDtype, data: object, count: int, what: str) -> "numpy.ndarray[Any, Any]":
-    """``count`` elements of a buffer that holds exactly these."""
+    """``count`` elements from a buffer, whose size must be exactly theirs."""
     dtype = kind.dtype
     if type(data) is not bytes or len(data) != count * dtype.itemsize:
         held = f"{len(data)} bytes" if isinstance(data, bytes) else shown(data)
@@ -133,13 +133,12 @@ def _numbers(kind: PickledDtype, data: object, count: int, what: str) -> "numpy.
 
 
 def stand_ins() -> List[Tuple[Callable[..., Any], str]]:
-    """What stands for NumPy's types while a file is read, with the names that they are pickled
-    under."""
+    """The pairs (stand-in, name under which NumPy's type is pickled)."""
     found: List[Tuple[Callable[..., Any], str]] = [
         (PickledDtype, "numpy.dtype"),
         (PickledArray, "numpy.ndarray"),
     ]
-    # The package was renamed in NumPy 2; a file may come from either side.
+    # NumPy 2 renamed the package; a file may come from an older or a newer version.
     for package in ("numpy.core", "numpy._core"):
         found += [
             (scalar, f"{package}.multiarray.scalar"),
@@ -149,12 +148,11 @@ def stand_ins() -> List[Tuple[Callable[..., Any], str]]:
 
 
 def with_arrays(state: object) -> object:
-    """What was unpickled, with arrays in the place of what stands for them.
-
-    Containers and objects are changed in place; tuples, which cannot be, are made anew.
+    """Replaces all stand-ins in ``state`` by arrays: in place in containers and objects; tuples are
+    copied.
 
     Raises:
-        ForgedArrayError: an array is none that NumPy writes.
+        ForgedArrayError: NumPy does not write such an array.
     """
     return _Replacing().replaced(state)
 
@@ -167,7 +165,7 @@ class _Replacing:
         if isinstance(value, (str, bytes, type, *PLAIN)):
             return value
         if id(value) not in self.known:
-            # Until its parts are known: it may hold itself.
+            # Set before its parts are visited: it may contain itself.
             self.known[id(value)] = value
             self.known[id(value)] = self._of(value)
         return self.known[id(value)]

@@ -1,12 +1,12 @@
-"""The contents of a checkpoint, before fairseq acts on them.
+"""Checks the configuration of a checkpoint and copies it, before fairseq uses it.
 
-A file that holds nothing but data can still run code: fairseq evaluates some strings of a
-configuration (:mod:`.evaluated_texts`), and objects of harmless types can show it something else
-than they show whoever checks them. So fairseq gets a copy of plain values. References
-(``${dataset.train_subset}``) lead to other values of the file, which take their places; what would
-ask OmegaConf for the environment (``${oc.env:…}``) is refused.
+A file of plain data can still run code: fairseq evaluates some strings of a configuration
+(:mod:`.evaluated_texts`), and objects of harmless types can show fairseq other values than the
+checks have seen. Therefore fairseq gets a copy of plain values. References to other values of the
+file (``${dataset.train_subset}``) are replaced by these; references that OmegaConf would look up
+elsewhere (``${oc.env:…}``) are refused.
 
-The standard library only: this is imported before torch and fairseq are.
+Imports only the standard library: this is imported before torch and fairseq.
 """
 
 import argparse
@@ -17,8 +17,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple, cast
 from .display import PLAIN, shown
 from .evaluated_texts import REFERENCE, is_evaluated, why_refused
 
-# Keys that fairseq makes hydra look up, as names of its configuration files, when it reads an
-# old checkpoint's ``args``.
+# Keys of an old checkpoint's ``args`` whose values hydra looks up as names of configuration files.
 LOOKED_UP = (
     "task",
     "arch",
@@ -34,28 +33,27 @@ _NAME = re.compile(r"[\w.-]*")
 # OmegaConf's word for a value that is missing.
 _MISSING = "???"
 
-# fairseq takes "encoder_x" for x of the encoder by a pattern that stops at a line feed.
+# Names of options. A line feed must not occur: fairseq's pattern for "encoder_x" stops there.
 _OPTION = re.compile(r"(?!__)[\w.:-]{1,100}", re.ASCII)
-# A configuration has some hundred values. OmegaConf needs a second for 6,000; in a namespace, which
-# it does not look into, a model of 200 languages names all of their pairs, perhaps twice.
+# Configurations have a few hundred values; OmegaConf takes about a second per 6,000. Namespaces
+# bypass OmegaConf and may list every pair of 200 languages twice, hence the higher limit.
 _MOST_VALUES = 30_000
 _MOST_IN_NAMESPACES = 300_000
-# Of texts that have to be read as Python or as references.
+# Total length of the strings that are parsed as Python or as references.
 _MOST_CHARACTERS = 1_000_000
-# OmegaConf needs time and memory beyond all bounds for what is nested deeper than any configuration
-# is.
+# Configurations are less deep; OmegaConf's time and memory for deep nesting have no bound.
 _DEEPEST = 64
-# Digits of an integer; longer ones take pages to write, or fail to be written.
+# Longest integer; str() of very long ones is slow or fails.
 _MOST_BITS = 64
 
 
 class UnsafeValueError(ValueError):
-    """A checkpoint's configuration holds what fairseq must not see.
+    """A checkpoint's configuration has a value that must not reach fairseq.
 
     Attributes:
-        name: of the option.
-        value: as it stands there, shortened, on one line.
-        reason: what it would do.
+        name: the option.
+        value: its value, shortened to one line.
+        reason: why it is refused.
     """
 
     def __init__(self, name: str, value: object, reason: str) -> None:
@@ -64,24 +62,21 @@ class UnsafeValueError(ValueError):
 
 
 def make_plain(state: object) -> None:
-    """Puts a copy in the place of a checkpoint's configuration, of plain values alone, none of
-    which fairseq would evaluate or look up.
+    """Replaces a checkpoint's configuration by a checked copy of plain values.
 
-    fairseq gets what was looked at here, not the file's objects: those could show it other values,
-    by attributes that are called like methods, types of nodes, or references that are resolved only
-    when they are read.
+    The file's own objects could show fairseq other values than the checks see: by attributes named
+    like methods, by types of nodes, or by references that are resolved at each access.
 
     Args:
-        state: what was unpickled; configurations are its ``cfg`` and ``args``, in whatever form
-            they were saved.
+        state: the unpickled checkpoint, changed in place; its configurations are ``cfg`` and
+            ``args``.
 
     Raises:
-        UnsafeValueError: a value is none that an option can have, or would be evaluated or looked
-            up.
+        UnsafeValueError: a value that no option can have, or that would be evaluated or looked up.
     """
     if type(state) not in (dict, OrderedDict) or not _vars_of(state).keys() <= {"_metadata"}:
-        # OmegaConf's nodes, a class derived from dict: they could show fairseq another
-        # configuration than the one that is replaced.
+        # OmegaConf's nodes and subclasses of dict could show fairseq another configuration than the
+        # copy.
         if hasattr(state, "keys"):
             raise UnsafeValueError("the file", state, "which is not a plain dictionary")
         return
@@ -94,7 +89,7 @@ def make_plain(state: object) -> None:
             continue
         copied = _Copier(state[part]).copy(part, state[part])
         if not isinstance(copied, kinds):
-            # OmegaConf would read a text as YAML, after these checks.
+            # A string would be parsed as YAML by OmegaConf, after these checks.
             raise UnsafeValueError(part, copied, f"which is not a {what}")
         state[part] = copied
     _require_no_node(
@@ -107,11 +102,8 @@ def make_plain(state: object) -> None:
 
 
 def _require_no_node(value: object) -> None:
-    """Refuses OmegaConf's nodes outside of the configuration: fairseq writes down what it reads
-    there, and they could read the environment.
-
-    Raises:
-        UnsafeValueError: there is one, or objects whose contents cannot be seen.
+    """Raises UnsafeValueError for OmegaConf's nodes outside the configuration: fairseq would store
+    what it reads there, and they could read the environment.
     """
     waiting, seen = [value], set()
     while waiting:
@@ -128,18 +120,19 @@ def _require_no_node(value: object) -> None:
         elif isinstance(value, (list, tuple, set, frozenset)):
             waiting.extend(list(value))
         waiting.extend(list(_vars_of(value).values()))
-        # Of tensors, where it is not an attribute of their own.
+        # An attribute of tensors that is not in their __dict__.
         waiting.append(getattr(value, "_backward_hooks", None))
 
 
 class _Copier:
-    """Copies a configuration, however it is nested: dictionaries, lists, namespaces, OmegaConf's
-    nodes.
+    """Copies a configuration of dictionaries, lists, namespaces and OmegaConf's nodes as plain
+    values.
 
-    Values are read by the types' own methods, as attributes of an object may be called like them.
+    Methods are called on the types (``dict.items(value)``), since attributes of a forged object may
+    have their names.
 
     Args:
-        root: the whole of it, which references start from.
+        root: the whole configuration, in which references are looked up.
     """
 
     def __init__(self, root: object) -> None:
@@ -150,13 +143,13 @@ class _Copier:
     def copy(
         self, name: str, value: object, depth: int = 0, *, plain_texts: bool = False
     ) -> object:
-        """A copy of plain values.
+        """Copies a value as plain values.
 
         Args:
-            name: of the option: the nearest key or attribute.
-            value: it or what is in it.
-            depth: how many containers and references it is in.
-            plain_texts: it is in a namespace, where OmegaConf follows no references.
+            name: the option: the nearest key or attribute.
+            value: its value, or a part of it.
+            depth: the number of containers and references around it.
+            plain_texts: it is in a namespace, where OmegaConf does not resolve references.
         """
         self._step(name, depth, in_namespace=plain_texts)
         kind = type(value)
@@ -166,7 +159,7 @@ class _Copier:
             )
         if kind is argparse.Namespace:
             return self._namespace(name, value, depth)
-        # Exactly these: what is derived from one of them can have methods of its own.
+        # Exactly these types: subclasses may override methods.
         if kind in (dict, OrderedDict):
             assert isinstance(value, dict)
             return {
@@ -187,7 +180,8 @@ class _Copier:
         return plain
 
     def _step(self, name: str, depth: int, *, in_namespace: bool = False) -> None:
-        """Refuses few objects that are huge, because each holds another one twice, or itself."""
+        """Counts a value and refuses too many or too deep ones: a few objects that contain each
+        other twice, or themselves, unfold to a huge copy."""
         if in_namespace:
             self.values_in_namespaces += 1
         else:
@@ -215,7 +209,7 @@ class _Copier:
             raise UnsafeValueError(name, plain, reason)
 
     def _count(self, name: str, text: str) -> None:
-        """Refuses texts that take too long to be checked."""
+        """Refuses strings that would take too long to check."""
         if "$" in text or "\\" in text or is_evaluated(name):
             self.characters += len(text)
         if self.characters > _MOST_CHARACTERS:
@@ -236,13 +230,13 @@ class _Copier:
         return copied
 
     def _target(self, name: str, path: str, depth: int) -> object:
-        """The value that a reference leads to; that OmegaConf would find none is said when it is
-        asked for.
+        """The value that a reference leads to, or ``???``, OmegaConf's missing value, if there is
+        none.
 
         Args:
-            name: of the option that holds the reference.
-            path: the names on the way, from the root, with dots between them.
-            depth: how many references it is in.
+            name: the option that holds the reference.
+            path: the keys from the root, separated by dots.
+            depth: the number of references on the way.
         """
         self._count(name, "$" + path)
         value = self._behind(name, self.root, depth)
@@ -262,7 +256,7 @@ class _Copier:
         return value
 
     def _behind(self, name: str, value: object, depth: int) -> object:
-        """What a node holds, or a reference leads to."""
+        """Follows nodes and references to the value behind them."""
         while True:
             self._step(name, depth)
             if _is_of_omegaconf(value):
@@ -274,7 +268,7 @@ class _Copier:
 
 
 def _vars_of(value: object) -> Mapping[str, Any]:
-    """The attributes of an object itself, none where it can have none."""
+    """The instance attributes of an object; empty if it has no ``__dict__``."""
     return getattr(value, "__dict__", {})
 
 
@@ -283,8 +277,7 @@ def _is_of_omegaconf(value: object) -> bool:
 
 
 def _content_of_node(name: str, node: object) -> object:
-    """What one of OmegaConf's nodes was saved with: asked itself, it would already resolve its
-    references."""
+    """The stored content of an OmegaConf node; its own methods would resolve references."""
     held = _vars_of(node)
     for attribute in ("_content", "_val"):
         if attribute in held:
@@ -299,7 +292,7 @@ def _key(name: str, key: object) -> object:
 
 
 def _scalar(name: str, value: object) -> object:
-    """A value that is not a container; NumPy's are made Python's."""
+    """Checks a value that is not a container; NumPy's scalars become Python's."""
     kind = type(value)
     if kind is int and cast(int, value).bit_length() > _MOST_BITS:
         raise UnsafeValueError(
@@ -319,5 +312,5 @@ def _scalar(name: str, value: object) -> object:
     plain = item() if item is not None else value
     if type(plain) in PLAIN:
         return plain
-    # It could have the attributes that fairseq reads.
+    # Any other object could have attributes that fairseq reads.
     raise UnsafeValueError(name, value, "which is not a value of an option")

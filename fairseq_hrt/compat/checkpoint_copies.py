@@ -1,10 +1,9 @@
-"""Checkpoints under their second name, whole or not at all.
+"""Writes ``checkpoint_last.pt`` and ``checkpoint_best.pt`` atomically.
 
-fairseq 0.12.2 writes a checkpoint beside its name and renames it (checkpoint_utils.py:558), but its
-copies (``checkpoint_last.pt``, ``checkpoint_best.pt``) over the old ones (file_io.py:76): a run
+fairseq 0.12.2 writes a new checkpoint under a temporary name and renames it
+(checkpoint_utils.py:558), but copies it over the old ``checkpoint_last.pt`` (file_io.py:76): a run
 that is killed meanwhile, or whose disk is full, has no ``checkpoint_last.pt`` to continue from.
-Copies are written beside their name, too. A copy that would be of the same file is left to fairseq,
-and so is what iopath copies.
+Copies are now renamed, too. A file copied onto itself, and copies by iopath, are left to fairseq.
 """
 
 import contextlib
@@ -20,7 +19,7 @@ def _whole(copy: Any, src_path: str, dst_path: str, overwrite: bool = False) -> 
 
     target = os.path.realpath(dst_path)
     there = os.path.exists(target)
-    # Of a device or a folder, or nothing to copy, fairseq reports what is wrong.
+    # For a device, a folder or a missing source, fairseq raises its own error.
     if (
         getattr(file_io, "IOPathManager", None) is not None
         or not os.path.isfile(src_path)

@@ -1,23 +1,23 @@
-"""Checkpoints under PyTorch's safe loading.
+"""Loads fairseq's checkpoints under PyTorch's safe loading.
 
-Since PyTorch 2.6 `torch.load` builds tensors and plain containers only (``weights_only=True``).
-Checkpoints of fairseq 0.12.2 hold an `argparse.Namespace` (the model's configuration, in every
-translation model) and NumPy values (BLEU counts in the meters), older ones `omegaconf` nodes;
-`load_checkpoint_to_cpu` (checkpoint_utils.py:315) and `load_ema_from_checkpoint` (:878) stop
-with a WeightsUnpickler error. So does resuming on two devices, where the optimizer's state
-travels through `torch.load` (distributed/utils.py:770).
+Since PyTorch 2.6 `torch.load` builds only tensors and plain containers (``weights_only=True``).
+Checkpoints of fairseq 0.12.2 also hold an `argparse.Namespace` (the configuration of every
+translation model) and NumPy values (BLEU counts), older ones `omegaconf` nodes:
+`load_checkpoint_to_cpu` (checkpoint_utils.py:315) and `load_ema_from_checkpoint` (:878) stop with a
+WeightsUnpickler error. So does resuming on two devices, where the optimizer's state is sent through
+`torch.load` (distributed/utils.py:770).
 
-Loading stays safe. The types that fairseq itself puts into checkpoints are allowed, by name and
-for fairseq's own loads only; none of them runs code when it is built. Anything else is refused
-with an error that names the type. The configuration is copied as plain values, and texts in it
-that fairseq would run as Python or look up outside the file are refused (`checkpoint_contents`).
-A file from a source that you trust is loaded in full, with a warning, when its path or its SHA-256
-stands in ``FAIRSEQ_HRT_TRUSTED_CHECKPOINTS`` (several are joined by `os.pathsep`)::
+Loading stays safe: only the types that fairseq itself puts into checkpoints are allowed, by name
+and for fairseq's own loads; none of them runs code when it is built. The configuration is copied as
+plain values, and strings in it that fairseq would run as Python or look up outside the file are
+refused (`checkpoint_contents`). A file that you trust is loaded in full, with a warning, if
+``FAIRSEQ_HRT_TRUSTED_CHECKPOINTS`` contains its path or SHA-256 (several are joined by
+`os.pathsep`)::
 
     FAIRSEQ_HRT_TRUSTED_CHECKPOINTS=/models/old.pt fairseq-generate --path /models/old.pt ...
 
-A file that is cut short or is not a checkpoint is refused by name as well, and so is a
-configuration that asks for a model of quite another size than the file holds (`checkpoint_sizes`).
+Truncated files, files that are not checkpoints, and configurations of much larger models than the
+file holds (`checkpoint_sizes`) are refused, too.
 """
 
 import argparse
@@ -45,20 +45,16 @@ Allowed = Union[Callable[..., Any], Tuple[Callable[..., Any], str]]
 
 
 class UnsafeCheckpointError(pickle.UnpicklingError, ValueError):
-    """The checkpoint holds a type that is not on the allow-list, or a text that fairseq would
-    run."""
+    """The checkpoint has a type that is not allowed, or a string that fairseq would run as code."""
 
 
 class CorruptCheckpointError(RuntimeError, ValueError):
-    """The file is cut short, damaged, or not a checkpoint at all."""
+    """The file is truncated, damaged, or not a checkpoint."""
 
 
 def allowed_types() -> List[Allowed]:
-    """What fairseq puts into checkpoints besides tensors and plain containers.
-
-    Returns:
-        classes, and (object, pickled name) pairs for what was pickled under another name
-    """
+    """The types that fairseq puts into checkpoints besides tensors and plain containers: classes,
+    and pairs (object, pickled name) for those with another name in the file."""
     from .checkpoint_arrays import stand_ins
 
     return [
@@ -79,7 +75,7 @@ def _omegaconf_types() -> List[Allowed]:
         for value in vars(nodes).values()
         if isinstance(value, type) and issubclass(value, base.Node)
     )
-    # an untyped node names Any and the built-in type of its value
+    # untyped nodes refer to Any and to the built-in type of their value
     return [*found, (typing.Any, "typing.Any"), dict, list, tuple, str, int, float, bool]
 
 
@@ -90,18 +86,18 @@ def _fairseq_types() -> List[Allowed]:
 
     # part of the task's state in speech models (hubert_pretraining, audio_finetuning)
     found: List[Allowed] = [Dictionary]
-    # until 0.9 the meters stood in fairseq/meters.py and were pickled whole
+    # up to fairseq 0.9 meters were in fairseq/meters.py and pickled as a whole
     for value in vars(meters).values():
         if isinstance(value, type) and value.__module__ == meters.__name__:
             found.append(value)
             found.append((value, f"fairseq.meters.{value.__name__}"))
-    # stands for a tensor in what one worker sends to the others when training is resumed
+    # stands for a tensor in the data that workers exchange when training is resumed
     found.append(utils._TensorPlaceholder)
     return found
 
 
 def is_trusted(path: str) -> bool:
-    """Whether the user has named this file, or its SHA-256, in the environment."""
+    """Whether ``FAIRSEQ_HRT_TRUSTED_CHECKPOINTS`` contains this path or the file's SHA-256."""
     trusted = [entry for entry in os.environ.get(TRUST_VARIABLE, "").split(os.pathsep) if entry]
     if not trusted or not os.path.isfile(path):
         return False
@@ -120,11 +116,11 @@ def _sha256(path: str) -> str:
 
 
 def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
-    """`torch.load` with fairseq's types allowed, explicit trust, and errors that name the file.
+    """`torch.load` that allows fairseq's types, loads trusted files in full, and names the file in
+    errors.
 
     Raises:
-        UnsafeCheckpointError: the file holds a type that is not on the allow-list, or a text that
-            fairseq would run
+        UnsafeCheckpointError: a type is not allowed, or fairseq would run a string as code
         CorruptCheckpointError: the file is damaged or not a checkpoint
     """
     import torch
@@ -146,7 +142,7 @@ def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
             _resolvers(allowed=trusted),
             warnings.catch_warnings(),
         ):
-            # of what is strange in the file; it is refused or harmless
+            # warnings about strange contents, which are refused or harmless
             warnings.simplefilter("ignore", UserWarning)
             state = torch.load(file, **kwargs)
         if not trusted:
@@ -155,24 +151,23 @@ def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
     except (UnsafeValueError, ForgedArrayError) as unsafe:
         raise UnsafeCheckpointError(f"{shown} holds {unsafe}. {_how_to_trust(shown)}") from None
     except Exception as error:
-        # A missing or unreadable file has a name; PyTorch's reader of archives, given half of one,
-        # supports none.
+        # OSErrors of missing or unreadable files have a filename and are passed on; those of
+        # PyTorch's archive reader on truncated files do not.
         if (isinstance(error, OSError) and error.filename is not None) or (
             trusted and isinstance(error, ImportError)
         ):
             raise
-        # Whatever a file makes PyTorch raise. Its own text advises weights_only=False, which the
-        # user cannot and should not give.
+        # All other errors of PyTorch, which would advise weights_only=False; users cannot and
+        # should not set that.
         raise _explained(error, shown) from None
     return state
 
 
 def load_checkpoint(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
-    """:func:`load`, of a file in which fairseq looks up a checkpoint's parts by their names.
+    """:func:`load` of a file that must hold a dictionary.
 
     Raises:
-        CorruptCheckpointError: it holds something else than a dictionary, which may answer to names
-            all the same.
+        CorruptCheckpointError: it holds another object, which fairseq might use like a dictionary.
     """
     state = load(file, **kwargs)
     if not isinstance(state, dict):
@@ -185,9 +180,9 @@ def load_checkpoint(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> 
 
 @contextmanager
 def _resolvers(*, allowed: bool) -> Iterator[None]:
-    """Whether OmegaConf may look outside of a file for its references while it is built: a file of
-    allowed types alone can ask for that (``list(ListConfig(["${oc.env:HOME}"]))``), and would hold
-    what was found."""
+    """A context without OmegaConf's resolvers, unless they are ``allowed``. With them, a file of
+    allowed types could read the environment while it is unpickled
+    (``list(ListConfig(["${oc.env:HOME}"]))``)."""
     from omegaconf.basecontainer import BaseContainer
 
     known = BaseContainer._resolvers
@@ -206,7 +201,7 @@ def _how_to_trust(shown: str) -> str:
     )
 
 
-# A RuntimeError as well.
+# Texts of RuntimeErrors that mean a lack of memory.
 _NO_MEMORY = re.compile(
     r"alloc_cpu|can't allocate memory|not enough memory|out of memory|Cannot allocate memory"
 )
@@ -217,7 +212,7 @@ _REFUSED = re.compile(
 
 
 def _explained(error: Exception, shown: str) -> Exception:
-    """The error that tells the user what is wrong with the file and what to do."""
+    """An error that tells the user what is wrong with the file and what to do."""
     message = str(error).strip() or type(error).__name__
     refused = _REFUSED.search(message) if isinstance(error, pickle.UnpicklingError) else None
     if refused is not None:
@@ -240,12 +235,12 @@ def _explained(error: Exception, shown: str) -> Exception:
 
 
 def _first_sentence(message: str) -> str:
-    """Of PyTorch's message, which may quote the file."""
+    """The first sentence of PyTorch's message, escaped, as it may quote the file."""
     return escaped(message.splitlines()[0].split(". ")[0])[:300]
 
 
 def _load_safely(module: Any) -> None:
-    # Other workers may send any type.
+    # fairseq.distributed.utils loads data of other workers, which need not be dictionaries.
     checkpoints = module.__name__ == "fairseq.checkpoint_utils"
     module.torch = ModuleView(module.torch, load=load_checkpoint if checkpoints else load)
     if checkpoints:

@@ -1,10 +1,10 @@
-"""How large a model a checkpoint may ask for: about as large as the one that it holds.
+"""Limits the size of the model that a checkpoint's configuration asks for, by the size of the
+file's model.
 
-fairseq builds a model from a checkpoint's configuration and only then compares its parameters with
-those of the file. A small file that asks for 10**9 layers, or for terabytes, takes time and memory
-until something gives in. What is built is counted as it grows: a model registers its parameters
-before they are filled, some of them twice (shared and normalised ones). Tables of positions are no
-parameters and are compared first.
+fairseq builds a model from the configuration before it compares its parameters with those of the
+file. A small file that asks for 10**9 layers, or for terabytes, would exhaust time and memory.
+Therefore parameters are counted while the model is built: modules register them before they are
+filled. Position tables are not parameters; their sizes are checked in the configuration beforehand.
 """
 
 import functools
@@ -17,14 +17,14 @@ from typing import Any, Dict, Iterator, Mapping, Sequence, Tuple
 
 from .display import shown
 
-# What is built may have so many times the numbers, and the tensors, of the file, and so many more:
-# fairseq's models need up to twice as many.
+# A model may have _TIMES as many numbers and tensors as the file, plus _MORE; fairseq's models
+# register up to twice as many.
 _TIMES = 4
 _MORE_NUMBERS, _MORE_TENSORS = 1 << 27, 1000
-# Options that tables of positions have as many rows as.
+# Options that determine the number of rows of position tables.
 _ROWS = re.compile(r".*(positions|chunk_sizes|directions|tokens_per_step|_block)")
 _WIDTH = re.compile(r"(.*[._])?(?<!ffn_)embed_dim")
-# Width of a model whose configuration leaves it to fairseq.
+# Width that is assumed if the configuration has none.
 _USUAL_WIDTH = 1024
 _CANNOT_ALLOCATE = (
     "allocate memory",
@@ -36,15 +36,14 @@ _CANNOT_ALLOCATE = (
 
 
 class OversizedModelError(ValueError):
-    """The configuration of a checkpoint asks for a model of quite another size than that of the
-    file."""
+    """The configuration of a checkpoint asks for a much larger model than the file holds."""
 
 
 class SizeLimit:
-    """Counts what is built in this thread, against the checkpoint that was read last.
+    """Counts the parameters built in this thread and compares them with the checkpoint read last.
 
     Args:
-        advice: the end of a refusal.
+        advice: the last sentence of the error message.
     """
 
     def __init__(self, advice: str) -> None:
@@ -52,10 +51,10 @@ class SizeLimit:
         self.thread = threading.get_ident()
 
     def begin(self, path: str, state: Mapping[str, Any]) -> None:
-        """The next model is built from this checkpoint.
+        """Starts counting for a model that is built from this checkpoint.
 
         Raises:
-            OversizedModelError: it asks for tables of positions that do not fit to it.
+            OversizedModelError: its configuration asks for oversized position tables.
         """
         held = [value for value in state["model"].values() if hasattr(value, "numel")]
         self.path, self.active, self.built = path, True, (0, 0)
@@ -77,10 +76,10 @@ class SizeLimit:
                 )
 
     def count(self, module: object, name: str, parameter: Any) -> None:
-        """Hook of modules: a parameter is registered, which has memory and no contents yet.
+        """Counts a parameter; called by PyTorch when a module registers it, before it is filled.
 
         Raises:
-            OversizedModelError: it is one too many.
+            OversizedModelError: the limit is exceeded.
         """
         if not self.active or parameter is None or threading.get_ident() != self.thread:
             return
@@ -92,15 +91,14 @@ class SizeLimit:
                 )
 
     def no_memory(self, error: Exception) -> OversizedModelError:
-        """There was none for what is built."""
+        """The error for a model that does not fit into memory."""
         return self._refusal(
             f"its configuration{self._largest()}",
             f"more memory than there is ({shown(str(error).split('. ')[0])[1:-1]})",
         )
 
     def _largest(self) -> str:
-        """The largest number in the configuration, which is what asks for much, if something
-        does."""
+        """The option with the largest number, the likely cause, for the error message."""
         name = max(self.sizes, key=lambda name: self.sizes[name], default=None)
         return f" ({name}={shown(self.sizes[name])})" if name is not None else ""
 
@@ -114,7 +112,8 @@ class SizeLimit:
 
 
 def _numbers(config: Any, prefix: str = "") -> Iterator[Tuple[str, int]]:
-    """The integers of a configuration, of nested parts too (``encoder.embed_dim``)."""
+    """Yields (name, integer) for all numbers of a configuration, e.g. (``encoder.embed_dim``,
+    512)."""
     held: Mapping[Any, Any] = (
         vars(config)
         if isinstance(config, Namespace)
@@ -142,7 +141,7 @@ def _numbers(config: Any, prefix: str = "") -> Iterator[Tuple[str, int]]:
 
 @contextmanager
 def counting(limit: SizeLimit) -> Iterator[None]:
-    """Counts what is built within the block."""
+    """A context that counts registered parameters and turns a lack of memory into a clear error."""
     from torch.nn.modules.module import register_module_parameter_registration_hook
 
     handle = register_module_parameter_registration_hook(limit.count)
@@ -157,12 +156,12 @@ def counting(limit: SizeLimit) -> Iterator[None]:
 
 
 def bound_building(module: Any, is_trusted: Any, advice: Any) -> None:
-    """Lets ``fairseq.checkpoint_utils`` build no model that its checkpoint does not hold.
+    """Applies the limit to models that ``fairseq.checkpoint_utils`` builds.
 
     Args:
-        module: of fairseq.
-        is_trusted: whether the user has named a file as trusted.
-        advice: from a file to the end of a refusal.
+        module: ``fairseq.checkpoint_utils``, changed in place.
+        is_trusted: function that tells whether the user trusts a file.
+        advice: function from a file to the last sentence of the error message.
     """
     load, read = module.load_model_ensemble_and_task, module.load_checkpoint_to_cpu
     current: Dict[int, SizeLimit] = {}

@@ -1,12 +1,11 @@
-"""Several processes on processors without an accelerator, without further options.
+"""Lets several processes train on CPUs without further options.
 
-fairseq 0.12.2 tells `DistributedDataParallel` the number of a GPU whatever the model lies on
-(models/distributed_fairseq_model.py:60); PyTorch >= 1.7 refuses that for a model on the CPU
-("device_ids and output_device arguments only work with single-device/multiple-device GPU
-modules or CPU modules"). Only ``--ddp-backend legacy_ddp`` worked there. The device arguments
-are left out for such models; models on a GPU are wrapped as before.
+fairseq 0.12.2 passes the number of a GPU to `DistributedDataParallel` even for a model on the CPU
+(models/distributed_fairseq_model.py:60), which PyTorch >= 1.7 refuses ("device_ids and
+output_device arguments only work with single-device/multiple-device GPU modules or CPU modules");
+only ``--ddp-backend legacy_ddp`` worked. The device arguments are now left out for such models.
 
-Its default for ``--distributed-backend`` is nccl, which connects GPUs only: on a CPU it means gloo.
+The default of ``--distributed-backend``, nccl, connects only GPUs; on a CPU gloo is used instead.
 """
 
 from typing import Any

@@ -1,14 +1,14 @@
-"""``fairseq-train --bf16`` on a CPU, and clear answers to ``--fp16`` and ``--amp`` there.
+"""Supports ``fairseq-train --bf16`` on a CPU, and reports ``--fp16`` and ``--amp`` there.
 
-fairseq 0.12.2 takes ``--bf16`` for the flag of a TPU (options.py:200) and stops where there is
-none; set by Hydra, it asks for CUDA in the first update. The flag names a TPU only where torch_xla
-is installed or ``--tpu`` is given. On a CPU it means matrix products in bfloat16, with parameters
-and optimizer in float32 (:mod:`.bfloat16_products`), on a GPU what it has meant in fairseq.
-Checkpoints of a CPU are those of a training in float32 and say so: they load everywhere, and a
-training may be resumed with or without the flag.
+fairseq 0.12.2 assumes a TPU with ``--bf16`` (options.py:200) and stops if there is none; set by
+Hydra, it calls CUDA in the first update. With this repair the flag means a TPU only if torch_xla is
+installed or ``--tpu`` given. On a CPU it computes matrix products in bfloat16, with parameters and
+optimizer in float32 (:mod:`.bfloat16_products`); on a GPU nothing changes. Checkpoints from a CPU
+are those of a float32 training: they load everywhere, and training can be resumed with or without
+the flag.
 
-``--fp16`` asks for CUDA as well and is refused on a CPU; ``--amp`` has no effect there, which is
-said. The memory-efficient forms of the options work as they are.
+``--fp16`` needs CUDA and is refused on a CPU; ``--amp`` has no effect there, and a warning reports
+that. The memory-efficient variants of the options work as they are.
 """
 
 import importlib.util
@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 
 
 def _on_cpu(common: Any) -> bool:
-    """Whether a training with these options runs on a CPU, as fairseq decides it
-    (trainer.py:60)."""
+    """Whether training with these options runs on a CPU; the same rule as fairseq's
+    trainer.py:60."""
     import torch
 
     return not common.tpu and (common.cpu or not torch.cuda.is_available())
@@ -32,10 +32,10 @@ def _on_cpu(common: Any) -> bool:
 
 def _parsed(parse: Any, parser: Any, input_args: Any = None, *args: Any, **kwargs: Any) -> Any:
     result = parse(parser, input_args, *args, **kwargs)
-    # With parse_known, it comes with what is unknown.
+    # With parse_known the result is a tuple with the unknown arguments.
     options = result[0] if isinstance(result, tuple) else result
     asked_for_tpu = "--tpu" in (sys.argv[1:] if input_args is None else input_args)
-    # With suppress_defaults, it has only what was given.
+    # With suppress_defaults it has only options that were given.
     if getattr(options, "bf16", False) and not asked_for_tpu:
         on_cpu = getattr(options, "cpu", False)
         options.tpu = not on_cpu and importlib.util.find_spec("torch_xla") is not None
@@ -54,7 +54,7 @@ def _on_its_device(init: Any, self: Any, cfg: Any, *args: Any, **kwargs: Any) ->
     on_cpu = _on_cpu(common)
     self.bfloat16_products = on_cpu and common.bf16 and not common.memory_efficient_bf16
     if self.bfloat16_products:
-        # Parameters are trained in float32, and checkpoints state it.
+        # Parameters are trained and saved in float32.
         common.bf16 = False
         logger.info("matrix products in bfloat16; parameters and optimizer in float32")
     if on_cpu and common.amp:

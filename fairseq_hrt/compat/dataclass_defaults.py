@@ -1,16 +1,14 @@
-"""Dataclass defaults that Python >= 3.11 refuses.
+"""Makes dataclass instances acceptable as dataclass defaults, which Python >= 3.11 refuses.
 
-fairseq 0.12.2 gives instances of dataclasses as defaults of other dataclasses
-(dataclass/configs.py:1105 ``common: CommonConfig = CommonConfig()``; the same in
-models/transformer/transformer_config.py). Since Python 3.11 `dataclasses` refuses every
-default whose class has ``__hash__ = None``, which is what ``@dataclass`` gives to a class
-with ``__eq__``; ``import fairseq`` ends with "mutable default ... is not allowed".
+fairseq 0.12.2 uses them, e.g. ``common: CommonConfig = CommonConfig()`` in
+dataclass/configs.py:1105. Since Python 3.11 `dataclasses` refuses every default whose class has
+``__hash__ = None``, which ``@dataclass`` sets, so that ``import fairseq`` ends with "mutable
+default ... is not allowed".
 
-The check looks at the class only, so every subclass of `FairseqDataclass`, in fairseq and in
-plugins, is given a ``__hash__`` that exists and raises the usual TypeError: the instances stay
-as unhashable as they are on Python 3.10. `FairseqDataclass` must have this before the next
-statement of its own module runs, therefore the class statement itself is watched, through
-the builtins of that one module.
+That check looks only at the class: every subclass of `FairseqDataclass` gets a ``__hash__`` that
+raises the usual TypeError, and instances stay as unhashable as on Python 3.10. `FairseqDataclass`
+needs it before the next statement of its module runs; therefore ``__build_class__``, which executes
+class statements, is replaced in the builtins of that module.
 """
 
 import builtins
@@ -43,7 +41,7 @@ def _watch_class_statements(module: types.ModuleType) -> None:
 
 
 def allow_as_default(base: Any) -> None:
-    """Let instances of `base` and of all its future subclasses be defaults of a dataclass."""
+    """Makes instances of `base` and all its future subclasses acceptable as dataclass defaults."""
 
     def init_subclass(cls: Any, **kwargs: object) -> None:
         super(base, cls).__init_subclass__(**kwargs)

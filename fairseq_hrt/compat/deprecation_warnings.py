@@ -1,11 +1,11 @@
-"""Warnings that the user of fairseq can do nothing about.
+"""Silences warnings about fairseq's code, on which its users have no influence.
 
-fairseq 0.12.2 calls Hydra, PyTorch and NumPy as they were in 2022 (options.py:14 and
-dataclass/utils.py:410 ``hydra.experimental``, optim/fp16_optimizer.py ``torch.cuda.amp``): each
-start of a command prints some twenty lines. Those that Python attributes to a module of fairseq
-are silenced if they speak of deprecation, those that it attributes to the library, each by itself.
-The filters go to the end of the list, so that ``python -W error`` and pytest's settings prevail.
-The advice to install tensorboardX, logged at every start for a task of speech synthesis, goes too.
+fairseq 0.12.2 uses interfaces of Hydra, PyTorch and NumPy that have been deprecated since 2022
+(options.py:14 and dataclass/utils.py:410 ``hydra.experimental``, optim/fp16_optimizer.py
+``torch.cuda.amp``), so that each command prints some twenty lines. Deprecation warnings attributed
+to fairseq's modules are silenced in general, those attributed to a library one by one. The filters
+are appended to the list, so that ``python -W error`` and pytest's settings take precedence. The
+advice to install tensorboardX for speech synthesis, logged by every command, is silenced, too.
 """
 
 import logging
@@ -32,7 +32,7 @@ _FAIRSEQ = r"fairseq(_cli)?(\.|$)"
 
 
 def _is_no_advice(record: logging.LogRecord) -> bool:
-    """Whether a line of tasks/text_to_speech.py:34 is something else than its advice."""
+    """Whether a log record of tasks/text_to_speech.py is not the advice in its line 34."""
     return not record.getMessage().startswith("Please install tensorboardX")
 
 

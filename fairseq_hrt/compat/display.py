@@ -1,7 +1,7 @@
-"""Messages: values of unknown origin in them, and the last one of a command.
+"""Escaping for error messages, and the error that ends a command.
 
-The standard library only, as everything that is imported before torch and fairseq are. The start-up
-line loads this package without the one around it, so what it shares with the others is read by its
+Imports only the standard library: this is imported before torch and fairseq. The start-up line
+loads ``compat`` without its parent package; therefore ``native/io/escaping.py`` is loaded by its
 path.
 """
 
@@ -24,6 +24,6 @@ else:
 
 
 def refuse(message: str) -> NoReturn:
-    """Ends a command that cannot do what its options say: one line, exit status 2."""
+    """Ends a command with an error message of one line and exit status 2."""
     sys.stderr.write(f"error: {message}\n")
     raise SystemExit(2)

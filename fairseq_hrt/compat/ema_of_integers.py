@@ -1,9 +1,9 @@
-"""Moving averages of models that hold integers.
+"""Supports ``--store-ema`` for models with integer buffers.
 
-With ``--store-ema`` fairseq 0.12.2 multiplies everything in a model's state by the decay
-(models/ema/ema.py:173), which PyTorch refuses for integers ("result type Float can't be cast to the
-desired output type Long"): an HRT model holds the chunk sizes of its start symbols. What is no
-floating-point number is copied from the model, as fairseq does with what is named in ``skip_keys``.
+fairseq 0.12.2 multiplies every tensor of a model by the decay (models/ema/ema.py:173), which
+PyTorch refuses for integers ("result type Float can't be cast to the desired output type Long"),
+such as the chunk sizes in an HRT model. Integer tensors are now copied from the model, as fairseq
+copies those in ``skip_keys``.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from .importing import around
 def _skip_integers(
     create: Any, self: Any, model: Any, config: Any, device: Any = None, skip_keys: Any = None
 ) -> None:
-    # Modules may store dictionaries, which fairseq passes over.
+    # A state may contain dictionaries, which fairseq skips.
     tensors = {
         name: value for name, value in model.state_dict().items() if not isinstance(value, dict)
     }

@@ -1,24 +1,23 @@
-"""Encoder layers without their second set of parameters, and the fast path that reads it.
+"""Removes the duplicate parameters of encoder layers and the fast path that uses them.
 
 fairseq 0.12.2 gives every `TransformerEncoderLayerBase` a second copy of its projection and
-feed-forward parameters (modules/transformer_layer.py:70-87) for the fused "BetterTransformer"
-call of PyTorch 1.12 (:319 and models/transformer/transformer_encoder.py:260). Two things break:
+feed-forward parameters (modules/transformer_layer.py:70-87) for the fused "BetterTransformer" call
+of PyTorch 1.12 (:319 and models/transformer/transformer_encoder.py:260). This causes two faults:
 
 * The copies never get a gradient: the default distributed backend stops with "Expected to have
   finished reduction in the prior iteration", a model of 58.4M parameters reports 96.2M, and
-  every checkpoint carries the surplus.
-* PyTorch >= 2.0 asks the fused call for a mask type that fairseq does not give: evaluating a
-  post-norm model that was loaded from a checkpoint stops with "Mask Type should be defined".
+  every checkpoint stores the copies.
+* The fused call of PyTorch >= 2.0 needs a mask type that fairseq does not pass: evaluating a
+  post-norm model loaded from a checkpoint stops with "Mask Type should be defined".
 
-The fast path is switched off: since PyTorch 2 the ordinary path runs fused attention too
-(`scaled_dot_product_attention`), and the fused layer, given a mask type, is between 10 % faster
-and 15 % slower (nested tensors) on a CPU. The copies have no reader left then and become empty
-non-persistent buffers, which keeps the attributes that TorchScript looks for.
+The fast path is switched off: since PyTorch 2 the ordinary path has fused attention, too, and the
+fused layer would be between 10 % faster and 15 % slower on a CPU. The copies, then unused, become
+empty non-persistent buffers, as TorchScript needs the attributes.
 
-File format: checkpoints are written without the copies. Those of stock fairseq load here, with
-``strict=True``, the copies being dropped; those written here load in stock fairseq, whose
-`_load_from_state_dict` makes the copies itself. Only the optimizer's state counts parameters:
-to continue a training that was started without this repair, give ``--reset-optimizer``.
+Checkpoints are written without the copies. Those of stock fairseq load here, with ``strict=True``,
+and those written here load in stock fairseq, which makes the copies while loading. Only the
+optimizer's state counts parameters: to resume a training that was started without this repair, give
+``--reset-optimizer``.
 """
 
 import functools

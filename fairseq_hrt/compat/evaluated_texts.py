@@ -1,11 +1,11 @@
-"""Texts of a configuration that fairseq 0.12.2 runs as Python, or that OmegaConf looks up.
+"""Checks strings of a configuration that fairseq 0.12.2 runs as Python or OmegaConf looks up.
 
-fairseq calls ``eval`` on some strings while it builds a model, an optimizer or a task
+fairseq calls ``eval`` on some options while it builds a model, an optimizer or a task
 (``encoder_layers`` of fconv, ``adaptive_softmax_cutoff`` and ``xformers_att_config`` of every
-Transformer, …). From a file they must be plain
-literals: ``"[(512, 3)] * 20"`` is one, a call or a name is none.
+Transformer, …). In a file they must be plain literals: ``"[(512, 3)] * 20"`` is one; a call or a
+name is refused.
 
-The standard library only, as everything that is imported before torch and fairseq are.
+Imports only the standard library: this is imported before torch and fairseq.
 """
 
 import ast
@@ -15,7 +15,7 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 from .display import shown
 
-# Every attribute that fairseq 0.12.2 hands to eval, eval_str_list, eval_str_dict or eval_bool.
+# All options that fairseq 0.12.2 passes to eval, eval_str_list, eval_str_dict or eval_bool.
 EVALUATED = frozenset(
     """
     adafactor_eps adam_betas adamax_betas adaptive_input_cutoff adaptive_softmax_cutoff
@@ -26,26 +26,26 @@ EVALUATED = frozenset(
     self_attention wer_args xformers_att_config
     """.split()
 )
-# The flat form of a nested option: encoder.xformers_att_config.
+# Prefixes of flat names of nested options: encoder_xformers_att_config.
 _PREFIXES = ("encoder_", "decoder_", "quant_noise_")
 # "${dataset.train_subset}" refers to another value; "${oc.env:HOME}" asks a resolver.
 REFERENCE = re.compile(r"\$\{((?:\w+\.)*(\w+))\}")
-# A name alone runs nothing, and options of other packages may be called like fairseq's.
+# A name alone runs nothing; options of other packages may have the names above and such values.
 _WORD = re.compile(r"[A-Za-z_][\w-]*")
-# Elsewhere the name of a file, whose dots and slashes call nothing.
+# The name of a file, as "pretrained" may have it; its dots and slashes call nothing.
 _FILE = re.compile(r"[A-Za-z_][\w-]*(?:[/.][\w-]+)*")
-# Larger results of "[0] * 10 ** 9" and the like are not configurations.
+# Most elements of a literal such as "[0] * 10 ** 9", and most characters of its text.
 _LARGEST = 100_000
 _LONGEST = 10_000
 
 
 def literal(text: str) -> object:
-    """The value of a text of numbers, strings, True, False, None, tuples, lists, dictionaries,
+    """Evaluates a literal of numbers, strings, True, False, None, tuples, lists, dictionaries,
     ``+``, ``-`` and ``*``.
 
     Raises:
-        SyntaxError: the text is not an expression of Python; ``eval`` would say the same.
-        ValueError: the expression holds anything else, or stands for something huge.
+        SyntaxError: the text is not a Python expression; ``eval`` would raise the same.
+        ValueError: the expression contains anything else, or its value is huge.
     """
     if len(text) > _LONGEST:
         raise ValueError(f"{len(text)} characters")
@@ -56,15 +56,15 @@ def literal(text: str) -> object:
 
 
 def _parsed(text: str) -> ast.Expression:
-    """Just what eval would read, which skips these two signs; without the warnings about odd forms
-    (``0or 1``)."""
+    """Parses a text as ``eval`` does, which skips leading spaces and tabs; without warnings about
+    odd syntax (``0or 1``)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(text.lstrip(" \t"), mode="eval")
 
 
 def _value(node: ast.AST) -> Tuple[Any, int]:
-    """What an expression stands for, and the elements and characters in it at all depths."""
+    """(value of an expression, number of elements and characters in it at all depths)."""
     if isinstance(node, ast.Constant) and isinstance(
         node.value, (int, float, str, bool, type(None))
     ):
@@ -94,7 +94,7 @@ def _values(nodes: Sequence[ast.AST]) -> Tuple[List[Any], int]:
 def _combined(
     operator: ast.operator, left: Tuple[Any, int], right: Tuple[Any, int]
 ) -> Tuple[Any, int]:
-    """``left operator right``, refused where the result would be huge."""
+    """``left operator right`` with its size; ValueError if the result would be huge."""
     (first, size), (second, more) = left, right
     are_numbers = not any(isinstance(side, (str, list, tuple)) for side in (first, second))
     if are_numbers and max(abs(first), abs(second)) > 2.0**53:
@@ -116,20 +116,20 @@ def _allowed(size: int) -> int:
 
 
 def why_refused(name: str, value: object) -> Optional[str]:
-    """Why fairseq must not see an option with a value; None: it may.
+    """The reason why fairseq must not get an option with this value, or None if it may.
 
     Args:
-        name: of the option.
-        value: one that is not a container.
+        name: the option.
+        value: not a container.
     """
     if isinstance(value, bytes):
-        # eval reads them, too.
+        # eval accepts bytes, too.
         return "which is not a plain literal" if is_evaluated(name) else None
     if not isinstance(value, str):
         return None
     reference = REFERENCE.fullmatch(value)
-    # A reference within a text can become another one: old arguments are read twice ("$${a.b}",
-    # where b is "{oc.env:HOME}").
+    # Old arguments are resolved twice: a reference inside a string could make another one
+    # ("$${a.b}" where b is "{oc.env:HOME}").
     if ("${" in value and reference is None) or _hides_a_reference(value):
         return "which may be looked up outside the file"
     if (
@@ -139,25 +139,24 @@ def why_refused(name: str, value: object) -> Optional[str]:
     ):
         return None
     if reference is not None:
-        # In old arguments: fairseq gets what OmegaConf puts there. Another evaluated option is
-        # checked where it stands, one of another name could be anything.
+        # In old arguments OmegaConf resolves the reference later. Its target is checked if it is an
+        # evaluated option itself; any other could be a string of code.
         return (
             None
             if is_evaluated(reference[2])
             else "which fairseq would run as Python; it must be a plain literal"
         )
     if "\\" in value:
-        # Of old arguments hydra halves those before a quote, and what was inside a text stands
-        # outside.
+        # In old arguments hydra halves backslashes before a quote, which can end a string early.
         return "which fairseq would run as Python; it must be a plain literal without backslashes"
     try:
         meant = literal(value)
     except SyntaxError:
-        # Nothing that could be run: some other package's option of this name.
+        # Not runnable: an option of another package with this name.
         return None
     except ValueError as error:
         return f"which fairseq would run as Python; it must be a plain literal ({_one_line(error)})"
-    # Of old arguments fairseq evaluates some texts twice.
+    # In old arguments fairseq evaluates some strings twice: check those inside the literal, too.
     return next(
         (reason for inner in _texts(meant) if (reason := why_refused(name, inner)) is not None),
         None,
@@ -165,7 +164,7 @@ def why_refused(name: str, value: object) -> Optional[str]:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """All texts in a literal's value."""
+    """Yields all strings in the value of a literal."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (list, tuple)):
@@ -177,8 +176,8 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _hides_a_reference(text: str) -> bool:
-    """Whether it is Python's way to write a reference, such as ``'\\x24{a.b}'``, which fairseq
-    unquotes in old arguments."""
+    """Whether a text is Python source of a string with a reference, such as ``'\\x24{a.b}'``;
+    fairseq unquotes these in old arguments."""
     if "\\" not in text and "$" not in text:
         return False
     if len(text) > _LONGEST:
@@ -194,7 +193,7 @@ def _hides_a_reference(text: str) -> bool:
 
 
 def is_evaluated(name: str) -> bool:
-    """Whether fairseq may hand an option of this name to ``eval``."""
+    """Whether fairseq may pass an option of this name to ``eval``."""
     return name in EVALUATED or any(
         name.startswith(prefix) and is_evaluated(name[len(prefix) :]) for prefix in _PREFIXES
     )

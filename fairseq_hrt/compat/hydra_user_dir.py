@@ -1,10 +1,8 @@
-"""Groups of plugins in ``fairseq-hydra-train``.
+"""Makes ``fairseq-hydra-train`` import ``common.user_dir`` before it composes the configuration.
 
-``fairseq-train`` imports ``--user-dir`` before it reads its other options. ``fairseq-hydra-train``
-0.12.2 imports ``common.user_dir`` after the configuration is composed (fairseq_cli/train.py:48), so
-that ``task=translation_hrt`` ends with "Could not find 'task/translation_hrt'". It is imported
-first here too, from the command line or from the file that ``--config-dir`` and ``--config-name``
-name.
+fairseq 0.12.2 imports it afterwards (fairseq_cli/train.py:48), so that ``task=translation_hrt``
+ends with "Could not find 'task/translation_hrt'". The plugin is taken from the command line or from
+the file that ``--config-dir`` and ``--config-name`` name.
 """
 
 import sys
@@ -16,8 +14,8 @@ from .importing import around
 
 
 def user_dir(arguments: Any) -> Optional[str]:
-    """The plugin that the arguments of hydra name, on the command line first; None: none, or
-    nothing readable."""
+    """The value of ``common.user_dir`` in hydra's arguments: from the command line, else from the
+    configuration file; None if there is none."""
     for override in reversed(arguments.overrides):
         name, _, value = override.lstrip("+").partition("=")
         if name == "common.user_dir" and value:
@@ -47,8 +45,7 @@ def _named_plugin() -> Optional[str]:
 
 
 def _with_plugin(prepare: Any, *name: str) -> None:
-    # Without a name fairseq calls this while it is imported, in every program; other programs have
-    # other arguments.
+    # fairseq also calls this without a name while it is imported, in programs with other arguments.
     if name and "fairseq_cli.hydra_train" in sys.modules:
         from fairseq.utils import import_user_module
 

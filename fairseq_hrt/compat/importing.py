@@ -1,9 +1,9 @@
-"""Repairs applied while fairseq is imported.
+"""Applies repairs while fairseq is imported.
 
-A meta-path finder answers for the few modules of fairseq that need a repair, lets the
-ordinary finders find them, and runs the repair just before or just after the module's code.
-Nothing is written to disk, nothing but fairseq is touched (:mod:`.attention_kernels` sets a switch
-of PyTorch), and a process that never imports fairseq never comes here.
+A meta-path finder handles the few modules of fairseq that need a repair: the ordinary finders find
+them, and the repair runs just before or after the module's code. Nothing is written to disk, and
+nothing but fairseq is changed (except for a switch of PyTorch in :mod:`.attention_kernels`).
+Processes that do not import fairseq are not affected.
 """
 
 import functools
@@ -23,14 +23,14 @@ DISABLE_VARIABLE = "FAIRSEQ_HRT_DISABLE_REPAIRS"
 
 @dataclass(frozen=True)
 class Repair:
-    """One breakage of fairseq and its repair.
+    """A fault of fairseq and its repair.
 
     Args:
         name: name in reports and in ``FAIRSEQ_HRT_DISABLE_REPAIRS``
         modules: modules of fairseq that are repaired
-        reason: why the repair is needed; where that depends on the process, a function, which
-            returns None where it is not
-        apply: the repair; called once for each module
+        reason: why the repair is needed, or a function that returns this, or None if it is not
+            needed in this process
+        apply: the repair; called once with each module
         before_execution: call `apply` on the empty module, before its code runs
     """
 
@@ -42,17 +42,17 @@ class Repair:
 
     @property
     def needed(self) -> Optional[str]:
-        """Why the repair is needed in this process; None where it is not."""
+        """Why the repair is needed in this process; None if it is not."""
         return self.reason if isinstance(self.reason, str) else self.reason()
 
 
 def around(name: str, reason: str, functions: Mapping[str, Callable[..., Any]]) -> Repair:
-    """A repair that stands around functions of fairseq.
+    """A repair that wraps functions of fairseq.
 
     Args:
         name, reason: see :class:`Repair`.
-        functions: by ``module:function`` or ``module:Class.method``, what is called instead; before
-            the arguments it gets the original.
+        functions: {``module:function`` or ``module:Class.method``: the wrapper}, which is called
+            with the original function and then its arguments.
     """
     places = [place.partition(":")[::2] for place in functions]
 
@@ -101,28 +101,28 @@ class RepairStatus:
 
 
 def disabled_repairs() -> List[str]:
-    """Names of the repairs that the user has switched off, for finding faults."""
+    """Names of the repairs that ``FAIRSEQ_HRT_DISABLE_REPAIRS`` switches off."""
     return [
         name.strip() for name in os.environ.get(DISABLE_VARIABLE, "").split(",") if name.strip()
     ]
 
 
 class RepairingLoader(importlib.abc.Loader):
-    """Runs the repairs of one module around its ordinary loader, then steps aside."""
+    """Runs the repairs of a module before and after its ordinary loader."""
 
     def __init__(self, loader: importlib.abc.Loader, finder: "RepairingFinder") -> None:
         self.loader = loader
         self.finder = finder
 
     def __getattr__(self, name: str) -> Any:
-        # "python -m" asks for the code of the module.
+        # "python -m" asks the loader for the module's code.
         return getattr(self.loader, name)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> Optional[types.ModuleType]:
         return self.loader.create_module(spec)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        # inspect, pkgutil and importlib.resources ask the module for its loader
+        # inspect, pkgutil and importlib.resources use the module's loader: give it the ordinary one
         assert module.__spec__ is not None
         module.__spec__.loader = module.__loader__ = self.loader
         self.finder.repair(module, before_execution=True)
@@ -154,11 +154,11 @@ class RepairingFinder(importlib.abc.MetaPathFinder):
         ]
         self.modules = {module for repair in repairs for module in repair.modules}
         self.callbacks: Dict[str, List[Callable[[], None]]] = {}
-        # Modules whose code runs now, under a loader of ours.
+        # Modules whose code is being executed by a RepairingLoader.
         self.running: Set[str] = set()
 
     def after(self, module: str, callback: Callable[[], None]) -> None:
-        """Calls `callback` once, after the code of `module` has run: now if it has."""
+        """Calls `callback` once, as soon as the code of `module` has run; now if it has already."""
         if module in sys.modules and module not in self.running:
             callback()
             return
@@ -166,8 +166,8 @@ class RepairingFinder(importlib.abc.MetaPathFinder):
         self.modules.add(module)
 
     def announce(self, module: str) -> None:
-        """Calls those who wait for `module`; one that fails is called again when the module is
-        imported again."""
+        """Calls the callbacks of `module`; one that raises an error is called again when the module
+        is imported again."""
         waiting = self.callbacks.get(module, [])
         while waiting:
             waiting[0]()
@@ -192,7 +192,7 @@ class RepairingFinder(importlib.abc.MetaPathFinder):
         return None
 
     def repair(self, module: types.ModuleType, *, before_execution: bool) -> None:
-        """Apply to `module` the repairs that belong before or after its execution."""
+        """Applies the repairs of `module` that belong before or after its execution."""
         for status in self.statuses:
             repair = status.repair
             if (
@@ -208,7 +208,8 @@ class RepairingFinder(importlib.abc.MetaPathFinder):
                     repair.apply(module)
                     status.applied.append(module.__name__)
             except Exception as error:
-                # an unforeseen version must not make fairseq harder to import than it was
+                # with an unforeseen version, fairseq must be no harder to import than without
+                # repairs
                 status.failed[module.__name__] = f"{type(error).__name__}: {error}"
                 logger.warning(
                     "the repair %s of %s failed: %s", repair.name, module.__name__, error
@@ -216,10 +217,10 @@ class RepairingFinder(importlib.abc.MetaPathFinder):
 
 
 class ModuleView(types.ModuleType):
-    """A module seen with some names replaced, for the eyes of one other module.
+    """A module with some names replaced, to be used by one other module.
 
-    ``checkpoint_utils.torch = ModuleView(torch, load=...)`` changes what `checkpoint_utils`
-    calls and leaves `torch` as it is for everybody else.
+    For example, ``checkpoint_utils.torch = ModuleView(torch, load=...)`` changes the function that
+    `checkpoint_utils` calls and leaves `torch` unchanged for all others.
     """
 
     def __init__(self, module: types.ModuleType, **replaced: object) -> None:

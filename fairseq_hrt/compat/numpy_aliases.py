@@ -1,11 +1,11 @@
-"""NumPy names that are gone.
+"""Restores names that NumPy has removed, for the modules of fairseq that use them.
 
 ``np.int`` and ``np.float`` were removed in NumPy 1.24, ``np.compat`` in 2.0, the argument
 ``interpolation`` of ``np.percentile``, now ``method``, in 2.4. fairseq 0.12.2 uses them in
 data/data_utils.py:488 (block-wise masks) and :560 (``--num-batch-buckets``),
-data/token_block_dataset.py:125, data/language_pair_dataset.py:292 (batch shapes that are
-filtered by size) and modules/dynamic_crf_layer.py:108. The names come back for these modules
-only; `numpy` itself stays as it is, since other packages find out its version by asking for them.
+data/token_block_dataset.py:125, data/language_pair_dataset.py:292 (filtering by size) and
+modules/dynamic_crf_layer.py:108. `numpy` itself does not change: other packages detect its version
+by these names.
 """
 
 import inspect
@@ -24,7 +24,7 @@ _MODULES = (
 
 
 def _aliases() -> Dict[str, object]:
-    """The aliases this NumPy lacks, with what they stood for."""
+    """The aliases that this NumPy lacks, as {name: replacement}."""
     import numpy
 
     aliases = {"int": int, "float": float, "compat": types.SimpleNamespace(long=int)}

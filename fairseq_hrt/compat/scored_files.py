@@ -1,7 +1,7 @@
-"""``fairseq-score --sacrebleu`` with sacreBLEU 2, which scores lists of texts and no longer files.
+"""Makes ``fairseq-score --sacrebleu`` work with sacreBLEU 2, which scores lists of strings.
 
-fairseq 0.12.2 hands it open files (fairseq_cli/score.py:60). It imports sacreBLEU where it needs
-it, so the statement itself is watched, through the builtins of that one module.
+fairseq 0.12.2 passes open files (fairseq_cli/score.py:60). It imports sacreBLEU inside a function;
+therefore ``__import__`` is replaced in the builtins of that module.
 """
 
 import builtins

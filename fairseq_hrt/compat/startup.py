@@ -1,10 +1,9 @@
-"""The text of the .pth line that every Python of the environment runs at start.
+"""The source of the .pth line that every Python of the environment runs at start.
 
-setup.py writes it, without comments, into ``fairseq_hrt_startup.pth``. It imports nothing and
-costs a fraction of a millisecond; the first import of fairseq or of its commands loads
-`fairseq_hrt.compat`, without the rest of the package (whose ``__init__`` needs a fairseq that
-works), and installs the repairs. Once fairseq_hrt is gone, or if it is broken, fairseq is imported
-as if this were not here.
+setup.py writes it, without comments, into ``fairseq_hrt_startup.pth``. It imports nothing and takes
+a fraction of a millisecond. The first import of fairseq or its commands loads `fairseq_hrt.compat`,
+without the rest of the package (whose ``__init__`` needs a working fairseq), and installs the
+repairs. If fairseq_hrt has been uninstalled or is broken, fairseq is imported unchanged.
 """
 
 import sys
@@ -32,7 +31,7 @@ class RepairFairseq:
             sys.modules["fairseq_hrt.compat"] = compat
             spec.loader.exec_module(compat)
             compat.install()
-            # the finders are asked again, now with the repairing one among them
+            # search again, now with the RepairingFinder that install() has added
             return find_spec(name)
         except Exception as error:
             sys.modules.pop("fairseq_hrt.compat", None)

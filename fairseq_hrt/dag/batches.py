@@ -1,4 +1,4 @@
-"""Training batches by the vertices of their graphs."""
+"""Limits training batches by the number of vertices in their graphs (``--dag-max-vertices``)."""
 
 from typing import Iterator, Sequence
 
@@ -8,20 +8,20 @@ import numpy as np
 def divided(
     batch: Sequence[int], vertices: np.ndarray, limit: int, multiple: int = 1
 ) -> Iterator[np.ndarray]:
-    """A batch, in pieces of at most ``limit`` vertices.
+    """Splits a batch into pieces of at most ``limit`` vertices, padding included: n sentences count
+    as n times the largest of them.
 
     Args:
-        batch: numbers of sentences.
-        vertices: of each of them, ``[len(batch)]``; as padding makes graphs of one batch equally
-            large, n sentences count as n of the largest.
+        batch: indices of sentences.
+        vertices: the vertices of each of them, ``[len(batch)]``.
         limit: at least the largest of ``vertices``.
-        multiple: of sentences in a piece wherever that many fit
+        multiple: pieces hold a multiple of this many sentences if they hold as many at all
             (``--required-batch-size-multiple``).
     """
     start = 0
     while start < len(batch):
         largest = np.maximum.accumulate(vertices[start:]) * np.arange(1, len(batch) - start + 1)
-        # Non-decreasing: the first piece that is too large ends the search.
+        # largest[n - 1], the padded vertices of n sentences, never decreases: bisect.
         count = int(np.searchsorted(largest, limit, side="right"))
         if count < len(batch) - start and count > multiple:
             count -= count % multiple

@@ -1,11 +1,11 @@
-"""Beam search for the most probable text: a hypothesis is a prefix, summed over all the paths that
-print it.
+"""Beam search for the most probable text; a hypothesis is a printed prefix, summed over all paths
+that print it.
 
-Every prefix keeps the distribution over the vertices where its last word may begin. The repeats of
-that word, which are not printed, are one triangular system; one product with the links moves the
-prefix on, one product with the vertices' token probabilities gives the probability of every
-continuation. Prefixes that different paths print are merged by construction (as the released search
-of DA-Transformer merges paths, by adding their probabilities), no text is found twice, and the
+Each prefix keeps a distribution over the vertices at which its last word may begin. A step sums
+over repetitions of that word, which are not printed, by one triangular system; multiplies by the
+links to reach the next vertices; and multiplies by the vertices' token probabilities to get the
+probability of every continuation. Paths that print the same prefix are thus merged by adding their
+probabilities, as in the released search of DA-Transformer: no text is found twice, and the
 probability of a finished text is its exact likelihood.
 """
 
@@ -20,19 +20,19 @@ from ..ops import best_printing_path, dag_best_alignment
 
 @dataclass(frozen=True)
 class BeamPlan:
-    """What is searched.
+    """The settings of a search.
 
     Attributes:
-        beam: prefixes kept.
+        beam: N, the prefixes kept.
         nbest: texts wanted.
         lenpen: texts are ranked by log-probability / tokens ** lenpen; 0: not normalised.
-        limits: LongTensor ``[B]``, most words of a text.
-        shortest: fewest words.
+        limits: LongTensor ``[B]``, the most words of a text.
+        shortest: the fewest words.
         eos: id of ``</s>``.
-        keep_repeats: words that repeat the word before are printed.
-        mass_only_falls: no continuation of a prefix is more probable than the prefix; False for
-            flattened token probabilities.
-        language_model: adds its score, or None.
+        keep_repeats: print words that repeat the word before.
+        mass_only_falls: True promises that no continuation is more probable than its prefix; False
+            for token probabilities raised to a power below 1.
+        language_model: its score is added; or None.
     """
 
     beam: int
@@ -51,9 +51,9 @@ class Texts:
     """Finished texts, best first.
 
     Attributes:
-        tokens: LongTensor ``[B, nbest, words + 1]``, ``</s>`` included, -1 behind it.
-        log_probs: ``[B, nbest]``, log P(text); -inf where there are fewer texts.
-        ranks: ``[B, nbest]``, what they are sorted by.
+        tokens: LongTensor ``[B, nbest, words + 1]``, with ``</s>``, and -1 behind it.
+        log_probs: ``[B, nbest]``, log P(text); -inf if there are fewer texts.
+        ranks: ``[B, nbest]``, the normalised scores by which they are sorted.
     """
 
     tokens: Tensor
@@ -68,25 +68,24 @@ def prefix_beam(
 
     Args:
         links: ``[B, L, L]``, log P(v | u).
-        emissions: ``[B, L, V]``, P(token | v) of inner vertices; what stands at the others is not
-            read.
+        emissions: ``[B, L, V]``, P(token | v); the first and last vertex are not read.
         end_scores: ``[B, 2]``, log P(<s> | first) and log P(</s> | last).
-        last: LongTensor ``[B]``.
+        last: LongTensor ``[B]``, the last vertex.
+        plan: the settings.
     """
     batch, size, vocabulary = emissions.shape
     device, beams = links.device, plan.beam
-    rows = torch.arange(batch, device=device)
-    vertex = torch.arange(size, device=device)
-    inner = ((vertex > 0) & (vertex < last.unsqueeze(1))).unsqueeze(1)
-    edges = links.exp()
+    rows = torch.arange(batch, device=device)  # [B]
+    vertex = torch.arange(size, device=device)  # [L]
+    inner = ((vertex > 0) & (vertex < last.unsqueeze(1))).unsqueeze(1)  # [B, 1, L]
+    edges = links.exp()  # [B, L, L]
     longest = int(torch.minimum(plan.limits, last - 1).max().clamp(min=0))
-    # Where the last word of each prefix begins, summing to 1, and the log-probability of the
-    # prefix.
-    standing = edges.new_zeros(batch, beams, size)
+    # [B, N, L], P(the last word of the prefix begins at v | prefix), and log P(prefix) [B, N].
+    standing = edges.new_zeros(batch, beams, size)  # [B, N, L]
     standing[:, :, 0] = 1
-    scores = edges.new_full((batch, beams), float("-inf"))
+    scores = edges.new_full((batch, beams), float("-inf"))  # [B, N]
     scores[:, 0] = end_scores[:, 0]
-    words = last.new_full((batch, beams, 0), -1)
+    words = last.new_full((batch, beams, 0), -1)  # [B, N, words so far]
     bonus = _Bonus(plan, batch)
     texts = Texts(
         last.new_full((batch, plan.nbest, longest + 1), -1),
@@ -97,31 +96,31 @@ def prefix_beam(
         repeats = count > 0 and not plan.keep_repeats
         if repeats:
             standing = _with_repeats(standing, edges, emissions, words[:, :, -1], inner)
-        reached = torch.bmm(standing, edges)
-        ended = reached[rows, :, last].log() + scores + end_scores[:, 1:]
-        # No text has more words than there are inner vertices.
+        reached = torch.bmm(standing, edges)  # [B, N, L]
+        ended = reached[rows, :, last].log() + scores + end_scores[:, 1:]  # [B, N]
+        # The minimum length is at most the number of inner vertices, or no text could end.
         allowed = count >= (last - 1).clamp(max=plan.shortest)
-        ended = ended.masked_fill(~allowed.unsqueeze(1), float("-inf"))
+        ended = ended.masked_fill(~allowed.unsqueeze(1), float("-inf"))  # [B, N]
         _collect(texts, words, ended, bonus.ending(ended), plan)
         if count == longest or _complete(texts, scores + bonus.total, plan):
             break
         reached = reached * inner
-        mass = torch.bmm(reached, emissions)
+        mass = torch.bmm(reached, emissions)  # [B, N, V]
         if repeats:
-            # That would be no new word.
+            # The same word again is a repetition, not a new word.
             mass.scatter_(2, words[:, :, -1:], 0.0)
         totals = (mass.log_() + scores.unsqueeze(2)).masked_fill(
             (count >= plan.limits).view(-1, 1, 1), float("-inf")
         )
-        parent, token = bonus.select(totals, beams)
-        scores = totals.view(batch, -1).gather(1, parent * vocabulary + token)
+        parent, token = bonus.select(totals, beams)  # [B, N] each
+        scores = totals.view(batch, -1).gather(1, parent * vocabulary + token)  # [B, N]
         words = torch.cat(
             [words.gather(1, parent.unsqueeze(2).expand(-1, -1, count)), token.unsqueeze(2)], 2
         )
-        moved = reached.gather(1, parent.unsqueeze(2).expand(-1, -1, size))
+        moved = reached.gather(1, parent.unsqueeze(2).expand(-1, -1, size))  # [B, N, L]
         emitted = emissions.gather(2, token.unsqueeze(1).expand(-1, size, -1)).transpose(1, 2)
-        standing = moved * emitted
-        standing = standing / standing.sum(2, keepdim=True).clamp(min=1e-37)
+        standing = moved * emitted  # [B, N, L]
+        standing = standing / standing.sum(2, keepdim=True).clamp(min=1e-37)  # [B, N, L]
     return texts
 
 
@@ -134,8 +133,12 @@ def best_paths(
     *,
     keep_repeats: bool,
 ) -> List[Optional[Tuple[List[int], List[float]]]]:
-    """The best path of one text of each sentence: for ``<s>`` and each of its tokens the first
-    vertex and the log-probability, that of the link to it included. None where there is not text.
+    """The best path of a text of each sentence.
+
+    Returns:
+        For each sentence (vertices, log-probabilities) of ``<s>`` and each token: the first vertex
+        that writes it, and the token's and its link's log-probability; None if the sentence has no
+        text.
 
     Args:
         texts: LongTensor ``[B, t]``, see :class:`Texts`.
@@ -143,24 +146,25 @@ def best_paths(
         vertex_lengths: LongTensor ``[B]``.
         keep_repeats: see :class:`BeamPlan`.
     """
-    lengths, last = (texts >= 0).sum(1).clamp(min=1) + 1, vertex_lengths - 1
+    lengths, last = (texts >= 0).sum(1).clamp(min=1) + 1, vertex_lengths - 1  # [B] each
     rows = torch.arange(len(texts), device=texts.device)
-    chosen = texts.clamp(min=0).unsqueeze(1).expand(-1, links.size(1), -1)
-    match = emissions.gather(2, chosen).log().transpose(1, 2)
-    # <s> in front; neither it nor </s> stands inside, and no word at the ends.
-    match = torch.cat([torch.full_like(match[:, :1], float("-inf")), match], 1)
+    chosen = texts.clamp(min=0).unsqueeze(1).expand(-1, links.size(1), -1)  # [B, L, t]
+    match = emissions.gather(2, chosen).log().transpose(1, 2)  # [B, t, L]
+    # Prepend <s>. Only the first vertex may write <s>, only the last </s>, and they write nothing
+    # else.
+    match = torch.cat([torch.full_like(match[:, :1], float("-inf")), match], 1)  # [B, t + 1, L]
     match[:, :, 0], match[rows, :, last] = float("-inf"), float("-inf")
     match[rows, lengths - 1] = float("-inf")
     match[:, 0, 0], match[rows, lengths - 1, last] = end_scores.unbind(1)
     program = dag_best_alignment if keep_repeats else best_printing_path
-    alignment = program(match, links, lengths, vertex_lengths)
+    alignment = program(match, links, lengths, vertex_lengths)  # [B, L]
     found: List[Optional[Tuple[List[int], List[float]]]] = []
     for row, own in enumerate(alignment):
-        path = (own >= 0).nonzero().squeeze(1)
+        path = (own >= 0).nonzero().squeeze(1)  # vertices of the path
         if not len(path) or int(texts[row, 0]) < 0:
             found.append(None)
             continue
-        parts = match[row, own[path], path]
+        parts = match[row, own[path], path]  # [vertices of the path]
         parts[1:] += links[row, path[:-1], path[1:]]
         scores = [0.0] * int(lengths[row])
         firsts: Dict[int, int] = {}
@@ -174,19 +178,18 @@ def best_paths(
 def _with_repeats(
     standing: Tensor, edges: Tensor, emissions: Tensor, words: Tensor, inner: Tensor
 ) -> Tensor:
-    """How often a path of each prefix stands at each vertex: where its last word begins and where
-    it is repeated.
+    """The distribution over vertices at which a path may stand after each prefix, its last word
+    once or repeated: s ``[B, N, L]``.
 
     s = n + s E diag(P(word | .)), one unit triangular system for each prefix.
 
     Args:
-        standing: n, ``[B, N, L]``.
+        standing: n, ``[B, N, L]``, the vertices at which the last word begins.
         words: LongTensor ``[B, N]``, the last words.
-        inner: BoolTensor ``[B, 1, L]``.
+        inner: BoolTensor ``[B, 1, L]``, True for vertices other than the first and last.
     """
     found = []
-    # One prefix of each sentence at a time: the systems of all of them together would be N times
-    # the links.
+    # One beam at a time: the systems of all together would take N times the memory of the links.
     for own, word in zip(standing.unbind(1), words.unbind(1)):
         again = (
             emissions.gather(2, word.view(-1, 1, 1).expand(-1, emissions.size(1), -1)).transpose(
@@ -195,28 +198,28 @@ def _with_repeats(
             * inner
         )
         # The diagonal of a unit triangular system is not read: -E P stands for I - E P.
-        system = (edges * again).neg_()
+        system = (edges * again).neg_()  # [B, L, L]
         found.append(
             torch.linalg.solve_triangular(
                 system, own.unsqueeze(1), upper=True, left=False, unitriangular=True
             )
         )
-    return torch.cat(found, 1)
+    return torch.cat(found, 1)  # [B, N, L]
 
 
 def _collect(
     texts: Texts, words: Tensor, log_probs: Tensor, ranked: Tensor, plan: BeamPlan
 ) -> None:
-    """Merges texts that end now, ``words`` ``[B, N, t]`` with ``log_probs`` ``[B, N]``, into the
-    finished ones."""
+    """Merges the texts that end in this step, ``words`` ``[B, N, t]`` with ``log_probs`` ``[B, N]``
+    and ``ranked`` ``[B, N]`` (with the language model's score), into the finished ones."""
     count = words.size(2)
-    ranks = torch.cat([texts.ranks, ranked / (count + 1) ** plan.lenpen], 1)
-    texts.ranks, place = ranks.topk(plan.nbest, 1)
+    ranks = torch.cat([texts.ranks, ranked / (count + 1) ** plan.lenpen], 1)  # [B, nbest + N]
+    texts.ranks, place = ranks.topk(plan.nbest, 1)  # [B, nbest] each
     texts.log_probs = torch.cat([texts.log_probs, log_probs], 1).gather(1, place)
-    fresh = texts.tokens.new_full((*words.shape[:2], texts.tokens.size(2)), -1)
+    fresh = texts.tokens.new_full((*words.shape[:2], texts.tokens.size(2)), -1)  # [B, N, words + 1]
     fresh[:, :, :count] = words
     fresh[:, :, count] = plan.eos
-    everything = torch.cat([texts.tokens, fresh], 1)
+    everything = torch.cat([texts.tokens, fresh], 1)  # [B, nbest + N, words + 1]
     texts.tokens = everything.gather(1, place.unsqueeze(2).expand(-1, -1, everything.size(2)))
 
 
@@ -224,8 +227,8 @@ def _complete(texts: Texts, scores: Tensor, plan: BeamPlan) -> bool:
     """Whether no open prefix can overtake the worst finished text that is wanted."""
     if plan.language_model is not None or not plan.mass_only_falls:
         return False
-    best = scores.max(1).values
-    possible = best / (plan.limits + 1) ** max(plan.lenpen, 0.0)
+    best = scores.max(1).values  # [B]
+    possible = best / (plan.limits + 1) ** max(plan.lenpen, 0.0)  # [B]
     return bool((possible <= texts.ranks[:, -1]).all())
 
 
@@ -234,8 +237,8 @@ class LanguageModel:
 
     Args:
         path: ARPA or binary file over the target's subwords.
-        symbols: the target dictionary's symbols by number.
-        weight: of its natural log-probability.
+        symbols: the symbols of the target dictionary.
+        weight: factor of its natural log-probability.
 
     Raises:
         ValueError: the package is not installed, or the file cannot be read.
@@ -259,20 +262,21 @@ class LanguageModel:
         return state
 
     def step(self, state: Any, token: Optional[int]) -> Tuple[Any, float]:
-        """(next state, weighted natural log-probability of a token; None: of the end)."""
+        """(next state, weighted natural log-probability) of a token; None is the end of
+        sentence."""
         following = self.new_state()
         word = "</s>" if token is None else self.symbols[token]
-        # KenLM's logarithms are decimal.
+        # KenLM returns log10: times ln 10.
         return following, 2.302585092994046 * self.weight * self.model.BaseScore(
             state, word, following
         )
 
 
 class _Bonus:
-    """What a language model adds to the scores of the prefixes; nothing without one.
+    """The language model's scores of the open prefixes.
 
     Attributes:
-        total: ``[B, N]``, or the number 0.
+        total: their sums ``[B, N]``; the number 0 without a language model.
     """
 
     def __init__(self, plan: BeamPlan, batch: int) -> None:
@@ -283,7 +287,7 @@ class _Bonus:
             self.states = [[self.model.start()] * plan.beam for _ in range(batch)]
 
     def ending(self, log_probs: Tensor) -> Tensor:
-        """``[B, N]`` with the language model's view of prefixes that end now."""
+        """``log_probs`` ``[B, N]`` of prefixes that end now, plus their language model scores."""
         if self.model is None:
             return log_probs
         last = [[self.model.step(state, None)[1] for state in row] for row in self.states]
@@ -294,13 +298,14 @@ class _Bonus:
         )
 
     def select(self, totals: Tensor, beams: int) -> Tuple[Tensor, Tensor]:
-        """(parents, tokens), LongTensors ``[B, N]``, of the best continuations ``[B, N, V]``."""
+        """Selects the N best of all continuations ``[B, N, V]``: (parent beams, tokens),
+        LongTensors ``[B, N]``."""
         batch, _, vocabulary = totals.shape
         if self.model is None:
-            flat = totals.view(batch, -1).topk(beams, 1).indices
+            flat = totals.view(batch, -1).topk(beams, 1).indices  # [B, N]
             return flat // vocabulary, flat % vocabulary
-        # The language model is asked about twice as many as are kept.
-        combined = (totals + self.total.unsqueeze(2).to(totals)).view(batch, -1)
+        # The language model scores the 2N best candidates; N of them are kept.
+        combined = (totals + self.total.unsqueeze(2).to(totals)).view(batch, -1)  # [B, N * V]
         scores, flat = combined.topk(min(2 * beams, combined.size(1)), 1)
         parents, tokens = flat // vocabulary, flat % vocabulary
         steps = [
@@ -310,10 +315,10 @@ class _Bonus:
         more = torch.tensor(
             [[score for _, score in row] for row in steps], dtype=scores.dtype, device=scores.device
         )
-        chosen = (scores + more).topk(beams, 1).indices
+        chosen = (scores + more).topk(beams, 1).indices  # [B, N]
         self.states = [
             [steps[row][place][0] for place in places] for row, places in enumerate(chosen.tolist())
         ]
-        parents, tokens = parents.gather(1, chosen), tokens.gather(1, chosen)
+        parents, tokens = parents.gather(1, chosen), tokens.gather(1, chosen)  # [B, N] each
         self.total = self.total.gather(1, parents) + more.gather(1, chosen).to(self.total)
         return parents, tokens

@@ -23,16 +23,16 @@ logger = logging.getLogger(__name__)
 
 
 class DagLoss(FairseqCriterion):
-    """Glancing, the length loss and the log, which both losses share.
+    """The base of both losses: glancing, the loss of the length head, and logging.
 
-    Both are means over sentences: fairseq divides the gradient by the number of sentences of the
-    whole update, whatever the micro-batches. Sentences without any path (a target longer than its
-    graph) are left out and counted.
+    A loss is a mean over sentences: fairseq divides the gradient by the number of sentences of the
+    whole update, however it is split into batches. Sentences without any path (a target longer than
+    its graph) are left out and counted as ``skipped``.
 
-    With ``--dag-upsample-base predict`` the length head's cross-entropy (nats a sentence, over the
-    same sentences) times ``--dag-length-loss-factor`` is added. The graphs of training have the
-    size of their target, so the head shares only the encoder with the rest. The log shows it apart,
-    and ``loss`` with it.
+    With ``--dag-upsample-base predict`` the cross-entropy of the length head (nats per sentence),
+    times ``--dag-length-loss-factor``, is added; the log shows it as ``length_loss`` and within
+    ``loss``. Graphs in training are sized by their target, so the head trains only itself and the
+    encoder.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class DagLoss(FairseqCriterion):
     def forward(
         self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True
     ) -> Tuple[Tensor, int, Dict]:
-        """Loss of a batch that the task has given its ``graph``.
+        """The loss of a batch with ``graph``, the training sample that the task adds.
 
         Returns:
             (loss summed over sentences, number of sentences with a path, logging output).
@@ -87,7 +87,7 @@ class DagLoss(FairseqCriterion):
             glanced = output.glanced
             counts["path_vertices"] = (glanced.alignment >= 0).sum()
             counts["path_right"], counts["shown"] = glanced.right.sum(), glanced.shown.sum()
-        # One transfer from the device for all of them.
+        # All counts in one transfer from the device.
         log.update(zip(counts, torch.stack(list(counts.values())).tolist()))
         log.update(nsentences=len(possible), skipped=len(possible) - log["sample_size"])
         if log.get("clamped") and not self.warned_of_clamping:
@@ -103,19 +103,19 @@ class DagLoss(FairseqCriterion):
 
     @property
     def draws_its_share(self) -> bool:
-        """``cmlm`` draws its share for each sentence; the schedule only switches it off with a
-        plain 0."""
+        """Whether each sentence draws its share (``cmlm``) instead of following the schedule; a
+        schedule of 0 alone switches that off."""
         return self.strategy == "cmlm" and any(share for _, share in self.schedule.knots)
 
     def losses(
         self, output: DagOutput, graph: GraphSample
     ) -> Tuple[Tensor, Tensor, Dict[str, Any]]:
-        """(loss of each sentence ``[B]``, 0 without a path; BoolTensor ``[B]``, whether there is a
-        path; more to log)."""
+        """(loss of each sentence ``[B]``, 0 without a path; whether there is a path, BoolTensor
+        ``[B]``; further values to log)."""
         raise NotImplementedError
 
     def glancer(self, graph: GraphSample, share: float) -> Glancer:
-        """What the model asks for the vertices that are shown."""
+        """The function with which the model chooses the tokens that are shown."""
         return functools.partial(
             choose_glanced,
             targets=graph.targets,
@@ -130,17 +130,17 @@ class DagLoss(FairseqCriterion):
     def length_loss(
         self, logits: Tensor, graph: GraphSample, possible: Tensor, log: Dict[str, Any]
     ) -> Tensor:
-        """Cross-entropy of the length head, weighted and summed over the sentences that the loss
-        counts."""
+        """The length head's weighted cross-entropy, summed over sentences with a path; ``logits``
+        is ``[B, classes]``."""
         labels = LengthHead.label(graph.target_lengths - 2, graph.source_lengths, logits.size(1))
-        losses = F.cross_entropy(logits.float(), labels, reduction="none")
+        losses = F.cross_entropy(logits.float(), labels, reduction="none")  # [B]
         loss = torch.where(possible, losses, 0.0).sum()
         log["length_loss"] = loss.data
         return self.length_loss_factor * loss
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
-        """Means over sentences or tokens of everything that was logged."""
+        """Logs means over sentences or tokens."""
         log = _Sums(logging_outputs)
         log.mean("skipped", "nsentences", name="skipped_share")
         metrics.log_scalar_sum("skipped_sentences", log("skipped"), priority=200, round=0)
@@ -158,7 +158,7 @@ class DagLoss(FairseqCriterion):
 
 
 class _Sums:
-    """Sums over batches and workers, logged as quotients."""
+    """Sums logged values over batches and workers, and logs quotients of them."""
 
     def __init__(self, logging_outputs: Sequence[Dict[str, Any]]) -> None:
         self.outputs = logging_outputs
@@ -178,8 +178,8 @@ class _Sums:
 class DagNllLoss(DagLoss):
     """-log P(y) / T over all paths (DA-Transformer, Eq. 5).
 
-    ``nll_loss`` and ``ppl`` are bits and perplexity per target token with ``<s>`` and ``</s>``; in
-    training they are those of the pass that was shown tokens.
+    ``nll_loss`` (bits) and ``ppl`` are per target token, ``<s>`` and ``</s>`` included; in training
+    they are measured with glancing, in the second pass.
     """
 
     def __init__(
@@ -196,14 +196,14 @@ class DagNllLoss(DagLoss):
     def losses(
         self, output: DagOutput, graph: GraphSample
     ) -> Tuple[Tensor, Tensor, Dict[str, Any]]:
-        match = output.match
+        match = output.match  # [B, T, L]
         if output.glanced is not None:
             match = force(match, output.glanced, self.forcing)
-        likelihood = dag_log_likelihood(
+        likelihood = dag_log_likelihood(  # [B]
             match, output.links, graph.target_lengths, graph.vertex_lengths
         )
-        possible = likelihood > float("-inf")
-        likelihood = torch.where(possible, likelihood, 0.0)
+        possible = likelihood > float("-inf")  # [B]
+        likelihood = torch.where(possible, likelihood, 0.0)  # [B]
         return -likelihood / graph.target_lengths, possible, {"nll_loss": -likelihood.sum().data}
 
     @classmethod
@@ -219,10 +219,10 @@ class DagNllLoss(DagLoss):
 class DagFuzzyLoss(DagLoss):
     """-(brevity penalty * clipped n-gram precision), expected over all paths (FA-DAT, Eq. 17).
 
-    Fine-tunes a model that was trained with ``dag_nll_loss``. Shown tokens change the decoder's
-    input only. The log-likelihood is neither computed nor mixed in. Nor is the length head's loss,
-    unless ``--dag-length-loss-factor`` is raised from its default 0 here: this loss lies between -1
-    and 0 a sentence, a cross-entropy of 256 classes around 3, and the head has been trained.
+    For fine-tuning a model trained with ``dag_nll_loss``; the log-likelihood is not part of it.
+    Shown tokens change only the decoder's input. ``--dag-length-loss-factor`` is 0 by default here:
+    the length head has been trained, and its cross-entropy of about 3 per sentence would outweigh
+    this loss, which lies between -1 and 0.
     """
 
     def __init__(
@@ -249,9 +249,8 @@ class DagFuzzyLoss(DagLoss):
             graph.vertex_lengths,
             order=self.order,
         )
-        # A graph that is too small for its target still has n-grams in common with it, but not what
-        # the user wants.
-        possible = graph.target_lengths <= graph.vertex_lengths
+        # A graph smaller than its target could still share n-grams with it, but never contain it.
+        possible = graph.target_lengths <= graph.vertex_lengths  # [B]
         log: Dict[str, Any] = {
             name: torch.where(possible, getattr(found, name), 0.0).sum().data
             for name in ("precision", "recall", "brevity_penalty")

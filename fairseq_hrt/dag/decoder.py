@@ -1,4 +1,4 @@
-"""fairseq's Transformer decoder without its causal mask, with links between its positions."""
+"""fairseq's Transformer decoder without the causal mask, and with links between its positions."""
 
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -16,11 +16,11 @@ from .sample import vertex_inputs
 
 
 class LengthHead(nn.Module):
-    """Predicts how many more words the target has than the source has tokens.
+    """Predicts the target's words minus the source's tokens, as one of ``classes`` differences.
 
     Args:
         width: D of the encoder.
-        classes: differences told apart.
+        classes: their number; differences are clipped to -(classes // 2) … (classes - 1) // 2.
     """
 
     def __init__(self, width: int, classes: int) -> None:
@@ -31,14 +31,15 @@ class LengthHead(nn.Module):
         self.output = nn.Linear(width, classes)
 
     def forward(self, encoded: Tensor, padding: Tensor) -> Tensor:
-        """Logits ``[B, classes]`` from the encoder's ``[B, S, D]`` and its padding ``[B, S]``."""
-        real = (~padding).unsqueeze(2).to(encoded)
-        return self.output((encoded * real).sum(1) / real.sum(1))
+        """Logits ``[B, classes]``, from the mean of the encoder's output ``[B, S, D]`` over the
+        source tokens; ``padding`` is ``[B, S]``."""
+        real = (~padding).unsqueeze(2).to(encoded)  # [B, S, 1]
+        return self.output((encoded * real).sum(1) / real.sum(1))  # [B, classes]
 
     @staticmethod
     def label(words: Tensor, source_lengths: Tensor, classes: int) -> Tensor:
-        """The class of a target of so many words: LongTensor ``[B]``."""
-        return (words - source_lengths + classes // 2).clamp(0, classes - 1)
+        """The class of targets with this many ``words`` ``[B]``: LongTensor ``[B]``."""
+        return (words - source_lengths + classes // 2).clamp(0, classes - 1)  # [B]
 
     def words(self, logits: Tensor, source_lengths: Tensor) -> Tensor:
         """The most probable number of words, at least 1: LongTensor ``[B]``."""
@@ -50,10 +51,10 @@ class DagDecoder(NativeParts, TransformerDecoderBase):
 
     Attributes:
         links: the :class:`LinkPredictor`.
-        length_head: with ``--dag-upsample-base predict``, else None.
+        length_head: the :class:`LengthHead` with ``--dag-upsample-base predict``, else None.
         scale: the :class:`UpsampleScale`.
-        count_bos: whether the source length counts a start symbol.
-        only_task: the task that alone can decode this model.
+        count_bos: whether source lengths count a start symbol.
+        only_task: the only task that can decode this model.
     """
 
     family = "dag"
@@ -107,10 +108,10 @@ class DagDecoder(NativeParts, TransformerDecoderBase):
         features_only: bool = False,
         **options: Any,
     ) -> Tuple[Tensor, Dict[str, Any]]:
-        """fairseq's interface over vertices ``[B, L]``: every vertex attends all of them.
+        """fairseq's forward pass over vertices ``[B, L]``: every vertex attends to all.
 
         Raises:
-            ValueError: asked for fairseq's own decoding step by step.
+            ValueError: ``incremental_state`` is given: a graph is not decoded step by step.
         """
         if incremental_state is not None:
             raise ValueError(
@@ -124,8 +125,8 @@ class DagDecoder(NativeParts, TransformerDecoderBase):
     def upgrade_state_dict_named(
         self, state_dict: Dict[str, Tensor], name: str
     ) -> Dict[str, Tensor]:
-        """Adds the links and the length head that the checkpoint of another Transformer lacks, so
-        that it can be fine-tuned."""
+        """Adds newly initialised links and length head, which the checkpoint of another Transformer
+        lacks, so that it can be fine-tuned."""
         super().upgrade_state_dict_named(state_dict, name)
         for key, value in self.state_dict().items():
             if key.startswith(("links.", "length_head.")):

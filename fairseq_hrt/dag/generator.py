@@ -1,4 +1,4 @@
-"""From graphs to translations."""
+"""Decodes graphs into translations."""
 
 import logging
 from dataclasses import replace
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def decode_scale(decoder: Any, options: DecodingOptions) -> float:
-    """lambda of decoding and validation."""
+    """lambda, the vertices per token, in decoding and validation."""
     given = options.dag_decode_upsample_scale
     return decoder.scale.middle if given is None else given
 
@@ -34,29 +34,28 @@ def decode_scale(decoder: Any, options: DecodingOptions) -> float:
 class DagGenerator(EngineGenerator):
     """Decodes ``dag_transformer`` models.
 
-    A word that immediately repeats the word before is not printed (unless ``--dag-keep-repeats``),
-    and the searches support it:
+    A word that repeats the word before is not printed (unless ``--dag-keep-repeats``). The
+    strategies differ in how they search and score such repetitions:
 
-    * greedy and sample follow links, whatever these lead to. Score: log P(path, tokens), repeats
-      included. With ``--dag-repeats collapsed`` lookahead, viterbi and joint-viterbi search the
-      graph itself, too, as DA-Transformer and FA-DAT do.
+    * greedy and sample follow the links of the graph. Score: log P(path, tokens), repetitions
+      included. With ``--dag-repeats collapsed`` so do lookahead, viterbi and joint-viterbi, as in
+      DA-Transformer and FA-DAT.
     * Otherwise lookahead, viterbi and joint-viterbi search the graph of
-      :func:`~..ops.without_repeats`, whose paths go from the first vertex of a word to the first
-      vertex of the next. Score: log-probability that the words of the text begin at these vertices,
-      summed over all repeats between them. The lengths that viterbi and joint-viterbi compare are
-      numbers of printed words.
+      :func:`~..ops.without_repeats`, whose paths lead from the first vertex of a word to the first
+      vertex of the next. Score: log-probability that the words begin at these vertices, summed over
+      all repetitions between them. viterbi and joint-viterbi then compare lengths in printed words.
     * beam: a hypothesis is a printed text. Score: log P(text), summed over all paths that print it;
-      a weight of the tokens (``--dag-decode-beta``) other than 1 weighs them in the score too.
+      ``--dag-decode-beta`` weighs token probabilities in the score, too.
 
-    All are divided by the number of printed tokens ** lenpen. Words beyond ``--max-len-a/-b`` are
-    cut off by greedy, lookahead and sample, which decide about a path before its length is known,
-    and considered by the others only where every path has more.
+    Scores are divided by the number of printed tokens ** lenpen. greedy, lookahead and sample
+    choose a path without knowing its length, and cut off words beyond ``--max-len-a/-b``; the
+    others find paths within the limit, if there are any.
 
     Args:
-        models: the ensemble; all see graphs of the same size.
+        models: the ensemble; all have graphs of the same size.
         dictionary: the target dictionary.
-        options: what the user asked for.
-        seed: of sampling.
+        options: the decoding options.
+        seed: seed of sampling.
 
     Attributes:
         graph_hooks: called with the :class:`Graphs` and the best hypotheses of every batch.
@@ -130,7 +129,7 @@ class DagGenerator(EngineGenerator):
     def ranked(
         self, net_input: Dict[str, Tensor], hypotheses: List[List[Hypothesis]]
     ) -> List[List[Hypothesis]]:
-        """Hooks see what is written in the end."""
+        """See the base class; then calls the hooks, with the final order of the hypotheses."""
         found = super().ranked(net_input, hypotheses)
         if self.step_hooks:
             step = single_step(
@@ -156,7 +155,7 @@ class DagGenerator(EngineGenerator):
         return self._builder.build(memories, self.vertex_lengths(memories))
 
     def vertex_lengths(self, memories: List[Memory]) -> Tensor:
-        """L of each sentence, from its own length alone: LongTensor ``[B]``."""
+        """L of each sentence, which depends on that sentence alone: LongTensor ``[B]``."""
         sizes = vertices_of_encoded([model.decoder for model in self.models], memories, self.scale)
         most = self.decoder_positions
         if not self._warned_of_clamping and bool((sizes > most).any()):
@@ -174,8 +173,8 @@ class DagGenerator(EngineGenerator):
     def score_translations(
         self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict[str, Any]
     ) -> List[TranslationScores]:
-        """Decodes a batch, repeats kept, and returns how probable its translations and their paths
-        are; see :func:`.scorer.score_decoded`."""
+        """Decodes a batch with repeated words kept and scores its translations and their paths; see
+        :func:`.scorer.score_decoded`."""
         return self._keeping_repeats._seen(models, sample, score_decoded)
 
     def _seen(
@@ -184,7 +183,7 @@ class DagGenerator(EngineGenerator):
         sample: Dict[str, Any],
         look: Callable[[Graphs, List[Hypothesis]], List[Any]],
     ) -> List[Any]:
-        """Decodes a batch; what ``look`` sees in its graphs and best hypotheses."""
+        """Decodes a batch; returns what ``look`` returns for its graphs and best hypotheses."""
         found: List[Any] = []
         with attached(
             self.graph_hooks,
@@ -195,7 +194,7 @@ class DagGenerator(EngineGenerator):
 
     @cached_property
     def _keeping_repeats(self) -> "DagGenerator":
-        """The same search, of whose translations every word stands at a vertex of its own."""
+        """This generator with ``--dag-keep-repeats``, so that each word has one vertex."""
         if self.options.dag_keep_repeats:
             return self
         options = replace(self.options, dag_keep_repeats=True)
@@ -209,12 +208,12 @@ class DagGenerator(EngineGenerator):
 
     @property
     def suppresses_repeats(self) -> bool:
-        """Whether a choice depends on the words before it."""
+        """Whether each choice depends on the words before it."""
         return bool(self.options.dag_no_repeat_consecutive or self.options.no_repeat_ngram_size)
 
     def by_path(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
-        """greedy, lookahead, viterbi and joint-viterbi: first the path, then its tokens where they
-        did not decide."""
+        """greedy, lookahead, viterbi and joint-viterbi: finds a path, then the best token of each
+        of its vertices."""
         options = self.options
         keeps = (
             options.dag_keep_repeats
@@ -223,12 +222,12 @@ class DagGenerator(EngineGenerator):
         )
         scores: Optional[Tensor] = None
         tokens: Optional[Tensor] = None
-        # links: what is searched; counted: the same with the whole probability of the repeats,
-        # which the score is made of.
+        # links are searched, with weighted probabilities of repetitions; counted has the unweighted
+        # ones, for the score.
         links = counted = graphs.links
         if not keeps or self.strategy not in ("greedy", "viterbi"):
-            scores, tokens = graphs.best_tokens()
-        # The strategy's weight of a token's log-probability.
+            scores, tokens = graphs.best_tokens()  # [B, L] each
+        # The weight of a token's log-probability in the search.
         weight = {"greedy": 0.0, "viterbi": 0.0, "joint-viterbi": 1.0}.get(
             self.strategy, options.dag_decode_beta
         )
@@ -237,17 +236,17 @@ class DagGenerator(EngineGenerator):
             if weight != 1.0:
                 links = without_repeats(graphs.links, tokens, weight * scores, graphs.lengths)
         if "viterbi" in self.strategy:
-            passed = self._viterbi(graphs, links, scores if weight else None, limits)
+            passed = self._viterbi(graphs, links, scores if weight else None, limits)  # [B, L]
         else:
             passed = follow(best_successors(links, scores if weight else None, weight), graphs.last)
         if tokens is None or scores is None:
             scores, tokens = graphs.best_tokens(passed)
         paths = path_lists(passed)
-        # In front of the path -1, so that the first vertex has no link.
-        rows, vertices = passed.nonzero(as_tuple=True)
+        # The vertex before each, in row-major order; that of a first vertex is masked below.
+        rows, vertices = passed.nonzero(as_tuple=True)  # [path vertices of all sentences] each
         words = tokens[rows, vertices].tolist()
         before = torch.cat([vertices.new_zeros(1), vertices[:-1]])
-        into = counted[rows, before, vertices].masked_fill(vertices == 0, 0.0)
+        into = counted[rows, before, vertices].masked_fill(vertices == 0, 0.0)  # like vertices
         parts = (scores[rows, vertices] + into).tolist()
         found, place = [], 0
         for path, limit in zip(paths, limits.tolist()):
@@ -261,10 +260,10 @@ class DagGenerator(EngineGenerator):
     ) -> Tensor:
         """The vertices of the best path over ``links``: BoolTensor ``[B, L]``.
 
-        Where none is as short as it must be (``--dag-max-transition-length`` leads only so far) the
-        best links lead on, and words beyond the limit are cut off, as by lookahead.
+        If no path is within the length limit (``--dag-max-transition-length`` makes paths long),
+        the best links are followed and words beyond the limit cut off, as in lookahead.
         """
-        # Twice the words that the scale promises.
+        # At most twice as many words as the scale implies: L / lambda.
         interior = torch.minimum((2 * graphs.lengths / self.scale).long(), limits).clamp(min=1)
         paths = joint_viterbi(
             torch.zeros_like(links[:, :, 0]) if scores is None else scores.to(links.dtype),
@@ -273,18 +272,18 @@ class DagGenerator(EngineGenerator):
             max_interior=interior,
             length_beta=self.options.dag_decode_length_beta,
         ).paths
-        # Vertices behind a path go into a column of their own.
+        # The -1 behind a path are scattered into an extra column, which is dropped.
         size = links.size(1)
         passed = torch.zeros(len(links), size + 1, dtype=torch.bool, device=links.device)
-        passed = passed.scatter_(1, paths.masked_fill(paths < 0, size), True)[:, :size]
-        without = ~passed.any(1)
+        passed = passed.scatter_(1, paths.masked_fill(paths < 0, size), True)[:, :size]  # [B, L]
+        without = ~passed.any(1)  # [B]
         if bool(without.any()):
             passed[without] = follow(best_successors(links[without]), graphs.last[without])
         return passed
 
     def by_walk(self, graphs: Graphs, limits: Tensor, source: Tensor) -> List[List[Hypothesis]]:
-        """sample, and lookahead with repeat suppression: choices that depend on the words
-        before."""
+        """sample, and lookahead with repeat suppression: vertex and token are chosen step by
+        step."""
         options, sampling = self.options, self.strategy == "sample"
         rules = WalkRules(
             beta=options.dag_decode_beta,
@@ -299,14 +298,14 @@ class DagGenerator(EngineGenerator):
         candidates, ends = graphs.top_tokens(options.dag_candidates), graphs.end_scores()
         found: List[List[Hypothesis]] = [[] for _ in graphs.lengths]
         for number in range(self.wanted):
-            keys = sentence_keys(source, self.dictionary.pad(), number)
-            vertices, words, scores = walk(
+            keys = sentence_keys(source, self.dictionary.pad(), number)  # [B]
+            vertices, words, scores = walk(  # [B, steps] each
                 graphs.links, candidates, graphs.last, rules, eos=self.eos, keys=keys
             )
             for row, best in enumerate(found):
                 kept = vertices[row] >= 0
-                path = torch.cat([vertices.new_zeros(1), vertices[row][kept]])
-                parts = graphs.links[row, path[:-1], path[1:]] + scores[row][kept]
+                path = torch.cat([vertices.new_zeros(1), vertices[row][kept]])  # [t]
+                parts = graphs.links[row, path[:-1], path[1:]] + scores[row][kept]  # [t - 1]
                 parts[-1] += ends[row, 1]
                 tokens = [graphs.bos, *words[row][kept].tolist()]
                 each = [float(ends[row, 0]), *parts.tolist()]
@@ -314,7 +313,7 @@ class DagGenerator(EngineGenerator):
         return [best_first(best) for best in found]
 
     def by_beam(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
-        """The most probable texts over all paths."""
+        """beam: the texts with the highest probability summed over paths."""
         options, weight = self.options, self.options.dag_decode_beta
         check_number(float(graphs.links.sum()))
         ends, emissions = (
@@ -335,7 +334,7 @@ class DagGenerator(EngineGenerator):
         texts = prefix_beam(graphs.links, emissions, ends, graphs.last, plan)
         found: List[List[Hypothesis]] = [[] for _ in graphs.lengths]
         for number in range(self.wanted):
-            words = texts.tokens[:, number]
+            words = texts.tokens[:, number]  # [B, words + 1]
             placed = best_paths(
                 words,
                 emissions,
@@ -350,7 +349,7 @@ class DagGenerator(EngineGenerator):
                     vertices, scores = path
                     tokens = [graphs.bos, *words[row, : len(scores) - 1].tolist()]
                     hypothesis = self._hypothesis(vertices, tokens, scores, len(scores))
-                    # The best path's parts, with what the other paths add shared out evenly.
+                    # The best path's log-probabilities; the rest of log P(text) is spread evenly.
                     more = (total - sum(hypothesis.positional_scores)) / len(hypothesis.tokens)
                     hypothesis.positional_scores = [
                         part + more for part in hypothesis.positional_scores
@@ -358,7 +357,7 @@ class DagGenerator(EngineGenerator):
                     hypothesis.score = rank
                     best.append(hypothesis)
         if not all(found):
-            # No path is as short as --max-len-a/-b want it: the best one is cut.
+            # No text is within --max-len-a/-b: the best path is cut off there.
             found = [best or instead for best, instead in zip(found, self.by_path(graphs, limits))]
         return found
 
@@ -367,11 +366,13 @@ class DagGenerator(EngineGenerator):
     def _hypothesis(
         self, path: List[int], tokens: List[int], parts: List[float], limit: int
     ) -> Hypothesis:
-        """A path with its tokens and their log-probabilities, the first vertex included, as a
-        translation.
+        """The translation that a path prints.
 
-        Repetitions of the word before are dropped; what they cost stays in the score of the word
-        that is kept.
+        A repetition of the word before is dropped, and its log-probability added to that word's.
+
+        Args:
+            path, tokens, parts: vertices, tokens and log-probabilities, the first vertex included.
+            limit: words behind this many are cut off.
         """
         kept: List[int] = []
         scores: List[float] = []

@@ -1,9 +1,8 @@
-"""Glancing: the decoder is shown a few of the target's tokens, at the vertices where its best path
-would put them.
+"""Glancing: in training the decoder reads some target tokens, at the vertices where its best path
+puts them (Qian et al., 2021; DA-Transformer, section 3.4).
 
-In a first pass without gradient the best path for the target is found; the more of its tokens are
-still wrong, the more of them are shown in the second pass, which is trained (Qian et al., 2021;
-DA-Transformer, section 3.4).
+A first pass without gradient finds the best path for the target. The more of its tokens are wrong,
+the more are shown to the second pass, which is trained.
 """
 
 import re
@@ -19,14 +18,13 @@ FORCINGS = ("vertex", "path", "none")
 
 
 class GlanceSchedule:
-    """The share tau over the updates: linear between knots, constant before the first and after the
-    last.
+    """The share tau as a function of the update: linear between knots, constant outside them.
 
     Args:
         text: ``0.5:0.1@200k``; a knot without ``@`` is at update 0, ``k`` means thousand.
 
     Raises:
-        ValueError: another form, shares outside [0, 1], or knots that do not follow each other.
+        ValueError: another format, shares outside [0, 1], or updates that do not increase.
     """
 
     def __init__(self, text: str) -> None:
@@ -64,14 +62,14 @@ class GlanceSchedule:
 
 
 class Glanced(NamedTuple):
-    """What is shown.
+    """The tokens shown to the second pass.
 
     Attributes:
-        shown: BoolTensor ``[B, L]``.
-        alignment: LongTensor ``[B, L]``, the target index that the best path puts at a vertex, -1
-            elsewhere.
-        tokens: LongTensor ``[B, L]``, the aligned target token, 0 elsewhere.
-        right: LongTensor ``[B]``, vertices of the best path whose best token is the aligned one.
+        shown: BoolTensor ``[B, L]``, the vertices that read their target token.
+        alignment: LongTensor ``[B, L]``, index of the target token that the best path puts at each
+            vertex; -1 for vertices off the path.
+        tokens: LongTensor ``[B, L]``, that token; 0 off the path.
+        right: LongTensor ``[B]``, number of vertices on the path whose best token is that token.
     """
 
     shown: Tensor
@@ -92,26 +90,26 @@ def choose_glanced(
     update: int,
     seed: int,
 ) -> Glanced:
-    """Draws the vertices that are shown; the draw depends on seed, update, sentence and vertex
-    alone.
+    """Draws the vertices that are shown, by hashes of seed, update, sentence id and vertex.
 
     Args:
         alignment: see :class:`Glanced`.
-        right: BoolTensor ``[B, L]``, vertices of the path whose best token is the aligned one.
+        right: BoolTensor ``[B, L]``, True for vertices on the path whose best token is the aligned
+            one.
         targets: LongTensor ``[B, T]``.
         target_lengths, ids: LongTensors ``[B]``.
         share: tau.
         strategy: one of STRATEGIES.
     """
-    on_path = alignment >= 0
-    tokens = targets.gather(1, alignment.clamp(min=0)).masked_fill(~on_path, 0)
-    vertex = torch.arange(alignment.size(1), device=alignment.device)
-    drawn = hash_uniform(seed, update, ids.unsqueeze(1), Purpose.GLANCED_VERTEX, vertex)
-    length = target_lengths.double()
-    right_vertices = right.sum(1)
-    wrong = length - right_vertices
+    on_path = alignment >= 0  # [B, L]
+    tokens = targets.gather(1, alignment.clamp(min=0)).masked_fill(~on_path, 0)  # [B, L]
+    vertex = torch.arange(alignment.size(1), device=alignment.device)  # [L]
+    drawn = hash_uniform(seed, update, ids.unsqueeze(1), Purpose.GLANCED_VERTEX, vertex)  # [B, L]
+    length = target_lengths.double()  # [B]
+    right_vertices = right.sum(1)  # [B]
+    wrong = length - right_vertices  # [B]
     if strategy == "bernoulli":
-        shown = on_path & (drawn < (wrong / length * share).unsqueeze(1))
+        shown = on_path & (drawn < (wrong / length * share).unsqueeze(1))  # [B, L]
     else:
         if strategy == "number-random":
             count = wrong * share
@@ -120,23 +118,22 @@ def choose_glanced(
         else:
             count = length * hash_uniform(seed, update, ids, Purpose.GLANCED_SHARE)
         count = (count + 0.5).floor()
-        # The vertices of the path in random order, the others behind them.
-        rank = drawn.masked_fill(~on_path, 2.0).argsort(1).argsort(1)
-        shown = on_path & (rank < count.unsqueeze(1))
+        # Rank the vertices of the path in random order, before all others.
+        rank = drawn.masked_fill(~on_path, 2.0).argsort(1).argsort(1)  # [B, L]
+        shown = on_path & (rank < count.unsqueeze(1))  # [B, L]
     return Glanced(shown, alignment, tokens, right_vertices)
 
 
 def force(match: Tensor, glanced: Glanced, forcing: str) -> Tensor:
-    """``match`` ``[B, T, L]`` of the second pass with what shown vertices may still do; see
-    ``--dag-glance-forcing``."""
+    """Restricts ``match`` ``[B, T, L]`` of the second pass at shown vertices, as
+    ``--dag-glance-forcing`` has it."""
     if forcing == "none":
         return match
-    step = torch.arange(match.size(1), device=match.device)
-    shown = glanced.shown.unsqueeze(1)
-    own = shown & (step.view(1, -1, 1) == glanced.alignment.unsqueeze(1))
+    step = torch.arange(match.size(1), device=match.device)  # [T]
+    shown = glanced.shown.unsqueeze(1)  # [B, 1, L]
+    own = shown & (step.view(1, -1, 1) == glanced.alignment.unsqueeze(1))  # [B, T, L]
     if forcing == "path":
-        # Its step belongs to the vertex: no other one can emit that token, and nothing is paid for
-        # it.
-        taken = own.any(2, keepdim=True)
+        # The vertex emits its token with probability 1, and no other vertex can emit that token.
+        taken = own.any(2, keepdim=True)  # [B, T, 1]
         return match.masked_fill(taken | shown, float("-inf")).masked_fill(own, 0.0)
     return torch.where(own, match.detach(), match.masked_fill(shown, float("-inf")))

@@ -1,5 +1,5 @@
-"""The graphs of a batch in decoding: links, and the tokens of vertices computed only where they are
-wanted."""
+"""The graphs of a batch in decoding; token probabilities are computed only for the vertices where a
+search needs them."""
 
 import itertools
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from .links import LinkPredictor, allowed_links
 
 
 class PackedLinks:
-    """A :class:`LinkPredictor` for inference: one product for queries, keys and gates, and the part
-    of the positions added from a table."""
+    """A :class:`LinkPredictor` for inference: one product of the decoder's features gives queries,
+    keys and gates, to which the product of the position vectors is added from a table."""
 
     def __init__(self, predictor: LinkPredictor) -> None:
         self.predictor = predictor
@@ -33,25 +33,27 @@ class PackedLinks:
         """P(v | u), ``[B, L, L]``; see :meth:`LinkPredictor.forward`."""
         batch, size, width = features.shape
         table = self.table if self.table.size(0) == 1 else self.table[:size]
-        projected = F.linear(features, self.weight) + table
+        projected = F.linear(features, self.weight) + table  # [B, L, 2 * D + H]
         if projected.dtype.itemsize < 4:
             projected = projected.float()
+        # [B, L, D], [B, L, D], [B, L, H]
         queries, keys, gates = projected.split((width, width, self.heads), 2)
         # [B, L, D] -> [B * H, L, d]
         queries, keys = (
             part.reshape(batch, size, self.heads, -1)
             .transpose(1, 2)
-            .reshape(batch * self.heads, size, -1)
+            .reshape(batch * self.heads, size, -1)  # [B * H, L, d]
             for part in (queries, keys)
         )
-        gates = torch.softmax(gates, -1).transpose(1, 2).unsqueeze(3)
-        allowed = allowed_links(size, vertex_lengths, self.reach)
+        gates = torch.softmax(gates, -1).transpose(1, 2).unsqueeze(3)  # [B, H, L, 1]
+        allowed = allowed_links(size, vertex_lengths, self.reach)  # [B, L, L]
         hidden = torch.zeros(allowed.shape, dtype=queries.dtype, device=queries.device)
-        hidden = hidden.masked_fill_(~allowed, float("-inf"))
+        hidden = hidden.masked_fill_(~allowed, float("-inf"))  # [B, L, L]
+        # [B * H, L, L] -> [B, H, L, L]
         scores = torch.bmm(queries, keys.transpose(1, 2)).view(batch, self.heads, size, size)
         scores = torch.softmax(scores.mul_(queries.size(2) ** -0.5).add_(hidden.unsqueeze(1)), -1)
-        # Rows without a link hold NaN so far.
-        return scores.mul_(gates).sum(1).masked_fill_(~allowed, 0.0)
+        # Rows without any link hold NaN here.
+        return scores.mul_(gates).sum(1).masked_fill_(~allowed, 0.0)  # [B, L, L]
 
 
 @dataclass
@@ -61,10 +63,11 @@ class Graphs:
     Attributes:
         links: ``[B, L, L]``, log P(v | u).
         lengths: LongTensor ``[B]``, L of each sentence.
-        features: ``[B, L, D]`` for each model.
-        engines: the models.
-        penalties: of tokens that inner vertices may not or should not emit.
-        bos, eos: what the first and the last vertex emit.
+        features: ``[B, L, D]`` of each model.
+        engines: of each model.
+        penalties: {token: number subtracted from its log-probability at inner vertices}; infinity
+            forbids it.
+        bos, eos: the tokens of the first and the last vertex.
     """
 
     links: Tensor
@@ -81,12 +84,12 @@ class Graphs:
         return self.lengths - 1
 
     def best_tokens(self, chosen: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
-        """(log-probabilities, tokens) of all vertices, each ``[B, L]``, or of the ``chosen`` ones
-        (BoolTensor ``[B, L]``) with zeros elsewhere. The first vertex emits ``<s>``, the last
-        ``</s>``."""
+        """The best token of each vertex: (log-probabilities, tokens), each ``[B, L]``. The first
+        vertex emits ``<s>``, the last ``</s>``. If ``chosen``, BoolTensor ``[B, L]``, is given,
+        other vertices are not computed and hold 0."""
         if chosen is None:
             chosen = torch.ones(self.links.shape[:2], dtype=torch.bool, device=self.links.device)
-            parts = [features.flatten(0, 1) for features in self.features]
+            parts = [features.flatten(0, 1) for features in self.features]  # [B * L, D] each
         else:
             parts = [features[chosen] for features in self.features]
         if len(parts) == 1:
@@ -95,8 +98,8 @@ class Graphs:
                 parts[0], output.weight, bias=output.bias, penalties=self.penalties
             )
         else:
-            best, best_token = self._penalised(self._log_probs(parts)).max(-1)
-        scores = torch.zeros(chosen.shape, dtype=best.dtype, device=best.device)
+            best, best_token = self._penalised(self._log_probs(parts)).max(-1)  # [n] each
+        scores = torch.zeros(chosen.shape, dtype=best.dtype, device=best.device)  # [B, L]
         tokens = torch.zeros(chosen.shape, dtype=torch.long, device=best.device)
         scores[chosen], tokens[chosen] = best, best_token
         return self._ends(scores, tokens)
@@ -107,41 +110,39 @@ class Graphs:
 
     def probabilities(self, weight: float = 1.0) -> Tensor:
         """P(token | vertex) ** weight of all tokens at all vertices, penalties included:
-        ``[B, L, V]``.
-
-        The largest tensor of a search; it is computed in pieces, so that it is held once.
+        ``[B, L, V]``. Computed in pieces, so that only one tensor of this size is in memory.
         """
         pieces = self._in_pieces()
-        first = next(pieces)
+        first = next(pieces)  # [n, V]
         whole = first.new_empty(self.links.size(0) * self.links.size(1), first.size(1))
         place = 0
         for piece in itertools.chain([first], pieces):
-            # A forbidden token has no probability under any weight.
+            # weight * -inf = -inf: forbidden tokens have probability 0 under any positive weight.
             whole[place : place + len(piece)] = (piece if weight == 1 else piece * weight).exp()
             place += len(piece)
-        return whole.view(*self.links.shape[:2], -1)
+        return whole.view(*self.links.shape[:2], -1)  # [B, L, V]
 
     def top_tokens(self, count: int) -> Tuple[Tensor, Tensor]:
-        """(log-probabilities, tokens) of the most probable tokens of each vertex,
-        ``[B, L, count]``, best first."""
+        """The ``count`` best tokens of each vertex, best first: (log-probabilities, tokens), each
+        ``[B, L, count]``."""
         found = [piece.topk(min(count, piece.size(1)), 1) for piece in self._in_pieces()]
         shape = (*self.links.shape[:2], -1)
         scores, tokens = (torch.cat(parts).view(shape) for parts in zip(*found))
         return scores, tokens
 
     def _in_pieces(self) -> Iterator[Tensor]:
-        """Penalised log-probabilities of some vertices after others: ``[n, V]``."""
+        """Yields penalised log-probabilities ``[n, V]`` of n vertices at a time."""
         count = max(1, CHUNK // self.engines[0].output.weight.size(0))
         for parts in zip(*(features.flatten(0, 1).split(count) for features in self.features)):
             yield self._penalised(self._log_probs(list(parts)))
 
     def end_scores(self) -> Tensor:
         """log P(<s> | first vertex) and log P(</s> | last vertex): ``[B, 2]``."""
-        rows = torch.arange(len(self.lengths), device=self.lengths.device)
+        rows = torch.arange(len(self.lengths), device=self.lengths.device)  # [B]
         found = self._log_probs(
             [torch.stack([part[:, 0], part[rows, self.last]], 1) for part in self.features]
         )
-        return torch.stack([found[:, 0, self.bos], found[:, 1, self.eos]], 1)
+        return torch.stack([found[:, 0, self.bos], found[:, 1, self.eos]], 1)  # [B, 2]
 
     def _ends(self, scores: Tensor, tokens: Tensor) -> Tuple[Tensor, Tensor]:
         ends = self.end_scores().to(scores.dtype)
@@ -151,7 +152,7 @@ class Graphs:
         return scores, tokens
 
     def _log_probs(self, features: List[Tensor]) -> Tensor:
-        """The models' average."""
+        """Log-probabilities ``[..., V]`` for ``features`` ``[..., D]`` of each model, averaged."""
         return log_mean(
             [log_softmax(engine.logits(part)) for engine, part in zip(self.engines, features)]
         )
@@ -163,7 +164,7 @@ class Graphs:
 
 
 class GraphBuilder:
-    """Runs the decoders of an ensemble once.
+    """Builds graphs by one decoder pass of each model of an ensemble.
 
     Args:
         ensemble: dag_transformer models.
@@ -176,7 +177,7 @@ class GraphBuilder:
         self.links = [PackedLinks(decoder.links) for decoder in self.decoders]
 
     def refresh(self, *, static_weights: bool) -> None:
-        """Collects the weights of the links, once where they are static."""
+        """Collects the weights of the links; again for each batch unless they are static."""
         for links, decoder in zip(self.links, self.decoders):
             weight = decoder.links.query.weight
             moved = not links.weight.numel() or (links.weight.device, links.weight.dtype) != (
@@ -187,14 +188,14 @@ class GraphBuilder:
                 links.refresh()
 
     def build(self, memories: List[Memory], vertex_lengths: Tensor) -> Graphs:
-        """The graphs of encoded sentences, of the given sizes."""
+        """The graphs of encoded sentences, of the sizes ``vertex_lengths`` ``[B]``."""
         decoder = self.decoders[0]
-        tokens = decoder.vertex_inputs(vertex_lengths)
+        tokens = decoder.vertex_inputs(vertex_lengths)  # [B, L]
         size = tokens.size(1)
-        positions = torch.arange(size, device=tokens.device)
+        positions = torch.arange(size, device=tokens.device)  # [L]
         visible = None
         if bool((vertex_lengths < size).any()):
-            visible = (positions < vertex_lengths.unsqueeze(1)).unsqueeze(1)
+            visible = (positions < vertex_lengths.unsqueeze(1)).unsqueeze(1)  # [B, 1, L]
         self.ensemble.reserve_positions(size)
         counters = self.ensemble.counters
         features: List[Tensor] = []
@@ -203,10 +204,10 @@ class GraphBuilder:
             counters.decoder_calls += 1
             counters.decoder_tokens += tokens.numel()
             state = engine.start(memory, capacity=size)
-            own = engine.step(
+            own = engine.step(  # [B, L, D]
                 state, tokens, positions, visible=visible, causal=False, remember=False
             )
-            probabilities = links(own, vertex_lengths)
+            probabilities = links(own, vertex_lengths)  # [B, L, L]
             features.append(own)
             averaged = probabilities if averaged is None else averaged + probabilities
         assert averaged is not None, "an ensemble has a model"

@@ -1,4 +1,4 @@
-"""A decoded graph as plain data, and in the language of GraphViz."""
+"""A decoded graph as plain data, and as a GraphViz document."""
 
 from typing import Any, Dict, List, Sequence
 
@@ -17,13 +17,13 @@ def describe(
     tokens: int = 5,
     least: float = 0.01,
 ) -> List[Dict[str, Any]]:
-    """The graphs of a batch.
+    """The graphs of a batch as plain data.
 
     Args:
-        graphs: of the batch.
-        found: the translation of each sentence, whose path is marked.
-        dictionary: of the target.
-        tokens: most probable tokens listed at each vertex.
+        graphs: the graphs.
+        found: the translation of each sentence; its path is marked.
+        dictionary: the target dictionary.
+        tokens: how many of its best tokens each vertex lists.
         least: links less probable than this are left out, unless they are on the path.
 
     Returns:
@@ -55,12 +55,11 @@ def describe(
 
 
 def to_dot(document: Dict[str, Any], *, least: float = 0.05) -> str:
-    """The graph of :func:`describe` for GraphViz: vertices that are passed with at least this
-    probability, and the path.
+    """A document of :func:`describe` as GraphViz source.
 
     Args:
         document: from :func:`describe`.
-        least: vertices and links below are left out.
+        least: vertices and links less probable than this are left out, unless they are on the path.
     """
     shown = {v["vertex"] for v in document["vertices"] if v["chosen"] or v["passing"] >= least}
     lines = ["digraph translation {", "  rankdir=LR;", '  node [shape=box, fontname="sans-serif"];']

@@ -1,4 +1,4 @@
-"""How many vertices a sentence gets."""
+"""The number of vertices of a sentence's graph."""
 
 from typing import Any, NamedTuple, Sequence, cast
 
@@ -9,7 +9,7 @@ from ..engine import Memory
 
 
 class UpsampleScale(NamedTuple):
-    """lambda, or the range that it is drawn from."""
+    """lambda, the vertices per token, or the range from which training draws it."""
 
     low: float
     high: float
@@ -19,7 +19,7 @@ class UpsampleScale(NamedTuple):
         """Reads ``8`` or ``4~8``.
 
         Raises:
-            ValueError: neither of them, or not positive.
+            ValueError: another format, or a number that is not positive.
         """
         ends = str(text).split("~")
         try:
@@ -35,11 +35,11 @@ class UpsampleScale(NamedTuple):
 
     @property
     def middle(self) -> float:
-        """What is used where nothing is drawn."""
+        """The middle of the range, used wherever lambda is not drawn."""
         return (self.low + self.high) / 2
 
     def at(self, uniform: Tensor) -> Tensor:
-        """The scale for uniform numbers in [0, 1)."""
+        """lambda for uniform random numbers in [0, 1), ``[B]`` → ``[B]``."""
         return self.low + (self.high - self.low) * uniform
 
 
@@ -56,28 +56,28 @@ def vertices_from_target(words: Tensor, scale: Tensor) -> Tensor:
 def vertices_of_encoded(
     decoders: Sequence[Any], memories: Sequence[Memory], scale: float
 ) -> Tensor:
-    """L of the sentences that an ensemble has encoded: LongTensor ``[B]``.
+    """L of encoded sentences: LongTensor ``[B]``.
 
     Args:
-        decoders: of dag_transformer models, which agree in what L depends on.
-        memories: one of each decoder.
+        decoders: of an ensemble that agrees in ``--dag-upsample-base`` and ``--dag-count-bos``.
+        memories: one per decoder.
         scale: lambda.
     """
     decoder, lengths = decoders[0], memories[0].lengths
-    scales = torch.full(lengths.shape, scale, dtype=torch.double, device=lengths.device)
+    scales = torch.full(lengths.shape, scale, dtype=torch.double, device=lengths.device)  # [B]
     if decoder.length_head is None:
         return vertices_from_source(lengths + decoder.count_bos, scales)
     parts = []
     for own, memory in zip(decoders, memories):
         encoded = cast(Tensor, memory.encoded)
-        padding = torch.zeros(encoded.shape[:2], dtype=torch.bool, device=lengths.device)
+        padding = torch.zeros(encoded.shape[:2], dtype=torch.bool, device=lengths.device)  # [B, S]
         if memory.bias is not None:
-            padding = memory.bias.flatten(1).ne(0)
+            padding = memory.bias.flatten(1).ne(0)  # [B, S]
         parts.append(torch.log_softmax(own.length_head(encoded, padding).float(), -1))
-    words = decoder.length_head.words(torch.stack(parts).sum(0), lengths)
+    words = decoder.length_head.words(torch.stack(parts).sum(0), lengths)  # [B]
     return vertices_from_target(words, scales)
 
 
 def _floor(value: Tensor) -> Tensor:
-    # 0.1 * 30 is a little less than 3.
+    # 0.1 * 30 in floating point may be a little less than 3.
     return (value.double() + 1e-6).floor().long()

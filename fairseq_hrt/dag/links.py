@@ -22,9 +22,9 @@ class LinkPredictor(nn.Module):
     Args:
         width: D of the features.
         heads: H.
-        features: what the links are computed from, see ``--dag-link-features``.
-        size: most vertices of a graph.
-        reach: most steps that a link leads forward; None: any number.
+        features: inputs of the links, see ``--dag-link-features``.
+        size: the most vertices of a graph.
+        reach: the largest v - u of a link; None: unlimited.
 
     Raises:
         ValueError: unknown features, or a reach below 1.
@@ -58,15 +58,15 @@ class LinkPredictor(nn.Module):
             self.register_buffer("sinusoids", sinusoids, persistent=False)
 
     def describe(self, features: Tensor) -> Tensor:
-        """What the linear layers see: decoder features ``[B, L, D]`` beside positions,
-        ``[B, L, D * parts]``."""
+        """The input of the linear layers ``[B, L, D * parts]``: decoder features ``[B, L, D]``
+        concatenated with position vectors."""
         size = features.size(1)
         parts = {"feature": features}
         if self.position is not None:
             parts["position"] = self.position.weight[:size].expand_as(features)
         if "sinposition" in self.features:
             parts["sinposition"] = self.sinusoids[:size].to(features).expand_as(features)
-        return torch.cat([parts[name] for name in self.features], -1)
+        return torch.cat([parts[name] for name in self.features], -1)  # [B, L, D * parts]
 
     def packed(self, rows: int) -> Tuple[Tensor, Tensor]:
         """Queries, keys and gates as one product with the decoder's features.
@@ -101,7 +101,7 @@ class LinkPredictor(nn.Module):
             features: ``[B, L, D]``.
             vertex_lengths: LongTensor ``[B]``.
         """
-        described = self.describe(features)
+        described = self.describe(features)  # [B, L, D * parts]
         dtype = at_least_float32(features.dtype)
         batch, size = features.shape[:2]
         # [B, L, D] -> [B, H, L, d]
@@ -109,35 +109,37 @@ class LinkPredictor(nn.Module):
             layer(described).to(dtype).view(batch, size, self.heads, -1).transpose(1, 2)
             for layer in (self.query, self.key)
         )
-        gates = torch.log_softmax(self.gate(described).to(dtype), -1).transpose(1, 2)
+        gates = torch.log_softmax(self.gate(described).to(dtype), -1).transpose(1, 2)  # [B, H, L]
         return _MixedLinks.apply(
             queries, keys, gates, allowed_links(size, vertex_lengths, self.reach)
         )
 
 
 def allowed_links(size: int, vertex_lengths: Tensor, reach: Optional[int]) -> Tensor:
-    """Which links there are: forward, to a valid vertex, not too far. BoolTensor ``[B, L, L]``."""
+    """BoolTensor ``[B, L, L]``: whether u may link to v: 0 < v - u <= ``reach``, and v is not
+    padding."""
     vertex = torch.arange(size, device=vertex_lengths.device)
-    ahead = vertex - vertex.unsqueeze(1)
+    ahead = vertex - vertex.unsqueeze(1)  # [L, L]
     forward = ahead > 0 if reach is None else (ahead > 0) & (ahead <= reach)
-    return forward & (vertex < vertex_lengths.unsqueeze(1)).unsqueeze(1)
+    return forward & (vertex < vertex_lengths.unsqueeze(1)).unsqueeze(1)  # [B, L, L]
 
 
 class _MixedLinks(torch.autograd.Function):
-    """The mixture over heads, one head after the other: two or three tensors ``[B, L, L]`` instead
-    of several for each head."""
+    """The mixture over heads, computed head by head: it takes two or three tensors ``[B, L, L]``
+    instead of several for each head."""
 
     @staticmethod
     def forward(ctx: Any, queries: Tensor, keys: Tensor, gates: Tensor, allowed: Tensor) -> Tensor:
         with torch.autocast(queries.device.type, enabled=False):
             mixed = _head_log_probs(queries[:, 0], keys[:, 0], allowed) + gates[:, 0].unsqueeze(2)
             for head in range(1, queries.size(1)):
+                # [B, L, L]
                 own = _head_log_probs(queries[:, head], keys[:, head], allowed) + gates[
                     :, head
                 ].unsqueeze(2)
                 mixed = torch.logaddexp(mixed, own)
             # Rows without any link hold NaN so far.
-            mixed = mixed.masked_fill_(~allowed, float("-inf"))
+            mixed = mixed.masked_fill_(~allowed, float("-inf"))  # [B, L, L]
         ctx.save_for_backward(queries, keys, gates, allowed, mixed)
         return mixed
 
@@ -153,7 +155,7 @@ class _MixedLinks(torch.autograd.Function):
         with torch.autocast(queries.device.type, enabled=False):
             for head in range(queries.size(1)):
                 own = _head_log_probs(queries[:, head], keys[:, head], allowed)
-                # The head's contribution to each link.
+                # [B, L, L], this head's share of each link's probability, times the gradient.
                 share = (
                     (own + gates[:, head].unsqueeze(2))
                     .sub_(mixed)
@@ -161,17 +163,18 @@ class _MixedLinks(torch.autograd.Function):
                     .mul_(gradient)
                     .masked_fill_(~allowed, 0.0)
                 )
-                total = share.sum(2)
+                total = share.sum(2)  # [B, L]
                 of_gates[:, head] = total
                 share.sub_(own.exp_().masked_fill_(~allowed, 0.0).mul_(total.unsqueeze(2))).mul_(
                     scale
                 )
-                of_queries[:, head] = torch.bmm(share, keys[:, head])
-                of_keys[:, head] = torch.bmm(share.transpose(1, 2), queries[:, head])
+                of_queries[:, head] = torch.bmm(share, keys[:, head])  # [B, L, d]
+                of_keys[:, head] = torch.bmm(share.transpose(1, 2), queries[:, head])  # [B, L, d]
         return of_queries, of_keys, of_gates, None
 
 
 def _head_log_probs(queries: Tensor, keys: Tensor, allowed: Tensor) -> Tensor:
-    """log_softmax over the allowed vertices of one head, ``[B, L, d]`` twice → ``[B, L, L]``."""
-    scores = torch.bmm(queries, keys.transpose(1, 2)) * queries.size(2) ** -0.5
+    """log_softmax of one head's scores over the allowed links: ``[B, L, L]``; queries and keys are
+    ``[B, L, d]``."""
+    scores = torch.bmm(queries, keys.transpose(1, 2)) * queries.size(2) ** -0.5  # [B, L, L]
     return torch.log_softmax(scores.masked_fill_(~allowed, float("-inf")), -1)

@@ -24,7 +24,7 @@ class DagOutput(NamedTuple):
         match: ``[B, T, L]``, log P(y_i | v).
         links: ``[B, L, L]``, log P(v | u).
         length_logits: ``[B, classes]`` with a length head, else None.
-        glanced: what the decoder was shown, None without glancing.
+        glanced: the tokens shown to the decoder, None without glancing.
     """
 
     match: Tensor
@@ -33,8 +33,7 @@ class DagOutput(NamedTuple):
     glanced: Optional[Glanced]
 
 
-# From (best alignment [B, L], whether a vertex's best token is the aligned one [B, L]) to what is
-# shown.
+# (best alignment [B, L], whether a vertex's best token is the aligned one [B, L]) → tokens shown
 Glancer = Callable[[Tensor, Tensor], Glanced]
 
 
@@ -61,38 +60,39 @@ class DagTransformerModel(ConfiguredTransformer):
         glance: Optional[Glancer] = None,
         **options: Any,
     ) -> Any:
-        """The graph of a batch; without ``graph`` fairseq's Transformer over vertex inputs.
+        """The graph of a training batch; without ``graph`` the forward pass of fairseq's
+        Transformer.
 
-        Only the scores of the target's tokens leave this function: the logits ``[B, L, V]`` are
-        never held whole.
+        Only the target tokens are scored, chunk by chunk: logits ``[B, L, V]`` are never in memory
+        as a whole.
 
         Args:
             src_tokens: LongTensor ``[B, S]``.
-            graph: targets and sizes.
-            glance: chooses what the decoder is shown after a first pass; see :mod:`.glancing`. Both
-                passes see the same encoder output and draw the same dropout.
+            graph: targets and graph sizes.
+            glance: chooses the tokens that are shown, after a first pass (see :mod:`.glancing`).
+                Both passes share the encoder's output and the dropout masks.
         """
         if graph is None:
             return super().forward(src_tokens, src_lengths, prev_output_tokens, **options)
         encoder_out = self.encoder(src_tokens, src_lengths=src_lengths)
-        inputs, glanced = self.decoder.vertex_inputs(graph.vertex_lengths), None
+        inputs, glanced = self.decoder.vertex_inputs(graph.vertex_lengths), None  # [B, L]
         projection = self.decoder.output_projection
         if glance is not None:
             with torch.no_grad(), same_random_numbers_afterwards(src_tokens.device):
                 features = self.decoder(inputs, encoder_out=encoder_out, features_only=True)[0]
-                match, largest = gather_with_largest(
+                match, largest = gather_with_largest(  # [B, T, L], [B, L]
                     features, projection.weight, graph.targets, bias=projection.bias
                 )
                 links = self.decoder.links(features, graph.vertex_lengths)
-                alignment = dag_best_alignment(
+                alignment = dag_best_alignment(  # [B, L]
                     match, links, graph.target_lengths, graph.vertex_lengths
                 )
-                aligned = match.gather(1, alignment.clamp(min=0).unsqueeze(1)).squeeze(1)
+                aligned = match.gather(1, alignment.clamp(min=0).unsqueeze(1)).squeeze(1)  # [B, L]
                 glanced = glance(alignment, (alignment >= 0) & (aligned == largest))
-            inputs = torch.where(glanced.shown, glanced.tokens, inputs)
-        features = self.decoder(inputs, encoder_out=encoder_out, features_only=True)[0]
+            inputs = torch.where(glanced.shown, glanced.tokens, inputs)  # [B, L]
+        features = self.decoder(inputs, encoder_out=encoder_out, features_only=True)[0]  # [B, L, D]
         match = gather_log_probs(features, projection.weight, graph.targets, bias=projection.bias)
-        links = self.decoder.links(features, graph.vertex_lengths)
+        links = self.decoder.links(features, graph.vertex_lengths)  # [B, L, L]
         length_logits = None
         if self.decoder.length_head is not None:
             # [S, B, D] -> [B, S, D]
@@ -105,7 +105,8 @@ class DagTransformerModel(ConfiguredTransformer):
 
 @contextmanager
 def same_random_numbers_afterwards(device: torch.device) -> Iterator[None]:
-    """What follows the block draws the numbers that the block drew."""
+    """Restores the random state at the end of the block, so that the code behind it draws the same
+    numbers, e.g. the same dropout masks."""
     state = torch.get_rng_state()
     on_gpu = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
     try:

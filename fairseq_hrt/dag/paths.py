@@ -1,4 +1,4 @@
-"""Walks through graphs, all sentences of a batch at once."""
+"""Paths through graphs, for all sentences of a batch at once."""
 
 from dataclasses import dataclass
 from typing import List, Optional, Tuple
@@ -11,30 +11,29 @@ from ..training import Purpose, hash_uniform
 
 
 def follow(successors: Tensor, last: Tensor) -> Tensor:
-    """The vertices that are passed when each vertex leads to one successor.
+    """The vertices on the path that starts at vertex 0 and follows ``successors``.
 
-    Every round doubles the steps that are known, so that log2(L) rounds find paths of any length.
+    Each round doubles the number of steps followed, so that log2(L) rounds suffice.
 
     Args:
-        successors: LongTensor ``[B, L]``, beyond the vertex itself for all vertices before the last
-            one.
-        last: LongTensor ``[B]``.
+        successors: LongTensor ``[B, L]``; successors[u] > u for all vertices u before the last.
+        last: LongTensor ``[B]``, the last vertex.
 
     Returns:
         BoolTensor ``[B, L]``.
 
     Raises:
-        NumericalError: a successor lies behind, as where links are NaN.
+        NumericalError: a successor is not after its vertex, as happens if links are NaN.
     """
     size = successors.size(1)
-    vertex = torch.arange(size, device=successors.device)
-    inside = vertex < last.unsqueeze(1)
+    vertex = torch.arange(size, device=successors.device)  # [L]
+    inside = vertex < last.unsqueeze(1)  # [B, L]
     if bool((inside & (successors <= vertex)).any()):
         raise NumericalError.because(
             "a link of the graph leads backwards, so the model computed NaN"
         )
-    jump = torch.where(inside, successors, vertex)
-    passed = (vertex == 0).expand(len(jump), size).to(torch.uint8)
+    jump = torch.where(inside, successors, vertex)  # [B, L]
+    passed = (vertex == 0).expand(len(jump), size).to(torch.uint8)  # [B, L]
     covered = 1
     while covered < size:
         passed = passed.scatter_reduce(1, jump, passed, "amax")
@@ -57,20 +56,19 @@ def best_successors(
 
 @dataclass(frozen=True)
 class WalkRules:
-    """How the next vertex and token are chosen together.
+    """The rules by which a walk chooses the next vertex and token together.
 
     Attributes:
         beta: weight of the token's log-probability.
-        candidates: tokens of each vertex, and pairs of vertex and token of a step, that are
-            considered.
+        candidates: how many tokens of each vertex, and how many (vertex, token) pairs in each step,
+            are considered.
         consecutive: no n-gram of up to this size may repeat the n-gram right before it.
         anywhere: no n-gram of this size may occur twice; 0: no rule.
-        temperature: None takes the best candidate; else one is drawn.
-        top_p: the best candidates that are drawn from have this share of the candidates'
-            probability.
-        seed: of the draws.
-        keep_repeats: a token that repeats the token before is a word; otherwise it prints nothing,
-            and the rules on repetitions do not count it.
+        temperature: of sampling; None takes the best candidate.
+        top_p: sample from the best candidates that have this share of the probability.
+        seed: seed of sampling.
+        keep_repeats: True prints a token that repeats the token before; False does not, and the
+            rules on repetitions ignore it.
     """
 
     beta: float
@@ -92,20 +90,21 @@ def walk(
     eos: int,
     keys: Tensor,
 ) -> Tuple[Tensor, Tensor, Tensor]:
-    """Goes from vertex to vertex, one step of all sentences at a time; each step sees the words
-    before it.
+    """Walks from the first to the last vertex, in all sentences at once; each choice depends on the
+    words before it.
 
     Args:
         links: ``[B, L, L]``.
-        candidates: (log-probabilities, tokens), each ``[B, L, C]``, of the inner vertices' best
-            tokens, best first; the last vertex emits ``</s>``, the first is left.
-        last: LongTensor ``[B]``.
-        eos: id of ``</s>``, which stands in no sentence, so that no rule forbids it.
-        keys: LongTensor ``[B]`` that tell the sentences' random numbers apart.
+        candidates: (log-probabilities, tokens), each ``[B, L, C]``, the best tokens of each inner
+            vertex, best first. The last vertex always emits ``</s>``.
+        last: LongTensor ``[B]``, the last vertex.
+        rules: how to choose.
+        eos: id of ``</s>``.
+        keys: LongTensor ``[B]``, keys of the sentences' random numbers.
 
     Returns:
-        (vertices, tokens, log-probabilities of these at those; 0 for ``</s>``): ``[B, steps]``
-        each, without the first vertex; -1 behind the last.
+        (vertices, tokens, tokens' log-probabilities), each ``[B, steps]``, without the first
+        vertex. ``</s>`` has log-probability 0; behind it vertices and tokens are -1.
     """
     batch, size = links.shape[:2]
     rows = torch.arange(batch, device=links.device)
@@ -115,88 +114,88 @@ def walk(
     log_probs[rows, last] = float("-inf")
     log_probs[rows, last, 0] = 0.0
     tokens[rows, last] = eos
-    # Weighted by 0, what is impossible stays so.
+    # 0 * -inf would be NaN: impossible tokens stay impossible under beta = 0.
     scores = (rules.beta * log_probs).masked_fill(log_probs == float("-inf"), float("-inf"))
-    current = torch.zeros_like(last)
-    # The words so far, the last one in the last column; -1 in front of them.
+    current = torch.zeros_like(last)  # [B]
+    # [B, L], the words so far, right-aligned, with -1 to their left.
     words = tokens.new_full((batch, size), -1)
     steps: List[Tuple[Tensor, Tensor, Tensor]] = []
     for step in range(size - 1):
-        joint = (links[rows, current].unsqueeze(2) + scores).flatten(1)
-        best, flat = joint.topk(min(rules.candidates, joint.size(1)))
-        candidate = tokens.flatten(1).gather(1, flat)
+        joint = (links[rows, current].unsqueeze(2) + scores).flatten(1)  # [B, L * C]
+        best, flat = joint.topk(min(rules.candidates, joint.size(1)))  # [B, candidates] each
+        candidate = tokens.flatten(1).gather(1, flat)  # [B, candidates]
         known = words[:, size - step :]
-        choice = _choose(best, _banned(known, candidate, rules), rules, keys, step)
-        moving = current != last
+        choice = _choose(best, _banned(known, candidate, rules), rules, keys, step)  # [B]
+        moving = current != last  # [B]
         place = flat[rows, choice]
         vertex, token = (
-            torch.where(moving, place // width, -1),
-            torch.where(moving, candidate[rows, choice], -1),
+            torch.where(moving, place // width, -1),  # [B]
+            torch.where(moving, candidate[rows, choice], -1),  # [B]
         )
         steps.append((vertex, token, torch.where(moving, log_probs.flatten(1)[rows, place], 0.0)))
         printed = moving if rules.keep_repeats else moving & (token != words[:, -1])
         words = torch.where(
             printed.unsqueeze(1), torch.cat([words[:, 1:], token.unsqueeze(1)], 1), words
         )
-        current = torch.where(moving, vertex, current)
+        current = torch.where(moving, vertex, current)  # [B]
         if bool((current == last).all()):
             break
-    vertices, chosen, parts = (torch.stack(part, 1) for part in zip(*steps))
+    vertices, chosen, parts = (torch.stack(part, 1) for part in zip(*steps))  # [B, steps] each
     return vertices, chosen, parts
 
 
 def _choose(scores: Tensor, banned: Tensor, rules: WalkRules, keys: Tensor, step: int) -> Tensor:
-    """Column of the chosen candidate, LongTensor ``[B]``; the best one where all are banned.
-    ``scores`` are sorted."""
-    open_scores = scores.masked_fill(banned, float("-inf"))
+    """Chooses a candidate that is not banned, or the best one if all are: its column, LongTensor
+    ``[B]``. ``scores`` and ``banned`` are ``[B, C]``, best first."""
+    open_scores = scores.masked_fill(banned, float("-inf"))  # [B, C]
     open_scores[:, 0] = torch.where(
         (open_scores > float("-inf")).any(1), open_scores[:, 0], scores[:, 0]
     )
     if rules.temperature is None:
         return open_scores.argmax(1)
-    weights = torch.softmax(open_scores.double() / rules.temperature, 1)
+    weights = torch.softmax(open_scores.double() / rules.temperature, 1)  # [B, C]
     if rules.top_p < 1:
-        # The candidate that crosses the share still belongs to it.
+        # The candidate that crosses top_p is still included.
         weights = weights.masked_fill(weights.cumsum(1) - weights >= rules.top_p, 0.0)
-    number = torch.arange(weights.size(1), device=weights.device)
-    drawn = hash_uniform(rules.seed, keys.unsqueeze(1), step, Purpose.WALK, number)
-    # Exponential races: the first of them to ring is drawn with its weight.
+    number = torch.arange(weights.size(1), device=weights.device)  # [C]
+    drawn = hash_uniform(rules.seed, keys.unsqueeze(1), step, Purpose.WALK, number)  # [B, C]
+    # The least of exponential variables with rates w_i is the i-th with probability w_i / sum w.
     times = -(1 - drawn).log() / weights
     return times.masked_fill(weights <= 0, float("inf")).argmin(1)
 
 
 def _banned(words: Tensor, candidates: Tensor, rules: WalkRules) -> Tensor:
-    """Which candidates ``[B, C]`` would break a rule behind ``words`` ``[B, t]``, on the left of
-    which -1 may stand for none."""
+    """The candidates that would break a rule on repetitions after ``words`` ``[B, t]``, which may
+    have -1 on the left: BoolTensor ``[B, C]``."""
     banned = torch.zeros_like(candidates, dtype=torch.bool)
     length = words.size(1)
     for size in range(1, rules.consecutive + 1):
         if length >= 2 * size - 1:
             # ... a b | a ?: a repetition if ? is b.
             before = words[:, length - 2 * size + 1 : length - size]
-            repeats = (before == words[:, length - size + 1 :]).all(1)
+            repeats = (before == words[:, length - size + 1 :]).all(1)  # [B]
             banned |= repeats.unsqueeze(1) & (candidates == words[:, length - size, None])
     size = rules.anywhere
     if size and length >= size:
-        windows = words.unfold(1, size, 1)
-        known = (windows[:, :, :-1] == words[:, None, length - size + 1 :]).all(2)
+        windows = words.unfold(1, size, 1)  # [B, t - n + 1, n]
+        known = (windows[:, :, :-1] == words[:, None, length - size + 1 :]).all(2)  # [B, t - n + 1]
         again = (known.unsqueeze(1) & (candidates.unsqueeze(2) == windows[:, None, :, -1])).any(2)
-        # A vertex that prints nothing makes no n-gram.
+        # A repeated token that is not printed does not form an n-gram.
         banned |= again if rules.keep_repeats else again & (candidates != words[:, -1:])
     return banned
 
 
 def sentence_keys(tokens: Tensor, pad: int, number: int) -> Tensor:
-    """A number for each source sentence, whatever it is batched with: LongTensor ``[B]``.
+    """A hash of each source sentence, independent of its batch: LongTensor ``[B]``.
 
     Args:
         tokens: LongTensor ``[B, S]``, padded on either side.
-        number: tells several draws for the same sentence apart.
+        number: index of the sample, so that several samples of a sentence differ.
     """
-    real = tokens.ne(pad)
+    real = tokens.ne(pad)  # [B, S]
     place = real.cumsum(1)
     parts = (hash_uniform(number, tokens, place) * 2**40).long()
-    return parts.masked_fill(~real, 0).sum(1)
+    return parts.masked_fill(~real, 0).sum(1)  # [B]
 
 
 def path_lists(passed: Tensor) -> List[List[int]]:

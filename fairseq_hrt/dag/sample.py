@@ -1,4 +1,4 @@
-"""What a training batch of graphs consists of."""
+"""Training samples of dag: targets and graph sizes."""
 
 from typing import Any, Mapping, NamedTuple, Optional
 
@@ -13,14 +13,14 @@ class GraphSample(NamedTuple):
     """Targets and graph sizes of a batch.
 
     Attributes:
-        ids: LongTensor ``[B]``, numbers of the pairs in the data set, for random choices.
+        ids: LongTensor ``[B]``, indices of the sentences in the data set, keys of random choices.
         update: number of the update; 0 outside training.
         targets: LongTensor ``[B, T]``, ``<s> y_1 … y_n </s>``, padded on the right.
         target_lengths: LongTensor ``[B]``, n + 2.
         source_lengths: LongTensor ``[B]``, source tokens with ``</s>``.
         vertex_lengths: LongTensor ``[B]``, L.
-        clamped: BoolTensor ``[B]``, graphs that the model's positions made smaller than the scale
-            wants; None: not known.
+        clamped: BoolTensor ``[B]``, graphs that were cut to the decoder's positions; None: not
+            known.
     """
 
     ids: Tensor
@@ -33,13 +33,13 @@ class GraphSample(NamedTuple):
 
 
 class SizeRule(NamedTuple):
-    """How many vertices a sentence gets.
+    """The rule for the number of vertices of a sentence.
 
     Attributes:
-        scale: what a training draws from.
-        fixed: lambda wherever nothing is drawn.
-        from_target: whether the target's words count, instead of the source's tokens.
-        count_bos: whether the source has one token more, a start symbol.
+        scale: the range from which training draws lambda.
+        fixed: lambda outside training.
+        from_target: multiply the target's words by lambda instead of the source's tokens.
+        count_bos: count one source token more, as for a start symbol.
         most: the decoder's positions.
     """
 
@@ -50,10 +50,10 @@ class SizeRule(NamedTuple):
     most: int
 
     def wanted(self, scale: Tensor, source_lengths: Tensor, words: Tensor) -> Tensor:
-        """L before the decoder's positions limit it: LongTensor ``[B]``.
+        """L before it is cut to the decoder's positions: LongTensor ``[B]``.
 
         Args:
-            scale: float64 ``[B]`` or a number.
+            scale: lambda, float64 ``[B]`` or a number.
             source_lengths: LongTensor ``[B]``, with ``</s>``.
             words: LongTensor ``[B]``, of the target.
         """
@@ -71,14 +71,14 @@ def graph_sample(
     bos: int,
     pad: int,
 ) -> GraphSample:
-    """Targets and graph sizes of a batch; a function of its arguments alone.
+    """Targets and graph sizes of a batch; a pure function of its arguments.
 
     Args:
-        batch: of a :class:`LanguagePairDataset`.
-        rule: gives the sizes.
-        update: in training the number of the update, with which each sentence draws its scale;
-            elsewhere None, and nothing is drawn.
-        seed: of the draws.
+        batch: a batch of :class:`LanguagePairDataset`.
+        rule: determines the sizes.
+        update: number of the update, with which each sentence draws its lambda; None outside
+            training, where ``rule.fixed`` is used.
+        seed: seed of the hashes.
         bos, pad: ids of the target dictionary.
     """
     targets, source_lengths, ids = (
@@ -86,12 +86,12 @@ def graph_sample(
         batch["net_input"]["src_lengths"],
         batch["id"],
     )
-    target_lengths = targets.ne(pad).sum(1)
+    target_lengths = targets.ne(pad).sum(1)  # [B]
     if update is None:
-        scale = torch.full(ids.shape, rule.fixed, dtype=torch.double, device=ids.device)
+        scale = torch.full(ids.shape, rule.fixed, dtype=torch.double, device=ids.device)  # [B]
     else:
         scale = rule.scale.at(hash_uniform(seed, update, ids, Purpose.GRAPH_SCALE))
-    wanted = rule.wanted(scale, source_lengths, target_lengths - 2)
+    wanted = rule.wanted(scale, source_lengths, target_lengths - 2)  # [B]
     return GraphSample(
         ids=ids,
         update=update or 0,
@@ -105,14 +105,14 @@ def graph_sample(
 
 def whole_targets(targets: Tensor, *, bos: int) -> Tensor:
     """fairseq's targets ``[B, n + 1]`` with ``<s>`` in front: ``[B, T]``."""
-    return torch.cat([targets.new_full((len(targets), 1), bos), targets], 1)
+    return torch.cat([targets.new_full((len(targets), 1), bos), targets], 1)  # [B, T]
 
 
 def vertex_inputs(vertex_lengths: Tensor, *, bos: int, unk: int, eos: int, pad: int) -> Tensor:
     """Decoder input ``<s> <unk> … <unk> </s>``: LongTensor ``[B, L]``."""
-    vertex = torch.arange(int(vertex_lengths.max()), device=vertex_lengths.device)
-    last = vertex_lengths.unsqueeze(1) - 1
-    inputs = torch.where(vertex < last, unk, pad)
+    vertex = torch.arange(int(vertex_lengths.max()), device=vertex_lengths.device)  # [L]
+    last = vertex_lengths.unsqueeze(1) - 1  # [B, 1]
+    inputs = torch.where(vertex < last, unk, pad)  # [B, L]
     inputs = inputs.masked_fill(vertex == last, eos)
     inputs[:, 0] = bos
     return inputs

@@ -1,5 +1,4 @@
-"""Log-probabilities of translations, of given ones (``--score-reference``) and of those that a
-search found."""
+"""Log-probabilities of given translations (``--score-reference``) and of decoded ones."""
 
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 
@@ -15,7 +14,7 @@ from .sample import GraphSample
 
 
 class TranslationScores(NamedTuple):
-    """Of one translation y that was decoded along the path a; natural logarithms.
+    """Natural log-probabilities of a translation y that was decoded along the path a.
 
     Attributes:
         path_log_prob: log P(a | x).
@@ -30,17 +29,16 @@ class TranslationScores(NamedTuple):
 
 @torch.no_grad()
 def score_decoded(graphs: Graphs, found: Sequence[Hypothesis]) -> List[TranslationScores]:
-    """How sure a model is of what it wrote (FA-DAT, Table 3).
+    """Scores decoded translations and their paths (FA-DAT, Table 3).
 
     Args:
-        graphs: of a batch.
-        found: a translation of each sentence with a vertex for each of its tokens, repeats
-            included.
+        graphs: the graphs of a batch.
+        found: the translation of each sentence, decoded with ``--dag-keep-repeats``.
     """
     size, device = graphs.links.size(1), graphs.links.device
     lengths = torch.tensor([len(hypothesis.tokens) + 1 for hypothesis in found], device=device)
-    rows = torch.arange(len(found), device=device)
-    texts = torch.full((len(found), int(lengths.max())), graphs.eos, device=device)
+    rows = torch.arange(len(found), device=device)  # [B]
+    texts = torch.full((len(found), int(lengths.max())), graphs.eos, device=device)  # [B, T]
     texts[:, 0] = graphs.bos
     for row, hypothesis in enumerate(found):
         texts[row, 1 : lengths[row]] = torch.tensor(hypothesis.tokens, device=device)
@@ -51,12 +49,12 @@ def score_decoded(graphs: Graphs, found: Sequence[Hypothesis]) -> List[Translati
         .transpose(1, 2)
         .contiguous()
     )
-    # Inner vertices may not emit <s> and </s>; the first and the last one do.
+    # log_probs() forbids <s> and </s>; the first and the last vertex emit them.
     match[:, 0, 0], match[rows, lengths - 1, graphs.last] = graphs.end_scores().to(match).unbind(1)
     likelihood = dag_log_likelihood(match, graphs.links, lengths, graphs.lengths).tolist()
     scores = []
     for row, (hypothesis, total) in enumerate(zip(found, likelihood)):
-        path = torch.tensor([0, *hypothesis.token_vertices], device=device)
+        path = torch.tensor([0, *hypothesis.token_vertices], device=device)  # [T]
         of_links = graphs.links[row, path[:-1], path[1:]].sum()
         of_tokens = match[row, torch.arange(len(path), device=device), path].sum()
         scores.append(TranslationScores(float(of_links), float(of_tokens), total))
@@ -64,11 +62,11 @@ def score_decoded(graphs: Graphs, found: Sequence[Hypothesis]) -> List[Translati
 
 
 class GraphScorer:
-    """log P(y) over all paths; the parts of its best path stand beside it.
+    """Scores given translations by log P(y) over all paths, and by their best path.
 
     Args:
         dictionary: the target dictionary.
-        graph: makes the :class:`GraphSample` of a batch.
+        graph: function from a batch to its :class:`GraphSample`.
     """
 
     def __init__(
@@ -82,12 +80,13 @@ class GraphScorer:
     def generate(
         self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict, **ignored: Any
     ) -> List[List[Dict]]:
-        """One hypothesis a sentence, its reference.
+        """One hypothesis per sentence: its reference, with its score.
 
-        The score is log P(y | x) divided by the number of its tokens, ``</s>`` included, as
-        fairseq's own; ``positional_scores`` share it out by the best path. Entries besides
-        fairseq's: ``log_likelihood``, ``path_log_prob`` (log P(a | x) of the best path) and
-        ``token_log_prob`` (log P(y | a, x)). -inf for a target that is longer than its graph.
+        The score is log P(y | x) divided by the number of tokens with ``</s>``;
+        ``positional_scores`` are those of the best path, with the rest of log P(y | x) spread
+        evenly. Further entries are ``log_likelihood``, ``path_log_prob`` (log P(a | x) of the best
+        path) and ``token_log_prob`` (log P(y | a, x)). All are -inf if the target is longer than
+        its graph.
         """
         if len(models) > 1:
             raise ValueError(
@@ -99,19 +98,19 @@ class GraphScorer:
             src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], graph=graph
         )
         sizes = (graph.target_lengths, graph.vertex_lengths)
-        likelihood = dag_log_likelihood(output.match, output.links, *sizes)
-        alignment = dag_best_alignment(output.match, output.links, *sizes)
+        likelihood = dag_log_likelihood(output.match, output.links, *sizes)  # [B]
+        alignment = dag_best_alignment(output.match, output.links, *sizes)  # [B, L]
         found = []
         for row, total in enumerate(likelihood.tolist()):
             tokens = graph.targets[row, 1 : graph.target_lengths[row]]
             path = (alignment[row] >= 0).nonzero().squeeze(1)
             if len(path):
-                of_links = output.links[row, path[:-1], path[1:]]
+                of_links = output.links[row, path[:-1], path[1:]]  # [T - 1]
                 of_tokens = output.match[row, torch.arange(len(path)), path]
-                parts = of_links + of_tokens[1:]
+                parts = of_links + of_tokens[1:]  # [T - 1]
                 parts[0] += of_tokens[0]
-                # The other paths' share, in equal parts.
-                parts = parts + (total - parts.sum()) / len(parts)
+                # Spread the rest of log P(y | x) evenly.
+                parts = parts + (total - parts.sum()) / len(parts)  # [T - 1]
             else:
                 of_links = of_tokens = parts = torch.full((len(tokens),), float("-inf"))
             hypothesis = Hypothesis(

@@ -1,5 +1,5 @@
-"""One Transformer of fairseq, decoded with cached steps, and the searches on it; what all families
-and the baseline stand on.
+"""The PyTorch decoder engine of all families and of the autoregressive baseline: cached decoder
+steps of a fairseq Transformer, and the searches that call them.
 
 Shape letters of the whole package: B sentences, N beams, R = B * N rows, q new tokens of a step, T
 cached tokens, S source tokens, L vertices or stage-II positions, V vocabulary, D model width, H

@@ -1,4 +1,4 @@
-"""Which source word a written word comes from."""
+"""Alignment of translated words with source words by attention."""
 
 from typing import Dict, Optional, Sequence
 
@@ -19,15 +19,14 @@ def align(
     *,
     start: Optional[int] = None,
 ) -> None:
-    """Fills in the ``alignment`` of hypotheses: the source word with most of the last layer's
-    attention, averaged over its heads.
+    """Sets the ``alignment`` of hypotheses: for each token the source word with the highest
+    attention weight in the last layer, averaged over the heads.
 
-    One pass over finished translations, read from left to right by models that can do that; so it
-    does not matter how they were found.
+    The finished translations are fed to left-to-right models again, in one causal pass for each
+    rank; any search may have found them.
 
     Args:
-        net_input: of the batch; its source ends with ``</s>``, which no word is aligned with unless
-            there is nothing else.
+        net_input: the batch. The source's ``</s>`` is aligned only if a source has no other token.
         hypotheses: of each sentence.
         start: the start symbol; None: ``</s>``.
     """
@@ -35,9 +34,9 @@ def align(
     pad, eos = dictionary.pad(), dictionary.eos()
     with torch.inference_mode():
         memories = ensemble.encode(net_input)
-        words = source.ne(pad) & source.ne(eos)
-        words |= ~words.any(1, keepdim=True) & source.ne(pad)
-        # Padding stands on one side.
+        words = source.ne(pad) & source.ne(eos)  # [B, S]
+        words |= ~words.any(1, keepdim=True) & source.ne(pad)  # [B, S]
+        # [B, 1], the padding to the left of each source; indices count from its first word.
         before = source.ne(pad).int().argmax(1, keepdim=True)
         for rank in range(max(map(len, hypotheses))):
             row = [best[min(rank, len(best) - 1)] for best in hypotheses]
@@ -46,9 +45,9 @@ def align(
                 [first, *hypothesis.tokens[:-1], *[eos] * (width - len(hypothesis.tokens))]
                 for hypothesis in row
             ]
-            attention = ensemble.source_attention(
+            attention = ensemble.source_attention(  # [B, T, S]
                 memories, torch.tensor(lines, device=source.device)
             )
-            places = attention.masked_fill(~words.unsqueeze(1), -1.0).argmax(2) - before
+            places = attention.masked_fill(~words.unsqueeze(1), -1.0).argmax(2) - before  # [B, T]
             for hypothesis, line in zip(row, places.tolist()):
                 hypothesis.alignment = line[: len(hypothesis.tokens)]

@@ -1,8 +1,8 @@
-"""Greedy and beam search over an :class:`EngineEnsemble`, equal to fairseq's ``SequenceGenerator``
-in its result.
+"""Greedy and beam search over an :class:`EngineEnsemble`, with the results of fairseq's
+``SequenceGenerator``.
 
-The token chosen at step i stands at position ``stride * (i + 1)``: 1 for ordinary autoregressive
-decoding, K for the first stage of hybrid-regressive decoding.
+The token chosen in step i (0 = first) stands at position ``stride * (i + 1)``. The stride is 1 in
+ordinary autoregressive decoding and K in the first stage of hybrid-regressive decoding.
 """
 
 import math
@@ -22,7 +22,7 @@ from .transfer import lists_to_host
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """What is searched.
+    """Settings of one search: where it starts, what it may write, how hypotheses are ranked.
 
     Attributes:
         start: id fed at position 0.
@@ -45,7 +45,8 @@ class SearchPlan:
     stage: str = "autoregressive"
 
     def rank(self, log_prob: float, length: int) -> float:
-        """The score that hypotheses are compared by."""
+        """The score of a hypothesis of ``length`` tokens whose log-probabilities sum to
+        ``log_prob``."""
         return log_prob / length**self.lenpen if self.normalize else log_prob
 
 
@@ -61,8 +62,7 @@ def search(
     Raises:
         NumericalError: a probability is NaN.
     """
-    # No hypothesis tensor leaves this block: tensors made in inference mode cannot be changed in
-    # place later.
+    # Hypotheses hold lists: a tensor made in inference mode could not be changed in place later.
     with torch.inference_mode():
         chosen = _greedy if plan.beam == 1 else _beam
         return require_found(chosen(ensemble, memories, plan, hooks))
@@ -82,11 +82,11 @@ def _greedy(
     sentences = states[0].sentences
     tokens: List[List[int]] = [[] for _ in range(sentences.numel())]
     log_probs: List[List[float]] = [[] for _ in tokens]
-    # Row r decodes sentence rows[r]; a finished one stays, unread, until enough of them make moving
-    # the rest worth it.
+    # Row r decodes sentence rows[r]. Finished rows are decoded further, unread, until there are
+    # enough of them to be worth moving the others.
     rows: List[int] = list(range(len(tokens)))
     open_rows = set(rows)
-    current = sentences.new_full((len(rows), 1), plan.start)
+    current = sentences.new_full((len(rows), 1), plan.start)  # [R, 1]
     step = 0
     while open_rows:
         scores = ensemble.log_probabilities(
@@ -119,19 +119,22 @@ def _greedy(
 def leave_out_finished(
     states: List[DecoderState], rows: List[int], open_rows: Set[int], current: Tensor
 ) -> Tuple[List[int], Tensor]:
-    """Row and current tokens of each sentence, of the open ones alone once a quarter is finished:
-    moving them costs, too.
+    """Drops finished rows once they are a quarter of all; with fewer, the move costs more than it
+    saves.
 
     Args:
-        states: of the models, one row a sentence; moved with them.
-        rows: which sentence each row decodes.
-        open_rows: the sentences that continue.
-        current: LongTensor ``[R, z]``.
+        states: one per model, with one row per sentence; reordered in place.
+        rows: the sentence that each row decodes.
+        open_rows: the sentences that are not finished.
+        current: LongTensor ``[R, z]``, the tokens chosen last.
+
+    Returns:
+        ``rows`` and ``current`` of the rows that remain.
     """
     if not open_rows or 4 * len(open_rows) > 3 * len(rows):
         return rows, current
     unfinished = [row for row, sentence in enumerate(rows) if sentence in open_rows]
-    kept = torch.tensor(unfinished, device=current.device)
+    kept = torch.tensor(unfinished, device=current.device)  # [R']
     reorder(states, kept, sentences=kept)
     return [rows[row] for row in unfinished], current[kept]
 
@@ -139,11 +142,11 @@ def leave_out_finished(
 def _token_history(
     plan: SearchPlan, tokens: List[List[int]], rows: List[int], step: int, device: torch.device
 ) -> Tensor:
-    """``[R, step + 1]``: the start symbol and the tokens of each row; finished rows are filled up
-    with ``</s>``."""
+    """LongTensor ``[R, step + 1]``: start symbol and tokens of each row, finished rows padded with
+    ``</s>``."""
     eos = plan.constraints.eos
     lines = [[plan.start] + tokens[row] + [eos] * (step - len(tokens[row])) for row in rows]
-    return torch.tensor(lines, device=device)
+    return torch.tensor(lines, device=device)  # [R, step + 1]
 
 
 def _hypothesis(plan: SearchPlan, tokens: List[int], log_probs: List[float]) -> Hypothesis:
@@ -158,47 +161,53 @@ def _hypothesis(plan: SearchPlan, tokens: List[int], log_probs: List[float]) -> 
 
 
 class _BeamTable:
-    """The N open hypotheses of each sentence: on the device, what the next step needs; what it
-    leaves behind as a chain of parents, of which the host reads the whole once, at the end."""
+    """The N open hypotheses of each sentence.
+
+    Each step stores tokens and parent rows on the device. The host reads them once, at the end, and
+    follows the parents back from every ``</s>``.
+    """
 
     def __init__(self, state: DecoderState, plan: SearchPlan) -> None:
         self.plan, self.sentences = plan, state.sentences
         self.numbers: List[int] = list(range(self.sentences.numel()))
         count = self.sentences.numel() * plan.beam
-        # All beams of a sentence are equal at first; only one of them may have successors.
+        # The N beams are equal at first: only beam 0 may have successors, or all would be copies.
         self.scores = torch.full(
             (count // plan.beam, plan.beam), float("-inf"), device=self.sentences.device
         )
         self.scores[:, 0] = 0
-        self.current = self.sentences.new_full((count, 1), plan.start)
-        # Only where a rule asks for it.
+        self.current = self.sentences.new_full((count, 1), plan.start)  # [R, 1]
+        # Start symbol and tokens so far, [R, t]: needed for n-gram blocking alone.
         self.history = None if plan.constraints.blocker is None else self.current
-        # Of each step the parents and tokens ``[2, R]`` and the cumulated log-probabilities ``[R]``
-        # of the rows that continued.
+        # Per step, for the rows that continued: (parent row, token) [2, R] and the sum of
+        # log-probabilities [R].
         self._links: List[Tensor] = []
         self._totals: List[Tensor] = []
-        # (step, row, cumulated log-probability) of each finished hypothesis of each sentence.
+        # Per sentence: (step of </s>, row that wrote it, sum of log-probabilities).
         self.finished: List[List[Tuple[int, int, float]]] = [[] for _ in self.numbers]
 
     def advance(
         self, rows: Tensor, tokens: Tensor, scores: Tensor, kept: Sequence[int]
     ) -> Optional[Tensor]:
-        """Continues rows ``[R']`` with ``tokens`` ``[R']``; ``scores`` is ``[B', N]``.
+        """Replaces the open hypotheses by their successors.
 
         Args:
-            kept: the places of the B' sentences among the present ones.
+            rows: LongTensor ``[R']``, the row that each successor extends.
+            tokens: LongTensor ``[R']``, the token that it adds.
+            scores: ``[B', N]``, its sum of log-probabilities.
+            kept: indices of the B' sentences that continue, among the present ones.
 
         Returns:
-            These places as a LongTensor; None when all sentences stay.
+            ``kept`` as a LongTensor; None when all sentences continue.
         """
         self._links.append(torch.stack([rows, tokens]))
         self._totals.append(scores.reshape(-1))
-        self.current, self.scores = tokens.unsqueeze(1), scores
+        self.current, self.scores = tokens.unsqueeze(1), scores  # [R', 1], [B', N]
         if self.history is not None:
-            self.history = torch.cat([self.history[rows], self.current], 1)
+            self.history = torch.cat([self.history[rows], self.current], 1)  # [R', t + 1]
         if len(kept) == len(self.numbers):
             return None
-        places = torch.tensor(kept, device=rows.device)
+        places = torch.tensor(kept, device=rows.device)  # [B']
         self.sentences, self.numbers = (
             self.sentences[places],
             [self.numbers[place] for place in kept],
@@ -228,8 +237,8 @@ class _BeamTable:
         row: int,
         total: float,
     ) -> Hypothesis:
-        """The hypothesis of ``row`` that writes ``</s>`` in ``step`` with the cumulated
-        log-probability ``total``."""
+        """The hypothesis that ends with ``</s>`` in ``step``: its tokens are read backwards from
+        parent ``row``; ``total`` is its sum of log-probabilities."""
         tokens, sums = [self.plan.constraints.eos], [total]
         for (parents, words), before in zip(reversed(links[:step]), reversed(totals[:step])):
             tokens.append(words[row])
@@ -254,19 +263,20 @@ def _beam(
         log_probs = ensemble.log_probabilities(
             states, table.current, positions[step : step + 1], temperature=plan.temperature
         )
-        log_probs = rules.apply(log_probs, step, table.sentences, beams, table.history)
+        log_probs = rules.apply(log_probs, step, table.sentences, beams, table.history)  # [R, V]
         vocabulary = log_probs.size(1)
-        totals = log_probs.view(-1, beams, vocabulary) + table.scores.unsqueeze(-1)
+        totals = log_probs.view(-1, beams, vocabulary) + table.scores.unsqueeze(-1)  # [B, N, V]
         # Up to N of the 2N candidates may be </s>, so 2N guarantee that N stay open.
-        scores, flat = totals.flatten(1).topk(min(2 * beams, beams * vocabulary - 1))
-        tokens, parents = flat % vocabulary, flat // vocabulary
-        ends = tokens.eq(rules.eos) & scores.gt(float("-inf"))
-        open_columns = _first_open(ends, beams)
-        open_scores = scores.masked_fill(ends, float("-inf")).gather(1, open_columns)
+        scores, flat = totals.flatten(1).topk(min(2 * beams, beams * vocabulary - 1))  # [B, 2N]
+        tokens, parents = flat % vocabulary, flat // vocabulary  # [B, 2N] each
+        ends = tokens.eq(rules.eos) & scores.gt(float("-inf"))  # [B, 2N]
+        open_columns = _first_open(ends, beams)  # [B, N]
+        open_scores = scores.masked_fill(ends, float("-inf")).gather(1, open_columns)  # [B, N]
         kept = []
-        # One transfer from the device: what has ended, its row, and the best of what has not. NaN
-        # would be the best.
-        ended = scores[:, :beams].masked_fill(~ends[:, :beams], float("-inf"))
+        # One transfer from the device: scores of finished candidates [B, N] (-inf where open),
+        # their parent beams [B, N], the best open score [B, 1]. topk puts NaN first, so it is seen
+        # there.
+        ended = scores[:, :beams].masked_fill(~ends[:, :beams], float("-inf"))  # [B, N]
         digest = torch.cat([ended, parents[:, :beams].to(scores.dtype), open_scores[:, :1]], 1)
         for place, (number, line) in enumerate(zip(table.numbers, digest.tolist())):
             check_number(line[-1])
@@ -276,7 +286,7 @@ def _beam(
                     done.append((step, place * beams + int(line[beams + column]), line[column]))
             if len(done) < beams and step < rules.limits[number] and line[-1] > -math.inf:
                 kept.append(place)
-        chosen = tokens.gather(1, open_columns)
+        chosen = tokens.gather(1, open_columns)  # [B, N]
         for hook in hooks:
             hook(DecodingStep(plan.stage, step + 1, table.sentences, positions[step + 1 : step + 2],
                               chosen.view(-1, 1), open_scores.view(-1)))  # fmt: skip
@@ -284,18 +294,18 @@ def _beam(
             break
         rows = parents.gather(1, open_columns) + torch.arange(
             0, len(table.numbers) * beams, beams, device=flat.device
-        ).unsqueeze(1)
+        ).unsqueeze(1)  # [B, N]
         if len(kept) < len(table.numbers):
-            places = torch.tensor(kept, device=flat.device)
+            places = torch.tensor(kept, device=flat.device)  # [B']
             rows, chosen, open_scores = rows[places], chosen[places], open_scores[places]
-        rows = rows.view(-1)
+        rows = rows.view(-1)  # [B' * N]
         reorder(states, rows, sentences=table.advance(rows, chosen.view(-1), open_scores, kept))
     return table.hypotheses()
 
 
 def _first_open(ends: Tensor, beams: int) -> Tensor:
-    """Columns ``[B, N]`` of the best candidates that are not finished; finished ones fill up where
-    too few are open."""
+    """Columns ``[B, N]`` of the best candidates that do not end in ``</s>`` (``ends`` ``[B, 2N]``,
+    best first); where fewer than N are open, finished ones fill the rest."""
     return ends.to(torch.uint8).sort(dim=1, stable=True).indices[:, :beams]
 
 

@@ -1,4 +1,4 @@
-"""What a decoder remembers between steps: the source, and the keys and values of the tokens so
+"""What a decoder keeps between steps: the encoded source, and keys and values of the tokens so
 far."""
 
 from dataclasses import dataclass, field
@@ -13,11 +13,10 @@ INITIAL_CAPACITY = 32
 
 @dataclass
 class Memory:
-    """The encoded source as the decoder layers see it; computed once for a batch and shared by all
-    its decodings.
+    """The encoded source with its keys and values for each decoder layer; computed once per batch.
 
     Attributes:
-        keys, values: one ``[B, H, S, d]`` a decoder layer.
+        keys, values: of each decoder layer, ``[B, H, S, d]``.
         bias: ``[B, 1, 1, S]``, 0 for a source token and -inf for padding; None when nothing is
             padded.
         lengths: LongTensor ``[B]``, source tokens of each sentence, ``</s>`` included.
@@ -33,9 +32,9 @@ class Memory:
     encoded: Optional[Tensor] = None
 
     def __post_init__(self) -> None:
-        # The same for every step.
+        # Flattened once, not in every step.
         self._flat = [
-            (keys.flatten(0, 1), values.flatten(0, 1))
+            (keys.flatten(0, 1), values.flatten(0, 1))  # [B * H, S, d] each
             for keys, values in zip(self.keys, self.values)
         ]
 
@@ -44,7 +43,7 @@ class Memory:
         return self._flat[number]
 
     def select(self, sentences: Tensor) -> "Memory":
-        """The memory of some sentences, given by their indices."""
+        """The memory of the sentences with these indices, LongTensor ``[B']``."""
         return Memory(
             keys=[keys[sentences] for keys in self.keys],
             values=[values[sentences] for values in self.values],
@@ -59,20 +58,20 @@ class Memory:
 class DecoderState:
     """Preallocated key and value buffers of R = B * N rows; row b * N + n is beam n of sentence b.
 
-    Of a decoder with recurrent cells the states after every token are kept instead, so that it is
+    For recurrent cells the buffers hold the state after every token, so that these decoders are
     rolled back in the same way.
 
     Attributes:
         memory: the encoded source of the B sentences.
         beams: N.
-        cache: ``[layers, 2, R, H, capacity, d]``, keys at index 0 and values at index 1;
-            ``[layers, 1, R, 1, capacity, D]`` of recurrent cells. It grows by doubling.
-        positions: LongTensor ``[1 or R, capacity]``, the position of each cached token (1 where all
-            rows agree).
-        stride: where it is known that token i of every row stands at position i * stride; else
-            None.
+        cache: ``[layers, 2, R, H, capacity, d]``, keys at index 0 and values at index 1; for
+            recurrent cells ``[layers, 1, R, 1, capacity, D]``. It grows by doubling.
+        positions: LongTensor ``[1 or R, capacity]``, the position of each cached token; one row
+            while all rows agree.
         length: cached tokens of the longest row.
-        lengths: LongTensor ``[R]`` once rows were rolled back to different lengths, else None.
+        lengths: LongTensor ``[R]``, cached tokens of each row once rows were rolled back to
+            different lengths; None while all are equal.
+        stride: token i of every row stands at position i * stride; None: tokens may stand anywhere.
     """
 
     memory: Memory
@@ -82,8 +81,7 @@ class DecoderState:
     length: int = 0
     lengths: Optional[Tensor] = None
     stride: Optional[int] = None
-    # Sentences still decoded, as indices into the batch that was encoded: hooks and hypotheses are
-    # named by them.
+    # [B], the sentences still decoded, as indices into the encoded batch; hooks report them.
     sentences: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
 
     def __post_init__(self) -> None:
@@ -93,7 +91,7 @@ class DecoderState:
         self._place_tokens()
 
     def _place_tokens(self) -> None:
-        """Fills in the positions that are known beforehand."""
+        """Fills ``positions`` with i * stride, if there is a stride."""
         if self.stride is not None and self.capacity:
             self.positions.copy_(
                 torch.arange(self.positions.size(1), device=self.positions.device) * self.stride
@@ -103,6 +101,7 @@ class DecoderState:
         """The buffers for keys and values of one layer as ``[R * H, capacity, d]``."""
         if not self._flat:
             layers, _, rows, heads, capacity, width = self.cache.shape
+            # [layers, 2, R, H, capacity, d] -> 2 * layers times [R * H, capacity, d]
             flat = self.cache.view(2 * layers, rows * heads, capacity, width).unbind()
             self._flat = list(zip(flat[::2], flat[1::2]))
         return self._flat[number]
@@ -122,62 +121,64 @@ class DecoderState:
         if length <= self.capacity:
             return
         capacity = max(length, 2 * self.capacity)
-        # Zeros: rows of different lengths meet unwritten slots, hidden but multiplied, and 0 * NaN
-        # is NaN.
+        # Zeros, not uninitialised memory: a row shorter than the longest has unwritten slots, which
+        # are masked but multiplied by 0, and 0 * NaN is NaN.
         cache = self.cache.new_zeros(*self.cache.shape[:4], capacity, self.cache.size(5))
         cache[..., : self.length, :] = self.cache[..., : self.length, :]
-        positions = self.positions.new_zeros(self.positions.size(0), capacity)
+        positions = self.positions.new_zeros(self.positions.size(0), capacity)  # [1 or R, capacity]
         positions[:, : self.length] = self.positions[:, : self.length]
         self.cache, self._flat, self.positions = cache, [], positions
         self._place_tokens()
 
     def slots(self, count: int) -> Tensor:
-        """Where the next ``count`` tokens of each row are kept: LongTensor ``[R, q]``."""
-        ahead = torch.arange(count, device=self.cache.device)
+        """Buffer slots of the next ``count`` tokens of each row: LongTensor ``[R, q]``."""
+        ahead = torch.arange(count, device=self.cache.device)  # [q]
         starts = ahead.new_full((self.rows,), self.length) if self.lengths is None else self.lengths
-        return starts.unsqueeze(1) + ahead
+        return starts.unsqueeze(1) + ahead  # [R, q]
 
     def place(self, positions: Tensor) -> None:
-        """Notes where the next tokens stand, LongTensor ``[q]`` or ``[R, q]``, unless that is known
-        beforehand."""
+        """Stores the positions of the next tokens, LongTensor ``[q]`` or ``[R, q]``; with a stride
+        they are there already."""
         count = positions.size(-1)
         if self.lengths is None and positions.dim() == 1:
             if self.stride is None:
                 self.positions[:, self.length : self.length + count] = positions
             return
         if self.positions.size(0) == 1:
-            self.positions = self.positions.repeat(self.rows, 1)
+            self.positions = self.positions.repeat(self.rows, 1)  # [R, capacity]
         self.positions.scatter_(1, self.slots(count), positions.expand(self.rows, count))
 
     def append(self, number: int, projected: Tensor) -> Tuple[Tensor, Tensor]:
-        """Writes keys and values ``[2, R, H, q, d]`` of layer ``number`` behind the cached ones,
-        for which there is room.
+        """Writes the new keys and values ``[2, R, H, q, d]`` of layer ``number`` behind its cached
+        ones.
 
-        The tokens count once all layers have written theirs and :attr:`length` is advanced.
+        The buffers must have room (:meth:`reserve`). :attr:`length` stays as it is: the caller
+        advances it after the last layer.
 
         Returns:
             (keys, values) of the cached and the new tokens, ``[R * H, T + q, d]`` each.
         """
         total = self.length + projected.size(3)
         self.write(number, projected)
-        keys, values = self.layer(number)
+        keys, values = self.layer(number)  # [R * H, capacity, d] each
         return keys.narrow(1, 0, total), values.narrow(1, 0, total)
 
     def last_states(self, number: int) -> Tensor:
-        """The states ``[R, D]`` of layer ``number``'s recurrent cells after the cached tokens;
-        zeros where there are none."""
-        cache = self.cache[number, 0, :, 0]
+        """The recurrent state ``[R, D]`` of layer ``number`` after the last cached token of each
+        row; zeros before the first token."""
+        cache = self.cache[number, 0, :, 0]  # [R, capacity, D]
         if self.length == 0:
-            return cache.new_zeros(cache.size(0), cache.size(2))
+            return cache.new_zeros(cache.size(0), cache.size(2))  # [R, D]
         if self.lengths is None:
-            return cache[:, self.length - 1]
+            return cache[:, self.length - 1]  # [R, D]
+        # [R, 1, D]
         last = (self.lengths - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, cache.size(2))
         return cache.gather(1, last).squeeze(1).masked_fill(self.lengths.eq(0).unsqueeze(1), 0.0)
 
     def write(self, number: int, values: Tensor) -> None:
-        """Puts ``[1 or 2, R, H, q, d]``, keys and values or a recurrent cell's states, behind what
-        is cached of layer ``number``."""
-        cache, count = self.cache[number], values.size(3)
+        """Writes ``[1 or 2, R, H, q, d]`` (keys and values, or recurrent states) behind the cached
+        tokens of layer ``number``."""
+        cache, count = self.cache[number], values.size(3)  # [1 or 2, R, H, capacity, d]
         if self.lengths is None:
             cache.narrow(3, self.length, count).copy_(values)
         else:
@@ -188,8 +189,8 @@ class DecoderState:
 
         Args:
             length: tokens to keep, one number for all rows or a LongTensor ``[R]``.
-            longest: the greatest of a LongTensor ``[R]``, where the caller has it: then nothing
-                is read from the device, and nothing checked.
+            longest: the maximum of ``length`` ``[R]``, if the caller has it: this saves reading it
+                from the device, and skips the check.
 
         Raises:
             ValueError: a row would get longer.
@@ -219,8 +220,7 @@ class DecoderState:
                 of them stay.
         """
         if rows.numel() == self.rows:
-            # Two buffers that change places: every number is moved once, in large pieces, and
-            # nothing is allocated.
+            # Copy into a spare buffer of the same size and swap the two: nothing is allocated.
             if self._spare is None or self._spare.shape != self.cache.shape:
                 self._spare, self._spare_flat = torch.empty_like(self.cache), []
             torch.index_select(self.cache, 2, rows, out=self._spare)

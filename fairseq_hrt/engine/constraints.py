@@ -1,4 +1,4 @@
-"""What a hypothesis may say next: fairseq's rules on lengths, unknown words, prefixes and repeated
+"""Constraints on the next token: length limits, ``<unk>`` penalty, prefixes, no repeated
 n-grams."""
 
 from typing import List, Optional
@@ -9,24 +9,22 @@ from torch import Tensor
 
 
 class Constraints:
-    """Rules that change log-probabilities in place, in the order of fairseq's
+    """Applies fairseq's constraints to log-probabilities in place, in the order of its
     ``SequenceGenerator``.
 
     Args:
         dictionary: the target dictionary.
-        min_length: ``</s>`` is forbidden before this many tokens; for a sentence with a lower
-            maximum, before that maximum.
+        min_length: ``</s>`` is forbidden before this many tokens, or before the maximum of a
+            sentence if that is lower.
         max_lengths: LongTensor ``[B]``; after this many tokens only ``</s>`` is allowed.
         unkpen: subtracted from the log-probability of ``<unk>``; infinity forbids it.
-        no_repeat_ngram_size: n-grams of this size may occur once; 0 = any number of times. The rule
-            is fairseq's as it is meant: its ``SequenceGenerator`` 0.12.2 looks into a padded
-            buffer, in which no n-gram is ever found on a CPU. Where it leaves no word, the sentence
-            ends, even before ``min_length``.
-        prefix: LongTensor ``[B, P]``, tokens that each sentence must begin with, whatever they
-            repeat; pad where it is free again.
-        prefix_scored: False scores these tokens 0, as Hugging Face scores forced ones: they are no
-            choice of the model's, and divided by different lengths their log-probability would rank
-            translations that all have it.
+        no_repeat_ngram_size: n; an n-gram may occur only once; 0: any number of times. If this
+            forbids every token, the sentence ends, even before ``min_length``. fairseq 0.12.2 has a
+            bug here: on a CPU it searches a padded buffer and never finds a repetition.
+        prefix: LongTensor ``[B, P]``, tokens that each sentence must begin with, repeated n-grams
+            or not; padding forces nothing.
+        prefix_scored: False gives the prefix log-probability 0, as Hugging Face does: all
+            translations share it, and divided by their different lengths it would bias the ranking.
     """
 
     def __init__(
@@ -44,21 +42,22 @@ class Constraints:
         self.min_length, self.unkpen, self.prefix = min_length, unkpen, prefix
         self.prefix_scored = prefix_scored
         self.max_lengths = max_lengths
-        # The same for the host, read once.
+        # max_lengths on the host, read once.
         self.limits: List[int] = max_lengths.tolist()
         self.shortest_limit, self.longest_limit = min(self.limits), max(self.limits)
-        # None where n-grams may be repeated, and nobody has to keep a history.
+        # None: n-grams may repeat, and no history is needed.
         self.blocker: Optional[int] = no_repeat_ngram_size or None
 
     def apply_to_all(self, log_probs: Tensor, first: int, end: int) -> bool:
-        """Applies the rules to the tokens number ``first`` to ``end - 1`` at once, where they are
-        the same for all of them.
+        """Applies the constraints to tokens ``first`` to ``end - 1`` at once, if they are the same
+        for all of these: between the minimum and maximum lengths, without prefix and n-gram
+        blocking.
 
         Args:
             log_probs: ``[..., V]``, changed in place.
 
         Returns:
-            Whether they are; if not, nothing was changed and each token needs :meth:`apply`.
+            False if they differ: then nothing was changed, and each token needs :meth:`apply`.
         """
         if not self._the_same_everywhere(first, end):
             return False
@@ -66,11 +65,11 @@ class Constraints:
         return True
 
     def apply_to_words(self, log_probs: Tensor) -> None:
-        """The rules that depend on neither place nor sentence, in place: no padding, and the
-        penalty of ``<unk>``; ``[..., V]``."""
+        """Applies the constraints that are the same everywhere to ``[..., V]``, in place: padding
+        is forbidden, ``<unk>`` penalised."""
         log_probs.select(-1, self.pad).fill_(float("-inf"))
         if self.unkpen:
-            # An infinite penalty forbids it.
+            # An infinite penalty makes it -inf.
             log_probs.select(-1, self.unk).sub_(self.unkpen)
 
     def _the_same_everywhere(self, first: int, end: int) -> bool:
@@ -80,16 +79,17 @@ class Constraints:
     def apply(
         self, log_probs: Tensor, step: int, sentences: Tensor, beams: int, history: Optional[Tensor]
     ) -> Tensor:
-        """Applies the rules to the choice of token number ``step`` (0 = first).
+        """Applies all constraints to the choice of token ``step`` (0 = first).
 
-        Each sentence is ruled by its own limits: where fairseq looks at the longest sentence of a
-        batch, or lets a given beginning of one sentence suspend the minimum length of the others, a
-        translation would depend on what it is batched with.
+        Each sentence has its own limits. In fairseq the limits of the longest sentence apply to the
+        whole batch, and a prefix of one sentence suspends the minimum length of all, so that a
+        translation can depend on what it is batched with.
 
         Args:
             log_probs: ``[R, V]``, changed in place.
-            sentences: LongTensor ``[B']``, the sentences that the rows belong to, ``beams`` rows
-                each.
+            step: index of the token.
+            sentences: LongTensor ``[B']``, the sentences decoded, with ``beams`` rows each.
+            beams: N.
             history: LongTensor ``[R, step + 1]``, start symbol and tokens so far; needed for n-gram
                 blocking only.
 
@@ -98,18 +98,18 @@ class Constraints:
         """
         forced: Optional[Tensor] = None
         if self.prefix is not None and step < min(self.prefix.size(1), self.longest_limit):
-            forced = self.prefix[sentences, step]
+            forced = self.prefix[sentences, step]  # [B']
             forced = (
                 forced.masked_fill(step >= self.max_lengths[sentences], self.pad)
                 .repeat_interleave(beams)
-                .unsqueeze(1)
+                .unsqueeze(1)  # [R, 1]
             )
-            # A given <unk> stands, even where the search may not choose it.
+            # [R, 1], read before the penalty: <unk> in a prefix is allowed even with --unkpen inf.
             own = log_probs.gather(1, forced)
         self.apply_to_words(log_probs)
         if step >= self.shortest_limit:
-            full = (step >= self.max_lengths[sentences]).repeat_interleave(beams)
-            ending = log_probs[:, self.eos].clone()
+            full = (step >= self.max_lengths[sentences]).repeat_interleave(beams)  # [R]
+            ending = log_probs[:, self.eos].clone()  # [R]
             log_probs.masked_fill_(full.unsqueeze(1), float("-inf"))
             log_probs[:, self.eos] = ending
         unforbidden = None if self.blocker is None else log_probs[:, self.eos].clone()
@@ -119,7 +119,7 @@ class Constraints:
             assert history is not None and unforbidden is not None, (
                 "n-gram blocking needs the history"
             )
-            # The start symbol is an </s>, but ending a sentence repeats nothing.
+            # </s> is never a repetition, although the start symbol may be an </s>.
             allowed = log_probs[:, self.eos].clone()
             _forbid_repetitions(log_probs, history, self.blocker)
             log_probs[:, self.eos] = allowed
@@ -131,7 +131,7 @@ class Constraints:
         return log_probs
 
     def _forbid_end(self, log_probs: Tensor, step: int, sentences: Tensor, beams: int) -> None:
-        """No ``</s>`` yet, except where a sentence is as long as it may be."""
+        """Forbids ``</s>``, except in sentences that have reached their maximum length."""
         ends = log_probs.select(1, self.eos)
         if step < self.shortest_limit:
             ends.fill_(float("-inf"))
@@ -141,21 +141,21 @@ class Constraints:
             )
 
     def _force(self, log_probs: Tensor, forced: Tensor, own: Tensor) -> None:
-        """Leaves only the forced token ``[R, 1]`` of each row, with its probability ``own`` if that
-        is scored; pad forces nothing."""
-        bound = forced.ne(self.pad)
+        """Forbids all tokens but the forced one ``[R, 1]`` of each row, which gets log-probability
+        ``own`` ``[R, 1]``, or 0 if prefixes are not scored; padding forces nothing."""
+        bound = forced.ne(self.pad)  # [R, 1]
         if not self.prefix_scored:
             own = torch.zeros_like(own)
         elif self.unkpen != float("inf"):
             own = torch.where(forced.eq(self.unk), own - self.unkpen, own)
-        free = log_probs.gather(1, forced)
+        free = log_probs.gather(1, forced)  # [R, 1]
         log_probs.masked_fill_(bound, float("-inf"))
         log_probs.scatter_(1, forced, torch.where(bound, own, free))
 
 
 def _forbid_repetitions(log_probs: Tensor, history: Tensor, size: int) -> None:
-    """Forbids, in place, what would complete an n-gram that occurred before, without a look at the
-    host.
+    """Forbids every token that would complete an n-gram which ``history`` contains; in place and
+    without a transfer to the host.
 
     Args:
         log_probs: ``[R, V]``.
@@ -164,11 +164,10 @@ def _forbid_repetitions(log_probs: Tensor, history: Tensor, size: int) -> None:
     """
     if history.size(1) < size:
         return
-    # [R, T - n + 1, n]
-    known = history.unfold(1, size, 1)
-    recent = history[:, history.size(1) - size + 1 :].unsqueeze(1)
-    repeated = known[..., :-1].eq(recent).all(-1)
-    last = known[..., -1]
+    known = history.unfold(1, size, 1)  # [R, T - n + 1, n]
+    recent = history[:, history.size(1) - size + 1 :].unsqueeze(1)  # [R, 1, n - 1]
+    repeated = known[..., :-1].eq(recent).all(-1)  # [R, T - n + 1]
+    last = known[..., -1]  # [R, T - n + 1]
     log_probs.scatter_add_(
         1, last, torch.zeros_like(last, dtype=log_probs.dtype).masked_fill_(repeated, float("-inf"))
     )
@@ -181,6 +180,6 @@ def length_limits(widths: Tensor, *, max_len_a: float, max_len_b: int, capacity:
         widths: LongTensor ``[B]``, source lengths x.
         capacity: positions of the decoder.
     """
-    # In double precision, as Python counts.
-    limits = (widths.double() * max_len_a + max_len_b).clamp(max=capacity - 1)
+    # In double precision, as Python's floats.
+    limits = (widths.double() * max_len_a + max_len_b).clamp(max=capacity - 1)  # [B]
     return limits.long()

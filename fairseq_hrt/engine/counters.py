@@ -1,4 +1,4 @@
-"""What was executed: calls and tokens, counted where they happen."""
+"""Counters of encoder calls, decoder calls and decoded tokens."""
 
 from dataclasses import dataclass
 from typing import Sequence
@@ -8,14 +8,14 @@ from ..native.decoding import Hypothesis
 
 @dataclass
 class GenerationCounters:
-    """What a generator executed since the last :meth:`reset`.
+    """The work of a generator since the last :meth:`reset`.
 
     Attributes:
-        encoder_calls: batches encoded (counted once for each model of an ensemble).
+        encoder_calls: batches encoded, counted once for each model of an ensemble.
         decoder_calls: decoder forward passes of a batch, likewise.
-        decoder_tokens: tokens pushed through the decoder, padding and pruned beams included.
+        decoder_tokens: tokens fed to the decoder, padding and pruned beams included.
         sentences: sentences translated.
-        known: whether calls are counted at all; a foreign runtime does not tell.
+        known: False for runtimes that do not report their calls, such as CTranslate2.
     """
 
     encoder_calls: int = 0
@@ -25,7 +25,7 @@ class GenerationCounters:
     known: bool = True
 
     def reset(self) -> None:
-        """Starts counting anew."""
+        """Sets all counts to 0."""
         self.encoder_calls = self.decoder_calls = self.decoder_tokens = self.sentences = 0
 
     def add(self, found: Sequence[Sequence[Hypothesis]], *, rescored: bool) -> None:

@@ -1,5 +1,8 @@
-"""How relative positions enter the self-attention of one step: by a table where tokens stand
-evenly, else by an index."""
+"""Relative positions in the self-attention of a decoding step.
+
+If all tokens stand ``stride`` apart, the vectors are slices of one table per layer; otherwise they
+are looked up by an index ``[1 or R, q, T]``.
+"""
 
 from typing import Dict, List, Optional, Sequence, Tuple
 
@@ -11,13 +14,13 @@ from .relative_positions import EvenDistances, relative_index
 
 
 class Distances:
-    """Relative positions of the new tokens of a step, for all layers.
+    """Relative positions of the new tokens of one step, for all layers.
 
     Args:
-        tables: of each layer, where every token i stands at position i * stride.
-        index: where tokens stand anywhere, rows of the relative tables, LongTensor
-            ``[1 or R, q, T]``; see :func:`.relative_positions.relative_index`.
-        count: q, the new tokens.
+        count: q, the number of new tokens.
+        tables: one per layer, if token i of every row stands at position i * stride.
+        index: otherwise the rows of the relative tables, LongTensor ``[1 or R, q, T]``; see
+            :func:`.relative_positions.relative_index`.
     """
 
     def __init__(
@@ -37,31 +40,34 @@ class Distances:
         bias: Optional[Tensor],
         chosen: Optional[Tensor],
     ) -> Tuple[Tensor, Optional[Tensor]]:
-        """Keys and bias that hold the distances, too.
+        """Adds the relative term q · r either to the bias or, for a single query, r to the keys.
 
         Args:
-            attention: of the layer.
+            attention: the layer's self-attention.
             layer: its number.
             queries: ``[R, H, q', d]``, scaled.
             keys: ``[R * H, T, d]``, those of the new tokens at the end.
             bias: ``[1 or R, 1, 1 or q', T]`` or None.
-            chosen: LongTensor ``[q']``, the new tokens that ask; None: all.
+            chosen: LongTensor ``[q']``, the new tokens that have queries; None: all.
+
+        Returns:
+            (keys, bias) for the attention; bias ``[R, H, q', T]`` where the term was added to it.
         """
         if self.tables is None:
             assert self.index is not None
-            index = self.index if chosen is None else self.index[:, chosen]
-            relative = attention.relative_bias(queries, index)
+            index = self.index if chosen is None else self.index[:, chosen]  # [1 or R, q', T]
+            relative = attention.relative_bias(queries, index)  # [R, H, q', T]
         elif self.count == 1:
-            # q (k + r) for one query is cheaper than q k + q r.
-            return keys + self.tables[layer].behind(keys.size(1)), bias
+            # q (k + r) is cheaper than q k + q r when there is only one query.
+            return keys + self.tables[layer].behind(keys.size(1)), bias  # [R * H, T, d]
         else:
             relative = self.tables[layer].products(queries, keys.size(1), chosen, self.count)
-        # The sum, in the memory of the first.
+        # [R, H, q', T], added in place.
         return keys, relative if bias is None else relative.add_(bias)
 
 
 class StepDistances:
-    """The distances of a model's steps.
+    """Makes :class:`Distances` for the steps of one decoder.
 
     Args:
         tables: the relative position vectors of each layer, ``[2w + 1, d]``.
@@ -69,19 +75,20 @@ class StepDistances:
 
     def __init__(self, tables: Sequence[Tensor]) -> None:
         self._tables, self._window = tables, tables[0].size(0) // 2
-        # By stride.
+        # {stride: one table per layer}
         self._even: Dict[int, List[EvenDistances]] = {}
 
     def forget(self) -> None:
-        """Drops what was made of the vectors, which may have changed."""
+        """Drops the tables; to be called when the relative vectors may have changed."""
         self._even.clear()
 
     def between(self, state: DecoderState, positions: Tensor, remember: bool) -> Distances:
-        """Between the new tokens at ``positions`` and all that they may see; those are in the state
-        already if it will remember them.
+        """The distances from the new tokens to all cached and new tokens.
 
         Args:
-            positions: LongTensor ``[q]`` or ``[R, q]``.
+            state: the cache; if it remembers the new tokens, it has their positions already.
+            positions: LongTensor ``[q]`` or ``[R, q]``, of the new tokens.
+            remember: see :meth:`TransformerEngine.step`; False: the new tokens see only each other.
         """
         count = positions.size(-1)
         total = state.length + count
@@ -93,12 +100,12 @@ class StepDistances:
         elif agreed:
             index = relative_index(positions[None], state.positions[:1, :total], self._window)
         else:
-            asking = positions.expand(state.rows, count)
-            index = relative_index(asking, state.positions[:, :total], self._window)
+            asking = positions.expand(state.rows, count)  # [R, q]
+            index = relative_index(asking, state.positions[:, :total], self._window)  # [R, q, T]
         return Distances(count, index=index)
 
     def _evenly(self, stride: int, total: int) -> List[EvenDistances]:
-        """The tables of all layers for at least ``total`` tokens that stand ``stride`` apart."""
+        """One table per layer, for at least ``total`` tokens that stand ``stride`` apart."""
         tables = self._even.get(stride)
         if tables is None or tables[0].count < total:
             count = max(2 * total, INITIAL_CAPACITY)
@@ -108,7 +115,7 @@ class StepDistances:
 
 
 def step_distances(layers: Sequence[PackedDecoderLayer]) -> Optional[StepDistances]:
-    """The distances of a decoder; None where its positions are not relative."""
+    """The distances of a decoder; None if it has no relative positions."""
     tables = [layer.attention.relative_keys for layer in layers]
     present = [table for table in tables if table is not None and table.size(0) > 1]
     return StepDistances(present) if present else None

@@ -1,4 +1,4 @@
-"""Token and position vectors of an encoder or decoder, looked up without fairseq's general-purpose
+"""Token and position vectors of an encoder or decoder, without fairseq's general-purpose
 modules."""
 
 from typing import Optional
@@ -31,7 +31,7 @@ def position_vectors(positions: FairseqModule, count: int, pad: int) -> Tensor:
 
 
 class PackedEmbedding:
-    """scale * E[token] + P[position], normalised where the model does it.
+    """scale * E[token] + P[position], followed by a layer normalisation if the model has one.
 
     Args:
         tokens: ``[V', E]``, the token vectors, special symbols behind the dictionary.
@@ -40,9 +40,9 @@ class PackedEmbedding:
             module with the method ``slot_table(count)`` → ``[count, D]``.
         pad: see :func:`position_vectors`.
         norm: ``layernorm_embedding`` or None.
-        projection: ``[D, E]`` where token vectors have another width, or None.
+        projection: ``[D, E]`` if token vectors have another width than the model, else None.
         side: "source" or "target", for error messages.
-        zero: id of a word whose vector counts as zeros, or None.
+        zero: id of a token that is embedded as zeros, or None.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class PackedEmbedding:
         """Makes sure that positions 0 to ``count - 1`` have vectors.
 
         Raises:
-            ValueError: the positions are learned and there are fewer of them.
+            ValueError: positions are learned, and the model has fewer than ``count``.
         """
         if self.module is None or (self.table is not None and self.table.size(0) >= count):
             return
@@ -102,11 +102,11 @@ class PackedEmbedding:
             tokens: LongTensor ``[R, q]``.
             positions: LongTensor ``[q]`` or ``[R, q]``; None: 0 to q - 1.
         """
-        x, scale = torch.embedding(self.tokens, tokens), self.scale
+        x, scale = torch.embedding(self.tokens, tokens), self.scale  # [R, q, E]
         if self.zero is not None:
             x.masked_fill_(tokens.eq(self.zero).unsqueeze(-1), 0.0)
         if self.projection is not None:
-            x, scale = F.linear(x * scale, self.projection), 1.0
+            x, scale = F.linear(x * scale, self.projection), 1.0  # [R, q, D]
         if self.table is not None:
             if positions is None:
                 vectors = self.table[: tokens.size(1)]

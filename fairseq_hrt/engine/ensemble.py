@@ -1,5 +1,4 @@
-"""Several models decoding in lockstep, their probabilities averaged; one model is the common
-special case."""
+"""Several models that decode in step, with averaged probabilities; mostly it is one model."""
 
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -12,12 +11,12 @@ from .counters import GenerationCounters
 from .precision import log_mean, log_softmax
 from .transformer import TransformerEngine
 
-# Words whose predictions over the whole vocabulary are held at a time.
+# score() holds logits over the whole vocabulary for this many tokens at a time.
 SCORED_AT_ONCE = 512
 
 
 class EngineEnsemble:
-    """The engines of an ensemble behind the interface of one.
+    """The engines of all models of an ensemble, called as if they were one.
 
     Args:
         models: at least one; all with the same dictionary.
@@ -46,14 +45,14 @@ class EngineEnsemble:
             engine.embed.reserve(count)
 
     def encode(self, net_input: Dict[str, Tensor]) -> List[Memory]:
-        """The encoded batch, one memory for each model."""
+        """Encodes a batch; returns one memory per model."""
         self.counters.encoder_calls += len(self.engines)
         return [engine.encode(net_input) for engine in self.engines]
 
     def start(
         self, memories: List[Memory], *, beams: int = 1, **options: Any
     ) -> List[DecoderState]:
-        """Empty states of B * ``beams`` rows, one for each model; see
+        """Empty states of B * ``beams`` rows, one per model; see
         :meth:`TransformerEngine.start`."""
         return [
             engine.start(memory, beams=beams, **options)
@@ -61,56 +60,55 @@ class EngineEnsemble:
         ]
 
     def source_attention(self, memories: List[Memory], tokens: Tensor) -> Tensor:
-        """What each token looks at in the source: the last layer's attention, averaged over heads
-        and models.
+        """The last layer's attention to the source, averaged over heads and models.
 
         Args:
-            tokens: LongTensor ``[B, T]``, the start symbol and known words, which are read from
-                left to right.
+            tokens: LongTensor ``[B, T]``, the start symbol and the words of a finished translation,
+                which are fed in one causal pass.
 
         Returns:
-            ``[B, T, S]``; place i belongs to the word behind token i.
+            ``[B, T, S]``; row i is the attention with which the word after token i is predicted.
         """
         self.counters.decoder_calls += len(self.engines)
         self.counters.decoder_tokens += len(self.engines) * tokens.numel()
         found: List[Tensor] = []
-        positions = torch.arange(tokens.size(1), device=tokens.device)
+        positions = torch.arange(tokens.size(1), device=tokens.device)  # [T]
         for engine, memory in zip(self.engines, memories):
             state = engine.start(memory, stride=1, capacity=tokens.size(1))
             engine.step(state, tokens, positions, attention=found)
-        return sum(found[1:], found[0]) / len(found)
+        return sum(found[1:], found[0]) / len(found)  # [B, T, S]
 
     def score(
         self, memories: List[Memory], targets: Tensor, wanted: Tensor, *, start: int, beams: int = 1
     ) -> Tensor:
-        """Log-probabilities of known words that are written from left to right, in one pass.
+        """Log-probabilities of given translations, in one causal pass.
 
         Args:
-            targets: LongTensor ``[R, T]``, R = B * ``beams``; what fills a row up stands behind its
-                words.
-            wanted: BoolTensor ``[R, T]``, the words that count.
+            targets: LongTensor ``[R, T]``, R = B * ``beams``; any filler must follow a row's
+                tokens.
+            wanted: BoolTensor ``[R, T]``, True for the n tokens that are scored.
             start: the start symbol.
 
         Returns:
-            float32 or float64 ``[n]``, those of the wanted words row by row.
+            float32 or float64 ``[n]``, of the wanted tokens, row by row.
         """
-        tokens = torch.cat([torch.full_like(targets[:, :1], start), targets[:, :-1]], 1)
+        tokens = torch.cat([torch.full_like(targets[:, :1], start), targets[:, :-1]], 1)  # [R, T]
         self.counters.decoder_calls += len(self.engines)
         self.counters.decoder_tokens += len(self.engines) * tokens.numel()
-        positions = torch.arange(tokens.size(1), device=tokens.device)
-        words = targets[wanted].unsqueeze(1)
+        positions = torch.arange(tokens.size(1), device=tokens.device)  # [T]
+        words = targets[wanted].unsqueeze(1)  # [n, 1]
         parts = []
         for engine, memory in zip(self.engines, memories):
             state = engine.start(memory, beams=beams, stride=1, capacity=0)
-            features = engine.step(state, tokens, positions, remember=False)[wanted]
-            # A whole batch of beams may need gigabytes for its logits.
+            features = engine.step(state, tokens, positions, remember=False)[wanted]  # [n, D]
+            # The logits of all R * T tokens may need gigabytes.
             pairs = zip(features.split(SCORED_AT_ONCE), words.split(SCORED_AT_ONCE))
             parts.append(
                 torch.cat(
                     [log_softmax(engine.logits(part)).gather(1, own) for part, own in pairs]
-                ).squeeze(1)
+                ).squeeze(1)  # [n]
             )
-        return log_mean(parts)
+        return log_mean(parts)  # [n]
 
     def log_probabilities(
         self,
@@ -128,9 +126,10 @@ class EngineEnsemble:
         """One decoder step; see :meth:`TransformerEngine.step`.
 
         Args:
-            only: LongTensor ``[q']``, the new tokens whose predictions are wanted; only they reach
-                the last layer's queries and the output projection. None: the last one of each row.
-            every: the predictions of all new tokens are wanted.
+            only: LongTensor ``[q']``, indices of the new tokens whose predictions are wanted; the
+                last layer and the output projection compute no others. None: the last one of each
+                row.
+            every: True returns the predictions of all new tokens.
 
         Returns:
             float32 or float64 log-probabilities ``[R, V]``, or ``[R, q', V]`` with ``only``,
@@ -153,7 +152,7 @@ class EngineEnsemble:
             if temperature != 1.0:
                 logits = logits / temperature
             parts.append(log_softmax(logits))
-        return log_mean(parts)
+        return log_mean(parts)  # [R, V], [R, q', V] or [R, q, V]
 
 
 def reorder(

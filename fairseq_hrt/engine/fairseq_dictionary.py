@@ -8,13 +8,13 @@ from fairseq.tokenizer import tokenize_line
 
 
 class TaskDictionary(Dictionary):
-    """Reads and writes tensors as a whole; fairseq's one element at a time, as long as the kernel
-    takes to translate.
+    """Converts whole tensors. fairseq's dictionary reads and writes them element by element, which
+    takes as long as the native engine needs to translate.
     """
 
     def string(self, tensor: Any, *args: Any, **kwargs: Any) -> str:
-        """The text of ids: a tensor ``[T]``, a sequence of them, or a tensor ``[B, T]`` of
-        lines."""
+        """The text of ids: of a tensor ``[T]``, a sequence of ids, or line by line of
+        ``[B, T]``."""
         single = torch.is_tensor(tensor) and tensor.dim() == 1
         return super().string(tensor.tolist() if single else tensor, *args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""A hypothesis as fairseq's generators return it."""
+"""Conversion of hypotheses to and from the dictionaries that fairseq's generators return."""
 
 from typing import Any, Dict
 
@@ -10,10 +10,10 @@ from ..native.decoding import Hypothesis
 def to_fairseq(hypothesis: Hypothesis) -> Dict[str, Any]:
     """The dictionary that fairseq's command line tools read.
 
-    ``steps`` and ``history`` appear through the stock ``--print-step`` and
-    ``--retain-iter-history``, ``alignment`` (source, target; ``</s>`` is left out) through
-    ``--print-alignment``; ``token_steps``, ``token_directions`` and ``token_vertices`` are ours.
-    Tensors are fresh, since ``fairseq-generate`` divides the scores in place.
+    fairseq prints ``steps`` with ``--print-step``, ``history`` with ``--retain-iter-history`` and
+    ``alignment`` (pairs of source and target index without ``</s>``) with ``--print-alignment``.
+    ``token_steps``, ``token_directions`` and ``token_vertices`` are additions of this package.
+    Tensors are new ones: ``fairseq-generate`` divides the scores in place.
     """
     where = {
         "token_directions": hypothesis.token_directions,

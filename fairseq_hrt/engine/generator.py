@@ -1,5 +1,5 @@
-"""The generator contract of fairseq's command line, filled by the engine; and its plain
-autoregressive form."""
+"""The base class of the families' generators, with the interface that fairseq's commands expect,
+and the autoregressive generator."""
 
 from typing import Any, ContextManager, Dict, List, Optional, Sequence
 
@@ -25,17 +25,18 @@ class EngineGenerator:
     """Base of the families' generators: a family defines how one encoded batch is decoded.
 
     Args:
-        models: the ensemble; packed at the first batch, when fairseq has moved and cast it.
+        models: the ensemble. Its weights are packed at the first batch: only then has fairseq moved
+            it to its device and cast it.
         dictionary: the target dictionary.
-        options: what the user asked for.
+        options: the decoding options.
 
     Attributes:
-        family: whose models are decoded.
-        forced: ids of the words that every translation begins with.
-        counters: what was executed.
+        family: name of the models' family.
+        forced: ids of the words that every translation begins with (``--forced-start``).
+        counters: how many calls were made and tokens decoded.
         step_hooks: called with every :class:`DecodingStep`.
-        aligned: see :meth:`align_words`.
-        rescorer: see :meth:`rank_by`; None where hypotheses stay in the order of their search.
+        aligned: whether hypotheses get an alignment; see :meth:`align_words`.
+        rescorer: ranks the hypotheses; None keeps the order of the search. See :meth:`rank_by`.
         eos: read by fairseq's command line to strip the end symbol from its output.
     """
 
@@ -79,7 +80,7 @@ class EngineGenerator:
 
     @ensemble.setter
     def ensemble(self, ensemble: EngineEnsemble) -> None:
-        """Other engines of the same models."""
+        """Replaces the engines, e.g. by another generator's of the same models."""
         self._ensemble = ensemble
 
     @torch.no_grad()
@@ -129,13 +130,13 @@ class EngineGenerator:
                     "--forced-start with given first words: both set how translations begin; leave"
                     " one out"
                 )
-            tokens = sample["net_input"]["src_tokens"]
-            prefix_tokens = tokens.new_tensor(self.forced).expand(tokens.size(0), -1)
+            tokens = sample["net_input"]["src_tokens"]  # [B, S]
+            prefix_tokens = tokens.new_tensor(self.forced).expand(tokens.size(0), -1)  # [B, P]
         for model in self.models:
             # As fairseq's generator does; a training step switches the model back itself.
             if model.training:
                 model.eval()
-        # Once a batch: casting and moving a model replaces its weights.
+        # Before each batch: a model that was moved or cast since has new weight tensors.
         self.ensemble.refresh()
         with torch.inference_mode():
             hypotheses = require_found(
@@ -156,8 +157,8 @@ class EngineGenerator:
 
     @property
     def wanted(self) -> int:
-        """Translations of a sentence that a search has to find: all that it can where another model
-        chooses."""
+        """How many translations of a sentence the search has to find: ``nbest``, or all candidates
+        if a rescorer will choose among them."""
         return self.options.nbest if self.rescorer is None else self.candidates
 
     def require_candidates(self) -> None:
@@ -165,8 +166,11 @@ class EngineGenerator:
         require_candidates(self.candidates, self.family)
 
     def rank_by(self, rescorer: Rescorer) -> None:
-        """From now on another model decides which of a sentence's translations is the best; see
-        :meth:`require_candidates`."""
+        """From now on ``rescorer`` ranks the translations of each sentence.
+
+        Raises:
+            ValueError: the search finds only one translation per sentence.
+        """
         self.require_candidates()
         self.rescorer = rescorer
 
@@ -174,11 +178,10 @@ class EngineGenerator:
         """From now on each hypothesis has an ``alignment``.
 
         Args:
-            option: that asks for it, for the message.
+            option: the option that asks for alignments, named in the error.
 
         Raises:
-            ValueError: a model does not write from left to right, which is how its words are
-                aligned.
+            ValueError: a model does not decode from left to right; only such models can be aligned.
         """
         for model in self.models:
             if getattr(model.decoder, "only_task", None) is not None:
@@ -198,8 +201,7 @@ class EngineGenerator:
     def ranked(
         self, net_input: Dict[str, Tensor], hypotheses: List[List[Hypothesis]]
     ) -> List[List[Hypothesis]]:
-        """What :meth:`decode` has found, in the order that counts: its own, or that of the model
-        which chooses."""
+        """The hypotheses that :meth:`decode` found, ranked by the rescorer if there is one."""
         if self.rescorer is None:
             return hypotheses
         return self.rescorer.rank(
@@ -208,21 +210,21 @@ class EngineGenerator:
 
     @property
     def beam(self) -> int:
-        """Hypotheses that are kept: fairseq never keeps more than there are words besides
-        padding."""
+        """``--beam``, at most V - 1: fairseq never keeps more hypotheses than there are tokens
+        besides padding."""
         return min(self.options.beam, len(self.dictionary) - 1)
 
     def length_limits(
         self, memories: Sequence[Memory], *, capacity: Optional[int] = None
     ) -> Tensor:
-        """Most tokens of each translation before ``</s>``: LongTensor ``[B]``.
+        """The largest number of tokens before ``</s>``: LongTensor ``[B]``.
 
-        Each sentence's own length counts, where fairseq counts the padding of the batch as well:
-        the result must not depend on what a sentence is batched with.
+        It follows from each sentence's own length. fairseq takes the padded length of the batch, so
+        that its translations can depend on what they are batched with.
 
         Args:
             memories: the encoded batch.
-            capacity: positions for what is written; None: those of the models' decoders.
+            capacity: decoder positions; None: as many as all models have.
         """
         capacity = self.decoder_positions if capacity is None else capacity
         if self.rescorer is not None:
@@ -237,16 +239,16 @@ class EngineGenerator:
     def rules(
         self, limits: Tensor, *, prefix: Optional[Tensor] = None, stride: int = 1
     ) -> Constraints:
-        """What translations may say, by the options.
+        """The constraints that the options put on each next token.
 
         Args:
-            limits: of :meth:`length_limits`, in tokens of the search.
+            limits: see :meth:`length_limits`, counted in tokens of the search.
             prefix: see :class:`Constraints`.
-            stride: words for each token of the search.
+            stride: target tokens for each token that is searched; K in the first stage of hrt.
         """
         return Constraints(
             self.dictionary,
-            # Shorter translations than a stride are one token, </s>.
+            # A translation shorter than the stride is a single searched token, </s>.
             min_length=self.options.min_len // stride,
             max_lengths=limits,
             unkpen=self.options.unkpen,
@@ -256,11 +258,11 @@ class EngineGenerator:
         )
 
     def search_plan(self, start: Optional[int], rules: Constraints, **more: Any) -> SearchPlan:
-        """How hypotheses are searched and ranked, by the options.
+        """The settings of a search, from the options.
 
         Args:
-            start: None: ``</s>``.
-            more: other fields of the plan.
+            start: the start symbol; None: ``</s>``.
+            more: further fields of :class:`SearchPlan`.
         """
         return SearchPlan(
             start=self.eos if start is None else start,
@@ -274,7 +276,7 @@ class EngineGenerator:
 
     @property
     def decoder_positions(self) -> int:
-        """Positions that all models have."""
+        """Decoder positions of the model that has the fewest."""
         return min(model.max_decoder_positions() for model in self.models)
 
     def watched(self, hook: StepHook) -> ContextManager[None]:
@@ -288,7 +290,7 @@ def source_rows(tokens: Tensor, pad: int) -> List[List[int]]:
 
 
 class AutoregressiveGenerator(EngineGenerator):
-    """Left-to-right decoding, one token a step: what the other families are compared with."""
+    """Left-to-right decoding, one token per step; the baseline of the other families."""
 
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]

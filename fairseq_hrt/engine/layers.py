@@ -1,9 +1,8 @@
-"""fairseq's Transformer layers as plain tensors with fused projections, and the two primitives they
-are made of.
+"""fairseq's Transformer layers for inference, with fused projections.
 
-fairseq's modules are written for training: each call of its attention takes dozens of small Python
-steps, which is most of the time of a decoding step. The weights here are the module's own (see
-:mod:`.shared_weights`).
+fairseq's modules are written for training: most of the time of a decoding step goes into dozens of
+small Python steps in each call of its attention. The weights here share memory with the module's
+(see :mod:`.shared_weights`).
 """
 
 from typing import Any, Callable, List, Optional, Tuple
@@ -23,16 +22,15 @@ FairseqModule = Any
 
 
 class UnsupportedModelError(ValueError):
-    """A model has a part that the engine does not decode; the message names the part and what to
-    use instead."""
+    """A model has a part that the engine does not support; the message names it and an
+    alternative."""
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-    """softmax(queries keys^T + bias) values, the queries scaled already.
+    """softmax(queries keys^T + bias) values, for queries that are already scaled.
 
-    Two plain batched products: for the few queries of a decoding step they are several times faster
-    on a CPU than ``scaled_dot_product_attention``, and the relative term makes the bias dense
-    anyway.
+    Two batched products are several times faster on a CPU than ``scaled_dot_product_attention`` for
+    the few queries of a decoding step, and relative positions make the bias dense anyway.
 
     Args:
         queries: ``[G, q, d]``; G is any flattened batch.
@@ -42,25 +40,25 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor]
     Returns:
         ``[G, q, d]``.
     """
-    keys = keys.transpose(1, 2)
+    keys = keys.transpose(1, 2)  # [G, d, T]
     scores = torch.bmm(queries, keys) if bias is None else torch.baddbmm(bias, queries, keys)
-    # As fairseq does; see at_least_float32.
+    # The softmax of half-precision scores in float32, as fairseq does; see at_least_float32.
     if scores.dtype.itemsize < 4:
         return torch.bmm(torch.softmax(scores, -1, dtype=torch.float32).to(values.dtype), values)
-    return torch.bmm(torch.softmax(scores, -1), values)
+    return torch.bmm(torch.softmax(scores, -1), values)  # [G, q, d]
 
 
 def _merge_heads(mixed: Tensor, rows: int, heads: int) -> Tensor:
     """``[R * H, q, d]`` → ``[R, q, H * d]``."""
     _, count, width = mixed.shape
     if count == 1:
-        # Nothing changes places in memory.
-        return mixed.view(rows, 1, heads * width)
+        # The memory layout is the same: a view will do.
+        return mixed.view(rows, 1, heads * width)  # [R, 1, D]
     return mixed.view(rows, heads, count, width).transpose(1, 2).reshape(rows, count, heads * width)
 
 
 class PackedNorm:
-    """A layer normalisation; ``None`` where the model has none."""
+    """A layer normalisation."""
 
     def __init__(self, norm: nn.LayerNorm) -> None:
         self.shape, self.weight, self.bias, self.eps = (
@@ -71,7 +69,7 @@ class PackedNorm:
         )
 
     def __call__(self, x: Tensor) -> Tensor:
-        # F.layer_norm calls this after looking for subclasses of tensors.
+        # What F.layer_norm calls after its search for tensor subclasses.
         return torch.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
 
 
@@ -79,7 +77,7 @@ class PackedFeedForward:
     """fc2(activation(fc1(x)))."""
 
     def __init__(self, layer: FairseqModule, *, reorder: bool) -> None:
-        # In place: nobody else sees the inner vectors.
+        # ReLU in place: the inner vectors are used nowhere else.
         self.activation: Callable[[Tensor], Tensor] = (
             torch.relu_ if layer.activation_fn is F.relu else layer.activation_fn
         )
@@ -91,15 +89,18 @@ class PackedFeedForward:
 
 
 class PackedSelfAttention:
-    """Self-attention with one product for queries, keys and values, and optional relative keys."""
+    """Self-attention with one product for queries, keys and values, and optional relative keys.
+
+    ``memorable`` projects to keys and values, the part that is cached.
+    """
 
     def __init__(self, attention: FairseqModule, *, reorder: bool) -> None:
         check_attention(attention)
         parts = [attention.q_proj, attention.k_proj, attention.v_proj]
-        weight = fuse_rows([part.weight for part in parts])
+        weight = fuse_rows([part.weight for part in parts])  # [3 * D, D]
         bias = None if parts[0].bias is None else fuse_rows([part.bias for part in parts])
         width = weight.size(1)
-        biases = (None, None) if bias is None else (bias[:width], bias[width:])
+        biases = (None, None) if bias is None else (bias[:width], bias[width:])  # [D], [2 * D]
         self.all = PackedLinear(weight, bias, reorder=reorder)
         self.query = PackedLinear(weight[:width], biases[0], reorder=reorder)
         self.memorable = PackedLinear(weight[width:], biases[1], reorder=reorder)
@@ -112,16 +113,16 @@ class PackedSelfAttention:
         self.relative_keys_transposed = torch.empty(0) if table is None else table.detach().t()
 
     def project(self, x: Tensor, chosen: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
-        """Scaled queries ``[R, H, q', d]`` of the chosen tokens, keys and values
-        ``[2, R, H, q, d]`` of all ``[R, q, D]``.
+        """Projects ``[R, q, D]`` to scaled queries ``[R, H, q', d]`` of the chosen tokens, and keys
+        and values ``[2, R, H, q, d]`` of all tokens.
 
         Args:
-            chosen: LongTensor ``[q']``; None: every token asks, and one product computes all three.
+            chosen: LongTensor ``[q']``, the tokens that need queries; None: all, with one product.
         """
         if chosen is None:
-            fused = self._heads(self.all(x), 3)
-            return fused[0].mul_(self.scale), fused[1:]
-        queries = self.query(x.index_select(1, chosen)).mul_(self.scale)
+            fused = self._heads(self.all(x), 3)  # [3, R, H, q, d]
+            return fused[0].mul_(self.scale), fused[1:]  # [R, H, q, d], [2, R, H, q, d]
+        queries = self.query(x.index_select(1, chosen)).mul_(self.scale)  # [R, q', D]
         return self._heads(queries, 1)[0], self._heads(self.memorable(x), 2)
 
     def _heads(self, fused: Tensor, parts: int) -> Tensor:
@@ -129,9 +130,10 @@ class PackedSelfAttention:
         return fused.view(*fused.shape[:2], parts, self.heads, -1).permute(2, 0, 3, 1, 4)
 
     def __call__(self, x: Tensor, bias: Optional[Tensor]) -> Tensor:
-        """``[R, q, D]`` attends itself; ``bias`` broadcasts to ``[R, H, q, q]``."""
+        """Self-attention of ``[R, q, D]`` without a cache; ``bias`` broadcasts to
+        ``[R, H, q, q]``."""
         queries, memorable = self.project(x)
-        keys, values = memorable.flatten(1, 2)
+        keys, values = memorable.flatten(1, 2)  # [R * H, q, d] each
         return self.combine(queries, keys, values, bias)
 
     def relative_bias(self, queries: Tensor, index: Tensor) -> Tensor:
@@ -145,9 +147,9 @@ class PackedSelfAttention:
             ``[R, H, q, T]``.
         """
         rows, heads, count, width = queries.shape
-        # One flat product: matmul would spend more time on finding that out than on the product.
+        # mm, as matmul needs longer to choose its kernel than to multiply. [R * H * q, 2w + 1]
         by_distance = torch.mm(queries.reshape(-1, width), self.relative_keys_transposed)
-        by_distance = by_distance.view(rows, heads, count, -1)
+        by_distance = by_distance.view(rows, heads, count, -1)  # [R, H, q, 2w + 1]
         return by_distance.gather(
             3, index.unsqueeze(1).expand(*by_distance.shape[:3], index.size(2))
         )
@@ -155,24 +157,28 @@ class PackedSelfAttention:
     def combine(
         self, queries: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor]
     ) -> Tensor:
-        """Attention of scaled queries ``[R, H, q, d]`` over keys ``[R * H, T, d]`` and the output
-        projection: ``[R, q, D]``.
+        """Attention and output projection: ``[R, q, D]``.
 
-        ``bias`` is ``[1 or R, 1 or H, 1 or q, T]``.
+        Args:
+            queries: ``[R, H, q, d]``, scaled.
+            keys, values: ``[R * H, T, d]``.
+            bias: ``[1 or R, 1 or H, 1 or q, T]`` or None.
         """
         rows, heads, count, width = queries.shape
         if bias is not None and bias.size(0) == bias.size(1) == 1:
-            # The same for all rows and heads: the product broadcasts it.
+            # [1 or q, T], the same for all rows and heads: the product broadcasts it.
             bias = bias[0, 0]
         elif bias is not None:
             bias = bias.expand(rows, heads, *bias.shape[2:]).reshape(rows * heads, *bias.shape[2:])
         mixed = attend(queries.reshape(rows * heads, count, width), keys, values, bias)
-        return self.output(_merge_heads(mixed, rows, heads))
+        return self.output(_merge_heads(mixed, rows, heads))  # [R, q, D]
 
 
 class PackedCrossAttention:
-    """Attention over the encoded source. Beams of a sentence are further queries of it: the source
-    is never copied."""
+    """Attention over the encoded source.
+
+    The N beams of a sentence are N times as many queries for one source, which is never copied.
+    """
 
     def __init__(self, attention: FairseqModule, *, reorder: bool) -> None:
         check_attention(attention)
@@ -189,29 +195,30 @@ class PackedCrossAttention:
 
     def remember(self, encoded: Tensor) -> Tuple[Tensor, Tensor]:
         """``[B, S, D]`` → keys and values ``[B, H, S, d]``."""
-        fused = self.memory(encoded)
+        fused = self.memory(encoded)  # [B, S, 2 * D]
         batch, width = encoded.shape[:2]
         keys, values = (
             fused.view(batch, width, 2, self.heads, -1).permute(2, 0, 3, 1, 4).contiguous()
         )
-        return keys, values
+        return keys, values  # [B, H, S, d] each
 
     def __call__(self, x: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor]) -> Tensor:
-        """``[R, q, D]`` attends ``[B * H, S, d]``; ``bias`` is ``[B, 1, 1, S]`` or None."""
-        queries, bias = self._queries(x, keys, bias)
-        mixed = attend(queries, keys, values, bias)
-        # Heads of width 1 are merged without a copy, into strides that no view takes.
+        """Attention of ``[R, q, D]`` to keys and values ``[B * H, S, d]``: ``[R, q, D]``; ``bias``
+        is ``[B, 1, 1, S]`` or None."""
+        queries, bias = self._queries(x, keys, bias)  # [B * H, N * q, d], [B * H, 1, S]
+        mixed = attend(queries, keys, values, bias)  # [B * H, N * q, d]
+        # reshape: with d = 1 the merged heads keep strides that view() refuses.
         return self.output(
             _merge_heads(mixed, keys.size(0) // self.heads, self.heads).reshape(x.shape)
         )
 
     def weights(self, x: Tensor, keys: Tensor, bias: Optional[Tensor]) -> Tensor:
-        """What the attention of ``__call__`` falls on, averaged over the heads: ``[R, q, S]``."""
+        """The attention weights of ``__call__``, averaged over the heads: ``[R, q, S]``."""
         queries, bias = self._queries(x, keys, bias)
-        source = keys.size(1)
-        # Values that copy the weights themselves.
+        source = keys.size(1)  # S
+        # With the identity as values [B * H, S, S], attend() returns the weights.
         each = torch.eye(source, dtype=keys.dtype, device=keys.device).expand(keys.size(0), -1, -1)
-        mixed = attend(queries, keys, each, bias)
+        mixed = attend(queries, keys, each, bias)  # [B * H, N * q, S]
         return mixed.view(-1, self.heads, *mixed.shape[1:]).mean(1).view(*x.shape[:2], source)
 
     def _queries(
@@ -225,10 +232,10 @@ class PackedCrossAttention:
             .mul_(self.scale)
             .view(rows // heads, -1, heads, width)
             .transpose(1, 2)
-            .reshape(rows, -1, width)
+            .reshape(rows, -1, width)  # [B * H, N * q, d]
         )
         if bias is not None:
-            bias = bias.expand(-1, heads, -1, -1).reshape(rows, 1, -1)
+            bias = bias.expand(-1, heads, -1, -1).reshape(rows, 1, -1)  # [B * H, 1, S]
         return queries, bias
 
 
@@ -242,22 +249,19 @@ class PackedCell:
         self.bias = cell.forget.bias
 
     def states(self, x: Tensor, before: Tensor) -> Tensor:
-        """The states after each token.
+        """The state after each token, ``[R, q, D]``.
 
         Args:
-            x: ``[R, q, D]``.
-            before: ``[R, D]``, the states before the first token.
-
-        Returns:
-            ``[R, q, D]``.
+            x: ``[R, q, D]``, the tokens.
+            before: ``[R, D]``, the state before the first of them.
         """
-        forget, candidate = self.all(x).chunk(2, -1)
+        forget, candidate = self.all(x).chunk(2, -1)  # [R, q, D] each
         return recur(torch.sigmoid(forget + self.bias), candidate, before)
 
 
 class PackedLayer:
-    """One encoder layer, or what a decoder layer has of it: residual blocks, pre- or post-norm,
-    around the parts above.
+    """An encoder layer, and the base of a decoder layer: self-attention (or a recurrent cell) and
+    feed-forward, in residual blocks with pre- or post-norm.
 
     Args:
         layer: fairseq's module.
@@ -286,12 +290,12 @@ class PackedLayer:
         inner: Callable[[Tensor], Tensor],
         chosen: Optional[Tensor] = None,
     ) -> Tensor:
-        """The residual connection around ``inner`` with its normalisation before or after.
+        """x + inner(norm(x)) with pre-norm, norm(x + inner(x)) with post-norm.
 
         Args:
-            chosen: LongTensor ``[q']``, the tokens that ``inner`` returns; None: all.
+            chosen: LongTensor ``[q']``, the tokens for which ``inner`` returns vectors; None: all.
         """
-        kept = x if chosen is None else x.index_select(1, chosen)
+        kept = x if chosen is None else x.index_select(1, chosen)  # [R, q', D]
         if self.before:
             return kept + inner(norm(x))
         return norm(kept + inner(x))

@@ -1,11 +1,12 @@
-"""Matrix products with fixed weights, by the quickest of three ways.
+"""Matrix products with fixed weights, by the fastest of three ways.
 
-PyTorch's ordinary product (MKL) is made for square matrices. For the few rows of a decoding step
-and a large weight it reads the weight once a row; oneDNN, given the weight in its own blocked
-order, reads it once. Measured on one AVX-512 core, 256 → 6,056 values: 1 row 160 against 115 µs, 2
-rows 310 against 109, 8 rows 458 against 250. But each call of it costs 15 µs, and 100 µs where
-other work has displaced it from the caches. In between, MKL is helped by a weight that is stored
-the other way round where that is wider than high: 128 → 2,752 values, 1 row 43 against 27 µs.
+PyTorch's ordinary product (MKL) is made for square matrices: for the few rows of a decoding step it
+reads a large weight once per row. oneDNN, given the weight in its own blocked order, reads it once:
+on one AVX-512 core, 256 → 6,056 values take 115 µs instead of 160 for 1 row, 109 instead of 310 for
+2 rows, 250 instead of 458 for 8. But each call has an overhead of 15 µs, and of 100 µs where other
+work has displaced oneDNN from the caches. For weights of medium size and at least twice as many
+outputs as inputs, MKL is faster with a transposed copy: 128 → 2,752 values take 27 µs instead of 43
+for 1 row.
 """
 
 from typing import Optional
@@ -14,10 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Numbers in the weight from which another order is worth its memory, and from which oneDNN always
-# is the quickest.
+# Weights of at least LARGE numbers are worth a reordered copy; for HUGE ones oneDNN is always
+# fastest.
 LARGE, HUGE = 2**17, 2**20
-# Products of numbers from which it is with a large weight.
+# Between the two, oneDNN is fastest from this many multiplications (rows * weight numbers).
 MUCH_WORK = 2**22
 
 
@@ -31,10 +32,9 @@ class PackedLinear:
     """x W^T + b.
 
     Args:
-        weight: ``[N, K]``.
+        weight: ``[N, K]``, N outputs and K inputs.
         bias: ``[N]`` or None.
-        reorder: the weights never change, so that a copy of them may be kept in another order; a
-            changed weight would not be noticed.
+        reorder: True allows copies of the weight in another order, which miss later changes of it.
     """
 
     def __init__(self, weight: Tensor, bias: Optional[Tensor], *, reorder: bool) -> None:
@@ -47,7 +47,7 @@ class PackedLinear:
             and has_blocked_products()
         )
         self._blockable = usable and self.size >= LARGE
-        # Copies, made when they are used first.
+        # Copies, made at first use.
         self._turnable = (
             self._blockable and self.size < HUGE and weight.size(0) >= 2 * weight.size(1)
         )

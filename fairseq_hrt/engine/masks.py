@@ -33,20 +33,21 @@ class Visibility:
         ``visible`` and ``causal`` are those of :meth:`TransformerEngine.step`.
         """
         if visible is None and causal and count > 1 and state.lengths is None:
-            return self._triangular(state.length, count, device)
+            return self._triangular(state.length, count, device)  # [1, 1, q, T + q]
         shown = _causal_visibility(state, count, causal, device)
         if visible is not None:
+            # [q, T + q] or [T + q] -> [1, q or 1, T + q]
             while visible.dim() < 3:
                 visible = visible.unsqueeze(0)
-            shown = visible if shown is None else shown & visible
+            shown = visible if shown is None else shown & visible  # [1 or R, q, T + q]
         if shown is None:
             return None
-        bias = torch.zeros(shown.shape, dtype=self.dtype, device=device)
-        return bias.masked_fill_(~shown, float("-inf")).unsqueeze(1)
+        bias = torch.zeros(shown.shape, dtype=self.dtype, device=device)  # [1 or R, q, T + q]
+        return bias.masked_fill_(~shown, float("-inf")).unsqueeze(1)  # [1 or R, 1, q, T + q]
 
     def _triangular(self, start: int, count: int, device: torch.device) -> Tensor:
-        """The mask of ``count`` new tokens behind ``start`` cached ones where all rows agree: rows
-        of one growing triangle."""
+        """The causal mask of ``count`` new tokens after ``start`` cached ones, equal for all rows:
+        a slice ``[1, 1, q, T + q]`` of one triangle, which is kept and grows."""
         end = start + count
         if (
             self._triangle is None
@@ -67,11 +68,11 @@ def _causal_visibility(
     all of them."""
     if state.lengths is None and (count == 1 or not causal):
         return None
-    keys = torch.arange(state.length + count, device=device)
+    keys = torch.arange(state.length + count, device=device)  # [T + q]
     ends = (
-        torch.arange(1, count + 1, device=device)
+        torch.arange(1, count + 1, device=device)  # [q]
         if causal
         else torch.full((count,), count, device=device)
     )
     starts = torch.tensor([state.length], device=device) if state.lengths is None else state.lengths
-    return keys < (starts.view(-1, 1) + ends).unsqueeze(-1)
+    return keys < (starts.view(-1, 1) + ends).unsqueeze(-1)  # [1 or R, q, T + q]

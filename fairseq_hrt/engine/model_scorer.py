@@ -1,4 +1,4 @@
-"""Given translations, rated by autoregressive models in one pass."""
+"""Scoring of given translations by autoregressive models, in one pass."""
 
 import itertools
 from typing import Dict, List, Sequence
@@ -17,14 +17,13 @@ from .precision import on_device
 
 
 class ModelScorer:
-    """log P(y | x) of an ensemble that writes from left to right; its probabilities are averaged. A
-    :class:`~..native.decoding.Scorer`.
+    """Computes log P(y | x) of an autoregressive ensemble; a :class:`~..native.decoding.Scorer`.
 
     Args:
-        models: the ensemble.
+        models: the ensemble; their probabilities are averaged.
         dictionary: the target dictionary.
         counters: where its passes are counted.
-        like: a model on whose device and with whose precision is computed.
+        like: the decoding model; the scorer's models are moved to its device and cast to its dtype.
     """
 
     def __init__(
@@ -41,12 +40,12 @@ class ModelScorer:
 
     @property
     def longest_source(self) -> int:
-        """Longest source that all models read, ``</s>`` included."""
+        """The longest source that all models accept, in tokens with ``</s>``."""
         return min(model.max_positions()[0] for model in self.models)
 
     @property
     def longest_target(self) -> int:
-        """Longest translation that all models read, ``</s>`` included."""
+        """The longest translation that all models accept, in tokens with ``</s>``."""
         return min(model.max_decoder_positions() for model in self.models)
 
     @torch.no_grad()
@@ -61,8 +60,8 @@ class ModelScorer:
         if on_device(self.models, self.like):
             self._ensemble.refresh()
         beams = max(map(len, targets))
-        # Where a sentence has fewer translations its last one fills the rows up; the copies are not
-        # read.
+        # Every sentence needs the same number of rows: where it has fewer translations, its last
+        # one is repeated, and the copies' scores are dropped.
         rows = [own[min(rank, len(own) - 1)] for own in targets for rank in range(beams)]
         scores = self._scores(self._batch(sources), rows, beams)
         found = []
@@ -92,14 +91,14 @@ class ModelScorer:
         """Log-probability of each token of each row."""
         device = net_input["src_tokens"].device
         width = max(map(len, rows))
-        # Padding stands behind the words of a row, which do not see it.
-        targets = torch.tensor(
+        # A causal decoder does not see the filler behind a row's words: any token will do.
+        targets = torch.tensor(  # [R, T]
             [[*row, *[self.eos] * (width - len(row))] for row in rows], device=device
         )
         lengths = [len(row) for row in rows]
-        wanted = torch.arange(width, device=device) < torch.tensor(
+        wanted = torch.arange(width, device=device) < torch.tensor(  # [R, T]
             lengths, device=device
-        ).unsqueeze(1)
+        ).unsqueeze(1)  # [R, T]
         ensemble = self._ensemble
         ensemble.reserve_positions(width)
         found = iter(

@@ -1,5 +1,5 @@
-"""Half precision in decoding: what must not be computed in it, and ``--bf16``, which fairseq's
-commands pass over without a word."""
+"""Half precision in decoding: sums that need float32 all the same, and ``--bf16``, which fairseq's
+decoding commands silently ignore."""
 
 import math
 from functools import partial
@@ -13,8 +13,8 @@ from .layers import FairseqModule
 
 
 def at_least_float32(dtype: torch.dtype) -> torch.dtype:
-    """The type for sums of exponentials: float32 instead of half precision, which cannot tell their
-    tail apart."""
+    """The dtype for sums of exponentials: float32 instead of half precision, in which small terms
+    of a sum over the vocabulary are lost."""
     return torch.float32 if dtype.itemsize < 4 else dtype
 
 
@@ -24,8 +24,8 @@ def log_softmax(logits: Tensor) -> Tensor:
 
 
 def log_mean(parts: Sequence[Tensor]) -> Tensor:
-    """The logarithm of the mean of probabilities, given by their logarithms: what an ensemble
-    predicts."""
+    """log((p_1 + … + p_n) / n), an ensemble's prediction, given log p_1 … log p_n of equal
+    shape."""
     total: Optional[Tensor] = None
     for part in parts:
         total = part if total is None else torch.logaddexp(total, part)
@@ -37,30 +37,30 @@ def log_mean(parts: Sequence[Tensor]) -> Tensor:
 def log_probs_of(
     models: Sequence[FairseqModule], source: Mapping[str, Tensor], words: Tensor, **views: Any
 ) -> Tensor:
-    """log P of known ``words`` ``[n]`` under the averaged probabilities of models that compute
-    logits ``[n, V]`` for them, from what they are trained with (``views``)."""
+    """log P ``[n]`` of known ``words`` ``[n]``, averaged over models whose forward pass on a
+    training sample (``views``) returns their logits ``[n, V]``."""
     parts = []
     for model in models:
         model.eval()
         logits = model(src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], **views)
-        parts.append(log_softmax(logits).gather(1, words.unsqueeze(1)).squeeze(1))
+        parts.append(log_softmax(logits).gather(1, words.unsqueeze(1)).squeeze(1))  # [n]
     return log_mean(parts)
 
 
 def follow_precision(model: FairseqModule) -> None:
     """Makes fairseq's decoding commands honour ``--bf16`` for this model.
 
-    They call ``prepare_for_inference_`` with their whole configuration once the model is on its
-    device; for a model of fairseq's own there is no other place between loading and decoding.
+    The commands call ``model.prepare_for_inference_(cfg)`` between loading and decoding: the cast
+    is added there.
     """
     model.prepare_for_inference_ = partial(_prepare, model)
 
 
 def on_device(models: Sequence[FairseqModule], like: FairseqModule) -> bool:
-    """Moves and casts models to where another one is, and to its precision.
+    """Moves ``models`` to the device of ``like`` and casts them to its dtype.
 
     Returns:
-        Whether anything had to be moved.
+        Whether any model had to be moved or cast.
     """
     wanted: Optional[torch.nn.Parameter] = next(like.parameters(), None)
     if wanted is None:
@@ -78,7 +78,8 @@ def on_device(models: Sequence[FairseqModule], like: FairseqModule) -> bool:
 
 
 def _prepare(model: FairseqModule, cfg: DictConfig) -> None:
-    """What the model's class does, after the cast.
+    """Casts the model if ``--bf16`` is given, then calls the ``prepare_for_inference_`` of its
+    class.
 
     Raises:
         ValueError: ``--amp``, which decoding cannot honour.

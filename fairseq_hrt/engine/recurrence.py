@@ -6,9 +6,9 @@ from torch import Tensor
 
 
 def scan(forget: Tensor, fresh: Tensor, before: Tensor) -> Tensor:
-    """c_t = f_t c_{t-1} + g_t for q tokens at once, in about log2(q) passes over them instead of q.
+    """c_t = f_t c_{t-1} + g_t for q tokens at once, in about log2(q) parallel passes instead of q.
 
-    Stable, as gates lie between 0 and 1: products of them only become smaller.
+    This is numerically stable: gates lie between 0 and 1, so that their products cannot overflow.
 
     Args:
         forget: ``[R, q, D]``, the gates f.
@@ -18,14 +18,14 @@ def scan(forget: Tensor, fresh: Tensor, before: Tensor) -> Tensor:
     Returns:
         ``[R, q, D]``, the state after each token.
     """
-    first = torch.addcmul(fresh[:, :1], forget[:, :1], before.unsqueeze(1))
+    first = torch.addcmul(fresh[:, :1], forget[:, :1], before.unsqueeze(1))  # [R, 1, D]
     count, reach = fresh.size(1), 1
-    states = first if count == 1 else torch.cat([first, fresh[:, 1:]], 1)
+    states = first if count == 1 else torch.cat([first, fresh[:, 1:]], 1)  # [R, q, D]
     while reach < count:
-        # Token t has gathered what tokens t - reach + 1 to t add; now it takes over what token t -
-        # reach has gathered.
+        # states[t] holds the sum over tokens t - reach + 1 to t; adding that of token t - reach,
+        # times the gates between, doubles the reach.
         later = torch.addcmul(states[:, reach:], forget[:, reach:], states[:, :-reach])
-        states = torch.cat([states[:, :reach], later], 1)
+        states = torch.cat([states[:, :reach], later], 1)  # [R, q, D]
         forget = torch.cat([forget[:, :reach], forget[:, reach:] * forget[:, :-reach]], 1)
         reach *= 2
     return states

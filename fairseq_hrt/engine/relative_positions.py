@@ -1,5 +1,4 @@
-"""Clipped distances between tokens, the index into a table of relative position vectors (Shaw et
-al., 2018)."""
+"""Relative position vectors (Shaw et al., 2018), looked up by clipped distances between tokens."""
 
 from typing import Optional
 
@@ -13,59 +12,62 @@ def relative_index(queries: Tensor, keys: Tensor, window: int) -> Tensor:
     Args:
         queries: LongTensor ``[..., q]``, positions in the sentence.
         keys: LongTensor ``[..., T]``, likewise.
-        window: w, the largest distance told apart; the table has 2w + 1 rows.
+        window: w, the distance at which distances are clipped; the table has 2w + 1 rows.
 
     Returns:
-        LongTensor ``[..., q, T]``: clip(key - query, -w, w) + w. Keys to the left of the query have
-        rows below w.
+        LongTensor ``[..., q, T]``: clip(key - query, -w, w) + w; below w for keys left of the
+        query.
     """
     return (keys.unsqueeze(-2) - queries.unsqueeze(-1)).clamp_(-window, window).add_(window)
 
 
 class EvenDistances:
-    """Relative position vectors of tokens that stand ``stride`` apart, laid out by the distance of
-    their slots.
+    """Relative position vectors of tokens that stand ``stride`` apart, sorted by distance.
 
-    With token i at position i * stride, the vector of a query in slot i for a key in slot j depends
-    on j - i alone. The vectors of all keys for one query are therefore neighbouring rows of one
-    table, and those for several queries the same rows moved by one.
+    Token i (in slot i) stands at position i * stride, so that the vector of query i for key j
+    depends only on j - i. The vectors of one query for keys 0, 1, 2, … are consecutive rows of one
+    table; those of the next query begin one row earlier.
 
     Args:
         table: ``[2w + 1, d]``, see :func:`relative_index`.
         stride: at least 1.
-        count: slots that may occur.
+        count: the number of slots.
     """
 
     def __init__(self, table: Tensor, stride: int, count: int) -> None:
         self.count = count
         slots = torch.arange(1 - count, count, device=table.device)
         window = table.size(0) // 2
-        # Row r belongs to the distance r - (count - 1) between slots.
+        # [2 * count - 1, d]: row r is the vector for j - i = r - (count - 1).
         self.rows = table[(slots * stride).clamp_(-window, window).add_(window)]
 
     def behind(self, total: int) -> Tensor:
-        """``[T, d]``: the vectors of slots 0 to ``total`` - 1 for a query in the last of them."""
+        """``[T, d]``, T = ``total``: the vectors of a query in slot T - 1 for keys in slots 0 to T
+        - 1."""
         return self.rows.narrow(0, self.count - total, total)
 
     def products(self, queries: Tensor, total: int, chosen: Optional[Tensor], count: int) -> Tensor:
-        """q R^T of queries in the last ``count`` of ``total`` slots, for all of these.
+        """q R^T of queries in the last slots, for the keys in all slots.
 
         Args:
             queries: ``[R, H, q, d]``; q is ``count``, or the number of ``chosen``.
-            chosen: LongTensor ``[q]``, which of the last slots ask; None: all.
+            total: T, the slots.
+            chosen: LongTensor ``[q]``, indices of the queries among the last ``count`` slots; None:
+                all of them.
+            count: the number of last slots.
 
         Returns:
             ``[R, H, q, T]``.
         """
         rows, heads, asked, width = queries.shape
         reach = total + count - 1
-        near = self.rows.narrow(0, self.count - total, reach)
-        by_distance = torch.mm(queries.reshape(-1, width), near.t())
+        near = self.rows.narrow(0, self.count - total, reach)  # [T + count - 1, d]
+        by_distance = torch.mm(queries.reshape(-1, width), near.t())  # [R * H * q, T + count - 1]
         if chosen is None:
-            # One step down is one distance less: the diagonals of the result are the columns of the
-            # product.
+            # Query i for key j needs column j - i + count - 1: one query further is one column
+            # less.
             strides = (heads * asked * reach, asked * reach, reach - 1, 1)
             return by_distance.as_strided((rows, heads, asked, total), strides, count - 1)
-        slots = torch.arange(count - 1, count - 1 + total, device=chosen.device)
-        index = (slots - chosen.unsqueeze(1)).expand(rows, heads, asked, total)
-        return by_distance.view(rows, heads, asked, reach).gather(3, index)
+        slots = torch.arange(count - 1, count - 1 + total, device=chosen.device)  # [T]
+        index = (slots - chosen.unsqueeze(1)).expand(rows, heads, asked, total)  # [R, H, q, T]
+        return by_distance.view(rows, heads, asked, reach).gather(3, index)  # [R, H, q, T]

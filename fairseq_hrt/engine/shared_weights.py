@@ -1,10 +1,9 @@
-"""Parameters stacked into one tensor *without a copy that could go stale*.
+"""Stacks parameters into one tensor that shares memory with them.
 
-One matrix product for queries, keys and values needs their weights one below the other in memory.
-Copying them would double the memory and would silently miss later updates: optimizers write through
-``parameter.data``, which no version counter sees. So the parameters themselves are moved next to
-each other, once, and become views of the stacked tensor: an optimizer step, ``load_state_dict`` or
-a broadcast then changes both.
+One matrix product for queries, keys and values needs their weights one below the other in memory. A
+copy would take memory twice and go stale: optimizers write to ``parameter.data``, which no version
+counter sees. Therefore the parameters are moved next to each other once and become views of the
+stacked tensor; an optimizer step, ``load_state_dict`` or a broadcast changes both.
 """
 
 from typing import Sequence
@@ -21,9 +20,8 @@ def fuse_rows(parameters: Sequence[nn.Parameter]) -> Tensor:
             ``[D, D]`` three times.
 
     Returns:
-        The stacked tensor, e.g. ``[3 * D, D]``, detached from autograd. Parameters that lie next to
-        each other already (fused before) are not moved again, so that several engines may share one
-        model.
+        The stacked tensor, e.g. ``[3 * D, D]``, detached from autograd. Parameters that an earlier
+        call has stacked are not moved again, so that several engines may share one model.
 
     Raises:
         ValueError: the shapes, dtypes or devices do not fit together.
@@ -56,7 +54,7 @@ def describe(tensor: Tensor) -> str:
 
 
 def _adjacent(parameters: Sequence[nn.Parameter]) -> bool:
-    """Whether each parameter begins in memory where the one before it ends."""
+    """Whether the parameters are contiguous and follow each other in one storage."""
     data = parameters[0].data
     storage, offset = data.untyped_storage().data_ptr(), data.storage_offset()
     for parameter in parameters:

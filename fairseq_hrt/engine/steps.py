@@ -1,6 +1,6 @@
-"""Watching a decoder from outside: hooks that see each step.
+"""Hooks, which are called after each decoding step, for traces and pictures of decoding.
 
-The search loops do not depend on tables, pictures or terminals; they only announce each step::
+For example::
 
     steps = []
     with generator.watched(steps.append):
@@ -26,11 +26,11 @@ class DecodingStep:
         stage: ``"autoregressive"``, ``"skip_at"``, ``"skip_cmlm"``, …
         number: 1 for the first decoder call of a batch.
         sentences: LongTensor ``[B]``, indices into the batch of the sentences still decoded.
-        positions: LongTensor ``[q]`` or ``[R, q]``, where in the sentence the chosen tokens stand
+        positions: LongTensor ``[q]`` or ``[R, q]``, positions of the chosen tokens in the sentence
             (1 = first word).
         tokens: LongTensor ``[R, q]``, the chosen tokens of each row; pad where a row chose nothing.
-        scores: ``[R]`` or ``[R, q]``, their log-probabilities, cumulated in a search, per token in
-            a parallel pass.
+        scores: their log-probabilities: in a parallel pass of each token, ``[R, q]``; in a search
+            of the whole hypothesis so far, ``[R]``.
     """
 
     stage: str
@@ -44,8 +44,7 @@ class DecodingStep:
 def single_step(
     stage: str, hypotheses: Sequence[Hypothesis], pad: int, device: torch.device
 ) -> DecodingStep:
-    """The step of a decoder that writes whole translations, one of each sentence, in a single
-    pass."""
+    """The only step of a decoder that writes one whole translation of each sentence in one pass."""
     width = max(len(hypothesis.tokens) for hypothesis in hypotheses)
 
     def padded(rows: Sequence[Sequence[Any]], value: Any) -> Tensor:
@@ -68,13 +67,13 @@ Hook = TypeVar("Hook")
 
 @contextmanager
 def attached(hooks: List[Hook], hook: Hook) -> Iterator[None]:
-    """Has ``hook`` among ``hooks`` while the context lasts; what others attach or remove meanwhile
-    stays as they want it."""
+    """Adds ``hook`` to ``hooks`` while the context lasts; hooks that others add or remove meanwhile
+    are left alone."""
     hooks.append(hook)
     try:
         yield
     finally:
-        # This very one: equal ones may have been attached by others.
+        # By identity: an equal hook may have been attached by somebody else.
         place = next(
             (number for number in reversed(range(len(hooks))) if hooks[number] is hook), None
         )

@@ -1,5 +1,5 @@
-"""What a search has chosen, brought to the host in one piece: on a GPU every transfer waits for all
-that was computed before it."""
+"""Transfers of the results of a search to the host. Each is a single one: on a GPU a transfer waits
+until everything before it has been computed."""
 
 from typing import List, Tuple
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def to_host(numbers: Tensor, ids: Tensor) -> Tuple[Tensor, Tensor]:
-    """Both tensors on the CPU, bit by bit the same, by a single transfer.
+    """Copies two tensors to the CPU in one transfer; the numbers keep every bit.
 
     Args:
         numbers: float32 or float64 ``[..., P]``.
@@ -18,14 +18,14 @@ def to_host(numbers: Tensor, ids: Tensor) -> Tuple[Tensor, Tensor]:
         (numbers, LongTensor of the ids).
     """
     bits = torch.int32 if numbers.element_size() == 4 else torch.int64
-    packed = torch.cat([numbers.contiguous().view(bits), ids.to(bits)], -1).cpu()
+    packed = torch.cat([numbers.contiguous().view(bits), ids.to(bits)], -1).cpu()  # [..., P + Q]
     count = numbers.size(-1)
     return packed[..., :count].contiguous().view(numbers.dtype), packed[..., count:].long()
 
 
 def lists_to_host(ids: Tensor, numbers: Tensor) -> Tuple[List[List[int]], List[List[float]]]:
-    """Two tensors ``[R, q]`` as lists, from a device in one transfer: a float32 holds every id up
-    to 2 ** 24 exactly."""
+    """Copies two tensors ``[R, q]`` into lists in one transfer. Ids travel as ``numbers.dtype``:
+    float32 holds ids up to 2 ** 24 exactly."""
     if ids.device.type == "cpu":
         return ids.tolist(), numbers.tolist()
     width = ids.size(1)

@@ -1,10 +1,8 @@
-"""The decoder engine: one fairseq Transformer, decoded with steps of one or more tokens on
-preallocated caches.
+"""Cached decoding of one fairseq Transformer, in steps of one or more tokens.
 
-Every family and the autoregressive baseline stand on it, so that a speed-up in one place is a
-speed-up everywhere and the baseline is as strong as what it is compared with. A step equals the
-module's full forward pass (tested), shares its parameters (see :mod:`.shared_weights`) and takes
-positions and visibility as data::
+All families and the autoregressive baseline use this engine, so that their speeds can be compared.
+A step returns what the module's full forward pass returns (tested) and shares its parameters (see
+:mod:`.shared_weights`); positions and masks are arguments::
 
     memory = engine.encode(sample["net_input"])
     state = engine.start(memory, beams=5)
@@ -38,9 +36,8 @@ class TransformerEngine:
     Args:
         model: a model whose decoder is a :class:`TransformerDecoderBase` (all of fairseq's
             ``transformer`` family).
-        static_weights: the weights never change while this engine lives, so that copies of them may
-            be kept where they are quicker (see :class:`PackedLinear`). False: the engine follows
-            every update of its model.
+        static_weights: True promises that the weights will not change: faster copies of them may be
+            kept (see :class:`PackedLinear`). False: the engine follows every update of its model.
 
     Raises:
         UnsupportedModelError: the decoder has a part that the engine does not support.
@@ -66,16 +63,16 @@ class TransformerEngine:
 
         Args:
             net_input: fairseq's ``sample["net_input"]``: ``src_tokens`` ``[B, S]``, ``src_lengths``
-                ``[B]``, and what else the encoder of this model takes; ``prev_output_tokens`` is
+                ``[B]``, and further arguments of this model's encoder; ``prev_output_tokens`` is
                 ignored.
         """
         tokens = net_input["src_tokens"]
-        padding = tokens.eq(self.pad)
-        bias, lengths = None, torch.full_like(tokens[:, 0], tokens.size(1))
+        padding = tokens.eq(self.pad)  # [B, S]
+        bias, lengths = None, torch.full_like(tokens[:, 0], tokens.size(1))  # [B]
         if bool(padding.any()):
             lengths = lengths - padding.sum(1)
-            bias = torch.zeros(padding.shape, dtype=self.dtype, device=tokens.device)
-            bias = bias.masked_fill_(padding, float("-inf"))[:, None, None]
+            bias = torch.zeros(padding.shape, dtype=self.dtype, device=tokens.device)  # [B, S]
+            bias = bias.masked_fill_(padding, float("-inf"))[:, None, None]  # [B, 1, 1, S]
         encoded = (
             self._encode_packed(tokens, padding, bias)
             if self.encoder_layers
@@ -84,27 +81,26 @@ class TransformerEngine:
         return self.remember(encoded, bias, lengths)
 
     def remember(self, encoded: Tensor, bias: Optional[Tensor], lengths: Tensor) -> Memory:
-        """The memory of the decoder; see :class:`Memory` for what is given."""
+        """Computes keys and values of all decoder layers; arguments as in :class:`Memory`."""
         pairs = [layer.cross.remember(encoded) for layer in self.layers]
-        keys, values = ([own[side] for own in pairs] for side in (0, 1))
+        keys, values = ([own[side] for own in pairs] for side in (0, 1))  # [B, H, S, d] each
         return Memory(keys, values, bias, lengths, encoded.size(1), encoded)
 
     def _encode_packed(self, tokens: Tensor, padding: Tensor, bias: Optional[Tensor]) -> Tensor:
         """``[B, S]`` → ``[B, S, D]`` as the encoder module computes it."""
         if bias is None:
             self.embed_source.reserve(tokens.size(1))
-            x = self.embed_source(tokens, None)
+            x = self.embed_source(tokens, None)  # [B, S, D]
         else:
             x, _ = self.model.encoder.forward_embedding(tokens)
-            x = x * (~padding).unsqueeze(-1).to(x)
+            x = x * (~padding).unsqueeze(-1).to(x)  # [B, S, D]
         for layer in self.encoder_layers:
             x = layer.block(x, layer.attention_norm, lambda y: layer.attention(y, bias))  # noqa: B023 - called at once
             x = layer.block(x, layer.final_norm, layer.feed_forward)
-        return x if self.encoder_norm is None else self.encoder_norm(x)
+        return x if self.encoder_norm is None else self.encoder_norm(x)  # [B, S, D]
 
     def _encode_module(self, net_input: Dict[str, Tensor]) -> Tensor:
-        """The same through the module's own forward pass, for encoders that the engine does not
-        know."""
+        """Encodes by the module's own forward pass: for encoders that the engine does not pack."""
         inputs = {key: value for key, value in net_input.items() if key != "prev_output_tokens"}
         # [S, B, D] -> [B, S, D]
         return self.model.encoder(**inputs)["encoder_out"][0].transpose(0, 1)
@@ -122,18 +118,17 @@ class TransformerEngine:
         """An empty decoder state of B * ``beams`` rows.
 
         Args:
-            capacity: tokens that fit before the buffers grow; 0 for a state of which nothing is
-                kept.
-            stride: where it is known that token i of every row will stand at position i * stride:
-                relative positions then cost next to nothing.
+            capacity: tokens that fit before the buffers grow; 0 for steps with ``remember=False``.
+            stride: token i of every row will stand at position i * stride, which makes relative
+                positions cheap; None: anywhere.
         """
-        batch, heads, _, width = memory.keys[0].shape
+        batch, heads, _, width = memory.keys[0].shape  # [B, H, S, d]
         device = memory.keys[0].device
         shape = (len(self.layers), 2, batch * beams, heads, capacity, width)
         if self.recurrent:
             shape = (len(self.layers), 1, batch * beams, 1, capacity, heads * width)
         if self.distances is not None and not self.static_weights:
-            # Computed from weights that may have changed since.
+            # The tables are computed from weights, which may have changed since.
             self.distances.forget()
         return DecoderState(
             memory=memory,
@@ -141,7 +136,7 @@ class TransformerEngine:
             cache=torch.zeros(shape, dtype=self.dtype, device=device),
             positions=torch.zeros(1, capacity, dtype=torch.long, device=device),
             stride=None if self.distances is None else stride,
-            sentences=torch.arange(batch, device=device),
+            sentences=torch.arange(batch, device=device),  # [B]
         )
 
     def step(
@@ -166,27 +161,27 @@ class TransformerEngine:
             visible: BoolTensor broadcastable to ``[R, q, T + q]``, False hides a key; on top of
                 ``causal``.
             causal: new tokens do not see later new tokens.
-            remember: keep the keys and values. False saves the copy for a step that is the only one
-                (then T = 0).
-            only: LongTensor ``[q']``, the new tokens whose features are wanted. The last layer
-                computes no others, which halves the cost of a parallel pass through a one-layer
-                decoder that fills every other position.
-            attention: a list that gains the last layer's attention to the source, ``[R, q, S]``,
-                averaged over its heads.
+            remember: keep the new keys and values. False saves a copy if there is only one step; T
+                must be 0 then.
+            only: LongTensor ``[q']``, the new tokens whose features are wanted; the last layer
+                computes no others. With one decoder layer and half of the tokens wanted, this
+                halves the cost.
+            attention: a list to which the last layer's attention to the source, averaged over the
+                heads, is appended: ``[R, q, S]``.
 
         Returns:
             Features ``[R, q, D]``, or ``[R, q', D]``, for :meth:`logits`.
 
         Raises:
-            ValueError: recurrent cells, which see all tokens before and none after, are to see
-                others.
+            ValueError: ``visible`` or ``causal=False`` for a decoder with recurrent cells, which
+                are always causal.
         """
         if self.recurrent and (visible is not None or not causal):
             raise ValueError(
                 "a decoder with recurrent cells sees all words before each word and none after it"
             )
         count = tokens.size(1)
-        x = self.embed(tokens, positions)
+        x = self.embed(tokens, positions)  # [R, q, D]
         if remember:
             state.reserve(state.length + count)
         bias = (
@@ -209,10 +204,10 @@ class TransformerEngine:
                 lambda y: self._words_before(y, number, cache, bias, distances, chosen),  # noqa: B023
                 chosen,
             )
-            keys, values = memory.layer(number)
+            keys, values = memory.layer(number)  # [B * H, S, d] each
             if attention is not None and number + 1 == len(self.layers):
-                asking = layer.cross_norm(x) if layer.before else x
-                attention.append(layer.cross.weights(asking, keys, memory.bias))
+                asking = layer.cross_norm(x) if layer.before else x  # [R, q, D]
+                attention.append(layer.cross.weights(asking, keys, memory.bias))  # [R, q, S]
             x = layer.block(
                 x,
                 layer.cross_norm,
@@ -222,14 +217,14 @@ class TransformerEngine:
         if remember:
             state.length += count
             if state.lengths is not None:
-                state.lengths = state.lengths + count
+                state.lengths = state.lengths + count  # [R]
         if self.norm is not None:
             x = self.norm(x)
-        return x if self.project_out is None else F.linear(x, self.project_out)
+        return x if self.project_out is None else F.linear(x, self.project_out)  # [R, q', D]
 
     def logits(self, features: Tensor) -> Tensor:
         """Unnormalised scores of the V dictionary entries: ``[..., D]`` → ``[..., V]``."""
-        return self.output(features)
+        return self.output(features)  # [..., V]
 
     def _words_before(
         self,
@@ -240,14 +235,14 @@ class TransformerEngine:
         distances: Optional[Distances],
         chosen: Optional[Tensor],
     ) -> Tensor:
-        """What layer ``number`` has in the place of self-attention, or that.
+        """Self-attention of layer ``number``, or its recurrent cells.
 
         Args:
             x: ``[R, q, D]``, the new tokens.
-            state: what they see besides themselves; None: nothing, and nothing is kept.
+            state: the cache, to which they are added; None: there are only the new tokens.
             bias: ``[1 or R, 1, q, T + q]`` or None.
-            distances: where positions are relative.
-            chosen: LongTensor ``[q']``, the new tokens that ask; None: all.
+            distances: of this step, if positions are relative.
+            chosen: LongTensor ``[q']``, the new tokens whose output is wanted; None: all.
 
         Returns:
             ``[R, q', D]``.
@@ -258,16 +253,17 @@ class TransformerEngine:
                 x, torch.zeros_like(x[:, 0]) if state is None else state.last_states(number)
             )
             if state is not None:
-                state.write(number, states[None, :, None])
+                state.write(number, states[None, :, None])  # [1, R, 1, q, D]
             return torch.relu(states if chosen is None else states.index_select(1, chosen))
         attention = self.layers[number].attention
-        queries, memorable = attention.project(x, chosen)
+        queries, memorable = attention.project(x, chosen)  # [R, H, q', d], [2, R, H, q, d]
         keys, values = memorable.flatten(1, 2) if state is None else state.append(number, memorable)
         if chosen is not None:
+            # [1 or R, 1, q', T]
             bias = bias if bias is None or bias.size(2) == 1 else bias[:, :, chosen]
         if distances is not None:
             keys, bias = distances.apply(attention, number, queries, keys, bias, chosen)
-        return attention.combine(queries, keys, values, bias)
+        return attention.combine(queries, keys, values, bias)  # [R, q', D]
 
     # ------------------------------------------------------------------ packing
 
@@ -276,8 +272,8 @@ class TransformerEngine:
     def _pack(self) -> None:
         """Collects the weights; the projections of a layer are stacked in place.
 
-        Never in inference mode: the parameters would become inference tensors, which cannot be
-        trained on.
+        Inference mode is switched off: parameters moved within it would become inference tensors
+        and could not be trained any more.
         """
         decoder, encoder = self.model.decoder, self.model.encoder
         self.pad: int = decoder.padding_idx
@@ -320,7 +316,7 @@ class TransformerEngine:
             )
         self.visibility = Visibility(self.dtype)
         self.embed.reserve(decoder.max_target_positions)
-        # They change with half(), cuda() and the like, not with training.
+        # half(), cuda() and the like change the addresses; training does not.
         self._parameters = list(self.model.parameters())
         self._addresses = list(map(Tensor.data_ptr, self._parameters))
 
@@ -343,7 +339,7 @@ class TransformerEngine:
 
 
 def _is_plain(encoder: Any) -> bool:
-    """Whether an encoder computes exactly what the engine's packed layers compute."""
+    """Whether fairseq's own code, unchanged, computes this encoder, so that packed layers can."""
     if (
         not isinstance(encoder, TransformerEncoderBase)
         or encoder.quant_noise is not None

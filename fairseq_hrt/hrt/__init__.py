@@ -1,11 +1,10 @@
 """Hybrid-regressive translation (Wang et al., "Hybrid-Regressive Neural Machine Translation";
 RoyalFlush, WMT 2022).
 
-Every K-th token is decoded autoregressively, from left to right; the tokens between them follow in
-one parallel pass of the same decoder. A sentence of N words takes about N / K + 1 decoder calls
-instead of N + 1, and beams, batches and the autoregressive order of the skeleton keep the quality
-of an autoregressive model. One decoder learns both modes (and plain autoregressive decoding) in a
-curriculum from the easy tasks to the hard ones.
+Stage I decodes every K-th token autoregressively; stage II fills in the others in one parallel pass
+of the same decoder. A sentence of N words takes about N / K + 1 decoder calls instead of N + 1. The
+decoder is trained for both stages and for plain autoregressive decoding, with a curriculum from the
+latter to the former.
 """
 
 from . import criterion as criterion

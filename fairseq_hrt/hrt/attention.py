@@ -1,10 +1,10 @@
 """Self-attention with relative positions added to the keys: softmax(Q (K + R)^T / sqrt(d)) V (HRT,
 Eq. 4).
 
-R holds one vector for each clipped distance j - i, shared by the heads of a layer and zero at
-first, so that a model fine-tuned from an ordinary Transformer equals it before the first update.
-fairseq's own attention takes a fast path in training that has no such term, hence a module of our
-own; its parameters keep fairseq's names.
+R holds one vector for each clipped distance j - i, shared by the heads of a layer. It is
+initialised with zeros, so that a model fine-tuned from an ordinary Transformer equals it before the
+first update. fairseq's attention has a fast path in training without such a term, hence this
+module; its parameters have fairseq's names.
 """
 
 from typing import Any, Dict, NamedTuple, Optional, Tuple, cast
@@ -17,10 +17,10 @@ from ..engine import at_least_float32, relative_index
 
 
 class AttentionPattern(NamedTuple):
-    """Who sees whom, and at what distance.
+    """The visible keys of each query, and their distances.
 
     Attributes:
-        bias: ``[B, 1, q, T]``, 0 or -inf.
+        bias: ``[B, 1, q, T]``, 0 for visible keys, -inf for hidden ones.
         index: LongTensor ``[B, q, T]``, row of the relative table for each pair; None without
             relative positions.
     """
@@ -32,20 +32,20 @@ class AttentionPattern(NamedTuple):
 def attention_pattern(
     positions: Tensor, padding: Tensor, *, causal: bool, window: int, like: Tensor
 ) -> AttentionPattern:
-    """The pattern of a batch whose tokens are all known.
+    """The pattern of a training batch.
 
     Args:
         positions: LongTensor ``[B, T]``, increasing.
-        padding: BoolTensor ``[B, T]``, at the right end.
+        padding: BoolTensor ``[B, T]``, True at the right end.
         causal: hide later tokens.
-        window: w; 0 for no relative positions.
-        like: gives the dtype of the bias.
+        window: w; 0: no relative positions.
+        like: tensor of whose dtype and device the bias is.
     """
-    hidden = padding[:, None, None]
+    hidden = padding[:, None, None]  # [B, 1, 1, T]
     if causal:
         width = padding.size(1)
-        later = torch.ones(width, width, dtype=torch.bool, device=padding.device).triu(1)
-        hidden = hidden | later
+        later = torch.ones(width, width, dtype=torch.bool, device=padding.device).triu(1)  # [T, T]
+        hidden = hidden | later  # [B, 1, T, T]
     bias = torch.zeros(hidden.shape, dtype=like.dtype, device=like.device).masked_fill_(
         hidden, float("-inf")
     )
@@ -58,8 +58,8 @@ class RelativeSelfAttention(nn.Module):
     Args:
         width: D.
         heads: H.
-        dropout: on the attention weights.
-        window: w, the largest distance told apart; 0 leaves the relative term out.
+        dropout: of the attention weights.
+        window: w, at which distances are clipped; 0 leaves the relative term out.
     """
 
     def __init__(self, width: int, heads: int, *, dropout: float, window: int) -> None:
@@ -73,7 +73,7 @@ class RelativeSelfAttention(nn.Module):
         self.k_proj, self.v_proj, self.q_proj, self.out_proj = (
             nn.Linear(width, width) for _ in range(4)
         )
-        # fairseq's initialisation: the three projections as parts of one matrix.
+        # fairseq's initialisation: gain 2 ** -0.5, as if the three were parts of one matrix.
         for projection in (self.k_proj, self.v_proj, self.q_proj):
             nn.init.xavier_uniform_(projection.weight, gain=2**-0.5)
         nn.init.xavier_uniform_(self.out_proj.weight)
@@ -92,12 +92,11 @@ class RelativeSelfAttention(nn.Module):
         need_weights: bool = False,
         attn_mask: Optional[AttentionPattern] = None,
     ) -> Tuple[Tensor, None]:
-        """The call that fairseq's decoder layer makes; the pattern travels in the place of its
-        mask.
+        """Called by fairseq's decoder layer, with the pattern in place of its mask.
 
         Args:
             query: ``[T, B, D]``; ``key`` and ``value`` are the same tensor.
-            attn_mask: who sees whom.
+            attn_mask: see :func:`attention_pattern`.
 
         Returns:
             (``[T, B, D]``, None).
@@ -113,20 +112,20 @@ class RelativeSelfAttention(nn.Module):
             for projection in (self.q_proj, self.k_proj, self.v_proj)
         )
         queries = queries * self.head_dim**-0.5
-        scores = queries @ keys.transpose(2, 3)
+        scores = queries @ keys.transpose(2, 3)  # [B, H, T, T]
         if self.relative_keys is not None:
-            by_distance = queries @ self.relative_keys.t()
+            by_distance = queries @ self.relative_keys.t()  # [B, H, T, 2w + 1]
             scores = scores + by_distance.gather(
                 3, cast(Tensor, attn_mask.index).unsqueeze(1).expand_as(scores)
             )
         scores = scores + attn_mask.bias
-        weights = torch.softmax(scores, -1, dtype=at_least_float32(scores.dtype))
+        weights = torch.softmax(scores, -1, dtype=at_least_float32(scores.dtype))  # [B, H, T, T]
         weights = F.dropout(weights.to(scores.dtype), self.dropout, self.training)
         # [B, H, T, d] -> [T, B, D]
-        mixed = (weights @ values).permute(2, 0, 1, 3).reshape(length, batch, width)
+        mixed = (weights @ values).permute(2, 0, 1, 3).reshape(length, batch, width)  # [T, B, D]
         return self.out_proj(mixed), None
 
     def _get_input_buffer(self, incremental_state: Optional[Dict[str, Any]]) -> Dict[str, Any]:
-        """fairseq's decoder layer asks for the cache first; this module has none (the engine has
-        its own)."""
+        """Asked for by fairseq's decoder layer; this module has no cache (the engine has its
+        own)."""
         return {}

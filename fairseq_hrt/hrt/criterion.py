@@ -1,4 +1,4 @@
-"""Criterion ``hrt_loss``: cross-entropy of the four tasks, each token counting once."""
+"""Criterion ``hrt_loss``: cross-entropy of the four tasks."""
 
 from typing import Any, Dict, Sequence, Tuple
 
@@ -20,17 +20,14 @@ TASKS = (
 
 @register_criterion("hrt_loss", dataclass=SmoothedLossConfig)
 class HRTLoss(SmoothedLoss):
-    """Label-smoothed cross-entropy summed over the loss tokens of AT, CMLM, Skip-AT and Skip-CMLM
-    (HRT, Algorithm 1).
-
-    The gradient is divided by the number of all these tokens, so that a task weighs as much as it
-    has tokens.
+    """Label-smoothed cross-entropy, summed over the loss tokens of AT, CMLM, Skip-AT and Skip-CMLM
+    (HRT, Algorithm 1) and divided by their number: every token has the same weight.
     """
 
     def forward(
         self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True
     ) -> Tuple[Tensor, int, Dict]:
-        """Loss of a batch that the task has given its ``views``.
+        """The loss of a batch with ``views``, the training samples that the task adds.
 
         Returns:
             (loss summed over tokens, number of tokens, logging output with the same keys for every
@@ -44,12 +41,12 @@ class HRTLoss(SmoothedLoss):
             src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], views=views
         )
         learnt = [view.target.ne(self.padding_idx) for view in (views.causal, views.parallel)]
-        target = torch.cat(
+        target = torch.cat(  # [n]
             [view.target[mask] for view, mask in zip((views.causal, views.parallel), learnt)]
         )
-        loss, nll = smoothed_cross_entropy(logits, target, self.label_smoothing)
-        causal = torch.arange(target.numel(), device=target.device) < learnt[0].sum()
-        chunked = torch.cat(
+        loss, nll = smoothed_cross_entropy(logits, target, self.label_smoothing)  # [n] each
+        causal = torch.arange(target.numel(), device=target.device) < learnt[0].sum()  # [n]
+        chunked = torch.cat(  # [n], the token belongs to a sentence with K > 1
             [views.chunk_sizes.unsqueeze(1).expand_as(mask)[mask] > 1 for mask in learnt]
         )
         log: Dict[str, Any] = {
@@ -68,8 +65,7 @@ class HRTLoss(SmoothedLoss):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[Dict[str, Any]]) -> None:
-        """Losses in bits per token: all tasks together, and each apart (0 where a task had no
-        tokens)."""
+        """Logs losses in bits per token, of all tasks together and of each (0 without tokens)."""
 
         def total(key: str) -> float:
             return sum(float(log.get(key, 0)) for log in logging_outputs)

@@ -1,5 +1,5 @@
-"""Which sentence is trained how in which update: every choice is a hash of seed, update and
-sentence."""
+"""Random choices of chunk sizes and masks in training, drawn by hashes of seed, update and sentence
+id."""
 
 from typing import Sequence
 
@@ -12,26 +12,21 @@ from ..training import Purpose, hash_uniform
 def draw_chunk_sizes(
     seed: int, update: int, ids: Tensor, share: float, chunk_sizes: Sequence[int]
 ) -> Tensor:
-    """K of each sentence: 1, or with probability ``share`` one of ``chunk_sizes``, all equally
-    likely.
+    """Draws K of each sentence, LongTensor ``[B]``: with probability ``share`` one of
+    ``chunk_sizes``, uniformly, else 1.
 
-    Drawn sentence by sentence: taking the first rows of a batch, which is sorted by length, would
-    tie K to the length.
-
-    Returns:
-        LongTensor ``[B]``.
+    Each sentence draws for itself: batches are sorted by length, and the first rows of a batch
+    would tie K to the length.
     """
-    chunked = hash_uniform(seed, update, ids, Purpose.CHUNKED) < share
-    choice = (hash_uniform(seed, update, ids, Purpose.CHUNK_SIZE) * len(chunk_sizes)).long()
-    sizes = torch.tensor(list(chunk_sizes), device=ids.device)
+    chunked = hash_uniform(seed, update, ids, Purpose.CHUNKED) < share  # [B]
+    choice = (hash_uniform(seed, update, ids, Purpose.CHUNK_SIZE) * len(chunk_sizes)).long()  # [B]
+    sizes = torch.tensor(list(chunk_sizes), device=ids.device)  # [sizes]
     return torch.where(chunked, sizes[choice], 1)
 
 
 def draw_masks(seed: int, update: int, ids: Tensor, lengths: Tensor, width: int) -> Tensor:
-    """Positions that CMLM masks, ``</s>`` among them: uniformly many of 1 … length - 1
-    (Ghazvininejad et al., 2019).
-
-    A sentence of one token (``</s>`` alone) masks that one.
+    """Draws the positions that CMLM masks (Ghazvininejad et al., 2019): their number is uniform in
+    1 … length - 1, and ``</s>`` may be among them. In a sentence of ``</s>`` alone it is masked.
 
     Args:
         ids: LongTensor ``[B]``.
@@ -41,10 +36,10 @@ def draw_masks(seed: int, update: int, ids: Tensor, lengths: Tensor, width: int)
     Returns:
         BoolTensor ``[B, T]``.
     """
-    spread = (lengths - 1).clamp(min=1)
-    count = 1 + (hash_uniform(seed, update, ids, Purpose.MASK_COUNT) * spread).long()
-    places = torch.arange(width, device=ids.device)
-    order = hash_uniform(seed, update, ids.unsqueeze(1), Purpose.MASK_ORDER, places)
+    spread = (lengths - 1).clamp(min=1)  # [B]
+    count = 1 + (hash_uniform(seed, update, ids, Purpose.MASK_COUNT) * spread).long()  # [B]
+    places = torch.arange(width, device=ids.device)  # [T]
+    order = hash_uniform(seed, update, ids.unsqueeze(1), Purpose.MASK_ORDER, places)  # [B, T]
     order = order.masked_fill(places >= lengths.unsqueeze(1), float("inf"))
-    rank = order.argsort(1).argsort(1)
-    return rank < count.unsqueeze(1)
+    rank = order.argsort(1).argsort(1)  # [B, T], 0 … length - 1 in random order
+    return rank < count.unsqueeze(1)  # [B, T]

@@ -1,4 +1,4 @@
-"""One decoder, two modes: causal over every K-th token, and parallel over all of them."""
+"""The decoder of both stages: causal over every K-th token, and parallel over all tokens."""
 
 import logging
 from typing import Any, Dict, List, Optional, Tuple
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class HRTDecoderLayer(TransformerDecoderLayerBase):
-    """fairseq's decoder layer around relative self-attention."""
+    """fairseq's decoder layer with relative self-attention."""
 
     def build_self_attention(
         self, embed_dim: int, cfg: HRTModelConfig, **variants: bool
@@ -41,9 +41,9 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
     """Transformer decoder with explicit positions, relative keys and symbols outside the
     dictionary.
 
-    The mask and the start symbols ``<s_K>`` have the ids V, V + 1, … and a small embedding beside
-    the dictionary's. They never enter the softmax: dictionaries, binarised data and checkpoints
-    stay those of an ordinary Transformer.
+    The mask has id V, the start symbols ``<s_K>`` ids V + 1, V + 2, … They have an embedding of
+    their own and no place in the softmax, so that dictionaries and binarised data of an ordinary
+    Transformer can be used.
     """
 
     family = "hrt"
@@ -75,7 +75,7 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
         self.relative_window: int = cfg.hrt_relative_window
         self.learn_tail: bool = str(cfg.hrt_tail_target) == "eos"
         self.vocabulary_size, self.eos = len(dictionary), dictionary.eos()
-        # Stage II is up to K - 1 positions longer than the longest target.
+        # Stage II fills whole chunks: it may be K - 1 positions longer than the longest target.
         self.embed_positions = SinusoidalPositionalEmbedding(
             cfg.decoder.embed_dim,
             self.padding_idx,
@@ -85,12 +85,13 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
         nn.init.normal_(self.embed_special.weight, std=embed_tokens.embedding_dim**-0.5)
         with torch.no_grad():
             self.embed_special.weight[1:] = embed_tokens.weight[self.eos]
-        # Stored with the rows, for a row means nothing without the size it was trained for.
+        # Stored in checkpoints: the chunk size of each row of embed_special but the first, the
+        # mask.
         self.register_buffer("special_chunk_sizes", torch.tensor(self.chunk_sizes))
-        # Whether a start symbol may begin untrained; False where a checkpoint is loaded to be
-        # decoded.
+        # Whether a checkpoint may lack chunk sizes of this model; False if it is loaded for
+        # decoding.
         self.may_gain_sizes = True
-        # Of the checkpoint that is loaded: whether its decoder begins with a vector of zeros.
+        # Whether the decoder of the loaded checkpoint starts with a zero vector instead of </s>.
         self.parent_starts_from_zeros = False
 
     def build_decoder_layer(self, cfg: HRTModelConfig, no_encoder_attn: bool = False) -> nn.Module:
@@ -120,7 +121,7 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
 
     def start_symbols(self, chunk_sizes: Tensor) -> Tensor:
         """:meth:`start_symbol` of each element of a LongTensor."""
-        symbols = torch.full_like(chunk_sizes, self.eos)
+        symbols = torch.full_like(chunk_sizes, self.eos)  # [B]
         for chunk_size in self.chunk_sizes:
             symbols = torch.where(chunk_sizes == chunk_size, self.start_symbol(chunk_size), symbols)
         return symbols
@@ -141,8 +142,8 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Embeddings of dictionary entries and special symbols: ``[..., D]``."""
-        special = tokens - self.vocabulary_size
-        ordinary = self.embed_tokens(tokens.masked_fill(special >= 0, self.padding_idx))
+        special = tokens - self.vocabulary_size  # [...], below 0 for dictionary entries
+        ordinary = self.embed_tokens(tokens.masked_fill(special >= 0, self.padding_idx))  # [..., D]
         return torch.where(
             (special >= 0).unsqueeze(-1), self.embed_special(special.clamp(min=0)), ordinary
         )
@@ -150,25 +151,25 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
     def view_features(
         self, view: SampleView, encoder_out: Dict[str, List[Tensor]], *, causal: bool
     ) -> Tensor:
-        """Decoder features of known tokens.
+        """The decoder's features of a training sample.
 
         Args:
             view: inputs ``[B, T]`` and their positions.
-            encoder_out: what fairseq's encoder returns.
+            encoder_out: the output of fairseq's encoder.
             causal: True for AT and Skip-AT, False for CMLM and Skip-CMLM.
 
         Returns:
             ``[B, T, D]``.
         """
-        x = self.embed_scale * self.embed(view.input)
+        x = self.embed_scale * self.embed(view.input)  # [B, T, D]
         if self.project_in_dim is not None:
             x = self.project_in_dim(x)
-        table = self.embed_positions.weights = self.embed_positions.weights.to(x)
-        x = x + table[view.positions + self.padding_idx + 1]
+        table = self.embed_positions.weights = self.embed_positions.weights.to(x)  # [positions, D]
+        x = x + table[view.positions + self.padding_idx + 1]  # [B, T, D]
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
         # [B, T, D] -> [T, B, D]
-        x = self.dropout_module(x).transpose(0, 1)
+        x = self.dropout_module(x).transpose(0, 1)  # [T, B, D]
         pattern = attention_pattern(
             view.positions,
             view.input.eq(self.padding_idx),
@@ -181,7 +182,7 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
             x, *_ = layer(x, source, padding[0] if padding else None, self_attn_mask=pattern)
         if self.layer_norm is not None:
             x = self.layer_norm(x)
-        x = x.transpose(0, 1)
+        x = x.transpose(0, 1)  # [B, T, D]
         return x if self.project_out_dim is None else self.project_out_dim(x)
 
     def forward(
@@ -193,13 +194,13 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
         full_context_alignment: bool = False,
         **ignored: Any,
     ) -> Tuple[Tensor, Dict[str, Any]]:
-        """fairseq's interface: the model as an ordinary autoregressive Transformer.
+        """The forward pass of an ordinary autoregressive Transformer, for fairseq's own tools.
 
-        ``incremental_state`` is accepted and not used: the whole prefix is computed again at each
-        step, which is right for every tool of fairseq; fast decoding is the engine's.
+        ``incremental_state`` is ignored: the whole prefix is computed again at each step, which is
+        correct but slow. The decoder engine is the fast way.
 
         Returns:
-            (``[B, T, V]`` logits or ``[B, T, D]`` features, {"attn": [None]}).
+            (logits ``[B, T, V]`` or features ``[B, T, D]``, {"attn": [None], "inner_states": …}).
         """
         assert encoder_out is not None, "a translation model decodes what its encoder returns"
         positions = torch.arange(prev_output_tokens.size(1), device=prev_output_tokens.device)
@@ -212,12 +213,12 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
     def upgrade_state_dict_named(
         self, state_dict: Dict[str, Tensor], name: str
     ) -> Dict[str, Tensor]:
-        """Adds what an autoregressive checkpoint lacks, so that it can be fine-tuned; nothing else
-        may be missing.
+        """Adds the parameters that an autoregressive checkpoint lacks, so that it can be
+        fine-tuned.
 
-        The start symbols begin as the ordinary one of that checkpoint, the relative table as zeros,
-        and self-attention anew where that checkpoint has recurrent cells. Start symbols that the
-        checkpoint has go to the chunk sizes they were trained for.
+        Start symbols are initialised with the checkpoint's ``</s>``, relative tables with zeros,
+        and self-attention at random if the checkpoint has recurrent cells. Start symbols of an HRT
+        checkpoint are matched by their chunk sizes.
         """
         start_self_attention(state_dict, self, name)
         super().upgrade_state_dict_named(state_dict, name)
@@ -242,10 +243,11 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
         return state_dict
 
     def _known_sizes(self, rows: Tensor, stored: Optional[Tensor]) -> List[int]:
-        """The chunk sizes that the start symbols of a checkpoint belong to.
+        """The chunk sizes of the checkpoint's start symbols, in the order of their rows.
 
         Raises:
-            ValueError: the checkpoint does not say, and has another number of them than this model.
+            ValueError: an old checkpoint that does not store them has more or fewer than this
+                model.
         """
         if stored is not None:
             return stored.tolist()
@@ -264,13 +266,13 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
         return self.chunk_sizes
 
     def _rows_by_size(self, state_dict: Dict[str, Tensor], name: str, known: List[int]) -> Tensor:
-        """The special symbols in the order of this model's chunk sizes; a new size begins as the
-        ordinary start symbol.
+        """The checkpoint's special embeddings in the order of this model's chunk sizes:
+        ``[1 + sizes, D]``; new sizes are initialised with ``</s>``.
 
         Raises:
-            ValueError: there is a new size, but the model will not be trained.
+            ValueError: there is a new size, but the model was not loaded for training.
         """
-        trained = state_dict[f"{name}.embed_special.weight"]
+        trained = state_dict[f"{name}.embed_special.weight"]  # [1 + known sizes, D]
         rows = [trained[0]]
         for size in self.chunk_sizes:
             if size in known:
@@ -283,4 +285,4 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
                     " fine-tune it with --finetune-from-model"
                 )
             rows.append(state_dict[f"{name}.embed_tokens.weight"][self.eos])
-        return torch.stack(rows)
+        return torch.stack(rows)  # [1 + sizes, D]

@@ -1,4 +1,4 @@
-"""Two-stage decoding: every K-th token by beam search, then all the others in one pass."""
+"""Two-stage decoding: every K-th token by beam search, then all others in one parallel pass."""
 
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -22,10 +22,10 @@ from .sample import skip_cmlm_input
 
 
 def chunk_sizes_of(table: Sequence[Tuple[float, int]], lengths: Tensor) -> List[int]:
-    """The chunk size of each sentence.
+    """The chunk size of each sentence, by its source length.
 
     Args:
-        table: (longest source in subwords, chunk size) pairs, ascending, the last limit infinite.
+        table: pairs (longest source in subwords, chunk size), ascending, the last limit infinite.
         lengths: LongTensor ``[B]``, source subwords without ``</s>``.
     """
     if len(table) == 1:
@@ -39,8 +39,8 @@ class HRTGenerator(AutoregressiveGenerator):
     Args:
         models: HRT models, trained for the same chunk sizes.
         dictionary: the target dictionary.
-        options: ``beam`` is b_at, the beam of the first stage; ``hrt_nat_beam`` is b_nat,
-            hypotheses completed in the second.
+        options: ``beam`` is b_at, the beam of stage I; ``hrt_nat_beam`` is b_nat, the number of its
+            hypotheses that stage II completes.
     """
 
     family = "hrt"
@@ -69,7 +69,7 @@ class HRTGenerator(AutoregressiveGenerator):
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
         memories = self.ensemble.encode(net_input)
-        # Without </s>, as users count.
+        # The table counts subwords without </s>.
         sizes = chunk_sizes_of(self.table, memories[0].lengths - 1)
         if prefix is not None and set(sizes) != {1}:
             raise ValueError(
@@ -81,7 +81,7 @@ class HRTGenerator(AutoregressiveGenerator):
             members = [row for row, own in enumerate(sizes) if own == size]
             group = memories
             if len(members) < len(sizes):
-                rows = torch.tensor(members, device=memories[0].lengths.device)
+                rows = torch.tensor(members, device=memories[0].lengths.device)  # [B']
                 group = [memory.select(rows) for memory in memories]
             if size == 1:
                 best = self.decode_memories(group, prefix=prefix, start=start)
@@ -92,16 +92,16 @@ class HRTGenerator(AutoregressiveGenerator):
         return found
 
     def decode_chunks(self, memories: List[Memory], chunk_size: int) -> List[List[Hypothesis]]:
-        """Both stages for sentences that are encoded already; best translations first."""
+        """Runs both stages on encoded sentences; returns the translations of each, best first."""
         kept = self.skip_at(memories, chunk_size)
         kept = [hypotheses[: self.nat_beam] for hypotheses in kept]
         return self.skip_cmlm(memories, kept, chunk_size)
 
     def skip_at(self, memories: List[Memory], chunk_size: int) -> List[List[Hypothesis]]:
-        """Stage I: the beam search over z_1 … z_m, the tokens at positions K, 2K, …; the last one
-        is ``</s>``."""
-        # A translation of at most that many words and </s> fill this many chunks; the last token is
-        # </s>.
+        """Stage I: beam search over z_1 … z_m, the tokens at positions K, 2K, …; z_m is
+        ``</s>``."""
+        # The limit of words and </s> make ⌊(limit + 1) / K⌋ whole chunks; </s> is the token of the
+        # last one.
         chunks = (
             torch.div(self.length_limits(memories) + 1, chunk_size, rounding_mode="floor").clamp(
                 min=1
@@ -117,18 +117,19 @@ class HRTGenerator(AutoregressiveGenerator):
     def skip_cmlm(
         self, memories: List[Memory], kept: List[List[Hypothesis]], chunk_size: int
     ) -> List[List[Hypothesis]]:
-        """Stage II: K - 1 masks before every token of stage I, all filled in one pass; ranked by
-        HRT's Eq. 2."""
+        """Stage II: fills K - 1 masks before every token of stage I in one pass and ranks the
+        translations by HRT's Eq. 2."""
         beams = max(len(hypotheses) for hypotheses in kept)
-        # Where a sentence has fewer hypotheses its first one fills the row up; the copies are
-        # dropped below.
+        # Every sentence needs the same number of rows: where it has fewer hypotheses, its last one
+        # is repeated, and the copies are dropped below.
         rows = [
             hypotheses[min(n, len(hypotheses) - 1)] for hypotheses in kept for n in range(beams)
         ]
+        # [R, L], [R, 1, L]
         tokens, visible = self._masked_input(rows, chunk_size, memories[0].lengths.device)
-        positions, masked = self._layout(tokens.size(1), chunk_size, tokens.device)
+        positions, masked = self._layout(tokens.size(1), chunk_size, tokens.device)  # [L], [q']
         log_probs = self.ensemble.log_probabilities(
-            # The first position is 1, but only distances count.
+            # stride=1 promises positions from 0, here they begin at 1: only distances are used.
             self.ensemble.start(memories, beams=beams, stride=1, capacity=0),
             tokens,
             positions,
@@ -139,14 +140,15 @@ class HRTGenerator(AutoregressiveGenerator):
             temperature=self.options.temperature,
         )
         limits: Optional[Tensor] = None
-        # Only of a single chunk more words may stand before </s> than a sentence has at most.
+        # Stage I limits whole chunks; only in a single chunk can more words than allowed precede
+        # </s>.
         if self.options.max_len_a + self.options.max_len_b < chunk_size - 1:
-            limits = self.length_limits(memories).repeat_interleave(beams)
+            limits = self.length_limits(memories).repeat_interleave(beams)  # [R]
         self._restrict(log_probs, positions[masked], rows, chunk_size, limits)
-        best, choice = log_probs.max(-1)
+        best, choice = log_probs.max(-1)  # [R, q'] each
         if self.step_hooks:
-            scores = torch.zeros(tokens.shape, dtype=best.dtype, device=best.device)
-            scores[:, masked], tokens[:, masked] = best, choice
+            scores = torch.zeros(tokens.shape, dtype=best.dtype, device=best.device)  # [R, L]
+            scores[:, masked], tokens[:, masked] = best, choice  # filled in for the hooks
             number = max(row.steps for row in rows) + 1
             for hook in self.step_hooks:
                 hook(
@@ -167,8 +169,8 @@ class HRTGenerator(AutoregressiveGenerator):
     def _masked_input(
         self, rows: List[Hypothesis], chunk_size: int, device: torch.device
     ) -> Tuple[Tensor, Optional[Tensor]]:
-        """Stage-II inputs ``[R, L]``, padded, and which keys may be seen ``[R, 1, L]`` (None:
-        all)."""
+        """Inputs of stage II ``[R, L]``, padded, and a mask of the visible keys ``[R, 1, L]``
+        (None: all)."""
         pad, mask = self.dictionary.pad(), self.models[0].decoder.mask
         steps = max(row.steps for row in rows)
         lines = [
@@ -176,20 +178,20 @@ class HRTGenerator(AutoregressiveGenerator):
             + [pad] * (chunk_size * (steps - row.steps))
             for row in rows
         ]
-        tokens = torch.tensor(lines, device=device)
+        tokens = torch.tensor(lines, device=device)  # [R, L]
         if all(row.steps == steps for row in rows):
             return tokens, None
         lengths = torch.tensor([chunk_size * row.steps for row in rows], device=device).unsqueeze(1)
-        inside = torch.arange(tokens.size(1), device=device) < lengths
-        return tokens, inside.unsqueeze(1)
+        inside = torch.arange(tokens.size(1), device=device) < lengths  # [R, L]
+        return tokens, inside.unsqueeze(1)  # [R, L], [R, 1, L]
 
     def _layout(self, length: int, chunk_size: int, device: torch.device) -> Tuple[Tensor, Tensor]:
-        """Positions 1 to ``length`` of stage II, and the places of those that are masked; kept for
-        the next sentence."""
+        """Positions 1 to L of stage II, ``[L]``, and the indices of the masked ones, ``[q']``; both
+        are cached for later batches."""
         key = (length, chunk_size, device)
         if key not in self._layouts:
-            positions = torch.arange(1, length + 1, device=device)
-            places = torch.arange(length, device=device).view(-1, chunk_size)
+            positions = torch.arange(1, length + 1, device=device)  # [L]
+            places = torch.arange(length, device=device).view(-1, chunk_size)  # [m, K]
             self._layouts[key] = (positions, places[:, :-1].reshape(-1))
         return self._layouts[key]
 
@@ -201,38 +203,39 @@ class HRTGenerator(AutoregressiveGenerator):
         chunk_size: int,
         limits: Optional[Tensor],
     ) -> None:
-        """Applies the rules of the first stage in place: ``log_probs`` ``[R, q', V]`` of the masked
-        ``positions`` ``[q']``.
+        """Applies the constraints on tokens to stage II, in place.
 
         Args:
-            limits: LongTensor ``[R]``, the most words of each row; None where no row can have more.
+            log_probs: ``[R, q', V]`` of the masked positions.
+            positions: LongTensor ``[q']``, these positions.
+            limits: LongTensor ``[R]``, the most words of each row; None if no row can exceed them.
         """
         log_probs.select(2, self.dictionary.pad()).fill_(float("-inf"))
         if self.options.unkpen:
             log_probs[..., self.dictionary.unk()] -= self.options.unkpen
-        ends = log_probs.select(2, self.eos)
+        ends = log_probs.select(2, self.eos)  # [R, q']
         unforbidden = None if limits is None else ends.clone()
         if self.options.hrt_eos_last_chunk:
             earliest = [max(self.options.min_len, chunk_size * (row.steps - 1)) for row in rows]
             early = positions <= torch.tensor(earliest, device=positions.device).unsqueeze(1)
             ends.masked_fill_(early, float("-inf"))
         elif self.options.min_len > 0:
-            # As many masks stand before position min_len + 1.
+            # The number of masks at positions 1 to min_len.
             first = self.options.min_len - self.options.min_len // chunk_size
             ends[:, :first].fill_(float("-inf"))
         if limits is not None and unforbidden is not None:
-            beyond = positions > limits.unsqueeze(1)
+            beyond = positions > limits.unsqueeze(1)  # [R, q']
             log_probs.masked_fill_(beyond.unsqueeze(2), float("-inf"))
             ends.copy_(torch.where(beyond, unforbidden, ends))
 
     def _complete(
         self, row: Hypothesis, choice: List[int], best: List[float], chunk_size: int
     ) -> Hypothesis:
-        """The translation of one row: cut at the first ``</s>``, scored by Eq. 2, ranked with the
-        length penalty unless ``--hrt-scoring eq2``.
+        """The translation of one row: cut at the first ``</s>`` and scored by Eq. 2, which is
+        divided by the length penalty unless ``--hrt-scoring eq2``.
 
         Args:
-            choice, best: what stands at the masked positions, and its log-probability.
+            choice, best: the tokens at the masked positions and their log-probabilities.
         """
         length = chunk_size * row.steps
         tokens, scores = [0] * length, [0.0] * length
@@ -247,7 +250,7 @@ class HRTGenerator(AutoregressiveGenerator):
         end = tokens.index(self.eos) + 1
         counted = list(scores)
         if not self.models[0].decoder.learn_tail:
-            # Nothing was learnt behind the first </s>: predictions there are noise.
+            # The model was not trained behind the first </s>: predictions there are noise.
             counted = [
                 s for place, s in enumerate(scores) if place < end or (place + 1) % chunk_size == 0
             ]
@@ -270,7 +273,7 @@ class HRTGenerator(AutoregressiveGenerator):
         return hypothesis
 
     def _history(self, row: Hypothesis, hypothesis: Hypothesis, chunk_size: int) -> List[List[int]]:
-        """The partial translation after each step; ``<unk>`` stands for an open position."""
+        """The partial translation after each step, with ``<unk>`` for tokens still to come."""
         gap = [self.dictionary.unk()] * (chunk_size - 1)
         partial: List[int] = []
         history = []

@@ -14,8 +14,7 @@ from .sample import TrainingViews
 
 @register_model("hrt_transformer")
 class HRTTransformerModel(ConfiguredTransformer):
-    """A Transformer whose one decoder is trained for both stages of hybrid-regressive
-    translation."""
+    """A Transformer with one decoder for both stages of hybrid-regressive translation."""
 
     config = HRTModelConfig
     decoder_class = HRTDecoder
@@ -28,28 +27,28 @@ class HRTTransformerModel(ConfiguredTransformer):
         views: Optional[TrainingViews] = None,
         **options: Any,
     ) -> Any:
-        """Both samples of each sentence on one encoding; without ``views`` the ordinary
-        Transformer.
+        """Encodes each sentence once and decodes both of its training samples; without ``views``
+        the forward pass of fairseq's Transformer.
 
         Args:
             src_tokens: LongTensor ``[B, S]``.
             views: the training samples.
 
         Returns:
-            Logits ``[loss tokens, V]``, those of the causal view first, each in row-major order of
-            its targets that are not pad. Only these positions reach the output projection, the most
+            Logits ``[n, V]`` of the n targets that are not padding, row by row, the causal view
+            before the parallel one. Only these n positions reach the output projection, the most
             expensive layer. Without ``views`` what fairseq's Transformer returns.
         """
         if views is None:
             return super().forward(src_tokens, src_lengths, prev_output_tokens, **options)
         encoder_out = self.encoder(src_tokens, src_lengths=src_lengths)
-        features = [
+        features = [  # [n of the view, D] each
             self.decoder.view_features(view, encoder_out, causal=causal)[
                 view.target.ne(self.decoder.padding_idx)
             ]
             for view, causal in ((views.causal, True), (views.parallel, False))
         ]
-        return self.decoder.output_layer(torch.cat(features))
+        return self.decoder.output_layer(torch.cat(features))  # [n, V]
 
 
 _DEEP: Dict[str, Any] = dict(embed=512, ffn=2048, heads=8, pre_norm=True)

@@ -10,9 +10,12 @@ filled up with ``</s>`` to L tokens::
     Skip-CMLM   p, all but multiples of K      1 … L               masked tokens    none
                 masked
 
-The token y_j sits at position j in all four, so that the shared decoder never sees it elsewhere.
-Targets of Skip-AT and loss positions of Skip-CMLM together cover 1 … L exactly once, and
-Skip-CMLM's input is what stage II of decoding builds from the tokens that stage I found.
+For example, with K = 2 and N = 5, Skip-AT reads <s_2> y_2 y_4 and predicts y_2 y_4 </s>; Skip-CMLM
+reads M y_2 M y_4 M </s> and predicts y_1, y_3 and y_5 at the masks M.
+
+The token y_j has position j in all four tasks. The targets of Skip-AT and Skip-CMLM together cover
+1 … L exactly once, and the input of Skip-CMLM is the one that stage II of decoding builds from the
+tokens of stage I.
 """
 
 from typing import List, NamedTuple, Sequence
@@ -22,10 +25,9 @@ from torch import Tensor
 
 
 class SampleView(NamedTuple):
-    """Decoder inputs, their positions and what is to be predicted at each; all LongTensors
-    ``[..., T]``.
+    """Decoder inputs, their positions and the token to predict at each, LongTensors ``[..., T]``.
 
-    Where ``target`` is pad nothing is learnt; where ``input`` is pad the row has ended.
+    A ``target`` of pad has no loss; ``input`` is pad behind the end of a row.
     """
 
     input: Tensor
@@ -51,10 +53,10 @@ def skip_cmlm_input(kept: Sequence[int], chunk_size: int, *, mask: int) -> List[
     """Input of stage II: K - 1 masks before every token of stage I.
 
     Args:
-        kept: the m tokens of stage I, the final ``</s>`` included.
+        kept: the m tokens of stage I, with the final ``</s>``.
 
     Returns:
-        m * K tokens.
+        m * K tokens, e.g. M y_2 M y_4 M ``</s>``.
     """
     filled = [mask] * (chunk_size * len(kept))
     filled[chunk_size - 1 :: chunk_size] = kept
@@ -78,23 +80,23 @@ def training_views(
         targets: LongTensor ``[B, T]``, right-padded, ``</s>`` included (T = longest N + 1).
         chunk_sizes: LongTensor ``[B]``, K of each sentence; 1 asks for AT and CMLM.
         starts: LongTensor ``[B]``, start symbol of each sentence.
-        masked: BoolTensor ``[B, T]``, what CMLM masks; read where K is 1.
-        learn_tail: predict ``</s>`` at masked positions behind the first ``</s>``; False learns
-            nothing there.
+        masked: BoolTensor ``[B, T]``, the positions that CMLM masks; read for K = 1 only.
+        learn_tail: True trains masked positions behind the first ``</s>`` to predict ``</s>``;
+            False gives them no loss.
     """
-    lengths = targets.ne(pad).sum(1, keepdim=True)
-    chunks = chunk_sizes.unsqueeze(1)
-    steps = torch.div(lengths + chunks - 1, chunks, rounding_mode="floor")
+    lengths = targets.ne(pad).sum(1, keepdim=True)  # [B, 1], N + 1
+    chunks = chunk_sizes.unsqueeze(1)  # [B, 1], K
+    steps = torch.div(lengths + chunks - 1, chunks, rounding_mode="floor")  # [B, 1], m
     width = int((steps * chunks).max())
-    # p_j stands in column j - 1.
+    # [B, W], W the longest L: p_j stands in column j - 1.
     filled = torch.nn.functional.pad(targets, (0, width - targets.size(1)), value=eos)
-    positions = torch.arange(1, width + 1, device=targets.device).unsqueeze(0)
-    filled = torch.where(positions > lengths, eos, filled)
+    positions = torch.arange(1, width + 1, device=targets.device).unsqueeze(0)  # [1, W]
+    filled = torch.where(positions > lengths, eos, filled)  # [B, W]
 
-    number = torch.arange(int(steps.max()), device=targets.device).unsqueeze(0)
-    inside = number < steps
-    places = (number * chunks).clamp(max=width - 1)
-    before = filled.gather(1, (places - 1).clamp(min=0))
+    number = torch.arange(int(steps.max()), device=targets.device).unsqueeze(0)  # [1, m]
+    inside = number < steps  # [B, m]
+    places = (number * chunks).clamp(max=width - 1)  # [B, m], 0, K, 2K, …
+    before = filled.gather(1, (places - 1).clamp(min=0))  # [B, m], the token at each place
     causal = SampleView(
         input=torch.where(inside, torch.where(number == 0, starts.unsqueeze(1), before), pad),
         positions=places * inside,
@@ -103,9 +105,9 @@ def training_views(
         ),
     )
 
-    inside = positions <= steps * chunks
+    inside = positions <= steps * chunks  # [B, W]
     masked = torch.nn.functional.pad(masked, (0, width - masked.size(1)))
-    hidden = torch.where(chunks == 1, masked, positions % chunks != 0) & inside
+    hidden = torch.where(chunks == 1, masked, positions % chunks != 0) & inside  # [B, W]
     learnt = hidden if learn_tail else hidden & (positions <= lengths)
     parallel = SampleView(
         input=torch.where(inside, torch.where(hidden, mask, filled), pad),

@@ -13,11 +13,11 @@ from .sample import training_views
 
 
 class ChunkScorer:
-    """Scores a translation as the two stages of decoding would, had they found it.
+    """Scores given translations as the two stages of decoding score theirs.
 
-    log P(z | x) of every K-th token by the first stage, given those before it, and log P(y_j | z,
-    x) of all the others by the second (Eq. 2), the ``</s>`` that fill the last chunk up included,
-    as in decoding (see ``--hrt-tail-target``).
+    The score is log P(z | x) of every K-th token by stage I plus log P(y_j | z, x) of all others by
+    stage II (Eq. 2). The ``</s>`` that fill the last chunk count as in decoding (see
+    ``--hrt-tail-target``).
 
     Args:
         dictionary: the target dictionary.
@@ -33,35 +33,34 @@ class ChunkScorer:
     def generate(
         self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict, **ignored: Any
     ) -> List[List[Dict]]:
-        """One hypothesis a sentence, its reference.
+        """One hypothesis per sentence: its reference, with its score.
 
-        The score is Eq. 2 divided by the length L of whole chunks: what decoding with
-        ``--lenpen 1`` ranks by. Each hypothesis has a further entry, ``log_likelihood``: Eq. 2
-        itself.
+        The score is Eq. 2 divided by L, the length of whole chunks, as decoding ranks with
+        ``--lenpen 1``. A further entry, ``log_likelihood``, is Eq. 2 itself.
         """
         pad, decoder = self.dictionary.pad(), models[0].decoder
         source, targets = sample["net_input"], sample["target"]
         sizes = chunk_sizes_of(self.table, source["src_tokens"].ne(pad).sum(1) - 1)
-        chunk_sizes = torch.tensor(sizes, device=targets.device)
+        chunk_sizes = torch.tensor(sizes, device=targets.device)  # [B]
         views = training_views(
             targets,
             chunk_sizes,
             starts=decoder.start_symbols(chunk_sizes),
-            # Chunk size 1 has no second stage.
+            # With chunk size 1 there is no stage II, hence no CMLM mask.
             masked=torch.zeros_like(targets, dtype=torch.bool),
             eos=self.eos,
             mask=decoder.mask,
             pad=pad,
             learn_tail=decoder.learn_tail,
         )
-        learnt = [view.target.ne(pad) for view in (views.causal, views.parallel)]
-        words = torch.cat(
+        learnt = [view.target.ne(pad) for view in (views.causal, views.parallel)]  # [B, T] each
+        words = torch.cat(  # [n]
             [view.target[mask] for view, mask in zip((views.causal, views.parallel), learnt)]
         )
         parts = log_probs_of(models, source, words, views=views).split(
             [int(mask.sum()) for mask in learnt]
         )
-        first, second = (
+        first, second = (  # [B, m], [B, L]
             torch.zeros(mask.shape, dtype=part.dtype, device=part.device).masked_scatter_(
                 mask, part
             )
@@ -75,11 +74,12 @@ class ChunkScorer:
 def _hypothesis(
     target: List[int], chunk: int, length: int, first: List[float], second: List[float]
 ) -> Dict[str, Any]:
-    """The scored reference of one sentence.
+    """The reference of one sentence as a hypothesis.
 
     Args:
         target: padded; ``length`` tokens with ``</s>``.
-        first: log-probabilities of z_1 … z_m; second: of y_1 … y_L, 0 where the first stage writes.
+        first: log-probabilities of z_1 … z_m.
+        second: log-probabilities of y_1 … y_L, 0 at the positions of stage I.
     """
     steps = -(-length // chunk)
     scores = second[: chunk * steps] + [0.0] * (chunk * steps - len(second))

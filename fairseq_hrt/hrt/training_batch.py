@@ -1,5 +1,4 @@
-"""From a batch to its training samples: one function of batch, update and decoder, without state
-and without the task around it."""
+"""Turns a batch into HRT's training samples, as a pure function of batch, update and decoder."""
 
 from typing import Any, Dict
 
@@ -18,16 +17,16 @@ def draw_views(
     seed: int,
     raw_probability: float = 0.0,
 ) -> TrainingViews:
-    """The training samples of a batch; every choice is a hash of seed, update and sentence alone
-    (HRT, Algorithm 1).
+    """The training samples of a batch (HRT, Algorithm 1); random choices are hashes of seed, update
+    and sentence id.
 
     Args:
         sample: see :func:`~..training.drawn_targets`; right-padded.
         update: number of the update.
-        share: share of sentences that are trained with chunks.
-        decoder: its chunk sizes are drawn from.
-        seed: of all draws.
-        raw_probability: of the raw target where there is a distilled one.
+        share: the proportion of sentences trained with chunks, p_k.
+        decoder: has the chunk sizes to draw from.
+        seed: seed of the hashes.
+        raw_probability: of training on the raw target of a sentence that has a distilled one, too.
     """
     ids, pad = sample["id"], decoder.padding_idx
     targets = drawn_targets(

@@ -1,4 +1,5 @@
-"""The work that parallel decoding did, and what that is worth."""
+"""Counts of the passes, tokens and operations of parallel decoding, against decoding word by
+word."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -12,11 +13,14 @@ from .decoding import JacobiIteration
 
 @dataclass(frozen=True)
 class DecoderSize:
-    """The figures that the cost of a pass depends on.
+    """The sizes that determine the cost of a pass.
 
     Attributes:
-        layers: decoder layers; width: D; inner: width of the feed-forward layers; vocabulary: V.
-        recurrent: they have recurrent cells in the place of self-attention.
+        layers: decoder layers.
+        width: D.
+        inner: width of the feed-forward layers.
+        vocabulary: V.
+        recurrent: recurrent cells replace self-attention.
     """
 
     layers: int
@@ -27,7 +31,7 @@ class DecoderSize:
 
     @classmethod
     def of(cls, model: FairseqEncoderDecoderModel) -> "DecoderSize":
-        """Of a Transformer."""
+        """The sizes of a Transformer."""
         decoder = model.decoder
         vocabulary, width = decoder.output_projection.weight.shape
         recurrent = hasattr(decoder.layers[0], "cell")
@@ -36,35 +40,35 @@ class DecoderSize:
         )
 
     def flops(self, tokens: int, keys: int, source: int) -> int:
-        """Of a pass of ``tokens`` new tokens over ``keys`` keys and ``source`` source tokens; a
-        multiplication and an addition are two. The encoder and the source's keys
-        (:meth:`source_flops`) stand apart."""
+        """Floating-point operations of a pass of ``tokens`` new tokens over ``keys`` target and
+        ``source`` source tokens, without the encoder and :meth:`source_flops`."""
         d, q, k, m = self.width, tokens, keys, source
         before = 4 * d * d * q if self.recurrent else 8 * d * d * q + 4 * d * q * k
         layer = before + 4 * d * d * q + 4 * d * q * m + 4 * d * self.inner * q
         return self.layers * layer + 2 * d * self.vocabulary * q
 
     def source_flops(self, source: int) -> int:
-        """Keys and values of the source, once a sentence."""
+        """Floating-point operations of the source's keys and values, computed once per sentence."""
         return self.layers * 4 * self.width * self.width * source
 
 
 @dataclass
 class JacobiStatistics:
-    """Sums over everything that was decoded.
+    """Sums over all decoded sentences.
 
     Attributes:
-        sentences: translated.
-        tokens: written, ``</s>`` included: the passes that one sentence after the other needs, one
-            by one.
-        row_passes: passes, counted for each sentence that took part.
-        iterations: those of the paper, with ``--jacobi-known-length``; else the passes.
-        passes: decoder calls of whole batches.
-        pushed: tokens put through the decoder, each sentence's own window.
-        proved: how many passes proved 1, 2, … tokens.
-        flops: of these passes; plain_flops: of decoding word by word.
-        mode: how it was decoded.
-        draft_seconds, seconds: spent by the draft model, and altogether.
+        mode: the mode of decoding.
+        sentences: sentences translated.
+        tokens: tokens written, with ``</s>``; as many passes as decoding word by word takes.
+        row_passes: passes, counted once for each sentence in the batch.
+        iterations: with ``--jacobi-known-length`` iterations as the paper counts them, else passes.
+        passes: decoder calls, counted once per batch.
+        pushed: tokens fed to the decoder, padding of windows excluded.
+        flops: floating-point operations of these passes and of the source's keys and values.
+        plain_flops: the same of decoding word by word.
+        draft_seconds: time spent on drafts.
+        seconds: total time.
+        proved: {n: number of passes that proved n tokens}.
     """
 
     mode: str = ""
@@ -107,11 +111,11 @@ class JacobiStatistics:
 
     @property
     def iteration_speedup(self) -> float:
-        """Passes word by word by executed passes, sentence by sentence."""
+        """Passes of decoding word by word divided by passes made, per sentence."""
         return self.tokens / max(self.row_passes, 1)
 
     def to_json(self) -> Dict[str, object]:
-        """All figures."""
+        """All attributes and the speed-up."""
         return {
             **vars(self),
             "proved": dict(sorted(self.proved.items())),
@@ -119,7 +123,7 @@ class JacobiStatistics:
         }
 
     def report(self) -> str:
-        """One line for the log."""
+        """The statistics in one line, for the log."""
         histogram: List[str] = [
             f"{count}: {passes}" for count, passes in sorted(self.proved.items())
         ]

@@ -1,4 +1,10 @@
-"""The decoding loop: guess, check all guesses in one pass, keep what is proved."""
+"""The decoding loop: guess several tokens, check all guesses in one pass, keep the proved ones.
+
+A pass predicts the next token after the last proved token and after each guess. The first
+prediction is proved; each further one is proved if the guess before it equals the prediction before
+it. For example, after «the» the guesses are «big dog»; the pass answers «big cat sat»: «big» and
+«cat» are proved, «sat» is not, for it follows the wrong guess «dog».
+"""
 
 from dataclasses import dataclass, field
 from typing import Callable, Dict, List, Sequence
@@ -24,16 +30,16 @@ from .windows import WindowPlan
 
 @dataclass(frozen=True)
 class JacobiIteration:
-    """One pass over one sentence, for pictures and statistics.
+    """One pass over one sentence, reported to hooks for pictures and statistics.
 
     Attributes:
         sentence: index into the batch.
         number: 1 for the first pass.
-        first: proved tokens before the pass.
-        guesses: the guessed tokens that were read, q - 1.
-        answers: what the model said, q.
-        log_probs: of the answers.
-        proved: how many answers were proved right, at least 1.
+        first: number of proved tokens before the pass.
+        guesses: the q - 1 guesses that were read.
+        answers: the q tokens that the model predicted.
+        log_probs: their log-probabilities.
+        proved: how many answers were proved, at least 1.
     """
 
     sentence: int
@@ -50,20 +56,19 @@ IterationHook = Callable[[JacobiIteration], None]
 
 @dataclass(frozen=True)
 class JacobiPlan:
-    """What is decoded.
+    """The settings of decoding.
 
     Attributes:
         start: id fed at position 0.
-        constraints: rules for each next token.
-        window: the mode.
-        drafter: where guesses come from.
-        filler: is guessed where nothing better is known; ``<pad>`` is a word like any other here,
-            since positions are given.
+        constraints: constraints on each next token.
+        window: the mode and its sizes.
+        drafter: proposes guesses.
+        filler: guessed where the drafter has no proposal. It may be ``<pad>``: positions are
+            explicit, so that it is not treated as padding.
         temperature: divides the logits.
-        rank: from (log-probability, tokens) to a score.
-        known_length: a translation's steps are the iterations of the paper's algorithm: it stops
-            when an iteration changes nothing, where this one can tell before that the last word is
-            right.
+        rank: function from (log-probability, number of tokens) to a score.
+        known_length: count steps as the paper does: its algorithm needs one more iteration per
+            block to see that nothing changes, this one stops as soon as the last word is proved.
     """
 
     start: int
@@ -78,7 +83,7 @@ class JacobiPlan:
 
 @dataclass
 class _Row:
-    """A sentence that is decoded."""
+    """A sentence being decoded; ``answers`` are predictions kept as guesses, ``size`` is q."""
 
     sentence: int
     limit: int
@@ -89,8 +94,8 @@ class _Row:
     answers: List[int] = field(default_factory=list)
     size: int = 1
     guesses: List[int] = field(default_factory=list)
-    # Of a block: its tokens and the passes so far; of all blocks: further iterations in which
-    # nothing would change.
+    # Tokens of the present block, passes over it so far, and, over all blocks, the iterations that
+    # the paper's algorithm would add to see that nothing changes.
     block: int = 0
     passes: int = 0
     unchanged: int = 0
@@ -118,8 +123,8 @@ def jacobi_decode(
         number += 1
         inputs = _inputs(rows, plan)
         width = len(inputs[0])
-        tokens = torch.tensor(inputs, device=device)
-        log_probs = ensemble.log_probabilities(
+        tokens = torch.tensor(inputs, device=device)  # [R, q]
+        log_probs = ensemble.log_probabilities(  # [R, q, V]
             states,
             tokens,
             _positions(rows, width, rules.longest_limit, device),
@@ -127,17 +132,17 @@ def jacobi_decode(
             temperature=plan.temperature,
         )
         _restrict(log_probs, rows, plan, states[0].sentences)
-        best, chosen = log_probs.max(-1)
+        best, chosen = log_probs.max(-1)  # [R, q] each
         scores, answers = (part.tolist() for part in to_host(best, chosen))
         read = [place for place, row in enumerate(rows) if not row.done]
         for place in read:
             _accept(rows[place], answers[place], scores[place], plan, number, iteration_hooks)
         reading = [rows[place] for place in read]
         for hook in step_hooks:
-            sentences = torch.tensor([row.sentence for row in reading], device=device)
-            places = torch.tensor([[len(row.tokens)] for row in reading], device=device)
-            last = torch.tensor([row.tokens[-1:] for row in reading], device=device)
-            firsts = torch.tensor([scores[place][0] for place in read], device=device)
+            sentences = torch.tensor([row.sentence for row in reading], device=device)  # [R']
+            places = torch.tensor([[len(row.tokens)] for row in reading], device=device)  # [R', 1]
+            last = torch.tensor([row.tokens[-1:] for row in reading], device=device)  # [R', 1]
+            firsts = torch.tensor([scores[place][0] for place in read], device=device)  # [R']
             hook(DecodingStep(plan.window.mode, number, sentences, places, last, firsts))
         for row in reading:
             if row.tokens[-1] == rules.eos:
@@ -149,8 +154,8 @@ def jacobi_decode(
 
 
 def _inputs(rows: List[_Row], plan: JacobiPlan) -> List[List[int]]:
-    """The last proved token and the guesses of each row, filled up to the widest one; fillers for
-    those that have finished."""
+    """The last proved token and the guesses of each row, padded with fillers to the widest row;
+    finished rows hold fillers alone."""
     inputs = []
     for row in rows:
         if row.done:
@@ -167,16 +172,17 @@ def _inputs(rows: List[_Row], plan: JacobiPlan) -> List[List[int]]:
 
 
 def _positions(rows: List[_Row], width: int, longest: int, device: torch.device) -> Tensor:
-    """LongTensor ``[q]`` where all rows stand at the same place, else ``[R, q]``."""
+    """Positions of the window: LongTensor ``[q]`` if all rows have as many proved tokens, else
+    ``[R, q]``."""
     firsts = [len(row.tokens) for row in rows]
-    ahead = torch.arange(width, device=device)
+    ahead = torch.arange(width, device=device)  # [q]
     if len(set(firsts)) == 1:
         return (ahead + firsts[0]).clamp_(max=longest)
-    return (torch.tensor(firsts, device=device).unsqueeze(1) + ahead).clamp_(max=longest)
+    return (torch.tensor(firsts, device=device).unsqueeze(1) + ahead).clamp_(max=longest)  # [R, q]
 
 
 def _restrict(log_probs: Tensor, rows: List[_Row], plan: JacobiPlan, sentences: Tensor) -> None:
-    """Applies every rule to every position of the windows, ``[R, q, V]``, in place."""
+    """Applies all constraints to every position of the windows, ``[R, q, V]``, in place."""
     rules, width = plan.constraints, log_probs.size(1)
     firsts = [len(row.tokens) for row in rows if not row.done]
     if rules.apply_to_all(log_probs, min(firsts), max(firsts) + width):
@@ -204,10 +210,10 @@ def _accept(
     number: int,
     hooks: Sequence[IterationHook],
 ) -> None:
-    """Appends the proved answers: the first, and each whose guess in front agrees with the answer
-    before it."""
+    """Appends the proved answers: the first, and each one whose preceding guess equals the answer
+    before."""
     eos, first = plan.constraints.eos, len(row.tokens)
-    # The last place of the previous window.
+    # The previous pass's answer for the last place of this window.
     before = row.answers[row.size - 1] if len(row.answers) >= row.size else plan.filler
     if not row.answers:
         row.block, row.passes = row.size, 0
@@ -219,15 +225,15 @@ def _accept(
         token = answers[proved - 1]
         if token == eos or proved == row.size or row.guesses[proved - 1] != token:
             break
-    # After as many iterations as words everything is right.
+    # If the last word changed in this pass, the paper's algorithm needs another one to see it
+    # settled, unless it has already made as many as the block has words.
     row.unchanged += proved == row.size and answers[proved - 1] != before and row.passes < row.block
     row.tokens += answers[:proved]
     row.log_probs += scores[:proved]
     row.steps += [number] * proved
     row.answers = answers[proved : row.size] if plan.window.keeps_answers(len(row.tokens)) else []
     if plan.window.mode == "frontier" and row.answers and row.guesses[proved - 1] != plan.filler:
-        # Answers behind a wrong word are worse than those behind a filler, which the next pass
-        # gives.
+        # Answers that follow a wrong word are worse guesses than fillers.
         row.answers = []
     if hooks:
         size = row.size
@@ -239,20 +245,21 @@ def _accept(
 
 
 def _advance(states: List[DecoderState], rows: List[_Row], device: torch.device) -> List[_Row]:
-    """Forgets wrong guesses and returns the rows that continue: finished ones stay, unread, until
-    dropping them is worth the copy."""
+    """Removes wrong guesses from the cache, and finished rows once they are a quarter of all;
+    returns the rows that remain."""
     unfinished = [place for place, row in enumerate(rows) if not row.done]
     if unfinished and 4 * len(unfinished) <= 3 * len(rows):
         rows = [rows[place] for place in unfinished]
-        index = torch.tensor(unfinished, device=device)
+        index = torch.tensor(unfinished, device=device)  # [R']
         reorder(states, index, sentences=index)
-    # The last proved token has not been read yet: the cache holds the start symbol and the others.
+    # The cache keeps the start symbol and all proved tokens but the last, which the next pass
+    # reads.
     lengths = [len(row.tokens) for row in rows]
     if len(set(lengths)) == 1 and states[0].lengths is None:
         for state in states:
             state.rollback(lengths[0])
         return rows
-    together = torch.tensor(lengths, device=device)
+    together = torch.tensor(lengths, device=device)  # [R]
     for state in states:
         state.rollback(together, longest=max(lengths))
     return rows

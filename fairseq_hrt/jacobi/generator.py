@@ -1,4 +1,4 @@
-"""Greedy translations of autoregressive models, several tokens a pass."""
+"""Greedy decoding of autoregressive models with several tokens per pass."""
 
 import logging
 import time
@@ -24,20 +24,20 @@ logger = logging.getLogger(__name__)
 
 
 class JacobiGenerator(EngineGenerator):
-    """Decodes like ``--beam 1``, with the same result.
+    """Returns the translations of greedy search (``--beam 1``) in fewer passes.
 
     Args:
         models: the ensemble.
         dictionary: the target dictionary.
-        options: what the user asked for.
-        drafter: where guesses come from.
+        options: the decoding options.
+        drafter: proposes guesses.
 
     Attributes:
-        statistics: what was executed; logged when the generator is done with.
+        statistics: counts passes and tokens; logged when the generator is deleted.
         iteration_hooks: called with every :class:`JacobiIteration`.
 
     Raises:
-        ValueError: options that have no greedy result.
+        ValueError: options that greedy search cannot have.
     """
 
     family = "jacobi"
@@ -72,10 +72,10 @@ class JacobiGenerator(EngineGenerator):
         memories = self.ensemble.encode(net_input)
         window, drafted = self.plan, 0.0
         if window.mode != "frontier" or window.width > 1:
-            # Word by word nothing is guessed.
+            # With a window of 1 nothing is guessed.
             before = self._now()
-            # A draft's model may be moved and packed here, whose parameters must not become tensors
-            # of inference mode.
+            # Not in inference mode: a draft model may be moved here, and its parameters must not
+            # become inference tensors.
             with torch.inference_mode(False), torch.no_grad():
                 self.drafter.begin(net_input, memories)
             drafted = self._now() - before if type(self.drafter) is not Drafter else 0.0
@@ -83,7 +83,7 @@ class JacobiGenerator(EngineGenerator):
         self.ensemble.reserve_positions(int(limits.max()) + 1)
         greedy = self.search_plan(start, self.rules(limits, prefix=prefix))
         if options.jacobi_known_length:
-            # The length is a condition of the paper's: finding it counts for nothing.
+            # The paper assumes that the length is known: the search that finds it is not counted.
             counted, before = replace(self.counters), self._now()
             known = search(self.ensemble, memories, greedy)
             limits = limits.new_tensor([len(best[0].tokens) - 1 for best in known])
@@ -122,8 +122,8 @@ class JacobiGenerator(EngineGenerator):
     def _run(
         self, memories: List[Memory], plan: JacobiPlan, passes: List[JacobiIteration]
     ) -> List[Hypothesis]:
-        """Decodes a batch, whose ``passes`` are noted; one token at a time by the ordinary search,
-        which has less to keep in mind."""
+        """Decodes a batch and appends its passes to ``passes``. With a window of 1 it is the
+        ordinary greedy search, which is faster."""
         if plan.window.mode == "frontier" and plan.window.width == 1 and not self.iteration_hooks:
             greedy = self.search_plan(plan.start, plan.constraints)
             found = [
@@ -140,15 +140,15 @@ class JacobiGenerator(EngineGenerator):
         )
 
     def _now(self) -> float:
-        """The time when everything that was asked of the device is done."""
+        """The time, in seconds, after waiting for the device to finish."""
         device = next(self.models[0].parameters()).device
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         return time.perf_counter()
 
     def forget(self) -> None:
-        """Forgets earlier sentences: what is measured again must not be known from the time
-        before."""
+        """Makes the drafter forget earlier sentences, so that a repeated measurement starts
+        anew."""
         self.drafter.forget()
 
 

@@ -1,5 +1,4 @@
-"""One pass through the encoder for a draft and the model that checks it, where both encoders are
-the same."""
+"""Encodes once for a draft model and the model that checks it, if their encoders are equal."""
 
 from typing import Dict, List, Optional, Sequence
 
@@ -14,13 +13,13 @@ from ..engine import EngineEnsemble, Memory
 def same_encoder(
     first: FairseqEncoderDecoderModel, second: FairseqEncoderDecoderModel, dictionary: Dictionary
 ) -> bool:
-    """Whether two models encode every source alike: equal weights and embeddings, and, for what
-    weights do not tell (heads, activations, norms), equal vectors of a padded batch.
+    """Whether two encoders are equal: in all parameters and, as heads, activations and norms are
+    not parameters, in their output for a padded test batch.
 
     Args:
-        dictionary: of the source; both models have the same.
+        dictionary: the source dictionary of both models.
     """
-    # Buffers are not weights: some of fairseq's are not even initialised.
+    # Buffers are not compared: fairseq leaves some of them uninitialised.
     weights, others = (dict(model.encoder.named_parameters()) for model in (first, second))
     if type(first.encoder) is not type(second.encoder) or weights.keys() != others.keys():
         return False
@@ -33,10 +32,10 @@ def same_encoder(
         ) or not weight.equal(other):
             return False
     symbols, eos, pad = len(dictionary), dictionary.eos(), dictionary.pad()
-    # All symbols up to a few dozen, and two lengths.
+    # [2, S]: up to 24 symbols in a full row, and half of them in a padded one.
     words = torch.arange(dictionary.nspecial, min(symbols, dictionary.nspecial + 24)).tolist()
     rows = [[*words, eos], [pad] * (len(words) // 2) + [*words[len(words) // 2 :], eos]]
-    tokens = torch.tensor(rows, device=next(first.parameters()).device)
+    tokens = torch.tensor(rows, device=next(first.parameters()).device)  # [2, S]
     with torch.no_grad():
         mine, theirs = (
             model.encoder(tokens, src_lengths=tokens.ne(pad).sum(1))["encoder_out"][0]
@@ -46,11 +45,10 @@ def same_encoder(
 
 
 class DraftEnsemble(EngineEnsemble):
-    """The engine of a draft model, which takes the encoder's vectors from where they were computed
-    already.
+    """The engine of a draft model that can reuse the output of an equal encoder.
 
     Attributes:
-        lent: the batch encoded by an equal encoder; None: the draft encodes it itself.
+        lent: the batch as the other model encoded it; None: the draft encodes it itself.
     """
 
     lent: Optional[Memory] = None
@@ -66,7 +64,7 @@ def lender(
     models: Sequence[FairseqEncoderDecoderModel],
     dictionary: Dictionary,
 ) -> Optional[int]:
-    """Which of the models that check has the draft's encoder; None: none of them."""
+    """Index of the first of ``models`` whose encoder equals the draft's; None: there is none."""
     return next(
         (number for number, model in enumerate(models) if same_encoder(draft, model, dictionary)),
         None,

@@ -1,25 +1,25 @@
-"""How many tokens a pass guesses and checks: the modes of the paper, and the sliding frontier.
+"""The number of tokens that a pass reads and checks: the paper's modes, and the sliding frontier.
 
-A row has n proved tokens; the pass reads the last of them and the guesses behind it, and finds what
-comes next at each of them. A window of q is one proved token and q - 1 guesses.
+A row has n proved tokens. A pass reads a window of q tokens, the last proved token and q - 1
+guesses behind it, and predicts the next token after each of them.
 """
 
 from dataclasses import dataclass
 from typing import Optional
 
-# Words that the frontier guesses and checks at a time, where nothing is said.
+# Default window q of the frontier.
 WIDTH = 3
 
 
 @dataclass(frozen=True)
 class WindowPlan:
-    """The mode and its sizes.
+    """The mode of decoding and its sizes.
 
     Attributes:
         mode: see ``--jacobi-mode``.
         block: b of pgj and hgj.
         width: w of the frontier.
-        prefix: m of hgj; None: no end.
+        prefix: m of hgj, after which it decodes word by word; None: never.
     """
 
     mode: str
@@ -28,8 +28,8 @@ class WindowPlan:
     prefix: Optional[int] = None
 
     def size(self, proved: int, limit: int) -> int:
-        """Tokens that a pass settles at most: q for a row with ``proved`` tokens and at most
-        ``limit`` words and ``</s>``."""
+        """The window q of a row with ``proved`` tokens whose translation may have ``limit`` words
+        and ``</s>``; a pass proves at most q tokens."""
         left = limit + 1 - proved
         if self.mode == "pj":
             return left
@@ -42,6 +42,6 @@ class WindowPlan:
         return min(self.block - proved % self.block, left)
 
     def keeps_answers(self, proved: int) -> bool:
-        """Whether what the pass said behind the first wrong guess is the next guess; a new block
-        begins with fillers."""
+        """Whether predictions behind the first wrong guess become the next guesses; a new block
+        begins with fillers instead."""
         return self.mode in ("frontier", "pj") or proved % self.block != 0

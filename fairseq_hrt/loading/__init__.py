@@ -1,3 +1,3 @@
-"""Checkpoints and options of unknown origin: read safely, checked against allow-lists, averaged."""
+"""Safe reading of checkpoints and options of unknown origin, and averaging of checkpoints."""
 
 __all__ = ["averaging", "checkpoints", "data_options", "json_objects"]

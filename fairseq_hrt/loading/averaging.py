@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 # checkpoint7.pt (an epoch), checkpoint_3_2500.pt (epoch and update)
 _NUMBERED = re.compile(r"checkpoint(?:(\d+)|_\d+_(\d+))\.pt")
-# Options of a model that decide what it does with parameters of the same names and shapes.
+# Options that change what a model computes without changing names or shapes of its parameters.
 _COMPUTATION = re.compile(
     "|".join(
         [
@@ -35,7 +35,8 @@ _COMPUTATION = re.compile(
 
 
 def last_checkpoints(folder: Path, count: int) -> List[Path]:
-    """The last numbered checkpoints of a run, oldest first; those of updates where there are any.
+    """The last ``count`` numbered checkpoints of a run, oldest first: those written by updates if
+    there are any, else by epochs.
 
     Raises:
         FileNotFoundError: there are fewer.
@@ -53,13 +54,13 @@ def last_checkpoints(folder: Path, count: int) -> List[Path]:
 
 
 def best_checkpoints(folder: Path, count: int) -> List[Path]:
-    """The best checkpoints by the value that ``--best-checkpoint-metric`` had when they were
-    written, best first.
+    """The ``count`` best checkpoints by the value of ``--best-checkpoint-metric`` that they store,
+    best first.
 
     Copies of one training state (``checkpoint_best.pt`` beside ``checkpoint7.pt``) count once.
 
     Raises:
-        FileNotFoundError: there are fewer whose metric is known.
+        FileNotFoundError: fewer checkpoints store a value.
     """
     scored: Dict[int, Any] = {}
     for path in sorted(folder.glob("checkpoint*.pt")):
@@ -92,17 +93,17 @@ def best_checkpoints(folder: Path, count: int) -> List[Path]:
 
 
 def _number(value: Any) -> float:
-    """A metric: one of Python's or NumPy's numbers, or a tensor of one."""
+    """A metric as a float, from a number of Python's or NumPy's, or a tensor with one element."""
     if isinstance(value, str):
         raise TypeError(f"{shown(value)} is not a number")
     return float(value)
 
 
 def _count(value: Any) -> int:
-    """A number of updates: a whole one, and none that takes pages to write."""
+    """A number of updates as an int of at most 63 bits; a forged one could have millions."""
     number = operator.index(value)
     if number.bit_length() > 63:
-        raise OverflowError(f"a number of updates of {number.bit_length()} bits")
+        raise OverflowError(f"its number of updates has {number.bit_length()} bits")
     return number
 
 
@@ -117,15 +118,14 @@ def _require(found: int, count: int, folder: Path, option: str) -> None:
 
 
 def average(paths: Sequence[Path]) -> Dict[str, Any]:
-    """The checkpoint whose parameters are the means of those of ``paths``; all else is that of the
-    last one.
+    """A checkpoint with the mean of the parameters of ``paths``, and all else from the last one.
 
-    The arithmetic is that of fairseq's own script: half precision is summed in single precision,
-    integers are divided with truncation.
+    As in fairseq's script, half precision is summed in float32 and integers are divided with
+    rounding down.
 
     Raises:
-        ValueError: the models have different parameters, or use them differently, or one has NaN;
-            the message names one difference, or the parameter.
+        ValueError: the models' parameters or relevant options differ, or a parameter is NaN; the
+            message names the difference or the parameter.
     """
     if not paths:
         raise ValueError("no checkpoints to average")
@@ -133,7 +133,7 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
     state: Dict[str, Any] = {}
     first: Dict[str, Any] = {}
     for path in paths:
-        # The one before goes first: two of a large model's need not be held at a time.
+        # Drop the previous checkpoint before the next is read, to save memory.
         state = {}
         state = read_checkpoint(path, for_decoding=False)
         with reading(path, "cannot be averaged"):
@@ -149,8 +149,8 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
             if not state["model"]:
                 raise ValueError(f"{path} holds no parameters")
             _add(sums, state.pop("model"), path, paths[0])
-            # The optimizer's moments, twice the model, belong to one of the checkpoints, not to
-            # their mean.
+            # The optimizer's state, twice as large as the model, is that of one checkpoint, not of
+            # the mean.
             state["last_optimizer_state"] = None
     with reading(paths[-1], "cannot be averaged"):
         for value in sums.values():
@@ -163,11 +163,8 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
 
 
 def _computation(config: Any) -> Dict[str, Any]:
-    """Options that decide how a model computes, from a checkpoint's ``cfg.model``, which leaves out
-    options that have their default.
-
-    Presets of one architecture count as the same.
-    """
+    """The options in a checkpoint's ``cfg.model`` that change what the model computes, with
+    defaults filled in; presets of one architecture count as equal."""
     name = architecture_name(config)
     model = ARCH_MODEL_REGISTRY.get(name, MODEL_REGISTRY.get(name))
     found = {"architecture": ARCH_MODEL_NAME_REGISTRY.get(name, name)}
@@ -196,8 +193,8 @@ def _plain(value: Any) -> Any:
 
 
 def _direction(config: Any) -> Dict[str, Any]:
-    """The languages that a checkpoint's ``cfg.task`` names; parameters and options of a model do
-    not tell them."""
+    """The languages in a checkpoint's ``cfg.task``: models of different directions may have equal
+    options and shapes."""
     values = config if isinstance(config, Mapping) else vars(config) if config is not None else {}
     return {
         name: values[name]

@@ -1,9 +1,9 @@
-"""Checkpoints of unknown origin, read for decoding: every command of this package and
-``from_pretrained`` come in here.
+"""Reads checkpoints of unknown origin for all commands of this package and for ``from_pretrained``.
 
-The contents of a file are data, never a choice of code. :mod:`..compat.checkpoint_contents` has
-copied it as plain values and refused what fairseq would evaluate; here the architecture must be one
-whose construction is known to be harmless, and no file is opened because a checkpoint names it.
+The contents of a file must not choose which code runs. :mod:`..compat.checkpoint_contents` copies
+its configuration as plain values and refuses strings that fairseq would evaluate. Here the
+architecture must be one that is known to be harmless to build, and files that a checkpoint names
+are not opened.
 """
 
 import logging
@@ -21,8 +21,7 @@ from ..native.io.escaping import escaped, shown
 
 logger = logging.getLogger(__name__)
 
-# fairseq's models that translate and whose construction neither imports nor evaluates anything that
-# a checkpoint names.
+# fairseq's translation models that neither import nor evaluate anything that a checkpoint names.
 MODELS = frozenset(
     """
     bart cmlm_transformer fconv insertion_transformer iterative_nonautoregressive_transformer
@@ -30,23 +29,22 @@ MODELS = frozenset(
     transformer transformer_align
     """.split()
 )
-# fairseq's tasks that a checkpoint or a bundle may name by itself.
+# fairseq's tasks that a checkpoint or bundle may choose.
 TASKS = frozenset(("translation", "translation_lev"))
-# Files that fairseq would open while it builds a model; the weights they hold are in the
-# checkpoint.
+# Options that name files of embeddings, which fairseq would open; checkpoints hold these weights.
 _WEIGHT_FILES = ("encoder_embed_path", "decoder_embed_path", "embed_path")
 _PACKAGE = __name__.split(".")[0]
 
 
 def one_line(error: BaseException) -> str:
-    """An error of some library on one line, with its kind; the beginning of a long one."""
+    """An error's type and message on one line, cut after 300 characters."""
     text = " ".join(str(error).split())
     text = escaped(text[:300]) + ("…" if len(text) > 300 else "")
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 class reading:
-    """Turns whatever a damaged or malicious file makes a library raise into one line.
+    """Turns any error that a damaged or malicious file causes into a ValueError of one line.
 
     ::
 
@@ -55,11 +53,11 @@ class reading:
 
     Args:
         path: the file or folder.
-        claim: what an error means.
-        keep: errors that stay as they are if they are one line: they say enough by themselves.
+        claim: the beginning of the message, after the path.
+        keep: types of errors that are passed on unchanged if their message is one line.
 
     Raises:
-        ValueError: of any other error within.
+        ValueError: for any other error in the block.
     """
 
     def __init__(
@@ -83,17 +81,17 @@ def read_checkpoint(
     *,
     for_decoding: bool = True,
 ) -> Dict[str, Any]:
-    """A checkpoint on the CPU.
+    """Reads a checkpoint to the CPU.
 
     Args:
-        path: of the file.
-        overrides: what the user has changed in its configuration (``--model-overrides``).
-        for_decoding: a model will be built from it: its architecture must be a known one, and files
-            that it names are left out.
+        path: the file.
+        overrides: changes of its configuration by the user (``--model-overrides``).
+        for_decoding: a model will be built from it: refuse unknown architectures, and remove names
+            of files from the configuration.
 
     Raises:
         OSError: the file is missing or unreadable.
-        ValueError: no checkpoint, a damaged one, or one that names what must not come from data.
+        ValueError: the file is damaged, not a checkpoint, or its architecture is refused.
     """
     with reading(path, "is not a checkpoint of fairseq"):
         state = checkpoint_utils.load_checkpoint_to_cpu(
@@ -113,42 +111,43 @@ def read_checkpoint(
         if not is_trusted(str(path)):
             require_known_architecture(config.model, str(path))
             _leave_files_away(config.model, overrides or {})
-            # fairseq would make the configuration from them once more, with the files.
+            # From args fairseq would build the configuration again, with the names of files.
             state["args"] = None
     return state
 
 
 def value_of(config: Any, name: str) -> Any:
-    """The value in a part of a checkpoint's configuration; None where there is none, or it names it
-    as missing (``???``)."""
+    """A value in a part of a checkpoint's configuration; None if it is absent or missing
+    (``???``)."""
     if isinstance(config, DictConfig):
         return None if name not in config or OmegaConf.is_missing(config, name) else config[name]
     return config.get(name) if isinstance(config, Mapping) else getattr(config, name, None)
 
 
 def task_name(config: Any) -> object:
-    """The task that fairseq's ``setup_task`` would take from ``cfg.task``."""
+    """The name of the task that fairseq's ``setup_task`` would choose for ``cfg.task``."""
     legacy = value_of(config, "task")
     return legacy if isinstance(legacy, str) else value_of(config, "_name")
 
 
 def architecture_name(config: Any) -> object:
-    """The architecture that fairseq's ``build_model`` would take from ``cfg.model``."""
+    """The name of the architecture that fairseq's ``build_model`` would choose for
+    ``cfg.model``."""
     return value_of(config, "_name") or value_of(config, "arch")
 
 
 def require_known_architecture(config: Any, subject: str) -> None:
-    """Refuses a model that is not known to be harmless to build.
+    """Refuses architectures that are not known to be harmless to build.
 
-    Known are those of this package, those of :data:`MODELS`, and those that code which the user has
-    imported registers.
+    Accepted are models of this package, those in :data:`MODELS`, and those of plugins that the user
+    has imported.
 
     Args:
         config: the checkpoint's ``cfg.model``.
-        subject: the file, for the message.
+        subject: the file, for the error message.
 
     Raises:
-        ValueError: another one, or none.
+        ValueError: another architecture, or none.
     """
     name = architecture_name(config)
     model = (
@@ -167,17 +166,14 @@ def require_known_architecture(config: Any, subject: str) -> None:
 
 
 def require_known_task(name: object, subject: str) -> str:
-    """Refuses the name of a task that data must not choose; the user may, by an option.
+    """Returns the name of a task if a checkpoint or bundle may choose it; users may choose others.
 
     Args:
-        name: as the checkpoint or bundle gives it.
-        subject: the file, for the message.
-
-    Returns:
-        the name.
+        name: the name in the checkpoint or bundle.
+        subject: the file, for the error message.
 
     Raises:
-        ValueError: another one, or none.
+        ValueError: another task, or none.
     """
     task = TASK_REGISTRY.get(name) if isinstance(name, str) else None
     if task is None or not (name in TASKS or _foreign(task)):
@@ -199,13 +195,13 @@ def require_known_task(name: object, subject: str) -> str:
 
 
 def _foreign(registered: type) -> bool:
-    """Whether something registered is not fairseq's own but this package's, or imported by the
-    user."""
+    """Whether a registered class is not fairseq's own, but of this package or a user's plugin."""
     return registered.__module__.split(".")[0] != "fairseq"
 
 
 def _leave_files_away(config: Any, overrides: Mapping[str, Any]) -> None:
-    """Takes the names of files out of ``cfg.model``, at any depth; what the user has set stays."""
+    """Sets options of ``cfg.model`` that name files to None, at any depth, unless the user set
+    them."""
     held = vars(config) if isinstance(config, Namespace) else config
     for name in list(held):
         value = (
@@ -225,5 +221,5 @@ def _leave_files_away(config: Any, overrides: Mapping[str, Any]) -> None:
 
 
 def task_of_checkpoint(path: str) -> str:
-    """Name of the task that a checkpoint was trained with."""
+    """The name of the task that a checkpoint was trained with."""
     return require_known_task(task_name(read_checkpoint(path)["cfg"].task), path)

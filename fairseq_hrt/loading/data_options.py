@@ -1,5 +1,5 @@
-"""Which options data of unknown origin may set for a task of fairseq's, and what of a checkpoint's
-own options decoding takes over."""
+"""The options of a task that data of unknown origin may set, and those that decoding takes from a
+checkpoint."""
 
 from argparse import Namespace
 from dataclasses import fields
@@ -12,9 +12,9 @@ _PACKAGE = __name__.split(".")[0]
 
 
 def allowed_options(task: str) -> Mapping[str, Optional[type]]:
-    """The options that data may set for a task, with their types; None for the names of how
-    subwords are joined."""
-    # Languages are checked without fairseq, too.
+    """{option that data may set for a task: its type}; the type is None for options on joining
+    subwords."""
+    # Not the languages: language_of_data checks them, without fairseq.
     from fairseq.dataclass.configs import GenerationConfig
     from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
@@ -40,8 +40,7 @@ def allowed_options(task: str) -> Mapping[str, Optional[type]]:
 def _is_decoding(config: type, name: str) -> bool:
     if name in MODEL:
         return True
-    # Options that this package's families declare themselves; fairseq's own tasks have options that
-    # open files.
+    # Options declared by this package; some of fairseq's own tasks open files.
     owner = next(
         base for base in reversed(config.__mro__) if name in getattr(base, "__annotations__", {})
     )
@@ -55,10 +54,8 @@ def _type(config: type, name: str) -> Any:
 
 
 def options_of_training(saved: Any, task: str) -> Mapping[str, Any]:
-    """Those options of a checkpoint's ``cfg.task`` that decoding with the same task may take over.
-
-    Values of another kind than the option's are left out: they are of no use to decoding.
-    """
+    """The options of a checkpoint's ``cfg.task`` that decoding with the same task uses; values of a
+    wrong type are left out."""
     from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
     from .checkpoints import value_of
@@ -79,20 +76,19 @@ def options_of_training(saved: Any, task: str) -> Mapping[str, Any]:
 
 
 def task_of_training(saved: Any, name: str, subject: str) -> Any:
-    """The configuration of a task, made anew: its defaults, and what a checkpoint may say of
-    decoding and of its languages.
+    """A new configuration of a task: its defaults, plus the checkpoint's decoding options and
+    languages.
 
-    Nothing else of the checkpoint's own ``cfg.task`` is handed on: fairseq and others may go by
-    different ones of its names (``task``, ``_name``), and keys that are no option of one task open
-    files in another.
+    Nothing else of the checkpoint's ``cfg.task`` is used: it may name two different tasks (``task``
+    and ``_name``), and a key that one task ignores may open a file in another.
 
     Args:
         saved: the checkpoint's ``cfg.task``.
-        name: of the task, a known one (:func:`.checkpoints.require_known_task`).
-        subject: the file, for messages.
+        name: the task, as accepted by :func:`.checkpoints.require_known_task`.
+        subject: the file, for error messages.
 
     Raises:
-        ValueError: languages that are none.
+        ValueError: invalid names of languages.
     """
     from fairseq.dataclass.configs import FairseqConfig
     from fairseq.tasks import TASK_DATACLASS_REGISTRY
@@ -101,8 +97,7 @@ def task_of_training(saved: Any, name: str, subject: str) -> Any:
     from .checkpoints import value_of
 
     made = TASK_DATACLASS_REGISTRY.get(name)
-    # Options that stand for others (a seed, the name of the training subset) find these one level
-    # up.
+    # Interpolated options (seed, training subset) refer to other parts of the whole configuration.
     whole = OmegaConf.structured(FairseqConfig())
     whole.task = (
         OmegaConf.structured(made())

@@ -1,10 +1,9 @@
 """Dynamic programs over directed acyclic graphs of vertices, on plain tensors; torch only.
 
 Shapes: B batch, L vertices (padded), T target tokens with ``<s>`` and ``</s>`` (padded), V
-    vocabulary. ``links[b, u, v]`` is
-log P(v | u), ``match[b, i, v]`` log P(y_i | v); -inf is impossible. Vertex 0 emits ``<s>`` and the
-last valid vertex ``</s>``; a path goes from the one to the other. Nothing outside
-``target_lengths`` and ``vertex_lengths`` is read.
+vocabulary. ``links[b, u, v]`` is log P(v | u), ``match[b, i, v]`` is log P(y_i | v); -inf is
+impossible. Vertex 0 emits ``<s>`` and the last valid vertex ``</s>``; a path leads from the first
+to the last. Nothing outside ``target_lengths`` and ``vertex_lengths`` is read.
 """
 
 from .dag_likelihood import dag_best_alignment, dag_log_likelihood

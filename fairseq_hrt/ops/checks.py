@@ -1,4 +1,4 @@
-"""Checks and masks that the programs share."""
+"""Argument checks and masks of all dynamic programs."""
 
 from typing import Optional
 
@@ -14,11 +14,8 @@ def check(
     match: Optional[Tensor] = None,
     lengths: Optional[Tensor] = None,
 ) -> None:
-    """Refuses what would give a wrong result without a word.
-
-    Raises:
-        ValueError: shapes or lengths that do not fit, or NaN; the message names the argument.
-    """
+    """Raises ValueError for arguments that would silently give wrong results: wrong shapes or
+    lengths, or NaN; the message names the argument."""
     batch, size = links.shape[:2]
     if links.dim() != 3 or links.size(2) != size:
         raise ValueError(f"links has the shape {list(links.shape)}: it must be [B, L, L]")
@@ -26,7 +23,7 @@ def check(
         raise ValueError(
             f"vertex_lengths has the shape {list(vertex_lengths.shape)}: it must be [{batch}]"
         )
-    # A sum is NaN where a value is; only then is it worth looking whether that value counts.
+    # A sum with a NaN is NaN; _explain then finds out whether it is inside the lengths.
     suspicions = [(vertex_lengths < 2).any(), (vertex_lengths > size).any(), links.sum().isnan()]
     if match is not None and lengths is not None:
         if match.dim() != 3 or match.size(0) != batch or match.size(2) != size:
@@ -39,7 +36,7 @@ def check(
                 f"target_lengths has the shape {list(lengths.shape)}: it must be [{batch}]"
             )
         suspicions += [(lengths < 2).any(), (lengths > match.size(1)).any(), match.sum().isnan()]
-    # One question to the device, not six.
+    # One transfer from the device instead of six.
     if bool(torch.stack(suspicions).any()):
         _explain(links, vertex_lengths, match, lengths)
 
@@ -47,7 +44,7 @@ def check(
 def _explain(
     links: Tensor, vertex_lengths: Tensor, match: Optional[Tensor], lengths: Optional[Tensor]
 ) -> None:
-    """Raises ValueError for what is wrong; NaN that is never read is not."""
+    """Raises ValueError naming the wrong argument; NaN outside the lengths is allowed."""
     batch, size = links.shape[:2]
     if bool((vertex_lengths < 2).any()) or bool((vertex_lengths > size).any()):
         raise ValueError(
@@ -64,8 +61,8 @@ def _explain(
     if bool((links.isnan() & pairs_inside(links, vertex_lengths)).any()):
         raise ValueError(f"links holds NaN: {_BROKEN}")
     if match is not None and lengths is not None:
-        vertices = torch.arange(size, device=links.device) < vertex_lengths.unsqueeze(1)
-        tokens = torch.arange(match.size(1), device=links.device) < lengths.unsqueeze(1)
+        vertices = torch.arange(size, device=links.device) < vertex_lengths.unsqueeze(1)  # [B, L]
+        tokens = torch.arange(match.size(1), device=links.device) < lengths.unsqueeze(1)  # [B, T]
         if bool((match.isnan() & tokens.unsqueeze(2) & vertices.unsqueeze(1)).any()):
             raise ValueError(f"match holds NaN: {_BROKEN}")
 
@@ -73,11 +70,11 @@ def _explain(
 def pairs_inside(links: Tensor, vertex_lengths: Tensor) -> Tensor:
     """Pairs of valid vertices: BoolTensor ``[B, L, L]``."""
     inside = torch.arange(links.size(1), device=links.device) < vertex_lengths.unsqueeze(1)
-    return inside.unsqueeze(2) & inside.unsqueeze(1)
+    return inside.unsqueeze(2) & inside.unsqueeze(1)  # [B, L, L]
 
 
 def only_inside(links: Tensor, vertex_lengths: Tensor) -> Tensor:
-    """``links`` with -inf wherever a vertex is not valid."""
+    """``links`` with -inf for all pairs with a padding vertex."""
     return links.masked_fill(~pairs_inside(links, vertex_lengths), float("-inf"))
 
 

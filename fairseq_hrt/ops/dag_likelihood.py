@@ -1,13 +1,13 @@
-"""Likelihood of a target under all paths of a graph, with exact gradients, and its best path (Huang
-et al., 2022, section 3).
+"""The likelihood of a target, summed over all paths of a graph, with exact gradients, and the best
+single path (Huang et al., 2022, section 3).
 
     f_0(v) = match_0(v) for v = 0;  f_k(v) = match_k(v) + log sum_u exp(f_(k-1)(u) + links(u, v));
     log P(y) = f_(T-1)(last)
 
-Recorded by autograd in log space, this program keeps T tensors of the size of the links and reads
-each of them twice. Here it is a forward and a backward recursion of probabilities in double
-precision, rescaled at each step: matrix-vector products, and for the gradient of the links one
-matrix product, since that gradient is the expected number of times that a link is used.
+In log space, autograd would store T tensors ``[B, L, L]``. Here a forward and a backward recursion
+multiply probabilities in double precision, rescaled at each step: matrix-vector products, and one
+matrix product for the gradient of the links, which is the expected number of times that each link
+is used.
 """
 
 from typing import Any, NamedTuple, Optional, Tuple
@@ -30,13 +30,13 @@ def dag_log_likelihood(
         vertex_lengths: LongTensor ``[B]``.
 
     Returns:
-        ``[B]``, differentiable in both; -inf without a gradient where no path fits, e.g. more
-        tokens than vertices. The gradient in ``match`` is the posterior of each vertex, in
-        ``links`` the expected use of each link. float32 for half-precision arguments, else their
-        type; the sums are taken in float64.
+        ``[B]``, differentiable in match and links; -inf with gradient 0 if no path fits, e.g. with
+        more tokens than vertices. The gradient in ``match`` is the posterior of each vertex, in
+        ``links`` the expected use of each link. Computed in float64; float32 for half-precision
+        arguments, else of their dtype.
 
     Raises:
-        ValueError: shapes or lengths that do not fit, or NaN.
+        ValueError: wrong shapes or lengths, or NaN.
     """
     check(links, vertex_lengths, match, target_lengths)
     if not (torch.is_grad_enabled() and (match.requires_grad or links.requires_grad)):
@@ -66,7 +66,7 @@ class _LogLikelihood(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, Tensor, None, None]:
         posterior, usage = ctx.saved_tensors
-        gradient = gradient.view(-1, 1, 1)
+        gradient = gradient.view(-1, 1, 1)  # [B, 1, 1]
         return (
             (gradient * posterior).to(posterior.dtype),
             (gradient * usage).to(usage.dtype),
@@ -87,7 +87,7 @@ def forward_backward(
 
     Args:
         match, links, target_lengths, vertex_lengths: see :func:`dag_log_likelihood`.
-        gradients: False computes neither of them.
+        gradients: False skips both gradients, which are None then.
 
     Returns:
         (log-likelihood ``[B]``, posterior of the vertices ``[B, T, L]``, expected use of the links
@@ -95,25 +95,25 @@ def forward_backward(
     """
     terms = _scaled(match, links, target_lengths, vertex_lengths)
     forward, backward = _forward(terms), _backward(terms)
-    rows = torch.arange(len(match), device=match.device)
-    reached = (forward.values[rows, terms.last] * terms.ends).sum(1)
+    rows = torch.arange(len(match), device=match.device)  # [B]
+    reached = (forward.values[rows, terms.last] * terms.ends).sum(1)  # [B]
     likelihood = torch.where(
         reached > 0, _log(reached) + forward.scales[rows, terms.last], float("-inf")
     )
-    joint = forward.values * backward.values
-    mass = joint.sum(2)
+    joint = forward.values * backward.values  # [B, T, L]
+    mass = joint.sum(2)  # [B, T]
     found: _Found = (likelihood, None, None)
     if gradients:
         found = (likelihood, *_gradients(terms, forward, backward, likelihood, joint, mass))
-    # Both factors of a step have 1 as their largest number: whatever underflowed is less than
-    # 1e-300 of that, nothing beside this.
+    # A value that underflows is below 1e-300 before the division by the step's factor: nothing
+    # beside the mass of the step if mass * factor exceeds 1e-280.
     sound = mass * torch.minimum(forward.factors, backward.factors) > 1e-280
-    # An impossible sentence has no mass, and is doubtful with the others.
+    # [B], sentences whose mass may have underflowed at some step.
     doubtful = (terms.inside & ~sound).any(1) & (target_lengths <= vertex_lengths)
     if bool(doubtful.any()):
-        # Most of them have no path at all, which is told without any probability.
+        # For most of these there is no path at all, and a mass of 0 is right.
         doubtful &= _has_path(match, links, target_lengths, vertex_lengths)
-        chosen = doubtful.nonzero().squeeze(1)
+        chosen = doubtful.nonzero().squeeze(1)  # rows of the batch
         redone = _in_log_space(
             match[chosen], links[chosen], target_lengths[chosen], vertex_lengths[chosen]
         )
@@ -127,16 +127,15 @@ _Found = Tuple[Tensor, Optional[Tensor], Optional[Tensor]]
 
 
 class _Terms(NamedTuple):
-    """The factors of the recursions, float64.
+    """The inputs of the recursions, float64.
 
     Attributes:
         edges: ``[B, L, L]``, P(v | u).
-        emissions: ``[B, T, L]``, P(y_i | v) divided by the largest of its step; 0 outside the
-            lengths.
-        scale: ``[B, T]``, logarithm of that largest.
-        inside: BoolTensor ``[B, T]``, real tokens.
-        last: LongTensor ``[B]``, the last token.
-        ends: ``[B, L]``, 1 at the last vertex.
+        emissions: ``[B, T, L]``, P(y_i | v) divided by max_v P(y_i | v); 0 outside the lengths.
+        scale: ``[B, T]``, log max_v P(y_i | v).
+        inside: BoolTensor ``[B, T]``, True for tokens, False for padding.
+        last: LongTensor ``[B]``, index of the last token.
+        ends: ``[B, L]``, 1 at the last vertex, else 0.
     """
 
     edges: Tensor
@@ -148,12 +147,12 @@ class _Terms(NamedTuple):
 
 
 class _Scan(NamedTuple):
-    """One recursion over the steps.
+    """The results of one recursion over the target tokens.
 
     Attributes:
-        values: ``[B, T, L]``, divided at each step by the largest.
-        scales: ``[B, T]``, logarithm of what they were divided by so far.
-        factors: ``[B, T]``, what they were divided by at this step.
+        values: ``[B, T, L]``, divided at each step by their maximum.
+        scales: ``[B, T]``, logarithm of the product of all divisors up to this step.
+        factors: ``[B, T]``, the divisor of this step.
     """
 
     values: Tensor
@@ -167,30 +166,32 @@ def _gradients(
     """Posterior of the vertices ``[B, T, L]`` and expected use of the links ``[B, L, L]``.
 
     Args:
-        joint: ``[B, T, L]``, the product of both recursions; mass: its sum over the vertices.
+        joint: ``[B, T, L]``, the product of both recursions.
+        mass: ``[B, T]``, its sum over the vertices.
     """
-    counted = (likelihood > float("-inf")).unsqueeze(1) & terms.inside
+    counted = (likelihood > float("-inf")).unsqueeze(1) & terms.inside  # [B, T]
     posterior = joint / torch.where(mass > 0, mass, 1.0).unsqueeze(2) * counted.unsqueeze(2)
-    weight = torch.exp(
+    weight = torch.exp(  # [B, T - 1]
         forward.scales[:, :-1]
         + terms.scale[:, 1:]
         + backward.scales[:, 1:]
         - likelihood.unsqueeze(1)
     )
+    # [B, T - 1, L]
     left = forward.values[:, :-1] * torch.where(counted[:, 1:], weight, 0.0).unsqueeze(2)
     usage = terms.edges * torch.bmm(
         left.transpose(1, 2), terms.emissions[:, 1:] * backward.values[:, 1:]
-    )
+    )  # [B, L, L]
     return posterior, usage
 
 
 def _scaled(match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor) -> _Terms:
     steps, size = match.shape[1:]
-    inside = torch.arange(steps, device=match.device) < target_lengths.unsqueeze(1)
-    vertex = torch.arange(size, device=match.device)
-    read = inside.unsqueeze(2) & (vertex < vertex_lengths.unsqueeze(1)).unsqueeze(1)
-    scores = match.double().masked_fill(~read, float("-inf"))
-    # One scale a step keeps products of small probabilities in range.
+    inside = torch.arange(steps, device=match.device) < target_lengths.unsqueeze(1)  # [B, T]
+    vertex = torch.arange(size, device=match.device)  # [L]
+    read = inside.unsqueeze(2) & (vertex < vertex_lengths.unsqueeze(1)).unsqueeze(1)  # [B, T, L]
+    scores = match.double().masked_fill(~read, float("-inf"))  # [B, T, L]
+    # [B, T, 1], a scale per token: products of small probabilities do not underflow.
     scale = scores.amax(2, keepdim=True).clamp(min=-1e300)
     return _Terms(
         edges=only_inside(links, vertex_lengths).double().exp(),
@@ -198,7 +199,7 @@ def _scaled(match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths
         scale=scale.squeeze(2),
         inside=inside,
         last=target_lengths - 1,
-        ends=(vertex == (vertex_lengths - 1).unsqueeze(1)).double(),
+        ends=(vertex == (vertex_lengths - 1).unsqueeze(1)).double(),  # [B, L]
     )
 
 
@@ -208,16 +209,16 @@ def _log(values: Tensor) -> Tensor:
 
 
 def _rescaled(current: Tensor, total: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
-    """(``current`` ``[B, L]`` with 1 as its largest number, the logarithm of all scales so far,
-    that largest number before)."""
-    largest = current.amax(1)
+    """Divides ``current`` ``[B, L]`` by its maximum ``[B]``; returns (the quotient, ``total`` plus
+    the logarithm of the maximum, the maximum)."""
+    largest = current.amax(1)  # [B]
     usable = largest > 0
-    total = torch.where(usable, total + _log(largest), total)
+    total = torch.where(usable, total + _log(largest), total)  # [B]
     return current / torch.where(usable, largest, 1.0).unsqueeze(1), total, largest
 
 
 def _forward(terms: _Terms) -> _Scan:
-    """f_k from the first token on."""
+    """The forward recursion: P(y_0 … y_k, vertex v emits y_k)."""
     forward, scales, factors = (
         torch.zeros_like(terms.emissions),
         torch.zeros_like(terms.scale),
@@ -239,7 +240,7 @@ def _forward(terms: _Terms) -> _Scan:
 
 
 def _backward(terms: _Terms) -> _Scan:
-    """The same from the end: the probability of what follows a vertex."""
+    """The backward recursion: P(y_(k+1) … y_(T-1) | vertex v emits y_k)."""
     backward, scales, factors = (
         torch.zeros_like(terms.emissions),
         torch.zeros_like(terms.scale),
@@ -247,16 +248,16 @@ def _backward(terms: _Terms) -> _Scan:
     )
     current, total = torch.zeros_like(terms.ends), torch.zeros_like(terms.scale[:, 0])
     steps = backward.size(1)
-    # Rows times a matrix: six times as fast on a CPU as the matrix times columns.
+    # [B, L, L]; row vector times matrix is six times as fast on a CPU as matrix times column.
     edges = terms.edges.transpose(1, 2)
     for step in range(steps - 1, -1, -1):
         if step + 1 < steps:
-            current = torch.bmm(
+            current = torch.bmm(  # [B, L]
                 (terms.emissions[:, step + 1] * current).unsqueeze(1), edges
-            ).squeeze(1)
+            ).squeeze(1)  # [B, L]
             total = total + terms.scale[:, step + 1]
         begins = terms.last == step
-        current = torch.where(begins.unsqueeze(1), terms.ends, current)
+        current = torch.where(begins.unsqueeze(1), terms.ends, current)  # [B, L]
         current, total, factors[:, step] = _rescaled(current, torch.where(begins, 0.0, total))
         backward[:, step], scales[:, step] = current, total
     return _Scan(backward, scales, factors)
@@ -265,36 +266,37 @@ def _backward(terms: _Terms) -> _Scan:
 def _has_path(
     match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor
 ) -> Tensor:
-    """Whether any path emits the target, however improbable: BoolTensor ``[B]``."""
-    joined = (only_inside(links, vertex_lengths) > float("-inf")).float()
+    """Whether any path emits the target, at whatever probability above 0: BoolTensor ``[B]``."""
+    joined = (only_inside(links, vertex_lengths) > float("-inf")).float()  # [B, L, L]
     emits = match > float("-inf")
-    rows, last = torch.arange(len(match), device=match.device), target_lengths - 1
-    current = torch.zeros_like(emits[:, 0])
+    rows, last = torch.arange(len(match), device=match.device), target_lengths - 1  # [B] each
+    current = torch.zeros_like(emits[:, 0])  # [B, L]
     current[:, 0] = emits[:, 0, 0]
     reached = [current]
     for step in range(1, match.size(1)):
-        # Numbers of vertices that lead there: small integers, so exact.
+        # The products count predecessors: small integers, exact in float32.
         current = (torch.bmm(current.float().unsqueeze(1), joined).squeeze(1) > 0) & emits[:, step]
         reached.append(current)
-    return torch.stack(reached, 1)[rows, last, vertex_lengths - 1]
+    return torch.stack(reached, 1)[rows, last, vertex_lengths - 1]  # [B]
 
 
 def _in_log_space(
     match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor
 ) -> Tuple[Tensor, Tensor, Tensor]:
-    """The same by logarithms, slowly, for the rare sentences whose probabilities leave the range of
-    float64."""
+    """:func:`forward_backward` in log space, which is slow: for the rare sentences whose
+    probabilities underflow in float64."""
     edges = only_inside(links.detach(), vertex_lengths).double()
     with torch.enable_grad():
         scores = match.detach().double().requires_grad_()
         edges = edges.requires_grad_()
         rows = torch.arange(len(scores), device=scores.device)
-        start = torch.full_like(scores[:, 0], float("-inf"))
+        start = torch.full_like(scores[:, 0], float("-inf"))  # [B, L]
         start[:, 0] = 0
-        steps = [scores[:, 0] + start]
+        steps = [scores[:, 0] + start]  # [B, L] each
         for step in range(1, scores.size(1)):
-            steps.append(scores[:, step] + _logsumexp(steps[-1].unsqueeze(2) + edges, 1))
-        likelihood = torch.stack(steps, 1)[rows, target_lengths - 1, vertex_lengths - 1]
+            # [B, L, L] -> [B, L]
+            steps.append(scores[:, step] + _logsumexp(steps[-1].unsqueeze(2) + edges, 1))  # [B, L]
+        likelihood = torch.stack(steps, 1)[rows, target_lengths - 1, vertex_lengths - 1]  # [B]
         possible = likelihood > float("-inf")
         posterior, usage = torch.autograd.grad(
             torch.where(possible, likelihood, 0.0).sum(), (scores, edges)
@@ -303,7 +305,7 @@ def _in_log_space(
 
 
 def _logsumexp(values: Tensor, dim: int) -> Tensor:
-    """logsumexp whose gradient is 0, not NaN, where everything is -inf."""
+    """logsumexp with gradient 0 instead of NaN where all values are -inf."""
     largest = values.detach().amax(dim, keepdim=True).clamp(min=-1e300)
     total = (values - largest).exp().sum(dim)
     return torch.where(
@@ -321,11 +323,11 @@ def dag_best_alignment(
         match, links, target_lengths, vertex_lengths: see :func:`dag_log_likelihood`.
 
     Returns:
-        LongTensor ``[B, L]``: index of the target token that each vertex emits, -1 for vertices
-        that the path passes by, and everywhere where no path fits.
+        LongTensor ``[B, L]``: index of the target token that each vertex emits; -1 for vertices
+        that are not on the path, and for all vertices if no path fits.
 
     Raises:
-        ValueError: shapes or lengths that do not fit, or NaN.
+        ValueError: wrong shapes or lengths, or NaN.
     """
     check(links, vertex_lengths, match, target_lengths)
     batch, steps, size = match.shape
@@ -334,24 +336,23 @@ def dag_best_alignment(
     best[:, 0] = match[:, 0, 0].double()
     scores = [best]
     for step in range(1, steps):
-        # Without the predecessors of all vertices, which cost several times as much: a path asks
-        # for one a step.
-        best = (best.unsqueeze(2) + edges).amax(1) + match[:, step].double()
+        # Predecessors are recomputed on the way back, for one vertex per step: max with indices
+        # would take several times as long here.
+        best = (best.unsqueeze(2) + edges).amax(1) + match[:, step].double()  # [B, L]
         scores.append(best)
     rows = torch.arange(batch, device=match.device)
     last = vertex_lengths - 1
-    possible = torch.stack(scores, 1)[rows, target_lengths - 1, last] > float("-inf")
-    alignment = torch.full((batch, size), -1, device=match.device)
+    possible = torch.stack(scores, 1)[rows, target_lengths - 1, last] > float("-inf")  # [B]
+    alignment = torch.full((batch, size), -1, device=match.device)  # [B, L]
     vertex = last
     for step in range(steps - 1, -1, -1):
-        running = possible & (step < target_lengths)
-        # Written everywhere, so that no index depends on a condition: that would wait for the
-        # device.
-        place = vertex.unsqueeze(1)
+        running = possible & (step < target_lengths)  # [B]
+        # Finished sentences write their old value again: a boolean index would wait for the device.
+        place = vertex.unsqueeze(1)  # [B, 1]
         alignment.scatter_(
             1, place, torch.where(running.unsqueeze(1), step, alignment.gather(1, place))
         )
         if step:
-            parent = (scores[step - 1] + edges[rows, :, vertex]).argmax(1)
-            vertex = torch.where(running, parent, vertex)
+            parent = (scores[step - 1] + edges[rows, :, vertex]).argmax(1)  # [B]
+            vertex = torch.where(running, parent, vertex)  # [B]
     return alignment

@@ -1,4 +1,5 @@
-"""Expected n-gram matches between a target and the texts of a graph (FA-DAT, section 3)."""
+"""Expected n-gram matches between a target and the texts that a graph generates (FA-DAT, section
+3)."""
 
 from typing import Any, NamedTuple
 
@@ -9,14 +10,15 @@ from .checks import check, probabilities
 
 
 class FuzzyAlignment(NamedTuple):
-    """All ``[B]``, differentiable.
+    """The result of :func:`fuzzy_alignment`; every field is ``[B]`` and differentiable.
 
     Attributes:
-        score: brevity penalty times precision, what is maximised.
-        precision: p'_n, expected matches by expected n-grams of the graph's texts.
+        score: brevity penalty times precision, the training objective.
+        precision: p'_n, expected matches divided by the expected number of n-grams in a text of the
+            graph.
         brevity_penalty: min(1, exp(1 - T / expected length)).
         expected_length: expected number of vertices on a path, the first and the last included.
-        recall: expected matches by n-grams of the target.
+        recall: expected matches divided by the number of n-grams in the target.
     """
 
     score: Tensor
@@ -30,28 +32,25 @@ def passing_probabilities(links: Tensor, vertex_lengths: Tensor) -> Tensor:
     """Probability that a path passes each vertex: p_0 = 1, p_v = sum_(u < v) p_u P(v | u) (FA-DAT,
     Eq. 12).
 
-    Not a loop over the vertices but one triangular system: p (I - E) = e_0.
+    Solved as one triangular system p (I - E) = e_0 with E = exp(links), without a loop.
 
     Args:
-        links: ``[B, L, L]``, log P(v | u), impossible for v <= u.
+        links: ``[B, L, L]``, log P(v | u), -inf for v <= u.
         vertex_lengths: LongTensor ``[B]``.
 
     Returns:
         ``[B, L]``, 0 behind the last vertex; differentiable; float32 at least.
 
     Raises:
-        ValueError: shapes or lengths that do not fit, NaN, or a link that does not lead forward.
+        ValueError: wrong shapes or lengths, NaN, or a link that does not lead forward.
     """
     check(links, vertex_lengths)
     return _Passing.apply(_forward_only(probabilities(links, vertex_lengths)))
 
 
 def _forward_only(edges: Tensor) -> Tensor:
-    """``edges``, of which the triangular system reads what leads forward and nothing else.
-
-    Raises:
-        ValueError: there is more.
-    """
+    """Returns ``edges``; raises ValueError if any leads backwards, for the triangular system would
+    ignore it."""
     if float(edges.detach().tril().amax()) > 0:
         raise ValueError(
             "links leads backwards or to the vertex itself: log P(v | u) must be -inf for v <= u"
@@ -60,24 +59,24 @@ def _forward_only(edges: Tensor) -> Tensor:
 
 
 class _Passing(torch.autograd.Function):
-    """Solves p (I - E) = e_0. The gradient in E is the outer product of p with one more solution,
-    of (I - E) a = gradient."""
+    """Solves p (I - E) = e_0; the gradient in E is the outer product of p and a, where (I - E) a =
+    gradient of p."""
 
     @staticmethod
     def forward(ctx: Any, edges: Tensor) -> Tensor:
         # The diagonal of a unit triangular system is not read: -E stands for I - E.
         system = -edges
-        start = edges.new_zeros(*edges.shape[:2], 1)
+        start = edges.new_zeros(*edges.shape[:2], 1)  # [B, L, 1]
         start[:, 0] = 1
-        passing = _solve(system.transpose(1, 2), start, upper=False)
+        passing = _solve(system.transpose(1, 2), start, upper=False)  # [B, L]
         ctx.save_for_backward(system, passing)
         return passing
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         system, passing = ctx.saved_tensors
-        adjoint = _solve(system, gradient.unsqueeze(2), upper=True)
-        return passing.unsqueeze(2) * adjoint.unsqueeze(1)
+        adjoint = _solve(system, gradient.unsqueeze(2), upper=True)  # [B, L]
+        return passing.unsqueeze(2) * adjoint.unsqueeze(1)  # [B, L, L]
 
 
 def _solve(system: Tensor, right: Tensor, *, upper: bool) -> Tensor:
@@ -94,7 +93,7 @@ def fuzzy_alignment(
     *,
     order: int = 2,
 ) -> FuzzyAlignment:
-    """Expected clipped n-gram precision with brevity penalty (FA-DAT, Eq. 8 to 17).
+    """Expected clipped n-gram precision with a brevity penalty (FA-DAT, Eq. 8 to 17).
 
     Args:
         match: ``[B, T, L]``, log P(y_i | v).
@@ -104,42 +103,43 @@ def fuzzy_alignment(
         order: n.
 
     Raises:
-        ValueError: shapes or lengths that do not fit, NaN, or an order below 1.
+        ValueError: wrong shapes or lengths, NaN, or an order below 1.
     """
     if order < 1:
         raise ValueError(f"n-grams of order {order}: the order must be at least 1")
     check(links, vertex_lengths, match, target_lengths)
-    edges = probabilities(links, vertex_lengths)
-    passing = _Passing.apply(_forward_only(edges))
+    edges = probabilities(links, vertex_lengths)  # [B, L, L]
+    passing = _Passing.apply(_forward_only(edges))  # [B, L]
     vertices = torch.arange(links.size(1), device=links.device) < vertex_lengths.unsqueeze(1)
     emissions = match.to(edges.dtype).masked_fill(~vertices.unsqueeze(1), float("-inf")).exp()
 
     windows = max(targets.size(1) - order + 1, 0)
-    matched, produced = passing.unsqueeze(1) * emissions[:, :windows], passing
+    matched, produced = passing.unsqueeze(1) * emissions[:, :windows], passing  # [B, W, L], [B, L]
     for place in range(1, order):
-        matched = torch.bmm(matched, edges) * emissions[:, place : place + windows]
-        produced = torch.bmm(produced.unsqueeze(1), edges).squeeze(1)
+        matched = torch.bmm(matched, edges) * emissions[:, place : place + windows]  # [B, W, L]
+        produced = torch.bmm(produced.unsqueeze(1), edges).squeeze(1)  # [B, L]
+    # [B, W] each
     expected, counts = matched.sum(2), _counts(targets, target_lengths, order, windows)
     hits = torch.where(counts > 0, torch.minimum(expected, counts.to(expected.dtype)), 0.0).sum(1)
 
-    produced = produced.sum(1)
-    length = passing.sum(1)
-    precision = torch.where(produced > 0, hits / produced.clamp(min=1e-30), 0.0)
-    brevity = torch.exp((1 - target_lengths.to(length.dtype) / length).clamp(max=0))
+    produced = produced.sum(1)  # [B]
+    length = passing.sum(1)  # [B]
+    precision = torch.where(produced > 0, hits / produced.clamp(min=1e-30), 0.0)  # [B]
+    brevity = torch.exp((1 - target_lengths.to(length.dtype) / length).clamp(max=0))  # [B]
     in_target = (target_lengths - order + 1).clamp(min=1).to(hits.dtype)
     return FuzzyAlignment(brevity * precision, precision, brevity, length, hits / in_target)
 
 
 @torch.no_grad()
 def _counts(targets: Tensor, lengths: Tensor, order: int, windows: int) -> Tensor:
-    """How often the n-gram beginning at each place occurs, at its first occurrence; 0 at others and
-    at padding: ``[B, W]``."""
+    """How often each n-gram of the targets occurs: ``[B, W]`` with the count at its first
+    occurrence and 0 at later ones and at padding; W = T - n + 1."""
     if not windows:
         return targets.new_zeros(len(targets), 0)
-    grams = targets.unfold(1, order, 1)
-    valid = torch.arange(windows, device=targets.device) + order <= lengths.unsqueeze(1)
-    same = (
+    grams = targets.unfold(1, order, 1)  # [B, W, n]
+    valid = torch.arange(windows, device=targets.device) + order <= lengths.unsqueeze(1)  # [B, W]
+    same = (  # [B, W, W]
         (grams.unsqueeze(1) == grams.unsqueeze(2)).all(3) & valid.unsqueeze(1) & valid.unsqueeze(2)
     )
-    repeated = same.tril(-1).any(2)
-    return same.sum(2) * ~repeated
+    repeated = same.tril(-1).any(2)  # [B, W]
+    return same.sum(2) * ~repeated  # [B, W]

@@ -1,4 +1,5 @@
-"""Log-probabilities of a few tokens at every vertex without the log-softmax of all of them."""
+"""Log-probabilities of a few tokens at every vertex, without keeping the log-softmax over the whole
+vocabulary in memory."""
 
 from typing import Any, Iterator, List, Mapping, Optional, Tuple
 
@@ -7,10 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# Logits that are computed at one time, in numbers: 64 MiB in single precision; and how many are
-# kept for the gradient.
+# Logits computed at a time (64 MiB in float32), and the most that are kept for the gradient.
 CHUNK, KEPT = 2**24, 2**26
-# Logits that are normalised at a time: in float32 they fit into a core's second-level cache.
+# Logits normalised at a time: in float32 they fit into the second-level cache of a core.
 BLOCK = 2**18
 
 
@@ -24,18 +24,18 @@ def gather_log_probs(
 ) -> Tensor:
     """match[b, i, v] = log softmax(features[b, v] W^T + bias)[targets[b, i]].
 
-    The vocabulary is passed in chunks of vertices, and a chunk's logits are normalised a few rows
-    at a time, within the processor's cache. The logits of small batches (KEPT numbers) are kept for
-    the gradient, those of others computed again: the memory is that of ``match`` and of one chunk
-    instead of several tensors ``[B, L, V]``. Kept ones become their own gradient: a second backward
-    pass is refused by PyTorch.
+    Logits are computed for a chunk of vertices at a time and normalised a few rows at a time,
+    within the processor's cache. Those of small batches (up to KEPT numbers) are kept for the
+    gradient, others computed again in the backward pass: memory holds ``match`` and one chunk
+    instead of several tensors ``[B, L, V]``. Kept logits are overwritten by their gradient, so
+    PyTorch refuses a second backward pass.
 
     Args:
         features: ``[B, L, D]``.
         weight: ``[V, D]``.
         targets: LongTensor ``[B, T]``.
         bias: ``[V]``.
-        chunk: logits computed at one time; with fewer than all of them none are kept.
+        chunk: logits computed at a time; any value but the default keeps none for the gradient.
 
     Returns:
         ``[B, T, L]``, differentiable in features, weight and bias; float32 for half-precision
@@ -53,21 +53,20 @@ def gather_with_largest(
     bias: Optional[Tensor] = None,
     chunk: Optional[int] = None,
 ) -> Tuple[Tensor, Tensor]:
-    """:func:`gather_log_probs` and the log-probability of each vertex's best token, ``[B, L]``.
-
-    A target is a vertex's best token exactly where the two are equal.
+    """:func:`gather_log_probs` ``[B, T, L]`` and the log-probability of each vertex's best token,
+    ``[B, L]``; the two are equal exactly where a target is the best token.
     """
     batch, size = features.shape[:2]
-    wanted = targets.repeat_interleave(size, 0)
+    wanted = targets.repeat_interleave(size, 0)  # [B * L, T]
     found, largest = [], []
     for part in _chunks(features, weight.size(0), chunk):
-        for scores in _normalised(F.linear(part, weight, bias)):
+        for scores in _normalised(F.linear(part, weight, bias)):  # [n', V]
             largest.append(scores.amax(1))
             found.append(scores.gather(1, wanted[: len(scores)]))
             wanted = wanted[len(scores) :]
     return torch.cat(found).view(batch, size, -1).transpose(1, 2).contiguous(), torch.cat(
         largest
-    ).view(batch, size)
+    ).view(batch, size)  # [B, T, L], [B, L]
 
 
 @torch.no_grad()
@@ -79,37 +78,37 @@ def best_tokens(
     penalties: Optional[Mapping[int, float]] = None,
     chunk: Optional[int] = None,
 ) -> Tuple[Tensor, Tensor]:
-    """The most probable token of each vertex: (log-probabilities, LongTensor of tokens), both of
-    the shape of the vertices.
+    """The most probable token of each vertex: (its log-probability ``[...]``, LongTensor
+    ``[...]``).
 
     Args:
         features: ``[..., D]``.
         weight: ``[V, D]``.
         bias: ``[V]``.
-        penalties: by token, subtracted from its log-probability; infinity forbids it.
-        chunk: logits held at one time; None: on a CPU, as many as its cache holds.
+        penalties: {token: number subtracted from its log-probability}; infinity forbids it.
+        chunk: logits computed at a time; None: on a CPU, as many as its cache holds.
     """
     found: List[Tuple[Tensor, ...]] = []
     for part in _chunks(features, weight.size(0), chunk):
-        logits = _wide(F.linear(part, weight, bias))
-        partition = torch.logsumexp(logits, -1)
+        logits = _wide(F.linear(part, weight, bias))  # [n, V]
+        partition = torch.logsumexp(logits, -1)  # [n]
         for token, penalty in (penalties or {}).items():
             logits[:, token] -= penalty
-        found.append((partition, *logits.max(-1)))
+        found.append((partition, *logits.max(-1)))  # [n] each
     partition, best, tokens = (torch.cat(parts).view(features.shape[:-1]) for parts in zip(*found))
     return best - partition, tokens
 
 
 def _chunks(features: Tensor, vocabulary: int, chunk: Optional[int]) -> Tuple[Tensor, ...]:
-    """``[B * L, D]`` cut into pieces whose logits are at most ``chunk`` numbers, None: few enough
-    that they do not leave a processor's cache."""
+    """Splits features into pieces ``[n, D]`` with at most ``chunk`` logits each; None: few enough
+    to stay in a processor's cache."""
     chunk = chunk or (2 * BLOCK if features.device.type == "cpu" else CHUNK)
     return features.reshape(-1, features.size(-1)).split(max(1, chunk // vocabulary))
 
 
 def row_blocks(logits: Tensor) -> Iterator[slice]:
-    """Rows of ``[N, V]`` that are worked on together: on a GPU, where starting a kernel is what
-    costs, all of them."""
+    """Yields slices of rows of ``[N, V]`` that fit into the cache; on a GPU, where the launch of a
+    kernel is the cost, one slice of all rows."""
     count = len(logits)
     rows = max(1, BLOCK // logits.size(1)) if logits.device.type == "cpu" else max(1, count)
     for start in range(0, count, rows):
@@ -117,7 +116,7 @@ def row_blocks(logits: Tensor) -> Iterator[slice]:
 
 
 def _normalised(logits: Tensor) -> Iterator[Tensor]:
-    """The logarithmic softmax of a few rows after the other."""
+    """Yields log_softmax of ``[N, V]`` in blocks of rows, in float32 at least."""
     for rows in row_blocks(logits):
         yield torch.log_softmax(_wide(logits[rows]), -1)
 
@@ -127,8 +126,8 @@ def _wide(logits: Tensor) -> Tensor:
 
 
 class _TargetLogProbs(torch.autograd.Function):
-    """With g the gradient of match, that of vertex v's logits is sum_i g_i (1[w = y_i] -
-    softmax_w)."""
+    """The function behind :func:`gather_log_probs`. If g_i is the gradient of match[i, v], that of
+    logit w of vertex v is sum_i g_i (1[w = y_i] - softmax_w)."""
 
     @staticmethod
     def forward(
@@ -146,30 +145,30 @@ class _TargetLogProbs(torch.autograd.Function):
         )
         batch, size = features.shape[:2]
         keeps = chunk == CHUNK and batch * size * weight.size(0) <= KEPT
-        wanted = targets.repeat_interleave(size, 0)
+        wanted = targets.repeat_interleave(size, 0)  # [B * L, T]
         found, kept = [], []
         for part in _chunks(features, weight.size(0), chunk):
-            logits = F.linear(part, weight, bias)
+            logits = F.linear(part, weight, bias)  # [n, V]
             kept += [logits] if keeps else []
             for scores in _normalised(logits):
                 found.append(scores.gather(1, wanted[: len(scores)]))
                 wanted = wanted[len(scores) :]
         ctx.save_for_backward(features, weight, bias, targets, *kept)
         ctx.chunk = chunk
-        return torch.cat(found).view(batch, size, -1).transpose(1, 2).contiguous()
+        return torch.cat(found).view(batch, size, -1).transpose(1, 2).contiguous()  # [B, T, L]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, Tensor, Optional[Tensor], None, None]:
         features, weight, bias, targets, *kept = ctx.saved_tensors
         cast = weight.to(ctx.dtype)
-        own = gradient.transpose(1, 2).flatten(0, 1)
+        own = gradient.transpose(1, 2).flatten(0, 1)  # [B * L, T]
         total, wanted = own.sum(1, keepdim=True), targets.repeat_interleave(features.size(1), 0)
         of_features, of_bias = (
             [],
             None if bias is None else torch.zeros_like(bias, dtype=gradient.dtype),
         )
-        of_weight = torch.zeros_like(weight, dtype=gradient.dtype)
+        of_weight = torch.zeros_like(weight, dtype=gradient.dtype)  # [V, D]
         begin = 0
         for number, part in enumerate(_chunks(features, weight.size(0), ctx.chunk)):
             part = part.to(ctx.dtype)
@@ -178,21 +177,22 @@ class _TargetLogProbs(torch.autograd.Function):
                 if kept
                 else F.linear(part, cast, None if bias is None else bias.to(ctx.dtype))
             )
-            # The logits become their gradient: nobody reads them again.
+            # Each block of logits is overwritten by its gradient; it is not needed again.
             for rows in row_blocks(logits):
                 here = slice(begin + rows.start, begin + rows.stop)
-                spread = torch.softmax(_wide(logits[rows]), -1).mul_(-total[here])
+                spread = torch.softmax(_wide(logits[rows]), -1).mul_(-total[here])  # [n', V]
                 spread.scatter_add_(1, wanted[here], own[here])
                 if of_bias is not None:
                     of_bias += spread.sum(0)
                 logits[rows] = spread
             begin += len(part)
-            of_features.append((logits @ cast).to(features.dtype))
+            of_features.append((logits @ cast).to(features.dtype))  # [n, D]
+            # [V, n] @ [n, D] -> [V, D]
             if ctx.dtype == of_weight.dtype:
                 of_weight.addmm_(logits.t(), part)
             else:
-                of_weight += logits.t() @ part
-        whole = torch.cat(of_features).view(features.shape)
+                of_weight += logits.t() @ part  # [V, D]
+        whole = torch.cat(of_features).view(features.shape)  # [B, L, D]
         return (
             whole,
             of_weight.to(weight.dtype),

@@ -1,4 +1,5 @@
-"""The best path of each length and the best length (Shao et al., 2022, as FA-DAT decodes)."""
+"""Joint-Viterbi decoding: the best path of every length, and the best length (Shao et al., 2022;
+used by FA-DAT)."""
 
 import math
 from typing import List, NamedTuple, Optional, Tuple, Union
@@ -10,14 +11,13 @@ from .checks import check, only_inside
 
 
 class ViterbiPath(NamedTuple):
-    """Paths from the first to the last vertex.
+    """The best path of each sentence from its first to its last vertex.
 
     Attributes:
-        paths: LongTensor ``[B, K + 2]``, vertices in order, both ends included, -1 behind the end;
-            all -1 without a path.
-        scores: ``[B]``, sum of links and vertex scores (that of the last vertex left out), not
-            divided by any length.
-        ranks: ``[B]``, scores / k ** beta, by which k was chosen.
+        paths: LongTensor ``[B, K + 2]``, its vertices, both ends included, then -1; only -1 if
+            there is no path.
+        scores: ``[B]``, sum of its links and of all vertex scores but the last vertex's.
+        ranks: ``[B]``, scores / k ** beta, which k, the number of interior vertices, maximises.
     """
 
     paths: Tensor
@@ -25,21 +25,23 @@ class ViterbiPath(NamedTuple):
     ranks: Tensor
 
 
-#: Sums of all layers from which on it pays to know first which states a better path may pass; that
-#: takes steps, one a vertex.
+#: From this many additions (B * K * L * L) pruning pays, which itself costs steps for each vertex.
 _MANY = 1 << 24
-#: Passes over all links that look for bounds.
+#: Bounds that are computed for a sentence, at most; each takes a pass over all links.
 _ROUNDS = 16
 
 
 class _Bound(NamedTuple):
-    """What a path can have at best behind each vertex where every further one earns ``earns``. If a
-    path of k inner vertices passes one as its n-th, its score is at most (score up to there) + rest
-    + (n - k) * earns.
+    """An upper bound on path scores, by Lagrangian relaxation of the number of vertices.
+
+    If vertex v is the n-th of the k inner vertices of a path, the score of the path is at most
+    (score up to v) + rest[v] + (n - k) * earns.
 
     Attributes:
-        rest: ``[L]``, -inf where nothing leads to the last vertex.
-        length: inner vertices of the best path.
+        earns: a bonus for each inner vertex.
+        rest: ``[L]``, the best score from each vertex to the last one, bonuses included; -inf where
+            no path leads there.
+        length: the number of inner vertices of the best path under this bonus.
     """
 
     earns: float
@@ -48,10 +50,10 @@ class _Bound(NamedTuple):
 
 
 def _bound(edges: Tensor, scores: Tensor, earns: float) -> _Bound:
-    """Of one sentence: ``edges`` ``[L, L]`` and ``scores`` ``[L]`` in float64, without padding."""
+    """The bound of one sentence: ``edges`` ``[L, L]``, ``scores`` ``[L]``, float64, no padding."""
     last = len(scores) - 1
     rest, value, follower = (
-        torch.zeros_like(scores),
+        torch.zeros_like(scores),  # [L]
         scores + earns,
         torch.full_like(scores, last, dtype=torch.long),
     )
@@ -68,32 +70,36 @@ def _bound(edges: Tensor, scores: Tensor, earns: float) -> _Bound:
 
 
 class _Promise:
-    """Which states of one sentence a path of a better rank than a known one may pass.
+    """Prunes the states (n, v), «v is the n-th inner vertex», of one sentence that no path of a
+    better rank than an already known one can pass.
 
-    With the exponent 1 this is Dinkelbach's algorithm (1967): the best ratio of score and number is
-    what each vertex must earn for the best path to come to nothing, and then only its own states
-    are left. Where that path has more vertices than it may, the bounds close in on those that are
-    just short enough.
+    For beta = 1 this is Dinkelbach's algorithm (1967): if each vertex earns minus the best ratio of
+    score to number, the best path sums to 0, and only its own states remain. If that path has more
+    than ``limit`` vertices, the bonus is bisected between paths that are too long and paths that
+    are not.
 
     Args:
-        edges: ``[L, L]``, scores: ``[L]``, without padding; limit, beta: see :func:`joint_viterbi`.
+        edges: ``[L, L]``, without padding.
+        scores: ``[L]``, of the vertices.
+        limit, beta: see :func:`joint_viterbi`.
     """
 
     def __init__(self, edges: Tensor, scores: Tensor, limit: int, beta: float) -> None:
         self.rank, self.limit, self.beta = -math.inf, limit, beta
-        # Sums are rounded.
+        # Relative tolerance for the rounding of sums.
         self.near = len(scores) * torch.finfo(edges.dtype).eps
         self.short: Optional[_Bound] = None
         self.long: Optional[_Bound] = None
         inner = edges.to(torch.float64, copy=True)
-        # There is an inner vertex at least.
+        # Only paths with at least one inner vertex.
         inner[0, -1] = -math.inf
         self._find(inner, scores.double())
-        numbers = torch.arange(1, limit + 1, dtype=torch.float64)
+        numbers = torch.arange(1, limit + 1, dtype=torch.float64)  # [limit]
         ranked = self.rank * numbers**beta
         found: Tuple[Optional[_Bound], ...] = (self.short, self.long)
         self.bounds = [bound for bound in found if bound is not None]
-        # The bound that (score up to the n-th) + rest + n * earns must reach, by n - 1.
+        # least[n - 1]: what (score up to v) + rest[v] + n * earns must reach for a path of any k >=
+        # n vertices to be better: min over k of k * earns + rank * k ** beta.
         needed = [
             (bound.earns * numbers + ranked).nan_to_num(nan=-math.inf) for bound in self.bounds
         ]
@@ -131,8 +137,8 @@ class _Promise:
             earns = (self.short.earns + self.long.earns) / 2
 
     def keep(self, best: Tensor, number: int) -> None:
-        """Leaves out, in place, the states of which no better path may have its ``number``-th
-        vertex. best: ``[L]``, padded or not, scores up to there."""
+        """Sets states (``number``, v) that no better path can pass to -inf, in place, in ``best``
+        ``[L]``, the scores up to each v (padding is allowed)."""
         if number > self.limit:
             best.fill_(float("-inf"))
         for bound, least in zip(self.bounds, self.least):
@@ -153,38 +159,39 @@ def joint_viterbi(
     max_interior: Union[int, Tensor],
     length_beta: float,
 ) -> ViterbiPath:
-    """Best path with its tokens, over all numbers k of interior vertices.
+    """The best path over all numbers k of interior vertices: the one that maximises S_k / k **
+    beta.
 
     A_1(v) = links(0, v) + m(0) + m(v); A_k(v) = max_u [A_(k-1)(u) + links(u, v)] + m(v); S_k =
-    max_v [A_k(v) + links(v, last)]; the result is the path of the k that maximises S_k / k ** beta.
-    Scores are negative: a larger beta favours longer paths.
+    max_v [A_k(v) + links(v, last)]. Scores are negative: a larger beta favours longer paths.
 
     Args:
         vertex_scores: ``[B, L]``, m(v), log-probability of the best token of each vertex; zeros for
             plain Viterbi.
         links: ``[B, L, L]``, log P(v | u).
         vertex_lengths: LongTensor ``[B]``.
-        max_interior: K, the most interior vertices, one number or a LongTensor ``[B]``.
+        max_interior: the largest k allowed, one number or a LongTensor ``[B]``.
         length_beta: beta.
 
     Raises:
-        ValueError: shapes or lengths that do not fit, or NaN.
+        ValueError: wrong shapes or lengths, or NaN.
     """
     check(links, vertex_lengths)
     batch, size = vertex_scores.shape
-    limits = torch.as_tensor(max_interior, device=links.device).expand(batch)
+    limits = torch.as_tensor(max_interior, device=links.device).expand(batch)  # [B]
     if bool((limits < 1).any()):
         raise ValueError(f"max_interior {limits.tolist()} must be at least 1")
-    vertex = torch.arange(size, device=links.device)
-    rows, last = torch.arange(batch, device=links.device), vertex_lengths - 1
-    interior = (vertex > 0) & (vertex < last.unsqueeze(1))
-    edges = only_inside(links, vertex_lengths)
-    to_end = edges[rows, :, last]
-    tokens = vertex_scores.masked_fill(~interior, float("-inf"))
+    vertex = torch.arange(size, device=links.device)  # [L]
+    rows, last = torch.arange(batch, device=links.device), vertex_lengths - 1  # [B] each
+    interior = (vertex > 0) & (vertex < last.unsqueeze(1))  # [B, L]
+    edges = only_inside(links, vertex_lengths)  # [B, L, L]
+    to_end = edges[rows, :, last]  # [B, L]
+    tokens = vertex_scores.masked_fill(~interior, float("-inf"))  # [B, L]
     count = max(min(int(limits.max()), size - 2), 1)
-    # Of all lengths at once: a vector's length decides how its last elements are rounded.
+    # Always computed for all lengths: the length of a vector affects how its last elements are
+    # rounded.
     powers = torch.arange(1, count + 1, device=links.device).to(edges.dtype) ** length_beta
-    best = edges[:, 0] + vertex_scores[:, :1] + tokens
+    best = edges[:, 0] + vertex_scores[:, :1] + tokens  # [B, L]
     promises: List[_Promise] = []
     if batch * count * size * size > _MANY:
         promises = [
@@ -200,34 +207,35 @@ def joint_viterbi(
             if promises:
                 for own, promise in zip(best, promises):
                     promise.keep(own, length - 1)
+                # The vertices that are open in any sentence.
                 columns = (best > float("-inf")).any(0).nonzero().squeeze(1)
             if not len(columns):
-                # No path of more vertices is as good.
+                # All states are pruned: no longer path is better.
                 break
-            best, parent = (best[:, columns].unsqueeze(2) + edges[:, columns]).max(1)
+            best, parent = (best[:, columns].unsqueeze(2) + edges[:, columns]).max(1)  # [B, L] each
             best, parent = best + tokens, columns[parent]
             parents.append(parent)
-        total, end = (best + to_end).max(1)
-        totals.append(total.masked_fill(length > limits, float("-inf")))
+        total, end = (best + to_end).max(1)  # [B] each
+        totals.append(total.masked_fill(length > limits, float("-inf")))  # [B]
         ends.append(end)
     count = len(totals)
-    scores = torch.stack(totals, 1)
-    # What is out of reach stays so where the power is infinite too (-inf / inf is NaN).
-    ranks = (scores / powers[:count]).masked_fill(scores == float("-inf"), float("-inf"))
-    ranks, chosen = ranks.max(1)
-    direct = scores[rows, chosen] == float("-inf")
-    paths = torch.full((batch, count + 2), -1, device=links.device)
-    current = torch.stack(ends, 1)[rows, chosen]
+    scores = torch.stack(totals, 1)  # [B, K]
+    # An impossible k stays at -inf even if its power overflows (-inf / inf is NaN).
+    ranks = (scores / powers[:count]).masked_fill(scores == float("-inf"), float("-inf"))  # [B, K]
+    ranks, chosen = ranks.max(1)  # [B] each
+    direct = scores[rows, chosen] == float("-inf")  # [B]
+    paths = torch.full((batch, count + 2), -1, device=links.device)  # [B, K + 2]
+    current = torch.stack(ends, 1)[rows, chosen]  # [B]
     for length in range(count, 0, -1):
         running = (length <= chosen + 1) & ~direct
         paths[:, length] = torch.where(running, current, -1)
         if length > 1:
-            current = torch.where(running, parents[length - 2][rows, current], current)
-    # Without interior vertices there is only the link from the first vertex to the last.
-    alone = edges[rows, 0, last] + vertex_scores[:, 0]
+            current = torch.where(running, parents[length - 2][rows, current], current)  # [B]
+    # Where no k is possible, the path is the link from the first vertex to the last, if any.
+    alone = edges[rows, 0, last] + vertex_scores[:, 0]  # [B]
     possible = ~direct | (alone > float("-inf"))
     paths[:, 0] = torch.where(possible, 0, -1)
-    end_place = torch.where(direct, 1, chosen + 2)
+    end_place = torch.where(direct, 1, chosen + 2)  # [B]
     paths[rows, end_place] = torch.where(possible, last, -1)
-    scores = torch.where(direct, alone, scores[rows, chosen])
+    scores = torch.where(direct, alone, scores[rows, chosen])  # [B]
     return ViterbiPath(paths, scores, torch.where(direct, alone, ranks))

@@ -1,5 +1,5 @@
-"""What the training of two families or more needs: distilled targets, reproducible draws, losses,
-presets and models' base."""
+"""Training code that several families share: distilled targets, reproducible random numbers,
+losses, presets, the base class of models."""
 
 from .config import ACTIVATIONS, ConventionsConfig, DistillationConfig, SmoothedLossConfig
 from .conventions import start_self_attention

@@ -1,10 +1,9 @@
-"""Conventions in which models of other toolkits differ from fairseq's, beyond what fairseq has
-options for.
+"""Conventions of other toolkits for which fairseq has no options.
 
-Marian counts positions from 0 and fairseq from 2, the epsilons of their layer normalisations
-differ, and so on. A model with other conventions than its weights were trained with computes
-something else without an error. So conventions that are not fairseq's are noted beside the weights,
-and who starts from them must be built with the same.
+For example, Marian counts positions from 0 and fairseq from 2, and the epsilons of their layer
+normalisations differ. A model built with other conventions than its weights were trained with would
+silently compute something else. Therefore checkpoints store conventions that are not fairseq's, and
+a model that loads them must be built with the same.
 """
 
 import logging
@@ -22,21 +21,21 @@ from .config import ACTIVATIONS, FAIRSEQ_EPSILON, ConventionsConfig
 
 logger = logging.getLogger(__name__)
 
-# Beside the weights, of the encoder as every model of translation has one.
+# Name of the buffer in checkpoints that stores the conventions.
 NOTE = "encoder.conventions"
 _BIAS = "decoder.output_projection.bias"
-# Epsilons are noted as integers: half precision has none as small.
+# Epsilons are stored as integer multiples of this: half precision could not represent them.
 _UNIT = 1e-12
 
 
 class Conventions(NamedTuple):
-    """How a model computes with its weights.
+    """The conventions of a model.
 
     Attributes:
-        activation: of the feed-forward layers.
-        first_position: of the first word.
-        epsilon: of the layer normalisations.
-        zero_start: the decoder's first input is a vector of zeros.
+        activation: activation function of the feed-forward layers.
+        first_position: position of the first word.
+        epsilon: epsilon of the layer normalisations.
+        zero_start: the decoder's first input is a zero vector.
     """
 
     activation: str
@@ -46,15 +45,16 @@ class Conventions(NamedTuple):
 
     @property
     def options(self) -> str:
-        """The options that give them, apart from the start."""
+        """The options that build a model with these conventions, ``--marian-zero-start``
+        excepted."""
         return (
             f"--activation-fn {self.activation} --marian-first-position {self.first_position} "
             f"--marian-epsilon {self.epsilon:g}"
         )
 
     def note(self, padding_idx: int) -> Optional[Tensor]:
-        """What is kept beside the weights, LongTensor ``[4]``; None where all is as fairseq has
-        it."""
+        """The conventions as stored in a checkpoint, LongTensor ``[4]``; None if they are
+        fairseq's."""
         fairseqs = (self.first_position, self.epsilon, self.zero_start) == (
             padding_idx + 1,
             FAIRSEQ_EPSILON,
@@ -72,10 +72,10 @@ class Conventions(NamedTuple):
 
     @classmethod
     def read(cls, note: Tensor) -> "Conventions":
-        """From what is kept beside the weights.
+        """Reads a result of :meth:`note`.
 
         Raises:
-            ValueError: it is nothing that :meth:`note` gives.
+            ValueError: it is not one.
         """
         values = note.tolist() if note.dtype == torch.long and note.shape == (4,) else [-1]
         if not (0 <= values[0] < len(ACTIVATIONS) and min(values) >= 0):
@@ -85,13 +85,13 @@ class Conventions(NamedTuple):
 
 
 class SinusoidsFrom(SinusoidalPositionalEmbedding):
-    """Sinusoids of which the first word gets that of a given position; in checkpoints the same as
-    fairseq's sinusoidal module.
+    """fairseq's sinusoidal module with positions that begin at ``first``; its checkpoints are the
+    same.
 
     Args:
         width: D.
         padding_idx: fairseq's offset in the table.
-        size: positions to be computed at once; more are computed when they are needed.
+        size: positions to compute now; later ones are computed when they are needed.
         first: position of the first word.
     """
 
@@ -112,14 +112,14 @@ class SinusoidsFrom(SinusoidalPositionalEmbedding):
         return F.pad(torch.from_numpy(table), (0, embedding_dim % 2))
 
     def slot_table(self, count: int) -> Tensor:
-        """Vectors ``[count, D]`` of the first words."""
+        """The vectors of the first ``count`` words, ``[count, D]``."""
         self._reserve(count)
         self.weights = self.weights.to(self._float_tensor)
         return self.weights[self.offset : self.offset + count]
 
     def forward(self, input: Tensor, *rest: Any, **options: Any) -> Tensor:
-        """As fairseq's: vectors ``[B, T, D]`` of ids ``[B, T]``, zeros for padding; with an
-        incremental state the last one."""
+        """Vectors ``[B, T, D]`` of ids ``[B, T]``, zeros for padding; with an incremental state
+        only the last one, as in fairseq."""
         self._reserve(input.size(1))
         vectors: Tensor = super().forward(input, *rest, **options)
         return vectors
@@ -138,7 +138,7 @@ def conventions_of(cfg: TransformerConfig, padding_idx: int) -> Conventions:
     """The conventions in a model's options.
 
     Raises:
-        ValueError: a value that no model can have.
+        ValueError: a value out of range.
     """
     first, epsilon = (
         getattr(cfg, "marian_first_position", None),
@@ -157,11 +157,7 @@ def conventions_of(cfg: TransformerConfig, padding_idx: int) -> Conventions:
 
 
 def follow_conventions(cfg: ConventionsConfig, side: Any) -> None:
-    """Makes an encoder or a decoder of fairseq's compute as its model's options want it.
-
-    Args:
-        side: the module.
-    """
+    """Applies the conventions of ``cfg`` to fairseq's encoder or decoder ``side``, in place."""
     wanted, positions = conventions_of(cfg, side.padding_idx), side.embed_positions
     offset = side.padding_idx + 1
     if type(positions) is SinusoidalPositionalEmbedding and wanted.first_position != offset:
@@ -174,13 +170,12 @@ def follow_conventions(cfg: ConventionsConfig, side: Any) -> None:
             module.eps = wanted.epsilon
     if wanted.activation == "swish":
         for layer in side.layers:
-            # By this name fairseq finds a class, whose instances it would make of the
-            # vectors.
+            # fairseq's lookup of "swish" returns a class instead of a function.
             layer.activation_fn = F.silu
 
 
 def add_output_bias(cfg: ConventionsConfig, projection: nn.Linear) -> None:
-    """Gives an output projection the bias that its model's options ask for."""
+    """Adds a bias of zeros to an output projection if ``--marian-output-bias`` is yes."""
     if str(cfg.marian_output_bias) == "yes":
         projection.bias = nn.Parameter(torch.zeros_like(projection.weight[:, 0]))
 
@@ -188,19 +183,18 @@ def add_output_bias(cfg: ConventionsConfig, projection: nn.Linear) -> None:
 def require_same_conventions(
     state: Dict[str, Tensor], cfg: TransformerConfig, padding_idx: int
 ) -> Conventions:
-    """Refuses weights that were trained with other conventions than a model is built with; the note
-    becomes the model's own.
+    """Refuses weights that were trained with other conventions than a model is built with.
 
     Args:
-        state: the checkpoint's, changed in place.
-        cfg: options of the model.
+        state: of the checkpoint; its stored conventions are replaced by the model's, in place.
+        cfg: the model's options.
 
     Returns:
-        those of the checkpoint; its decoder's start may be another than the model's, which has to
-        get used to its own.
+        The checkpoint's conventions. Their ``zero_start`` may differ from that of a model that has
+        no option for it.
 
     Raises:
-        ValueError: naming the options that make them agree.
+        ValueError: the conventions differ; the message names the options that make them agree.
     """
     own, note = conventions_of(cfg, padding_idx), state.pop(NOTE, None)
     own_note = own.note(padding_idx)
@@ -209,7 +203,7 @@ def require_same_conventions(
     biased, own_bias = _BIAS in state, getattr(cfg, "marian_output_bias", None)
     same_bias = own_bias is None or biased == (str(own_bias) == "yes")
     if note is None:
-        # As fairseq has it; which of fairseq's activations is not said.
+        # fairseq's conventions; its activation function is not stored, so the model's is assumed.
         theirs = Conventions(
             "relu" if own.activation == "swish" else own.activation,
             padding_idx + 1,
@@ -240,13 +234,12 @@ def require_same_conventions(
 
 
 def start_self_attention(state: Dict[str, Tensor], decoder: nn.Module, name: str) -> None:
-    """Lets a decoder with self-attention start from one with recurrent cells; everything else is
-    taken over.
+    """Replaces recurrent cells in a checkpoint by newly initialised self-attention.
 
     Args:
-        state: the checkpoint's, changed in place.
-        decoder: the module that is going to load it.
-        name: of the decoder in the checkpoint.
+        state: of the checkpoint, changed in place; without recurrent cells it stays as it is.
+        decoder: the module with self-attention that will load it.
+        name: prefix of the decoder's parameters in the checkpoint.
     """
     cells = [key for key in state if key.startswith(f"{name}.layers.") and ".cell." in key]
     if not cells:

@@ -1,8 +1,8 @@
 """Raw and distilled targets of the same sources in one data set (Zhou et al., 2020; mixed as in
 HRT, Algorithm 1).
 
-The data set returns both targets of a sentence; which of them is trained is decided in the training
-step, because data-loader workers outlive epochs and could not draw it reproducibly.
+The data set returns both targets of a sentence. The training step chooses one of them: data-loader
+workers live longer than an epoch and could not draw it reproducibly.
 """
 
 import os
@@ -22,8 +22,8 @@ from fairseq.tasks.translation import load_langpair_dataset
 
 from .hashing import Purpose, hash_uniform
 
-# Larger corpora are compared at this many evenly spaced sentences (and all sentence lengths):
-# comparing millions of sentences would delay every start by minutes.
+# In larger corpora this many evenly spaced sources are compared (and the lengths of all): to
+# compare millions would delay every start by minutes.
 COMPARED_SOURCES = 200_000
 
 
@@ -62,7 +62,7 @@ class MixedTargetDataset(LanguagePairDataset):
         batch = super().collater(samples, pad_to_length=pad_to_length)
         if not batch:
             return batch
-        # The parent sorts by source length: the identifiers tell the order.
+        # The parent sorts by source length: "id" has the new order.
         by_id = {sample["id"]: sample["distilled_target"] for sample in samples}
         batch["distilled_target"] = data_utils.collate_tokens(
             [by_id[number] for number in batch["id"].tolist()],
@@ -91,28 +91,29 @@ def with_distilled_targets(
     combine: bool,
     prepend_bos: bool = False,
 ) -> LanguagePairDataset:
-    """The training split with the targets of ``--distilled-data`` beside the raw ones; any other
-    one, or without that option, as it is.
+    """Adds the targets of ``--distilled-data`` to the training split; returns other splits
+    unchanged.
 
     Args:
         raw: the split as the task loaded it.
         cfg: the task's configuration.
-        epoch: begins with 1; each has a shard of its own, in turn.
+        split: its name.
+        epoch: counted from 1; epochs take the shards in turn.
         combine: load ``train``, ``train1``, … as one.
         prepend_bos: whether the task's sentences begin with ``<s>``.
 
     Raises:
-        FileNotFoundError: the folder does not hold the split or lacks a dictionary.
-        ValueError: a dictionary, the number of sentences or a source differs, or an option does not
-            fit.
+        FileNotFoundError: the folder lacks the split or a dictionary.
+        ValueError: a dictionary, the number of sentences or a source differs, or an option is not
+            supported.
     """
     if cfg.distilled_data is None or split != cfg.train_subset:
         return raw
     shards, raw_shards = utils.split_paths(cfg.distilled_data), utils.split_paths(cfg.data)
     if len(shards) != len(raw_shards):
         raise ValueError(
-            f"--distilled-data names {len(shards)} folders but the data {len(raw_shards)}: each"
-            " needs its partner"
+            f"--distilled-data names {len(shards)} folders but the data {len(raw_shards)}: give"
+            " one for each folder of the data"
         )
     folder, raw_folder = (paths[(epoch - 1) % len(paths)] for paths in (shards, raw_shards))
     if cfg.num_batch_buckets > 0 or cfg.load_alignments:
@@ -144,7 +145,7 @@ def with_distilled_targets(
 
 
 def _same_dictionary(folder: str, raw_folder: str, name: str) -> None:
-    """Ids mean the same in both folders only if their dictionaries are equal."""
+    """Raises an error if a dictionary is missing or differs, for ids would not mean the same."""
     contents = []
     for place in (folder, raw_folder):
         path = os.path.join(place, name)
@@ -188,43 +189,36 @@ def _same_sources(
 def drawn_targets(
     batch: Mapping[str, Any], *, seed: int, update: int, raw_probability: float, pad: int
 ) -> torch.Tensor:
-    """The targets that a batch teaches in an update: LongTensor ``[B, max(T, T')]``.
+    """The targets to train on in an update, raw or distilled: LongTensor ``[B, max(T, T')]``.
 
-    Drawn by seed, update and sentence alone, so that neither workers, nor a resumed training, nor
-    other sentences of the batch change what a sentence teaches.
+    The choice is a hash of seed, update and sentence id: it does not depend on the number of
+    workers, on resuming, or on the other sentences of the batch.
 
     Args:
-        batch: ``id`` ``[B]``, ``target`` ``[B, T]`` and, where there are two targets,
-            ``distilled_target`` ``[B, T']``, all padded on the right.
-        raw_probability: of the raw target where there is a distilled one.
+        batch: ``id`` ``[B]``, ``target`` ``[B, T]`` and, with ``--distilled-data``,
+            ``distilled_target`` ``[B, T']``; targets are padded on the right.
+        raw_probability: of the raw target of a sentence that has a distilled one, too.
     """
     if "distilled_target" not in batch:
         return batch["target"]
-    use_raw = draw_raw(seed, update, batch["id"], raw_probability)
+    use_raw = draw_raw(seed, update, batch["id"], raw_probability)  # [B]
     targets = batch["target"], batch["distilled_target"]
     width = max(target.size(1) for target in targets)
     raw, distilled = (
         torch.nn.functional.pad(target, (0, width - target.size(1)), value=pad)
         for target in targets
     )
-    return torch.where(use_raw.unsqueeze(1), raw, distilled)
+    return torch.where(use_raw.unsqueeze(1), raw, distilled)  # [B, max(T, T')]
 
 
 def draw_raw(seed: int, update: int, ids: torch.Tensor, probability: float) -> torch.Tensor:
-    """Which sentences use their raw instead of the distilled target: BoolTensor ``[B]`` for
-    LongTensor ids ``[B]``.
-
-    A hash of its arguments, so that neither workers nor a resume change it.
-    """
+    """Draws which sentences use their raw target, by a hash: BoolTensor ``[B]`` for ids ``[B]``."""
     return hash_uniform(seed, update, ids, Purpose.RAW_TARGET) < probability
 
 
 def truncate_targets(data: LanguagePairDataset, longest: int, eos: int) -> None:
-    """Cuts the targets of a data set, in place, at their end; ``</s>`` stays.
-
-    Args:
-        longest: tokens to keep, ``</s>`` included.
-    """
+    """Truncates the targets of a data set, in place, to ``longest`` tokens with ``</s>``, which is
+    kept."""
 
     def cut(targets: Any) -> AppendTokenDataset:
         return AppendTokenDataset(

@@ -1,9 +1,8 @@
-"""Random numbers that depend on nothing but what they are for.
+"""Random numbers by hashing.
 
-A generator with a state gives other numbers for another number of workers, processes or resumed
-updates. Here every number is a hash of (seed, update, sentence, purpose, …), computed on the device
-of its arguments: the same sentence in the same update draws the same number wherever and in
-whatever batch it is trained.
+A random number generator with a state gives other numbers if the number of workers or processes
+changes or training is resumed. Here every number is a hash of (seed, update, sentence id, purpose,
+…): a sentence draws the same number in the same update on any device and in any batch.
 """
 
 from enum import IntEnum, unique
@@ -17,8 +16,7 @@ _MASK_53 = (1 << 53) - 1
 
 @unique
 class Purpose(IntEnum):
-    """What a random number is drawn for. The values are part of the hash: with others a seed would
-    give another training."""
+    """Purposes of random numbers. Their values are hashed, so changing one changes trainings."""
 
     RAW_TARGET = 1
     # hybrid-regressive
@@ -34,7 +32,7 @@ class Purpose(IntEnum):
 
 
 def _signed(value: int) -> int:
-    """A 64-bit pattern as the int64 that holds it."""
+    """The int64 with the bits of an unsigned 64-bit number."""
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
@@ -45,23 +43,22 @@ _SECOND = _signed(0x94D049BB133111EB)
 
 
 def _shift(value: Tensor, bits: int) -> Tensor:
-    """Logical right shift; that of int64 tensors copies the sign."""
+    """Logical right shift; ``>>`` of int64 tensors copies the sign bit."""
     return (value >> bits) & ((1 << (64 - bits)) - 1)
 
 
 def _mix(value: Tensor) -> Tensor:
-    """The finaliser of splitmix64; int64 products wrap around as it needs."""
+    """The finaliser of splitmix64, which needs products modulo 2 ** 64, as those of int64 are."""
     value = (value ^ _shift(value, 30)) * _FIRST
     value = (value ^ _shift(value, 27)) * _SECOND
     return value ^ _shift(value, 31)
 
 
 def hash_uniform(*keys: Union[int, Tensor]) -> Tensor:
-    """Uniform numbers in [0, 1), one for each combination of keys.
+    """Uniform numbers in [0, 1), one for each combination of keys; their order matters.
 
     Args:
-        keys: integers and LongTensors that broadcast against each other, at least one tensor; their
-            order matters.
+        keys: integers and LongTensors that broadcast against each other, at least one tensor.
 
     Returns:
         float64 tensor of the broadcast shape.
@@ -79,4 +76,4 @@ def hash_uniform(*keys: Union[int, Tensor]) -> Tensor:
             + _GOLDEN
             + _mix(torch.as_tensor(key, dtype=torch.long, device=state.device) + _GOLDEN)
         )
-    return (_shift(state, 11) & _MASK_53).double() * 2.0**-53
+    return (_shift(state, 11) & _MASK_53).double() * 2.0**-53  # of the broadcast shape

@@ -1,4 +1,4 @@
-"""Shared by the families' criterions."""
+"""Base class and cross-entropy of the families' criterions."""
 
 import math
 from typing import Any, Dict, Sequence, Tuple
@@ -12,16 +12,12 @@ from torch.autograd.function import once_differentiable
 
 from ..ops import row_blocks
 
-# Bits in a nat: fairseq logs base 2.
+# Bits per nat: fairseq logs losses in bits.
 BITS = 1 / math.log(2)
 
 
 def check_label_smoothing(epsilon: float) -> float:
-    """Returns a valid ``--label-smoothing``.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Returns ``epsilon``; raises ValueError unless 0 <= epsilon < 1."""
     if not 0 <= epsilon < 1:
         raise ValueError(f"--label-smoothing {epsilon} must lie in [0, 1)")
     return epsilon
@@ -55,16 +51,15 @@ class SmoothedLoss(FairseqCriterion):
 def smoothed_cross_entropy(logits: Tensor, target: Tensor, epsilon: float) -> Tuple[Tensor, Tensor]:
     """Label-smoothed cross-entropy of each token, and its negative log-likelihood.
 
-    Equal to fairseq's ``label_smoothed_nll_loss`` (``epsilon`` is spread over the other words of
-    the vocabulary; Szegedy et al., 2016), without a float32 copy of the logits, their logarithmic
-    softmax and two gradients of the size of the vocabulary, which cost a small model on a CPU more
-    than its layers do.
+    Equals fairseq's ``label_smoothed_nll_loss``, which spreads ``epsilon`` over the other words of
+    the vocabulary (Szegedy et al., 2016), without four tensors ``[N, V]``: a float32 copy of the
+    logits, their log-softmax and two gradients. On a CPU these cost a small model more than its
+    layers.
 
     Args:
-        logits: ``[N, V]``, V at least 2; any floating-point type. Computed in float32, or in their
-            own type where that is wider.
-        target: ``[N]``, words in ``0..V-1``.
-        epsilon: in [0, 1), see :func:`check_label_smoothing`.
+        logits: ``[N, V]``, V at least 2, floating-point; computed in float32 at least.
+        target: LongTensor ``[N]``, ids below V.
+        epsilon: in [0, 1).
 
     Returns:
         (loss ``[N]``, negative log-likelihood ``[N]`` without a gradient), both in nats.
@@ -73,10 +68,10 @@ def smoothed_cross_entropy(logits: Tensor, target: Tensor, epsilon: float) -> Tu
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
-    """A few rows at a time: what lies between logits and losses never leaves the cache.
+    """Computes a few rows at a time, so that intermediate results stay in the cache.
 
-    With e = epsilon / (V - 1), loss = (1 - epsilon) nll + e (sum of all other words' -log p), whose
-    gradient with respect to a logit is p - e, and p - (1 - epsilon) at the target.
+    With e = epsilon / (V - 1), the loss is (1 - epsilon) nll + e (sum of all other words' -log p);
+    its gradient is p - e for a logit, and p - (1 - epsilon) for the target's.
     """
 
     @staticmethod
@@ -88,11 +83,11 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             torch.empty(logits.size(0), dtype=wide, device=logits.device) for _ in range(2)
         )
         for rows in row_blocks(logits):
-            scores = torch.log_softmax(logits[rows].to(wide), 1)
-            chosen[rows] = scores.gather(1, target[rows].unsqueeze(1)).squeeze(1)
+            scores = torch.log_softmax(logits[rows].to(wide), 1)  # [n, V]
+            chosen[rows] = scores.gather(1, target[rows].unsqueeze(1)).squeeze(1)  # [n]
             total[rows] = scores.sum(1)
-        nll = -chosen
-        loss = (1 - epsilon - share) * nll - share * total
+        nll = -chosen  # [N]
+        loss = (1 - epsilon - share) * nll - share * total  # [N]
         ctx.save_for_backward(logits, target)
         ctx.epsilon = epsilon
         ctx.mark_non_differentiable(nll)
@@ -106,11 +101,11 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         wide = torch.promote_types(logits.dtype, torch.float32)
         result = torch.empty_like(logits)
         for rows in row_blocks(logits):
-            block = torch.softmax(logits[rows].to(wide), 1).sub_(share)
+            block = torch.softmax(logits[rows].to(wide), 1).sub_(share)  # [n, V]
             block.scatter_add_(
                 1,
                 target[rows].unsqueeze(1),
                 block.new_full((), share + ctx.epsilon - 1).expand(len(block), 1),
             )
-            result[rows] = block.mul_(gradient[rows].unsqueeze(1))
+            result[rows] = block.mul_(gradient[rows].unsqueeze(1))  # [n, V]
         return result, None, None

@@ -1,5 +1,4 @@
-"""What the families' models have in common: a configuration of their own around fairseq's
-Transformer."""
+"""The base class of the families' models: fairseq's Transformer with a configuration of its own."""
 
 from argparse import ArgumentParser, Namespace
 from typing import Any, ClassVar, Dict, List, Optional
@@ -23,13 +22,13 @@ from .conventions import (
 class ConfiguredTransformer(TransformerModelBase):
     """A Transformer whose options are the fields of a configuration.
 
-    It is registered without ``dataclass=``: fairseq-train silently loses nested values of a
-    TransformerConfig registered that way. Options that fairseq-hydra-train reads from YAML get the
-    names of the command line where presets are filled in (:mod:`.presets`).
+    Models are registered without ``dataclass=``, with which fairseq-train silently loses nested
+    values of a TransformerConfig. Options from the YAML of fairseq-hydra-train are renamed to those
+    of the command line by :mod:`.presets`.
 
     Attributes:
-        config: of the family.
-        decoder_class: takes the configuration, the target dictionary and the embedding.
+        config: the family's dataclass of options.
+        decoder_class: called with the configuration, the target dictionary and the embedding.
     """
 
     config: ClassVar[Any]
@@ -46,8 +45,8 @@ class ConfiguredTransformer(TransformerModelBase):
             args = Namespace(**plain)
         cfg = cls.config.from_namespace(args)
         for side in ("encoder", "decoder"):
-            # As a text, with --model-overrides, it prunes a trained model; fairseq 0.12.2 cannot
-            # read the list of its own option.
+            # As text in --model-overrides it prunes a trained model; the list that its own option
+            # gives cannot be read by fairseq 0.12.2.
             if isinstance(getattr(cfg, side).layers_to_keep, list):
                 raise ValueError(
                     f"--{side}-layers-to-keep: models are pruned when they are loaded;"
@@ -80,14 +79,12 @@ class ConfiguredTransformer(TransformerModelBase):
         model_cfg: Any = None,
         args: Optional[Namespace] = None,
     ) -> Any:
-        """fairseq's; what a checkpoint lacks and the family can add is added
-        (``upgrade_state_dict_named`` of the decoders).
+        """Loads a checkpoint, with parameters that the family's decoder can add
+        (``upgrade_state_dict_named``).
 
         Raises:
-            ValueError: they were trained with other conventions than this model is built with
-                (:mod:`.conventions`).
-            RuntimeError: other parameters than this model's, on one line. None of them is left out
-                in silence: a model that is started from another one keeps all that it had learnt.
+            ValueError: the weights were trained with other conventions (:mod:`.conventions`).
+            RuntimeError: the parameters are not this model's; none is ever silently left out.
         """
         theirs = require_same_conventions(state_dict, self.cfg, self.encoder.padding_idx)
         self.decoder.parent_starts_from_zeros = theirs.zero_start
@@ -104,11 +101,8 @@ class ConfiguredTransformer(TransformerModelBase):
 
 
 def refuse_extras(cfg: Any, architecture: str) -> None:
-    """Refuses parts of fairseq's decoder that the decoder of a family does not have.
-
-    Raises:
-        ValueError: the configuration asks for one.
-    """
+    """Raises ValueError for options of fairseq's decoder that a family's decoder does not
+    support."""
     if (
         cfg.adaptive_softmax_cutoff is not None
         or cfg.cross_self_attention
@@ -121,7 +115,7 @@ def refuse_extras(cfg: Any, architecture: str) -> None:
 
 
 def _difference(found: Dict[str, Tensor], wanted: Dict[str, Tensor]) -> str:
-    """How the parameters of a checkpoint differ from a model's: empty, or a few of their names."""
+    """Describes how the parameters of a checkpoint differ from a model's; empty if they do not."""
     shapes = [
         f"{name} {list(found[name].shape)} instead of {list(value.shape)}"
         for name, value in wanted.items()

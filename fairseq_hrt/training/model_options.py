@@ -1,9 +1,9 @@
-"""A model's options as ``fairseq-hydra-train`` reads them from YAML, under the names that
-``fairseq-train`` gives them.
+"""Checks a model's options from the YAML of ``fairseq-hydra-train`` and renames them as on the
+command line.
 
-YAML may group them (``encoder: {layers: 2}``) or not (``encoder_layers: 2``). fairseq hands both to
-a model as they are, and takes what it does not find for its own defaults, so that a misspelt or
-mixed name would train another model than was asked for.
+YAML may group options (``encoder: {layers: 2}``) or not (``encoder_layers: 2``). fairseq passes
+both to the model unchanged and uses its defaults for names it does not find: a misspelt name would
+silently train another model.
 """
 
 import difflib
@@ -14,18 +14,18 @@ from fairseq.models.transformer import TransformerConfig
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-# Keys that name the architecture itself.
+# Keys that hold the name of the architecture.
 _ARCHITECTURE = ("_name", "arch")
 
 
 def flat_names(config: type) -> Dict[str, Tuple[str, ...]]:
-    """Where each option stands in a configuration:
+    """The path of each option in a configuration:
     ``{"encoder_layers": ("encoder", "layers"), "dropout": ("dropout",), …}``."""
     found: Dict[str, Tuple[str, ...]] = {}
     for own in fields(config):
         if own.name.startswith("_"):
             continue
-        # Instances of dataclasses, by which fairseq's configurations are nested.
+        # A nested configuration is a field whose default is a dataclass instance.
         part = own.default if is_dataclass(own.default) else None
         if part is None:
             found[own.name] = (own.name,)
@@ -43,17 +43,18 @@ def flat_names(config: type) -> Dict[str, Tuple[str, ...]]:
 def flatten_options(
     options: Any, config: type = TransformerConfig, others: Collection[str] = ()
 ) -> None:
-    """Gives a model's options from YAML, in place, the names and the types of the command line.
+    """Renames a model's options from YAML, in place, to the names of the command line, and converts
+    their values to the types of ``config``.
 
     Args:
-        options: ``model`` of the configuration; a namespace, which argparse has checked already,
-            stays as it is.
+        options: ``model`` of the YAML configuration; a namespace is left alone, since argparse has
+            checked it.
         config: dataclass of the model's options.
-        others: options that the model takes besides, which are not looked at.
+        others: further names that are accepted unchecked.
 
     Raises:
-        ValueError: an option that the model does not have, one that is given twice with different
-            values, or a value of another type.
+        ValueError: the model lacks an option, one has two different values, or a value the wrong
+            type.
     """
     if not isinstance(options, DictConfig):
         return
@@ -100,8 +101,7 @@ def _flat(nested: Any, parts: List[str]) -> Dict[str, Any]:
 def _typed(
     given: Dict[str, Any], names: Dict[str, Tuple[str, ...]], config: type
 ) -> Dict[str, Any]:
-    """The values as the configuration's types, as a configuration registered with hydra would have
-    them."""
+    """Converts values to the types of the configuration, as hydra would do it."""
     whole = OmegaConf.structured(config)
     for name, value in given.items():
         try:

@@ -1,4 +1,4 @@
-"""Named architectures as tables; the one place of the package that fills an argument namespace."""
+"""Presets: named architectures and the option values that they stand for."""
 
 from argparse import Namespace
 from typing import Any, Callable, Dict, Union
@@ -9,9 +9,8 @@ from omegaconf import DictConfig
 
 from .model_options import flatten_options
 
-# Sizes that every family offers; a family adds its own rows. No row shares embeddings: fairseq's
-# switch for it cannot be taken back on the command line, and separate dictionaries need separate
-# embeddings.
+# Sizes of all families. None shares embeddings: a command line could not switch that off again, and
+# separate dictionaries need separate embeddings.
 COMMON_PRESETS: Dict[str, Dict[str, Any]] = {
     "tiny": dict(embed=128, ffn=512, heads=4, layers=(2, 2), dropout=0.1),
     "iwslt_de_en": dict(embed=512, ffn=1024, heads=4, layers=(6, 6), dropout=0.3),
@@ -23,10 +22,12 @@ COMMON_PRESETS: Dict[str, Dict[str, Any]] = {
 def preset(
     *, embed: int, ffn: int, heads: int, layers: tuple, pre_norm: bool = False, **more: Any
 ) -> Dict[str, Any]:
-    """fairseq's argument names and values of a size.
+    """A preset as {fairseq's argument name: value}.
 
     Args:
-        embed: D; ffn: inner width; heads: H.
+        embed: D.
+        ffn: width of the feed-forward layers.
+        heads: H.
         layers: (encoder layers, decoder layers).
         pre_norm: layer normalisation before each block instead of after it.
         more: further arguments by their fairseq names.
@@ -44,15 +45,13 @@ def preset(
 
 
 def register_presets(model: str, presets: Dict[str, Dict[str, Any]]) -> None:
-    """Registers ``<model>_<name>`` for each preset and ``<model>`` itself as ``wmt_en_de``.
-
-    Options that the user gives on the command line or in YAML win over the preset.
+    """Registers ``<model>_<name>`` for each preset and ``<model>`` itself as ``wmt_en_de``; options
+    on the command line or in YAML take precedence.
     """
     for name, sizes in {"": presets["wmt_en_de"], **presets}.items():
         architecture = f"{model}_{name}" if name else model
         register_model_architecture(model, architecture)(_filler(model, preset(**sizes)))
-        # For ``model=<architecture>`` of fairseq-hydra-train; all else of it is filled in here as
-        # well.
+        # Makes ``model=<architecture>`` of fairseq-hydra-train known; _filler adds the values.
         ConfigStore.instance().store(
             name=architecture, group="model", node={"_name": architecture}, provider="fairseq_hrt"
         )
@@ -67,7 +66,7 @@ def _filler(model: str, values: Dict[str, Any]) -> Callable[[Union[Namespace, Di
             flatten_options(args, MODEL_REGISTRY[model].config)
         for name, value in values.items():
             given.setdefault(name, value)
-        # A width given on the command line also is the width of the tied input and output.
+        # The decoder's input and output have the width that was given for its embedding.
         if given["decoder_embed_dim"] != values["decoder_embed_dim"]:
             for name in ("decoder_input_dim", "decoder_output_dim"):
                 if given[name] == values[name]:

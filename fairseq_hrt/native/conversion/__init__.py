@@ -1,5 +1,5 @@
-"""Models of other toolkits as bundles: Marian's, Hugging Face's Marian, MBart-50 and M2M-100, and
-what fairseq published."""
+"""Converts models to bundles: those of Marian, of Hugging Face (Marian, MBart-50, M2M-100), and
+published ones of fairseq."""
 
 from .converted import Wishes
 from .sources import import_model

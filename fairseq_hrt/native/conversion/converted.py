@@ -1,5 +1,4 @@
-"""What a reader makes of a source: models of fairseq, dictionaries, and how text is prepared; and
-the bundle of it."""
+"""The result of reading a model of another toolkit, and the bundle that is written from it."""
 
 import logging
 import shutil
@@ -24,17 +23,16 @@ from .vocabularies import Vocabulary
 
 logger = logging.getLogger(__name__)
 
-# Decodes imported models as any others that write from left to right.
+# The task of imported models.
 TASK = "translation_autoregressive"
-# The logit of a word that a model does not have: never chosen, and nothing in a sum of
-# probabilities. Lower, it would drown the label-smoothed loss of who trains on, and be infinite in
-# half precision.
+# The logit of words that a model lacks: low enough that their probability is 0, but no lower, for
+# the label-smoothed loss of further training and for half precision, in which it must be finite.
 NEVER = -1e4
 
 
 @dataclass
 class ConvertedModel:
-    """A model of fairseq.
+    """A converted model as fairseq would hold it.
 
     Attributes:
         architecture: its ``--arch``.
@@ -51,17 +49,17 @@ class ConvertedModel:
 
 @dataclass
 class Converted:
-    """A source that was read.
+    """A converted model or ensemble, with everything else that its bundle needs.
 
     Attributes:
         models: one, or several of an ensemble.
-        languages: source and target, as the dictionaries are named.
-        source, target: their words.
+        languages: names of the source and target language.
+        source, target: the vocabularies.
         tokenizer, subwords, codes, target_codes, source_prefix, target_prefix: see
-        :class:`~..text.pipeline.TextRecipe`.
-        decoding: options that the bundle shall have.
-        card: what else is to be known.
-        shortlist: lines of a ``vmap`` file: candidates for the native engine.
+            :class:`~..text.pipeline.TextRecipe`.
+        decoding: decoding options of the bundle.
+        card: further entries of the bundle's card.
+        shortlist: lines of a ``vmap`` file, the candidates of the native engine's shortlist.
         examples: raw source sentences to try the bundle with.
     """
 
@@ -83,16 +81,16 @@ class Converted:
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the user states about a source.
+    """The user's options for importing a model.
 
     Attributes:
-        source_language, target_language: names, which a multilingual model needs.
-        tokenizer, subwords, codes: how its text was prepared, where its files do not tell; see
-        :class:`~..text.pipeline.TextRecipe`.
-        runtime: weights of the native engine's model, ``int8`` or ``float32``; None: none.
-        lines: raw source lines to compare both engines with.
-        checkpoint: whether the bundle also gets a checkpoint of fairseq, which takes PyTorch;
-            without one the native engine's model is made in any case.
+        source_language, target_language: names of the languages; required for multilingual models.
+        tokenizer, subwords, codes: text preparation, if the model's files do not specify it; see
+            :class:`~..text.pipeline.TextRecipe`.
+        runtime: weights of the native engine's model, ``int8`` or ``float32``; None: no such model.
+        lines: raw source lines with which both engines are compared.
+        checkpoint: also write a checkpoint of fairseq, which needs PyTorch; False: write only the
+            native engine's model.
         examples: raw source sentences to try the bundle with.
     """
 
@@ -115,18 +113,15 @@ def write_bundle(
     lines: Optional[Sequence[str]] = None,
     checkpoint: bool = True,
 ) -> Bundle:
-    """Writes dictionaries, models and bundle.
+    """Writes a bundle with its dictionaries and models.
 
     Args:
-        converted: what was read.
-        folder: of the bundle; must not exist.
-        runtime: weights of the native engine's model, ``int8`` or ``float32``; None: none.
-        lines: raw source lines to compare both engines with.
-        checkpoint: whether it also gets a checkpoint of fairseq, which takes PyTorch; else the
-            native engine's model is all.
+        converted: the converted model.
+        folder: the bundle's folder, which must not exist.
+        runtime, lines, checkpoint: see :class:`Wishes`.
 
     Raises:
-        ValueError: the folder exists, or the model cannot be represented.
+        ValueError: the folder exists, or the bundle cannot represent the model.
         OSError: a file cannot be written.
     """
     for language in converted.languages:
@@ -150,7 +145,7 @@ def write_bundle(
     bundle = Bundle(
         folder, TASK, *converted.languages, converted.tokenizer, converted.subwords,
         options=checked_options(converted.decoding, TASK if checkpoint else None, "the new bundle"),
-        # Nothing is known of the training.
+        # Nothing about the training: it is unknown.
         card={"architecture": converted.models[0].architecture, **converted.card},
         examples=list(converted.examples),
         source_prefix=converted.source_prefix, target_prefix=converted.target_prefix,
@@ -189,8 +184,8 @@ def _add_native_model(
     place: Path,
     lines: Optional[Sequence[str]],
 ) -> None:
-    """Adds the native engine's model and shortlist, compared with PyTorch's engine where there is a
-    checkpoint; the dictionaries lie in ``place``."""
+    """Adds the native engine's model and shortlist to a bundle, after a comparison with PyTorch's
+    engine if there is a checkpoint. ``place`` is a folder with the dictionaries."""
     shortlist = None
     if converted.shortlist is not None:
         shortlist = place / "shortlist.vmap"

@@ -1,5 +1,5 @@
-"""Folders of fairseq's published models: checkpoints, dictionaries and subword codes, as
-``wmt19.en-de.joined-dict.ensemble`` has them."""
+"""Reads published models of fairseq: folders such as ``wmt19.en-de.joined-dict.ensemble``, with
+checkpoints, dictionaries and subword codes."""
 
 import re
 from pathlib import Path
@@ -10,19 +10,19 @@ from ..io.escaping import shown
 from ..plugin import plugin
 from .converted import TASK, Wishes
 
-# As the archives of fairseq name them; the first that is there.
+# Names in fairseq's archives; the first file that exists is taken.
 _CODES = ("bpecodes", "codes", "ende30k.fastbpe.code", "bpe.codes", "code")
 _SENTENCEPIECE = ("sentencepiece.bpe.model", "spm.model", "sentencepiece.model")
 _MODEL = re.compile(r"model\d*\.pt|checkpoint.*\.pt")
 
 
 def is_fairseq(folder: Path) -> bool:
-    """Whether a folder holds checkpoints beside dictionaries."""
+    """Whether a folder holds both checkpoints and dictionaries."""
     return bool(_checkpoints(folder)) and any(folder.glob("dict.*.txt"))
 
 
 def _checkpoints(folder: Path) -> List[Path]:
-    """The models of a folder: one, or the numbered ones of an ensemble."""
+    """The checkpoints of a folder: the numbered models of an ensemble, else all."""
     found = [path for path in folder.iterdir() if _MODEL.fullmatch(path.name) and path.is_file()]
     numbered = [path for path in found if re.fullmatch(r"model\d+\.pt", path.name)]
     numbered.sort(key=lambda path: int(path.stem[len("model") :]))
@@ -30,15 +30,16 @@ def _checkpoints(folder: Path) -> List[Path]:
 
 
 def read_fairseq(source: Path, folder: Path, wishes: Wishes) -> Bundle:
-    """Makes the bundle of a folder of fairseq's, or of one checkpoint in it.
+    """Makes a bundle of a folder of fairseq's, or of one checkpoint in it.
 
     Args:
-        source: folder, or one of its checkpoints.
-        folder: of the bundle.
-        wishes: without a tokenizer Moses, without codes those that are there.
+        source: the folder, or one of its checkpoints.
+        folder: the bundle's folder.
+        wishes: the user's options; by default the tokenizer is Moses (``space`` with
+            SentencePiece), and codes are searched in the folder.
 
     Raises:
-        ValueError: something is missing or damaged; the message names the file.
+        ValueError: a file is missing or damaged; the message names it.
     """
     data = source if source.is_dir() else source.parent
     checkpoints = [source] if source.is_file() else _checkpoints(data)
@@ -79,7 +80,7 @@ def read_fairseq(source: Path, folder: Path, wishes: Wishes) -> Bundle:
 
 
 def unknown_kind(source: Path) -> str:
-    """The message about a folder that no reader recognises."""
+    """The error message for a folder or file of no known toolkit."""
     names = sorted(path.name for path in source.iterdir())[:8] if source.is_dir() else [source.name]
     return (
         f"{source} holds no model that can be imported (it has"

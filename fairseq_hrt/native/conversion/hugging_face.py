@@ -1,7 +1,6 @@
-"""Folders of Hugging Face's transformers: what their files hold, as data.
+"""Reads the files of Hugging Face's model folders: weights, decoding options, language tokens.
 
-``config.json`` names the kind of model; weights are safetensors, or a ``.bin`` that PyTorch's safe
-loading reads.
+Weights are safetensors, or a ``.bin``, which PyTorch's safe loading reads.
 """
 
 from pathlib import Path
@@ -17,7 +16,7 @@ from .plain_files import WHOLE, Settings, beside, read_json
 from .tensors import Tensors
 
 CONFIG = "config.json"
-# Whole, and in parts that an index lists.
+# A whole file, or an index of the files that hold its parts.
 _WEIGHTS = (
     "model.safetensors",
     "model.safetensors.index.json",
@@ -25,11 +24,11 @@ _WEIGHTS = (
     "pytorch_model.bin.index.json",
 )
 _TOKENIZER = "tokenizer_config.json"
-# Types of numbers in safetensors files.
+# Types in safetensors files as NumPy's.
 _FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
-# Names of one matrix: the embeddings of both sides, the one that they share, and the output layer.
+# Most names of one matrix: encoder, decoder and shared embedding, and output layer.
 MOST_SHARED = 4
-# Vectors of positions that are computed, in files of older releases.
+# Sinusoidal position vectors, which older releases stored.
 COMPUTED = ("embed_positions.weight", "embed_positions.weights")
 
 # Of generation_config.json, and of config.json where that is missing. Options that change what is
@@ -82,10 +81,10 @@ _HARMLESS = frozenset(
 
 
 def read_weights(folder: Path) -> Tensors:
-    """The weights as float32.
+    """Reads the weights of a folder as float32.
 
     Raises:
-        ValueError: there are none, or a file is damaged or holds something else.
+        ValueError: there are none, or a file is damaged.
     """
     path = next((folder / name for name in _WEIGHTS if (folder / name).is_file()), None)
     if path is None:
@@ -117,8 +116,8 @@ def read_weights(folder: Path) -> Tensors:
             left -= size
             if left < 0:
                 raise ValueError(
-                    f"{path} has more than {MOST_SHARED} times the numbers that its files hold:"
-                    " tensors share them"
+                    f"{path} describes more than {MOST_SHARED} times the numbers that its files"
+                    " hold: too many tensors share memory"
                 )
     return Tensors(held, path)
 
@@ -128,13 +127,12 @@ _Stored = Tuple[str, np.ndarray, int]
 
 
 def _safetensors(path: Path) -> Iterator[_Stored]:
-    """The tensors of a safetensors file; bfloat16, which NumPy does not have, is the upper half of
-    a float32."""
+    """Yields the tensors of a safetensors file; bfloat16, which NumPy lacks, is read as the upper
+    half of float32."""
     from safetensors import SafetensorError, safe_open
 
     try:
-        # Refuses a head that is none: types and shapes that do not fit their bytes, gaps, and
-        # tensors that share them.
+        # safe_open checks the header: types and shapes fit their bytes, without gaps or overlaps.
         with safe_open(str(path), framework="np"), open(path, "rb") as file:
             head = file.read(int.from_bytes(file.read(8), "little"))
         content = np.memmap(path, np.uint8, "c", offset=8 + len(head))
@@ -161,7 +159,7 @@ def _safetensors(path: Path) -> Iterator[_Stored]:
 
 
 def _pickled(path: Path) -> Iterator[_Stored]:
-    """The tensors of a file of PyTorch's."""
+    """Yields the tensors of a PyTorch file."""
     try:
         import torch
     except ImportError:
@@ -186,7 +184,7 @@ def _pickled(path: Path) -> Iterator[_Stored]:
                 f"{path}: {shown(name)} has the type {value.dtype}; floating-point numbers are read"
             )
         size = value.numel() * value.element_size()
-        # A view may show the same bytes over and over again.
+        # An expanded view repeats the same bytes: a small file could claim a huge tensor.
         if size > value.untyped_storage().nbytes():
             raise ValueError(
                 f"{path}: {shown(name)} has the shape {shown(tuple(value.shape))}, but not as many"
@@ -269,7 +267,8 @@ def decoding_options(
     longest = generation.number("max_length", positions, most=1 << 30)
     if "max_new_tokens" in generation.values:
         longest = generation.number("max_new_tokens", most=1 << 30) + 1
-    # Here </s> follows by force. There the last word is one as any other, unless it is forced, too.
+    # fairseq appends </s> to max_len_b words. In Hugging Face's length the last token is free,
+    # unless forced_eos_token_id makes it </s>.
     words = min(longest, positions) - (
         1 if generation.values.get("forced_eos_token_id") is None else 2
     )
@@ -287,21 +286,21 @@ def decoding_options(
 
 
 def tokenizer_settings(folder: Path) -> Settings:
-    """``tokenizer_config.json``, empty where there is none."""
+    """The contents of ``tokenizer_config.json``, empty if there is no such file."""
     path = folder / _TOKENIZER
     return Settings(read_json(path) if path.is_file() else {}, path)
 
 
 def language_tokens(folder: Path, following: int) -> Dict[str, int]:
-    """The language tokens of a multilingual model, with their rows.
+    """The language tokens of a multilingual model, as {token: row of the embedding}.
 
     Args:
-        folder: of the model.
-        following: the first row behind the pieces, where they stand in order if no file gives their
-            numbers.
+        folder: the model's folder.
+        following: the first row behind the SentencePiece pieces; if no file has their rows, the
+            tokens follow there in order.
 
     Raises:
-        ValueError: a file holds something impossible.
+        ValueError: a file has an invalid row.
     """
     settings = tokenizer_settings(folder)
     numbered: Dict[Any, Any] = {}
@@ -348,13 +347,14 @@ def target_tokens(words: Iterable[str]) -> Dict[str, int]:
 def chosen_token(
     tokens: Dict[str, int], language: Optional[str], option: str, subject: object
 ) -> Tuple[str, str]:
-    """The token of a language that the user names, by itself or without what surrounds it.
+    """The token of a language that the user names: as the token itself, e.g. ``de_DE``, or as its
+    language, ``de``.
 
     Returns:
-        token and language.
+        (token, language).
 
     Raises:
-        ValueError: none was named, or the model does not have it.
+        ValueError: ``language`` is None, or the model has no token for it.
     """
     if language is not None:
         for token in (language, f"__{language}__", f">>{language}<<"):

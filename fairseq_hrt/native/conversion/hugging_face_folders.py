@@ -1,5 +1,5 @@
-"""Folders of Hugging Face's Marian, MBart-50 and M2M-100 models: vocabularies, languages and
-text."""
+"""Reads folders of Hugging Face's Marian, MBart-50 and M2M-100 models: vocabularies, languages,
+text preparation."""
 
 from pathlib import Path
 from typing import List, Optional, Tuple
@@ -35,15 +35,15 @@ Languages = Tuple[Optional[str], Optional[str]]
 
 
 def read_hugging_face(folder: Path, languages: Languages) -> Converted:
-    """A folder with a ``config.json``.
+    """Reads and converts a folder with a ``config.json``.
 
     Args:
-        folder: of the model.
-        languages: source and target; a multilingual model needs them.
+        folder: the model's folder.
+        languages: source and target; required for multilingual models.
 
     Raises:
-        ValueError: something is missing, damaged, or cannot be represented; the message names the
-            file.
+        ValueError: a file is missing or damaged, or the model cannot be represented; the message
+            names the file.
     """
     config = Settings(read_json(folder / CONFIG), folder / CONFIG)
     kind = config.require("model_type", KINDS, None)
@@ -95,7 +95,7 @@ def _marian(folder: Path, config: Settings, languages: Languages) -> Converted:
         languages=(str(names[0]), str(names[1])),
         source=source,
         target=target,
-        # As the training text was prepared, and transformers does it where sacremoses is installed.
+        # As in training, and in transformers if sacremoses is installed.
         tokenizer="moses-punctuation",
         subwords="sentencepiece",
         codes=folder / "source.spm",
@@ -141,8 +141,8 @@ def _multilingual(folder: Path, config: Settings, languages: Languages) -> Conve
     for token, row in tokens.items():
         if row >= size or rows[row] not in (None, token):
             raise ValueError(
-                f"{folder}: the language token {shown(token)} would be word {row} of {size}, which"
-                " is another one"
+                f"{folder}: the language token {shown(token)} has the number {row}, which is beyond"
+                f" the model's {size} words or another word's"
             )
         rows[row] = token
     if not tokens:
@@ -178,8 +178,8 @@ def _multilingual(folder: Path, config: Settings, languages: Languages) -> Conve
 
 
 def _by_pieces(found: List[str], size: int, path: Path) -> Tuple[List[Optional[str]], int]:
-    """fairseq's order of the pieces of SentencePiece, as MBart-50 and NLLB have it, and the first
-    row behind them."""
+    """The word of each row if ``found``, SentencePiece's pieces, are in fairseq's order as in
+    MBart-50 and NLLB; and the first row behind them."""
     if found[:3] != ["<unk>", "<s>", "</s>"]:
         raise ValueError(
             f"{path} begins with the pieces {shown(found[:3])}; <unk>, <s>, </s> are expected"

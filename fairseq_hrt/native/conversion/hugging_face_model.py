@@ -1,5 +1,5 @@
-"""Hugging Face's Marian, MBart and M2M-100 models as fairseq's: their modules have fairseq's own
-names."""
+"""Converts parameters and options of Hugging Face's Marian, MBart and M2M-100 models to fairseq's,
+whose module names they share."""
 
 from typing import Any, Dict, Tuple
 
@@ -13,7 +13,7 @@ from .tensors import Tensors
 from .vocabularies import Vocabulary
 
 _SIDES = ("encoder", "decoder")
-# Names of one function.
+# Other names of fairseq's activation functions.
 _ACTIVATIONS = {"silu": "swish"}
 MOST_POSITIONS = 1 << 14
 # Id of </s> in fairseq's dictionaries.
@@ -27,34 +27,25 @@ def frequencies(width: int) -> np.ndarray:
 
 
 def require_rows(tensors: Tensors, config: Settings, sizes: Tuple[int, int]) -> None:
-    """Refuses embeddings of other sizes, before anything is made for each of their rows.
-
-    Args:
-        tensors: the weights.
-        config: the contents of ``config.json``.
-        sizes: words of source and target.
-
-    Raises:
-        ValueError: a matrix is missing, or has another shape.
-    """
+    """Raises ValueError if an embedding is missing or does not have as many rows as ``sizes``, the
+    words of source and target; called before vocabularies of these sizes are made."""
     for side, size in zip(_SIDES, sizes):
         tensors.take(_embedding(tensors, side), size, config.number("d_model"))
 
 
 def _embedding(tensors: Tensors, side: str) -> str:
-    """The name of a side's embedding; where it is shared, the file may have it under one name
-    only."""
+    """The name of a side's embedding in the file; a shared embedding may have only one name."""
     names = (f"model.{side}.embed_tokens.weight", "model.shared.weight", "lm_head.weight")
     return next((name for name in names if name in tensors), names[0])
 
 
 class HuggingFaceModel:
-    """One model.
+    """A model of Hugging Face, to be converted by :meth:`marian` or :meth:`multilingual`.
 
     Args:
         tensors: its weights.
         config: the contents of ``config.json``.
-        source, target: vocabularies of as many words as the embeddings have rows.
+        source, target: vocabularies with as many words as the embeddings have rows.
     """
 
     def __init__(
@@ -100,7 +91,7 @@ class HuggingFaceModel:
             start: row of the word that decoders start with.
 
         Raises:
-            ValueError: it cannot be represented.
+            ValueError: the model cannot be represented.
         """
         config = self.config
         config.require("activation_function", ("swish", "silu", "relu", "gelu"), "")
@@ -148,14 +139,14 @@ class HuggingFaceModel:
         return ConvertedModel("marian_transformer", self.options, self.made)
 
     def multilingual(self, learned: bool) -> ConvertedModel:
-        """fairseq's own ``transformer``, with layers that normalise first.
+        """Converts the model to fairseq's ``transformer`` with pre-norm.
 
         Args:
-            learned: positions are learned, and embeddings normalised (MBart); else they are
-                sinusoids (M2M-100).
+            learned: positions are learned and embeddings normalised, as in MBart; else positions
+                are sinusoidal, as in M2M-100.
 
         Raises:
-            ValueError: it cannot be represented.
+            ValueError: the model cannot be represented.
         """
         config, width = self.config, self.width
         config.require("activation_function", ("relu", "gelu"), "")
@@ -190,7 +181,7 @@ class HuggingFaceModel:
             matrix = tensors.take(_embedding(tensors, side), words.size, self.width)
             self.made[f"{side}.embed_tokens.weight"] = words.reordered(matrix)
         for name in ("model.shared.weight", "lm_head.weight"):
-            # Other names of the same matrix.
+            # Other names of the embedding.
             if name in tensors:
                 tensors.used.add(name)
         target, own = self.words["decoder"], self.made["decoder.embed_tokens.weight"]
@@ -203,8 +194,8 @@ class HuggingFaceModel:
             tensors.held[_embedding(tensors, "decoder")],
         ):
             raise ValueError(
-                f"{tensors.subject}: 'lm_head.weight' is not the decoder's embedding, as"
-                " tie_word_embeddings states"
+                f"{tensors.subject}: 'lm_head.weight' differs from the decoder's embedding,"
+                " although tie_word_embeddings is true"
             )
         self.made["decoder.output_projection.weight"] = output
         same = (
@@ -230,7 +221,7 @@ class HuggingFaceModel:
                 self._copy(f"{layer}.final_layer_norm", width)
 
     def _copy(self, name: str, *shape: int) -> None:
-        """A module's weight, of that shape, and its bias."""
+        """Copies the weight, of this ``shape``, and the bias of a module."""
         sizes: Dict[str, Tuple[int, ...]] = {"weight": shape, "bias": shape[:1]}
         for part, size in sizes.items():
             self.made[f"{name}.{part}"] = self.tensors.take(f"model.{name}.{part}", *size)

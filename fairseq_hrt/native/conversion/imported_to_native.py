@@ -1,5 +1,5 @@
-"""The native engine's model of an imported one, with NumPy alone: what is written is the same with
-and without PyTorch."""
+"""Converts an imported model to one of the native engine, with NumPy alone; the result is the same
+as with PyTorch."""
 
 import math
 from typing import Any, Dict, Mapping, Tuple
@@ -11,8 +11,7 @@ from ..runtime.model_tensors import model_tensors, require_stored
 from ..runtime.sinusoids import fairseq_frequencies, sinusoids
 
 _SIDES = ("encoder", "decoder")
-# Rows before those of positions in fairseq's tables, <s> and <pad>; its first sinusoid is that of
-# the next number.
+# Position 0 is row 2 of fairseq's position tables, and has the sinusoid of 2.
 _OFFSET = 2
 
 
@@ -23,7 +22,8 @@ Parameters = Mapping[str, np.ndarray]
 def native_model(
     options: Options, parameters: Parameters, steps: Mapping[str, float], *, weights: str
 ) -> Tuple[Header, Dict[str, np.ndarray]]:
-    """What :func:`~..runtime.format.write_model` takes.
+    """The header and tensors of the native engine's model, for
+    :func:`~..runtime.format.write_model`.
 
     Args:
         options, parameters, steps: of a ``transformer`` or ``marian_transformer``, see
@@ -31,7 +31,7 @@ def native_model(
         weights: ``int8`` or ``float32``.
 
     Raises:
-        ValueError: an unknown kind of weights, or a model that the native engine does not have.
+        ValueError: unknown weights, or a model that the native engine does not support.
     """
     require_stored(weights)
     made = {f"{side}.positions": _positions(options, parameters, side) for side in _SIDES}
@@ -77,8 +77,8 @@ def _header(
 
 
 def _positions(options: Options, parameters: Parameters, side: str) -> np.ndarray:
-    """The vectors of a side's positions ``[positions, D]``, as many as fairseq's module of the same
-    options has."""
+    """The position vectors of a side, ``[positions, D]``; as many as fairseq's module would
+    have."""
     count = options[f"max_{'source' if side == 'encoder' else 'target'}_positions"]
     if options.get(f"{side}_learned_pos", False):
         return parameters[f"{side}.embed_positions.weight"][_OFFSET:]

@@ -1,7 +1,8 @@
-"""Folders and files of Marian: the models, vocabularies and shortlist that belong together.
+"""Reads folders of Marian's models, as published by Firefox, translateLocally and OPUS-MT: models,
+vocabularies, shortlist.
 
-A folder as Firefox, translateLocally and OPUS-MT ship them has a decoder's configuration
-(``config.yml`` or the like) that names its files, or the files alone.
+A decoder's configuration (``config.yml`` or the like) may name these files; otherwise they are
+found by their names.
 """
 
 import re
@@ -19,7 +20,7 @@ from .tensors import Tensors
 from .vocabularies import Vocabulary, marian_vocabulary
 
 MODELS = (".npz", ".bin")
-# Configurations of decoders beside a model; what training leaves there describes the training.
+# Names of decoder configurations; other YAML files come from training.
 _CONFIGURATION = re.compile(r"(config|decoder|.*\.decoder)(\.[\w.-]+)?\.ya?ml")
 _VOCABULARY = re.compile(r".*vocab.*\.(spm|ya?ml|txt|json)")
 # Two languages, and a dash before the type of the model.
@@ -32,15 +33,15 @@ def is_marian(folder: Path) -> bool:
 
 
 def read_marian(source: Path, languages: Tuple[Optional[str], Optional[str]]) -> Converted:
-    """A folder, or the model file in one.
+    """Reads and converts a folder, or the model file in one.
 
     Args:
         source: folder or file.
-        languages: names of source and target; None: as the files tell them.
+        languages: names of source and target; None: taken from the names of the files.
 
     Raises:
-        ValueError: something is missing, damaged, or cannot be represented; the message names the
-            file.
+        ValueError: a file is missing or damaged, or the model cannot be represented; the message
+            names the file.
     """
     folder = source if source.is_dir() else source.parent
     named = _Named(folder, source)
@@ -103,7 +104,7 @@ def _models_in(folder: Path) -> List[Path]:
         for path in folder.iterdir()
         if path.suffix in MODELS
         and path.is_file()
-        # Shortlists and what Hugging Face's and training folders hold beside models.
+        # Not shortlists, nor other files of Hugging Face's and training folders.
         and not re.match(
             r"lex\b|.*s2t|.*optimizer|.*\.ema\b|pytorch_model|.*training|rust_model|spiece|tf_model",
             path.name,
@@ -112,12 +113,12 @@ def _models_in(folder: Path) -> List[Path]:
 
 
 class _Named:
-    """The files that belong together.
+    """The files of a folder that belong to one model or ensemble.
 
     Attributes:
         models: one, or several of an ensemble.
         vocabularies: of source and target.
-        shortlist: binary or a lexical table, or None.
+        shortlist: a binary shortlist, a lexical table, or None.
     """
 
     def __init__(self, folder: Path, source: Path) -> None:
@@ -156,8 +157,8 @@ class _Named:
         self.shortlist = self._shortlist()
 
     def _files(self, name: str) -> List[Path]:
-        """Files that the configuration names, by their last names: they were made for other
-        folders."""
+        """The files that the configuration names; only the last part of a path counts, for folders
+        differ from those where the configuration was written."""
         names = self.settings.values.get(name, [])
         names = [names] if isinstance(names, str) and names else names
         if (
@@ -190,7 +191,7 @@ class _Named:
             path for path in files if path.suffix == ".spm"
         ]
         if len(found) == 2:
-            # Source before target, where the names tell.
+            # Sort source before target by their names.
             found.sort(key=lambda path: (bool(re.search(r"trg|tgt|target", path.name)), path.name))
             if not re.search(r"src|source", found[0].name) or not re.search(
                 r"trg|tgt|target", found[1].name
@@ -223,13 +224,13 @@ class _Named:
         """The shortlist as lines of a ``vmap`` file, or None.
 
         Raises:
-            ValueError: it is damaged, or belongs to another model.
+            ValueError: the shortlist is damaged or belongs to another model.
         """
         if self.shortlist is None:
             return None
         if is_binary(self.shortlist):
             return read_binary(self.shortlist, source, target)
-        # PATH FREQUENT BEST THRESHOLD
+        # The option's values are PATH FREQUENT BEST THRESHOLD.
         given = self.settings.values.get("shortlist")
         numbers = dict(
             zip(("first", "best", "threshold"), given[1:] if isinstance(given, list) else ())
@@ -241,11 +242,7 @@ class _Named:
         )  # fmt: skip
 
     def decoding(self) -> Dict[str, str]:
-        """Marian's decoding options by fairseq's names.
-
-        Raises:
-            ValueError: one has a value that is none.
-        """
+        """Converts Marian's decoding options to fairseq's; ValueError for an invalid one."""
         settings = self.settings
         factor = settings.fraction("max-length-factor", 3.0)
         if not 0 < factor <= 100:
@@ -262,8 +259,8 @@ class _Named:
         }
         if settings.fraction("word-penalty", 0.0):
             raise ValueError(
-                f"{settings.subject} has a word-penalty, which this package does not have: remove"
-                " it there"
+                f"{settings.subject} has a word-penalty, which is not supported: remove it from"
+                " that file"
             )
         if settings.switch("allow-unk"):
             found["unkpen"] = "0"
@@ -271,7 +268,7 @@ class _Named:
 
 
 def _description(path: Path, text: str) -> Dict[str, Any]:
-    """The configuration of a model: the one within, or the ``.yml`` beside it."""
+    """A model's configuration: ``text`` from within the model file, else the ``.yml`` beside it."""
     place = path
     if not text:
         beside_it = (path.with_name(path.name + ".yml"), path.with_suffix(".yml"))

@@ -1,8 +1,8 @@
-"""Marian's Transformers as ``marian_transformer``: what ``special:model.yml`` states, and the
-tensors by fairseq's names.
+"""Converts Marian's Transformers to ``marian_transformer``: the options in ``special:model.yml``,
+and the tensors.
 
-Names and formulas: src/models/transformer.h of marian-dev. Whatever has an effect and cannot be
-represented is refused by its name.
+Names and formulas are those of src/models/transformer.h in marian-dev. Options that have an effect
+and cannot be represented are refused by name.
 """
 
 from typing import Any, Dict, Tuple
@@ -15,7 +15,7 @@ from .plain_files import Settings
 from .tensors import Tensors
 from .vocabularies import Vocabulary
 
-# Marian has no limit of its own; positions are computed.
+# Positions of a converted model; Marian computes them and has no limit.
 MOST_POSITIONS = 1024
 _ATTENTION = (
     ("Wq", "bq", "q_proj"),
@@ -26,11 +26,7 @@ _ATTENTION = (
 
 
 def rows_of(tensors: Tensors, config: Settings) -> Tuple[int, int]:
-    """How many words source and target have.
-
-    Raises:
-        ValueError: the embeddings are missing.
-    """
+    """The numbers of words of source and target; ValueError if the embeddings are missing."""
     shared = _shares_embeddings(config)
     return tuple(
         tensors.shape("Wemb" if shared else f"{side}_Wemb")[0] for side in ("encoder", "decoder")
@@ -44,15 +40,15 @@ def _shares_embeddings(config: Settings) -> bool:
 def convert_model(
     tensors: Tensors, config: Settings, source: Vocabulary, target: Vocabulary
 ) -> ConvertedModel:
-    """One model.
+    """Converts one model.
 
     Args:
-        tensors: as :func:`.marian_tensors.read_tensors` gives them.
+        tensors: the tensors of :func:`.marian_tensors.read_tensors`.
         config: the contents of ``special:model.yml``.
-        source, target: vocabularies of as many words as the embeddings have rows.
+        source, target: vocabularies with as many words as the embeddings have rows.
 
     Raises:
-        ValueError: it cannot be represented, or its tensors are not those of its description.
+        ValueError: the model cannot be represented, or its tensors do not match ``config``.
     """
     return _Conversion(tensors, config, source, target).whole()
 
@@ -133,9 +129,10 @@ class _Conversion:
         bias = np.zeros(self.target.size, np.float32)
         if not config.switch("output-omit-bias"):
             bias = self.tensors.take("decoder_ff_logit_out_b", 1, self.target.size)[0]
-        # Needed also where Marian has none: words of fairseq's alone must never be chosen.
+        # Also if the model has no bias: words that only fairseq's dictionary has must not be
+        # chosen.
         self.made["decoder.output_projection.bias"] = self.target.reordered(bias, NEVER)
-        # Matrices may be shared where the dictionaries are.
+        # fairseq shares embeddings only between equal dictionaries.
         same = everything and self.source == self.target
         return {
             "share_all_embeddings": same,
@@ -196,7 +193,7 @@ class _Conversion:
 
 
 def _require_known(config: Settings) -> None:
-    """Refuses what has an effect on a Transformer and is not converted."""
+    """Raises ValueError for options that change a Transformer and are not converted."""
     config.require("type", ("transformer",), "amun")
     config.require("transformer-ffn-activation", ("relu", "swish", "gelu"), "swish")
     config.require("transformer-ffn-depth", ("2",), "2")
@@ -217,8 +214,8 @@ def _require_known(config: Settings) -> None:
 
 
 def _normalisations(config: Settings) -> Tuple[bool, bool]:
-    """Whether layers normalise what they get, and whether embeddings are normalised; of Marian's
-    letters ``d`` is dropout."""
+    """(whether layers are pre-norm, whether embeddings are normalised), from Marian's operations: n
+    is normalisation, a is adding the residual, d is dropout, which is ignored."""
     letters = [
         config.text(f"transformer-{name}", default).replace("d", "")
         for name, default in (

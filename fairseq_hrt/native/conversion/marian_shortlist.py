@@ -1,11 +1,11 @@
-"""Marian's shortlists, binary ones (``lex.s2t.bin``) and lexical tables (``lex.s2t.gz``), as lines
-of a ``vmap`` file.
+"""Converts Marian's shortlists, binary ones (``lex.s2t.bin``) and lexical tables (``lex.s2t.gz``),
+to lines of a ``vmap`` file.
 
-The binary layout (src/data/shortlist.h): six uint64, a mark, a checksum, the most frequent words
-that always count, the best of a source word, how many offsets, how many candidates; then the
-offsets (uint64, for each source word and the end) and the candidates (uint32). A table has a line
-``TARGET SOURCE PROBABILITY`` for each pair. With one vocabulary for both sides a source word is a
-candidate itself.
+A binary shortlist (src/data/shortlist.h) begins with six uint64: a magic number, a checksum, the
+number of frequent words that are always candidates, the number of candidates per source word, and
+the total numbers of offsets and candidates. Then follow the offsets (uint64, one per source word
+and the end) and the candidates (uint32). A lexical table has lines ``TARGET SOURCE PROBABILITY``.
+With a common vocabulary each source word is a candidate, too.
 """
 
 import gzip
@@ -22,19 +22,19 @@ from .vocabularies import Vocabulary
 MARK = 0xF11A48D5013417F5
 _HEAD = 6 * 8
 LARGEST = 1 << 31
-# Bytes of a table's line.
+# Most bytes of a line in a table.
 _LONGEST = 1 << 16
 
 
 def is_binary(path: Path) -> bool:
-    """Whether a shortlist is of this kind; others are tables."""
+    """Whether a shortlist is binary; otherwise it is a lexical table."""
     with open(path, "rb") as file:
         return file.read(8) == MARK.to_bytes(8, "little")
 
 
 def read_binary(path: Path, source: Vocabulary, target: Vocabulary) -> List[str]:
-    """The lines of a ``vmap`` file: a source word, a tab, its candidates; the first line has those
-    of every sentence.
+    """Reads a binary shortlist as lines of a ``vmap`` file: a source word, a tab, its candidates.
+    The first line, without a source word, has the candidates of every sentence.
 
     Raises:
         ValueError: the file is damaged, or belongs to other vocabularies.
@@ -76,17 +76,17 @@ def read_binary(path: Path, source: Vocabulary, target: Vocabulary) -> List[str]
 def read_table(
     path: Path, source: Vocabulary, target: Vocabulary, *, frequent: int, best: int, least: float
 ) -> List[str]:
-    """The same of a lexical table, plain or gzip.
+    """Reads a lexical table, plain or gzip, as lines of a ``vmap`` file.
 
     Args:
         path: the file.
-        source, target: vocabularies; words that they do not have are passed over.
-        frequent: words of the target that always count, the first ones.
-        best: candidates of a source word, the most probable ones.
-        least: they must be more probable than this.
+        source, target: vocabularies; pairs with other words are ignored.
+        frequent: the number of first target words that are always candidates.
+        best: the number of candidates per source word, the most probable ones.
+        least: candidates must be more probable than this.
 
     Raises:
-        ValueError: the file is not such a table, or has none of the words.
+        ValueError: the file is not a lexical table, or has none of the words.
     """
     rows, candidates = (
         {word: row for row, word in _words(side).items()} for side in (source, target)
@@ -105,18 +105,15 @@ def read_table(
 
 
 def _pairs(path: Path) -> Iterator[Tuple[str, str, float]]:
-    """Source word, target word and probability of each line.
-
-    Raises:
-        ValueError: the file is not such a table.
-    """
+    """Yields (source word, target word, probability) of each line; ValueError for other files."""
     size, number = 0, 0
     held = io.BytesIO(read_bytes(path, LARGEST))
     packed = held.read(2) == b"\x1f\x8b"
     held.seek(0)
     try:
         with gzip.GzipFile(fileobj=held) if packed else held as file:
-            # What is packed may be far larger: line by line, of a line no more than words can have.
+            # Decompressed data may be huge: read line by line, with a limit on the length of a
+            # line.
             for line in iter(lambda: file.readline(_LONGEST), b""):
                 size, number = size + len(line), number + 1
                 if size > LARGEST:
@@ -135,8 +132,8 @@ def _pairs(path: Path) -> Iterator[Tuple[str, str, float]]:
 
 
 def _words(vocabulary: Vocabulary) -> Dict[int, str]:
-    """The words by their rows, without special symbols: those are candidates anyway, and no words
-    of a text."""
+    """{row: word} of a vocabulary without special symbols, which never occur in texts and are
+    always candidates."""
     special = len(vocabulary.rows) - len(vocabulary.words)
     return {
         row: vocabulary.words[number - special]

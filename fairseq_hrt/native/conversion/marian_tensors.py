@@ -1,11 +1,11 @@
-"""Marian's model files: ``.npz`` and its own ``.bin`` (version 1), as float32 arrays and the text
-of ``special:model.yml``.
+"""Reads Marian's model files, ``.npz`` and ``.bin`` (version 1), as float32 arrays and the text of
+``special:model.yml``.
 
 The layout of ``.bin`` (src/common/binary.cpp): uint64 version and count; per tensor four uint64
-(length of the name with its NUL, type, dimensions, bytes); the names; int32 shapes; uint64 padding
-and as many bytes; the data. An 8-bit tensor (``intgemm8``) is stored transposed, ``Wemb`` row by
-row, with its multiplier as a float32 behind the values: value = integer / multiplier. Nothing is
-taken into memory that the file does not hold.
+(length of the name with its NUL, type, dimensions, bytes); the names; int32 shapes; a uint64 and as
+many bytes of padding; the data. An 8-bit tensor (``intgemm8``) is stored transposed, except
+``Wemb``; behind it a float32 multiplier: value = integer / multiplier. Sizes are checked against
+the file before memory is allocated for them.
 """
 
 import math
@@ -23,8 +23,8 @@ from .plain_files import decoded, read_bytes
 LARGEST = 1 << 36
 CONFIG = "special:model.yml"
 VERSION = 1
-# Of src/common/types.h: class (signed 0x100, unsigned 0x200, float 0x400, intgemm 0x4000) and
-# bytes.
+# Types of src/common/types.h: a class (signed 0x100, unsigned 0x200, float 0x400, intgemm 0x4000)
+# plus the bytes.
 FLOATS: Dict[int, np.dtype] = {
     0x0402: np.dtype("<f2"),
     0x0404: np.dtype("<f4"),
@@ -32,11 +32,11 @@ FLOATS: Dict[int, np.dtype] = {
 }
 INTEGERS: Dict[int, np.dtype] = {0x4101: np.dtype("i1"), 0x4102: np.dtype("<i2")}
 BYTES = 0x0101
-# Multipliers of activations, for products of integers: of no use to float32 weights.
+# Suffix of the multipliers of activations in integer products, which float32 weights do not need.
 ALPHA = "_QuantMultA"
-# Of matrices, with two to spare; a product of many sizes would take for ever.
+# Matrices have 2; with very many dimensions the product of the sizes would take too long.
 MOST_DIMENSIONS = 4
-# Times its size that a compressed npz may hold.
+# A compressed npz may unpack to this many times its size.
 MOST_COMPRESSED = 100
 
 
@@ -58,7 +58,7 @@ def read_tensors(path: Path) -> Stored:
     """The contents of a model file.
 
     Raises:
-        ValueError: the file is damaged, of another kind, or holds types that are not read here.
+        ValueError: the file is damaged, not one of Marian, or has unsupported types.
     """
     if path.suffix == ".npz":
         return _read_npz(path)
@@ -69,7 +69,7 @@ def read_tensors(path: Path) -> Stored:
 
 
 class _Cursor:
-    """Takes parts of a file one after another."""
+    """Reads the parts of a file one after another."""
 
     def __init__(self, content: bytes, path: Path) -> None:
         self.content, self.path, self.place = content, path, 0
@@ -93,9 +93,9 @@ def _read_bin(path: Path) -> Stored:
     version, count = file.numbers("Q", 2, "the head")
     if version != VERSION:
         raise ValueError(
-            f"{path} is not a model of Marian: its version is {version}, {VERSION} is read"
+            f"{path} is not a model of Marian: it has version {version} instead of {VERSION}"
         )
-    # A head takes 32 bytes; checked before numbers of that many are read.
+    # A tensor's header takes 32 bytes: refuse counts that do not fit into the file.
     if count > len(file.content) // 32:
         raise ValueError(f"{path} is cut short or damaged: it announces {count} tensors")
     heads = [file.numbers("Q", 4, "the heads") for _ in range(count)]
@@ -135,8 +135,8 @@ def _values(
     held = FLOATS.get(kind) or INTEGERS.get(kind)
     if held is None:
         raise ValueError(
-            f"{path}: {shown(name)} has the type {kind:#x}; float32, float16 and intgemm8 are read,"
-            " types made for one kind of processor are not: convert the model with marian-conv for"
+            f"{path}: {shown(name)} has the type {kind:#x}; only float32, float16 and intgemm8 are"
+            " read, not types for one kind of processor: convert the model with marian-conv to"
             " intgemm8, or give the float32 model"
         )
     if len(shape) > MOST_DIMENSIONS:
@@ -159,9 +159,9 @@ def _values(
             f"{path}: {shown(name)} has the multiplier {multiplier}; it must be a positive number"
         )
     with np.errstate(over="ignore"):
-        # Refused below.
+        # _finite() below refuses overflows.
         real = values.astype(np.float32) / np.float32(multiplier)
-    # Embeddings are read row by row; whatever is multiplied is stored with its columns as rows.
+    # Embeddings are stored as they are, other matrices transposed.
     stored = real.reshape(shape) if "Wemb" in name else real.reshape(shape[::-1]).T
     step = 1 / multiplier if held.itemsize == 1 else None
     return _finite(np.ascontiguousarray(stored), name, path), step
@@ -196,8 +196,8 @@ def _read_npz(path: Path) -> Stored:
                         " are read"
                     )
     except Exception as error:
-        # Of zipfile, of four decompressors, and of Python's own parser, to which NumPy gives a
-        # head.
+        # Errors of zipfile, its four decompressors, or Python's parser, which NumPy uses for
+        # headers.
         if str(error).startswith(str(path)):
             raise
         raise ValueError(
@@ -207,8 +207,7 @@ def _read_npz(path: Path) -> Stored:
 
 
 def _members(archive: zipfile.ZipFile, path: Path) -> Iterator[Tuple[str, np.ndarray]]:
-    """Arrays with their names; each is read only if the archive declares as many bytes as
-    the array needs."""
+    """Yields (name, array); an array is read only if the archive declares enough bytes for it."""
     held = path.stat().st_size
     if sum(member.file_size for member in archive.infolist()) > min(
         held * MOST_COMPRESSED, LARGEST

@@ -1,5 +1,5 @@
-"""Descriptions of unknown origin as plain data: JSON and YAML of bounded size, texts and numbers,
-nothing that runs or refers."""
+"""Reads JSON and YAML of unknown origin safely: of limited size, as plain data, without tags or
+references."""
 
 import os
 from pathlib import Path
@@ -8,11 +8,11 @@ from typing import Any, Dict, List, Optional, Tuple
 from ..io.escaping import shown
 from ..io.json_objects import json_object
 
-# The installation that reads every model, for messages.
+# Name of the full installation, for messages.
 WHOLE = "the whole plugin, fairseq_hrt"
-# A vocabulary of a million long words takes less.
+# Largest file; a vocabulary of a million long words is smaller.
 LARGEST = 64 * 1024 * 1024
-# Descriptions of models have two levels.
+# Deepest nesting of YAML; model descriptions have two levels.
 DEEPEST = 16
 # Characters that YAML does not allow or takes for ends of lines, and Marian writes as they are;
 # they are parsed as others, of planes for private use, that no vocabulary has.
@@ -21,16 +21,16 @@ _AS_WRITTEN = {other: code for code, other in _PLAIN.items()}
 
 
 def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
-    """The content of a plain file.
+    """The content of a regular file.
 
     Raises:
-        ValueError: it is larger than that, or no plain file.
-        OSError: it cannot be read.
+        ValueError: the file has more than ``largest`` bytes, or is not a regular file.
+        OSError: the file cannot be read.
     """
     if not path.is_file():
         raise ValueError(f"{path} is {'not a plain file' if path.exists() else 'missing'}")
     with open(path, "rb") as file:
-        # As many as there are: room for what is read is made beforehand.
+        # Not read(largest + 1), which would allocate that much for a small file.
         content = file.read(min(largest, os.fstat(file.fileno()).st_size) + 1)
     if len(content) > largest:
         raise ValueError(f"{path} has more than {largest} bytes: files of this kind are smaller")
@@ -43,11 +43,7 @@ def read_text(path: Path) -> str:
 
 
 def decoded(content: bytes, path: Path) -> str:
-    """Bytes of a file as text.
-
-    Raises:
-        ValueError: they are not UTF-8.
-    """
+    """Decodes UTF-8, with or without a byte order mark; ValueError naming ``path`` if it is not."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -57,11 +53,7 @@ def decoded(content: bytes, path: Path) -> str:
 
 
 def read_json(path: Path) -> Dict[str, Any]:
-    """A JSON object whose keys are distinct.
-
-    Raises:
-        ValueError: the file holds something else.
-    """
+    """Reads a JSON object; ValueError for another content or duplicate keys."""
     try:
         return json_object(read_text(path))
     except ValueError as error:
@@ -69,20 +61,16 @@ def read_json(path: Path) -> Dict[str, Any]:
 
 
 class _Composer:
-    """Puts a document together from YAML's events, without recursion."""
+    """Builds a document from YAML's events, without recursion."""
 
     def __init__(self) -> None:
         self.documents: List[Any] = []
-        # Open lists and tables, and of each table the key that has no value yet.
+        # Open lists and dictionaries; and for each dictionary the key whose value comes next.
         self.open: List[Any] = []
         self.keys: List[Optional[str]] = []
 
     def take(self, event: Any) -> None:
-        """One event.
-
-        Raises:
-            ValueError: it is one that is refused.
-        """
+        """Adds an event; ValueError for anchors, aliases, tags and deep nesting."""
         import yaml  # type: ignore[import-untyped]
 
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
@@ -103,7 +91,7 @@ class _Composer:
             self.keys.pop()
 
     def add(self, value: Any) -> None:
-        """A value, in its place."""
+        """Adds a key or value to the innermost open list or dictionary."""
         if not self.open:
             self.documents.append(value)
         elif isinstance(self.open[-1], list):
@@ -119,13 +107,13 @@ class _Composer:
 
 
 def parse_yaml(text: str, path: Path) -> Any:
-    """YAML as dictionaries, lists and texts; every value is the text that stands there, an empty
-    one is ``""``.
+    """Parses YAML into dictionaries, lists and strings; scalars stay strings (``"0.6"``,
+    ``"true"``, ``""``).
 
-    Tags, anchors and aliases are refused, as is more than one document: Marian writes none of them.
+    Tags, anchors, aliases and several documents, which Marian does not write, are refused.
 
     Raises:
-        ValueError: the text is not such YAML, or the package is not installed.
+        ValueError: the text is not such YAML, or PyYAML is not installed.
     """
     try:
         import yaml
@@ -150,17 +138,15 @@ def parse_yaml(text: str, path: Path) -> Any:
 
 
 def refuse_links_outside(folder: Path, source: Path) -> None:
-    """Refuses links that lead out of a folder, which may come from anywhere: what they show would
+    """Raises ValueError for links that lead out of a folder of unknown origin: private files would
     become part of a bundle.
 
-    Hugging Face's cache keeps the files of ``snapshots/COMMIT`` in ``blobs`` beside ``snapshots``.
+    In Hugging Face's cache, files of ``snapshots/COMMIT`` are links into ``blobs`` beside
+    ``snapshots``; these are allowed.
 
     Args:
-        folder: to be read.
-        source: what the user names: it may be a link.
-
-    Raises:
-        ValueError: there is such a link.
+        folder: the model's folder.
+        source: the path that the user named, which may be a link.
     """
     own = Path(os.path.realpath(folder))
     inside = [own, own.parent.parent / "blobs"] if own.parent.name == "snapshots" else [own]
@@ -178,10 +164,10 @@ def refuse_links_outside(folder: Path, source: Path) -> None:
 
 
 def beside(folder: Path, name: object, subject: object) -> Path:
-    """A file that a description names by its plain name, in the same folder.
+    """The path of a file in ``folder`` that a description names.
 
     Raises:
-        ValueError: the name leads elsewhere, or the file is missing.
+        ValueError: ``name`` is a path instead of a plain name, or the file is missing.
     """
     if (
         not isinstance(name, str)
@@ -200,11 +186,11 @@ def beside(folder: Path, name: object, subject: object) -> Path:
 
 
 class Settings:
-    """The contents of a description, looked up by name and checked.
+    """The values of a description, checked when they are read; ValueError names the bad one.
 
     Args:
-        values: the description.
-        subject: the file, for messages.
+        values: {name: value}.
+        subject: the file, for error messages.
     """
 
     def __init__(self, values: Dict[str, Any], subject: object) -> None:
@@ -213,11 +199,7 @@ class Settings:
     def number(
         self, name: str, default: Optional[int] = None, *, least: int = 1, most: int = 1 << 20
     ) -> int:
-        """An integer within limits.
-
-        Raises:
-            ValueError: it is missing without a default, no integer, or beyond the limits.
-        """
+        """An integer from ``least`` to ``most``; required if there is no default."""
         value = self.values.get(name, default)
         if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12:
             value = int(value)
@@ -229,11 +211,7 @@ class Settings:
         return value
 
     def fraction(self, name: str, default: float) -> float:
-        """A finite number.
-
-        Raises:
-            ValueError: it is none.
-        """
+        """A finite number."""
         value = self.values.get(name, default)
         try:
             number = (
@@ -248,11 +226,7 @@ class Settings:
         return number
 
     def switch(self, name: str, default: bool = False) -> bool:
-        """True or false.
-
-        Raises:
-            ValueError: it is neither.
-        """
+        """A boolean, also as the string "true" or "false"."""
         value = self.values.get(name, default)
         value = (
             {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
@@ -262,22 +236,14 @@ class Settings:
         return value
 
     def text(self, name: str, default: str = "") -> str:
-        """A text.
-
-        Raises:
-            ValueError: it is none.
-        """
+        """A string."""
         value = self.values.get(name, default)
         if not isinstance(value, str):
             raise ValueError(f"{self.subject} has {name}: {shown(value)}; it must be a text")
         return value
 
     def require(self, name: str, known: Tuple[Any, ...], default: Any) -> Any:
-        """One of a few values; others cannot be represented.
-
-        Raises:
-            ValueError: another one.
-        """
+        """One of the ``known`` values, of the same type; others cannot be represented."""
         value = self.values.get(name, default)
         if value not in known or type(value) not in {type(one) for one in known}:
             wanted = " or ".join(shown(one) for one in known)

@@ -1,4 +1,4 @@
-"""Which reader a source needs, and the bundle that comes of it."""
+"""Imports a model: recognises its toolkit, reads it and writes a bundle."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,16 +18,16 @@ def import_model(
     folder: Path,
     wishes: Wishes = Wishes(),  # noqa: B008 - immutable
 ) -> Bundle:
-    """Makes a bundle of a model of another toolkit, or of one that fairseq published.
+    """Makes a bundle of a model of another toolkit, or of a published one of fairseq.
 
     Args:
         source: a folder, or the model file in one.
-        folder: of the bundle; must not exist.
-        wishes: what the files do not tell.
+        folder: the bundle's folder, which must not exist.
+        wishes: the user's options.
 
     Raises:
-        ValueError: no such model, a damaged one, or one that cannot be represented; the message
-            names the file.
+        ValueError: the model is missing, damaged, or cannot be represented; the message names the
+            file.
         OSError: a file cannot be read or written.
     """
     if not source.exists():
@@ -73,11 +73,8 @@ def import_model(
 
 
 def _prepared(converted: Converted, wishes: Wishes) -> Converted:
-    """With the examples and the text preparation that the user names.
-
-    Raises:
-        ValueError: the model brings its own.
-    """
+    """Adds the user's examples and text preparation; ValueError if the model has its own
+    preparation."""
     converted = replace(converted, examples=wishes.examples)
     if (wishes.tokenizer, wishes.subwords, wishes.codes) == (None, None, None):
         return converted
@@ -98,8 +95,8 @@ def _prepared(converted: Converted, wishes: Wishes) -> Converted:
 
 
 def _sample(converted: Converted) -> List[str]:
-    """Lines to compare both engines with where the user gives none: words of the source, a few a
-    line."""
+    """Up to 80 lines of 5 source words, with which both engines are compared if the user gives no
+    lines."""
     words = [word.replace("\u2581", "") for word in converted.source.words]
     plain = [word for word in words if len(word) > 2 and word.isalpha()]
     step = max(len(plain) // 400, 1)

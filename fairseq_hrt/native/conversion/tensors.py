@@ -1,5 +1,5 @@
-"""Tensors of an imported model, taken one at a time: each must be there, have the shape that the
-description states, and be used."""
+"""The tensors of an imported model, with checks that each exists, has the expected shape, and is
+used."""
 
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -25,11 +25,8 @@ class Tensors:
         return name in self.held
 
     def take(self, name: str, *shape: int) -> Any:
-        """A tensor of that shape.
-
-        Raises:
-            ValueError: it is missing, or has another shape.
-        """
+        """The tensor ``name``, which counts as used; ValueError if it is missing or has another
+        shape."""
         if name not in self.held:
             raise ValueError(f"{self.subject} has no {shown(name)}, which its description needs")
         self.used.add(name)
@@ -42,11 +39,7 @@ class Tensors:
         return value
 
     def shape(self, name: str) -> Tuple[int, ...]:
-        """The shape of a tensor with two dimensions.
-
-        Raises:
-            ValueError: it is missing, or has others.
-        """
+        """The shape of a matrix; ValueError if it is missing or not a matrix."""
         if name not in self.held:
             raise ValueError(
                 f"{self.subject} has no {shown(name)}, which every model of this kind has"
@@ -59,11 +52,8 @@ class Tensors:
         return shape
 
     def require_all_used(self, ignored: Tuple[str, ...] = ()) -> None:
-        """Refuses a model with parameters that its conversion would leave out.
-
-        Raises:
-            ValueError: there are such.
-        """
+        """Raises ValueError if a tensor was never taken, for the conversion would lose it; names
+        that end in one of ``ignored`` may be left out."""
         left: List[str] = sorted(
             name for name in self.held if name not in self.used and not name.endswith(ignored)
         )

@@ -1,8 +1,7 @@
-"""Vocabularies of other toolkits, and fairseq's dictionaries made of them.
+"""Converts vocabularies of other toolkits to fairseq's dictionaries.
 
-A row of an imported matrix is a word of its vocabulary; fairseq's dictionaries begin with ``<s>``,
-``<pad>``, ``</s>``, ``<unk>``, so rows are put in another order. A row that the source does not
-have is zero.
+fairseq's dictionaries begin with ``<s>``, ``<pad>``, ``</s>``, ``<unk>``. The rows of imported
+matrices, one per word, are therefore reordered; words that the model lacks get rows of zeros.
 """
 
 import re
@@ -16,9 +15,9 @@ from ..io.escaping import shown
 from ..text.dictionary import SPECIAL
 from .plain_files import parse_yaml, read_bytes, read_json, read_text
 
-# Spaces, ends of lines, and halves of characters, which UTF-8 does not have.
+# Characters that no word of a dictionary can have: spaces, line breaks, lone surrogates.
 _UNWRITABLE = re.compile("[ \t\n\r\v\f\x1c-\x1e\x85\u2028\u2029\ud800-\udfff]")
-# Of rows that no word of a text can have.
+# Replaces words that cannot be written or are missing.
 FILLER = "madeupword{:04d}"
 
 
@@ -27,9 +26,9 @@ class Vocabulary:
     """The words of an imported model.
 
     Attributes:
-        words: those of fairseq's dictionary behind its four special symbols.
-        rows: for each id of that dictionary the row in the imported matrices, -1 for none.
-        size: how many rows those matrices have.
+        words: the words of fairseq's dictionary after its four special symbols.
+        rows: for each id of that dictionary the row in the imported matrices, or -1.
+        size: the number of rows of these matrices.
     """
 
     words: Tuple[str, ...]
@@ -43,30 +42,30 @@ class Vocabulary:
         )
 
     def reordered(self, matrix: np.ndarray, missing: float = 0.0) -> np.ndarray:
-        """``[size, …]`` → ``[dictionary, …]``, with ``missing`` in rows that the source does not
-        have."""
+        """Reorders the rows of a matrix ``[size, …]`` to fairseq's ids: ``[len(rows), …]``, with
+        ``missing`` for words that the model lacks."""
         rows = np.asarray(self.rows)
         result = np.full((len(rows), *matrix.shape[1:]), missing, np.float32)
         result[rows >= 0] = matrix[rows[rows >= 0]]
         return result
 
     def ids(self) -> Dict[int, int]:
-        """From rows to ids of the dictionary."""
+        """{row of the imported matrices: id of fairseq's dictionary}."""
         return {row: number for number, row in enumerate(self.rows) if row >= 0}
 
 
 def make_vocabulary(
     rows: List[Optional[str]], special: Mapping[str, int], subject: object
 ) -> Vocabulary:
-    """Puts the words of rows in fairseq's order.
+    """Puts the words of a model in fairseq's order.
 
     Args:
-        rows: the word of each row; None where a row has none.
-        special: of fairseq's special symbols those that the source has, with their rows.
-        subject: the file, for messages.
+        rows: the word of each row, or None.
+        special: {special symbol: its row}, of those that the model has.
+        subject: the file, for error messages.
 
     Raises:
-        ValueError: a word stands there twice, or ``</s>`` or ``<unk>`` is missing.
+        ValueError: a word occurs twice, or ``</s>`` or ``<unk>`` is missing.
     """
     for symbol in ("</s>", "<unk>"):
         if symbol not in special:
@@ -79,8 +78,7 @@ def make_vocabulary(
         if row in taken:
             continue
         if not word or _UNWRITABLE.search(word):
-            # A dictionary's line cannot hold it, and no text has it: the row stays under another
-            # name.
+            # A dictionary cannot hold this word, and no text has it: rename it to keep its row.
             word = FILLER.format(row)
         if word in seen:
             raise ValueError(f"{subject} has the word {shown(word)} twice")
@@ -93,15 +91,16 @@ def make_vocabulary(
 def by_number(
     numbers: Mapping[str, Any], rows: int, subject: object, *, truncate: bool = False
 ) -> List[Optional[str]]:
-    """The word of each row from a table of words with their rows.
+    """The word of each row, from a table of rows.
 
     Args:
-        numbers: word → row.
-        rows: of the model's matrix.
-        truncate: words beyond the matrix are unknown (Marian's ``dim-vocabs``) instead of refused.
+        numbers: {word: row}.
+        rows: the number of rows of the model's matrix.
+        subject: the file, for error messages.
+        truncate: ignore words beyond the matrix, as with Marian's ``dim-vocabs``.
 
     Raises:
-        ValueError: a number is none, is beyond the matrix, or stands there twice.
+        ValueError: a row is not an integer, beyond the matrix, or given twice.
     """
     found: List[Optional[str]] = [None] * rows
     for word, number in numbers.items():
@@ -127,16 +126,12 @@ def by_number(
 
 
 def specials_in(rows: List[Optional[str]]) -> Dict[str, int]:
-    """The rows of those special symbols that go by fairseq's names."""
+    """{special symbol: row} of those that have fairseq's names."""
     return {word: row for row, word in enumerate(rows) if word in SPECIAL}
 
 
 def load_sentencepiece(path: Path) -> Any:
-    """A SentencePiece model.
-
-    Raises:
-        ValueError: the file is none, or the package is not installed.
-    """
+    """Loads a SentencePiece model; ValueError if it is not one, or the package is not installed."""
     try:
         import sentencepiece
     except ImportError as error:
@@ -157,16 +152,16 @@ def load_sentencepiece(path: Path) -> Any:
 
 
 def pieces(model: Any) -> List[str]:
-    """The pieces of a SentencePiece model, in the order of their numbers."""
+    """The pieces of a SentencePiece model, in the order of their ids."""
     return [model.id_to_piece(number) for number in range(model.get_piece_size())]
 
 
 def marian_vocabulary(path: Path, rows: int) -> Vocabulary:
-    """Marian's vocabulary of a side: ``.spm``, YAML or JSON (word: number), or plain (a word a
-    line).
+    """Reads a vocabulary of Marian: ``.spm``, YAML or JSON (word: number), or plain text with one
+    word per line.
 
     Raises:
-        ValueError: the file is none of these, or belongs to a model of another size.
+        ValueError: the file has another format, or belongs to a model of another size.
     """
     if path.suffix == ".spm":
         model = load_sentencepiece(path)

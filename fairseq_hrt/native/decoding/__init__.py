@@ -1,5 +1,5 @@
-"""What decoding is about, whichever engine does it: hypotheses, their rescoring, repeats, graphs as
-plain data. Without PyTorch."""
+"""Results of decoding, common to both engines: hypotheses, rescoring, repeated n-grams, graphs as
+plain data. Needs no PyTorch."""
 
 from .errors import NumericalError
 from .graphs import describe_graph

@@ -1,4 +1,4 @@
-"""A decoded graph as plain data: the document of ``fairseq-hrt graph``."""
+"""A decoded graph as plain data, the output of ``fairseq-hrt graph``."""
 
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -14,14 +14,14 @@ def describe_graph(
     score: Optional[float],
     least: float = 0.01,
 ) -> Dict[str, Any]:
-    """The graph of a translation.
+    """The graph of a translation as plain data.
 
     Args:
-        vertices: the most probable words of each vertex, with their probabilities.
+        vertices: the best words of each vertex as pairs (word, probability).
         links: P(v | u), ``[L, L]``.
         path: the vertex of each token of the translation.
-        translation: its text, as a dictionary writes it.
-        score: of it.
+        translation: its text in subwords.
+        score: its score.
         least: links less probable than this are left out, unless they are on the path.
 
     Returns:
@@ -51,8 +51,7 @@ def describe_graph(
 
 
 def passing_probabilities(links: np.ndarray) -> np.ndarray:
-    """The probability of each vertex that a path through ``links`` ``[L, L]`` passes it:
-    ``[L]``."""
+    """The probability that a path through ``links`` ``[L, L]`` passes each vertex: ``[L]``."""
     passing = np.zeros(len(links))
     passing[0] = 1.0
     for vertex in range(len(links)):

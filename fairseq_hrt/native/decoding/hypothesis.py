@@ -1,15 +1,15 @@
-"""A finished translation, whichever engine has found it."""
+"""A finished translation, as both engines return it."""
 
 from dataclasses import dataclass, field
 from typing import Any, Iterable, List, NamedTuple, Optional
 
 
 class Graph(NamedTuple):
-    """The graph that a translation is a path of (dag).
+    """The graph in which a translation is a path (dag).
 
     Attributes:
-        tokens: int32 ``[L]``, what each vertex writes.
-        scores: float32 ``[L]``, its log-probability.
+        tokens: int32 ``[L]``, the token of each vertex.
+        scores: float32 ``[L]``, the tokens' log-probabilities.
         links: float32 ``[L, L]``, P(v | u).
         path: the vertex of each token of the translation.
     """
@@ -26,17 +26,17 @@ class Hypothesis:
 
     Attributes:
         tokens: dictionary ids, ``</s>`` last.
-        score: what hypotheses are ranked by; higher is better; None where scores were not asked
-            for.
+        score: the score by which hypotheses are ranked, higher is better; None if scores were not
+            asked for.
         positional_scores: log-probability of each token; empty without scores.
         token_steps: decoder pass (1 = first) in which each token was fixed.
         steps: decoder passes that the sentence needed.
         history: the partial translations after each step, if asked for; ``<unk>`` stands for an
             open position.
-        token_directions: direction that wrote each token, where there are several.
-        token_vertices: where tokens are written into a graph, the vertex of each.
-        alignment: if asked for, the source token that each token looks at, counted from 0.
-        graph: if asked for.
+        token_directions: the direction that wrote each token (bidirectional).
+        token_vertices: the vertex of each token (dag).
+        alignment: index of the source token that each token is aligned with, if asked for.
+        graph: the graph, if asked for.
     """
 
     tokens: List[int]
@@ -52,5 +52,5 @@ class Hypothesis:
 
 
 def best_first(hypotheses: Iterable[Hypothesis]) -> List[Hypothesis]:
-    """Hypotheses in the order of their scores; those that tie keep theirs."""
+    """Sorts hypotheses by descending score; equal ones keep their order."""
     return sorted(hypotheses, key=lambda one: -(one.score or 0.0))

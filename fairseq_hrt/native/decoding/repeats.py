@@ -1,4 +1,4 @@
-"""Repeated n-grams in finished translations."""
+"""Removes repeated n-grams from finished translations."""
 
 from typing import List, Sequence
 
@@ -6,8 +6,8 @@ from .hypothesis import Hypothesis
 
 
 def without_repeated_ngrams(tokens: Sequence[object], *, longest: int = 4) -> List[int]:
-    """Collapses immediately repeated n-grams, n from ``longest`` down to 1, until nothing repeats:
-    the indices that are kept.
+    """Removes immediate repetitions of n-grams, n from ``longest`` down to 1, until there are none;
+    returns the indices of the words that are kept: [0, 1, 4] for «a b a b c».
 
     Args:
         tokens: words without ``</s>``.
@@ -29,7 +29,7 @@ def without_repeated_ngrams(tokens: Sequence[object], *, longest: int = 4) -> Li
 
 
 def collapse_repeats(hypothesis: Hypothesis) -> None:
-    """Collapses its repeated n-grams; scores are those of the search."""
+    """Removes repeated n-grams from a hypothesis, in place; its score stays that of the search."""
     kept = without_repeated_ngrams(hypothesis.tokens[:-1])
     kept.append(len(hypothesis.tokens) - 1)
     for name in (

@@ -1,8 +1,8 @@
-"""Translations of one model, chosen by another (``--rescore-path``).
+"""Reranks the translations of one model by the scores of another (``--rescore-path``).
 
-As in noisy parallel decoding (Gu et al., 2018, "Non-Autoregressive Neural Machine Translation") a
-parallel decoder writes several translations, and an autoregressive model, mostly its teacher, rates
-them in a single pass over finished sentences.
+This is noisy parallel decoding (Gu et al., 2018, "Non-Autoregressive Neural Machine Translation"):
+a parallel decoder writes several translations, and an autoregressive model, usually its teacher,
+scores them in a single pass.
 """
 
 from dataclasses import replace
@@ -25,15 +25,15 @@ def require_candidates(count: int, family: str) -> None:
 
 
 class Scorer(Protocol):
-    """Rates given translations word by word, from left to right."""
+    """Scores given translations with a left-to-right model."""
 
     @property
     def longest_source(self) -> int:
-        """Tokens of a source that it reads at most, ``</s>`` included."""
+        """The longest source that the model accepts, in tokens with ``</s>``."""
 
     @property
     def longest_target(self) -> int:
-        """Tokens of a translation that it reads at most, ``</s>`` included."""
+        """The longest translation that the model accepts, in tokens with ``</s>``."""
 
     def score(
         self,
@@ -42,13 +42,12 @@ class Scorer(Protocol):
         *,
         lenpen: float = 1.0,
     ) -> List[List[Hypothesis]]:
-        """Given translations with their log-probabilities.
+        """Scores translations by their log-probabilities.
 
         Args:
-            sources: dictionary ids ending in ``</s>``.
-            targets: translations of each source, any number, ``</s>`` last.
-            lenpen: ``score`` is the sum of the log-probabilities, divided by the length to this
-                power.
+            sources: dictionary ids of each source, ``</s>`` last.
+            targets: any number of translations of each source, ``</s>`` last.
+            lenpen: ``score`` is the sum of log-probabilities / length ** lenpen.
 
         Returns:
             Hypotheses in the order of the translations.
@@ -59,32 +58,32 @@ class Scorer(Protocol):
 
 
 class Rescorer:
-    """Ranks finished translations by log P(y | x) of a model that writes from left to right.
+    """Ranks finished translations by log P(y | x) of a left-to-right model.
 
     Args:
-        judge: that model, or an ensemble of such.
-        lenpen: the sum of the log-probabilities is divided by the length, ``</s>`` included, to
-            this power.
+        judge: the scorer of that model, or of an ensemble.
+        lenpen: log P(y | x) is divided by length ** lenpen, where the length counts ``</s>``.
     """
 
     def __init__(self, judge: Scorer, *, lenpen: float = 1.0) -> None:
-        # The range of the option: powers of lengths must not overflow.
+        # DecodingOptions checks the range of lenpen: powers of lengths must not overflow.
         self.judge, self.lenpen = judge, DecodingOptions(rescore_lenpen=lenpen).rescore_lenpen
 
     def rank(
         self, sources: Sequence[Sequence[int]], found: Sequence[Sequence[Hypothesis]]
     ) -> List[List[Hypothesis]]:
-        """The hypotheses of each sentence, best first; what ties stays in order.
+        """Sorts the hypotheses of each sentence, best first; equal ones keep their order.
 
-        ``score`` and ``positional_scores`` become those of the judge, ``steps`` counts its pass.
+        The results have ``score`` and ``positional_scores`` of the judge, and one more of
+        ``steps``.
 
         Args:
-            sources: dictionary ids ending in ``</s>``.
+            sources: dictionary ids of each source, ``</s>`` last.
             found: hypotheses of each sentence, at least one.
 
         Raises:
-            ValueError: a source that is longer than the judge reads.
-            NumericalError: NaN.
+            ValueError: a source is longer than the judge accepts.
+            NumericalError: a probability is NaN.
         """
         longest, reads = max(map(len, sources), default=0), self.judge.longest_source
         if longest > reads:

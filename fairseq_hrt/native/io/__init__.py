@@ -1,1 +1,1 @@
-"""Files, streams and texts of unknown origin. The standard library only."""
+"""Files, streams, and values of unknown origin. Needs only the standard library."""

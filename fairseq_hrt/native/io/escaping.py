@@ -1,7 +1,7 @@
-"""Texts of unknown origin, written so that whoever shows them shows them and does nothing else.
+"""Escapes values of unknown origin for terminals, HTML and Markdown, where they might act as
+control codes or markup.
 
-The standard library only, and nothing of this package: ``compat/display.py`` reads this file by its
-path.
+Imports only the standard library: ``compat/display.py`` loads this file by its path.
 """
 
 import json
@@ -9,19 +9,20 @@ import re
 import reprlib
 from typing import Any
 
-# Types whose values have no parts.
+# Types whose repr() is short and safe.
 PLAIN = (int, float, complex, bool, type(None))
 _SHOWN = 100
-# Characters that can begin something in Markdown or HTML within a line: markup, tables, mentions,
-# mathematics, and bare addresses.
+# Characters with a meaning in Markdown or HTML within a line: markup, tables, mentions, formulas,
+# bare addresses.
 _MARKS = re.compile(r"([\\`*|<>&~$@]|(?<!\w)_|_(?!\w)|\](?=[(\[:])|://|(?<=www)\.)", re.I)
-# Signs that are not seen but change how what follows is shown: controls, and those that turn the
-# direction of writing.
+# Invisible characters that change how a terminal shows what follows: control characters, line
+# separators, changes of the writing direction, lone surrogates.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class _Short(reprlib.Repr):
-    """The beginning of a value; of an object, whose own text may be endless, only its kind."""
+    """The beginning of a value's repr(); of an unknown object, whose repr() may be endless, only
+    its type."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,12 +33,11 @@ class _Short(reprlib.Repr):
 
 
 def shown(value: object) -> str:
-    """A value of unknown origin for a message: on one line, without control characters, not longer
-    than a line."""
+    """A value of unknown origin for an error message: one short line without control characters."""
     try:
         text = repr(value[:_SHOWN]) if isinstance(value, (str, bytes)) else _Short().repr(value)
     except Exception:
-        # A damaged object cannot even be shown; its kind can.
+        # The repr() of a damaged object may raise an error: show its type.
         text = f"<{type(value).__name__}>"
     text = escaped(text)
     cut = len(text) > _SHOWN + 2 or (isinstance(value, (str, bytes)) and len(value) > _SHOWN)
@@ -45,20 +45,18 @@ def shown(value: object) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text with all signs that cannot be printed, ends of lines too, as ``\\x1b`` and the
-    like."""
+    """Escapes all unprintable characters, line breaks included, as ``\\x1b``."""
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
 
 
 def printable(text: str) -> str:
-    """A text for a terminal: control characters, which could repaint it, as ``\\x1b`` and the
-    like."""
+    """Escapes control characters, which could manipulate a terminal, as ``\\x1b``."""
     return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def json_in_script(document: Any) -> str:
-    """JSON for the inside of an HTML ``<script>``: no ``</script>``, ``<!--`` or ``<script`` can
-    stand in it."""
+    """JSON for the inside of an HTML ``<script>`` element; it cannot contain ``</script>``,
+    ``<!--`` or ``<script``."""
     text = json.dumps(document, ensure_ascii=False)
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
@@ -66,14 +64,14 @@ def json_in_script(document: Any) -> str:
 
 
 def in_markdown(value: object) -> str:
-    """A text within a line or table cell of Markdown: neither links, images, HTML nor further cells
-    come of it."""
+    """Escapes a text for a line or table cell of Markdown, so that it makes no links, images, HTML
+    or further cells."""
     text = printable(" ".join(str(value).split()))
     return _MARKS.sub(lambda match: "".join(f"&#{ord(sign)};" for sign in match[1]), text)
 
 
 def code_in_markdown(value: object) -> str:
-    """A text as code within a line of Markdown, outside tables."""
+    """A text as inline code of Markdown, outside tables."""
     text = printable(" ".join(str(value).split()))
     if not text:
         return ""

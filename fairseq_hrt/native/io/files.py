@@ -1,9 +1,9 @@
-"""Files that appear whole or not at all.
+"""Writes files atomically: they appear complete or not at all.
 
-A file is written under a name of its own beside the target and takes its place when it is complete;
-through a link it takes the place of what the link leads to. Names of unfinished files are unique,
-so that processes never share one; each is locked by its writer, so that what a killed process left
-behind can be told from what another is still writing.
+A file is written under a temporary name in the same folder and renamed to its target when it is
+complete; a symbolic link stays, and the file it leads to is replaced. Temporary names are unique to
+a process, and the files locked by it, so that the leftovers of a killed process can be told from
+files still being written.
 """
 
 import errno
@@ -22,15 +22,14 @@ try:
     import fcntl
 except (
     ImportError
-):  # Windows: nothing is locked there, and what a killed process leaves behind stays.
+):  # Windows: files are not locked there, and leftovers of killed processes are not removed.
     fcntl = None  # type: ignore[assignment]
 
 _MARK = re.compile(r"\.hrt-[0-9a-f]{8}\.partial$")
 
 
 def content_hash(paths: Iterable[Path]) -> str:
-    """SHA-256 (hexadecimal) of the contents of files, in the given order; their names do not
-    matter."""
+    """SHA-256 (hexadecimal) of the contents of files in this order; names are not hashed."""
     total = hashlib.sha256()
     for path in paths:
         own = hashlib.sha256()
@@ -42,7 +41,7 @@ def content_hash(paths: Iterable[Path]) -> str:
 
 
 class NamedFile(io.FileIO):
-    """An open file that is named by the errors of writing it, a full disk above all."""
+    """An open file whose write errors, such as a full disk, name it."""
 
     def __init__(self, descriptor: int, shown: str, closefd: bool = True) -> None:
         super().__init__(descriptor, "wb", closefd=closefd)
@@ -56,7 +55,7 @@ class NamedFile(io.FileIO):
 
 
 def close_stream(stream: Any) -> None:
-    """Closes without writing again what could not be written."""
+    """Closes a stream; data that cannot be flushed are dropped without a further error."""
     with suppress(OSError, ValueError):
         stream.flush()
     stream.raw.close()
@@ -64,14 +63,13 @@ def close_stream(stream: Any) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file beside ``path`` that takes its place when the block ends; an error leaves what was
-    there before.
+    """Opens a temporary file that replaces ``path`` when the block ends; after an error ``path`` is
+    as it was before.
 
-    It keeps the mode (and where that is allowed the owner) of the file it replaces.
+    The new file has the mode and, if permitted, the owner of the file it replaces.
 
     Raises:
-        OSError: it cannot be written, or is a device or pipe, which a file must not replace; the
-            error names ``path``.
+        OSError: ``path`` cannot be written, or is a device or pipe; the error names it.
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
@@ -95,13 +93,13 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def publish(descriptor: int, partial: Path, target: Path) -> None:
-    """Gives a finished file its name, with mode and owner of the file that it replaces.
+    """Renames a finished file to ``target``, with the mode and owner of the file it replaces.
 
     Raises:
-        OSError: the disk is full or the name cannot be given; the error names ``target``.
+        OSError: the disk is full or renaming fails; the error names ``target``.
     """
     try:
-        # Some file systems notice only now that there is no room.
+        # Some file systems report a full disk only now.
         os.fsync(descriptor)
         if target.exists():
             known = target.stat()
@@ -118,31 +116,29 @@ def publish(descriptor: int, partial: Path, target: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file whole or not at all, in a folder that is made if need be."""
+    """Writes a file atomically; its folder is created if it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
         file.write(text.encode("utf-8"))
 
 
 def write_new(path: Path, text: str) -> bool:
-    """Like :func:`write_text`, but leaves a file that is there; whether this call made it. Of
-    several processes only one does, where the file system has links."""
+    """Like :func:`write_text`, but keeps an existing file. Returns whether the file was written; of
+    several processes at a time only one writes it, if the file system has hard links."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial, descriptor = _create(path, folder=False)
     stream = io.BufferedWriter(NamedFile(descriptor, str(path)))
     try:
         stream.write(text.encode("utf-8"))
         stream.flush()
-        # Open, and so locked, until it has its name: another process would take it for a leftover
-        # otherwise.
+        # Renamed while open and locked, or another process might remove it as a leftover.
         try:
             os.fsync(descriptor)
             os.link(partial, path)
         except FileExistsError:
             return False
         except OSError:
-            # A file system without links; what else may be wrong is said by the error of giving the
-            # name.
+            # A file system without hard links; for any other reason publish() raises an error.
             if path.exists():
                 return False
             publish(descriptor, partial, path)
@@ -155,11 +151,11 @@ def write_new(path: Path, text: str) -> bool:
 
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """A folder beside ``target`` to be filled; the caller renames it, and whatever is left of it
-    goes when the block ends.
+    """Makes a temporary folder beside ``target``, which the caller fills and renames to it; what is
+    left of it at the end of the block is removed.
 
-    Folders above it are made, and removed again if they stay empty. An error of writing that names
-    no file names the target.
+    Missing parent folders are made, and removed again if they stay empty. An OSError without a file
+    name gets that of the target.
     """
     above = [parent for parent in target.absolute().parents if not parent.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -181,12 +177,10 @@ def new_folder(target: Path) -> Iterator[Path]:
 
 
 def _create(target: Path, *, folder: bool) -> Tuple[Path, int]:
-    """A new file or folder beside ``target`` with a unique name, locked by this process: (path,
-    descriptor).
-
+    """Makes a file or folder with a unique name beside ``target`` and locks it: (path, descriptor).
     The descriptor of a folder only holds the lock.
     """
-    # 255 bytes is what file systems allow.
+    # File systems allow names of 255 bytes.
     name = os.fsdecode(os.fsencode(target.name)[:230])
     while True:
         partial = target.with_name(f"{name}.hrt-{secrets.token_hex(4)}.partial")
@@ -200,14 +194,14 @@ def _create(target: Path, *, folder: bool) -> Tuple[Path, int]:
             continue
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(target)) from error
-        # Between its making and its locking another process may have taken it for a leftover.
+        # Before it was locked, another process may have removed it as a leftover: try again.
         if lock(descriptor) and is_at(descriptor, partial):
             return partial, descriptor
         os.close(descriptor)
 
 
 def lock(descriptor: int) -> bool:
-    """Locks an open file for as long as it is open; False: another process holds it."""
+    """Locks an open file until it is closed; returns False if another process has locked it."""
     if fcntl is None:
         return True
     try:
@@ -221,7 +215,7 @@ def lock(descriptor: int) -> bool:
 
 
 def is_at(descriptor: int, path: Path) -> bool:
-    """Whether an open file still has that name."""
+    """Whether an open file still has the name ``path``."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except OSError:
@@ -229,8 +223,8 @@ def is_at(descriptor: int, path: Path) -> bool:
 
 
 def remove_leftovers(folder: Path, prefix: str = "") -> None:
-    """Removes from a folder the unfinished files and folders, with names that begin with
-    ``prefix``, of processes that are gone."""
+    """Removes from a folder the temporary files and folders of killed processes whose names begin
+    with ``prefix``."""
     if fcntl is None or not folder.is_dir():
         return
     for entry in list(os.scandir(folder)):

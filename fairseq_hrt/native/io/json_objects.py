@@ -1,4 +1,4 @@
-"""JSON of unknown origin: an object whose keys are distinct."""
+"""Reads JSON objects of unknown origin, without duplicate keys."""
 
 import json
 from typing import Any, Dict, List, Tuple
@@ -7,10 +7,10 @@ from .escaping import shown
 
 
 def json_object(text: str) -> Dict[str, Any]:
-    """A JSON object.
+    """Parses a JSON object.
 
     Raises:
-        ValueError: the text is something else; the reason, on one line.
+        ValueError: the text is not one; the message is the reason, on one line.
     """
     try:
         document = json.loads(text, object_pairs_hook=_distinct)
@@ -24,7 +24,8 @@ def json_object(text: str) -> Dict[str, Any]:
 
 
 def _distinct(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
-    """An object: who checks the first of two values must not be served the last."""
+    """Refuses duplicate keys: of two values, one program might check the first and another use the
+    last."""
     found: Dict[str, Any] = {}
     for name, value in pairs:
         if name in found:

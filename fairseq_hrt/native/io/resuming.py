@@ -1,10 +1,9 @@
-"""Outputs that can be continued: what is finished stays in ``<output>.partial``, and beside it
-what it was made from.
+"""Output files whose writing can be interrupted and resumed.
 
-``<output>.partial.json`` holds the settings, how many input lines and output bytes are finished,
-and the SHA-256 of both. A further run with the same settings and the same input drops what comes
-after the finished part and continues there; anything else is refused, so that two runs are never
-mixed.
+The finished part is kept in ``<output>.partial``. Beside it, the notes ``<output>.partial.json``
+hold the settings, the number of input lines and output bytes that are finished, and the SHA-256 of
+both. A later run with the same settings and input continues behind the finished part; a run with
+others is refused, so that results are never mixed.
 """
 
 import errno
@@ -21,7 +20,7 @@ from .files import content_hash, is_at, lock, publish, remove_leftovers, write_t
 
 logger = logging.getLogger(__name__)
 
-# Contents of the notes.
+# The fields of the notes and their types.
 _KINDS = {
     "settings": dict,
     "lines": int,
@@ -30,17 +29,16 @@ _KINDS = {
     "output": str,
     "complete": bool,
 }
-# Options that may name a file although their names do not end like it, and those whose file every
-# run writes anew, with times.
+# Options that may name a file although their own names do not end in "path" or "file".
 _FILES = ("shortlist", "replace_unk")
-# Lines of the input that are hashed together: each on its own takes five times as long.
+# Input lines that are hashed at a time: one at a time takes five times as long.
 _SKIPPED = 1 << 12
 _NOTHING: Mapping[str, Any] = {"lines": 0, "bytes": 0, "complete": False}
 
 
 def model_files(path: str) -> List[Path]:
-    """The checkpoints of a system's path; the files of a bundle, or of a model that was converted
-    for CTranslate2."""
+    """The files of a system's path: checkpoints, or all files of the folder of a bundle or of a
+    model converted for CTranslate2."""
     found: List[Path] = []
     for part in map(Path, path.split(os.pathsep)):
         found += (
@@ -50,8 +48,8 @@ def model_files(path: str) -> List[Path]:
 
 
 def identified_options(options: Mapping[str, str]) -> Dict[str, str]:
-    """Decoding options that a result depends on; a file among them (a language model, a draft's
-    checkpoint, a shortlist) by its content instead of its name."""
+    """The decoding options as settings to compare; a file (language model, draft checkpoint,
+    shortlist) is given by the hash of its content instead of its name."""
     found = {}
     for name, value in sorted(options.items()):
         named = name.endswith(("path", "file")) or name in _FILES or os.sep in value
@@ -62,42 +60,41 @@ def identified_options(options: Mapping[str, str]) -> Dict[str, str]:
 
 
 def _of_kind(value: Any, kind: type) -> Any:
-    """The value; ValueError for one of another type, or a negative number."""
+    """Returns ``value``; raises ValueError if it has another type or is a negative number."""
     if type(value) is not kind or (isinstance(value, int) and value < 0):
         raise ValueError(f"{value!r:.40} is not a valid {kind.__name__}")
     return value
 
 
 def different_settings(known: Mapping[str, Any], mine: Mapping[str, Any]) -> str:
-    """What differs between two descriptions of a run, in words; empty: nothing."""
+    """Describes in words how two settings differ; empty if they are equal."""
     names = sorted(name for name in {*known, *mine} if known.get(name) != mine.get(name))
     return ", ".join(f"{name}: {known.get(name)!r} then, {mine.get(name)!r} now" for name in names)
 
 
 def work_files(target: Path) -> Tuple[Path, Path]:
-    """The files beside an output that is being written: what is finished of it, and the notes of
-    what it was made from."""
+    """The paths of the partial file and of the notes of an output."""
     return target.with_name(target.name + ".partial"), target.with_name(
         target.name + ".partial.json"
     )
 
 
 class ResumableOutput:
-    """One output file of a run that can be interrupted.
+    """An output file that can be resumed; a context manager.
 
-    Use as a context manager; :meth:`skip` the input that is done, :meth:`append` the rest,
-    :meth:`finish`, and when all files of the run are finished :meth:`forget`.
+    Inside the block, :meth:`skip` the input lines that are done, :meth:`append` output for the
+    others, :meth:`finish`, and :meth:`forget` once all files of the run are finished.
 
     Args:
         path: the output.
-        settings: whatever shapes it besides the input; compared with those of the run before.
+        settings: all settings that the output depends on, as JSON; compared with the notes.
 
     Raises:
-        ValueError: another run with other settings, or a running process, owns the partial file.
+        ValueError: the partial file belongs to a run with other settings or to a running process.
         OSError: it cannot be written.
 
     Attributes:
-        finished: the output itself is complete; only the input's hash is left to compare.
+        finished: the output is complete; only its input is left to compare.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
@@ -119,7 +116,7 @@ class ResumableOutput:
 
     def __exit__(self, kind: object, *rest: object) -> None:
         if kind is not None and self._descriptor is not None and not self.finished:
-            # No half block; what it was is translated again.
+            # Drop an incomplete block; it will be translated again.
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self.bytes)
         self._close()
@@ -155,13 +152,12 @@ class ResumableOutput:
             self._done, self.lines, self.finished = known, known["lines"], True
             return
         if known is None:
-            # Before the file itself: one without notes is somebody else's.
+            # Notes first: a partial file without notes would be taken for somebody else's.
             self._write_notes(complete=False)
         self._descriptor = os.open(
             self.partial, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666
         )
-        # Between opening and locking the other process may have ended, and the file may have got
-        # its final name.
+        # Before it was locked, another process may have finished it and renamed it.
         if not lock(self._descriptor) or not is_at(self._descriptor, self.partial):
             raise ValueError(f"{self.partial}: another process is writing it")
         known = self._read_notes() or _NOTHING
@@ -199,7 +195,8 @@ class ResumableOutput:
         write_text(self.notes, json.dumps(notes, indent=1, ensure_ascii=False) + "\n")
 
     def _is_whole(self, path: Path, known: Mapping[str, Any]) -> bool:
-        """Whether a file begins with (if complete: is) what the notes say; takes over the hash."""
+        """Whether a file begins with the bytes of the notes (if complete: holds just these); keeps
+        their hash."""
         total, left = hashlib.sha256(), known["bytes"]
         try:
             if known["complete"] and path.stat().st_size != left:
@@ -216,10 +213,10 @@ class ResumableOutput:
         return True
 
     def skip(self, source: Iterator[bytes]) -> None:
-        """Takes from the input the lines that are done.
+        """Reads the lines that are done from the input.
 
         Raises:
-            ValueError: they are not those of the run before.
+            ValueError: they differ from those of the interrupted run.
         """
         left = self.lines
         while left and (block := list(itertools.islice(source, min(left, _SKIPPED)))):
@@ -233,15 +230,15 @@ class ResumableOutput:
             )
 
     def append(self, lines: List[bytes], data: bytes) -> None:
-        """Adds the output of some input lines (as they were read); a whole block, to continue after
-        it.
+        """Appends the output ``data`` of the input ``lines``, as a block after which a run can
+        resume.
 
         Raises:
             OSError: the disk is full; the error names the file.
         """
         assert self._descriptor is not None
         if not lines and self.bytes:
-            # The output of an empty input was there before the interruption.
+            # The output of an empty input has been written already.
             return
         try:
             rest = memoryview(data)
@@ -256,17 +253,16 @@ class ResumableOutput:
         self._write_notes(complete=False)
 
     def finish(self) -> None:
-        """Gives the finished file its name; the notes stay until :meth:`forget`, for the other
-        files of the run.
+        """Renames the finished file to its target; the notes stay until :meth:`forget`, as long as
+        other files of the run may be unfinished.
 
         Raises:
-            OSError: it cannot be given.
+            OSError: the file cannot be renamed.
         """
         if self.finished:
             return
         assert self._descriptor is not None
-        # First the notes: killed in between, the next run finds a complete partial file, and
-        # nothing left to do but this.
+        # Notes first: if the process is killed here, the next run only has to rename the file.
         self._write_notes(complete=True)
         publish(self._descriptor, self.partial, self.target)
         self.finished = True

@@ -1,8 +1,8 @@
-"""What a command line may give in the place of a file: links, devices, pipes, gzip, the standard
-streams.
+"""Opens whatever a command line may name as input or output: files, gzip, links, devices, pipes,
+the standard streams.
 
-A regular file is replaced when it is complete (:mod:`.files`). Everything else (a device, a named
-pipe, ``-``, ``/dev/fd/63`` of a process substitution) is written through.
+A regular output file is replaced when it is complete (:mod:`.files`); a device, a named pipe, ``-``
+or ``/dev/fd/63`` of a process substitution is written directly.
 """
 
 import gzip
@@ -25,8 +25,8 @@ _STREAMS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 
 
 def descriptor_of(path: Union[str, Path]) -> Optional[int]:
-    """The number of this process's open file that ``/dev/fd/N``, ``/dev/stdout`` or a link to one
-    of them stands for; else None."""
+    """The file descriptor of this process for which ``/dev/fd/N``, ``/dev/stdout`` or a link to one
+    of these stands; None for other paths."""
     name = os.fspath(path)
     for _ in range(40):
         name = os.path.abspath(name)
@@ -46,8 +46,8 @@ def descriptor_of(path: Union[str, Path]) -> Optional[int]:
 
 
 def is_stream(path: Optional[Path]) -> bool:
-    """Whether writing goes through it instead of replacing it: ``-``, None, an open file's number,
-    a device, a pipe."""
+    """Whether an output is written directly instead of being replaced: ``-``, None, ``/dev/fd/N``,
+    a device or a pipe."""
     if path is None or os.fspath(path) == STANDARD or descriptor_of(path) is not None:
         return True
     try:
@@ -58,7 +58,7 @@ def is_stream(path: Optional[Path]) -> bool:
 
 
 class _Prefixed(io.RawIOBase):
-    """A stream behind bytes that were already taken from it."""
+    """A stream with bytes that were already read from it put back in front."""
 
     def __init__(self, head: bytes, source: BinaryIO) -> None:
         self.head, self.source = head, source
@@ -67,7 +67,7 @@ class _Prefixed(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        # Not readinto1, which may wait for more than there is.
+        # read1, for readinto may wait for more data than are available.
         found = self.head[: len(buffer)] or self.source.read1(len(buffer))  # type: ignore[attr-defined]
         self.head = self.head[len(found) :]
         buffer[: len(found)] = found
@@ -75,11 +75,7 @@ class _Prefixed(io.RawIOBase):
 
 
 def standard_input() -> BinaryIO:
-    """The bytes of the standard input.
-
-    Raises:
-        ValueError: it is closed.
-    """
+    """The standard input as bytes; ValueError if it is closed."""
     if sys.stdin is None or sys.stdin.closed:
         raise ValueError("the standard input is closed: give a file, or < /dev/null for none")
     return cast(BinaryIO, getattr(sys.stdin, "buffer", sys.stdin))
@@ -87,12 +83,12 @@ def standard_input() -> BinaryIO:
 
 @contextmanager
 def reading(path: Optional[Path]) -> Iterator[BinaryIO]:
-    """Opens a file, ``-`` or None (the standard input), a device or a pipe; gzip is known by its
-    first two bytes.
+    """Opens an input: a file, ``-`` or None (the standard input), a device or a pipe; gzip is
+    recognised by its first two bytes and decompressed.
 
     Raises:
-        ValueError: the standard input is meant and closed.
-        OSError: it cannot be opened.
+        ValueError: the standard input is closed.
+        OSError: the file cannot be opened.
     """
     if path is None or os.fspath(path) == STANDARD:
         yield _decompressed(standard_input())
@@ -104,8 +100,8 @@ def reading(path: Optional[Path]) -> Iterator[BinaryIO]:
 
 def _decompressed(source: BinaryIO) -> BinaryIO:
     head = source.read(1)
-    # A pipe may bring its first two bytes in two pieces; text needs no second byte before its first
-    # line is read.
+    # The two bytes of gzip may arrive one by one. In text the second byte may be late: read it only
+    # behind 0x1f.
     if head == b"\x1f":
         head += source.read(1)
     stream = cast(BinaryIO, io.BufferedReader(_Prefixed(head, source)))
@@ -115,10 +111,10 @@ def _decompressed(source: BinaryIO) -> BinaryIO:
 
 
 def raw_lines(source: BinaryIO, name: str) -> Iterator[bytes]:
-    """The lines of a stream as they are; only a line feed ends one.
+    """Yields the lines of a stream unchanged; only a line feed ends a line.
 
     Raises:
-        ValueError: gzip data that are damaged or cut off; the message has the name.
+        ValueError: gzip data are damaged or truncated; the message contains ``name``.
     """
     try:
         yield from source
@@ -133,19 +129,19 @@ def _standard_output() -> BinaryIO:
     try:
         descriptor = sys.stdout.fileno()
     except OSError:
-        # Something else stands in its place, e.g. in a notebook.
+        # Replaced by an object without a descriptor, as in a notebook.
         return cast(BinaryIO, sys.stdout.buffer)
     return cast(BinaryIO, io.BufferedWriter(NamedFile(descriptor, STANDARD_OUTPUT, closefd=False)))
 
 
 @contextmanager
 def writing(path: Optional[Path]) -> Iterator[BinaryIO]:
-    """Opens an output: a file that appears when the block ends without an error, or what
-    :func:`is_stream` names.
+    """Opens an output: a file that appears when the block ends without an error, or a stream
+    (:func:`is_stream`).
 
     Raises:
-        ValueError: the standard output is meant and closed.
-        OSError: it cannot be written; the error names it.
+        ValueError: the standard output is closed.
+        OSError: the output cannot be written; the error names it.
     """
     if not is_stream(path):
         with replacing(cast(Path, path)) as file:
@@ -155,7 +151,8 @@ def writing(path: Optional[Path]) -> Iterator[BinaryIO]:
         stream = _standard_output()
     else:
         descriptor = descriptor_of(path)
-        # Opened anew, a redirection to a file would start at its beginning instead of its end.
+        # dup() keeps the position: opening a redirection anew would write from its file's
+        # beginning.
         descriptor = os.open(path, os.O_WRONLY) if descriptor is None else os.dup(descriptor)
         stream = cast(BinaryIO, io.BufferedWriter(NamedFile(descriptor, str(path))))
     try:

@@ -1,4 +1,4 @@
-"""Raw text on both sides of a model: normalised, tokenised, in subwords, and back. NumPy, PyTorch
-and fairseq are not needed."""
+"""Raw text to subwords and back: normalisation, tokenisation, subwords, markup, sentences. Needs
+neither NumPy nor PyTorch nor fairseq."""
 
 __all__ = ["dictionary", "moses_rules", "pipeline", "replacement"]

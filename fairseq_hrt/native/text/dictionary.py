@@ -1,4 +1,4 @@
-"""fairseq's dictionaries without fairseq: which id a word has, and which word an id."""
+"""Reads fairseq's dictionaries without fairseq, and maps words to ids."""
 
 from pathlib import Path
 from typing import Dict, List, Sequence
@@ -43,7 +43,7 @@ class Words:
                 )
             known[word] = len(self.words)
             self.words.append(word)
-        # Special symbols in a text are words like any other, and unknown.
+        # Special symbols that occur in a text are ordinary words, and unknown.
         self._ids: Dict[str, int] = {
             word: number for word, number in known.items() if number >= len(SPECIAL)
         }
@@ -52,7 +52,7 @@ class Words:
         return len(self.words)
 
     def ids(self, words: Sequence[str]) -> List[int]:
-        """Ids of a text's words; that of ``<unk>`` for those that are unknown."""
+        """The ids of words, that of ``<unk>`` for unknown ones."""
         get = self._ids.get
         return [get(word, 3) for word in words]
 

@@ -1,5 +1,8 @@
-"""The marks of a text, put where they belong in its translation: by the alignment of its words,
-each once, nested as they were."""
+"""Puts the marks of a text (tags, placeholders) into its translation, by the alignment of words.
+
+For example, ``the <b>red</b> car`` becomes ``das <b>rote</b> Auto``. Each mark is written once, and
+elements stay nested as they were.
+"""
 
 from dataclasses import dataclass, field
 from typing import Callable, List, Optional, Sequence, Tuple
@@ -12,15 +15,15 @@ _CLOSING = tuple(",.;:!?)]}…%")
 
 @dataclass(eq=False)
 class Mark:
-    """An element, or a unit that is not text.
+    """An element around text, or a unit: a placeholder, image or code, which is not text.
 
     Attributes:
-        opening, closing: how it is written; a unit is all opening.
-        start, end: its characters in the text.
-        inside: the marks in it.
-        space_before, space_after: whether white space stands around a unit.
+        opening, closing: its tags; for a unit ``opening`` is all of it.
+        start, end: its span of characters in the text.
+        inside: the marks within it.
+        space_before, space_after: whether white space stands before and after a unit.
         leading: whether a unit begins a line.
-        glued: whether a unit stands directly before a letter and directly behind none.
+        glued: whether a unit directly precedes a letter and does not directly follow one.
     """
 
     opening: str
@@ -37,12 +40,14 @@ class Mark:
 def write_marks(
     root: Mark, text: str, translation: str, found: Sequence[Link], escape: Callable[[str], str]
 ) -> str:
-    """A translation with the marks of its text.
+    """The translation with the marks of the text.
 
     Args:
-        root: the mark that is the whole text.
-        found: between ``text`` and ``translation``.
-        escape: how text is written.
+        root: a mark around the whole text.
+        text: the text without marks.
+        translation: its translation.
+        found: the links between the two.
+        escape: applied to each piece of text that is written.
     """
     source, target = Words(text), Words(translation)
     layout = _Layout(source, len(target), origins(source, target, found))
@@ -56,12 +61,12 @@ _Placed = Tuple[int, int, int, Mark]
 
 
 class _Layout:
-    """Finds the words of a translation that belong to a mark.
+    """Finds the words of a translation that belong to each mark.
 
     Args:
         source: the words of the text.
-        count: how many words the translation has.
-        origin: the word of the text that each comes from, or -1.
+        count: the number of words of the translation.
+        origin: for each of these the number of its source word, or -1.
     """
 
     def __init__(self, source: Words, count: int, origin: Sequence[int]) -> None:
@@ -73,8 +78,8 @@ class _Layout:
                 last[own] = word
                 if first[own] < 0:
                     first[own] = word
-        # For each place between words of the text: (how far the next aligned word is, the place
-        # beside its translation). The beginning stays one.
+        # For each gap between words of the text: (words to the nearest aligned word on that side,
+        # the gap beside that word's translation). On the left the beginning counts as aligned.
         self._left = [(0, 0)]
         for word in range(size):
             distance, place = self._left[-1]
@@ -86,15 +91,15 @@ class _Layout:
         self._right.reverse()
 
     def inside(self, mark: Mark, low: int, high: int) -> List[_Placed]:
-        """The marks inside of one that has the words ``low`` to ``high``: (first word, end, number,
-        mark), in the order of the translation."""
+        """Places the marks inside ``mark``, whose translation is the words ``low`` to ``high`` - 1:
+        tuples (first word, end, number, mark) in the order of the translation."""
         spans = [
             (self.source.before(one.start), self.source.before(one.end)) for one in mark.inside
         ]
         chosen = self._spans(
             spans, self.source.before(mark.start), self.source.before(mark.end), low, high
         )
-        # By the word before which one of them ends: what is between is inside of another.
+        # Spans do not overlap, so sorting them by first word also sorts them by end.
         taken = sorted((*span, number) for number, span in enumerate(chosen) if span is not None)
         placed: List[_Placed] = []
         for number, (one, span) in enumerate(zip(mark.inside, chosen)):
@@ -109,11 +114,12 @@ class _Layout:
     def _spans(
         self, spans: Sequence[Tuple[int, int]], first: int, end: int, low: int, high: int
     ) -> List[Optional[Tuple[int, int]]]:
-        """The stretch of a translation that fits each span of the text best; None where no word
-        comes from it.
+        """For each span of source words the stretch (first word, end) of the translation that fits
+        it best; None if no word is aligned with it.
 
-        That with the most: two for each word from the span, minus one for each other one. No
-        stretch holds a word of another span, so that they never overlap.
+        The best stretch has the highest score: 2 for each word from the span, -1 for each aligned
+        word from outside all spans. It holds no word of another span, so that stretches do not
+        overlap.
         """
         owner = [-1] * (end - first)
         for number, (start, stop) in enumerate(spans):
@@ -137,13 +143,14 @@ class _Layout:
         return chosen
 
     def _beside(self, span: Tuple[int, int], mark: Mark) -> int:
-        """The place of a mark without words in the translation: beside that of the nearest word."""
+        """The gap in the translation for a mark without words: beside the nearest aligned word."""
         (before, left), (after, right) = self._left[span[0]], self._right[span[1]]
         return right if after < before or (mark.glued and after == before) else left
 
     @staticmethod
     def _between(place: int, number: int, taken: "Sequence[Tuple[int, int, int]]") -> int:
-        """The place, or the end of the stretch around it: that nearer to where the mark was."""
+        """``place``, unless it lies inside a stretch of another mark: then that stretch's beginning
+        or end, whichever keeps the order of the marks."""
         low, high = 0, len(taken)
         while low < high:
             middle = (low + high) // 2
@@ -154,7 +161,7 @@ class _Layout:
 
 
 class _Writer:
-    """Writes a translation and, at places in it, marks."""
+    """Writes a translation from left to right, and marks in between."""
 
     def __init__(self, text: str, words: Words, escape: Callable[[str], str]) -> None:
         self.text, self.words, self.escape = text, words, escape
@@ -163,7 +170,7 @@ class _Writer:
         self._last, self._space = "", False
 
     def to(self, place: int) -> None:
-        """Writes the text up to a character."""
+        """Writes the text up to the character ``place``."""
         if place > self._place:
             piece = self.text[self._place : place]
             self._settle(piece[0])
@@ -171,27 +178,27 @@ class _Writer:
             self._place, self._last = place, piece[-1]
 
     def beginning(self, word: int) -> None:
-        """Writes the text up to a word, which an element begins with."""
+        """Writes the text up to a word, before which the opening tag of an element will follow."""
         self.to(self.words.starts[word])
         self._settle(self.text[self._place])
 
     def beside(self, place: int, leading: bool) -> None:
-        """Writes the text up to a place between two words: to the end of the first one, or to the
-        beginning of the second."""
+        """Writes the text up to the gap before word ``place``: to the end of the word before it,
+        or, if ``leading``, to the beginning of that word."""
         if place < len(self.words) and (leading or not place):
             self.to(self.words.starts[place])
         elif place:
             self.to(self.words.ends[place - 1])
 
     def unit(self, written: str, before: bool, after: bool) -> None:
-        """Writes a unit with the white space that stood around it."""
+        """Writes a unit, with a space before and after it where there was white space."""
         if (before or self._space) and self._last and not self._last.isspace():
             self.parts.append(" ")
         self.parts.append(written)
         self._last, self._space = written[-1], after
 
     def _settle(self, following: str) -> None:
-        """Writes the space behind a unit, unless a sign follows that has none before it."""
+        """Writes the space after a unit, unless a punctuation mark such as a comma follows."""
         if self._space and not following.isspace() and following not in _CLOSING:
             self.parts.append(" ")
         self._space = False
@@ -218,7 +225,7 @@ def _leaf(mark: Mark, side: int) -> Mark:
 
 
 def _whole(mark: Mark) -> str:
-    """A mark none of whose words was translated."""
+    """A mark with all marks inside it, for marks without words in the translation."""
     parts = [mark.opening]
     for number, one in enumerate(mark.inside):
         if number and (

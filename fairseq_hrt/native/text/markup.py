@@ -1,5 +1,5 @@
-"""HTML: text is translated across inline elements, whose tags are put back where their words
-are."""
+"""HTML: text is translated across inline elements; their tags are put back around the translations
+of their words."""
 
 from typing import Any, List, Set, Tuple
 
@@ -10,14 +10,13 @@ from bs4.exceptions import ParserRejectedMarkup
 
 from .passages import Document
 
-# "<" behind the last ">".
+# Most "<" behind the last ">".
 MOST_OPEN = 100
-# Inline elements within each other; what is nested deeper is translated text by text.
+# Most inline elements within each other; a deeper one is translated as a text of its own.
 MOST_NESTED = 20
-# What is inside is not text for readers.
+# Elements whose content is kept untranslated.
 _KEPT = frozenset(("script", "style", "code", "pre", "textarea", "template", "noscript"))
-# Elements that stand in the middle of sentences; x, g and ph are those of XLIFF. Any other one ends
-# the text before it.
+# Elements within sentences (x, g and ph are XLIFF's). Any other element ends the text before it.
 _INLINE = frozenset(
     "a abbr b bdi bdo big cite code data del dfn em font g i img ins kbd label mark ph q s samp"
     " small span strike strong sub sup time tt u var wbr x".split()
@@ -27,14 +26,14 @@ escape = EntitySubstitution.substitute_xml
 
 
 class UnreadableMarkup(ValueError):
-    """HTML that cannot be parsed; the message tells what to write instead."""
+    """HTML that cannot be parsed; the message tells the user what to write instead."""
 
 
 class MarkedUpText(Document):
     """An HTML fragment.
 
     Args:
-        html: a fragment or a document; Beautiful Soup parses nearly whatever it is.
+        html: a fragment or a document; Beautiful Soup parses nearly everything.
         aligned: see :class:`Document`.
 
     Raises:
@@ -42,8 +41,7 @@ class MarkedUpText(Document):
     """
 
     def __init__(self, html: str, aligned: bool = False) -> None:
-        # The parser would look for the end of a tag at each of them anew, up to the end of the
-        # text.
+        # For each of them the parser would search the rest of the text for a ">": quadratic time.
         left_open = html.count("<", html.rfind(">") + 1)
         if left_open > MOST_OPEN:
             raise UnreadableMarkup(
@@ -58,7 +56,7 @@ class MarkedUpText(Document):
                 " is text"
             ) from None
         except ValueError:
-            # Python makes no number of more than 4,300 digits.
+            # int() refuses more than 4,300 digits.
             raise UnreadableMarkup(
                 'format html: a character reference ("&#…;") has too many digits'
             ) from None
@@ -78,28 +76,27 @@ class MarkedUpText(Document):
         self.end()
 
 
-# (what it is, how it is written or for "text" what it is, the element).
+# (kind, text or markup, element): kind is text, open, close, unit (inline) or block.
 _Event = Tuple[str, str, Any]
 
 
 class _Events:
-    """A document from its beginning to its end.
+    """A document as a sequence of events, in one traversal.
 
-    Asking each node for all its ancestors would take quadratic time where elements are nested
-    deeply.
+    Looking up the ancestors of each node would take quadratic time in deeply nested documents.
 
     Attributes:
-        found: what it consists of.
-        apart: the ids of the elements that do not stand within a sentence.
+        found: the events.
+        apart: ids of the elements that do not stand within a sentence, but around or between them.
     """
 
     def __init__(self, soup: Any) -> None:
         self.found: List[_Event] = []
         self.apart: Set[int] = set()
-        # The elements around, and how many inline ones are nested there.
+        # The enclosing elements, and for each the number of nested inline elements.
         self._around: List[Any] = [soup]
         self._nested = [0]
-        # The element that is kept as it is, and what is written of it so far.
+        # The element that is being kept untranslated, and its markup so far.
         self._keeper: Any = None
         self._kept: List[str] = []
         for node in soup.descendants:
@@ -148,19 +145,18 @@ class _Events:
         self.found.append(("unit" if inline else "block", written, node))
 
     def _split(self, node: Any) -> None:
-        """Lets neither a node nor the elements around it stand within a sentence, for it ends
-        one."""
+        """Marks a node that ends a sentence, and all elements around it, as ``apart``."""
         self.apart.add(id(node))
         for one in reversed(self._around):
-            # Those around this one are there already.
+            # The elements around this one have been added with it.
             if id(one) in self.apart:
                 break
             self.apart.add(id(one))
 
 
 def _untouched(element: Any) -> bool:
-    """Whether texts inside of an element are not translated: by its name, or by HTML's
-    ``translate="no"``."""
+    """Whether the text inside an element is not translated: because of its name, ``translate="no"``
+    or class ``notranslate``."""
     return (
         element.name in _KEPT
         or element.get("translate") == "no"
@@ -169,8 +165,8 @@ def _untouched(element: Any) -> bool:
 
 
 def _is_void(element: Any) -> bool:
-    """Whether an element holds nothing and is closed where it is opened, as HTML's ``img`` and
-    XLIFF's ``x``."""
+    """Whether an element is empty and has no closing tag, such as HTML's ``img`` and XLIFF's
+    ``x``."""
     if element.name in ("x", "ph"):
         element.can_be_empty_element = True
     return bool(element.is_empty_element)
@@ -178,7 +174,7 @@ def _is_void(element: Any) -> bool:
 
 def _opening(element: Any) -> str:
     if element.attrs or element.prefix:
-        # Of the copy nothing else is there to be written.
+        # copy_self() copies the element without its content.
         return str(element.copy_self()).removesuffix(_closing(element))
     return f"<{element.name}/>" if element.is_empty_element else f"<{element.name}>"
 

@@ -1,11 +1,10 @@
-"""Moses' punctuation normaliser, tokeniser and detokeniser without importing sacremoses, whose
-results they give.
+"""Moses' punctuation normaliser, tokeniser and detokeniser, with the results of sacremoses but
+without importing it.
 
-sacremoses stays the definition: the character classes and prefixes are taken from it
-(:mod:`.moses_rules`), and only its procedures are written again, so that a rule costs nothing in a
-line that it cannot concern. Tests compare every language. What is left out: XML escapes, protected
-patterns and aggressive hyphens, which our text preparation does not use, and the detokeniser's
-rules for Czech.
+Character classes and prefixes are taken from sacremoses (:mod:`.moses_rules`); its procedures are
+written anew, so that a rule costs no time in lines to which it does not apply. Tests compare every
+language. Not implemented are XML escapes, protected patterns and aggressive hyphens, which are not
+used here, and the detokeniser's rules for Czech.
 """
 
 import re
@@ -14,7 +13,7 @@ from typing import Dict, List, Pattern, Tuple, Union
 from .moses_rules import LATIN, MosesRules, Ranges, is_member
 from .remembered import Remembered
 
-# sacremoses' own rules for Czech do not work: next() of a list.
+# sacremoses' own rules for Czech raise an error: next() of a list.
 WITHOUT_DETOKENIZER = ("cs",)
 _CJK = (
     (4352, 4607), (11904, 42191), (43072, 43135), (44032, 55215), (63744, 64255), (65072, 65103),
@@ -23,13 +22,14 @@ _CJK = (
 
 
 def _class(ends: Ranges, below: int = 0x110000) -> str:
-    """The inside of a regular expression's brackets, of the ranges that begin below a limit."""
+    """The ranges that begin below a limit, as written inside the brackets of a regular
+    expression."""
     pairs = zip(ends[::2], ends[1::2])
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in pairs if first < below)
 
 
 def squeeze(text: str) -> str:
-    """Runs of spaces become one."""
+    """Replaces runs of spaces by one space."""
     while "  " in text:
         text = text.replace("  ", " ")
     return text
@@ -52,8 +52,8 @@ class Normalizer:
     AFTER_BRACKET = re.compile(r"\) ([.!:?;,])")
     PER_CENT = re.compile(r"(\d) %")
     ENGLISH_QUOTE = re.compile(r'"([,.]+)')
-    # With the full stops that no quotation mark follows: tried again from each of these it would
-    # take quadratic time.
+    # Also matches full stops without a quotation mark behind them: otherwise the search would start
+    # again at each of these, which takes quadratic time.
     OTHER_QUOTE = re.compile(r'(\.+)(?:"(\s*[^<]))?')
     NUMBER = re.compile("(\\d)\u00a0(\\d)")
 
@@ -117,8 +117,8 @@ class Tokenizer:
 
     JUNK = re.compile("[\\000-\\037]")
     DOTS = re.compile(r"\.{2,}")
-    # With the runs that end otherwise: tried again from each "DOT" of them it would take quadratic
-    # time.
+    # Also matches runs of DOT without MULTI: otherwise the search would start again at each DOT,
+    # which takes quadratic time.
     MARKER = re.compile(r"(?:DOT)+(MULTI)?")
 
     def __init__(self, rules: MosesRules) -> None:
@@ -143,12 +143,12 @@ class Tokenizer:
         text = self._split_full_stops(text)
         if text.endswith(".'"):
             text = f"{text[:-2]} . ' "
-        # Also where the text itself held the marker, as sacremoses does.
+        # Also replaces markers that were in the text itself, as sacremoses does.
         return self.MARKER.sub(_dots, text) if "DOTMULTI" in text else text
 
     def _pad(self, code: int) -> Union[int, str]:
-        """For ``str.translate``: spaces around what is neither a letter, a digit, a space nor one
-        of ``.'`,-``."""
+        """For ``str.translate``: puts spaces around characters other than letters, digits, white
+        space and ``.'`,-``."""
         sign = chr(code)
         kept = sign in ".'`,-" or sign.isspace() or is_member(self.rules.alnum, code)
         return code if kept else f" {sign} "
@@ -161,15 +161,15 @@ class Tokenizer:
         return self.DOTS.sub(mark, text)
 
     def _commas(self, text: str) -> str:
-        """Spaces around commas that do not stand within numbers."""
+        """Puts spaces around commas, except between digits."""
         if ",," in text:
             return self._apply("comma", text)
         number = self.number
         first, *others = text.split(",")
         parts, before = [first], first[-1:]
         for part in others:
-            # At the beginning and at the end of the text there is nothing to be separated from, but
-            # a number before the end is.
+            # At the beginning and end of the text a comma stays, unless a digit precedes a final
+            # one.
             inside = (not before or number[before]) and (number[part[0]] if part else not before)
             parts.append("," + part if inside else " , " + part)
             before = part[-1:]
@@ -181,8 +181,8 @@ class Tokenizer:
             return text.replace("'", " ' ")
         first, *others = text.split("'")
         if any(len(part) < 2 for part in others[:-1]):
-            # Their expressions take a sign on each side of an apostrophe: where two share one, the
-            # order of matches matters.
+            # The original expressions match a character on each side of an apostrophe. If two
+            # apostrophes share one, the order of matches matters: use these expressions.
             return self._apply("apostrophe", text)
         parts, before = [first], first[-1:]
         for part in others:
@@ -250,7 +250,7 @@ class Tokenizer:
 
 
 def _members(ends: Ranges) -> Remembered[str, bool]:
-    """Which characters belong to a class."""
+    """A memory of which characters belong to a class, given by its ranges."""
     return Remembered(lambda sign: is_member(ends, ord(sign)))
 
 
@@ -267,7 +267,7 @@ class Detokenizer:
     """``sacremoses.MosesDetokenizer(lang=language).detokenize(text.split(), unescape=False)``.
 
     Raises:
-        ValueError: a language whose rules are not written here (``WITHOUT_DETOKENIZER``).
+        ValueError: the language is in ``WITHOUT_DETOKENIZER``.
     """
 
     def __init__(self, rules: MosesRules) -> None:
@@ -279,7 +279,7 @@ class Detokenizer:
         self.kinds = Remembered(self._kind)
 
     def __call__(self, text: str) -> str:
-        """The text of tokens that spaces separate."""
+        """Detokenises tokens that are separated by spaces."""
         tokens = text.split()
         if "@-@" in text:
             tokens = f" {' '.join(tokens)} ".replace(" @-@ ", "-").split()
@@ -310,8 +310,8 @@ class Detokenizer:
         return squeeze("".join(parts)).strip()
 
     def _quote(self, token: str, before: str, quotes: Dict[str, int]) -> Tuple[bool, bool]:
-        """(space on the left, space on the right) of quotation marks; counts those that open and
-        close."""
+        """(space on the left, space on the right) of a quotation mark; ``quotes`` counts them, so
+        that they open and close in turn."""
         name = '"' if not token.strip("„“") else token
         count = quotes.get(name, 0)
         if count % 2 == 0 and self.english and token == "'" and before.endswith("s"):
@@ -339,6 +339,6 @@ class Detokenizer:
 
 
 def is_cjk(sign: str) -> bool:
-    """Whether a character is Chinese, Japanese or Korean, as sacremoses has it."""
+    """Whether a character is Chinese, Japanese or Korean by the ranges of sacremoses."""
     code = ord(sign)
     return code >= 4352 and any(first <= code <= last for first, last in _CJK)

@@ -1,7 +1,7 @@
-"""Moses' rules for languages: character classes and the words whose full stop belongs
-to them, as sacremoses has them.
+"""Moses' rules for a pair of languages: character classes, and abbreviations that keep their full
+stop.
 
-Taken from sacremoses when a bundle is made and kept in it as JSON, because importing sacremoses
+They are taken from sacremoses when a bundle is made, and stored in it as JSON: importing sacremoses
 takes longer than many translations.
 """
 
@@ -16,23 +16,23 @@ from ..io.escaping import printable
 
 FORMAT = 1
 Ranges = Tuple[int, ...]
-# Text below this code point meets small regular expressions, which compile in no time: Latin
-# scripts after normalisation.
+# Text of code points below this (Latin scripts) gets small regular expressions, which compile fast.
 LATIN = "\u0250"
 _CLASSES = ("alnum", "alpha", "number", "lower", "target_alpha", "currency")
 
 
 @dataclass(frozen=True)
 class MosesRules:
-    """The rules of a language, as sacremoses has them.
+    """The rules of a pair of languages, as sacremoses has them.
 
     Attributes:
-        language: of the tokeniser and normaliser.
-        target_language: of the detokeniser.
-        alnum, alpha, number, lower: character classes of the tokeniser, as (first, last, first,
-        last, …). target_alpha, currency: those of the detokeniser.
-        prefixes: words whose full stop belongs to them.
-        numeric_prefixes: those of them for which that holds before a number only.
+        language: language of the normaliser and tokeniser.
+        target_language: language of the detokeniser.
+        alnum, alpha, number, lower: character classes of the tokeniser, as code points (first,
+            last, first, last, …).
+        target_alpha, currency: character classes of the detokeniser.
+        prefixes: abbreviations that keep their full stop.
+        numeric_prefixes: those that keep it only before a number.
     """
 
     language: str
@@ -63,7 +63,7 @@ class MosesRules:
             ):
                 raise ValueError(f"rules of text: {name} is not a list of character ranges")
         for name in ("alpha", "number"):
-            # Of texts without others the expressions hold these alone.
+            # Expressions for Latin text hold only these: they must not be empty.
             if not getattr(self, name) or getattr(self, name)[0] >= ord(LATIN):
                 raise ValueError(
                     f"rules of text: {name} has no character before U+{ord(LATIN):04X}"
@@ -71,11 +71,7 @@ class MosesRules:
 
     @classmethod
     def from_sacremoses(cls, language: str, target_language: str) -> "MosesRules":
-        """Takes them from the installed sacremoses.
-
-        Raises:
-            ValueError: it is not installed.
-        """
+        """Reads the rules from the installed sacremoses; ValueError if there is none."""
         try:
             from sacremoses import MosesDetokenizer, MosesTokenizer
         except ImportError as error:
@@ -93,7 +89,7 @@ class MosesRules:
         )  # fmt: skip
 
     def save(self, path: Path) -> None:
-        """Writes them as JSON."""
+        """Writes the rules as JSON."""
         path.write_text(
             json.dumps({"format": FORMAT, **asdict(self)}, ensure_ascii=False) + "\n",
             encoding="utf-8",
@@ -101,10 +97,10 @@ class MosesRules:
 
     @classmethod
     def load(cls, path: Path) -> "MosesRules":
-        """Reads what :meth:`save` wrote.
+        """Reads a file of :meth:`save`.
 
         Raises:
-            ValueError: the file is missing or holds something else.
+            ValueError: the file is missing or damaged.
         """
         try:
             document: Dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -124,7 +120,7 @@ class MosesRules:
 
 
 def _ranges(signs: Iterable[str]) -> Ranges:
-    """The characters as sorted (first, last, first, last, …)."""
+    """The code points of characters as sorted ranges (first, last, first, last, …)."""
     ends: List[int] = []
     for code in sorted(set(map(ord, chain.from_iterable(signs)))):
         if ends and ends[-1] == code - 1:
@@ -137,5 +133,5 @@ def _ranges(signs: Iterable[str]) -> Ranges:
 def is_member(ends: Ranges, code: int) -> bool:
     """Whether a code point lies in sorted ranges."""
     place = bisect_right(ends, code)
-    # Past a range's first end, or just on its last one.
+    # Inside a range an odd number of ends is <= code; or code is the last of a range.
     return place % 2 == 1 or (place > 0 and ends[place - 1] == code)

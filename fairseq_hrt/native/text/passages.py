@@ -1,8 +1,8 @@
-"""Text across inline elements: translated as one text, the elements put back by its alignment.
+"""Passages: text with inline elements, which is translated as one text.
 
-What is not text at all (placeholders, addresses, code, images, comments) is cut out before and put
-back like an element without words. Each element and each such unit is written once, whatever the
-alignment; elements stay nested as they were.
+Elements are taken out before translation and put back by its alignment. So are units that are not
+text (placeholders, addresses, code, images, comments), like elements without words. Each element
+and unit is written exactly once, whatever the alignment; elements stay nested as they were.
 """
 
 from typing import Callable, List, Optional, Sequence, Union
@@ -15,13 +15,13 @@ _LINE_BREAKS = tuple("\r\n\x0b\x0c\x85\u2028\u2029")
 
 
 class Passage:
-    """A text with marks.
+    """A text with marks, built by :meth:`add`, :meth:`unit`, :meth:`open` and :meth:`close`.
 
     Args:
-        escape: how text is written.
+        escape: applied to text when it is written.
 
     Attributes:
-        text: what is translated.
+        text: the text to translate, without marks.
     """
 
     def __init__(self, escape: Callable[[str], str] = str) -> None:
@@ -33,11 +33,11 @@ class Passage:
         self._parts: List[str] = []
         self._length = 0
         self._last = ""
-        # The unit behind which no text stands yet, and whether a space before it was cut off.
+        # The last unit while no text follows it; whether a space before it was removed.
         self._unit: Optional[Mark] = None
         self._cut = False
         self._worded = False
-        # Whether text stands directly before.
+        # Whether the last addition was text.
         self._bare = False
 
     @property
@@ -53,7 +53,7 @@ class Passage:
             unit, self._unit = self._unit, None
             unit.space_after = text[0].isspace()
             if unit.leading and text[0] == " ":
-                # A line must not begin with the space behind what was cut out.
+                # Without the unit the line would begin with this space.
                 text = text[1:]
                 if not text:
                     self._bare = False
@@ -62,22 +62,22 @@ class Passage:
                 text[0].isalnum() and not unit.leading and (self._cut or not self._last.isalnum())
             )
             if self._cut and not text[0].isspace() and any(sign.isalnum() for sign in text[:2]):
-                # Two words stay two.
+                # Without the unit two words would be joined.
                 self._append(" ")
         self._append(text)
         self._cut = False
 
     def unit(self, written: str) -> None:
-        """Adds what is not text.
+        """Adds a unit, which is not translated.
 
         Args:
-            written: as it is written.
+            written: its markup or text.
         """
         self._written.append(written)
         unit = Mark(written, self._length, leading=not self._worded or self._last in _LINE_BREAKS)
         unit.space_before = self._unit is None and self._last.isspace()
         if self._bare and self._last == " " and not unit.leading:
-            # Otherwise a comma behind the unit would have a space before it.
+            # Without the unit, a comma behind it would follow a space: remove the space before.
             self._parts[-1] = self._parts[-1][:-1]
             self._length -= 1
             self._cut, self._last = True, self._parts[-1][-1:]
@@ -88,7 +88,7 @@ class Passage:
         self._unit, self._bare = unit, False
 
     def open(self, written: str) -> None:
-        """Begins an element."""
+        """Begins an element with this opening tag."""
         self._written.append(written)
         element = Mark(written, self._length)
         self._open[-1].inside.append(element)
@@ -96,7 +96,7 @@ class Passage:
         self._bare = False
 
     def close(self, written: str) -> None:
-        """Ends the element that was begun last."""
+        """Ends the innermost open element with this closing tag."""
         self._written.append(written)
         element = self._open.pop()
         element.closing, element.end = written, self._length
@@ -109,20 +109,20 @@ class Passage:
         self._worded = self._worded or not text.isspace()
 
     def finish(self) -> None:
-        """Ends the text."""
+        """Ends the passage and sets :attr:`text`."""
         self.text = "".join(self._parts)
         self._root.end = self._length
 
     def untranslated(self) -> str:
-        """As it was."""
+        """The passage as it was added, with its marks."""
         return "".join(self._written)
 
     def write(self, translation: str, found: Sequence[Link]) -> str:
         """The translation with its marks.
 
         Args:
-            translation: of ``text``; without its marks the result is this text.
-            found: between ``text`` and the translation.
+            translation: the translation of ``text``.
+            found: the links between the two.
         """
         if not self.marked:
             return self._escape(translation)
@@ -130,26 +130,26 @@ class Passage:
 
 
 class Document:
-    """A text of a request: passages, and what is written between them.
+    """A text to translate: passages, and the markup between them.
 
     Args:
-        escape: how text is written.
-        aligned: whether translations come with alignments; without them each piece of text between
-            two marks is a passage.
+        escape: applied to text when it is written.
+        aligned: whether translations have alignments; without them each piece of text between two
+            marks is a passage of its own.
 
     Attributes:
-        passages: in their order; each has text to be translated.
+        passages: the passages with text, in order.
     """
 
     def __init__(self, escape: Callable[[str], str] = str, aligned: bool = False) -> None:
         self.passages: List[Passage] = []
         self._escape, self._aligned = escape, aligned
         self._parts: List[Union[str, Passage]] = []
-        # What is added to.
+        # The passage under construction.
         self.passage = Passage(escape)
 
     def add(self, text: str) -> None:
-        """Adds text whose placeholders are kept."""
+        """Adds text; placeholders in it become units, which are not translated."""
         for piece, is_placeholder in without_placeholders(text):
             if not is_placeholder:
                 self.passage.add(piece)
@@ -159,10 +159,10 @@ class Document:
                 self.end(self._escape(piece))
 
     def end(self, written: str = "") -> None:
-        """Ends a passage.
+        """Ends the passage under construction.
 
         Args:
-            written: what is written behind it.
+            written: markup to write behind it.
         """
         ended, self.passage = self.passage, Passage(self._escape)
         ended.finish()
@@ -173,6 +173,6 @@ class Document:
             self._parts += [ended.untranslated(), written]
 
     def join(self, translations: Sequence[str]) -> str:
-        """The whole, its passages as they are written now."""
+        """The whole document with these ``translations`` of its passages."""
         written = iter(translations)
         return "".join(next(written) if isinstance(part, Passage) else part for part in self._parts)

@@ -1,4 +1,4 @@
-"""Raw text to subwords and back; what a bundle remembers of how its training text was prepared."""
+"""Converts raw text to subwords and back, as the training text of a bundle was prepared."""
 
 import re
 import unicodedata
@@ -18,17 +18,17 @@ SUBWORDS = ("subword-nmt", "sentencepiece", "none")
 
 @dataclass(frozen=True)
 class TextRecipe:
-    """How text is prepared.
+    """The steps of text preparation.
 
     Attributes:
         source_lang, target_lang: language codes, for Moses' rules.
-        tokenizer: ``moses`` (punctuation normalised, tokenised; detokenised after translation),
-            ``moses-punctuation`` (normalised alone) or ``space`` (as it is).
+        tokenizer: ``moses`` (normalise punctuation, tokenise; detokenise translations),
+            ``moses-punctuation`` (only normalise) or ``space`` (leave as it is).
         subwords: ``subword-nmt``, ``sentencepiece`` or ``none``.
-        codes: file of the subwords' codes or model.
-        target_codes: that of the target language's; None: the same.
-        source_prefix, target_prefix: language tokens with which multilingual models' sources and
-        translations begin; not written.
+        codes: file of the codes or model of the subwords.
+        target_codes: that of the target language; None: the same file.
+        source_prefix, target_prefix: language tokens with which sources and translations of
+            multilingual models begin; removed from translations.
     """
 
     source_lang: str
@@ -56,7 +56,7 @@ class TextRecipe:
             )
 
     def reversed(self) -> "TextRecipe":
-        """How text of the other direction is prepared."""
+        """The recipe of the opposite direction."""
         return replace(
             self,
             source_lang=self.target_lang,
@@ -68,35 +68,33 @@ class TextRecipe:
         )
 
 
-# Marks the beginning of a file; within text it is an invisible sign that has had a successor
-# (U+2060) since Unicode 3.2.
+# Marks the beginning of a file; within text it is an invisible character, replaced by U+2060 since
+# Unicode 3.2.
 BYTE_ORDER_MARK = "\ufeff"
 
 
 def clean(text: str) -> str:
-    """One line without control characters and byte order marks, with single spaces; letters of any
-    script stay as they are."""
+    """Returns one line without control characters and byte order marks, with single spaces."""
     if not text.isprintable():
         text = text.replace(BYTE_ORDER_MARK, "").translate(_SPACES)
     return " ".join(text.split())
 
 
 def _space(code: int) -> int:
-    """For ``str.translate``: a space for control characters, separators of lines and lone
-    surrogates."""
+    """For ``str.translate``: control characters, line separators and lone surrogates to spaces."""
     return 32 if unicodedata.category(chr(code)) in ("Cc", "Zl", "Zp", "Cs") else code
 
 
 _SPACES = Remembered(_space)
 
 
-# Of multilingual models: M2M-100's, MBart-50's, NLLB's; Marian's.
+# Language tokens of multilingual models: of M2M-100, of MBart-50 and NLLB, of Marian.
 LANGUAGE_TOKEN = re.compile(r"__[a-z]{2,3}__|[a-z]{2,3}_[A-Z][A-Za-z]{1,3}|>>[^\s<>]+<<")
 _TARGET_TOKEN = re.compile(r"(>>[^\s<>]+<<)\s*")
 
 
 class TextPipeline:
-    """Turns raw lines into the words of a model, and its words into text.
+    """Converts raw lines to the subwords of a model, and its output to raw text.
 
     Args:
         recipe: how.
@@ -104,7 +102,7 @@ class TextPipeline:
         known: the words of the model, among them its language tokens; only of multilingual models.
 
     Raises:
-        ValueError: a package that it needs is not installed, or the codes cannot be read.
+        ValueError: a required package is not installed, or the codes cannot be read.
     """
 
     def __init__(
@@ -123,7 +121,7 @@ class TextPipeline:
         self._split, self._join = _subwords(recipe)
 
     def words(self, line: str) -> List[str]:
-        """Subwords of a raw line; empty for one without any word."""
+        """The subwords of a raw line; empty for a line of white space."""
         text, prefix = clean(line), self.recipe.source_prefix
         if prefix is None:
             return self._split(self._tokenize(text)) if text else []
@@ -136,11 +134,12 @@ class TextPipeline:
 
     @property
     def prefix_length(self) -> int:
-        """How many subwords of every source are not part of its line."""
+        """The number of subwords that are prepended to every source: 1 for a language token, else
+        0."""
         return int(self.recipe.source_prefix is not None)
 
     def text(self, words: str) -> str:
-        """The raw text of a model's output, subwords separated by spaces."""
+        """The raw text of a model's output, given as subwords separated by spaces."""
         if self.recipe.target_prefix is not None:
             first, _, rest = words.partition(" ")
             if first == self.recipe.target_prefix or LANGUAGE_TOKEN.fullmatch(first):
@@ -193,7 +192,7 @@ def _subwords(recipe: TextRecipe) -> Tuple[Callable[[str], List[str]], Callable[
         _sentencepiece(sentencepiece, path)
         for path in (recipe.codes, recipe.target_codes or recipe.codes)
     )
-    # Not by hand: bytes of letters that the model has no piece for become letters again.
+    # By SentencePiece itself: it also joins byte pieces, which stand for letters without a piece.
     return (
         lambda text: model.encode(text, out_type=str),
         lambda words: target.decode_pieces(words.split(" ")).replace("\u2581", " ").strip(),

@@ -1,10 +1,10 @@
-"""What of a text is put in later or is not a word: placeholders, addresses, tags."""
+"""Finds the parts of a text that are not translated: placeholders, addresses, tags."""
 
 import re
 from typing import Iterator, Tuple
 
-# Addresses; e-mail addresses; tags; {name}, {{ name }}, ${name}; %s, %1$s, %(name)s. Repetitions
-# are bounded, or begin where only one match can begin, so that each takes linear time.
+# URLs; e-mail addresses; tags; {{ name }}, {name}, ${name}; %s, %1$s, %(name)s. Repetitions are
+# bounded, or begin where only one match can begin, so that the search takes linear time.
 _PLACEHOLDER = re.compile(
     r"""(?:(?:https?|ftp)://|\bwww\.)[^\s<>"]*[^\s<>"'.,;:!?)\]}]"""
     r"""|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}"""
@@ -15,7 +15,7 @@ _PLACEHOLDER = re.compile(
 
 
 def without_placeholders(text: str) -> Iterator[Tuple[str, bool]]:
-    """The pieces of a text, and whether each is a placeholder."""
+    """Yields the pieces of a text as (piece, whether it is a placeholder)."""
     place = 0
     for found in _PLACEHOLDER.finditer(text):
         if place < found.start():

@@ -1,21 +1,20 @@
-"""Memory of what was found out about characters and words, bounded whatever the texts are."""
+"""A bounded cache of function values, for characters and words."""
 
 from typing import Callable, Dict, TypeVar
 
-# Keys that are remembered; more than a language has words in everyday use.
+# Most keys in the cache; more than the words in everyday use of a language.
 MOST = 1 << 16
-# Characters of the longest of them.
+# Longer texts than this are not cached.
 LONGEST = 32
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
 class Remembered(Dict[Key, Value]):
-    """The values of a function. All are forgotten when there are :data:`MOST`, and those of long
-    texts are not kept.
+    """A dictionary that computes missing values and keeps them; emptied at :data:`MOST` keys.
 
     Args:
-        find: called for a key that is not remembered.
+        find: computes the value of a missing key.
     """
 
     def __init__(self, find: Callable[[Key], Value]) -> None:

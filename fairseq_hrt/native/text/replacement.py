@@ -1,5 +1,5 @@
-"""Words instead of ``<unk>`` where raw text goes in: unlike fairseq's commands, we know the words
-that the dictionary does not."""
+"""Replaces ``<unk>`` in translations by source words (``--replace-unk``). Translation from raw
+text, unlike fairseq's commands, still has the words that the dictionary lacks."""
 
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
@@ -8,11 +8,12 @@ from .dictionary import Words
 
 
 def whole_words(subwords: Sequence[str], scheme: str) -> Tuple[List[str], List[int]]:
-    """The words of a line, and for each subword the number of its word.
+    """Joins subwords to words: (words, the number of the word of each subword).
 
     Args:
-        subwords: of the line.
-        scheme: ``subword-nmt`` (``@@`` continues), ``sentencepiece`` (``▁`` begins) or ``none``.
+        subwords: the subwords of a line.
+        scheme: ``subword-nmt`` (``@@`` continues a word), ``sentencepiece`` (``▁`` begins one) or
+            ``none``.
     """
     words: List[str] = []
     numbers: List[int] = []
@@ -44,19 +45,19 @@ def with_words(
     lexicon: Mapping[str, str],
     unknown: str,
 ) -> List[str]:
-    """A translation's subwords with whole words of the source, or of a lexicon, in place of
-    ``<unk>``.
+    """The subwords of a translation, with ``<unk>`` replaced by the aligned source word or its
+    translation in a lexicon.
 
     Args:
-        tokens: of the translation.
-        alignment: the source subword of each.
-        source: subwords as they were before the dictionary.
+        tokens: the translation's subwords.
+        alignment: index of the source subword of each.
+        source: the source's subwords, unknown ones as they are in the text.
         scheme: see :func:`whole_words`.
-        lexicon: from source words to what is written for them.
-        unknown: how the unknown word is written.
+        lexicon: {source word: its translation}.
+        unknown: the token to replace, ``<unk>``.
     """
     words, numbers = whole_words(source, scheme)
-    # Behind the last subword stands </s>, which is not a word.
+    # A token aligned with </s>, behind the last subword, is not replaced.
     mark = "▁" if scheme == "sentencepiece" else ""
     found: List[str] = []
     last: Optional[int] = None
@@ -66,15 +67,15 @@ def with_words(
             found.append(token)
             last = None
         elif place != last:
-            # Several of one word are replaced together.
+            # Consecutive <unk> of the same source word are replaced by it once.
             found.append(mark + lexicon.get(words[place], words[place]))
             last = place
     return found
 
 
 def read_lexicon(path: str) -> Dict[str, str]:
-    """fairseq's format: a source word and its translation a line; an empty path is an empty
-    lexicon.
+    """Reads a lexicon in fairseq's format, a source word and its translation per line; an empty
+    path gives an empty lexicon.
 
     Raises:
         ValueError: the file cannot be read, or a line has fewer than two words.
@@ -99,11 +100,11 @@ def read_lexicon(path: str) -> Dict[str, str]:
 
 
 def mostly_unknown(symbols: Sequence[str], known: Words, scheme: str) -> List[str]:
-    """The words of a line that a model does not know, where they are more than half of its words;
-    otherwise none.
+    """The words of a line that the dictionary lacks, if they are more than half of all words; else
+    an empty list.
 
     Args:
-        symbols: subwords of the line.
+        symbols: the subwords of the line.
         known: the source dictionary.
         scheme: see :func:`whole_words`.
     """
@@ -112,7 +113,7 @@ def mostly_unknown(symbols: Sequence[str], known: Words, scheme: str) -> List[st
         return []
     missing = [number == known.unk for number in ids]
     words, numbers = whole_words(symbols, scheme)
-    # Punctuation is known to every model.
+    # Punctuation does not count: every model has it.
     counted = [number for number, word in enumerate(words) if any(sign.isalnum() for sign in word)]
     unknown = {number for number, lacks in zip(numbers, missing) if lacks}.intersection(counted)
     return [words[number] for number in sorted(unknown)] if 2 * len(unknown) > len(counted) else []

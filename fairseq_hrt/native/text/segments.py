@@ -1,7 +1,7 @@
-"""Texts to sentences and back, white space and paragraphs as they were.
+"""Splits texts into sentences and joins them again, with white space and paragraphs as they were.
 
-Models translate single sentences. A text is cut by sentencex (Wikimedia's splitter, all languages,
-no model to load); what stands around and between the sentences is kept and put back.
+Models translate single sentences. The splitter is sentencex (by Wikimedia; all languages, no model
+to load).
 """
 
 import itertools
@@ -15,40 +15,40 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Segments:
-    """A text as sentences and what stands around them.
+    """A text as sentences and the white space around them.
 
     Attributes:
-        sentences: without white space around them.
-        gaps: one more than sentences: what stands before, between and behind them.
+        sentences: the sentences, stripped.
+        gaps: the white space before, between and behind them; one more than sentences.
     """
 
     sentences: List[str]
     gaps: List[str]
 
     def join(self, translations: Sequence[str]) -> str:
-        """The text with its sentences replaced."""
+        """The text with its sentences replaced by ``translations``."""
         parts = [self.gaps[0]]
         for translation, gap in zip(translations, self.gaps[1:]):
             parts += [translation, gap]
         return "".join(parts)
 
 
-# sentencex 1.0 takes the character in front of a full stop to be one byte long, and panics at "B",
-# U+3000, ".".
+# sentencex 1.0 assumes one byte for the character before a full stop and panics at "B", U+3000,
+# ".".
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")
 
 
 def _pieces(line: str, language: str) -> List[str]:
-    """The sentences of a line with the white space around them; together they are the line."""
+    """Splits a line into sentences with the white space around them; joined, they are the line."""
     import sentencex
 
     try:
         found = sentencex.segment(language, _WIDE_SPACE.sub(" ", line))
     except BaseException as error:
-        # A panic of Rust is not an Exception in Python, so nothing else would catch it.
+        # A panic in Rust is a BaseException in Python, which nothing else would catch.
         if type(error).__name__ != "PanicException":
             raise
-        # The message may hold the text.
+        # The error is not logged: its message may contain the user's text.
         logger.warning(
             "the sentence splitter failed at a line of %d characters, which is kept whole",
             len(line),
@@ -59,12 +59,10 @@ def _pieces(line: str, language: str) -> List[str]:
 
 
 def split(text: str, language: str) -> Segments:
-    """Cuts a text; each line break ends a sentence, as a new line is seldom in the middle of
-    one."""
+    """Splits a text into sentences; each line break ends one."""
     sentences, gaps, gap = [], [], ""
-    # Line breaks stay as they are, whatever the splitter thinks of them. The white space around
-    # them is left to strip(): to look for it in front of a line break takes quadratic time where
-    # there is much of it and no line break.
+    # Line breaks are split off first. White space around them is left to strip(): an expression
+    # that matches it before a line break takes quadratic time on long runs without one.
     for piece in re.split(r"([\r\n\x0b\x0c\x85\u2028\u2029]+)", text):
         for sentence in _pieces(piece, language) if piece.strip() else [piece]:
             core = sentence.strip()

@@ -1,8 +1,7 @@
-"""Byte pair encoding of words as subword-nmt applies it (Sennrich et al., 2016), each word once.
+"""Byte pair encoding (Sennrich et al., 2016) with the results of ``subword-nmt apply-bpe``.
 
-Reads the files of ``subword-nmt learn-bpe`` (versions 0.1 and 0.2) and of ``fastBPE learnbpe``, and
-gives the units of ``subword-nmt apply-bpe`` without a vocabulary threshold, glossaries or dropout,
-which our preparation does not use. Needs no other package.
+Reads the files of ``subword-nmt learn-bpe`` (versions 0.1 and 0.2) and of ``fastBPE learnbpe``.
+Vocabulary thresholds, glossaries and dropout are not supported. Needs no other package.
 """
 
 import re
@@ -16,10 +15,10 @@ END = "</w>"
 
 
 class SubwordUnits:
-    """Splits words.
+    """Splits words into subword units.
 
     Args:
-        codes: the file of merges.
+        codes: the file of merge operations.
 
     Raises:
         ValueError: the file cannot be read or holds no merges.
@@ -38,7 +37,7 @@ class SubwordUnits:
         if self.version == (0, 1) and all(
             len(line) == 3 and line[2].isdecimal() for line in merges
         ):
-            # fastBPE's: the third column is a frequency, and ends of words are marked as in version
+            # fastBPE's format: a third column of frequencies, ends of words marked as in version
             # 0.2.
             self.version, merges = (0, 2), [line[:2] for line in merges]
         for number, pair in enumerate(merges, start=1):
@@ -47,16 +46,16 @@ class SubwordUnits:
                     f"{codes}: merge {number} is {' '.join(pair)!r}; each line needs two units"
                     " separated by a space"
                 )
-        # Of a pair that stands there twice the first counts.
+        # If a pair occurs twice, its first rank counts.
         self.ranks: Dict[Tuple[str, ...], int] = {
             pair: rank for rank, pair in reversed(list(enumerate(merges)))
         }
-        # Left part, right part, and what they become.
+        # (left part, right part, their concatenation)
         self.merges = [(left, right, left + right) for left, right in merges]
         self.units = Remembered(self._units)
 
     def split(self, text: str) -> List[str]:
-        """Units of a text's words, all but the last of each word ending in ``@@``."""
+        """The subword units of a text; all but the last of each word end in ``@@``."""
         return " ".join(map(self.units.__getitem__, text.split())).split()
 
     def _units(self, word: str) -> str:
@@ -73,22 +72,21 @@ class SubwordUnits:
         return "@@ ".join(parts)
 
     def _merge(self, parts: List[str]) -> List[str]:
-        """Merges pairs, that of the best rank first and everywhere, from left to right, before the
-        next one.
+        """Merges pairs in the order of their ranks, each at all its places from left to right.
 
-        Near-linear: pairs wait by rank, and a merge looks at its two neighbours only.
+        Takes nearly linear time: pairs are queued by rank, and a merge touches only its neighbours.
         """
         ranks, last = self.ranks.get, len(parts)
-        # The place of the left part of each pair, by rank. Pairs that are gone are noticed when it
-        # is their turn.
+        # {rank: places of the left parts of such pairs}. Pairs that a merge has destroyed are
+        # skipped when their turn comes.
         waiting: Dict[int, List[int]] = {}
         for place, rank in enumerate(map(ranks, zip(parts, parts[1:]))):
             if rank is not None:
                 waiting.setdefault(rank, []).append(place)
         order = list(waiting)
         heapify(order)
-        # The part behind the last one, which is also before the first one, is empty, as are those
-        # merged into their left neighbour.
+        # A linked list. Index ``last`` is an empty sentinel at both ends; parts that were merged
+        # into their left neighbour are empty, too.
         parts.append("")
         before, after = [*range(-1, last)], [*range(1, last + 1)]
         while order:
@@ -102,8 +100,8 @@ class SubwordUnits:
                 following = after[place] = after[other]
                 before[following] = place
                 previous = before[place]
-                # New pairs; none has this rank, for both parts of this one are shorter than what
-                # they were joined to.
+                # Queue the two new pairs. They contain ``joined``, so that none has the current
+                # rank.
                 for first, found in (
                     (previous, ranks((parts[previous], joined))),
                     (place, ranks((joined, parts[following]))),

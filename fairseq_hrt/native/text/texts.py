@@ -1,4 +1,4 @@
-"""A text of a request on its way: to sentences, and from their translations to a text again."""
+"""Splits a text into the sentences that are translated, and joins their translations."""
 
 from typing import Any, Callable, List, Optional, Sequence
 
@@ -9,19 +9,19 @@ from .word_alignment import Link, links
 
 
 class DecodedText:
-    """One text on its way: cut into sentences, then put together from their translations.
+    """A text to translate: first split into sentences, then joined from their translations.
 
     Args:
-        text: of the request.
+        text: the text.
         form: ``text`` or ``html``.
-        language: of the text.
-        subwords: of a sentence, as its translation is aligned with them; None: translations have no
-            alignments.
-        keep: whether placeholders of plain text are kept; those of HTML always are.
+        language: its language code.
+        subwords: function that returns the subwords of a sentence, to which alignments refer; None:
+            translations have no alignments.
+        keep: keep placeholders in plain text untranslated, as in HTML.
 
     Attributes:
-        sentences: what is translated.
-        translations: of these, to be put in.
+        sentences: the sentences to translate.
+        translations: their translations, set by the caller.
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class DecodedText:
 
     @property
     def aligned(self) -> bool:
-        """Whether the translations have to come with alignments."""
+        """Whether the translations need alignments, because a passage has marks."""
         return any(passage.marked for passage in self._document.passages)
 
     def text(self, rank: int = 0) -> str:
-        """The translation; ``rank`` > 0 takes that alternative of each sentence, its best where it
-        has not as many."""
+        """The translated text. ``rank`` n > 0 takes the n-th alternative of each sentence, or its
+        best translation if it has fewer."""
         chosen = [_ranked(translation, rank) for translation in self.translations]
         joined, place = [], 0
         for passage, segments in zip(self._document.passages, self._segments):
@@ -64,7 +64,7 @@ class DecodedText:
         return self._document.join(joined)
 
     def _links(self, segments: Segments, translations: Sequence[Any]) -> List[Link]:
-        """Between a passage and its translation."""
+        """The links between a passage and its translation, from those of its sentences."""
         found: List[Link] = []
         source = target = len(segments.gaps[0])
         for sentence, one, gap in zip(segments.sentences, translations, segments.gaps[1:]):

@@ -1,29 +1,29 @@
-"""Which words of a translation come from which words of its source, in the raw texts of both.
+"""Alignment of the words of a translation with those of its source, in raw text.
 
-Models align subwords. Between them and a raw text stand normalisation, tokenisation and their
-reversals, of which only the results are known here: subwords are looked for in the text, from left
-to right.
+Models align subwords. Raw text differs from them by normalisation and tokenisation, of which only
+the result is known here: each subword is searched in the text, from left to right.
 """
 
 import re
 from bisect import bisect_left, bisect_right
 from typing import Dict, List, NamedTuple, Sequence, Tuple
 
-# Scripts without spaces between words, whose signs are words here: Thai to Lao, Japanese, Chinese.
+# Scripts without spaces between words, of which each character is a word: Thai, Lao, Japanese,
+# Chinese.
 _UNSPACED = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff"
 _WORD = re.compile(f"[{_UNSPACED}]|[^\\W{_UNSPACED}]+(?:[-'’.,@/][^\\W{_UNSPACED}]+)*|\\S")
-# Characters that may stand before a subword and belong to none: what a normaliser replaced.
+# A subword is searched in the next characters: its own length, that of the subwords before it which
+# were not found (at most _MOST_MISSING), and _SLACK for what a normaliser replaced.
 _SLACK = 8
-# Of the subwords before that were not found; each of these is looked for in no longer a stretch.
 _MOST_MISSING = 200
 
 
 class Link(NamedTuple):
-    """A subword of a translation and where it comes from.
+    """A subword of a translation and the source subword that it is aligned with.
 
     Attributes:
-        start, end: its characters in the translation.
-        source: a character of the source, in the middle of the subword that it is aligned with.
+        start, end: the span of characters of the subword in the translation.
+        source: the middle character of the source subword.
     """
 
     start: int
@@ -32,11 +32,11 @@ class Link(NamedTuple):
 
 
 class Words:
-    """The words and signs of a text: all that is not white space belongs to one.
+    """The words and punctuation marks of a text; every character but white space belongs to one.
 
     Attributes:
-        starts, ends: of each in the text.
-        signs: whether each is a sign and no word.
+        starts, ends: the span of each in the text.
+        signs: whether each is punctuation rather than a word.
     """
 
     def __init__(self, text: str) -> None:
@@ -50,11 +50,11 @@ class Words:
         return len(self.starts)
 
     def before(self, place: int) -> int:
-        """How many words stand before a character, a word with its middle counting."""
+        """The number of words whose middle lies before a character."""
         return bisect_left(self._twice_middles, 2 * place)
 
     def at(self, start: int, end: int) -> range:
-        """The words that share characters with a span."""
+        """The numbers of the words that overlap a span of characters."""
         return range(bisect_right(self.ends, start), bisect_left(self.starts, end))
 
 
@@ -65,13 +65,13 @@ def links(
     tokens: Sequence[str],
     alignment: Sequence[int],
 ) -> List[Link]:
-    """The links of a sentence.
+    """Turns the alignment of subwords into links between raw texts.
 
     Args:
-        source, translation: raw texts.
-        subwords: of the source.
-        tokens: of the translation.
-        alignment: for each token the place of a subword; one behind the last stands for ``</s>``.
+        source, translation: raw texts of a sentence.
+        subwords: the source's subwords.
+        tokens: the translation's subwords.
+        alignment: for each token the index of a source subword; ``len(subwords)`` is ``</s>``.
     """
     places, spans = _locate(source, subwords), _locate(translation, tokens)
     return [
@@ -82,7 +82,8 @@ def links(
 
 
 def _locate(text: str, subwords: Sequence[str]) -> List[Tuple[int, int]]:
-    """The characters of each subword; none, (n, n), of what the text has otherwise."""
+    """The span (start, end) of each subword in the text; empty, (n, n), for subwords that are not
+    found, as after normalisation."""
     spans, place, missing = [], 0, 0
     for subword in subwords:
         written = subword.removesuffix("@@").replace("\u2581", "")
@@ -100,11 +101,11 @@ def _locate(text: str, subwords: Sequence[str]) -> List[Tuple[int, int]]:
 
 
 def origins(source: Words, translation: Words, found: Sequence[Link]) -> List[int]:
-    """For each word of a translation the word of the source that most of it comes from; -1 where
-    that is unknown.
+    """For each word of a translation the number of the source word to which most of its characters
+    are linked; -1 if there is none.
 
-    Signs come from signs, words from words: attention often looks elsewhere at the end of a
-    sentence.
+    Punctuation is only linked with punctuation and words with words: at the end of a sentence
+    attention is often on other tokens.
     """
     votes: List[Dict[int, int]] = [{} for _ in translation.starts]
     for link in found:

@@ -202,7 +202,7 @@ def test_other_numbers_of_directions_are_refused(family):
         (dict(directions=2, block=3), "--bidirectional-block 3"),
         (
             dict(directions=1, tokens_per_step=4, decoder_learned_pos=True, max_target_positions=3),
-            "--max-target-positions 3 are fewer than the 4 words of a step",
+            "--max-target-positions 3 must be at least 4, the words per step",
         ),
         (dict(directions=2, adaptive_softmax_cutoff="4,8"), "--adaptive-softmax-cutoff"),
         (dict(quant_noise_pq=0.1), "--quant-noise-pq"),

@@ -97,7 +97,7 @@ def test_impossible_combinations_are_named(tiny):
     with pytest.raises(ValueError, match="--num-batch-buckets"):
         distillation.with_distilled_targets(pairs(tiny, RAW), cfg, "train", 1, combine=False)
     cfg.distilled_data = "a:c"
-    with pytest.raises(ValueError, match="names 2 folders but the data 1: each needs its partner"):
+    with pytest.raises(ValueError, match="names 2 folders but the data 1: give one for each"):
         distillation.with_distilled_targets(pairs(tiny, RAW), cfg, "train", 1, combine=False)
 
 
