@@ -198,7 +198,7 @@ static int decode_batch(fh_work *w, int32_t chunk, const int32_t *const *sources
         case FH_BIDIRECTIONAL:
             if (fh_writes_in_order(w->model) && w->options->block_scoring == FH_CANONICAL)
                 return fh_decode_plain(w, limits, found);
-            return fh_decode_blocks(w, limits, found);
+            return (fh_beam_width(w) == 1 ? fh_greedy_blocks : fh_beam_blocks)(w, limits, found);
         case FH_DAG:
             return fh_decode_dag(w, found);
         default:

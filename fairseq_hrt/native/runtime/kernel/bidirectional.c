@@ -2,9 +2,10 @@
  * bidirectional/search.py and sample.py. */
 #include <string.h>
 
-#include "blocks.h"
+#include "search.h"
 
-int32_t fh_natural_index(const fh_shape *s, int32_t slot, int32_t words) {
+/* The place in the sentence (from 0) of the word in a slot, of a sentence of so many words. */
+static int32_t natural_index(const fh_shape *s, int32_t slot, int32_t words) {
     int32_t h = s->directions;
     if (slot >= words || h == 1) return slot;
     if (s->middle_to_side) {
@@ -24,7 +25,7 @@ int fh_finish_blocks(fh_work *w, const int32_t *words, const float *scores, int3
     fh_hypothesis *h = fh_hypothesis_new(w, length);
     if (!h) return w->error.code;
     for (int32_t slot = 0; slot < length; slot++) {
-        int32_t at = fh_natural_index(s, slot, length - 1);
+        int32_t at = natural_index(s, slot, length - 1);
         h->tokens[at] = words[slot];
         h->scores[at] = scores ? scores[slot] : 0.0f;
         h->steps[at] = slot / s->block + 1;
@@ -88,7 +89,7 @@ static int32_t take_block(fh_work *w, blocks *b, int32_t open, int32_t step, int
     return kept;
 }
 
-static int greedy_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
+int fh_greedy_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
     fh_arena memory = {.error = &w->error};
     blocks b = {0};
     const fh_shape *shape = &w->model->shape;
@@ -120,9 +121,4 @@ static int greedy_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
     }
     fh_arena_free(&memory);
     return w->error.code;
-}
-
-int fh_decode_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
-    return fh_beam_width(w) == 1 ? greedy_blocks(w, limits, found)
-                                 : fh_beam_blocks(w, limits, found);
 }

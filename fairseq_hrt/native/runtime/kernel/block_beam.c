@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "blocks.h"
+#include "search.h"
 
 /* The beginning of a block: one more word behind another beginning. */
 typedef struct {

@@ -1,5 +1,5 @@
 /* Upper bounds of all values of few rows from the upper halves of the weights, see screen.h.
- * Included by body_products.h. */
+ * Included behind body_products.h by the instruction sets to which memory is what limits them. */
 
 #define SCREEN_LOW(r, b) s##r##b = dot(s##r##b, v, m, w##b);
 #define SCREEN_HIGH(r, b) s##r##b = dot(s##r##b, v, m, x##b);

@@ -1,5 +1,5 @@
 /* Products of many rows on AMX tiles: 16 rows of 64 bytes each, 16 x 64 x 16 products an
- * instruction. Included by body_products.h.
+ * instruction. Included by operations_amx_int8.c behind body_outputs.h.
  *
  * A panel [inputs / 4][64 outputs][4] is already what the tiles want: 16 rows of 4 inputs by 16
  * outputs, 256 bytes apart. The sums are the same integers as those of vectors. Tiles 0 to 3 hold

@@ -323,6 +323,11 @@ static int build(builder *b) {
     return b->error->code;
 }
 
+int fh_writes_in_order(const fh_model *m) {
+    return m->shape.family != FH_DAG && (m->shape.family != FH_BIDIRECTIONAL ||
+                                         (m->shape.block == 1 && m->shape.directions == 1));
+}
+
 int fh_model_new(fh_model **model, const fh_shape *shape, const fh_tensor *tensors, int64_t count,
                  const char *isa, char *message, size_t size) {
     fh_error error = {0};

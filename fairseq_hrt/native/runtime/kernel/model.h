@@ -46,4 +46,7 @@ struct fh_model {
     size_t part_count, part_room, bytes;
 };
 
+/* Whether the model can write one word after the other: plainly, or as hrt with C_d = 1. */
+int fh_writes_in_order(const fh_model *model);
+
 #endif

@@ -8,7 +8,10 @@
 #define TILES_FROM_FAR 8
 
 #include "body_rows.h"
+#include "body_outputs.h"
+#include "body_tiles.h"
 #include "body_products.h"
+#include "body_screen.h"
 #include "body_attention.h"
 #include "body_put.h"
 

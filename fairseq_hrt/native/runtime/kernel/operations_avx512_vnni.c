@@ -3,7 +3,9 @@
 #include "vectors_avx512.h"
 
 #include "body_rows.h"
+#include "body_outputs.h"
 #include "body_products.h"
+#include "body_screen.h"
 #include "body_attention.h"
 #include "body_put.h"
 

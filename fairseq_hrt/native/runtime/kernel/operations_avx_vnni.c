@@ -15,7 +15,9 @@ static INLINE vi dot(vi sum, vi four, vi unused, vi weights) {
 }
 
 #include "body_rows.h"
+#include "body_outputs.h"
 #include "body_products.h"
+#include "body_screen.h"
 #include "body_attention.h"
 
 const fh_operations fh_operations_avx_vnni = {

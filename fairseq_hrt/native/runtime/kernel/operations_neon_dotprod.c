@@ -108,6 +108,7 @@ static INLINE vi dot(vi sum, vi four, vi unused, vi weights) {
 }
 
 #include "body_rows.h"
+#include "body_outputs.h"
 #include "body_products.h"
 #include "body_attention.h"
 

@@ -23,11 +23,12 @@
  *   words in a pass
  * - given.c and align.c: read finished translations: their scores, the source word of each of their
  *   words
- * - results.c: copies what was found for the caller
+ * - hypotheses.c: what is found, and its copy for the caller
  *
  * Below them: work.c, what encoder and decoder share, and the products; team.c, threads that share
  * one product; memory.c, buffers and arenas; operations.h, the arithmetic, written once (body_*.h)
- * and compiled for each instruction set (operations_*.c), of which dispatch.c chooses one.
+ * and compiled for each instruction set (operations_*.c), of which dispatch.c chooses one. No two
+ * files need each other.
  *
  * This header is the public interface: a model, an engine that decodes with it, and results. Called
  * through ctypes.

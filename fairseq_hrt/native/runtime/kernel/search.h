@@ -1,50 +1,9 @@
-/* Hypotheses and the searches that find them. */
+/* Searches: from features to hypotheses. */
 #ifndef FH_SEARCH_H
 #define FH_SEARCH_H
 
 #include "choose.h"
-#include "work.h"
-
-/* One finished translation; the arrays lie in the same allocation. */
-typedef struct {
-    int32_t length, passes;  /* tokens with </s>; decoder passes that the sentence needed */
-    double score;            /* what hypotheses are ranked by */
-    int32_t *tokens, *steps; /* steps: the pass that fixed each token, from 1 */
-    int32_t *places;         /* see fh_results */
-    float *scores;
-    struct fh_kept_graph *graph; /* its own allocation; NULL: none */
-} fh_hypothesis;
-
-/* The graph that a hypothesis is a path of; the arrays lie in the same allocation. */
-typedef struct fh_kept_graph {
-    int32_t size, *tokens;
-    float *scores, *links; /* [size], [size][size] */
-} fh_kept_graph;
-
-/* The hypotheses of one sentence. */
-typedef struct {
-    fh_hypothesis **items;
-    int32_t count, room;
-} fh_found;
-
-fh_hypothesis *fh_hypothesis_new(fh_work *work, int32_t length);
-void fh_hypothesis_free(fh_hypothesis *hypothesis);
-/* Takes the hypothesis over, also when it fails. */
-int fh_found_add(fh_work *work, fh_found *found, fh_hypothesis *hypothesis);
-/* Adds a hypothesis of these words, [length] each. steps NULL: one word a pass, or all of them in
- * the only one; scores NULL: none. */
-int fh_found_words(fh_work *work, fh_found *found, int32_t length, const int32_t *words,
-                   const int32_t *steps, const float *scores, int32_t passes);
-/* Best first; those of equal score keep their order. */
-void fh_found_sort(fh_found *found);
-void fh_found_clear(fh_found *found);
-/* Drops all but the first `count`. */
-void fh_found_cut(fh_found *found, int32_t count);
-/* log-probability / length ** lenpen, or the log-probability itself. */
-double fh_rank(const fh_options *options, double total, int32_t length);
-
-/* All hypotheses of all sentences, copied. */
-fh_results *fh_results_new(const fh_found *found, int32_t sentences, fh_error *error);
+#include "hypotheses.h"
 
 /* A left-to-right search: token i stands at position stride * (i + 1). With a stride of 1 the
  * tokens are the translation. */
@@ -81,10 +40,13 @@ int fh_two_stages(fh_work *work, int32_t chunk, const int32_t *limits, int32_t b
 int fh_decode_drafts(fh_work *work, int32_t chunk, const int32_t *limits, fh_found *found);
 int fh_decode_jacobi(fh_work *work, const int32_t *const *sources, const int32_t *limits,
                      fh_found *found);
-int fh_decode_blocks(fh_work *work, const int32_t *limits, fh_found *found);
+int fh_greedy_blocks(fh_work *work, const int32_t *limits, fh_found *found);
+int fh_beam_blocks(fh_work *work, const int32_t *limits, fh_found *found);
+/* A hypothesis of `length` slots of the bidirectional family, the last one </s>, in natural order;
+ * `counted` slots have the log-probability `total`. scores NULL: not wanted. */
+int fh_finish_blocks(fh_work *work, const int32_t *words, const float *scores, int32_t length,
+                     int32_t counted, double total, int32_t passes, fh_found *found);
 int fh_decode_dag(fh_work *work, fh_found *found);
-/* Whether the model can write one word after the other: plainly, or as hrt with C_d = 1. */
-int fh_writes_in_order(const fh_model *model);
 
 /* Given translations of one sentence: number i has the tokens offsets[i] to offsets[i + 1] - 1. */
 typedef struct {
@@ -100,7 +62,5 @@ int fh_score_given(fh_work *work, const fh_given *given, fh_found *found);
 int fh_align(fh_work *work, const int32_t *const *sources, fh_found *found);
 /* The rule of the maximum length: min(int(a x + b), capacity - 1), at least 0. */
 int32_t fh_length_limit(const fh_options *options, int32_t source_length, int32_t capacity);
-/* The most hypotheses a beam may have. */
-int32_t fh_beam_width(const fh_work *work);
 
 #endif

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "search.h"
-
 static void *copy_of(const void *data, size_t bytes, fh_error *error) {
     void *copy = malloc(bytes ? bytes : 1);
     if (!copy)

@@ -8,8 +8,7 @@
 
 #define W 8
 #define COLUMNS 2
-#define SCREENED 1 /* the output layer of few rows is read from half its bytes, see screen.h */
-#define QUERIES 2  /* queries that share the loads of attention */
+#define QUERIES 2 /* queries that share the loads of attention */
 #ifdef _MSC_VER
 #define KEEP(x)
 #else

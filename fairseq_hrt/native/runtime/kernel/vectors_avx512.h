@@ -7,11 +7,10 @@
 
 #include "compiler.h"
 
-#define W 16        /* lanes */
-#define COLUMNS 4   /* vectors of outputs in a tile */
-#define SCREENED 1  /* the output layer of few rows is read from half its bytes, see screen.h */
-#define QUERIES 4   /* queries that share the loads of attention */
-#define INT8_ROWS 6 /* rows in the largest tile */
+#define W 16                /* lanes */
+#define COLUMNS 4           /* vectors of outputs in a tile */
+#define QUERIES 4           /* queries that share the loads of attention */
+#define INT8_ROWS 6         /* rows in the largest tile */
 #define UNSIGNED_INTEGERS 1 /* normal rows are stored with 128 added, positive ones as they are */
 #define KEEP(x) __asm__("" : "+v"(x));
 

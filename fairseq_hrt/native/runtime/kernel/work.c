@@ -36,6 +36,11 @@ int fh_go_on(fh_work *w) {
     return fh_fail(&w->error, FH_ENDED, "the call was ended before it was done");
 }
 
+int32_t fh_beam_width(const fh_work *w) {
+    int32_t most = w->model->decoder.shape.vocabulary - 1;
+    return w->options->beam < most ? w->options->beam : most;
+}
+
 int fh_prepare(fh_work *w, fh_input *input, fh_kind kind, const float *x, int32_t rows,
                int32_t inputs, int positive) {
     if (fh_go_on(w) || fh_reserve(&w->prepared, fh_input_size(kind, rows, inputs), 1, &w->error))

@@ -1,8 +1,10 @@
 """Building the kernel: with any compiler, with none, and again only where something has changed."""
 
+import graphlib
 import json
 import os
 import platform
+import re
 import sys
 
 import pytest
@@ -195,3 +197,22 @@ def test_the_tag_of_a_wheel(monkeypatch):
     monkeypatch.setattr(platform, "machine", lambda: "arm64")
     assert build.platform_tag() == build.platform_tag("aarch64") == "macosx_11_0_arm64"
     assert build.platform_tag("x86_64") == "macosx_11_0_x86_64"
+
+
+def test_files_of_the_kernel_need_each_other_in_one_direction():
+    """By the functions that they define and name."""
+    code = {
+        path.name: re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
+        for path in build.KERNEL.glob("*.c")
+    }
+    home = {
+        function: name
+        for name, text in code.items()
+        for function in re.findall(r"^[a-z][\w *]*\b(fh_\w+)\([^;{}]*\) {$", text, re.MULTILINE)
+    }
+    needed = {
+        name: {home[word] for word in re.findall(r"\w+", text) if word in home} - {name}
+        for name, text in code.items()
+    }
+    assert len(home) > 100 and any(needed.values())
+    graphlib.TopologicalSorter(needed).prepare()
