@@ -125,7 +125,7 @@ def test_a_decoder_of_ones_own_is_called(tiny, caplog):
 def test_a_family_that_only_pytorch_decodes(tiny, monkeypatch):
     """The native engine would search as the family does whose models it decodes."""
     family = replace(FAMILIES[0], native=False)
-    monkeypatch.setitem(decoding_task._BY_NAME, "autoregressive", family)
+    monkeypatch.setitem(decoding_task.BY_NAME, "autoregressive", family)
 
     def generator(engine):
         task = make_task(tiny, engine=engine)

@@ -22,7 +22,7 @@ class AutoregressiveFields(ModelFields):
 
 
 class Autoregressive(Family):
-    """Of the fields."""
+    """What Marian's decoders change."""
 
     def check_header(self, header: AutoregressiveFields) -> None:
         header.demand(header.cell in CELLS, "cell")

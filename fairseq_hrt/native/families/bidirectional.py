@@ -23,7 +23,7 @@ class BidirectionalFields(ModelFields):
 
 
 class Bidirectional(Family):
-    """Of blocks."""
+    """What several words a step change."""
 
     def check_header(self, header: BidirectionalFields) -> None:
         h, z = header.directions, header.block

@@ -41,7 +41,7 @@ def require_ranking(options: Schema) -> None:
 
 
 class Dag(Family):
-    """Of graphs."""
+    """What graphs change."""
 
     def check_header(self, header: DagFields) -> None:
         header.between(0, LARGEST, "link_rows", "reach", "length_classes")

@@ -29,7 +29,7 @@ class HrtFields(ModelFields):
 
 
 class Hrt(Family):
-    """Of chunks."""
+    """What chunks change."""
 
     def check_header(self, header: HrtFields) -> None:
         sizes = header.chunk_sizes

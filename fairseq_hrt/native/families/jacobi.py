@@ -19,7 +19,7 @@ def require_greedy(options: Schema) -> None:
 
 
 class Jacobi(Family):
-    """Of guesses, which are made with ``--jacobi-mode`` alone."""
+    """What guesses change; they are made with ``--jacobi-mode`` alone."""
 
     def check_dictionaries(
         self, options: Schema, source: Sequence[str], target: Sequence[str]

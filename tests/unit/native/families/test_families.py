@@ -72,7 +72,7 @@ def test_fields_belong_to_one_family():
 @pytest.mark.parametrize(
     "arch, family",
     [("transformer", None), ("marian_transformer", "autoregressive"),
-     *((family.model, family.name) for family in FAMILIES if family.model)],
+     *((BY_NAME[name].model, name) for name in MODEL_FAMILIES if BY_NAME[name].model)],
 )  # fmt: skip
 def test_a_decoder_tells_the_fields_of_its_family(tiny, arch, family):
     decoder = tiny.model(arch).decoder
