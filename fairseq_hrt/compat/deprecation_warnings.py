@@ -3,7 +3,7 @@
 fairseq 0.12.2 uses interfaces of Hydra, PyTorch and NumPy that have been deprecated since 2022
 (options.py:14 and dataclass/utils.py:410 ``hydra.experimental``, optim/fp16_optimizer.py
 ``torch.cuda.amp``), so that each command prints some twenty lines. Deprecation warnings attributed
-to fairseq's modules are silenced in general, those attributed to a library one by one. The filters
+to fairseq's modules are silenced in general, those attributed to a library by message. The filters
 are appended to the list, so that ``python -W error`` and pytest's settings take precedence. The
 advice to install tensorboardX for speech synthesis, logged by every command, is silenced, too.
 """

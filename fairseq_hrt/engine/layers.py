@@ -69,7 +69,7 @@ class PackedNorm:
         )
 
     def __call__(self, x: Tensor) -> Tensor:
-        # What F.layer_norm calls after its search for tensor subclasses.
+        # F.layer_norm calls this, too, after a search for tensor subclasses.
         return torch.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
 
 

@@ -121,7 +121,7 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
 
     def start_symbols(self, chunk_sizes: Tensor) -> Tensor:
         """:meth:`start_symbol` of each element of a LongTensor."""
-        symbols = torch.full_like(chunk_sizes, self.eos)  # [B]
+        symbols = torch.full_like(chunk_sizes, self.eos)
         for chunk_size in self.chunk_sizes:
             symbols = torch.where(chunk_sizes == chunk_size, self.start_symbol(chunk_size), symbols)
         return symbols

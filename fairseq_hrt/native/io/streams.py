@@ -100,7 +100,7 @@ def reading(path: Optional[Path]) -> Iterator[BinaryIO]:
 
 def _decompressed(source: BinaryIO) -> BinaryIO:
     head = source.read(1)
-    # The two bytes of gzip may arrive one by one. In text the second byte may be late: read it only
+    # The two bytes of gzip may arrive separately. In text the second may be late: read it only
     # behind 0x1f.
     if head == b"\x1f":
         head += source.read(1)

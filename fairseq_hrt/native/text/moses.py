@@ -168,8 +168,7 @@ class Tokenizer:
         first, *others = text.split(",")
         parts, before = [first], first[-1:]
         for part in others:
-            # At the beginning and end of the text a comma stays, unless a digit precedes a final
-            # one.
+            # Unchanged: a comma between digits, before a digit at the beginning, or all alone.
             inside = (not before or number[before]) and (number[part[0]] if part else not before)
             parts.append("," + part if inside else " , " + part)
             before = part[-1:]
