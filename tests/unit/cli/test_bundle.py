@@ -50,7 +50,7 @@ def test_defaults(made, capsys):
     assert made.bundle.examples == ["from bin"]
     assert capsys.readouterr().out.splitlines() == [
         "out: de -> en, task translation_hrt",
-        "1 sentences of bin go with it as examples (--examples)",
+        "1 sentences of bin were added as examples (--examples)",
     ]  # fmt: skip
 
 
