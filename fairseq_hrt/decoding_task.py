@@ -231,8 +231,8 @@ class DecodingTask(TranslationTask):
             generator.forget_weights()
 
     def _in_effect(self, options: DecodingOptions, args: Any) -> DecodingOptions:
-        """The options, those without effect reset: ``beam`` is 1 in a greedy search. fairseq's own
-        are reset in ``args`` too, which its commands print.
+        """The options, those without effect reset: ``beam`` to 1 where one hypothesis is kept.
+        fairseq's own are reset in ``args``, too, which commands print.
 
         Raises:
             ValueError: an option that was given has no effect.

@@ -202,8 +202,8 @@ def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
         ]
     if not specs:
         raise ValueError(
-            "--system is needed: name=...,path=... (only a bundle in the place of the data brings"
-            " its own)"
+            "--system is needed: name=...,path=... (only a bundle, given in the place of the data,"
+            " is its own system)"
         )
     if len({spec.name for spec in specs}) < len(specs):
         raise ValueError(f"systems need distinct names, these are {[spec.name for spec in specs]}")

@@ -97,8 +97,8 @@ def run(options: argparse.Namespace) -> None:
     """Listens until it is told to stop.
 
     Raises:
-        ValueError: an option that does not exist, is given twice or has a bad value; or the extra
-            is not installed.
+        ValueError: an option does not exist, is given twice or has a bad value; or the extra is not
+            installed.
     """
     from ..native.server.settings import Settings, parse_option, parse_served
 

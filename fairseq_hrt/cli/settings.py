@@ -86,7 +86,7 @@ def given_settings(options: argparse.Namespace) -> Dict[str, str]:
     """The decoding options that were given, as texts.
 
     Raises:
-        ValueError: one that does not exist, is given twice or has a bad value.
+        ValueError: one does not exist, is given twice or has a bad value.
     """
     found = read_settings(options.set)
     for name, where in _ELSEWHERE.items():
@@ -111,8 +111,8 @@ def read_settings(pairs: Sequence[str]) -> Dict[str, str]:
     """``["beam=5"]`` → ``{"beam": "5"}``.
 
     Raises:
-        ValueError: an entry without ``=``, a name that neither this package nor fairseq has or that
-            is given twice, or a bad value.
+        ValueError: an entry lacks ``=``, or has a bad value; its name is unknown to this package
+            and fairseq, or given twice.
     """
     settings: Dict[str, str] = {}
     for pair in pairs:
