@@ -1,6 +1,6 @@
-"""Runs a Python module in a child process that ends when this process does, even when it is killed.
+"""Runs a Python module in a child process that ends with its parent, even if that is killed.
 
-A child that outlived it would write into folders that the next run cleans up and fills.
+A child that outlived its parent would write into folders that the next run cleans up and fills.
 """
 
 import os

@@ -12,11 +12,11 @@ Example:
 A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark;
 engine=native lets the native engine translate, engine=ctranslate2 CTranslate2, which is quicker.
 Killed at any moment and started again, it continues with the block that was lost; the result is the
-same byte by byte. Teacher and data are known by their contents: another checkpoint of the same name
+same byte by byte. Teacher and data are compared by content: another checkpoint of the same name
 is refused, one that was only moved is not. The shard that finishes last (or a further call) writes
-train.<src> and train.<tgt> in the order of the training set, binarises them with the same
-dictionaries into data-bin, beside the validation and test sets of the data as they are, and writes
-statistics.json. torchrun and SLURM set the shard by
+train.<src> and train.<tgt> in the order of the training set and statistics.json. It binarises the
+text with the same dictionaries into data-bin and copies the validation and test sets there.
+torchrun and SLURM set the shard by
 themselves (RANK and WORLD_SIZE, or SLURM_PROCID and SLURM_NTASKS), and the GPU (LOCAL_RANK,
 SLURM_LOCALID).
 """

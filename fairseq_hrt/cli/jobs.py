@@ -30,7 +30,7 @@ def shown(source: Optional[Path]) -> str:
 
 
 def read_line(line: bytes, *, first: bool = False) -> str:
-    """Decodes a line of UTF-8 without its end; the first loses its byte order mark."""
+    """Decodes a UTF-8 line and strips its line end; if it is the first, a byte order mark, too."""
     return line.removeprefix(BYTE_ORDER_MARK if first else b"").decode("utf-8").rstrip("\r\n")
 
 

@@ -127,7 +127,7 @@ def score(
         try:
             found = model.score(sources, targets, batch_size=options.batch_size)
         except ValueError as error:
-            # The error names a pair by its place in the block, the message its line.
+            # The model counts pairs within the block, the user lines of the file.
             pair, message = re.search(r"\bpair (\d+)", str(error)), str(error)
             if pair is not None:
                 message = message.replace(pair[0], f"line {begun + 1 + int(pair[1])}")

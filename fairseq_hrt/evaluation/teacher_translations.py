@@ -85,7 +85,7 @@ def check_settings(folder: Path, plan: Plan) -> None:
     mine = json.loads(json.dumps(mine))
     for place in (folder, folder / "blocks"):
         remove_leftovers(place)
-    # Of several processes that begin together one writes it, the others compare.
+    # Of processes that begin together the first writes its settings, the others compare.
     if write_new(path, json.dumps(mine, indent=1, ensure_ascii=False) + "\n"):
         return
     try:

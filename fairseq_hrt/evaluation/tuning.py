@@ -148,7 +148,7 @@ def best_trial(trials: Sequence[Trial], metric: str) -> Trial:
 
 
 def title(options: Mapping[str, str]) -> str:
-    """``dag_decode_beta=1.0,lenpen=0.6``, as it is appended to a system's description."""
+    """A setting as text: ``dag_decode_beta=1.0,lenpen=0.6``, ready for a ``--system``."""
     return ",".join(f"{name}={value}" for name, value in options.items())
 
 

@@ -1,12 +1,11 @@
 """Autoregressive models for CTranslate2, a C++ runtime that decodes them without Python.
 
-Models convert that write one word after another: fairseq's own Transformers (the teachers, and
-whatever parallel Jacobi decoding is used with), and ``hrt_transformer`` as the autoregressive model
-that it also is (C_d = 1) if it was trained without relative positions. The rest cannot:
-CTranslate2's decoder takes one token a step and sees only what stands to the left, while the second
-stage of HRT fills gaps seen from both sides, a bidirectional model writes words at two ends at
-once, and a directed acyclic Transformer has no steps but a graph. They are decoded by this
-package's own engine.
+Models that write one word after another convert: fairseq's Transformers (the teachers, also of
+parallel Jacobi decoding), and ``hrt_transformer`` as the autoregressive model that it also is (C_d
+= 1), if it was trained without relative positions. Others do not: CTranslate2's decoder takes one
+token a step and sees only those to its left, while HRT's second stage fills gaps seen from both
+sides, a bidirectional model writes at two ends at once, and a directed acyclic Transformer writes a
+graph in one pass. This package's own engines decode them.
 """
 
 import copy

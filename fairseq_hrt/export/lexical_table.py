@@ -125,7 +125,7 @@ def train(
 
     Args:
         sources, targets: word ids of each sentence, from 0, without ``</s>``; pairs with an empty
-        side are skipped.
+            side are skipped.
         iterations: of EM.
 
     Raises:

@@ -46,7 +46,7 @@ class HRTTranslationTask(EngineTranslationTask):
     def make_scorer(
         self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions
     ) -> Any:
-        """Scores by Eq. 2 with the chunk size of decoding; for chunk size 1, fairseq's own scorer.
+        """The scorer by Eq. 2 for the chunk size of decoding; fairseq's own for chunk size 1.
 
         Raises:
             ValueError: the model was not trained for the chunk size.
