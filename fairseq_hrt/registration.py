@@ -2,9 +2,9 @@
 earlier names.
 
 The order of imports does not matter. A callback runs right after fairseq's own code
-(:func:`.compat.when_fairseq_is_imported`). A module that needs fairseq (``import
-fairseq_hrt.engine``) gets fairseq, and so all families, imported first: later they would meet that
-module half-way through its own import.
+(:func:`.compat.when_fairseq_is_imported`). A module that needs fairseq
+(``import fairseq_hrt.engine``) gets fairseq, and so all families, imported first: later they would
+meet that module half-way through its own import.
 """
 
 import importlib

@@ -9,7 +9,8 @@ Example:
 
 The interface is LibreTranslate's (POST /translate, GET /languages, …); /v1/translate adds scores,
 tokens and steps, /metrics figures for Prometheus, /spec the description of all of it. It listens on
-this machine only unless --host is given. On SIGTERM or Ctrl-C it answers accepted requests and stops. It needs the extra serve.
+this machine only unless --host is given. On SIGTERM or Ctrl-C it answers accepted requests and
+stops. It needs the extra serve.
 """
 
 import argparse

@@ -65,7 +65,7 @@ class Timing:
         return Spread.of([words / sum(repeat) for repeat in self.seconds])
 
     def batch_milliseconds(self, percent: float) -> float:
-        """A percentile of the batches' times, each its median over the repeats."""
+        """The ``percent``-th percentile of the batches' times, each its median over the repeats."""
         medians = sorted(statistics.median(times) for times in zip(*self.seconds))
         # Nearest rank: the result is the time of a batch that was really decoded.
         rank = max(1, math.ceil(percent / 100 * len(medians)))

@@ -1,9 +1,9 @@
 """Autoregressive models for CTranslate2, a C++ runtime that decodes them without Python.
 
 Models that write one word after another convert: fairseq's Transformers (the teachers, also of
-parallel Jacobi decoding), and ``hrt_transformer`` as the autoregressive model that it also is (C_d
-= 1), if it was trained without relative positions. Others do not: CTranslate2's decoder takes one
-token a step and sees only those to its left, while HRT's second stage fills gaps seen from both
+parallel Jacobi decoding), and ``hrt_transformer`` as the autoregressive model that it also is
+(C_d = 1), if it was trained without relative positions. Others do not: CTranslate2's decoder takes
+one token a step and sees only those to its left, while HRT's second stage fills gaps seen from both
 sides, a bidirectional model writes at two ends at once, and a directed acyclic Transformer writes a
 graph in one pass. This package's own engines decode them.
 """
