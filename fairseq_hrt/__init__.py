@@ -2,8 +2,8 @@
 
 Importing the package repairs what a newer Python, NumPy or PyTorch broke in fairseq
 (:mod:`.compat`) and registers the tasks, models and criterions of its families;
-``--user-dir fairseq_hrt`` does just that. Both happen when fairseq is imported, or at once where it
-is already: without it the package costs a few milliseconds and loads neither PyTorch nor NumPy.
+``--user-dir fairseq_hrt`` does just that. Both wait until fairseq is imported: until then the
+package takes a few milliseconds and loads neither PyTorch nor NumPy.
 """
 
 import importlib
@@ -52,18 +52,17 @@ def from_pretrained(
 
 
 def _require_one_copy(repairs: Path, own: Path) -> None:
-    """Refuses to run with the repairs of another copy of this package than the one that is being
-    imported.
+    """Refuses to mix two copies of this package.
 
-    The environment's start-up line loads the repairs of the installed copy; ``--user-dir`` may name
-    another one.
+    The environment's start-up line loads ``compat`` from the installed copy; ``--user-dir`` may
+    name another copy.
 
     Args:
         repairs: folder of the :mod:`.compat` that is loaded.
-        own: folder of the one that belongs to this copy.
+        own: folder of this copy's.
 
     Raises:
-        ImportError: they differ.
+        ImportError: their contents differ.
     """
     if repairs == own:
         return
@@ -71,7 +70,7 @@ def _require_one_copy(repairs: Path, own: Path) -> None:
         raise ImportError(
             f"fairseq_hrt has been moved while it was running: {repairs} is gone; start again"
         )
-    # The same release twice does no harm: a clone beside what was installed from it.
+    # Equal copies do no harm: a clone beside the package installed from it.
     sources = [
         {path.name: path.read_bytes() for path in folder.glob("*.py")} for folder in (repairs, own)
     ]

@@ -1,5 +1,4 @@
-"""What every task of ours does to decode: options, the engine, the model that chooses among
-translations."""
+"""Decoding, the same in every task: options, choice of the engine, rescoring by another model."""
 
 import logging
 import weakref
@@ -44,20 +43,20 @@ class DecodingTask(TranslationTask):
 
     Attributes:
         family: its name, see :mod:`.native.families`.
-        given: names of the options that somebody gives now: one of them without effect is refused
-            by the next generator. Others, which a bundle or a checkpoint holds, are set aside
-            there. None: all.
+        given: names of the options that the caller gives; the next generator refuses one of them
+            that has no effect. It sets others aside, which a bundle or a checkpoint holds. None:
+            all are given.
     """
 
     family: str
-    # Generators made while the model is built decode between its updates.
+    # Generators made while the model is built decode during training: their weights change.
     _building_model = False
     # Generators that hold a copy of the weights.
     _packed: Sequence["weakref.ref[PackedGenerator]"] = ()
     given: Optional[Container[str]] = None
     # Source positions that the last generator's models can read.
     _source_positions: Sequence[int] = ()
-    # And the model that chooses among their translations.
+    # Source positions that the rescoring model can read.
     _choosing_positions: Sequence[int] = ()
 
     @classmethod
@@ -67,7 +66,7 @@ class DecodingTask(TranslationTask):
 
     @property
     def record(self) -> Family:
-        """What is known of the family."""
+        """The family's entry in :mod:`.native.families`."""
         return BY_NAME[self.family]
 
     def decoding_options(self, args: Any, **overrides: Any) -> DecodingOptions:
@@ -115,8 +114,7 @@ class DecodingTask(TranslationTask):
     def make_scorer(
         self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions
     ) -> Any:
-        """The scorer of given translations (``--score-reference``); fairseq's own scorer where
-        nothing else is defined."""
+        """The scorer of given translations (``--score-reference``); by default fairseq's own."""
         return super().build_generator(models, args)
 
     def build_generator(
@@ -179,17 +177,18 @@ class DecodingTask(TranslationTask):
     def _native_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
     ) -> PackedGenerator:
-        """The native engine behind fairseq's contract.
+        """The native engine as a generator of fairseq's.
 
         Raises:
-            UnsupportedOption, UnsupportedModelError, LibraryUnavailable: PyTorch has to do it; why.
+            UnsupportedOption, UnsupportedModelError, LibraryUnavailable: why only PyTorch can
+                decode this.
         """
         require_native_search(self.record)
-        # It would search as the family does, and never ask a subclass.
+        # The native engine searches as the family does and would ignore a subclass's search.
         if not type(self).make_generator.__module__.startswith(f"{__package__}."):
             raise UnsupportedOption(
                 f"{type(self).__name__} makes a decoder of its own, which the native engine does"
-                " not call: --engine torch"
+                " not call: give --engine torch"
             )
         generator = PackedGenerator(
             models,
@@ -218,24 +217,25 @@ class DecodingTask(TranslationTask):
         models: Sequence[FairseqEncoderDecoderModel],
         options: DecodingOptions,
     ) -> None:
-        """Lets the model of ``--rescore-path`` choose, if one is given."""
+        """Lets the model of ``--rescore-path``, if one is given, rank the generator's
+        translations."""
         if options.rescore_path is not None:
-            # Before anything is loaded.
+            # Fails before a model is loaded.
             generator.require_candidates()
             generator.rank_by(self.make_rescorer(generator.counters, options, like=models[0]))
 
     def begin_valid_epoch(self, epoch: int, model: torch.nn.Module) -> None:
-        """The model has changed since the last validation."""
+        """Drops copies of the weights, which have changed since the last validation."""
         super().begin_valid_epoch(epoch, model)
         for generator in filter(None, (packed() for packed in self._packed)):
             generator.forget_weights()
 
     def _in_effect(self, options: DecodingOptions, args: Any) -> DecodingOptions:
-        """The options, with the values that those without effect amount to; ``args``, which
-        commands print, get fairseq's own of them.
+        """The options, those without effect reset: ``beam`` to 1 where one hypothesis is kept.
+        fairseq's own are reset in ``args``, too, which commands print.
 
         Raises:
-            ValueError: one has no effect.
+            ValueError: an option that was given has no effect.
         """
         found = settled(options, self.family, self.given)
         for name in (own.name for own in options_of(FAIRSEQ)):
@@ -255,12 +255,11 @@ class DecodingTask(TranslationTask):
 
         Args:
             counters: where its passes are counted.
-            like: a model on whose device and with whose precision is computed.
+            like: a model whose device and precision are used.
 
         Raises:
             OSError: a file is missing or unreadable.
-            ValueError: a model that does not write from left to right, or one with other
-                dictionaries.
+            ValueError: a model does not write from left to right, or has other dictionaries.
         """
         try:
             judge = ModelScorer(self.choosing_models(), self.target_dictionary, counters, like=like)
@@ -300,7 +299,7 @@ class DecodingTask(TranslationTask):
         return models
 
     def max_positions(self) -> Tuple[int, int]:
-        """Source positions that both the task and a model that chooses can read."""
+        """(source, target) positions; the source must also fit the rescoring model."""
         source, target = super().max_positions()
         return min([source, *self._choosing_positions]), target
 

@@ -1,10 +1,10 @@
-"""The families register themselves when fairseq is imported; until then none of them is loaded.
-Packages that have moved are found by their earlier names.
+"""Registers the families when fairseq is imported, not before. Finds moved packages by their
+earlier names.
 
-Two things make that hold in any order. A callback runs right after fairseq's own code
-(:func:`.compat.when_fairseq_is_imported`). And whoever begins with a module that needs fairseq
-(``import fairseq_hrt.engine``) gets fairseq, and so all families, first: otherwise they would meet
-that module half-way through its own import.
+The order of imports does not matter. A callback runs right after fairseq's own code
+(:func:`.compat.when_fairseq_is_imported`). A module that needs fairseq
+(``import fairseq_hrt.engine``) gets fairseq, and so all families, imported first: later they would
+meet that module half-way through its own import.
 """
 
 import importlib
@@ -19,10 +19,9 @@ from . import compat
 from .native.families import NAMES
 
 _PACKAGE = __name__.rpartition(".")[0]
-# Besides the families. Everything else starts with the standard library: bundles, files and
-# command lines.
+# Modules that need fairseq, beside the families. Bundles, files and command lines do not.
 NEEDING_FAIRSEQ = ("engine", "task", "decoding_task", "training")
-# Of the package that loads, the modules that read checkpoints.
+# Modules of ``loading`` that need fairseq.
 LOADING = ("averaging", "checkpoints")
 # Public names of version 0.2, which version 0.4 will not have.
 MOVED = {
@@ -42,7 +41,7 @@ def register_families() -> None:
 
 
 def needs_fairseq(name: str) -> bool:
-    """Whether a module of this package imports fairseq, by its full name."""
+    """Whether a full name is that of a module of this package that imports fairseq."""
     package, _, rest = name.partition(".")
     part, _, module = rest.partition(".")
     if package != _PACKAGE:
@@ -51,13 +50,13 @@ def needs_fairseq(name: str) -> bool:
 
 
 class FairseqFirst(MetaPathFinder):
-    """Finds nothing itself; imports fairseq before modules that need it."""
+    """Imports fairseq before modules of this package that need it."""
 
     def find_spec(
         self, fullname: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None
     ) -> Optional[ModuleSpec]:
-        """None, or the module that the families have imported meanwhile, which must not be run
-        again."""
+        """A module that the import of fairseq has loaded already, so that it is not run twice; else
+        None."""
         if "fairseq" in sys.modules or not needs_fairseq(fullname):
             return None
         importlib.import_module("fairseq")
@@ -71,7 +70,7 @@ class Moved(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None
     ) -> Optional[ModuleSpec]:
-        """The module of today; None for names that did not change."""
+        """The module under its present name; None for names that did not change."""
         package, _, rest = fullname.partition(".")
         part, _, module = rest.partition(".")
         if package != _PACKAGE or part not in MOVED:
@@ -87,7 +86,7 @@ class Moved(MetaPathFinder):
 
 
 class _Loaded(Loader):
-    """Loads a module that is there already."""
+    """Returns a module that is loaded already."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module, self.spec = module, module.__spec__
@@ -100,6 +99,6 @@ class _Loaded(Loader):
 
 
 def install() -> None:
-    """Makes the families register themselves, now if fairseq is there already."""
+    """Registers the families when fairseq is imported, at once if it has been."""
     sys.meta_path[:0] = [FairseqFirst(), Moved()]
     compat.when_fairseq_is_imported(register_families)

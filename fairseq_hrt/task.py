@@ -1,4 +1,4 @@
-"""The translation task with our generators and, for training, a second set of targets."""
+"""The base of the families' tasks: building, training and validating."""
 
 import logging
 from typing import Any, Dict, Optional, Sequence, Tuple
@@ -25,26 +25,25 @@ logger = logging.getLogger(__name__)
 
 
 class EngineTranslationTask(DecodingTask):
-    """Base of the families' tasks: what they share in training, and in decoding
-    (:mod:`.decoding_task`)."""
+    """Adds to :class:`.decoding_task.DecodingTask` what all families share in training."""
 
-    # Options of task and model where one is trained; None where a trained one is loaded.
+    # Options of task and model in a training; None where a checkpoint is loaded.
     _trained_options: Optional[Dict[str, Any]] = None
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> FairseqEncoderDecoderModel:
-        """The model, and with ``--eval-bleu`` the generator of the validation.
+        """Builds the model and, with ``--eval-bleu``, the generator for validation.
 
         Raises:
-            ValueError: a model of another family, options that it does not have or that have no
-                effect, or targets padded on the left.
+            ValueError: the model is of another family, an option is unknown or has no effect, or
+                targets are padded on the left.
         """
         if isinstance(cfg, str):
             raise ValueError(f"model: {cfg} is a name alone; write model: {{_name: {cfg}}}")
         self.require_family_name(cfg)
         plain = ARCH_MODEL_REGISTRY.get(architecture_name(cfg)) is TransformerModel
         if plain and not from_checkpoint:
-            # Otherwise groups (``encoder: {layers: 2}``) in YAML would silently replace a whole
-            # preset of fairseq's own, and unknown names be ignored.
+            # Otherwise a YAML group (``encoder: {layers: 2}``) silently replaces all of a fairseq
+            # preset, and fairseq ignores unknown names.
             flatten_options(cfg)
         self._note_origin(cfg, from_checkpoint)
         if self.record.model and self.cfg.left_pad_target:
@@ -57,17 +56,17 @@ class EngineTranslationTask(DecodingTask):
         finally:
             self._building_model = False
         self.require_family([model])
-        # Of the last model: how it draws and sizes its training samples.
+        # Tells the families how training samples are drawn, and how long they are.
         self.decoder = model.decoder
         if from_checkpoint:
             follow_precision(model)
         return model
 
     def build_criterion(self, cfg: Any) -> FairseqCriterion:
-        """The criterion.
+        """Builds the criterion.
 
         Raises:
-            ValueError: the family is trained with another one, or an option has no effect.
+            ValueError: the family is not trained with it, or an option has no effect.
         """
         declared = CRITERION_DATACLASS_REGISTRY.get(cfg._name)
         if self._trained_options is not None and declared is not None:
@@ -81,21 +80,21 @@ class EngineTranslationTask(DecodingTask):
         return super().build_criterion(cfg)
 
     def _note_origin(self, cfg: Any, from_checkpoint: bool) -> None:
-        """Tells a training that begins, whose options are checked, from one that is over, whose
-        options are nobody's mistake now.
+        """Checks the options if a training begins. Those of a loaded checkpoint pass: whoever
+        decodes it did not choose them.
 
         Raises:
             ValueError: an option of a training has no effect.
         """
-        # Commands that decode name a checkpoint beside the task's options; where these come from
-        # the checkpoint itself (``fairseq-validate``, ``from_pretrained`` of fairseq), they stand
-        # beside those of its training, which names none.
+        # ``fairseq-generate`` holds a checkpoint's path beside the task's options.
+        # ``fairseq-validate`` and fairseq's ``from_pretrained`` take the options from the
+        # checkpoint, and there its training's configuration, without a path, stands beside them.
         around = self.cfg._get_parent() if isinstance(self.cfg, DictConfig) else None
         stored = (
             isinstance(around, DictConfig) and OmegaConf.select(around, "common_eval.path") is None
         )
-        # There they cannot be told from those that are asked for now. None is refused, then; a beam
-        # without effect never is, only reported.
+        # Stored options cannot be told from those of the command line, so none is refused. Naming
+        # ``beam`` refuses nothing either: without effect it is only reported.
         self.given = ("beam",) if from_checkpoint and stored else None
         self._trained_options = None
         if not from_checkpoint:
@@ -109,12 +108,11 @@ class EngineTranslationTask(DecodingTask):
                 require_tokenizer(self.cfg.eval_bleu_tokenizer)
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
-        """A batch with what the family's criterion reads besides; nothing where nothing else is
-        defined.
+        """Adds to a batch what the family's criterion reads (slots, a graph); here nothing.
 
         Args:
-            update: the number that the trainer hands over, as a number stored in a loaded
-                checkpoint is its parent's; None in validation, where nothing is drawn.
+            update: the trainer's count, as the count stored in a loaded checkpoint is that of an
+                earlier training; None in validation, where nothing is drawn.
         """
         return sample
 
@@ -138,8 +136,7 @@ class EngineTranslationTask(DecodingTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any
     ) -> None:
-        """Loads a split; the training split with distilled targets beside the raw ones if they are
-        configured."""
+        """Loads a split; with ``--distilled-data`` the training split has both sets of targets."""
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         if hasattr(self.cfg, "distilled_data"):
             self.datasets[split] = with_distilled_targets(
@@ -149,10 +146,10 @@ class EngineTranslationTask(DecodingTask):
     def get_batch_iterator(
         self, dataset: Any, *args: Any, num_workers: int = 0, **kwargs: Any
     ) -> Any:
-        """fairseq's; where nothing is trained, without the one worker that it starts by default.
+        """fairseq's iterator; outside training, without its default of one worker process.
 
-        Handing a sentence over from another process takes longer than translating it; several
-        workers are asked for.
+        Passing a sentence between processes takes longer than translating it. A larger number of
+        workers is somebody's choice and stays.
         """
         workers = 0 if num_workers == 1 and self._trained_options is None else num_workers
         return super().get_batch_iterator(dataset, *args, num_workers=workers, **kwargs)
@@ -160,19 +157,19 @@ class EngineTranslationTask(DecodingTask):
     def reduce_metrics(
         self, logging_outputs: Sequence[Dict[str, Any]], criterion: FairseqCriterion
     ) -> None:
-        """fairseq's, whose BLEU leaves out batches with empty translations only: an early
-        validation then ends with KeyError 'bleu'."""
+        """fairseq's metrics with our BLEU: fairseq's own raises KeyError 'bleu' if all translations
+        are empty, as they may be in an early validation."""
         super(TranslationTask, self).reduce_metrics(logging_outputs, criterion)
         log_bleu(logging_outputs, "_bleu", "bleu")
 
     def _inference_with_bleu(self, generator: Any, sample: Dict[str, Any], model: Any) -> Any:
-        """fairseq's, whose tokenizer is 13a or none, with ``--eval-bleu-tokenizer``."""
+        """BLEU with ``--eval-bleu-tokenizer``; fairseq itself offers 13a or none."""
         if not self.cfg.eval_bleu_tokenizer:
             return super()._inference_with_bleu(generator, sample, model)
         import sacrebleu
 
         found = self.inference_step(generator, [model], sample, prefix_tokens=None)
-        # Unknown words are different ones, so that they do not count as translated.
+        # An unknown word differs on the two sides, so that it never matches.
         lines = [
             (
                 self._raw_line(best["tokens"], "UNKNOWNTOKENINHYP"),
@@ -208,8 +205,8 @@ class EngineTranslationTask(DecodingTask):
 
 
 def require_tokenizer(name: str) -> None:
-    """Raises ValueError if sacreBLEU has no such tokenizer, or it is not installed: now, and not
-    when the first validation begins."""
+    """Raises ValueError, before the training begins, if sacreBLEU lacks a tokenizer or its package
+    is not installed."""
     from sacrebleu.metrics.bleu import BLEU
 
     if name not in BLEU.TOKENIZERS:
@@ -219,7 +216,7 @@ def require_tokenizer(name: str) -> None:
     try:
         BLEU(tokenize=name)
     except (ImportError, OSError, RuntimeError) as error:
-        # Several lines, of which the last names the package.
+        # The last line of sacreBLEU's message names the package.
         needed = " ".join(str(error).split())
         raise ValueError(f"--eval-bleu-tokenizer {name}: {needed}") from error
 

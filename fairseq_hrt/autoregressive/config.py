@@ -11,7 +11,7 @@ from ..training import ACTIVATIONS, ConventionsConfig
 
 @dataclass
 class MarianModelConfig(ConventionsConfig):
-    """A Transformer with Marian's conventions; what is not given is as Marian has it."""
+    """fairseq's Transformer options with Marian's conventions as defaults."""
 
     activation_fn: ChoiceEnum(ACTIVATIONS) = option("swish", "activation function to use")
     marian_first_position: Optional[int] = option(

@@ -45,14 +45,13 @@ class BidirectionalTranslationTask(EngineTranslationTask):
     # ------------------------------------------------------------------ training
 
     def slots(self, targets: Tensor) -> SlotSample:
-        """Targets ``[B, T]`` in the slots of this task's model."""
+        """Arranges targets ``[B, T]`` in the slots of this task's model."""
         return training_view({"target": targets}, self.decoder, seed=self.cfg.seed, update=0)
 
     def add_slots(
         self, sample: Dict[str, Any], update: int, *, train_dead_slots: bool = False
     ) -> Dict[str, Any]:
-        """The batch with its :class:`SlotSample`; ``target`` keeps its natural order, against which
-        BLEU is computed."""
+        """Adds the batch's :class:`SlotSample`; ``target`` keeps its natural order, for BLEU."""
         if not sample:
             return sample
         slots = training_view(

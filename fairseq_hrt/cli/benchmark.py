@@ -115,7 +115,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_protocol(protocol: "argparse._ArgumentGroup") -> None:
-    """How quality and speed are measured."""
+    """The options that say how quality and speed are measured."""
     add_numbers(
         protocol,
         ("--repeats", 5, "repeats of the speed test"),
@@ -220,7 +220,7 @@ def show(
     systems: "Sequence[System]",
     options: argparse.Namespace,
 ) -> None:
-    """Prints the tables and examples, and writes them where ``--out`` wants them."""
+    """Prints tables and examples, and writes them into ``--out``."""
     from ..evaluation import step_colours
     from ..evaluation.length import draw_by_length, markdown_by_length
     from ..evaluation.report import markdown
@@ -244,10 +244,10 @@ def show(
 
 
 def systems_to_compare(options: argparse.Namespace) -> "List[SystemSpec]":
-    """What ``--system`` and ``--systems`` name.
+    """The systems that ``--system`` and ``--systems`` name.
 
     Raises:
-        ValueError: nothing, or no systems.
+        ValueError: none is named, or one is not described correctly.
     """
     from ..evaluation.systems import parse_system, read_systems
 
@@ -260,10 +260,10 @@ def systems_to_compare(options: argparse.Namespace) -> "List[SystemSpec]":
 
 
 def settings_of(options: argparse.Namespace) -> "Settings":
-    """How it is measured.
+    """The settings of the measurement.
 
     Raises:
-        ValueError: a number that must be at least 1.
+        ValueError: a number is less than 1.
     """
     from ..evaluation.comparison import Settings
 
@@ -297,8 +297,7 @@ def load_systems(specs: "Sequence[SystemSpec]", options: argparse.Namespace) -> 
 def add_footprints(
     comparison: "Comparison", systems: "Sequence[System]", options: argparse.Namespace
 ) -> None:
-    """Loads each system once more, in a process of its own, for the time and the memory that this
-    takes."""
+    """Loads each system again, in a process of its own, to measure loading time and memory."""
     from ..evaluation.footprint import measure_footprint
 
     largest = max(comparison.settings.batch_sizes)
@@ -314,7 +313,7 @@ def read_raw_text(options: argparse.Namespace) -> "Optional[RawText]":
     """The raw source lines with their preparation; None without ``--sources``.
 
     Raises:
-        ValueError: a preparation without its codes, or codes without lines.
+        ValueError: codes are missing, or given without ``--sources``; or a language is unknown.
     """
     from fairseq.data.data_utils import infer_language_pair
 
@@ -342,7 +341,7 @@ def pin(threads: int) -> None:
     that it may use.
 
     Raises:
-        ValueError: the system cannot, or there are fewer cores.
+        ValueError: the system cannot do this, or there are fewer cores.
     """
     if not hasattr(os, "sched_setaffinity"):
         raise ValueError("--pin: this system does not let a process choose its cores; leave it out")

@@ -1,5 +1,5 @@
-"""Files that are not text, or not UTF-8: translated line by line they would give nonsense. Standard
-library only."""
+"""Refuses files that are not UTF-8 text, whose translation would be nonsense. Standard library
+only."""
 
 import codecs
 import re
@@ -31,22 +31,23 @@ _IN_ZIP = (
     (b"xl/", "a spreadsheet (xlsx)"),
 )
 _HEAD = 1 << 16
-# Of so many bytes of binary data at least one is zero.
+# Data are binary if more than one byte in MANY is zero,
 MANY = 10
 # Control characters, which text of no encoding has many of.
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-# Of bytes at random one in ten is a control character.
+# or more than one in FEW is a control character (of random bytes one in ten is).
 FEW = 20
 
 
 def require_text(path: Path) -> None:
-    """Refuses a file that is not text in UTF-8; pipes and devices are left alone, for what is read
-    is gone.
+    """Refuses a file that is not UTF-8 text. Pipes and devices can be read only once and are not
+    checked.
 
-    All of it is read: a long run should not fail at its last line.
+    The whole file is read: a long run should not fail at its last line.
 
     Raises:
-        ValueError: what it looks like, or the line that is not UTF-8.
+        ValueError: the file is not text, or a line is not UTF-8; the message names its likely type,
+            or the line.
         OSError: it cannot be read.
     """
     if is_stream(path):
@@ -55,7 +56,7 @@ def require_text(path: Path) -> None:
         try:
             head = source.read(_HEAD)
         except (EOFError, OSError, ValueError):
-            # Damaged gzip data: told where they are read.
+            # Damaged gzip data are reported later, by whoever reads them.
             return
     _refuse(head, str(path))
     with reading(path) as source:
@@ -64,14 +65,15 @@ def require_text(path: Path) -> None:
 
 
 def text_lines(lines: Iterator[bytes], name: str) -> Iterator[bytes]:
-    """Lines as they are; a stray zero byte within text is treated as other control characters are.
+    """Yields the lines unchanged once they are checked. Stray zero bytes and other control
+    characters pass.
 
     Args:
         lines: of an input.
         name: of the input, for the message.
 
     Raises:
-        ValueError: the first one is none of a text, or one is not UTF-8.
+        ValueError: the first line is binary data, or a line is not UTF-8.
     """
     for number, line in enumerate(lines, 1):
         if number == 1:
@@ -95,7 +97,7 @@ def _refuse(content: bytes, name: str) -> None:
 
 
 def _kind(content: bytes) -> Optional[Tuple[str, str]]:
-    """(what it looks like, what to do) of bytes that are not text."""
+    """(what bytes look like, what to do) if they are not text; else None."""
     if content.startswith(b"PK\x03\x04"):
         names = [what for sign, what in _IN_ZIP if sign in content]
         if b"application/vnd.oasis.opendocument" in content[:200]:
@@ -112,7 +114,7 @@ def _kind(content: bytes) -> Optional[Tuple[str, str]]:
     # Half of the bytes of Latin letters in UTF-16 are zero.
     if zeros * 3 > len(content) > 8:
         return "UTF-16 text", "convert it first: iconv -f UTF-16 -t UTF-8"
-    # Text that was damaged somewhere has a few; it is translated line by line, as all text is.
+    # Damaged text has a few zero bytes and is translated all the same.
     if zeros * MANY > len(content):
         return "binary data (it has many zero bytes)", "give a text file"
     if len(_CONTROLS.findall(content)) * FEW > len(content) and not _may_be_utf8(content):

@@ -63,7 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def add_examples_argument(parser: argparse.ArgumentParser, default: str) -> None:
-    """The option of the sentences to try a bundle with; ``default``: without it."""
+    """``--examples``; ``default`` names, in its help, the sentences taken without it."""
     parser.add_argument(
         "--examples",
         type=Path,
@@ -78,8 +78,8 @@ def add_examples_argument(parser: argparse.ArgumentParser, default: str) -> None
 def add_runtime_arguments(
     parser: argparse.ArgumentParser, compared: str
 ) -> argparse._ArgumentGroup:
-    """The options of the model for the native engine; ``compared``: what both engines translate by
-    default."""
+    """``--runtime`` and ``--runtime-lines``; ``compared`` names, in the help, the lines that both
+    engines translate by default."""
     group = parser.add_argument_group("native engine")
     group.add_argument(
         "--runtime",
@@ -96,7 +96,7 @@ def add_runtime_arguments(
 
 
 def run(options: argparse.Namespace) -> None:
-    """Packs the bundle and tells what is in it.
+    """Packs the bundle and prints what is in it.
 
     Raises:
         ValueError: options and files that do not fit each other.
@@ -130,7 +130,7 @@ def run(options: argparse.Namespace) -> None:
     )
     if bundle.examples and options.examples is None:
         sys.stdout.write(
-            f"{len(bundle.examples)} sentences of {options.data} go with it as examples"
+            f"{len(bundle.examples)} sentences of {options.data} were added as examples"
             " (--examples)\n"
         )
 
@@ -139,7 +139,7 @@ def add_examples(bundle: Bundle, options: argparse.Namespace) -> None:
     """Adds example sentences.
 
     Raises:
-        ValueError: too many, or one that is too long.
+        ValueError: there are too many, or one is too long.
         OSError: their file cannot be read.
     """
     from ..export.examples import example_sentences
@@ -154,7 +154,7 @@ def read_examples(path: Path) -> List[str]:
     """The sentences of a file, without empty lines.
 
     Raises:
-        ValueError: too many, or one that is too long.
+        ValueError: there are too many, or one is too long.
         OSError: it cannot be read.
     """
     from ..native.bundles.description import checked_examples

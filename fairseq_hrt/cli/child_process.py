@@ -1,8 +1,6 @@
-"""Runs a Python module in a process of its own that ends when this one does, even when this one is
-killed.
+"""Runs a Python module in a child process that ends with its parent, even if that is killed.
 
-Otherwise the children of a killed process keep running, and write into folders that the next run
-cleans up and fills.
+A child that outlived its parent would write into folders that the next run cleans up and fills.
 """
 
 import os
@@ -26,17 +24,17 @@ def run_module(module: str, arguments: Sequence[str]) -> "subprocess.CompletedPr
     """Like ``python -m module arguments``, with no input, and modules found where this process
     finds them.
 
-    An exception ends the child (Ctrl-C among them), and on POSIX systems what the child has started
-    too.
+    An exception here, such as Ctrl-C, kills the child; on POSIX systems also what the child has
+    started.
 
     Returns:
-        Exit status and what it wrote, once it has ended.
+        Exit status and output, once it has ended.
     """
-    # Python passes over entries that are no text.
+    # Python ignores entries that are not strings.
     path: List[str] = [entry for entry in sys.path if isinstance(entry, str)]
     command = [sys.executable, "-c", _PROGRAM.format(path=path), module, *arguments]
-    # The child waits for the end of a stream that nobody but this process can write: the system
-    # closes it in any case.
+    # The child waits for the end of a pipe that only this process can write to. However this
+    # process ends, the system closes it.
     watched, held = os.pipe()
     try:
         with subprocess.Popen(
@@ -55,8 +53,7 @@ def run_module(module: str, arguments: Sequence[str]) -> "subprocess.CompletedPr
 
 
 def _kill(child: "subprocess.Popen[str]") -> None:
-    # A child that has ended and was not asked about keeps its number; one that was asked about has
-    # none any more.
+    # Without a return code the child has not been waited for: its process id is still its own.
     if child.returncode is None and _POSIX:
         os.killpg(child.pid, signal.SIGKILL)
     else:
@@ -64,7 +61,7 @@ def _kill(child: "subprocess.Popen[str]") -> None:
 
 
 def run_in_child() -> None:
-    """What the child does: watches over its parent, runs the module that the command line names."""
+    """The child's program: watches its parent and runs the module that the command line names."""
     watched = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -79,6 +76,6 @@ def _end_with_parent(watched: int) -> None:
     while os.read(watched, 1):
         pass
     if _POSIX:
-        # With what it has started: the child leads a group of its own.
+        # The child leads a process group: what it has started ends with it.
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

@@ -1,4 +1,4 @@
-"""What several verbs have around their own work: options, log, errors."""
+"""What the verbs share: options, logging, errors."""
 
 import argparse
 import logging
@@ -23,12 +23,12 @@ def command(
     progress: bool = True,
     intermixed: bool = False,
 ) -> Callable[..., None]:
-    """A verb: a function of its arguments, by default those of the command line. What is wrong with
-    them or their files is one line and exit status 2.
+    """Makes a verb's ``main``, a function of its arguments (default: the command line). Errors in
+    options and files become one line and exit status 2.
 
     Args:
-        run: does its work.
-        progress: the log tells what is being done, and when; otherwise it only warns.
+        run: does the verb's work.
+        progress: log steps with their time; otherwise only warnings.
         intermixed: files may stand behind options.
     """
 
@@ -73,7 +73,7 @@ def add_language_arguments(parser: argparse._ActionsContainer) -> None:
 
 
 def add_reference_arguments(parser: argparse._ActionsContainer) -> None:
-    """The options that tell what translations are compared with."""
+    """The options that name the reference translations."""
     parser.add_argument(
         "--references",
         type=Path,
@@ -94,7 +94,7 @@ def add_text_arguments(
     """The options that tell how the training text was prepared.
 
     Args:
-        told: what the help calls the defaults of tokeniser and subwords, which are then None.
+        told: the help's words for the defaults of tokeniser and subwords, which are then None.
     """
     tokenizer, subwords = ("moses", "subword-nmt") if told is None else (None, None)
     of_tokenizer, of_subwords = told or (tokenizer, subwords)
@@ -114,8 +114,8 @@ def add_text_arguments(
 
 
 def add_numbers(parser: argparse._ActionsContainer, *options: Tuple[str, Any, str]) -> None:
-    """Options that take a number: (flag, default, help). The type is that of the default; None
-    stands for an integer that need not be given."""
+    """Options that take a number: (flag, default, help). The default gives the type; None: an
+    optional integer."""
     for flag, default, text in options:
         kind, told = (int, "") if default is None else (type(default), " (default: %(default)s)")
         metavar = "N" if kind is int else "X"
@@ -125,7 +125,7 @@ def add_numbers(parser: argparse._ActionsContainer, *options: Tuple[str, Any, st
 def add_system_argument(
     parser: argparse._ActionsContainer, text: str = "as for fairseq-hrt benchmark", **more: Any
 ) -> None:
-    """``--system``; ``more``: how often, and whether it is needed, as argparse has it."""
+    """``--system``; ``more`` goes to argparse: ``action="append"``, ``required=True``."""
     metavar = "name=...,path=...,OPTION=..."
     parser.add_argument("--system", metavar=metavar, help=text, **more)
 
@@ -133,14 +133,14 @@ def add_system_argument(
 def add_out_argument(
     parser: argparse._ActionsContainer, what: str, *, required: bool = False
 ) -> None:
-    """``--out``, the folder for results, made if need be."""
+    """``--out``, the folder for results, made if it is missing."""
     parser.add_argument(
         "--out", type=Path, required=required, metavar="FOLDER", help=f"folder for {what}"
     )
 
 
 def add_new_folder_argument(parser: argparse._ActionsContainer) -> None:
-    """``--output``, a folder that is made."""
+    """``--output``, a new folder."""
     parser.add_argument(
         "--output",
         required=True,
@@ -151,14 +151,13 @@ def add_new_folder_argument(parser: argparse._ActionsContainer) -> None:
 
 
 def language_arguments(source: Optional[str], target: Optional[str]) -> List[str]:
-    """The same for ``fairseq-generate``; what is not given is left to the names of the files."""
+    """Languages as arguments of ``fairseq-generate``; it infers missing ones from file names."""
     chosen = (("--source-lang", source), ("--target-lang", target))
     return [argument for flag, language in chosen if language for argument in (flag, language)]
 
 
 def data_arguments(options: argparse.Namespace) -> List[str]:
-    """The options of ``fairseq-generate`` that choose the data; a bundle serves for its
-    dictionaries."""
+    """The arguments of ``fairseq-generate`` that choose data, or a bundle for its dictionaries."""
     bundle = given_bundle(options)
     languages = (options.source_lang, options.target_lang)
     if bundle is not None:
@@ -167,10 +166,10 @@ def data_arguments(options: argparse.Namespace) -> List[str]:
 
 
 def given_bundle(options: argparse.Namespace) -> Optional[Bundle]:
-    """The bundle that stands in the place of the data, if it is one.
+    """The bundle, if one is given in the place of the data.
 
     Raises:
-        ValueError: its path holds fairseq's path separator.
+        ValueError: its path contains fairseq's path separator.
     """
     folder = Path(options.data)
     if not (folder / "bundle.json").is_file():
@@ -184,7 +183,7 @@ def given_bundle(options: argparse.Namespace) -> Optional[Bundle]:
 
 
 def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
-    """The systems to look at: those named by ``--system``, else the bundle itself.
+    """The systems named by ``--system``, else the bundle itself.
 
     Raises:
         ValueError: there is neither, or two share a name.
@@ -203,8 +202,8 @@ def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
         ]
     if not specs:
         raise ValueError(
-            "--system is needed: name=...,path=... (only a bundle in the place of the data brings"
-            " its own)"
+            "--system is needed: name=...,path=... (only a bundle, given in the place of the data,"
+            " is its own system)"
         )
     if len({spec.name for spec in specs}) < len(specs):
         raise ValueError(f"systems need distinct names, these are {[spec.name for spec in specs]}")
@@ -212,7 +211,7 @@ def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
 
 
 def add_sentence_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options that choose one sentence: of the data, or one's own."""
+    """``--sentence``, one of the data, and ``--text``, the user's own."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--sentence",
@@ -232,10 +231,10 @@ def add_sentence_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def given_text(options: argparse.Namespace) -> Optional[str]:
-    """The sentence of one's own in the model's words, if there is one.
+    """The sentence of ``--text`` in the model's words; None without it.
 
     Raises:
-        ValueError: it has no words, or there is none and a bundle holds no sentences.
+        ValueError: it has no words, or is missing although a bundle has no sentences.
     """
     text, bundle = _standard_line() if options.text == "-" else options.text, given_bundle(options)
     if bundle is not None:

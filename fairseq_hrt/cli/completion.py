@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def whole_parser() -> argparse.ArgumentParser:
-    """The parser of the command line with every verb's own options in their place."""
+    """The parser of the whole command line, with every verb's options."""
     from .main import build_parser as build
     from .main import module_of
 

@@ -12,11 +12,11 @@ Example:
 A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark;
 engine=native lets the native engine translate, engine=ctranslate2 CTranslate2, which is quicker.
 Killed at any moment and started again, it continues with the block that was lost; the result is the
-same byte by byte. Teacher and data are known by their contents: another checkpoint of the same name
+same byte by byte. Teacher and data are compared by content: another checkpoint of the same name
 is refused, one that was only moved is not. The shard that finishes last (or a further call) writes
-train.<src> and train.<tgt> in the order of the training set, binarises them with the same
-dictionaries into data-bin, beside the validation and test sets of the data as they are, and writes
-statistics.json. torchrun and SLURM set the shard by
+train.<src> and train.<tgt> in the order of the training set and statistics.json. It binarises the
+text with the same dictionaries into data-bin and copies the validation and test sets there.
+torchrun and SLURM set the shard by
 themselves (RANK and WORLD_SIZE, or SLURM_PROCID and SLURM_NTASKS), and the GPU (LOCAL_RANK,
 SLURM_LOCALID).
 """
@@ -80,8 +80,7 @@ def shard_of(options: argparse.Namespace, environment: Dict[str, str]) -> Tuple[
 
 
 def gpu_of(environment: Dict[str, str], count: int) -> Optional[int]:
-    """Number of the GPU that this process of several on one machine takes, of ``count``; None: the
-    current one."""
+    """The GPU, of ``count``, for this one of several processes on a machine; None: the current."""
     for name in ("LOCAL_RANK", "SLURM_LOCALID"):
         if name in environment and count:
             return int(environment[name]) % count
@@ -183,8 +182,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def data_files(data: str, subset: str, languages: Sequence[str]) -> List[Path]:
-    """The binarised sentences of a subset in both languages, all its parts (train, train1, …), and
-    the dictionaries."""
+    """The binarised files of a subset in both languages, with all parts (train, train1, …), and the
+    dictionaries."""
     pair = "|".join(
         re.escape(f"{first}-{second}") for first, second in (languages, tuple(languages)[::-1])
     )
@@ -201,9 +200,9 @@ def data_files(data: str, subset: str, languages: Sequence[str]) -> List[Path]:
 
 
 def other_sets(folder: Path, languages: Sequence[str]) -> Dict[str, Path]:
-    """The validation and test sets of binarised data, by the names of their files in the direction
-    ``languages``: the data of the other direction are read where there are none of this one, as
-    fairseq does. Of several folders it reads these sets from the first."""
+    """The files of validation and test sets, by their names in the direction ``languages``:
+    ``valid.de-en.de.bin``. Like fairseq, takes the other direction's file (``valid.en-de.de.bin``)
+    where there is none. Of several folders fairseq reads these sets from the first, ``folder``."""
     forward, backward = ("-".join(pair) for pair in (languages, languages[::-1]))
     found = {}
     for pair in (backward, forward):
@@ -216,8 +215,7 @@ def other_sets(folder: Path, languages: Sequence[str]) -> Dict[str, Path]:
 
 
 def require_preprocess() -> None:
-    """Makes sure that the result can be binarised, which is better known before the work than after
-    it.
+    """Checks before the work begins that its result can be binarised.
 
     Raises:
         ValueError: fairseq's own commands are not installed.
@@ -260,13 +258,12 @@ def binarise(folder: Path, data: str, languages: Sequence[str], workers: int) ->
             logger.info("%s has no validation set, so neither has %s", first, target)
         for name, file in other.items():
             shutil.copyfile(file, partial / name)
-        # Of the time and of a folder that is gone; the rest is the same in every run.
+        # The log names times and a temporary folder; all other files are equal in every run.
         (partial / "preprocess.log").unlink(missing_ok=True)
         try:
             partial.rename(target)
         except OSError:
-            # It is there from a run before, with the same translations: the settings have been
-            # compared.
+            # An earlier run wrote it, from equal translations: its settings were compared.
             target.mkdir(exist_ok=True)
             for file in sorted(partial.iterdir()):
                 file.replace(target / file.name)

@@ -11,7 +11,7 @@ PLUGIN, TRANSLATION_ONLY = "fairseq_hrt", "fairseq_hrt_translate"
 
 
 def version_of(distribution: str) -> Optional[str]:
-    """The installed release of a distribution; None: it is not installed."""
+    """The installed release of a distribution; None if it is not installed."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -24,7 +24,7 @@ def only_translates() -> bool:
 
 
 def install_command(extra: str) -> str:
-    """The command that installs what an extra names, whatever this package was installed from."""
+    """The pip command that installs the packages of an extra, such as ``serve``."""
     found: List[str] = []
     for name in (PLUGIN, TRANSLATION_ONLY):
         if version_of(name) is not None:
@@ -40,10 +40,10 @@ def install_command(extra: str) -> str:
 
 
 def not_installed(module: Optional[str], command: str) -> str:
-    """Why a command cannot run without a module, and what to do: one line.
+    """A message of one line: what a command lacks, and the fix.
 
     Args:
-        module: that is missing; None: whatever an installation that only translates leaves out.
+        module: the missing one; None: a module that an installation for translating does not have.
         command: that needs it.
     """
     missing = (module or "a module").partition(".")[0]

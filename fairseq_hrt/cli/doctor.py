@@ -35,11 +35,11 @@ NEEDED: Dict[str, str] = {
     "subword-nmt": "0.3.8",
     "sacremoses": "0.1.1",
 }
-# Of these one series of releases alone works.
+# Of these only one series of releases works.
 SERIES = ("omegaconf", "hydra-core")
 # Needed to translate with the native engine.
 NEEDED_TO_TRANSLATE = ("numpy", "safetensors")
-# Of no use where nothing else is done.
+# Useless in an installation that only translates.
 OF_THE_PLUGIN = ("ctranslate2", "matplotlib")
 # Module, what it is for, and what installs it.
 OPTIONAL = (
@@ -67,7 +67,7 @@ class Report:
     problems: List[Problem] = field(default_factory=list)
 
     def add(self, what: str, fix: str) -> None:
-        """Something is wrong."""
+        """Adds a problem."""
         self.problems.append(Problem(what, fix))
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ class Report:
         return "\n".join(lines)
 
     def to_json(self) -> str:
-        """The same for programs."""
+        """The report as JSON."""
         problems = [problem._asdict() for problem in self.problems]
         return json.dumps(
             {"sections": self.sections, "problems": problems}, indent=1, ensure_ascii=False
@@ -95,8 +95,7 @@ def user_dir() -> str:
 
 
 def examine() -> Report:
-    """Look at this installation; imports fairseq and every family of the package, where they are
-    meant to be there."""
+    """Examines this installation; if it can train, imports fairseq and every family."""
     report = Report()
     if only_translates():
         report.sections["Installation"] = [
@@ -162,7 +161,7 @@ def _versions(report: Report, needed: Iterable[str]) -> List[str]:
 
 
 def _wanted(distribution: str) -> str:
-    """The releases of a distribution that setup.py names."""
+    """The releases of a distribution, as in setup.py: ``>=2.6``."""
     lowest = NEEDED[distribution]
     return f"=={lowest}.*" if distribution in SERIES else f">={lowest}"
 
@@ -190,7 +189,7 @@ def _check_distributions(report: Report) -> None:
 
 
 def _check_kernel(report: Report) -> None:
-    """Without PyTorch nothing translates but the native engine."""
+    """Without PyTorch only the native engine can translate."""
     try:
         runtime.load_library()
     except runtime.LibraryUnavailable as error:
@@ -234,7 +233,7 @@ def _check_rooms(report: Report) -> None:
 
 
 def _import_what_is_repaired(report: Report) -> None:
-    """So that the report tells what became of every repair."""
+    """Imports every module that has a repair: repairs are made, or fail, at import."""
     for module in sorted({module for status in statuses() for module in status.repair.modules}):
         try:
             importlib.import_module(module)

@@ -50,7 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def what_to_load(options: argparse.Namespace) -> Tuple[Path, List[str], Optional[Path]]:
-    """(checkpoint, arguments that choose dictionaries, codes).
+    """(checkpoint, fairseq's arguments for its dictionaries, file of subword codes).
 
     Raises:
         ValueError: a checkpoint without its dictionaries, or a bundle of several models.

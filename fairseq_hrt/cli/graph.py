@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> None:
     from ..evaluation.systems import FairseqSystem
     from ..native.families import GRAPH_MODELS
 
-    # Whatever engine it names: only PyTorch's draws graphs.
+    # Whatever engine it names: only PyTorch's describes graphs.
     spec = replace(given_systems(options)[0], engine="torch")
     system = FairseqSystem(spec, data_arguments(options))
     if not hasattr(system.generator, "describe_graphs"):

@@ -13,7 +13,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Job(NamedTuple):
-    """One input and where its translation goes; None: the standard streams."""
+    """One input and its output; None: standard input, standard output."""
 
     source: Optional[Path]
     target: Optional[Path]
@@ -30,13 +30,13 @@ def shown(source: Optional[Path]) -> str:
 
 
 def read_line(line: bytes, *, first: bool = False) -> str:
-    """The text of a line of UTF-8; a byte order mark in front of the first one goes."""
+    """Decodes a UTF-8 line and strips its line end; if it is the first, a byte order mark, too."""
     return line.removeprefix(BYTE_ORDER_MARK if first else b"").decode("utf-8").rstrip("\r\n")
 
 
 @contextmanager
 def input_lines(source: Optional[Path]) -> Iterator[Iterator[bytes]]:
-    """The lines of an input, as they are.
+    """The lines of an input, undecoded.
 
     Raises:
         ValueError: it is not text.
@@ -47,7 +47,7 @@ def input_lines(source: Optional[Path]) -> Iterator[Iterator[bytes]]:
 
 
 def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = False) -> List[Job]:
-    """Inputs with their outputs; nothing is written yet.
+    """Pairs inputs with outputs; writes nothing.
 
     Raises:
         ValueError: an input is missing, has no name where it needs one, would be overwritten, or
@@ -67,8 +67,8 @@ def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = F
         named = [source for source in sources if source is not None]
         if len(named) < len(sources):
             raise ValueError(
-                f"the standard input has no name to have in {output}: give a file instead of -, or"
-                " one --output file"
+                f"the standard input has no name for a file in {output}: give a file instead of -,"
+                " or one --output file"
             )
         jobs = [Job(source, output / source.name) for source in named]
     else:
@@ -110,7 +110,7 @@ def _refuse_overwriting(jobs: Sequence[Job], *, resume: bool) -> None:
         if job.target is None or is_stream(job.target):
             continue
         for name in _written(job.target, resume=resume):
-            # The output itself as it was given.
+            # The output is shown as it was given, without resolving links.
             shown = job.target if name == os.path.realpath(job.target) else name
             if name in taken:
                 raise ValueError(
@@ -125,8 +125,7 @@ def _refuse_overwriting(jobs: Sequence[Job], *, resume: bool) -> None:
 
 
 def _written(target: Path, *, resume: bool) -> List[str]:
-    """The names that a job writes: its output and, where it can be continued, what stands beside
-    that meanwhile."""
+    """The files that a job writes: its output and, with ``--resume``, the work files beside it."""
     path = Path(os.path.realpath(target))
     if not resume:
         return [str(path)]

@@ -38,20 +38,20 @@ VERBS = {
     "graph": "show the graph that a directed acyclic model writes for a sentence",
     "completion": "print what a shell needs to complete verbs and options",
 }
-# Those that an installation for machines that only translate can run.
+# The verbs of an installation that only translates.
 TRANSLATING = ("doctor", "translate", "score", "import", "serve", "completion")
-# Other tools have verbs for these options.
+# Options that other tools have as verbs.
 SAID_AS_VERBS = {"help": "--help", "version": "--version"}
 
 
 class LaterParser(argparse.ArgumentParser):
-    """Stands for a verb's parser, which is made when the verb is chosen: every other verb's imports
-    are saved."""
+    """Stands for a verb's parser. The verb's module is imported, and makes its parser, only if the
+    verb is chosen."""
 
     def parse_known_args(  # type: ignore[override]
         self, args: Optional[Sequence[str]] = None, namespace: Optional[argparse.Namespace] = None
     ) -> Tuple[argparse.Namespace, List[str]]:
-        """Keeps what follows the verb as it is."""
+        """Leaves what follows the verb unparsed."""
         namespace = argparse.Namespace() if namespace is None else namespace
         namespace.rest = list(args or ())
         return namespace, []
@@ -67,7 +67,7 @@ def build_parser(
     Args:
         verb_parser: makes the parser of one verb from its name in ``prog`` and further arguments of
             ``ArgumentParser``.
-        only_translates: leave out what such an installation cannot run.
+        only_translates: leave out verbs that an installation for translating does not have.
     """
     left_out = [name for name in VERBS if only_translates and name not in TRANSLATING]
     of_fairseq = argparse.SUPPRESS if only_translates else None
@@ -108,19 +108,19 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs a verb; returns the exit status."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments and arguments[0] in SAID_AS_VERBS:
-        # Of verbs there is help alone, and of these two it is that of the whole.
+        # "help VERB" is "VERB --help"; whatever follows "version" or "help help" is dropped.
         asked = arguments[0] == "help" and not SAID_AS_VERBS.keys() & arguments[1:2]
         rest = arguments[1:] if asked else []
         arguments = [*rest, SAID_AS_VERBS[arguments[0]]]
     verb = next((text for text in arguments if not text.startswith("-")), None)
     known = verb in VERBS
-    # What is installed matters to the list of verbs alone, and looking takes time.
+    # Only the list of verbs depends on what is installed, and finding out takes time.
     only_translates = not known and distribution().only_translates()
     parser = build_parser(only_translates=only_translates)
     if verb is not None and not known:
         parser.error(no_such_verb(verb, TRANSLATING if only_translates else tuple(VERBS)))
     if known and verb not in TRANSLATING and distribution().only_translates():
-        # Before anything is asked that would be of no use.
+        # Before the verb's options are checked, which would be of no use.
         parser.exit(2, f"error: {distribution().not_installed(None, f'fairseq-hrt {verb}')}\n")
     chosen = parser.parse_args(arguments)
     try:
@@ -138,20 +138,20 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         command = f"fairseq-hrt {'--options' if chosen.options else chosen.verb}"
         parser.exit(2, f"error: {distribution().not_installed(error.name, command)}\n")
     except KeyboardInterrupt:
-        # While PyTorch was being imported; the verbs themselves report it.
+        # Ctrl-C while PyTorch was being imported; later the verbs report it themselves.
         sys.stderr.write("interrupted\n")
         return 130
 
 
 def distribution() -> ModuleType:
-    """The module of that name, where it is needed."""
+    """The module :mod:`.distribution`, imported when it is needed."""
     from . import distribution as found
 
     return found
 
 
 def explain(parser: argparse.ArgumentParser, *, options: bool) -> int:
-    """Prints the package's folder, or what it adds to fairseq's ``options``."""
+    """Prints the package's folder or, with ``options``, the options that it adds to fairseq."""
     from .reporting import reporting, write_output
 
     with reporting(parser):
@@ -165,7 +165,7 @@ def explain(parser: argparse.ArgumentParser, *, options: bool) -> int:
 
 
 def module_of(verb: str) -> str:
-    """The module of a verb within ``cli``; a word of Python's own gets an underscore."""
+    """The module of a verb within ``cli``; that of ``import`` is ``import_``."""
     return verb + "_" * keyword.iskeyword(verb)
 
 

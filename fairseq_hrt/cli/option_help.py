@@ -40,8 +40,8 @@ def option_help() -> str:
 
 
 def own_parsers() -> Iterator[Tuple[str, type, List[argparse.Action]]]:
-    """(heading, task, model or criterion, options that fairseq does not have) of whatever this
-    package has registered."""
+    """(heading, class, options that fairseq lacks) of each task, model and criterion of this
+    package."""
     registered: List[Tuple[str, type, Any]] = [
         *(
             (f"--task {name}", TASK_REGISTRY[name], config)
@@ -68,7 +68,7 @@ def own_parsers() -> Iterator[Tuple[str, type, List[argparse.Action]]]:
 
 
 def _own_fields(config: type) -> Dict[str, Any]:
-    """The fields that fairseq's own dataclasses do not have already."""
+    """The fields that are not inherited from dataclasses of fairseq's."""
     foreign = {
         field.name
         for base in config.__mro__

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def output_lines(model: Any, texts: Sequence["Line"], options: argparse.Namespace) -> List[str]:
-    """What is written for lines, one text each; with ``--split-sentences`` they are raw."""
+    """The output line of each input line; with ``--split-sentences`` these are raw text."""
     # Scores are computed only where they are shown.
     wanted = {"details": options.json or options.alignments, "batch_size": options.batch_size}
     found = (
@@ -59,5 +59,5 @@ def pairs(found: "Translation") -> str:
 
 
 def to_json(found: "Translation") -> str:
-    """One line of JSON."""
+    """A translation as one line of JSON."""
     return json.dumps(asdict(found), ensure_ascii=False)

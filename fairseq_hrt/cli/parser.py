@@ -28,7 +28,7 @@ class HelpFormatter(argparse.HelpFormatter):
         groups: Iterable[Any],
         prefix: Optional[str] = None,
     ) -> None:
-        """Names what has to be given; all options stand below, each with its explanation."""
+        """Shows required options only; the help below explains all of them."""
         actions, groups = list(actions), list(groups)
         chosen = [action for group in groups if group.required for action in group._group_actions]
         needed = [one for one in actions if (one.required and one.option_strings) or one in chosen]
@@ -44,7 +44,7 @@ class HelpFormatter(argparse.HelpFormatter):
         return "\n".join(self._run(kind, list(lines), width, indent) for kind, lines in runs)
 
     def _run(self, kind: str, lines: List[str], width: int, indent: str) -> str:
-        # A line break within a command, or in a long word, would make something else of it.
+        # Neither commands nor long words are broken: they are copied from the help.
         words = " ".join(" ".join(lines).split())
         filled = textwrap.fill(
             words,
@@ -67,7 +67,7 @@ class Parser(argparse.ArgumentParser):
     _given: Sequence[str] = ()
 
     def error(self, message: str) -> NoReturn:
-        """Ends the program with one line; a misspelt option goes before what is missing besides."""
+        """Ends the program with one line, on a misspelt option rather than on a missing one."""
         if "required" in message:
             message = self._misspelt() or message
         self.exit(2, f"error: {message} (see {self.prog} --help)\n")
@@ -106,7 +106,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def verb_parser(verb: str, description: Optional[str]) -> argparse.ArgumentParser:
-    """The parser of a verb, which shows its module's text."""
+    """The parser of a verb; its description is the docstring of the verb's module."""
     return Parser(
         prog=f"fairseq-hrt {verb}", description=description, formatter_class=HelpFormatter
     )

@@ -1,8 +1,7 @@
-"""How a verb ends: what is wrong becomes one line and an exit status, never a traceback.
+"""How a verb ends: an error becomes one line and an exit status, never a traceback.
 
-0: done (also when the reader of the output had seen enough); 2: an error, which the line names;
-    130: Ctrl-C; 128 + number: another
-signal that asks it to end. Whatever was being written is tidied up on the way.
+Exit status 0: done, or the reader of the output (``| head``) has gone; 2: an error; 130: Ctrl-C;
+128 + number: another signal that ends the process. Half-written files are removed first.
 """
 
 import argparse
@@ -18,7 +17,7 @@ from typing import Any, Dict, Iterator, Optional, TextIO, cast
 from ..native.io.escaping import printable
 from ..native.io.streams import STANDARD_OUTPUT
 
-# Characters of a message; what names all choices has less.
+# Characters of a message; one that lists all choices has fewer.
 LONGEST_MESSAGE = 4000
 
 
@@ -31,8 +30,8 @@ class _Terminated(BaseException):
 
 
 class _ClosedOutput:
-    """Stands for a standard output that was closed before the start; what is written fails as it
-    would in any other program."""
+    """Stands for a standard output that was closed before the start: writing fails, as in other
+    programs."""
 
     closed = True
     encoding = "utf-8"
@@ -81,10 +80,10 @@ def reporting(parser: argparse.ArgumentParser) -> Iterator[None]:
 
 
 def write_output(text: str) -> None:
-    """Writes to standard output, at once.
+    """Writes to standard output and flushes it.
 
     Raises:
-        OSError: naming standard output.
+        OSError: it cannot be written; the error names it.
     """
     try:
         sys.stdout.write(text)
@@ -104,7 +103,7 @@ def _replace_closed_streams() -> None:
 
 
 def _one_line(error: BaseException) -> str:
-    """What is wrong, fit for a terminal: a bundle's values can stand in it."""
+    """The message in one printable line: it may quote a bundle of unknown origin."""
     text = str(error)
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         names = [str(name) for name in (error.filename, error.filename2) if name is not None]
@@ -118,10 +117,10 @@ def _is_out_of_memory(error: RuntimeError) -> bool:
 
 
 def _end_by_exception() -> Dict[int, Any]:
-    """Lets SIGTERM and SIGHUP end the work as Ctrl-C does, so that it can tidy up; returns the
-    handlers that were there.
+    """Lets SIGTERM and SIGHUP raise an exception, as Ctrl-C does, so that files are tidied up;
+    returns the replaced handlers.
 
-    Whoever started the process may have chosen to have them ignored (nohup) or handled.
+    Signals that are ignored (nohup) or handled already stay so.
     """
 
     def end(number: int, frame: Optional[FrameType]) -> None:

@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(
             f"{output} is an input: the scores would replace it; give another --output"
         )
-    # Only now, for what shows its help needs no NumPy.
+    # Imported here: --help needs no NumPy.
     from ..native.bundles.pretrained import from_pretrained
 
     named: Dict[str, Any] = {
@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def paired(sources: Iterator[bytes], targets: Iterator[bytes]) -> Iterator[Tuple[str, str]]:
-    """Lines of two files that belong together.
+    """Pairs the lines of two files.
 
     Raises:
         ValueError: one of them has more.
@@ -119,7 +119,7 @@ def score(
     """Writes a line for each pair.
 
     Raises:
-        ValueError: a line that is longer than the model takes; the message tells which one.
+        ValueError: a line is too long for the model; the message names it.
     """
     begun = 0
     while block := list(itertools.islice(pairs, BATCHES * options.batch_size)):
@@ -127,7 +127,7 @@ def score(
         try:
             found = model.score(sources, targets, batch_size=options.batch_size)
         except ValueError as error:
-            # A pair that is too long is told by its place in the block.
+            # The model counts pairs within the block, the user lines of the file.
             pair, message = re.search(r"\bpair (\d+)", str(error)), str(error)
             if pair is not None:
                 message = message.replace(pair[0], f"line {begun + 1 + int(pair[1])}")

@@ -9,8 +9,8 @@ Example:
 
 The interface is LibreTranslate's (POST /translate, GET /languages, …); /v1/translate adds scores,
 tokens and steps, /metrics figures for Prometheus, /spec the description of all of it. It listens on
-this machine only unless --host is given. SIGTERM and Ctrl-C finish what was accepted. It needs the
-extra serve.
+this machine only unless --host is given. On SIGTERM or Ctrl-C it answers accepted requests and
+stops. It needs the extra serve.
 """
 
 import argparse
@@ -97,8 +97,8 @@ def run(options: argparse.Namespace) -> None:
     """Listens until it is told to stop.
 
     Raises:
-        ValueError: an option that does not exist, is given twice or has a bad value; or the extra
-            is not installed.
+        ValueError: an option does not exist, is given twice or has a bad value; or the extra is not
+            installed.
     """
     from ..native.server.settings import Settings, parse_option, parse_served
 

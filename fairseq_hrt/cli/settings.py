@@ -16,7 +16,7 @@ from ..native.options.schema import CALLER, ENGINES
 from ..native.options.values import KINDS, SCHEMA, check_value
 
 COMMON = tuple(name for name, option in SCHEMA.items() if option.request is not None)
-# Those of loading, with their flags.
+# Options of loading, with their flags.
 _ELSEWHERE = {
     "device": "--device",
     "engine": "--engine",
@@ -86,7 +86,7 @@ def given_settings(options: argparse.Namespace) -> Dict[str, str]:
     """The decoding options that were given, as texts.
 
     Raises:
-        ValueError: one that does not exist, is given twice or has a bad value.
+        ValueError: one does not exist, is given twice or has a bad value.
     """
     found = read_settings(options.set)
     for name, where in _ELSEWHERE.items():
@@ -111,8 +111,8 @@ def read_settings(pairs: Sequence[str]) -> Dict[str, str]:
     """``["beam=5"]`` → ``{"beam": "5"}``.
 
     Raises:
-        ValueError: an entry without ``=``, a name that neither this package nor fairseq has or that
-            is given twice, or a bad value.
+        ValueError: an entry lacks ``=``, or has a bad value; its name is unknown to this package
+            and fairseq, or given twice.
     """
     settings: Dict[str, str] = {}
     for pair in pairs:
@@ -121,7 +121,7 @@ def read_settings(pairs: Sequence[str]) -> Dict[str, str]:
             raise ValueError(f"--set {pair}: give OPTION=VALUE, e.g. --set beam=5")
         name, value = name.strip().lstrip("-").replace("-", "_"), value.strip()
         if name in SCHEMA and SCHEMA[name].origin != CALLER:
-            # "false" leaves out any option, not switches alone.
+            # "false" leaves out any option, not only a switch.
             if value != "false":
                 check_value(name, value)
         elif name not in _ELSEWHERE:
@@ -138,7 +138,7 @@ def _require_known(name: str, pair: str) -> None:
     own = [own for own, option in SCHEMA.items() if option.origin != CALLER]
     own += ["replace_unk", "task"]
     foreign = fairseq_options()
-    # Without fairseq nobody has its other options.
+    # Without fairseq only its search options exist.
     if name in own or name in (foreign or SEARCH):
         return
     listed = "--options explains all" if foreign else "translate --help lists the common ones"
@@ -147,8 +147,8 @@ def _require_known(name: str, pair: str) -> None:
 
 
 def fairseq_options() -> List[str]:
-    """The options of fairseq's commands and of its translation task; its source is read, for
-    importing it loads PyTorch."""
+    """The options of fairseq's commands and translation task, read from its source: importing it
+    would load PyTorch."""
     found = importlib.util.find_spec("fairseq")
     if found is None or found.origin is None:
         return []

@@ -51,9 +51,9 @@ from .settings import (
 )
 from .unknown import UnknownWords
 
-# Batches that are read before they are translated together, sorted by length.
+# Batches read at a time; their sentences are sorted by length.
 BATCHES = 32
-# Takes input lines as they were read, and their output.
+# Takes input lines, undecoded, and their output.
 Sink = Callable[[List[bytes], bytes], None]
 
 
@@ -124,7 +124,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def planned(options: argparse.Namespace) -> Tuple[List[Job], Dict[str, str]]:
-    """What is translated and with which decoding options, checked before anything is loaded.
+    """The jobs and the decoding options, checked before anything is loaded.
 
     Raises:
         ValueError: options and files that do not fit each other.
@@ -138,7 +138,7 @@ def planned(options: argparse.Namespace) -> Tuple[List[Job], Dict[str, str]]:
         )
     if options.text and options.output is not None and options.output.is_dir():
         raise ValueError(
-            f"{options.output} is a folder, in which --text has no name to have: give an --output"
+            f"{options.output} is a folder: --text has no name for a file in it; give an --output"
             " file"
         )
     settings = given_settings(options)
@@ -165,7 +165,7 @@ def run(options: argparse.Namespace) -> None:
         sys.stderr.write("reading from the terminal: one sentence per line, Ctrl-D to end\n")
         # Whoever types wants to see each translation.
         options.line_buffered = not options.resume
-    # Only now, for what shows its help needs no NumPy.
+    # Imported here: --help needs no NumPy.
     from ..native.bundles.pretrained import from_pretrained
 
     model = from_pretrained(
@@ -198,21 +198,21 @@ def run(options: argparse.Namespace) -> None:
 
 
 def translate_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace) -> None:
-    """Translates all inputs; each output appears when it is complete, or all go where they are
-    written through."""
+    """Translates all inputs. An output file appears when it is complete; a stream gets each block
+    at once."""
 
     def translate(job: Job, target: BinaryIO, *, through: bool) -> None:
         def write(lines: List[bytes], data: bytes) -> None:
             target.write(data)
             if through:
-                # Whoever reads at the other end has its part at once.
+                # The reader of the stream gets each block at once.
                 target.flush()
 
         if options.text:
             given = (
                 line
                 for text in options.text
-                # Bytes of the command line that its encoding does not have are as they were.
+                # Bytes that Python could not decode are restored.
                 for line in text.encode("utf-8", "surrogateescape").split(b"\n")
             )
             translate_lines(model, text_lines(given, "--text"), write, options, job)
@@ -245,15 +245,15 @@ def translate_lines(
 ) -> None:
     """Translates lines into as many lines.
 
-    Blocks depend on the position in the input alone: what is decoded together is the same wherever
-    a run was interrupted.
+    Blocks are cut by position in the input, so that a resumed run decodes the same sentences
+    together.
 
     Args:
         model: a :class:`~..native.bundles.translator.Translator`.
-        lines: of the input, as they are.
-        write: takes blocks of them with their output.
-        job: that they belong to; where its output is gzip, each block is a member of its own.
-        begun: how many lines came before these.
+        lines: of the input, undecoded.
+        write: takes each block and its output.
+        job: the job of the lines; in a gzip output each block is a member of its own.
+        begun: number of lines before these.
     """
     size = 1 if options.line_buffered else BATCHES * options.batch_size
     unknown = UnknownWords(model, "--text" if options.text else shown(job.source))
@@ -263,13 +263,13 @@ def translate_lines(
             texts = [
                 read_line(line, first=not begun and not number) for number, line in enumerate(block)
             ]
-            # Each line is taken apart once; what is split into sentences, sentence by sentence.
+            # Lines are tokenised once, here; those to be split, later, by sentence.
             rows = texts if options.split_sentences else [*map(model.in_words, texts)]
             unknown.look(rows, begun)
             data = "".join(f"{line}\n" for line in output_lines(model, rows, options)).encode(
                 "utf-8"
             )
-            # No time in the header: the same text is the same file.
+            # mtime=0: the same text gives the same bytes.
             write(block, gzip.compress(data, mtime=0) if job.compressed else data)
             begun += len(block)
             bar.update(len(block))
@@ -279,8 +279,8 @@ def translate_lines(
 
 
 def progress_bar(visible: bool, begun: int) -> Any:
-    """A bar that counts lines; none where it would not be seen, or without tqdm, which an
-    installation that only translates lacks."""
+    """A bar that counts lines; nothing if not ``visible``, or without tqdm, which an installation
+    that only translates lacks."""
     if not visible or importlib.util.find_spec("tqdm") is None:
         return nullcontext(SimpleNamespace(update=lambda count: None))
     from tqdm import tqdm

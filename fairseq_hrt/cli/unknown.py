@@ -1,5 +1,4 @@
-"""Warns where a model does not know the words of its input: the wrong language, or a model of
-another field."""
+"""Warns if a model does not know the words of its input: another language, or another domain."""
 
 import logging
 from typing import TYPE_CHECKING, Any, Sequence
@@ -10,14 +9,14 @@ if TYPE_CHECKING:
     from ..native.bundles.translation import Line
 
 logger = logging.getLogger(__name__)
-# Lines that are named; others are counted.
+# Lines that are named; further ones are only counted.
 NAMED = 3
-# Words that are named of a line, and letters of each.
+# Words that are named of a line, and characters of each.
 WORDS, LONGEST = 5, 40
 
 
 class UnknownWords:
-    """Looks at the lines of an input, block by block.
+    """Warns of lines that consist mostly of unknown words.
 
     Args:
         model: a :class:`~..native.bundles.translator.Translator`.
@@ -28,7 +27,7 @@ class UnknownWords:
         self.model, self.name, self.lines = model, name, 0
 
     def look(self, texts: Sequence["Line"], begun: int) -> None:
-        """Warns of the first lines; ``begun``: how many lines came before these."""
+        """Checks a block of lines; ``begun`` is the number of lines before it."""
         for number, text in enumerate(texts, begun + 1):
             words = self.model.mostly_unknown(text)
             self.lines += bool(words)
@@ -44,7 +43,7 @@ class UnknownWords:
                 )
 
     def sum_up(self) -> None:
-        """Logs how many lines there were in all, where not all of them were named."""
+        """Logs the number of such lines, if not all of them were named."""
         if self.lines > NAMED:
             languages = (self.model.bundle.source_lang, self.model.bundle.target_lang)
             logger.warning(

@@ -24,7 +24,7 @@ _GLANCING = Condition(
 
 @dataclass
 class DagModelConfig(TransformerConfig):
-    """A Transformer and the graph that its decoder writes."""
+    """fairseq's Transformer options and those of the graph that the decoder writes."""
 
     dag_upsample_base: ChoiceEnum(["source", "predict"]) = option(
         "source",

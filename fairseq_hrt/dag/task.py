@@ -43,7 +43,7 @@ class DagTranslationTask(EngineTranslationTask):
     # ------------------------------------------------------------------ training
 
     def size_rule(self, decoder: DagDecoder) -> SizeRule:
-        """How many vertices sentences get."""
+        """The rule for the number of vertices of a sentence's graph."""
         return SizeRule(
             scale=decoder.scale,
             fixed=decode_scale(decoder, self.decoding_options(Namespace())),
@@ -53,8 +53,8 @@ class DagTranslationTask(EngineTranslationTask):
         )
 
     def graph(self, sample: Dict[str, Any], update: Optional[int]) -> GraphSample:
-        """Targets and graph sizes of a batch; in training (with an update number) a range of scales
-        is drawn from."""
+        """Targets and graph sizes of a batch; in training (``update`` is given) each scale is drawn
+        from the model's range, e.g. 4~8."""
         dictionary = self.target_dictionary
         return graph_sample(
             sample,
@@ -75,10 +75,11 @@ class DagTranslationTask(EngineTranslationTask):
         max_positions: Any = None,
         ignore_invalid_inputs: bool = False,
     ) -> Any:
-        """fairseq's filter and, for the training data alone, ``--dag-filter-ratio`` and its like.
+        """fairseq's filter and, for training data, ``--dag-filter-ratio``,
+        ``--dag-filter-ratio-low`` and ``--dag-max-vertices``.
 
         Raises:
-            ValueError: one of these is not positive, or leaves nothing.
+            ValueError: one of these is not positive, or leaves out every pair.
         """
         indices = super().filter_indices_by_size(
             indices, dataset, max_positions, ignore_invalid_inputs
@@ -91,7 +92,7 @@ class DagTranslationTask(EngineTranslationTask):
         ):
             return indices
         source, target = dataset.src_sizes, dataset.tgt_sizes
-        # With <s>, which the graph has to emit besides what fairseq counts.
+        # + 1: the graph also emits <s>, which fairseq does not count.
         for name, keeps in (
             ("dag_filter_ratio", lambda own, value: target[own] + 1 <= value * source[own]),
             ("dag_filter_ratio_low", lambda own, value: target[own] + 1 >= value * source[own]),
@@ -108,7 +109,7 @@ class DagTranslationTask(EngineTranslationTask):
         return indices
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
-        """fairseq's; the batches of the training data keep to ``--dag-batch-vertices``."""
+        """fairseq's iterator; training batches have at most ``--dag-batch-vertices`` vertices."""
         limit = self.cfg.dag_batch_vertices
         if limit is None or dataset is not self.datasets.get(self.cfg.train_subset):
             return super().get_batch_iterator(dataset, *args, **kwargs)
@@ -116,8 +117,7 @@ class DagTranslationTask(EngineTranslationTask):
         try:
             return super().get_batch_iterator(dataset, *args, **kwargs)
         finally:
-            # The batches are made; workers get the data set, and need neither this task nor its
-            # model.
+            # Worker processes get the data set; with this attribute they would get the model, too.
             del dataset.batch_by_size
 
     def _batch_by_size(
@@ -129,10 +129,10 @@ class DagTranslationTask(EngineTranslationTask):
         max_sentences: Optional[int] = None,
         required_batch_size_multiple: int = 1,
     ) -> List[np.ndarray]:
-        """Batches of a data set, divided where their graphs are too large together.
+        """The data set's batches, divided where their graphs have more than ``limit`` vertices.
 
         Raises:
-            ValueError: one graph alone is too large.
+            ValueError: one graph alone has more.
         """
         own = np.asarray(indices)
         vertices = np.zeros(len(dataset), dtype=np.int64)
@@ -156,8 +156,7 @@ class DagTranslationTask(EngineTranslationTask):
         ]
 
     def _largest_graphs(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """The most vertices that training pairs of these sizes, ``</s>`` counted, may get:
-        ``[n]``."""
+        """The largest number of vertices for each training pair: ``[n]``; sizes count ``</s>``."""
         rule = self.size_rule(self.decoder)
         scale = torch.tensor(rule.scale.high, dtype=torch.double)
         return rule.wanted(scale, torch.from_numpy(source), torch.from_numpy(target) - 1).numpy()
@@ -166,7 +165,7 @@ class DagTranslationTask(EngineTranslationTask):
 def _filtered(
     indices: np.ndarray, flag: str, value: float, keeps: Callable[[np.ndarray, float], np.ndarray]
 ) -> np.ndarray:
-    """The pairs that an option keeps; the others are counted in the log."""
+    """The indices of pairs that an option keeps; the number of others is logged."""
     if not value > 0:
         raise ValueError(f"{flag} {value} must be greater than 0")
     kept = keeps(indices, value)

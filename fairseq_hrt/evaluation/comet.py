@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 def check_comet(model: Path, program: str) -> None:
-    """Reports at once what would be missing after a long run.
+    """Checks model and program before a long run.
 
     Raises:
         ValueError: no such model on disk, or no such program.
@@ -94,8 +94,7 @@ def add_comet(
     model: Path,
     program: str,
 ) -> None:
-    """Scores with COMET; what goes wrong is written where the scores would stand, the rest was
-    measured all the same."""
+    """Adds COMET scores, or the reason why there are none: other results stay valid."""
     logger.info("scoring with COMET")
     translations = {result.name: result.hypotheses for result in comparison.results}
     try:

@@ -60,8 +60,8 @@ class Result:
         best: hypothesis of each sentence.
         quality: scores.
         timings: by batch size.
-        raw: one raw line at a time, text preparation included; None if that was not measured.
-        footprint: loading and memory; None likewise.
+        raw: one raw line at a time, text preparation included; None if it was not measured.
+        footprint: loading and memory; None if it was not measured.
         comet: score; None if it was not run.
     """
 
@@ -111,7 +111,7 @@ class Comparison:
     language: str = ""
 
     def identical(self, result: Result) -> int:
-        """Sentences of ``result`` with the very tokens of ``identical_to``."""
+        """Number of sentences with the same tokens in ``result`` and ``identical_to``."""
         reference = next(other for other in self.results if other.name == self.identical_to)
         return sum(
             mine.tokens == theirs.tokens for mine, theirs in zip(result.best, reference.best)
@@ -142,7 +142,7 @@ def compare(
         reference_texts: detokenised reference translations.
         valid: all valid translations of each sentence, if they are known.
         detokenize: turns tokenised words into text.
-        settings: how.
+        settings: of the measurement.
         rouge: also ROUGE, for summaries.
         identical_to: the system whose tokens the others' are compared with.
         raw: also measure the latency of raw lines.
@@ -163,7 +163,7 @@ def compare(
                 len(raw.lines),
             )
     language = target_language(systems[0])
-    # What is missing is said before anything is decoded.
+    # A missing tokenizer is reported before anything is decoded.
     bleu_metric(language)
     results = []
     for system in systems:
@@ -214,10 +214,9 @@ def decode_all(system: System, batch_size: int) -> List[Hypothesis]:
 
 
 def _warn_of_masks(system: System, best: Sequence[Hypothesis]) -> None:
-    """Names a system whose translations are unfinished: an iterative model of fairseq, which takes
-    ``<unk>`` for its mask, may stop early."""
-    # Whether fairseq's IterativeRefinementGenerator ends where two passes agree; other
-    # generators have no such choice.
+    """Warns of translations with masks: an iterative model of fairseq, whose mask is ``<unk>``, may
+    stop early."""
+    # fairseq's IterativeRefinementGenerator, told to stop where two passes agree.
     if not getattr(system.generator, "adaptive", False):
         return
     mask = system.task.target_dictionary.unk()
@@ -239,7 +238,7 @@ def speed_sample(size: int, wanted: int, seed: int) -> List[int]:
 
 
 def target_language(system: System) -> str:
-    """The language that a system translates into, as its data name it; empty where they do not."""
+    """The target language, as the data name it; empty where they do not."""
     return str(getattr(getattr(system.task, "cfg", None), "target_lang", None) or "")
 
 
@@ -313,8 +312,7 @@ def commit() -> str:
 
 
 def to_json(comparison: Comparison) -> Dict[str, Any]:
-    """Everything that was measured, every repeat of every batch included; hypotheses are written
-    apart."""
+    """Everything that was measured, every repeat of every batch included; without hypotheses."""
     systems = []
     for result in comparison.results:
         timings = {

@@ -1,5 +1,4 @@
-"""What a system costs before and beside its time: loading, memory, size of the weights; each in a
-process of its own."""
+"""Loading time, memory and size of the weights of a system, measured in a process of its own."""
 
 import logging
 import multiprocessing
@@ -21,10 +20,10 @@ class Footprint:
     Attributes:
         load_seconds: to read checkpoint, dictionaries and the binarised sentences; Python's imports
             are not counted.
-        base_bytes: memory of the process before that, imports included.
+        base_bytes: memory of the process before loading, imports included.
         peak_bytes: largest memory (resident set) of the process while it loaded and translated.
         model_bytes: size of the weights.
-        gpu_bytes: largest memory on the GPU that PyTorch gave out; None on a CPU.
+        gpu_bytes: largest GPU memory that PyTorch allocated; None on a CPU.
     """
 
     load_seconds: float
@@ -40,13 +39,12 @@ def measure_footprint(
     """Loads a system in a fresh process and translates ``batches`` there.
 
     Args:
-        spec: the system. A converted model should be given as such, not as the checkpoint that it
-            would be converted from.
+        spec: the system: a converted model itself, not the checkpoint it was converted from.
         data: see :func:`.systems.generate_arguments`.
         batches: sentence ids.
         threads: of PyTorch.
     """
-    # Not forked: the memory of this process would count.
+    # Not forked: a fork starts with the memory of this process.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(_measure, spec, list(data), batches, threads).result()
 

@@ -14,14 +14,14 @@ _PATH, _OTHER = "#c1272d", "#3a6ea5"
 def draw_graph(document: Dict[str, Any], paths: Sequence[Path], *, least: float = 0.05) -> None:
     """Draws a graph as exported by the DAG family.
 
-    From left to right the vertices that paths pass; their size shows with which probability, their
-    labels the most probable tokens. Links are arcs, the stronger the more probable; the chosen path
-    is red.
+    Vertices stand from left to right; their size shows the probability that a path passes them,
+    their labels list the most probable tokens. Links are arcs, the stronger the more probable; the
+    chosen path is red.
 
     Args:
         document: ``vertices``, ``links``, ``translation``.
         paths: files to write; the suffix gives the format.
-        least: vertices that are passed with less probability, and weaker links, are left out.
+        least: vertices and links of less probability are left out, unless they are chosen.
     """
     shown: List[Dict[str, Any]] = [
         v for v in document["vertices"] if v["chosen"] or v["passing"] >= least

@@ -88,7 +88,8 @@ def by_length(
 
 
 def _milliseconds(comparison: Comparison, sentences: Sequence[int]) -> Dict[str, float]:
-    """Medians over the timed ones of ``sentences``, each taken at its median over the repeats."""
+    """Each system's median over those of ``sentences`` that were timed; each counts with its median
+    over the repeats."""
     wanted, found = set(sentences), {}
     for result in comparison.results:
         timing = result.timings.get(1)

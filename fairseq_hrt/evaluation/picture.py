@@ -27,7 +27,7 @@ _DASHES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 
 
 def plain(text: str) -> str:
-    """Without the signs that matplotlib reads as mathematics."""
+    """Escapes ``$``, which begins a formula in matplotlib."""
     return text.replace("$", r"\$")
 
 
@@ -35,8 +35,9 @@ def draw(comparison: Comparison, batch_size: int, paths: Sequence[Path]) -> None
     """Draws BLEU (ROUGE-L where it was computed) against source words a second at ``batch_size``,
     one point a system, into ``paths`` (the suffix names the format, e.g. .png and .svg).
 
-    Systems of one task share a colour. The grey line joins those that no other beats in both (the
-    Pareto frontier). The scale at the top is the speed relative to the first reference system.
+    Systems of one task share a colour. The grey line is the Pareto frontier: no other system is
+    both faster and better. The scale at the top is the speed relative to the first reference
+    system.
     """
     speeds = [
         result.timings[batch_size].words_per_second(comparison.source_words)
@@ -94,7 +95,7 @@ def draw(comparison: Comparison, batch_size: int, paths: Sequence[Path]) -> None
 
 
 def frontier(points: Sequence[Tuple[float, float]]) -> List[Tuple[float, float]]:
-    """The (speed, quality) pairs that no other exceeds in both, fastest first."""
+    """The Pareto-optimal (speed, quality) pairs, fastest first."""
     kept: List[Tuple[float, float]] = []
     for speed, score in sorted(points, reverse=True):
         if not kept or score > kept[-1][1]:
@@ -152,8 +153,7 @@ def draw_throughput(comparison: Comparison, paths: Sequence[Path]) -> None:
 
 
 def apart(wanted: Sequence[float], distance: float) -> List[float]:
-    """Places between 0 and 1 close to the ``wanted`` ones, which ascend, at least ``distance``
-    apart, or as far as there is room."""
+    """Shifts ascending places in 0 to 1 until they are ``distance`` apart, if there is room."""
     distance = min(distance, 1 / max(len(wanted) - 1, 1))
     places: List[float] = []
     for place in wanted:

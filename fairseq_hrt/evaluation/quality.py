@@ -55,8 +55,8 @@ def evaluate(
         language: of the translations, see :func:`bleu_metric`.
 
     Raises:
-        ValueError: the numbers of sentences differ; ROUGE is wanted but its package is not
-            installed; nor that of the language's tokenizer.
+        ValueError: the numbers of sentences differ, or the package of ROUGE or of the language's
+            tokenizer is not installed.
     """
     for name, others in (("references", references), ("sets of valid translations", valid)):
         if others is not None and len(others) != len(hypotheses):
@@ -87,7 +87,7 @@ def bleu_metric(language: str) -> sacrebleu.BLEU:
     try:
         return sacrebleu.BLEU(trg_lang=language)
     except (ImportError, RuntimeError) as error:
-        # Several lines, of which the last names the package.
+        # The last line of sacreBLEU's message names the package.
         raise ValueError(f"BLEU of {language}: {' '.join(str(error).split())}") from error
 
 
@@ -116,8 +116,8 @@ def rouge_scores(hypotheses: Sequence[str], references: Sequence[str]) -> Dict[s
 
 
 def valid_share(hypotheses: Sequence[str], valid: Sequence[Set[str]]) -> float:
-    """Share of ``hypotheses`` that are literally one of their ``valid`` translations, surrounding
-    space apart."""
+    """Share of ``hypotheses`` that are one of their ``valid`` translations, but for surrounding
+    space."""
     hits = sum(
         hypothesis.strip() in translations for hypothesis, translations in zip(hypotheses, valid)
     )
@@ -146,7 +146,7 @@ def read_valid_translations(path: Path) -> List[Set[str]]:
     """Reads one JSON object ``{"source": ..., "translations": [...]}`` a line.
 
     Raises:
-        ValueError: a line is not such an object (with its number).
+        ValueError: a line is not such an object; the message has its number.
     """
     result = []
     for number, line in enumerate(read_lines(path), start=1):
@@ -160,7 +160,7 @@ def read_valid_translations(path: Path) -> List[Set[str]]:
 
 
 def build_detokenizer(name: str) -> Detokenizer:
-    """``moses:de`` (Moses' rules for a language, by sacremoses) or ``none``.
+    """The detokeniser ``moses:de`` (sacremoses, with the rules for a language) or ``none``.
 
     Raises:
         ValueError: any other name, or sacremoses is not installed.

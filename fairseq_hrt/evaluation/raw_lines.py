@@ -1,4 +1,4 @@
-"""Raw line in, raw line out: what a user waits for, tokenisation and detokenisation included."""
+"""Translation of raw lines, as a user waits for it: with tokenisation and detokenisation."""
 
 from typing import List, Sequence
 
@@ -7,7 +7,7 @@ from .systems import System
 
 
 class RawLines:
-    """A system behind its text preparation, to be measured like a system.
+    """A system with its text preparation, timed like a system (:class:`.speed.Timed`).
 
     Args:
         system: loaded.
@@ -24,7 +24,7 @@ class RawLines:
         return [self.lines[i] for i in ids]
 
     def decode(self, sample: List[str]) -> List[str]:
-        """Their translations; a line without words has an empty one."""
+        """Translates raw lines; a line without words gives an empty one."""
         prepared = [self.pipeline.words(line) for line in sample]
         filled = [number for number, words in enumerate(prepared) if words]
         found = [""] * len(sample)
@@ -32,13 +32,13 @@ class RawLines:
             batch = self.system.collate_text([" ".join(prepared[number]) for number in filled])
             for number, hypotheses in zip(batch["id"].tolist(), self.system.decode(batch)):
                 dictionary = self.system.task.target_dictionary
-                # Subwords as they are: joining them is the pipeline's business.
+                # The pipeline joins the subwords.
                 found[filled[number]] = self.pipeline.text(dictionary.string(hypotheses[0].tokens))
         return found
 
 
 def differing_sentences(system: System, pipeline: TextPipeline, lines: Sequence[str]) -> int:
-    """Sentences whose raw line, prepared now, is not what the binarised data hold.
+    """Number of raw lines that the pipeline prepares differently from the binarised data.
 
     Raises:
         ValueError: there are more or fewer lines than sentences.

@@ -9,7 +9,7 @@ from .speed import Spread
 
 
 def markdown(comparison: Comparison) -> str:
-    """One row a system, then how each decodes, the scores' signatures, and the machine.
+    """A table with a row for each system; below it decoding options, metric signatures, machine.
 
     The first batch size stands beside the quality; each further one has a table of its own.
     """
@@ -108,7 +108,7 @@ def _speed_row(comparison: Comparison, result: Result, size: int) -> List[str]:
 
 
 def _throughput(comparison: Comparison) -> str:
-    """A column for each batch size."""
+    """Words per second: a row for each system, a column for each batch size."""
     sizes = comparison.settings.batch_sizes
     rows = []
     for result in comparison.results:

@@ -1,4 +1,4 @@
-"""What was measured, as files."""
+"""The files of a comparison."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from .comparison import Comparison, to_json
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Around the import of what draws.
+    """Wraps an import that needs matplotlib.
 
     Raises:
         ValueError: matplotlib is not installed.
@@ -31,7 +31,7 @@ def picture_files(folder: Path, name: str) -> List[Path]:
 
 
 def in_file_names(name: str) -> str:
-    """The name of a system as part of that of a file."""
+    """A system's name for use in a file name: ``HRT k=2`` gives ``HRT_k_2``."""
     return re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
 
 

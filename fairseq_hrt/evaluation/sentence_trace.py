@@ -47,7 +47,7 @@ class Trace:
         passes: a row of cells, one for each token, for each decoder pass.
         fixed: pass (1 = first) in which each token was fixed.
         directions: where there are several, the direction that wrote each token.
-        decoder_calls: what was executed.
+        decoder_calls: number of calls of the decoder.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Trace:
         return found
 
     def to_json(self) -> Dict[str, Any]:
-        """Everything, as plain data."""
+        """The trace as plain data."""
         return {**asdict(self), "arcs": self.arcs, "states": list(STATES)}
 
 
@@ -81,7 +81,7 @@ def trace(system: System, sample: Dict[str, Any], source: str) -> Trace:
         source: its words.
     """
     iterations: List[Any] = []
-    # Only parallel decoding announces its guesses.
+    # Only parallel decoding has guesses to report.
     hooks = getattr(system.generator, "iteration_hooks", [])
     system.counters.reset()
     with attached(hooks, iterations.append):
@@ -100,7 +100,7 @@ def trace(system: System, sample: Dict[str, Any], source: str) -> Trace:
 def _passes_of_steps(
     tokens: Sequence[str], fixed: Sequence[int], scores: Sequence[float]
 ) -> List[List[Cell]]:
-    """Decoders that never take a word back."""
+    """The passes of a decoder that never takes a word back."""
     probabilities = torch.tensor(scores).exp().clamp(max=1).tolist()
     rows = []
     for step in range(1, max(fixed) + 1):
@@ -117,7 +117,7 @@ def _passes_of_steps(
 def _passes_of_guesses(
     iterations: Sequence[Any], final: Sequence[int], dictionary: Any
 ) -> List[List[Cell]]:
-    """Parallel decoding: what every pass answered, right or wrong."""
+    """The passes of parallel decoding: what each answered, right or wrong."""
     rows = []
     for iteration in iterations:
         row = [Cell(OPEN) for _ in final]

@@ -57,23 +57,22 @@ class Timing:
         return sum(len(batch) for batch in self.batches)
 
     def sentences_per_second(self) -> Spread:
-        """Over the repeats."""
+        """Sentences per second, over the repeats."""
         return Spread.of([self.sentences / sum(repeat) for repeat in self.seconds])
 
     def words_per_second(self, words: int) -> Spread:
-        """Over the repeats, for ``words`` words in all the batches."""
+        """Words per second, over the repeats; ``words`` counts those of all batches."""
         return Spread.of([words / sum(repeat) for repeat in self.seconds])
 
     def batch_milliseconds(self, percent: float) -> float:
-        """The time under which ``percent`` of the batches stay, each taken at its median over the
-        repeats."""
+        """The ``percent``-th percentile of the batches' times, each its median over the repeats."""
         medians = sorted(statistics.median(times) for times in zip(*self.seconds))
         # Nearest rank: the result is the time of a batch that was really decoded.
         rank = max(1, math.ceil(percent / 100 * len(medians)))
         return 1000 * medians[rank - 1]
 
     def mean_milliseconds(self) -> float:
-        """Mean time of a batch, each taken at its median over the repeats."""
+        """Mean of the batches' times, each its median over the repeats."""
         return 1000 * statistics.fmean(statistics.median(times) for times in zip(*self.seconds))
 
     def decoder_calls_per_batch(self) -> Optional[float]:

@@ -1,10 +1,8 @@
-"""A teacher's translations of a whole training set: in blocks of lines, each written once and
-whole.
+"""A teacher's translations of a training set, written in blocks of lines.
 
-A block is a file that appears when it is complete (under a name of its own until then), so that a
-killed run continues at the block that was lost, several processes may take a share each, and the
-merged text is the same byte by byte whatever happened on the way: what is decoded together depends
-on the block alone.
+The file of a block appears when it is complete: a killed run continues at the block that it lost,
+and several processes can share the work. Batches are cut within blocks, so the merged text is the
+same, byte by byte, however it was made.
 """
 
 import json
@@ -25,7 +23,7 @@ Decode = Callable[[Sequence[int]], List[List[str]]]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is translated, and by whom.
+    """What is translated, and which share this process takes.
 
     Attributes:
         sentences: of the training set.
@@ -52,13 +50,13 @@ class Plan:
             )
         if not 0 <= self.shard < self.shards:
             raise ValueError(
-                f"--shard-id {self.shard} with --num-shards {self.shards}: it must lie between 0"
-                " and the number less 1"
+                f"--shard-id {self.shard} with --num-shards {self.shards}: it must be at least 0"
+                " and less than that"
             )
 
     @property
     def blocks(self) -> int:
-        """How many there are."""
+        """Number of blocks."""
         return -(-self.sentences // self.block)
 
     def members(self, number: int) -> range:
@@ -87,7 +85,7 @@ def check_settings(folder: Path, plan: Plan) -> None:
     mine = json.loads(json.dumps(mine))
     for place in (folder, folder / "blocks"):
         remove_leftovers(place)
-    # Of several processes that begin together one writes it, the others compare.
+    # Of processes that begin together the first writes its settings, the others compare.
     if write_new(path, json.dumps(mine, indent=1, ensure_ascii=False) + "\n"):
         return
     try:
@@ -110,8 +108,7 @@ def translate_blocks(
     Args:
         folder: of the results.
         decode: translates a batch.
-        progress: called with the number of sentences of each batch, and of each block that was
-            there.
+        progress: called with the number of sentences of each batch, and of each block found done.
     """
     for number in range(plan.shard, plan.blocks, plan.shards):
         members = plan.members(number)
@@ -148,7 +145,7 @@ def missing(folder: Path, plan: Plan) -> int:
 
 
 def _translations(line: str, path: Path) -> List[str]:
-    """The contents of a line of a block.
+    """The translations in a line of a block.
 
     Raises:
         ValueError: it is not a list of texts.
@@ -157,7 +154,7 @@ def _translations(line: str, path: Path) -> List[str]:
         found = json.loads(line)
     except (ValueError, RecursionError):
         found = None
-    # A line feed would move all that follows to other sources.
+    # A line feed in a translation would pair all that follow with other sources.
     whole = isinstance(found, list) and all(
         isinstance(one, str) and "\n" not in one and "\r" not in one for one in found
     )

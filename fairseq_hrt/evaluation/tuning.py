@@ -49,7 +49,7 @@ def parse_grid(texts: Sequence[str]) -> List[Dict[str, str]]:
     """All settings of ``["lenpen=0.6,1", "beam=4"]``, the last option varying fastest.
 
     Raises:
-        ValueError: another form, an option given twice, or a value given twice.
+        ValueError: a text has another form, or an option or a value is given twice.
     """
     axes: Dict[str, List[str]] = {}
     for text in texts:
@@ -67,7 +67,7 @@ def parse_grid(texts: Sequence[str]) -> List[Dict[str, str]]:
                 f"--grid {text!r}: {name} has values already; give all of them in one --grid"
             )
         if len(set(parts)) < len(parts):
-            raise ValueError(f"--grid {text!r}: each value once")
+            raise ValueError(f"--grid {text!r}: give each value once")
         axes[name] = parts
     if not axes:
         raise ValueError("nothing to tune: give --grid OPTION=VALUE,VALUE,...")
@@ -110,8 +110,8 @@ def tune(
     identity = None if cache is None else _identity(spec, data, references, detokenize)
     found = []
     for number, options in enumerate(grid, start=1):
-        # A grid combines every value with every other one: a penalty stands beside the strategies
-        # that do not read it, too.
+        # As defaults they may lack effect: a grid also combines a penalty with a strategy that does
+        # not read it.
         chosen = replace(
             spec, options={**spec.options, **options}, defaults=spec.defaults | set(options)
         )
@@ -143,12 +143,12 @@ def tune(
 
 
 def best_trial(trials: Sequence[Trial], metric: str) -> Trial:
-    """The one that scores highest; of equal ones the first."""
+    """The trial with the highest score; of equal ones the first."""
     return max(trials, key=attrgetter(metric))
 
 
 def title(options: Mapping[str, str]) -> str:
-    """``dag_decode_beta=1.0,lenpen=0.6``, as it is appended to a system's description."""
+    """A setting as text: ``dag_decode_beta=1.0,lenpen=0.6``, ready for a ``--system``."""
     return ",".join(f"{name}={value}" for name, value in options.items())
 
 
@@ -214,8 +214,7 @@ def _identity(
     references: Optional[Sequence[str]],
     detokenize: Detokenizer,
 ) -> Dict[str, object]:
-    """What the scores depend on besides the options; files among these count by their contents,
-    too."""
+    """What the scores depend on besides the options; files are identified by their contents."""
     folder, subset = Path(data[0].split(os.pathsep)[0]), data[list(data).index("--gen-subset") + 1]
     files = (
         sorted([*folder.glob(f"{subset}.*"), *folder.glob("dict.*.txt")]) if folder.is_dir() else []
@@ -225,7 +224,7 @@ def _identity(
         "data": [[path.name, content_hash([path])] for path in files],
         "selection": list(data[1:]),
         "references": None if references is None else list(references),
-        # A detokeniser is told apart from others by its effect on a text.
+        # A detokeniser is identified by what it makes of this text.
         "detokenised": detokenize("It is n't &quot; ( a ) , b ' s ."),
         "task": spec.task,
         "engine": spec.engine,

@@ -30,8 +30,8 @@ def pack(
     complete: Optional[Callable[[Bundle], None]] = None,
     **described: Any,
 ) -> Bundle:
-    """Makes a bundle and, if that is wanted, its model for the native engine; it is loaded before
-    it appears.
+    """Makes a bundle and, with ``runtime``, its model for the native engine. It appears once it
+    could be loaded.
 
     Args:
         folder, checkpoints, data: see :func:`make_bundle`.
@@ -52,7 +52,6 @@ def pack(
             add_runtime(bundle, runtime, data=data, lines=lines, shortlist=shortlist)
 
     engine = "torch" if runtime is None else "native"
-    # A bundle that cannot be loaded is worse than none.
     return make_bundle(
         folder, checkpoints, data, **described, complete=whole,
         check=lambda made: from_pretrained(made, device="cpu", engine=engine),
@@ -82,8 +81,8 @@ def make_bundle(
         tokenizer, subwords, codes: how the training text was prepared, see
             :class:`~..native.text.pipeline.TextRecipe`.
         task: to decode with; None: the one of the training.
-        options: decoding options that the bundle shall have.
-        card: what else is to be known.
+        options: decoding options of the bundle.
+        card: further facts for its card.
         check, complete: see :func:`..native.bundles.bundle.create_bundle`.
 
     Raises:
@@ -113,11 +112,11 @@ def make_bundle(
 
 
 def _languages(config: Any, data: Path, checkpoint: Path) -> Tuple[str, str]:
-    """Source and target language of a training; ValueError if neither it nor its data tells them,
-    or they cannot be file names."""
+    """Source and target language of a training; ValueError if neither its options nor its data name
+    them, or they cannot be file names."""
     languages = (value_of(config, "source_lang"), value_of(config, "target_lang"))
     if None in languages:
-        # Left to the names of the files in training.
+        # The training took them from the names of the files.
         languages = infer_language_pair(str(data))
     if None in languages:
         raise ValueError(
@@ -129,7 +128,7 @@ def _languages(config: Any, data: Path, checkpoint: Path) -> Tuple[str, str]:
 
 
 def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
-    """The criterion or task with which the checkpoint was trained."""
+    """Facts of the training: architecture, criterion, updates, learning rate, batch size, …"""
     config = state["cfg"]
     card: Dict[str, Any] = {
         "architecture": architecture_name(config.model),

@@ -1,12 +1,11 @@
 """Autoregressive models for CTranslate2, a C++ runtime that decodes them without Python.
 
-Models convert that write one word after another: fairseq's own Transformers (the teachers, and
-whatever parallel Jacobi decoding is used with), and ``hrt_transformer`` as the autoregressive model
-that it also is (C_d = 1) if it was trained without relative positions. The rest cannot:
-CTranslate2's decoder takes one token a step and sees only what stands to the left, while the second
-stage of HRT fills gaps seen from both sides, a bidirectional model writes words at two ends at
-once, and a directed acyclic Transformer has no steps but a graph. They are decoded by this
-package's own engine.
+Models that write one word after another convert: fairseq's Transformers (the teachers, also of
+parallel Jacobi decoding), and ``hrt_transformer`` as the autoregressive model that it also is
+(C_d = 1), if it was trained without relative positions. Others do not: CTranslate2's decoder takes
+one token a step and sees only those to its left, while HRT's second stage fills gaps seen from both
+sides, a bidirectional model writes at two ends at once, and a directed acyclic Transformer writes a
+graph in one pass. This package's own engines decode them.
 """
 
 import copy
@@ -28,8 +27,8 @@ from ..native.io.files import new_folder, remove_leftovers
 # Largest difference of a log-probability between fairseq and the converted model, weights in
 # float32.
 TOLERANCE = 1e-3
-# CTranslate2's name of the padding. It would write it, fairseq never does:
-# suppress_sequences=[["<blank>"]] makes them equal.
+# CTranslate2's name of the padding. It may write it, which fairseq never does, unless called with
+# suppress_sequences=[["<blank>"]].
 PADDING = "<blank>"
 
 
@@ -50,7 +49,7 @@ class Exported:
 
 
 def import_ctranslate2() -> Any:
-    """The package.
+    """Imports CTranslate2.
 
     Raises:
         ValueError: it is not installed.
@@ -66,7 +65,7 @@ def import_ctranslate2() -> Any:
 
 
 def stored_types() -> Sequence[str]:
-    """What CTranslate2 can keep weights as."""
+    """The types in which CTranslate2 can store weights."""
     import_ctranslate2()
     from ctranslate2.specs.model_spec import ACCEPTED_MODEL_TYPES
 
@@ -74,10 +73,10 @@ def stored_types() -> Sequence[str]:
 
 
 def check_exportable(model: FairseqModule) -> None:
-    """Refuses what CTranslate2 cannot decode.
+    """Refuses a model that CTranslate2 cannot decode.
 
     Raises:
-        ValueError: with the reason and, where there is one, the fix.
+        ValueError: it cannot; the message has the reason and, where there is one, the fix.
     """
     name, encoder, decoder = (
         type(model).__name__,
@@ -134,7 +133,7 @@ def check_exportable(model: FairseqModule) -> None:
             )
 
 
-# fairseq's names for what CTranslate2 calls.
+# CTranslate2's names of fairseq's activation functions.
 _ACTIVATIONS = {
     "relu": "RELU", "gelu": "GELU", "gelu_accurate": "GELUTanh", "gelu_fast": "GELUTanh",
     "swish": "SWISH", "tanh": "Tanh",
@@ -158,7 +157,7 @@ def export(
         folder: to make; must not exist.
         quantization: of the weights: int8, int16, float16, bfloat16 and their mixtures, see
             CTranslate2; None: float32.
-        codes: of the subwords, which are copied into it.
+        codes: subword codes to copy into the folder.
 
     Raises:
         ValueError: the folder exists, CTranslate2 is not installed or does not support the
@@ -200,8 +199,7 @@ def export(
 
 
 def _converter(model: FairseqModule, source: Dictionary, target: Dictionary) -> Any:
-    """CTranslate2's own conversion of fairseq's modules, around a model that is loaded already (and
-    safely)."""
+    """CTranslate2's converter of fairseq's modules, for a model that is already (safely) loaded."""
     from ctranslate2.converters import Converter, fairseq
     from ctranslate2.specs import TransformerSpec, common_spec
     from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
@@ -253,8 +251,7 @@ def largest_difference(
     translator: Any,
     lengths: Sequence[int] = (1, 2, 5, 9, 17, 30),
 ) -> float:
-    """The largest difference between the two runtimes of a log-probability in sentences of random
-    words."""
+    """The largest difference of a log-probability between both runtimes, on random sentences."""
     draw = torch.Generator().manual_seed(1)
 
     def sentence(dictionary: Dictionary, length: int) -> Tensor:

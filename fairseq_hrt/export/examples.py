@@ -1,4 +1,4 @@
-"""Sentences of a bundle to try it with."""
+"""Example sentences to try a bundle with."""
 
 from pathlib import Path
 from typing import Any, Iterator, List, Sequence
@@ -7,13 +7,12 @@ from ..native.bundles.bundle import Bundle
 from ..native.bundles.description import LONGEST_EXAMPLE
 from ..native.text.dictionary import Words
 
-# Sentences that are taken from data by themselves, with so many subwords each.
+# How many sentences are taken from data; least and most subwords of each.
 CHOSEN, SHORT, LONG = 5, 5, 25
 
 
 def source_sides(bundle: Bundle, data: Path) -> Iterator[Any]:
-    """The sources of the subsets of binarised data that have sentences, those of validation
-    first."""
+    """The source sides of the subsets ``valid``, ``test`` and ``train`` that have sentences."""
     from fairseq.data import data_utils
 
     for subset in ("valid", "test", "train"):
@@ -43,7 +42,7 @@ def example_sentences(bundle: Bundle, data: Path) -> List[str]:
             continue
         symbols = [words.words[one] for one in ids]
         text = restore(" ".join(symbols))
-        # What does not come back as it was is not what the model was trained on.
+        # Text that is not tokenised back to its subwords is not what the model was trained on.
         if (
             prepare(text) == symbols
             and text not in chosen
@@ -51,5 +50,5 @@ def example_sentences(bundle: Bundle, data: Path) -> List[str]:
             and text.isprintable()
         ):
             chosen.append(text)
-    # Of those that were found, again spread.
+    # Some of those that were found, spread evenly.
     return chosen[:: max(1, len(chosen) // CHOSEN)][:CHOSEN]

@@ -1,4 +1,4 @@
-"""Models of other toolkits as checkpoints of fairseq's."""
+"""Checkpoints of fairseq, made from models of other toolkits."""
 
 from pathlib import Path
 from typing import Any, Dict, Mapping, Tuple
@@ -10,7 +10,7 @@ from fairseq import tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf, open_dict
 
-# fairseq wants a record of the training; there was none here.
+# fairseq requires a training history; an imported model has none.
 _UNTRAINED: Dict[str, Any] = {
     "criterion_name": "CrossEntropyCriterion",
     "optimizer_name": "FairseqAdam",
@@ -26,7 +26,7 @@ def checkpoint_of(
     languages: Tuple[str, str],
     data: Path,
 ) -> Dict[str, Any]:
-    """A checkpoint as a training of that model by ``--task translation`` leaves it.
+    """A checkpoint as ``fairseq-train --task translation`` writes it.
 
     Args:
         architecture, options, parameters: of the model, see
@@ -35,7 +35,7 @@ def checkpoint_of(
         data: folder of its dictionaries.
 
     Raises:
-        ValueError: the model does not have the parameters, or they are not all of its own.
+        ValueError: names or shapes of the parameters differ from the architecture's.
     """
     arguments = [str(data), "--task", "translation", "--arch", architecture]
     arguments += ["--source-lang", languages[0], "--target-lang", languages[1], "--dropout", "0.1"]
@@ -54,20 +54,20 @@ def checkpoint_of(
         if name not in state or tuple(state[name].shape) != value.shape:
             own = tuple(state[name].shape) if name in state else "nothing"
             raise ValueError(
-                f"{architecture} has {own} of the name {name}, the imported one {value.shape}"
+                f"{name}: the imported model has {value.shape}, {architecture} has {own}"
             )
         state[name] = torch.from_numpy(np.ascontiguousarray(value, np.float32))
     for name, value in state.items():
         if name.endswith("_float_tensor"):
-            # fairseq's mark of a device, made of memory as it happens to be.
+            # fairseq reads only its device; the value is uninitialised memory.
             value.zero_()
     missing = sorted(own_parameters - set(parameters))
     if missing:
         raise ValueError(f"{architecture} has {missing[0]}, which the imported model does not have")
-    # The model's own: matrices that it shares are written once.
+    # The model's own state is saved: shared matrices are stored once.
     built.load_state_dict(state)
     with open_dict(config):
-        # Of this machine, and gone when the bundle is read.
+        # A temporary folder of this machine.
         config.task.data = None
         config.model.data = None
     return {

@@ -1,4 +1,4 @@
-"""What the folder that translates without PyTorch asks of this side; see ``native/plugin.py``."""
+"""What ``native``, which imports no PyTorch, calls through ``native/plugin.py``."""
 
 from pathlib import Path
 from typing import Any, Dict, Optional
@@ -40,7 +40,7 @@ def torch_decoder(folder: Path, device: Optional[str], threads: Optional[int]) -
 
 
 def load_tensors(path: Path) -> Any:
-    """The contents of a file of PyTorch's, which is of unknown origin."""
+    """Loads a PyTorch file of unknown origin safely."""
     return checkpoint_loading.load(str(path), map_location="cpu")
 
 

@@ -1,5 +1,5 @@
-"""The part of a bundle that the native runtime reads: its model, proved against PyTorch's engine,
-and its shortlist."""
+"""Adds to a bundle what the native engine reads: its model, compared with PyTorch's engine, and its
+shortlist."""
 
 import logging
 import math
@@ -34,22 +34,22 @@ from .torch_decoder import TorchDecoder
 
 logger = logging.getLogger(__name__)
 
-# Makes the native engine's model with ``weights=`` of a kind.
+# Makes the native engine's model; called with ``weights="int8"`` or ``"float32"``.
 MakeModel = Callable[..., Tuple[Header, Dict[str, np.ndarray]]]
 # Sentences that are compared.
 SENTENCES = 100
-# float32 differs from PyTorch by the order of its sums alone.
+# With float32 weights only the order of sums differs from PyTorch.
 LARGEST_DIFFERENCE = 0.01
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """The runtime beside PyTorch's engine on the same sentences.
+    """How far the native and PyTorch's engine agree on the same sentences.
 
     Attributes:
-        sentences: how many.
-        identical: those with the very tokens.
-        difference: the largest one of log-probabilities in these.
+        sentences: number of sentences.
+        identical: number of those with the same tokens from both.
+        difference: largest difference of a log-probability in the identical ones.
     """
 
     sentences: int
@@ -81,8 +81,7 @@ def add_runtime(
         data: folder of fairseq-preprocess; its sentences are compared unless there are ``lines``.
         lines: raw source lines to compare with.
         shortlist: a ``lex`` or ``vmap`` file.
-        make_model: makes it from what was imported, as it is made without PyTorch; None: from the
-            checkpoint.
+        make_model: converts an imported model directly; None: the checkpoint is converted.
 
     Raises:
         UnsupportedOption: the bundle's options or task are not known to the runtime.
@@ -113,7 +112,7 @@ def add_runtime(
     if lines is None:
         sentences = data_sentences(data, bundle, decoder.engine.header.longest_source)
     else:
-        # As it is translated: cut where it is too long.
+        # As translation does it: lines that are too long are cut.
         sentences = native.pieces(lines)
     if not sentences:
         raise ValueError(
@@ -124,7 +123,7 @@ def add_runtime(
     first_words = decoder.first_words(options, len(sentences))
     expected = eager.decode(generator, sentences, wanted, Watch())
     if weights != "float32":
-        # The conversion itself is proved without rounding.
+        # The conversion itself is checked without rounding.
         with Engine(*make_model(weights="float32"), threads=decoder.engine.threads) as exact:
             require_equal(
                 agreement(exact.decode(sentences, options, first_words=first_words), expected)
@@ -149,8 +148,7 @@ def add_runtime(
 
 
 def trained_options(decoder: TorchDecoder) -> Dict[str, str]:
-    """Decoding options that the training's task left in the checkpoint and that differ from the
-    runtime's own defaults."""
+    """Decoding options of the training's task that differ from the native engine's defaults."""
     name = decoder.bundle.task
     if task_name(decoder.trained_task) != name:
         return {}
@@ -158,7 +156,7 @@ def trained_options(decoder: TorchDecoder) -> Dict[str, str]:
     own = {item.name: item.default for item in fields(DecodingOptions)}
     found: Dict[str, str] = {}
     for option, value in held.items():
-        # A default of the task and of the schema is not a choice.
+        # Options of the family, and forced_start, the language token of a multilingual model.
         known = option in SCHEMA and (
             SCHEMA[option].origin not in (FAIRSEQ, CALLER, EVERY_TASK) or option == "forced_start"
         )

@@ -41,13 +41,12 @@ from ..native.bundles.translation import longest_first
 from ..native.decoding import Hypothesis
 from ..native.families import GRAPH_MODELS
 
-# Decoders that are kept for calls with the same options.
+# Decoders that are kept, each with its own options.
 DECODERS = 8
 
 
 class Prepared(NamedTuple):
-    """What decodes with some options: a task of fairseq, its generator, how many translations are
-    wanted."""
+    """A decoder with its options: fairseq's task, its generator, translations per sentence."""
 
     task: Any
     generator: Any
@@ -81,7 +80,7 @@ class TorchDecoder:
         """See :class:`..native.bundles.decoder.Decoder`."""
         chosen = {**options, **({"score_reference": "true"} if wanted.given else {})}
         if wanted.given:
-            # A multilingual bundle's; given translations begin with their own language token.
+            # Set by multilingual bundles; given translations have their own language token.
             chosen.pop("forced_start", None)
         if not wanted.given and chosen.get("score_reference", "false") != "false":
             raise ValueError(
@@ -216,10 +215,9 @@ class TorchDecoder:
         return Prepared(task, generator, config.generation.nbest)
 
     def _configuration(self, chosen: Dict[str, str], folder: Path) -> Any:
-        """fairseq's configuration, from its own parser, so that every option has its own checks and
-        defaults.
+        """fairseq's configuration, made by its own parser with its checks and defaults.
 
-        ``folder`` stands for the bundle's, see :func:`splittable`.
+        ``folder`` is a path of the bundle without a colon, see :func:`splittable`.
         """
         bundle = self.bundle
         paths = os.pathsep.join(str(folder / path.name) for path in bundle.paths)
@@ -237,7 +235,7 @@ class TorchDecoder:
             for argument in arguments
             if argument.startswith("--")
         }
-        # fairseq-generate would take the defaults of what is not given now.
+        # Options not given now stay as in training; fairseq-generate takes their defaults.
         if task_name(saved) == task._name:
             for name, value in options_of_training(saved, task._name).items():
                 if name in task and name not in given:
@@ -286,7 +284,7 @@ def splittable(folder: Path) -> Iterator[Path]:
         if os.pathsep in temporary:
             raise ValueError(
                 f"{folder} contains {os.pathsep!r}, which fairseq reads as a path separator, and so"
-                f" does TMPDIR ({temporary}): give a TMPDIR without it"
+                f" does TMPDIR ({temporary}): set TMPDIR to a folder without it"
             )
         link = Path(temporary) / "bundle"
         link.symlink_to(folder.resolve(), target_is_directory=True)

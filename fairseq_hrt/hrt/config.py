@@ -16,7 +16,7 @@ from ..training.task_options import with_decoding_options
 
 @dataclass
 class HRTModelConfig(ConventionsConfig):
-    """A Transformer and what a hybrid-regressive one has besides."""
+    """fairseq's Transformer options and those of a hybrid-regressive one."""
 
     hrt_chunk_sizes: List[int] = option(
         [2],
@@ -67,7 +67,7 @@ class HRTTaskConfig(DistillationConfig, TranslationConfig):
 
 @dataclass
 class MaskPredictModelConfig(FairseqDataclass):
-    """What a Mask-Predict model has besides fairseq's options, as in Appendix E."""
+    """The option that Appendix E adds to fairseq's Mask-Predict model."""
 
     hrt_relative_window: int = option(
         16, HRTModelConfig.__dataclass_fields__["hrt_relative_window"].metadata["help"]

@@ -1,8 +1,8 @@
-"""Mask-Predict with what HRT is trained with: a start from an autoregressive model, relative
-positions and mixed targets (HRT, Appendix E).
+"""Mask-Predict trained as HRT is (HRT, Appendix E): started from an autoregressive model, with
+relative positions and mixed targets.
 
-Model, loss and decoding are fairseq's ``cmlm_transformer``, ``nat_loss`` and the iterative
-refinement of ``translation_lev``; here stands what these lack.
+These are added to fairseq's ``cmlm_transformer``, ``nat_loss`` and iterative refinement
+(``translation_lev``).
 """
 
 from argparse import ArgumentParser, Namespace
@@ -32,7 +32,7 @@ class WholeSelfAttention(RelativeSelfAttention):
     def forward(  # type: ignore[override]  # fairseq's call, with its mask of padding alone
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor, **_: Any
     ) -> Tuple[Tensor, None]:
-        """The call that fairseq's decoder layer makes.
+        """Attends, called as fairseq's decoder layer does.
 
         Args:
             query: ``[T, B, D]``; ``key`` and ``value`` are the same tensor.
@@ -54,15 +54,15 @@ class MaskPredictDecoder(NATransformerDecoder):
     """fairseq's decoder with relative positions.
 
     Attributes:
-        may_start: whether a checkpoint may lack what an autoregressive model does not have; False
-            where one is loaded to be decoded.
+        may_start: whether a checkpoint may lack the length head and the relative tables, as an
+            autoregressive one does; False where one is loaded to be decoded.
     """
 
     may_start = False
 
     def build_decoder_layer(self, cfg: Any, no_encoder_attn: bool = False) -> nn.Module:
         layer = super().build_decoder_layer(cfg, no_encoder_attn)
-        # Not in the configuration that fairseq makes of its own options.
+        # ``cfg`` holds fairseq's own options only.
         window = self.args.hrt_relative_window
         if window:
             layer.self_attn = WholeSelfAttention(
@@ -76,8 +76,8 @@ class MaskPredictDecoder(NATransformerDecoder):
     def upgrade_state_dict_named(
         self, state_dict: Dict[str, Tensor], name: str
     ) -> Dict[str, Tensor]:
-        """Adds what an autoregressive checkpoint lacks: the length head, as it is at first, and
-        relative tables of zeros."""
+        """Adds what an autoregressive checkpoint lacks: an untrained length head, and relative
+        tables of zeros."""
         super().upgrade_state_dict_named(state_dict, name)
         for key, value in self.state_dict().items() if self.may_start else ():
             if key == "embed_length.weight" or key.endswith("self_attn.relative_keys"):
@@ -116,8 +116,8 @@ class MaskPredictModel(CMLMNATransformerModel):
 
 @register_model_architecture("mask_predict_transformer", "mask_predict_transformer")
 def mask_predict_transformer(args: Namespace) -> None:
-    """The sizes of ``cmlm_transformer``: base. Embeddings are shared where that is asked for, as in
-    ``transformer``: there they are by default, and nothing switches it off."""
+    """The base sizes of ``cmlm_transformer``. It always shares embeddings; here they are shared
+    only with ``--share-all-embeddings``, as in ``transformer``."""
     args.hrt_relative_window = getattr(args, "hrt_relative_window", 16)
     args.share_all_embeddings = getattr(args, "share_all_embeddings", False)
     cmlm_base_architecture(args)
@@ -130,10 +130,10 @@ class MaskPredictTask(TranslationLevenshteinTask):
     cfg: MaskPredictTaskConfig
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """The model.
+        """Builds the model.
 
         Raises:
-            ValueError: an option that has no effect.
+            ValueError: an option has no effect.
         """
         if not from_checkpoint:
             checked_options([MaskPredictTaskConfig], [self.cfg])
@@ -145,8 +145,7 @@ class MaskPredictTask(TranslationLevenshteinTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any
     ) -> None:
-        """Loads a split; the training split with distilled targets beside the raw ones if they are
-        configured."""
+        """Loads a split; with ``--distilled-data`` the training split has both sets of targets."""
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         self.datasets[split] = with_distilled_targets(
             self.datasets[split], self.cfg, split, epoch, combine=combine, prepend_bos=True

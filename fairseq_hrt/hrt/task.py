@@ -31,10 +31,10 @@ class HRTTranslationTask(EngineTranslationTask):
         model = super().build_model(cfg, from_checkpoint)
         if self.cfg.eval_bleu and self.cfg.hrt_eval_autoregressive:
             options = replace(self.sequence_generator.options, hrt_decode_chunk="1")
-            # Those of the second stage have no effect there.
+            # There is no second stage then: its options are set aside.
             options = settled(options, self.family, given=("hrt_decode_chunk",))
             self.autoregressive_generator = self.generator_for([model], options)
-        # A checkpoint that is decoded gets no training for what it lacks.
+        # Chunk sizes that a checkpoint lacks can be learnt in training only.
         model.decoder.may_gain_sizes = not from_checkpoint
         return model
 
@@ -46,7 +46,7 @@ class HRTTranslationTask(EngineTranslationTask):
     def make_scorer(
         self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions
     ) -> Any:
-        """Eq. 2 for the chunk size of decoding; fairseq's own scorer for ``--hrt-decode-chunk 1``.
+        """The scorer by Eq. 2 for the chunk size of decoding; fairseq's own for chunk size 1.
 
         Raises:
             ValueError: the model was not trained for the chunk size.
@@ -59,10 +59,10 @@ class HRTTranslationTask(EngineTranslationTask):
     # ------------------------------------------------------------------ training
 
     def build_criterion(self, cfg: Any) -> FairseqCriterion:
-        """The criterion.
+        """Builds the criterion.
 
         Raises:
-            ValueError: another one, or a curriculum without an end.
+            ValueError: the family is not trained with it, or the curriculum's length is unknown.
         """
         criterion = super().build_criterion(cfg)
         self.curriculum_share(0)
@@ -94,8 +94,7 @@ class HRTTranslationTask(EngineTranslationTask):
         return float(min(1.0, update / total) ** self.cfg.hrt_curriculum_power)
 
     def add_views(self, sample: Dict[str, Any], update: int, share: float) -> Dict[str, Any]:
-        """The batch with its :class:`TrainingViews`; all choices depend on seed, update and
-        sentence alone."""
+        """Adds the batch's :class:`TrainingViews`, drawn from seed, update and sentence alone."""
         if not sample:
             return sample
         views = draw_views(
@@ -109,8 +108,7 @@ class HRTTranslationTask(EngineTranslationTask):
         return {**sample, "views": views}
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
-        # In validation always with chunks: a mixture that moves with the curriculum could not be
-        # compared between epochs.
+        # Validation always uses chunks: with the curriculum's share epochs could not be compared.
         return self.add_views(
             sample, update or 0, 1.0 if update is None else self.curriculum_share(update)
         )
@@ -119,8 +117,8 @@ class HRTTranslationTask(EngineTranslationTask):
         self, sample: Dict[str, Any], model: torch.nn.Module, criterion: FairseqCriterion
     ) -> Tuple[torch.Tensor, int, Dict[str, Any]]:
         loss, sample_size, logging_output = super().valid_step(sample, model, criterion)
-        # Chunk size 1 beside the trained ones: in the losses of its own tasks only, not in the one
-        # that selects checkpoints.
+        # Chunk size 1 is logged under at and cmlm, and left out of the loss that selects
+        # checkpoints.
         with torch.no_grad():
             _, _, unchunked = criterion(model, self.add_views(sample, 0, 0.0))
         for name in ("at", "cmlm"):

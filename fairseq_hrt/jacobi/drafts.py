@@ -1,4 +1,5 @@
-"""Where guesses come from. A guess is never wrong in the result, only more or less useful."""
+"""Drafters guess the next words of a translation. A wrong guess costs time, never quality: the
+model checks them all."""
 
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
@@ -12,30 +13,31 @@ from ..native.options.schema import SCHEMA
 
 
 class Drafter:
-    """``previous``: what the model answered to earlier guesses; the base of the others."""
+    """``previous``: guesses what the model answered in its last pass. Base of the others."""
 
     def begin(self, net_input: Dict[str, Tensor], memories: Sequence[Memory] = ()) -> None:
-        """A new batch, for which guesses will be wanted.
+        """Prepares for a new batch.
 
         Args:
-            memories: the batch as the models that check have encoded it.
+            memories: encoder outputs of the batch, from the models that check the guesses.
         """
 
     def propose(
         self, sentence: int, tokens: List[int], answers: List[int], count: int
     ) -> List[int]:
-        """At most ``count`` guesses of what follows.
+        """Guesses at most ``count`` tokens that follow ``tokens``.
 
         Args:
             sentence: index into the batch.
-            tokens: what is proved.
-            answers: what the model said in the last pass about what follows, from wrong guesses.
-            count: how many are wanted.
+            tokens: the confirmed beginning of the translation.
+            answers: the model's predictions of what follows, made in the last pass behind a wrong
+                guess.
+            count: most guesses wanted.
         """
         return answers[:count]
 
     def learn(self, tokens: List[int]) -> None:
-        """A translation is finished."""
+        """Learns from a finished translation."""
 
     def forget(self) -> None:
         """Forgets all translations."""
@@ -46,8 +48,8 @@ class NGramDrafter(Drafter):
     translations.
 
     Args:
-        longest: guesses that are remembered for a context.
-        most: contexts that are remembered; the oldest are forgotten.
+        longest: most guesses remembered for a context.
+        most: most contexts remembered; the oldest are forgotten.
     """
 
     def __init__(self, *, longest: int = 8, most: int = 200_000) -> None:
@@ -78,10 +80,10 @@ class NGramDrafter(Drafter):
 
 
 class SourceDrafter(Drafter):
-    """``source``: what follows the last word in the source, for names, numbers and addresses.
+    """``source``: copies what follows the last word in the source: names, numbers, addresses.
 
     Args:
-        dictionary: of both sides.
+        dictionary: shared by both sides.
     """
 
     def __init__(self, dictionary: Dictionary) -> None:
@@ -107,12 +109,12 @@ class SourceDrafter(Drafter):
 
 
 class ModelDrafter(Drafter):
-    """The whole translation of another model; after each correction it continues behind the proved
-    words.
+    """Guesses the translation of another model. After a correction it finds its place again by the
+    last confirmed words.
 
     Args:
-        translate: from ``net_input`` and the memories of :meth:`begin` to the tokens of each
-            sentence, ``</s>`` included.
+        translate: takes the arguments of :meth:`begin`, returns the tokens of each sentence,
+            ``</s>`` included.
     """
 
     # How far a correction may have shifted the words that follow it.
@@ -126,7 +128,7 @@ class ModelDrafter(Drafter):
 
     def begin(self, net_input: Dict[str, Tensor], memories: Sequence[Memory] = ()) -> None:
         self.drafts = self.translate(net_input, memories)
-        # Place in the draft that the proved words have reached, and how many words that was.
+        # For each sentence: place reached in the draft, confirmed words at that time.
         self.reached = [(0, 0)] * len(self.drafts)
 
     def propose(
@@ -141,8 +143,8 @@ class ModelDrafter(Drafter):
         return draft[expected : expected + count] or answers[:count]
 
     def _realign(self, draft: List[int], tokens: List[int], expected: int) -> int:
-        """The place behind the word of the draft, near ``expected``, that agrees with the last
-        proved one; else ``expected``, as if one word had been replaced by another."""
+        """The place near ``expected`` before which the draft has the last confirmed words (up to
+        3); else ``expected``, as if one word had been replaced by another."""
         best, closest = expected, (0, 0)
         for place in range(
             max(expected - self.SHIFT, 1), min(expected + self.SHIFT, len(draft)) + 1
@@ -161,21 +163,21 @@ class ModelDrafter(Drafter):
 def load_draft_model(
     path: str, family: str, *, beside: Any, source: Dictionary, target: Dictionary, options: str
 ) -> Any:
-    """The task and the models of a draft, built through the task it was trained with.
+    """Loads a draft model with the task it was trained with.
 
     Args:
         path: checkpoint.
         family: one of MODEL_DRAFTS.
-        beside: configuration of the task that checks: its data folder and languages.
-        source, target: the dictionaries of the model that checks.
-        options: of the draft's task, a Python dictionary as text.
+        beside: configuration of the task that checks the drafts, for data folder and languages.
+        source, target: dictionaries of the model that checks.
+        options: for the draft's task: a Python dictionary as text.
 
     Returns:
         (task, models).
 
     Raises:
-        ValueError: another family, other dictionaries, options that are no dictionary, or one
-            without effect.
+        ValueError: family or dictionaries differ, ``options`` is no dictionary, or an option has no
+            effect.
     """
     overrides = dictionary_option("--jacobi-draft-options", options, "{'hrt_decode_chunk': '2'}")
 

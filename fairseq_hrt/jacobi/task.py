@@ -36,10 +36,10 @@ class JacobiTranslationTask(EngineTranslationTask):
     def make_drafter(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
     ) -> Drafter:
-        """What ``--jacobi-draft`` names.
+        """The drafter that ``--jacobi-draft`` names.
 
         Raises:
-            ValueError: a draft model without a path, or one that does not fit.
+            ValueError: a draft model has no path, or other dictionaries than the model that checks.
         """
         draft, path = options.jacobi_draft, options.jacobi_draft_path
         if draft in MODEL_DRAFTS and path is None:
@@ -69,7 +69,7 @@ class JacobiTranslationTask(EngineTranslationTask):
     def translate_with(
         self, generator: EngineGenerator, models: Sequence[FairseqEncoderDecoderModel]
     ) -> Callable[[Dict[str, Tensor], Sequence[Memory]], List[List[int]]]:
-        """Translates batches with a draft's generator, for ``models`` that check them."""
+        """A function that translates batches with a draft model; ``models`` check its words."""
         drafting = generator.models
         engines: Optional[DraftEnsemble] = None
         equal: Optional[int] = None

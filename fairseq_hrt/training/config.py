@@ -15,7 +15,7 @@ from fairseq.utils import get_available_activation_fns
 from ..native.options.conditions import given
 from ..native.options.option import option
 
-# fairseq's own, and one that its Transformers have but its options lack.
+# fairseq's choices, and swish: its Transformers have it, its options do not.
 ACTIVATIONS: List[str] = [*get_available_activation_fns(), "swish"]
 FAIRSEQ_EPSILON = 1e-5
 
@@ -49,7 +49,7 @@ class SmoothedLossConfig(FairseqDataclass):
 
 @dataclass
 class ConventionsConfig(TransformerConfig):
-    """A Transformer whose conventions can be chosen; what is not given is as fairseq has it."""
+    """Options of a Transformer whose conventions can be chosen; the defaults are fairseq's."""
 
     activation_fn: ChoiceEnum(ACTIVATIONS) = option("relu", "activation function to use")
     marian_first_position: Optional[int] = option(

@@ -1,5 +1,5 @@
-"""fairseq's task configurations with the decoding options of a family, made from the schema
-(:mod:`..native.options.schema`); and the options of a training, checked as it begins."""
+"""Adds a family's decoding options (:mod:`..native.options.schema`) to fairseq's task
+configurations; checks the options of a training when it begins."""
 
 import math
 from dataclasses import Field, field, make_dataclass, replace
@@ -14,7 +14,7 @@ from ..native.options.option import Option, option, options_in
 from ..native.options.schema import EVERY_TASK
 from ..native.options.values import KINDS, SCHEMA, options_of
 
-# Read in training alone, and by every task that can validate by BLEU.
+# Read only in training, by every task that can validate with BLEU.
 EVAL_BLEU_TOKENIZER = option(
     None,
     "with --eval-bleu: tokenizer of sacreBLEU for the validation, such as zh or ja-mecab;"
@@ -25,15 +25,16 @@ EVAL_BLEU_TOKENIZER = option(
         lambda measured, tokenised: measured and not tokenised,
     ),
 )
-# Defaults of decoding options where a family's task declares them, if they are others.
+# Decoding options for which a family has another default than the schema.
 TASK_DEFAULTS = {name: value for family in FAMILIES for name, value in family.default.items()}
-# Conditions of decoding options as a training begins: it hands no file on to later decodings.
+# Other conditions in training: a file for --rescore-path is used by validation BLEU alone, as a
+# checkpoint does not pass it on to later decodings.
 _IN_TRAINING = {"rescore_path": given("eval_bleu")}
 
 
 def with_decoding_options(family: str = "") -> Callable[[Type[Any]], Type[Any]]:
-    """Adds the fields of a family's decoding options, and of those that every task of ours has, to
-    a task's configuration; and how it validates.
+    """A class decorator that adds fields to a task's configuration: a family's decoding options,
+    those of every task, and ``--eval-bleu-tokenizer``.
 
     Args:
         family: see :mod:`..native.families`; empty for a task without options of its own.
@@ -67,23 +68,22 @@ def _declared(item: "Field[Any]") -> Tuple[str, Any, Any]:
 
 
 def checked_options(declared: Sequence[type], configurations: Sequence[Any]) -> Dict[str, Any]:
-    """The values of options as a training begins with them.
+    """The values with which a training begins, once they are checked.
 
     Args:
-        declared: dataclasses whose fields they are, declared by
-            :func:`~..native.options.option.option`.
-        configurations: that hold the values, later ones before earlier ones, and what conditions
-            read besides; defaults stand for what none of them holds.
+        declared: dataclasses with fields made by :func:`~..native.options.option.option`.
+        configurations: hold the values, and others that conditions read. Later ones override
+            earlier ones; what none of them holds has its default.
 
     Raises:
-        ValueError: an option that has no effect, or a number beyond its limits; by name.
+        ValueError: an option has no effect, or is out of range; the message names it.
     """
     options = options_in(*declared)
     values = {name: known.default for name, known in options.items()}
     values.update(read(options, *configurations))
     set_aside(values, options=options)
     for name, known in options.items():
-        # Those of decoding are checked where something is decoded.
+        # Options with an origin are those of decoding, which checks their range itself.
         if not known.origin and known.is_asked_for(values[name]):
             _check_range(name, known, values[name])
     return values

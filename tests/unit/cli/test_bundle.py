@@ -50,7 +50,7 @@ def test_defaults(made, capsys):
     assert made.bundle.examples == ["from bin"]
     assert capsys.readouterr().out.splitlines() == [
         "out: de -> en, task translation_hrt",
-        "1 sentences of bin go with it as examples (--examples)",
+        "1 sentences of bin were added as examples (--examples)",
     ]  # fmt: skip
 
 
@@ -59,7 +59,7 @@ def test_examples_of_ones_own(made, tmp_path, capsys):
         (tmp_path / "x").write_bytes(content)
         verb.main([*ARGUMENTS, "--examples", str(tmp_path / "x")])
         assert made.bundle.examples == expected
-    assert "go with it" not in capsys.readouterr().out
+    assert "were added" not in capsys.readouterr().out
     (tmp_path / "x").write_text("a\n" * 11)
     with pytest.raises(SystemExit):
         verb.main([*ARGUMENTS, "--examples", str(tmp_path / "x")])

@@ -226,7 +226,7 @@ def test_through_links_and_pipes(run, tmp_path):
         ("A/x --output A/x", "A/x is an input"),
         ("A/x B/y --output A", "A/x is an input"),
         ("A/x B/y --output B/y", "B/y is a file"),
-        ("A/x - --output out", "no name to have in out"),
+        ("A/x - --output out", "no name for a file in out"),
         ("- -", "- is given twice"),
         ("A/no", "A/no is not a file"),
         ("A", "A is a folder"),
@@ -427,7 +427,7 @@ def test_a_text_in_the_place_of_files(run):
     assert (
         status == 2
         and error
-        == "error: folder is a folder, in which --text has no name to have: give an --output file\n"
+        == "error: folder is a folder: --text has no name for a file in it; give an --output file\n"
     )
 
 
