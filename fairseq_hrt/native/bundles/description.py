@@ -176,7 +176,7 @@ def checked_options(options: object, task: Optional[str], subject: str) -> Dict[
     """Checks the decoding options of a bundle; returns them as texts.
 
     Args:
-        options: as they stand there.
+        options: as in the file.
         task: the task that must have the options; None: any task, for the native runtime, which
             checks them itself without fairseq.
         subject: the file, for the message.
@@ -197,7 +197,7 @@ def checked_examples(examples: object, subject: str) -> List[str]:
     characters.
 
     Args:
-        examples: as they stand there.
+        examples: as in the file.
         subject: the file, for the message.
 
     Raises:
