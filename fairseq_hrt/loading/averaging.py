@@ -170,7 +170,7 @@ def _computation(config: Any) -> Dict[str, Any]:
     found = {"architecture": ARCH_MODEL_NAME_REGISTRY.get(name, name)}
     if isinstance(model, type) and issubclass(model, TransformerModelBase):
         kind = getattr(model, "config", TransformerConfig)
-        # Of Mask-Predict it holds this package's own options alone.
+        # Mask-Predict's class has this package's own options only.
         whole = kind if issubclass(kind, TransformerConfig) else TransformerConfig
         options = whole.from_namespace(config)
         for side in ("encoder", "decoder"):
@@ -206,8 +206,8 @@ def _direction(config: Any) -> Dict[str, Any]:
 def _add(
     sums: Dict[str, torch.Tensor], parameters: Mapping[str, torch.Tensor], path: Path, first: Path
 ) -> None:
-    """Adds the parameters of one checkpoint; the first one's begin the sums."""
-    # fairseq's mark of a device is memory as it happens to be.
+    """Adds the parameters of one checkpoint to ``sums``, which are empty before the first."""
+    # fairseq's marker of the device, which is uninitialised memory.
     parameters = {
         name: torch.zeros_like(value) if name.endswith("_float_tensor") else value
         for name, value in parameters.items()

@@ -12,14 +12,16 @@
     engine.close()
 
 Sources are dictionary ids that end in ``</s>``; there is one result per source, in the same order.
-To the last bit, it does not depend on the other sentences, on ``batch_size`` or on ``threads``
+To the last bit, a result does not depend on the other sentences, ``batch_size`` or ``threads``
 (except the ``steps`` of ``hrt_draft_chunk``, and of ``jacobi_mode`` where no width is given).
 Options have the names and defaults of ``fairseq-generate``; :meth:`DecodingOptions.parse` reads
 them from text. :func:`plan_search` raises :class:`UnsupportedOption` for an option that only
 PyTorch's engine supports (``--engine torch``) and ValueError for a bad value. Options may be given
-in place of a plan; their plan is cached. Calls release the interpreter's lock; calls from several
-threads take turns. Ctrl-C, exceptions of other signals' handlers, and ``cancelled``, asked some 20
-times a second, end a call within a fraction of a second and leave the engine usable::
+in place of a plan; their plan is cached.
+
+Calls release the interpreter's lock; calls from several threads take turns. Ctrl-C, exceptions of
+other signals' handlers, and ``cancelled``, asked some 20 times a second, end a call within a
+fraction of a second and leave the engine usable::
 
     engine.decode(rows, plan, cancelled=event.is_set)                     # a threading.Event
     engine.decode(rows, plan, cancelled=lambda: time.monotonic() > deadline)
