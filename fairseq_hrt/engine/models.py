@@ -101,7 +101,7 @@ def generation_config(arguments: Sequence[str], subject: str) -> DictConfig:
         last = (
             said.getvalue().strip().splitlines()[-1:]
             if error.code
-            else ["help and the like do not decode"]
+            else ["options such as --help do not decode"]
         )
         raise ValueError(f"{subject}: {' '.join(last)}") from error
     except (ValueError, OSError):

@@ -70,8 +70,8 @@ class PackedGenerator:
         family = check_convertible(self.model, source, target)
         if family not in (decoded_as.name, decoded_as.decodes):
             raise UnsupportedOption(
-                f"the native engine decodes a model of the family {family} with --task"
-                f" {tasks_for(family)[0]} alone"
+                f"the native engine decodes a model of the family {family} only with --task"
+                f" {tasks_for(family)[0]}"
             )
         self.header = header_of(self.model, source, target, family, options.weights)
         self.search_plan = plan_search(self.header, options)

@@ -100,7 +100,8 @@ def _number(value: Any) -> float:
 
 
 def _count(value: Any) -> int:
-    """A number of updates as an int of at most 63 bits; a forged one could have millions."""
+    """Returns a number of updates as an int of at most 63 bits; in a forged file it could have
+    millions."""
     number = operator.index(value)
     if number.bit_length() > 63:
         raise OverflowError(f"its number of updates has {number.bit_length()} bits")
@@ -229,7 +230,7 @@ def _add(
     }
     if different:
         raise ValueError(
-            f"{path} and {first} are different models: {min(different)} does not agree"
+            f"{path} and {first} are different models: they differ in {min(different)}"
         )
     for name, value in parameters.items():
         sums[name] += value

@@ -92,7 +92,8 @@ def _check_fields(document: Dict[str, Any], path: Path, version: int) -> None:
     for name in document:
         if name not in _FIELDS:
             raise ValueError(
-                f"{path} does not describe a bundle: {shown(name)} is none of {', '.join(_FIELDS)}"
+                f"{path} does not describe a bundle: {shown(name)} is not one of"
+                f" {', '.join(_FIELDS)}"
             )
     for name in _NEEDED:
         if name not in document:

@@ -177,8 +177,8 @@ class NativeDecoder:
             )
         if wanted.given and not BY_NAME[family].scores_by_word:
             raise UnsupportedOption(
-                "the native engine scores given translations by autoregressive models, this one is"
-                f" of the family {family}: use --engine torch"
+                "the native engine scores given translations only with autoregressive models, and"
+                f" this one is of the family {family}: use --engine torch"
             )
         # The training's options are for its own task.
         chosen = {**self.training, **asked} if task == self.task else asked
@@ -201,8 +201,8 @@ class NativeDecoder:
         check_dictionaries(plan.options, self.source.words, self.target.words)
         if found.prefix_size:
             raise ValueError(
-                f"prefix_size={found.prefix_size}: no translation begins with given words here; use"
-                " fairseq-generate"
+                f"prefix_size={found.prefix_size}: there are no target lines to take words from;"
+                " use fairseq-generate"
             )
         # Raises for a bad --forced-start now, not at the first line.
         self.first_words(plan, 0)

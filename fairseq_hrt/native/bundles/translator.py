@@ -200,7 +200,6 @@ class Translator:
 
         Args:
             sources, targets: equally many raw lines; a pair with an empty line has no score (None).
-            (None).
 
         Raises:
             ValueError: different numbers of lines, or a line that is longer than the model takes.

@@ -148,8 +148,7 @@ def _safetensors(path: Path) -> Iterator[_Stored]:
     for name, entry in described.items():
         if entry["dtype"] not in _FLOATS:
             raise ValueError(
-                f"{path}: {shown(name)} has the type {entry['dtype']}; floating-point numbers are"
-                " read"
+                f"{path}: {shown(name)} has the type {entry['dtype']}, which is not floating-point"
             )
         start, end = entry["data_offsets"]
         stored = content[start:end].view(_FLOATS[entry["dtype"]]).reshape(entry["shape"])
@@ -181,7 +180,7 @@ def _pickled(path: Path) -> Iterator[_Stored]:
             )
         if not value.dtype.is_floating_point or value.is_quantized:
             raise ValueError(
-                f"{path}: {shown(name)} has the type {value.dtype}; floating-point numbers are read"
+                f"{path}: {shown(name)} has the type {value.dtype}, which is not floating-point"
             )
         size = value.numel() * value.element_size()
         # An expanded view repeats the same bytes: a small file could claim a huge tensor.
@@ -251,8 +250,8 @@ def decoding_options(
         value = generation.values.get(name)
         if value is not None and value not in wanted:
             raise ValueError(
-                f"{generation.subject} has {name}: {shown(value)}, and here it would be"
-                f" {'none' if wanted[0] is None else wanted[0]}: remove it there, or name the"
+                f"{generation.subject} has {name}: {shown(value)}, but expected is"
+                f" {'none' if wanted[0] is None else wanted[0]}: remove it there, or give the"
                 " language that it stands for"
             )
     forbidden = generation.values.get("bad_words_ids", [])

@@ -192,8 +192,8 @@ def _read_npz(path: Path) -> Stored:
                     found[name] = _finite(values.astype(np.float32), name, path)
                 elif not name.startswith("special:"):
                     raise ValueError(
-                        f"{path}: {shown(name)} has the type {values.dtype}; floating-point numbers"
-                        " are read"
+                        f"{path}: {shown(name)} has the type {values.dtype}, which is not"
+                        " floating-point"
                     )
     except Exception as error:
         # Errors of zipfile, its four decompressors, or Python's parser, which NumPy uses for

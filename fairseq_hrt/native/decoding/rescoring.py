@@ -15,8 +15,7 @@ from .hypothesis import Hypothesis, best_first
 
 
 def require_candidates(count: int, family: str) -> None:
-    """Raises ValueError if a search finds only ``count`` = 1 translation per sentence; see
-    :func:`..families.candidates`."""
+    """Raises ValueError if ``count``, from :func:`..families.candidates`, leaves no choice."""
     if count < 2:
         raise ValueError(
             "--rescore-path: there is only one translation to choose from; give"

@@ -48,7 +48,7 @@ def set_aside(
             message = f"{shown} has an effect only with {option.when.text}"
             if option.acts_as is None:
                 raise ValueError(message)
-            logger.warning("%s; here it is %s", message, option.acts_as)
+            logger.warning("%s; here it acts as %s", message, option.acts_as)
         if option.acts_as is not None:
             asked, instead = True, option.acts_as
         if asked:

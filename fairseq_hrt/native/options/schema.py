@@ -65,8 +65,8 @@ class Schema:
         hrt_draft_chunk: chunk size of lossless drafts; the tokens are those of
             ``hrt_decode_chunk="1"``, ``beam=1``.
         jacobi_mode: None decodes word by word.
-        jacobi_window: None: 3 in PyTorch; in the native engine as many as were right lately, so
-            ``steps`` may differ from call to call.
+        jacobi_window: words guessed per pass. None: 3 in PyTorch; in the native engine as many as
+            recent guesses got right, so ``steps`` may differ from call to call.
     """
 
     # ---- fairseq-generate's own. Their conditions read options of dag alone, so that one beam may
