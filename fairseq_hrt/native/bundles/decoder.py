@@ -55,8 +55,7 @@ class Decoder(Protocol):
     """A bundle's model on one engine; options are texts, by the names of ``fairseq-generate``."""
 
     def identity(self) -> Dict[str, Any]:
-        """What translations depend on besides bundle and options, e.g. ``{"engine": "native",
-        "shortlist": False}``."""
+        """What translations depend on besides bundle and options: ``{"engine": "native", …}``."""
 
     def prepare(self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]) -> Any:
         """Checks options and converts them for this engine; kept for later calls with the same

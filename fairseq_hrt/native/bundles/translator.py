@@ -356,7 +356,7 @@ class Translator:
 
 
 def _certain(scored: Hypothesis, first: int) -> Hypothesis:
-    """A copy whose ``first`` tokens have the log-probability 0."""
+    """A copy in which the first tokens, ``first`` in number, have the log-probability 0."""
     parts = [0.0] * first + scored.positional_scores[first:]
     return replace(scored, positional_scores=parts, score=sum(parts) / len(parts))
 

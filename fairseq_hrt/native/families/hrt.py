@@ -83,9 +83,9 @@ FAMILY = Hrt(
 
 
 def chunk_table(options: Schema, trained: Sequence[int]) -> List[Tuple[float, int]]:
-    """Reads ``--hrt-decode-chunk`` and ``--hrt-chunk-table`` as ascending pairs (longest source in
-    subwords without ``</s>``, chunk size): ``10:1,30:2,inf:1`` gives ``[(10, 1), (30, 2), (inf,
-    1)]``. The last limit is infinite.
+    """Reads ``--hrt-decode-chunk`` and ``--hrt-chunk-table``: ascending pairs (longest source in
+    subwords without ``</s>``, chunk size), the last limit infinite. ``10:1,30:2,inf:1`` gives
+    ``[(10,1), (30,2), (inf,1)]``.
 
     Args:
         trained: the chunk sizes of the model.

@@ -26,8 +26,8 @@ def set_aside(
     options: Mapping[str, Option] = SCHEMA,
 ) -> Dict[str, Any]:
     """Finds options without effect and returns the values that replace theirs:
-    ``{"hrt_decode_chunk": "2", "hrt_chunk_table": "9:1,inf:2"}`` gives ``{"hrt_chunk_table":
-    "10:1,30:2,inf:1"}``, the default, since a table is read only with ``auto``.
+    ``{"hrt_decode_chunk": "2", "hrt_chunk_table": "9:1,inf:2"}`` gives the default table
+    ``{"hrt_chunk_table": "10:1,30:2,inf:1"}``, since a table is read only with ``auto``.
 
     Args:
         values: options by name; a condition on an option that is missing here holds.

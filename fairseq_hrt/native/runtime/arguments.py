@@ -80,8 +80,8 @@ def listed(values: Any, what: str) -> List[Any]:
 
 
 def flatten(rows: Sequence[Sequence[int]], what: str = "source") -> Tuple[Any, Any]:
-    """Concatenates rows for C: all tokens, int32, and where each row begins, int64; ``[[5, 2], [7,
-    2]]`` gives ``[5, 2, 7, 2]`` and ``[0, 2, 4]``.
+    """Concatenates rows for C: all tokens, int32, and the start of each row, int64:
+    ``[[5, 2], [7]]`` gives ``[5, 2, 7]`` and ``[0, 2, 3]``.
 
     Raises:
         ValueError: a row is not a list of token ids; the message calls it ``what`` with its number.

@@ -1,5 +1,5 @@
-"""Compiles the kernel into a shared library: run by setup.py, and in a source tree by ``python -m
-fairseq_hrt.native.runtime.build``.
+"""Compiles the kernel into a shared library. setup.py does it; in a source tree, run
+``python -m fairseq_hrt.native.runtime.build``.
 
 Uses the standard library only, because setup.py loads this file before anything is installed. The
 library has no Python interface (ctypes calls it), so one serves all Python versions. The flags of

@@ -111,8 +111,8 @@ def _joined(
 def quantise_rows(
     weights: np.ndarray, steps: Optional[np.ndarray] = None
 ) -> Tuple[np.ndarray, np.ndarray]:
-    """Rounds ``[N, K]`` to int8 ``[N, K]`` and float32 scales ``[N]``: row n is about ``scale[n] *
-    integers[n]``.
+    """Rounds ``[N, K]`` to int8 ``[N, K]`` and float32 scales ``[N]``: row n becomes about
+    ``scale[n] * integers[n]``.
 
     Args:
         steps: ``[N]``, above 0 if the row consists of multiples of that number, which are then
