@@ -12,12 +12,12 @@ from .layers import FairseqModule, PackedNorm
 
 
 def position_vectors(positions: FairseqModule, count: int, pad: int) -> Tensor:
-    """Vectors ``[count, D]`` of positions 0 to ``count - 1``; where positions are learned all that
-    there are, more or fewer.
+    """Vectors of positions 0 to ``count - 1``: ``[count, D]``. Learned positions are all returned,
+    which may be more or fewer.
 
     Args:
         positions: see :class:`PackedEmbedding`.
-        pad: fairseq's tables begin at ``pad + 1``.
+        pad: id of padding; fairseq's tables have position 0 in row ``pad + 1``.
     """
     if hasattr(positions, "slot_table"):
         vectors: Tensor = positions.slot_table(count)
@@ -34,7 +34,7 @@ class PackedEmbedding:
     """scale * E[token] + P[position], followed by a layer normalisation if the model has one.
 
     Args:
-        tokens: ``[V', E]``, the token vectors, special symbols behind the dictionary.
+        tokens: ``[V', E]``, vectors of the dictionary's tokens and of special symbols behind them.
         scale: of the token vectors.
         positions: fairseq's learned or sinusoidal module, None for a model without positions, or a
             module with the method ``slot_table(count)`` → ``[count, D]``.
@@ -90,7 +90,8 @@ class PackedEmbedding:
         self.table = table.to(device=self.tokens.device, dtype=self.tokens.dtype)
 
     def refresh(self) -> None:
-        """Computes a model's own table again, of which its weights may be a part."""
+        """Recomputes a table that the module makes itself (``slot_table``), since it may depend on
+        weights."""
         if hasattr(self.module, "slot_table") and self.table is not None:
             count, self.table = self.table.size(0), None
             self.reserve(count)
@@ -109,9 +110,9 @@ class PackedEmbedding:
             x, scale = F.linear(x * scale, self.projection), 1.0  # [R, q, D]
         if self.table is not None:
             if positions is None:
-                vectors = self.table[: tokens.size(1)]
+                vectors = self.table[: tokens.size(1)]  # [q, D]
             else:
-                vectors = torch.embedding(self.table, positions)
+                vectors = torch.embedding(self.table, positions)  # [q, D] or [R, q, D]
             x = torch.add(vectors, x, alpha=scale)
         elif scale != 1.0:
             x = x * scale

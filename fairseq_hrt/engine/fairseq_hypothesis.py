@@ -13,7 +13,7 @@ def to_fairseq(hypothesis: Hypothesis) -> Dict[str, Any]:
     fairseq prints ``steps`` with ``--print-step``, ``history`` with ``--retain-iter-history`` and
     ``alignment`` (pairs of source and target index without ``</s>``) with ``--print-alignment``.
     ``token_steps``, ``token_directions`` and ``token_vertices`` are additions of this package.
-    Tensors are new ones: ``fairseq-generate`` divides the scores in place.
+    Tensors are new, since ``fairseq-generate`` divides the scores in place.
     """
     where = {
         "token_directions": hypothesis.token_directions,
@@ -36,7 +36,7 @@ def to_fairseq(hypothesis: Hypothesis) -> Dict[str, Any]:
 
 
 def from_fairseq(found: Dict[str, Any]) -> Hypothesis:
-    """What fairseq's own generators and scorers, and our scorers, return."""
+    """Converts what fairseq's generators and scorers, or our scorers, return."""
     tokens, score, steps = found["tokens"].tolist(), found["score"], found.get("token_steps")
     scores = found["positional_scores"]
     return Hypothesis(

@@ -1,5 +1,5 @@
-"""Decoding options as fairseq's commands and configurations hold them; what nothing here would
-honour is refused by name."""
+"""Reads decoding options from fairseq's commands and configurations; refuses those that no decoder
+here supports."""
 
 from argparse import Namespace
 from dataclasses import fields
@@ -13,19 +13,19 @@ from ..native.options.values import SCHEMA, DecodingOptions, flag, options_of, r
 
 Arguments = Union[Namespace, DictConfig, GenerationConfig]
 
-# Of fairseq's generation flags those that we honour.
+# fairseq's generation flags that are supported.
 HONOURED = frozenset(
     (
         *(own.name for own in options_of(FAIRSEQ)),
-        # Where a generator is built, a scorer instead.
+        # Builds a scorer instead of a generator.
         "score_reference",
     )
 )
-# Done by fairseq's commands themselves, and two switches that nothing in fairseq reads any more.
+# Flags that fairseq's commands handle themselves, and two that nothing in fairseq reads any more.
 LEFT_TO_THE_COMMAND = frozenset(
     ("sacrebleu", "print_step", "no_seed_provided", "no_early_stop", "no_beamable_mm")
 )
-# Remedies other than taking another task.
+# Messages for flags whose remedy is not another task.
 _INSTEAD = {
     **dict.fromkeys(
         (
@@ -46,20 +46,20 @@ _INSTEAD = {
 
 
 def options_of_command(args: Arguments, task: Any, **overrides: Any) -> DecodingOptions:
-    """The options from whatever fairseq hands to ``build_generator``, and a task's configuration.
+    """Reads the options from what fairseq passes to ``build_generator``, and from the task's
+    configuration.
 
-    That is a full :class:`GenerationConfig` on the command line but a bare namespace for validation
-    BLEU and the hub interface, so a missing field means fairseq's default. ``--iter-decode-*`` are
-    never read: their default of ten iterations is meant for other models and ruins one-pass
-    decoders.
+    ``args`` is a full :class:`GenerationConfig` on the command line but a bare namespace for
+    validation BLEU and the hub interface, so a missing field means fairseq's default.
+    ``--iter-decode-*`` are never read: their default of ten iterations is for other models and
+    would ruin one-pass decoders.
 
     Raises:
-        ValueError: naming each flag that asks for something unsupported, or has a bad value.
+        ValueError: unsupported flags, or a bad value; the message names the flags.
     """
     refuse_unknown(_mapping(args))
     values = _given(args)
-    # Not all values of a task: some stand for those of other configurations, which need not be
-    # there.
+    # Decoding options only: other values may be interpolated from configurations that are absent.
     own = task if isinstance(task, DictConfig) else vars(task)
     values.update(
         (name, own[name])
@@ -72,20 +72,20 @@ def options_of_command(args: Arguments, task: Any, **overrides: Any) -> Decoding
 
 
 def check_ranges(args: Arguments) -> None:
-    """The ranges of fairseq's options, for generators that do not check them.
+    """Checks the ranges of fairseq's options, for generators that do not.
 
     Raises:
-        ValueError: naming the flag.
+        ValueError: a value is out of range; the message names the flag.
     """
     DecodingOptions.parse(_given(args))
 
 
 def refuse_unknown(given: Dict[str, Any]) -> None:
-    """Raises ValueError for generation flags that differ from fairseq's default and that nothing
-    here would honour.
+    """Raises ValueError for generation flags that differ from fairseq's default and that no decoder
+    here supports.
 
-    An allow-list: a flag that a later release of fairseq or another plugin adds is refused, too,
-    until a decoder honours it.
+    An allow-list: flags that later releases of fairseq or other plugins add are refused until a
+    decoder supports them.
 
     Args:
         given: values by the names of :class:`GenerationConfig`.
@@ -106,7 +106,7 @@ def refuse_unknown(given: Dict[str, Any]) -> None:
 
 
 def _given(args: Arguments) -> Dict[str, Any]:
-    """fairseq's own options that we honour, where they are given."""
+    """The values of fairseq's supported flags, as far as they are given."""
     found = _mapping(args)
     names = [own.name for own in options_of(FAIRSEQ)]
     return {name: found[name] for name in names if found.get(name) is not None}

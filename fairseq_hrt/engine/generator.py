@@ -162,7 +162,7 @@ class EngineGenerator:
         return self.options.nbest if self.rescorer is None else self.candidates
 
     def require_candidates(self) -> None:
-        """Raises ValueError where there is only one translation to choose from."""
+        """Raises ValueError if the search finds only one translation per sentence."""
         require_candidates(self.candidates, self.family)
 
     def rank_by(self, rescorer: Rescorer) -> None:

@@ -1,7 +1,7 @@
-"""Models and decoding options, built the way ``fairseq-generate`` builds them.
+"""Builds models and decoding options the way ``fairseq-generate`` does.
 
-Whoever decodes outside fairseq's own commands comes in here (bundles, comparisons), so that no
-decoder is prepared by kinder rules than another.
+Everything that decodes outside fairseq's own commands (bundles, comparisons) uses this module, so
+that all decoders are prepared by the same rules.
 """
 
 import ast
@@ -43,7 +43,7 @@ class LoadedModels(NamedTuple):
 
     Attributes:
         models: one, or several for an ensemble.
-        saved: the configuration of their training.
+        saved: the configuration of the training.
     """
 
     models: List[nn.Module]
@@ -51,14 +51,14 @@ class LoadedModels(NamedTuple):
 
 
 def option_text(value: Any) -> str:
-    """How a value is written in a mapping of options: ``"true"`` stands for a switch, ``"false"``
-    leaves it out."""
+    """Writes a value for a mapping of options: True becomes ``"true"``, a switch, and False becomes
+    ``"false"``, which leaves it out."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def option_arguments(chosen: Mapping[str, str]) -> List[str]:
-    """``{"beam": "1", "print_step": "true", "fp16": "false"}`` →
-    ``["--beam", "1", "--print-step"]``."""
+    """Command-line arguments of options: ``{"beam": "1", "print_step": "true", "fp16": "false"}``
+    gives ``["--beam", "1", "--print-step"]``."""
     arguments = []
     for name, value in chosen.items():
         if value != "false":
@@ -72,27 +72,27 @@ def option_arguments(chosen: Mapping[str, str]) -> List[str]:
 
 
 def generation_config(arguments: Sequence[str], subject: str) -> DictConfig:
-    """What ``fairseq-generate`` would make of ``arguments``: every option has its own checks and
+    """The configuration that ``fairseq-generate`` would make of ``arguments``, with its checks and
     defaults.
 
     Args:
-        arguments: of the command.
+        arguments: arguments of the command line.
         subject: whose options these are, for the message.
 
     Raises:
-        ValueError: the command would refuse them.
+        ValueError: the command would refuse the arguments.
     """
     parser = options.get_generation_parser()
 
     def refuse(message: str) -> None:
         raise ValueError(f"{subject}: {message}")
 
-    # argparse would end the process before anybody can say whose option it was.
+    # argparse would end the process without naming the subject.
     parser.error = refuse
     said = io.StringIO()
     try:
-        # A parser of fairseq's own, for --user-dir alone, and --help end the process as well, after
-        # saying something.
+        # fairseq's parser for --user-dir alone, and --help, end the process as well, after
+        # printing.
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
             return convert_namespace_to_omegaconf(
                 options.parse_args_and_arch(parser, list(arguments))
@@ -101,18 +101,18 @@ def generation_config(arguments: Sequence[str], subject: str) -> DictConfig:
         last = (
             said.getvalue().strip().splitlines()[-1:]
             if error.code
-            else ["help and the like do not decode"]
+            else ["options such as --help do not decode"]
         )
         raise ValueError(f"{subject}: {' '.join(last)}") from error
     except (ValueError, OSError):
         raise
     except Exception as error:
-        # hydra's and a plugin's own.
+        # An error of hydra or of a plugin.
         raise ValueError(f"{subject}: {one_line(error)}") from error
 
 
 def choose_device(config: DictConfig) -> torch.device:
-    """A GPU where there is one and ``--cpu`` is not given."""
+    """A GPU if there is one and ``--cpu`` is not given, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() and not config.common.cpu else "cpu")
 
 
@@ -124,11 +124,11 @@ def load_models(
     *,
     states: Optional[Mapping[str, Dict[str, Any]]] = None,
 ) -> LoadedModels:
-    """Loads checkpoints for decoding; what they say is checked before anything is built.
+    """Loads checkpoints for decoding; their contents are checked before anything is built.
 
     Args:
         paths: checkpoint files.
-        config: of the command; gives overrides and precision.
+        config: the command's configuration, which has overrides and precision.
         task: set up.
         device: None: :func:`choose_device`.
         states: checkpoints that have been read already
@@ -160,12 +160,12 @@ def build_models(
     overrides: Optional[Mapping[str, Any]] = None,
     states: Optional[Mapping[str, Dict[str, Any]]] = None,
 ) -> LoadedModels:
-    """Models on the CPU as their checkpoints hold them; the one way from a file to a model.
+    """Loads checkpoints as models on the CPU; the only way from a file to a model.
 
     Args:
         paths: checkpoint files.
         task: set up.
-        overrides: what the user has changed in their configurations.
+        overrides: the user's changes to the models' configurations.
         states: see :func:`load_models`; not used with ``overrides``.
 
     Raises:
@@ -178,8 +178,8 @@ def build_models(
         if state is None or overrides:
             state = read_checkpoint(path, overrides)
         with reading(path, "cannot be loaded"):
-            # The very state that was checked: given a path, fairseq might read another file beside
-            # it.
+            # Pass the state that was checked: given only a path, fairseq might read another file
+            # beside it.
             found, saved = checkpoint_utils.load_model_ensemble([path], task=task, state=state)
         for model in found:
             require_numbers(model, path)
@@ -188,7 +188,7 @@ def build_models(
 
 
 def require_numbers(model: nn.Module, path: str) -> None:
-    """Refuses a model that cannot compute anything.
+    """Refuses a model with NaN in its parameters.
 
     Infinities pass: in a bias they may mean that a word is never written.
 
@@ -211,23 +211,23 @@ def load_other_model(
     target: Dictionary,
     choose: Callable[[Any], Mapping[str, Any]],
 ) -> Tuple[FairseqTask, List[nn.Module]]:
-    """A model beside those of the command, built through the task that it was trained with.
+    """Loads a model besides those of the command, with the task that it was trained with.
 
     Args:
-        option: that names it, for messages.
-        path: checkpoint.
-        beside: configuration of the task that decodes: its data folder has the dictionaries, and
-            its languages must be the model's.
-        source, target: the dictionaries that its own must equal.
-        choose: from the configuration of its task to the options that are to be changed in it;
-            raises ValueError where it is the wrong one.
+        option: the option that names it, for messages.
+        path: its checkpoint.
+        beside: configuration of the decoding task, whose data folder has the dictionaries and whose
+            languages must be the model's.
+        source, target: the dictionaries, which the model's own must equal.
+        choose: returns the options to change in the given configuration of the model's task; raises
+            ValueError if the task is the wrong one.
 
     Returns:
         (task, the model on the CPU).
 
     Raises:
         OSError: a file is missing or unreadable.
-        ValueError: what ``choose`` refuses, a file that cannot be loaded, other languages or
+        ValueError: what ``choose`` refuses, a file that cannot be loaded, or other languages or
             dictionaries.
     """
     if not path:
@@ -246,7 +246,7 @@ def load_other_model(
             config[name] = value
         for name in ("source_lang", "target_lang"):
             wanted = getattr(beside, name)
-            # Left open in a training that took the languages from the names of its files.
+            # Unset if the training took the languages from file names.
             if config.get(name) is None:
                 config[name] = wanted
             if wanted is not None and config[name] != wanted:
@@ -267,10 +267,10 @@ def load_other_model(
 
 
 def dictionary_option(option: str, text: str, example: str) -> Dict[str, Any]:
-    """An option that is a Python dictionary.
+    """Reads an option that is a Python dictionary.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a dictionary.
     """
     try:
         values = ast.literal_eval(text)
@@ -290,11 +290,11 @@ def build_generator(
     """The task's generator with the command's options.
 
     Args:
-        given: see :class:`~..decoding_task.DecodingTask`; other tasks do not look at it.
+        given: see :class:`~..decoding_task.DecodingTask`; other tasks ignore it.
 
     Raises:
-        ValueError: an option that no decoder can honour; fairseq's own generators would fail later,
-            or not at all.
+        ValueError: no decoder supports an option; fairseq's own generators would fail later, or not
+            at all.
     """
     check_ranges(config.generation)
     if given is not None:
@@ -310,9 +310,8 @@ def decode(
     """The hypotheses of each sentence of a batch, best first.
 
     Raises:
-        NumericalError: the model computes NaN. This package's generators say so themselves;
-            fairseq's either end in an assertion, as no hypothesis is ever finished, or return
-            scores that are NaN.
+        NumericalError: the model computes NaN. This package's generators raise it themselves;
+            fairseq's fail in an assertion, as no hypothesis is ever finished, or return NaN scores.
     """
     try:
         found = task.inference_step(generator, models, sample)
@@ -329,7 +328,7 @@ def decode(
 def find(
     task: FairseqTask, generator: Any, models: Sequence[nn.Module], sample: Any, nbest: int
 ) -> List[List[Hypothesis]]:
-    """At most ``nbest`` hypotheses of each sentence of a batch, whoever's generator finds them; see
+    """At most ``nbest`` hypotheses of each sentence of a batch, from any generator; see
     :func:`decode`."""
     if isinstance(generator, (EngineGenerator, PackedGenerator)):
         return [best[:nbest] for best in generator.find(sample)]
@@ -340,5 +339,5 @@ def find(
 
 
 def to_device(sample: Any, device: torch.device) -> Any:
-    """A batch where the models are."""
+    """Moves a batch to the models' device."""
     return utils.move_to_cuda(sample, device) if device.type == "cuda" else sample

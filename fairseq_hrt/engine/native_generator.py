@@ -1,8 +1,7 @@
-"""The native engine behind the generator contract of fairseq's command line.
+"""The native engine behind the generator interface of fairseq's commands.
 
-The model is handed over in memory. PyTorch's generator stands by for what the native engine leaves
-to it: a batch with another start symbol, steps that somebody watches, models on a GPU or in half
-precision.
+The model is converted in memory. PyTorch's generator decodes what the native engine does not:
+batches with another start symbol, decoding that hooks watch, models on a GPU or in half precision.
 """
 
 from typing import Any, Callable, Dict, List, Optional, Sequence
@@ -28,25 +27,25 @@ from .torch_to_native import check_convertible, convert, header_of
 
 
 class PackedGenerator:
-    """Decodes a model of PyTorch's, packed anew whenever its weights have changed.
+    """Decodes a PyTorch model natively, converting it again whenever its weights have changed.
 
     Args:
-        models: one.
+        models: a list of one model.
         source, target: its dictionaries.
-        options: what the user asked for; ``static_weights`` False packs the model at the first
+        options: the decoding options; ``static_weights`` False converts the model at the first
             batch after :meth:`forget_weights`.
-        decoded_as: the family of the task: some decode models of others, in their own way.
+        decoded_as: the family of the task; jacobi decodes autoregressive models in its own way.
         torch_generator: makes PyTorch's generator with the same options.
 
     Attributes:
         header: of the model.
-        counters: what was executed.
+        counters: how many calls were made and tokens decoded.
         forced: ids of the words that every translation begins with.
         eos, symbols_to_strip_from_output: read by fairseq's command line.
-        rescorer: chooses among the translations, as with ``--rescore-path``.
+        rescorer: reranks the translations, as with ``--rescore-path``.
 
     Raises:
-        UnsupportedOption, UnsupportedModelError: the native engine cannot do it; why.
+        UnsupportedOption, UnsupportedModelError: the native engine cannot decode this; why.
         LibraryUnavailable: there is no kernel on this machine.
     """
 
@@ -71,8 +70,8 @@ class PackedGenerator:
         family = check_convertible(self.model, source, target)
         if family not in (decoded_as.name, decoded_as.decodes):
             raise UnsupportedOption(
-                f"the native engine decodes a model of the family {family} with --task"
-                f" {tasks_for(family)[0]} alone"
+                f"the native engine decodes a model of the family {family} only with --task"
+                f" {tasks_for(family)[0]}"
             )
         self.header = header_of(self.model, source, target, family, options.weights)
         self.search_plan = plan_search(self.header, options)
@@ -86,14 +85,14 @@ class PackedGenerator:
             raise UnsupportedOption(reason)
 
     def __getattr__(self, name: str) -> Any:
-        # Whatever else a generator has: hooks, for example.
+        # Other attributes, such as hooks, are those of PyTorch's generator.
         if name.startswith("_") or "_make_torch" not in vars(self):
             raise AttributeError(name)
         return getattr(self.torch, name)
 
     @property
     def options(self) -> DecodingOptions:
-        """Those of the search."""
+        """The options of the search, those without effect at their defaults."""
         return self.search_plan.options
 
     @property
@@ -106,7 +105,7 @@ class PackedGenerator:
 
     @property
     def engine(self) -> Engine:
-        """The engine with the model as it is now."""
+        """The engine with the model's current weights."""
         if self._engine is None:
             header, tensors = convert(
                 self.model, self.source, self.target, weights=self.options.weights
@@ -123,15 +122,15 @@ class PackedGenerator:
         )
 
     def require_candidates(self) -> None:
-        """Raises ValueError where there is only one translation to choose from."""
+        """Raises ValueError if the search finds only one translation per sentence."""
         require_candidates(self.search_plan.candidates, self.header.family)
 
     def rank_by(self, rescorer: Rescorer) -> None:
-        """From now on another model chooses among the translations.
+        """From now on ``rescorer`` ranks the translations of each sentence.
 
         Raises:
-            ValueError: there is only one translation to choose from.
-            UnsupportedOption: that model reads shorter translations than are written.
+            ValueError: the search finds only one translation per sentence.
+            UnsupportedOption: the rescorer reads shorter translations than this model may write.
         """
         self.require_candidates()
         self.rescorer = rescorer
@@ -141,7 +140,7 @@ class PackedGenerator:
             )
 
     def forget_weights(self) -> None:
-        """The model has changed."""
+        """Drops the converted model, because the model's weights have changed."""
         self._engine = None
 
     def generate(
@@ -155,9 +154,9 @@ class PackedGenerator:
     def find(self, sample: Dict[str, Any], **given: Any) -> List[List[Hypothesis]]:
         """The hypotheses of a batch, best first; see :meth:`.generator.EngineGenerator.find`."""
         prefix_tokens = given.get("prefix_tokens")
-        # What is left open is named, too.
+        # Arguments that are not given may be passed as None.
         others = any(value is not None for name, value in given.items() if name != "prefix_tokens")
-        # PyTorch reports why first words cannot be given.
+        # PyTorch's generator reports why first words cannot be given.
         elsewhere = others or (
             prefix_tokens is not None
             and (bool(self.forced) or not takes_first_words(self.header, self.options))

@@ -1,4 +1,4 @@
-"""What a family's decoder adds to a plain Transformer in a model of the native engine."""
+"""What a family's decoder adds to the model file of a plain Transformer."""
 
 from typing import Any, Dict, Sequence
 
@@ -8,16 +8,17 @@ from ..native.runtime.header import Header
 
 
 class NativeParts:
-    """Base of such decoders, beside fairseq's; it adds nothing.
+    """Base, besides fairseq's, of decoders that the native engine knows how to convert; adds
+    nothing.
 
     Attributes:
-        family: its name.
+        family: name of the decoder's family.
     """
 
     family = "autoregressive"
 
     def native_fields(self, longest_target: int) -> Dict[str, Any]:
-        """The fields of its family in the model's header.
+        """The family's own fields of the model's header.
 
         Args:
             longest_target: the decoder's capacity, as the header has it.
@@ -25,10 +26,10 @@ class NativeParts:
         return {}
 
     def native_tensors(self, header: Header) -> Dict[str, Tensor]:
-        """Tensors by their names in the model file: those of its family, and others that are not
-        made of parameters as a plain Transformer's are."""
+        """Tensors by their names in the model file: the family's own, and those that are not made
+        from parameters as in a plain Transformer."""
         return {}
 
     def not_native(self) -> Sequence[str]:
-        """Options that the model has and the native engine has not."""
+        """Options of the model that the native engine does not support."""
         return ()

@@ -1,4 +1,4 @@
-"""From a loaded model to a model of the native engine (:mod:`..native.runtime.format`)."""
+"""Converts a loaded model to one of the native engine (:mod:`..native.runtime.format`)."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,7 @@ def write_runtime_model(
     *,
     weights: str = "int8",
 ) -> Header:
-    """Converts a model; the file appears when it is complete.
+    """Converts a model and writes its file, which appears only when complete.
 
     Args:
         model: fairseq's ``transformer``, or the model of a family whose decoder has
@@ -38,7 +38,7 @@ def write_runtime_model(
         weights: ``int8`` or ``float32``.
 
     Raises:
-        UnsupportedModelError: the model has a part that the native engine does not have, by name.
+        UnsupportedModelError: the native engine lacks a part of the model; the message names it.
         ValueError: an unknown kind of weights.
     """
     header, tensors = convert(model, source, target, weights=weights)
@@ -53,7 +53,7 @@ def convert(
     """The header and the tensors of a model; see :func:`write_runtime_model`.
 
     Raises:
-        NumericalError: a parameter is not finite, besides what is raised there.
+        NumericalError: a parameter is not finite; besides the errors of that function.
     """
     require_stored(weights)
     family = check_convertible(model, source, target)
@@ -67,13 +67,13 @@ def convert(
 
 
 def _array(value: Tensor) -> np.ndarray:
-    """A float32 array, of the same memory where that is possible."""
+    """A float32 array, which shares the tensor's memory if possible."""
     found: np.ndarray = value.detach().float().cpu().numpy()
     return found
 
 
 def check_convertible(model: FairseqModule, source: Dictionary, target: Dictionary) -> str:
-    """The family of a model that the native engine can decode.
+    """Returns the family of a model; refuses models that the native engine cannot decode.
 
     Raises:
         UnsupportedModelError: with the reason.
@@ -127,12 +127,12 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
 
 
 def _parts(decoder: FairseqModule) -> NativeParts:
-    """What a decoder adds to a plain Transformer."""
+    """The parts that a decoder adds to a plain Transformer."""
     return decoder if isinstance(decoder, NativeParts) else NativeParts()
 
 
 def _family(decoder: FairseqModule) -> str:
-    """The family that a decoder names; those of fairseq are autoregressive."""
+    """The family that a decoder names; fairseq's own decoders are autoregressive."""
     if isinstance(decoder, NativeParts) and decoder.family in MODEL_FAMILIES:
         return decoder.family
     owner = next(cls for cls in type(decoder).__mro__ if "extract_features_scriptable" in vars(cls))
@@ -147,13 +147,13 @@ def _family(decoder: FairseqModule) -> str:
 
 
 def _heads(layer: FairseqModule) -> int:
-    """Attention heads of a layer; a recurrent one attends to the source alone."""
+    """Attention heads of a layer; a recurrent layer attends to the source only."""
     attention = getattr(layer, "self_attn", None) or layer.encoder_attn
     return int(attention.num_heads)
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
-    """Whether two parameters are one."""
+    """Whether two parameters share memory or are equal."""
     return one.shape == other.shape and (
         one.data_ptr() == other.data_ptr() or torch.equal(one, other)
     )
@@ -197,7 +197,7 @@ def header_of(
 
 
 def _made(model: FairseqModule, header: Header) -> Dict[str, Tensor]:
-    """Tensors of the model file that are no parameters of a plain Transformer."""
+    """Tensors of the model file that are not parameters of a plain Transformer."""
     found: Dict[str, Tensor] = {}
     for side, module, count in (
         ("encoder", model.encoder, header.encoder_positions),
@@ -205,5 +205,5 @@ def _made(model: FairseqModule, header: Header) -> Dict[str, Tensor]:
     ):
         if count:
             vectors = position_vectors(module.embed_positions, count, module.padding_idx)
-            found[f"{side}.positions"] = vectors[:count]
+            found[f"{side}.positions"] = vectors[:count]  # [count, D]
     return {**found, **_parts(model.decoder).native_tensors(header)}

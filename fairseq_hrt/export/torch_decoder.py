@@ -187,8 +187,8 @@ class TorchDecoder:
         config = self._configuration(chosen, folder)
         if config.generation.prefix_size:
             raise ValueError(
-                f"prefix_size={config.generation.prefix_size}: no translation begins with given"
-                " words here; use fairseq-generate"
+                f"prefix_size={config.generation.prefix_size}: there are no target lines to"
+                " take words from; use fairseq-generate"
             )
         # A dictionary is a file of unknown origin, too.
         with reading(self.bundle.folder, "has no usable dictionaries", keep=(OSError,)):

@@ -100,7 +100,8 @@ def _number(value: Any) -> float:
 
 
 def _count(value: Any) -> int:
-    """A number of updates as an int of at most 63 bits; a forged one could have millions."""
+    """Returns a number of updates as an int of at most 63 bits; in a forged file it could have
+    millions."""
     number = operator.index(value)
     if number.bit_length() > 63:
         raise OverflowError(f"its number of updates has {number.bit_length()} bits")
@@ -170,7 +171,7 @@ def _computation(config: Any) -> Dict[str, Any]:
     found = {"architecture": ARCH_MODEL_NAME_REGISTRY.get(name, name)}
     if isinstance(model, type) and issubclass(model, TransformerModelBase):
         kind = getattr(model, "config", TransformerConfig)
-        # Of Mask-Predict it holds this package's own options alone.
+        # Mask-Predict's class has this package's own options only.
         whole = kind if issubclass(kind, TransformerConfig) else TransformerConfig
         options = whole.from_namespace(config)
         for side in ("encoder", "decoder"):
@@ -206,8 +207,8 @@ def _direction(config: Any) -> Dict[str, Any]:
 def _add(
     sums: Dict[str, torch.Tensor], parameters: Mapping[str, torch.Tensor], path: Path, first: Path
 ) -> None:
-    """Adds the parameters of one checkpoint; the first one's begin the sums."""
-    # fairseq's mark of a device is memory as it happens to be.
+    """Adds the parameters of one checkpoint to ``sums``, which are empty before the first."""
+    # fairseq's marker of the device, which is uninitialised memory.
     parameters = {
         name: torch.zeros_like(value) if name.endswith("_float_tensor") else value
         for name, value in parameters.items()
@@ -229,7 +230,7 @@ def _add(
     }
     if different:
         raise ValueError(
-            f"{path} and {first} are different models: {min(different)} does not agree"
+            f"{path} and {first} are different models: they differ in {min(different)}"
         )
     for name, value in parameters.items():
         sums[name] += value

@@ -12,9 +12,9 @@ _PACKAGE = __name__.split(".")[0]
 
 
 def allowed_options(task: str) -> Mapping[str, Optional[type]]:
-    """{option that data may set for a task: its type}; the type is None for options on joining
+    """{option that data may set for a task: its type}; the type is None for options that join
     subwords."""
-    # Not the languages: language_of_data checks them, without fairseq.
+    # Without the languages: language_of_data checks them, without fairseq.
     from fairseq.dataclass.configs import GenerationConfig
     from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
@@ -88,7 +88,7 @@ def task_of_training(saved: Any, name: str, subject: str) -> Any:
         subject: the file, for error messages.
 
     Raises:
-        ValueError: invalid names of languages.
+        ValueError: the name of a language is invalid.
     """
     from fairseq.dataclass.configs import FairseqConfig
     from fairseq.tasks import TASK_DATACLASS_REGISTRY

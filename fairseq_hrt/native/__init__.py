@@ -1,11 +1,11 @@
-"""All that translates without PyTorch and fairseq, and imports nothing above it.
+"""Translation without PyTorch and fairseq; nothing here imports from outside this folder.
 
-``options`` has the options of decoding and ``families`` what is known of each family, ``io`` files
-and texts of unknown origin, ``text`` prepares raw text, ``decoding`` is about hypotheses,
-``runtime`` is the engine in C, ``bundles`` translate with it, ``conversion`` makes bundles of other
-toolkits' models, ``server`` answers over HTTP.
+``options`` declares the decoding options and ``families`` describes each family of models; ``io``
+reads and writes files and displays untrusted text; ``text`` prepares raw text; ``decoding`` is
+about hypotheses; ``runtime`` is the engine in C; ``bundles`` loads bundles and translates;
+``conversion`` imports models of other toolkits; ``server`` answers over HTTP.
 
-A package that only translates consists of this folder and the verbs of ``fairseq-hrt`` that need
+The translation-only package consists of this folder and the ``fairseq-hrt`` commands that need
 nothing else.
 """
 

@@ -1,6 +1,6 @@
-"""What PyTorch's side does for this one: it decodes, checks and writes checkpoints.
+"""Access to the PyTorch side, which decodes, checks and writes checkpoints.
 
-Nothing in this folder imports what lies outside, so that side is asked for by its name, here alone.
+Nothing in this folder imports from outside it; only this module loads that side, by its name.
 """
 
 import importlib
@@ -19,39 +19,39 @@ class Plugin(Protocol):
     def torch_decoder(
         self, folder: Path, device: Optional[str], threads: Optional[int]
     ) -> "Decoder":
-        """The decoder of a bundle's checkpoints on PyTorch's engine."""
+        """Loads a bundle's checkpoints for decoding by PyTorch."""
 
     def require_known_task(self, name: object, subject: str) -> str:
-        """The name of a task that may decode data of unknown origin; ValueError for others."""
+        """Returns the name of a task that data of unknown origin may use; ValueError for others."""
 
     def allowed_options(self, task: str) -> Mapping[str, Optional[type]]:
         """The options that data of unknown origin may set for a task, with their types."""
 
     def load_tensors(self, path: Path) -> Any:
-        """The contents of a file of PyTorch's, which is of unknown origin."""
+        """Loads a PyTorch file of unknown origin, without running code from it."""
 
     def save_checkpoint(self, state: Dict[str, Any], path: Path) -> None:
-        """Writes what decoding needs of a checkpoint."""
+        """Writes the parts of a checkpoint that decoding needs."""
 
     def checkpoint_of(
         self, architecture: str, options: Mapping[str, Any], parameters: Mapping[str, Any],
         languages: Any, data: Path,
     ) -> Dict[str, Any]:  # fmt: skip
-        """A checkpoint of an imported model, see ``export/imported.py``."""
+        """Builds a checkpoint from an imported model; see ``export/imported.py``."""
 
     def add_runtime(self, bundle: Any, weights: str, **options: Any) -> None:
-        """Adds the native engine's model, compared with PyTorch's, see
+        """Adds the native engine's model after comparing it with PyTorch's; see
         ``export/runtime_bundle.py``."""
 
     def pack(self, folder: Path, checkpoints: Any, data: Path, **options: Any) -> Any:
-        """Makes a bundle of checkpoints, see ``export/checkpoint_bundle.py``."""
+        """Makes a bundle from checkpoints; see ``export/checkpoint_bundle.py``."""
 
 
 def plugin() -> Plugin:
-    """PyTorch's side.
+    """Returns the functions of the PyTorch side.
 
     Raises:
-        ModuleNotFoundError: this installation only translates, or PyTorch is missing.
+        ModuleNotFoundError: this is the translation-only package, or PyTorch is missing.
     """
     try:
         return cast(Plugin, importlib.import_module(_MODULE))

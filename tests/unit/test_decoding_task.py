@@ -198,7 +198,7 @@ def test_a_judge_that_the_engine_does_not_know_is_named(tiny, monkeypatch):
 def test_a_model_of_another_family_is_decoded_as_the_task_says(tiny, caplog):
     """Word by word, and not in two stages as the native engine would."""
     model = tiny.model("hrt_transformer", hrt_chunk_sizes=[2]).float()
-    reason = "the native engine decodes a model of the family hrt with --task translation_hrt alone"
+    reason = "the native engine decodes a model of the family hrt only with --task translation_hrt"
     with caplog.at_level(logging.INFO):
         assert (
             type(make_task(tiny).build_generator([model], GenerationConfig()))

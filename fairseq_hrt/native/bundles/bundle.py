@@ -1,12 +1,12 @@
-"""A bundle: a folder with everything that translates raw text, to be copied, kept and handed on.
+"""A bundle: a self-contained folder that translates raw text.
 
 bundle.json     names, text preparation, decoding options, measured quality
-model.pt        the checkpoint, without its optimiser; model_2.pt, … for an ensemble; no file where
-                a model was imported without PyTorch
+model.pt        the checkpoint, without its optimiser; model_2.pt, … for an ensemble; none
+                if the model was imported without PyTorch
 dict.<lang>.txt dictionaries
-codes           subword codes or model; target_codes where the target language has its own
+codes           subword codes or model; target_codes if the target language has its own
 moses.json      Moses' rules for these languages
-runtime.safetensors, shortlist.safetensors   for the native runtime, where they were asked for
+runtime.safetensors, shortlist.safetensors   for the native runtime, if requested
 README.md       the card: what it is, how it was trained, how good it is
 """
 
@@ -34,22 +34,22 @@ class Bundle:
     """The contents of ``bundle.json``.
 
     Attributes:
-        folder: where it lies.
-        task: the task it is decoded with.
-        source_lang, target_lang: of the dictionaries.
+        folder: the bundle's folder.
+        task: the task that decodes it.
+        source_lang, target_lang: the languages, as in the dictionaries' file names.
         tokenizer, subwords: see :class:`TextRecipe`.
-        models: file names; none where the native engine's model is the only one.
+        models: file names of the checkpoints; empty if there is only the native engine's model.
         codes: file name, or None.
-        options: of decoding, by the names of ``fairseq-generate``, e.g. ``{"beam": "1"}``.
-        card: what else is known, e.g. ``{"BLEU": 38.0, "signature": "…"}``.
+        options: decoding options by the names of ``fairseq-generate``, e.g. ``{"beam": "1"}``.
+        card: further facts for the card, e.g. ``{"BLEU": 38.0, "signature": "…"}``.
         rules: file name of Moses' rules, or None.
         runtime: file name of the model for the native runtime, or None.
-        runtime_options: decoding options that the training has left in the checkpoint, which the
-            runtime does not read.
+        runtime_options: decoding options stored in the checkpoint by its training, repeated here
+            because the runtime does not read the checkpoint.
         shortlist: file name of the runtime's shortlist, or None.
-        examples: raw source sentences to try it with.
-        target_codes: file name of the target language's codes, or None where both sides have the
-            same.
+        examples: raw source sentences to try the bundle with.
+        target_codes: file name of the target language's codes; None if both languages share
+            ``codes``.
         source_prefix, target_prefix: see :class:`TextRecipe`.
     """
 
@@ -84,7 +84,7 @@ class Bundle:
         )  # fmt: skip
 
     def dictionaries(self) -> Tuple[Words, Words]:
-        """Of the source and of the target."""
+        """The source and the target dictionary."""
         source, target = (
             Words(self.folder / f"dict.{language}.txt")
             for language in (self.source_lang, self.target_lang)
@@ -92,23 +92,23 @@ class Bundle:
         return source, target
 
     def pipeline(self) -> TextPipeline:
-        """Prepares its sources and restores its translations."""
+        """The pipeline that prepares source lines and restores translations."""
         rules = None if self.rules is None else MosesRules.load(self.folder / self.rules)
         if self.source_prefix is None:
             return TextPipeline(self.recipe, rules)
         return TextPipeline(self.recipe, rules, frozenset(self.dictionaries()[0].words))
 
     def target_pipeline(self) -> TextPipeline:
-        """Prepares given translations, by the rules of their own language; those of Moses are the
-        installed ones."""
+        """The pipeline that prepares given translations by the rules of the target language, with
+        the Moses rules that are installed."""
         return TextPipeline(self.recipe.reversed())
 
     @property
     def paths(self) -> List[Path]:
-        """The checkpoints.
+        """The paths of the checkpoints.
 
         Raises:
-            ValueError: there are none.
+            ValueError: the bundle has none.
         """
         if not self.models:
             raise ValueError(
@@ -119,8 +119,8 @@ class Bundle:
         return [self.folder / name for name in self.models]
 
     def content_hash(self) -> str:
-        """SHA-256 of what it translates with: description, checkpoints, codes, dictionaries, and
-        what the runtime reads."""
+        """SHA-256 of all files that determine the translations: description, checkpoints, codes,
+        dictionaries, and the files that the runtime reads."""
         others = (self.codes, self.target_codes, self.rules, self.runtime, self.shortlist)
         names = ["bundle.json", *self.models, *(name for name in others if name is not None)]
         names += [f"dict.{language}.txt" for language in (self.source_lang, self.target_lang)]
@@ -130,39 +130,32 @@ class Bundle:
 def load_bundle(folder: Path, *, for_runtime: bool = False) -> Bundle:
     """Reads a bundle's description.
 
-    It may come from anywhere, so it chooses among what is known to be harmless and names only files
-    that lie in the folder; see :mod:`.description`.
+    A bundle may come from anywhere, so its description may only choose harmless options and name
+    files in its own folder; see :mod:`.description`.
 
     Args:
-        folder: of the bundle.
-        for_runtime: fairseq will not see the description: task and options are left to the
-            runtime's own checks, and fairseq is not loaded.
+        folder: the bundle's folder.
+        for_runtime: leave the task and the options to the runtime's own checks; fairseq is not
+            loaded.
 
     Raises:
-        ValueError: the folder is not a bundle, or one of another format, or its description asks
-            for more than a bundle may; the message names what is wrong.
+        ValueError: the folder is not a bundle, has another format, or its description holds
+            something that is not permitted; the message names it.
     """
     document = read_description(folder, FORMAT, for_runtime=for_runtime)
-    # As an absolute path it cannot be taken for an option, wherever it is given on.
+    # An absolute path cannot be mistaken for an option when it is passed on.
     return Bundle(folder=folder.absolute(), **document)
 
 
 def require_new(folder: Path) -> None:
-    """Refuses a folder that exists, before anything is read, which may take a while.
-
-    Raises:
-        ValueError: it exists.
-    """
+    """Raises ValueError if the folder exists; called before inputs are read, which may take a
+    while."""
     if folder.exists() or folder.is_symlink():
         raise ValueError(f"{folder} exists already: give another folder or remove it")
 
 
 def require_file(path: Path) -> None:
-    """Refuses a path that does not lead to a file.
-
-    Raises:
-        ValueError: it does not.
-    """
+    """Raises ValueError if the path does not lead to a file."""
     if not path.is_file():
         raise ValueError(f"{path} is not a file")
 
@@ -176,21 +169,20 @@ def create_bundle(
     check: Optional[Callable[[Path], object]] = None,
     complete: Optional[Callable[[Bundle], None]] = None,
 ) -> Bundle:
-    """Writes a bundle into its folder, which appears only when it is complete; nothing stays of one
-    that fails.
+    """Writes a bundle into its folder, which appears only when complete; a failure leaves nothing.
 
     Args:
-        bundle: what it shall say, apart from its models, codes and rules.
-        data: folder with its dictionaries.
-        codes: file that is copied, or None.
-        states: of its checkpoints; without any PyTorch is not loaded.
-        check: called with the complete folder before it gets its name; an error of its means that
-            the bundle is not made.
-        complete: adds files and lists them in the bundle, whose folder is then the one in which it
-            is being made.
+        bundle: its description, apart from its models, codes and rules, which are set here.
+        data: folder with the dictionaries.
+        codes: file of subword codes to copy, or None.
+        states: the checkpoints; if empty, PyTorch is not loaded.
+        check: called with the complete folder before it gets its final name; its errors discard the
+            bundle.
+        complete: adds files and lists them in the bundle; meanwhile ``bundle.folder`` is the
+            temporary folder.
 
     Raises:
-        ValueError: the folder exists, a file is missing, or the preparation of text is unknown.
+        ValueError: the folder exists, a file is missing, or the text preparation is unknown.
         OSError: a file cannot be read or written.
     """
     folder = bundle.folder
@@ -199,7 +191,7 @@ def create_bundle(
     if codes is not None:
         require_file(codes)
         bundle.codes = "codes"
-    # Raises for a preparation of text that is unknown, before anything is written.
+    # Raises for an unknown text preparation, before anything is written.
     _ = bundle.recipe
     bundle.rules = "moses.json" if bundle.tokenizer == "moses" else None
     remove_leftovers(folder.absolute().parent, folder.name + ".")
@@ -226,8 +218,8 @@ def create_bundle(
 
 @contextmanager
 def _errors_naming(folder: Path, partial: Path) -> Iterator[None]:
-    """Lets errors name a bundle's folder instead of the one it is made in, which is gone when the
-    message is read."""
+    """Makes errors name the bundle's folder instead of the temporary one, which no longer exists
+    when the message is read."""
     try:
         yield
     except ValueError as error:
@@ -242,7 +234,7 @@ def _errors_naming(folder: Path, partial: Path) -> Iterator[None]:
 def _fill(
     place: Path, bundle: Bundle, states: Sequence[Dict[str, Any]], data: Path, codes: Optional[Path]
 ) -> None:
-    """Writes the files of a bundle into the empty folder ``place``, all but its description."""
+    """Writes all files of a bundle except its description into the empty folder ``place``."""
     for name, state in zip(bundle.models, states):
         plugin().save_checkpoint(state, place / name)
     for language in (bundle.source_lang, bundle.target_lang):
@@ -259,7 +251,7 @@ def _fill(
 
 
 def _describe(place: Path, bundle: Bundle) -> None:
-    """Writes what is known of a bundle."""
+    """Writes ``bundle.json`` and the card."""
     document = {
         "format": FORMAT,
         **{key: value for key, value in asdict(bundle).items() if key != "folder"},

@@ -1,7 +1,7 @@
-"""Which options data of unknown origin may set, and to what: numbers, switches, choices, and a few
-words; never a file or code.
+"""Which options data of unknown origin may set, and to which values: numbers, switches, choices and
+a few words; never files or code.
 
-Options that the user gives on the command line or as arguments are not looked at here.
+Options that the user gives on the command line or as arguments are not checked here.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Any, Mapping, Optional, Tuple
 from ..families import NAMES
 from ..io.escaping import shown
 
-# Of fairseq's generation options those that shape the search; none of them names a file.
+# fairseq's generation options that shape the search; none of them names a file.
 SEARCH = frozenset(
     """
     beam nbest max_len_a max_len_b min_len match_source_len unnormalized no_early_stop
@@ -22,22 +22,22 @@ SEARCH = frozenset(
     retain_iter_history decoding_format print_step
     """.split()
 )
-# Of the options of the translation task those that belong to the model.
+# Options of the translation task that belong to the model.
 MODEL = frozenset(
     "left_pad_source left_pad_target max_source_positions max_target_positions "
     "truncate_source".split()
 )
-# Texts of these kinds are tables of numbers ("10:1,30:2,inf:1"), ranges ("4~8") and words ("auto").
+# Permitted texts: tables of numbers ("10:1,30:2,inf:1"), ranges ("4~8") and words ("auto").
 _WORDS = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.,:;~@+-]{0,199}")
-# How subwords are joined; fairseq has a few names and the sign of subword-nmt.
+# Values of options for joining subwords: fairseq's names, and the marker of subword-nmt.
 _JOINING = ("@@ ", "@@", "subword_nmt", "sentencepiece", "wordpiece", "none")
 JOINED = ("post_process", "remove_bpe")
-# Texts that name files or carry further options, what means nothing without such a file, and how a
-# training validates.
+# Never permitted: options that name files or contain further options, options that depend on such a
+# file, and how a training validates.
 NEVER = re.compile(
     r"eval_.*|.*_(path|paths|file|files|dir|dirs|data|options|args)|data|.*lm_path.*|rescore_.*|engine|weights"
 )
-# Options of this package's tasks, told without fairseq: those of a family begin with its name.
+# Options of this package's tasks, recognised without fairseq: a family's begin with its name.
 _FAMILIES = tuple(f"{name}_" for name in NAMES)
 _OF_TASKS = ("seed", "max_update", "raw_probability", "forced_start")
 _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@-]{0,39}")
@@ -46,15 +46,15 @@ _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@-]{0,39}")
 def option_of_data(
     name: object, value: object, allowed: Mapping[str, Optional[type]], subject: str
 ) -> Tuple[str, str]:
-    """An option that a file gives, as (name, text for the command line).
+    """Checks an option that a file sets; returns (name, text for the command line).
 
     Args:
-        name, value: as they stand in the file.
+        name, value: as in the file.
         allowed: the options of a task with their types (``loading/data_options.py``).
         subject: the file, for the message.
 
     Raises:
-        ValueError: a name that data must not set, or a value that is none of its kind; the message
+        ValueError: data must not set this option, or the value has the wrong type; the message
             names both.
     """
     given = f"{subject} sets the option {shown(name)} to {shown(value)}"
@@ -67,8 +67,8 @@ def option_of_data(
 
 
 def option_for_runtime(name: object, value: object, subject: str) -> Tuple[str, str]:
-    """The same without fairseq, which has the options of each task: any of them, with a value
-    that could be right. The runtime checks it.
+    """Like :func:`option_of_data`, but without fairseq, which has the options of each task: any
+    permitted option with a plausible value passes. The runtime checks it further.
 
     Raises:
         ValueError: as :func:`option_of_data`.
@@ -105,9 +105,10 @@ def _text_of_option(may_be_set: bool, value: object, given: str) -> str:
 
 
 def wanted(kind: Any, text: str) -> Optional[str]:
-    """What a value should have been; None: it is."""
+    """Names the values that an option of type ``kind`` accepts, e.g. "a number"; None if ``text``
+    is one of them."""
     if text == "false" and kind is not str:
-        # The option is left out, whatever it is.
+        # The value that leaves an option out.
         return None
     if kind is None:
         return None if text in _JOINING else f"one of {', '.join(map(repr, _JOINING))}"
@@ -134,11 +135,10 @@ def _is_number(kind: type, text: str) -> bool:
 
 
 def language_of_data(name: object, subject: str) -> str:
-    """A language, which becomes part of a file's name (``dict.de.txt``) and an argument of a
-    command.
+    """Returns a language, which becomes part of a file name (``dict.de.txt``) and of a command.
 
     Raises:
-        ValueError: it could lead elsewhere, or is none.
+        ValueError: it is not a plain name, so it might lead to another file.
     """
     if not isinstance(name, str) or not _LANGUAGE.fullmatch(name):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What a translator asks of a bundle's model on an engine."""
+"""The interface between a translator and a bundle's model on either engine."""
 
 from typing import (
     Any,
@@ -18,30 +18,30 @@ from ..runtime.engine import Cancelled
 
 
 class Watch(NamedTuple):
-    """Who watches a call.
+    """The callbacks of a call.
 
     Attributes:
         progress: called with (sentences done, sentences).
-        cancelled: whether nobody wants the results any more; asked before each batch, and within
-            batches by the native engine.
+        cancelled: returns True to end the call; asked before each batch, by the native engine also
+            within a batch.
     """
 
     progress: Optional[Callable[[int, int], None]] = None
     cancelled: Optional[Callable[[], bool]] = None
 
     def go_on(self) -> None:
-        """Raises Cancelled where nobody waits any more."""
+        """Raises Cancelled if the call is to end."""
         if self.cancelled is not None and self.cancelled():
             raise Cancelled("the call was ended before it was done")
 
 
 class Wanted(NamedTuple):
-    """What a call wants besides translations.
+    """What a call needs besides its decoding options.
 
     Attributes:
         batch_size: sentences decoded together.
         scores, alignments, graphs: see :class:`~..options.values.DecodingOptions`.
-        given: translations are given, and only rated.
+        given: translations are given and only scored.
     """
 
     batch_size: int
@@ -55,32 +55,33 @@ class Decoder(Protocol):
     """A bundle's model on one engine; options are texts, by the names of ``fairseq-generate``."""
 
     def identity(self) -> Dict[str, Any]:
-        """What translations depend on besides bundle and options."""
+        """What translations depend on besides bundle and options: ``{"engine": "native", …}``."""
 
     def prepare(self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]) -> Any:
-        """Options as this engine takes them, checked; kept for the next call with the same.
+        """Checks options and converts them for this engine; kept for later calls with the same
+        options.
 
         Args:
-            given: names of the options that must have an effect; others, a bundle's own, are set
-                aside where they have none.
+            given: names of the options that must have an effect; others, such as the bundle's own,
+                get their defaults if they have none.
 
         Raises:
-            UnsupportedOption: the other engine has to do it.
+            UnsupportedOption: only the other engine supports an option.
             ValueError: a bad option.
         """
 
     def longest(self, prepared: Any) -> Tuple[int, int]:
-        """Most tokens of a source and of a translation, ``</s>`` included; waits for nobody."""
+        """Most tokens of a source and of a translation, ``</s>`` included; never blocks."""
 
     def decode(
         self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[List[Hypothesis]]:
-        """Hypotheses of sources that end in ``</s>``, best first, at most ``nbest``."""
+        """Decodes sources that end in ``</s>``: at most ``nbest`` hypotheses each, best first."""
 
     def score(
         self, prepared: Any, sources: List[List[int]], targets: List[List[int]], wanted: Wanted
     ) -> List[Hypothesis]:
-        """Given translations with their log-probabilities."""
+        """Scores given translations: tokens with their log-probabilities."""
 
     def graphs(
         self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch

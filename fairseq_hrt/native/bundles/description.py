@@ -3,9 +3,8 @@ imported, evaluated or looked up.
 
 * The task is one of this package's or fairseq's plain translation; options are numbers, switches,
   choices and words of known names.
-* Files are named by themselves: they lie in the folder, and are not links, which could lead
-  elsewhere.
-* Whatever is wrong is a ValueError of one line that names the value.
+* Files are plain names of files in the folder, not links, which could lead elsewhere.
+* Every violation raises a ValueError of one line that names the value.
 """
 
 import re
@@ -37,16 +36,16 @@ _FIELDS = (
 
 
 def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[str, Any]:
-    """The fields of ``bundle.json``, checked.
+    """Reads ``bundle.json`` and checks its fields.
 
     Args:
-        folder: of the bundle.
-        version: of the format that is read.
-        for_runtime: whether the task is one, and which options belong to it, is left to the
-            runtime; fairseq, which could tell, is not loaded.
+        folder: the bundle's folder.
+        version: the format that this release reads.
+        for_runtime: leave the task and the options to the runtime's own checks; fairseq is not
+            loaded.
 
     Raises:
-        ValueError: there is none, or it holds something that a bundle must not.
+        ValueError: the file is missing, or holds something that a bundle must not.
     """
     path = folder / "bundle.json"
     document = _read_json(path, folder)
@@ -93,7 +92,8 @@ def _check_fields(document: Dict[str, Any], path: Path, version: int) -> None:
     for name in document:
         if name not in _FIELDS:
             raise ValueError(
-                f"{path} does not describe a bundle: {shown(name)} is none of {', '.join(_FIELDS)}"
+                f"{path} does not describe a bundle: {shown(name)} is not one of"
+                f" {', '.join(_FIELDS)}"
             )
     for name in _NEEDED:
         if name not in document:
@@ -118,7 +118,7 @@ def _read_json(path: Path, folder: Path) -> Dict[str, Any]:
         )
     try:
         if path.is_symlink() or not path.is_file():
-            # A pipe or device would be waited for.
+            # Reading a pipe or a device could block.
             raise ValueError(
                 f"{folder} is not a bundle: {path.name} is {_kind(path)}; make one with fairseq-hrt"
                 " import or bundle"
@@ -159,7 +159,7 @@ def _checked_models(models: object, path: Path, *, least: int) -> List[str]:
 
 
 def _require_file(folder: Path, name: object, path: Path) -> None:
-    """Refuses what does not lie in the folder itself."""
+    """Refuses anything but a plain file in the folder itself."""
     if not isinstance(name, str) or not _FILE.fullmatch(name):
         raise ValueError(
             f"{path} names {shown(name)}, which the bundle does not hold: it must be the plain name"
@@ -174,16 +174,16 @@ def _require_file(folder: Path, name: object, path: Path) -> None:
 
 
 def checked_options(options: object, task: Optional[str], subject: str) -> Dict[str, str]:
-    """The decoding options of a bundle, as texts.
+    """Checks the decoding options of a bundle; returns them as texts.
 
     Args:
-        options: as they stand there.
-        task: whose options they must be; None: any task's, for the native runtime, which checks
-            them itself and needs no fairseq.
+        options: as in the file.
+        task: the task that must have the options; None: any task, for the native runtime, which
+            checks them itself without fairseq.
         subject: the file, for the message.
 
     Raises:
-        ValueError: a name or value that a bundle must not have.
+        ValueError: an option or a value that a bundle must not have.
     """
     if not isinstance(options, Mapping):
         raise ValueError(f"{subject} has the options {shown(options)}: it must be an object")
@@ -194,10 +194,11 @@ def checked_options(options: object, task: Optional[str], subject: str) -> Dict[
 
 
 def checked_examples(examples: object, subject: str) -> List[str]:
-    """The example sentences of a bundle: a few short lines of text without control characters.
+    """Checks the example sentences of a bundle: a few short lines of text without control
+    characters.
 
     Args:
-        examples: as they stand there.
+        examples: as in the file.
         subject: the file, for the message.
 
     Raises:

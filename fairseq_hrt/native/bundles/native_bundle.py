@@ -1,4 +1,4 @@
-"""The files of a bundle that the native engine reads, as they are made; without PyTorch."""
+"""Writes the files of a bundle that the native engine reads; without PyTorch."""
 
 import shutil
 from pathlib import Path
@@ -22,10 +22,10 @@ def write_native_model(bundle: Bundle, header: Header, tensors: Dict[str, np.nda
 
 
 def read_candidates(bundle: Bundle, path: Path) -> Shortlist:
-    """A shortlist for the dictionaries of a bundle that is being made.
+    """Reads a shortlist for the dictionaries of a bundle that is being made.
 
     Raises:
-        ValueError: it is none, or belongs to another model.
+        ValueError: the file is not a shortlist, or belongs to another model.
     """
     return load_shortlist(path, *bundle.dictionaries())
 
@@ -38,6 +38,6 @@ def write_native_shortlist(bundle: Bundle, shortlist: Shortlist) -> None:
 
 
 def _like_the_dictionaries(bundle: Bundle, name: str) -> None:
-    """Readable by whom the bundle is handed to; safetensors makes its files for their owner
-    alone."""
+    """Gives a file the permissions of the dictionaries; safetensors files are private to their
+    owner."""
     shutil.copymode(bundle.folder / f"dict.{bundle.source_lang}.txt", bundle.folder / name)

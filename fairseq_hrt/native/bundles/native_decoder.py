@@ -1,4 +1,4 @@
-"""A model on the native engine: neither PyTorch nor fairseq is loaded."""
+"""Decodes with the native engine; neither PyTorch nor fairseq is loaded."""
 
 import os
 from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Tuple
@@ -38,17 +38,17 @@ WITHOUT_EFFECT = (
 
 
 def native_options(task: str, options: Mapping[str, str], **own: Any) -> DecodingOptions:
-    """Options of ``fairseq-generate`` as the native engine reads them, which has models but no
-    tasks: with those that the task's family sets.
+    """Reads options of ``fairseq-generate`` for the native engine, which has no tasks: options that
+    the task would set are added, e.g. ``jacobi_mode=frontier`` for ``translation_jacobi``.
 
     Args:
         options: texts by name; ``"false"`` leaves one out, as on the command line.
         own: see :meth:`DecodingOptions.parse`.
 
     Raises:
-        UnsupportedOption: an option that is not known here, or a task that only PyTorch decodes.
-        ValueError: a bad value, or an option of a family without models of its own, with another
-            task.
+        UnsupportedOption: an unknown option, or a task that only PyTorch decodes.
+        ValueError: a bad value, or an option of jacobi, which has no models of its own, with
+            another task.
     """
     family = family_of_task(task)
     if family is not None:
@@ -79,17 +79,17 @@ def default_threads() -> int:
 
 
 class NativeDecoder:
-    """See :class:`.decoder.Decoder`.
+    """A :class:`.decoder.Decoder` on the native engine.
 
     Args:
-        engine: with the model.
-        source, target: its dictionaries.
-        task: decodes the model where no option names another.
-        training: options that the training left, for that task.
+        engine: the engine, with the model.
+        source, target: the dictionaries.
+        task: decodes the model unless an option names another task.
+        training: decoding options left by the training, for that task only.
 
     Attributes:
-        use_shortlist: whether each sentence chooses among the words of a shortlist only.
-        rescorer: chooses among the translations, as with ``--rescore-path``; None: nobody does.
+        use_shortlist: whether each sentence is written with the words of a shortlist only.
+        rescorer: reranks the translations, as ``--rescore-path`` does; None: nothing does.
     """
 
     def __init__(
@@ -112,14 +112,14 @@ class NativeDecoder:
     def of_bundle(
         cls, bundle: Bundle, *, threads: Optional[int] = None, use_shortlist: bool = False
     ) -> "NativeDecoder":
-        """The decoder of a bundle that was made with ``fairseq-hrt bundle --runtime``.
+        """Loads the native model of a bundle, which ``fairseq-hrt bundle --runtime`` adds.
 
         Args:
-            threads: sentences are decoded on that many; None: :func:`default_threads`.
-            use_shortlist: choose among the words of the bundle's shortlist.
+            threads: number of threads; None: :func:`default_threads`.
+            use_shortlist: write only words of the bundle's shortlist.
 
         Raises:
-            ValueError: the bundle has no model for the native engine, or it is damaged.
+            ValueError: the bundle has no model for the native engine, or a damaged one.
         """
         if bundle.runtime is None:
             raise ValueError(
@@ -166,8 +166,8 @@ class NativeDecoder:
     def _plan(
         self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
     ) -> SearchPlan:
-        # A switch that is set to false was not given at all, as on the command line: then the
-        # training's choice holds.
+        # As on the command line, a switch set to false counts as not given: the training's value
+        # holds.
         asked = {name: value for name, value in options.items() if value != "false"}
         family, task = self.engine.header.family, asked.pop("task", self.task)
         if task not in tasks_for(family):
@@ -177,16 +177,16 @@ class NativeDecoder:
             )
         if wanted.given and not BY_NAME[family].scores_by_word:
             raise UnsupportedOption(
-                "the native engine scores given translations by autoregressive models, this one is"
-                f" of the family {family}: use --engine torch"
+                "the native engine scores given translations only with autoregressive models, and"
+                f" this one is of the family {family}: use --engine torch"
             )
-        # Options left by the training are those of its own task.
+        # The training's options are for its own task.
         chosen = {**self.training, **asked} if task == self.task else asked
         own: Dict[str, Any] = dict(
             batch_size=wanted.batch_size, scores=wanted.scores, graphs=wanted.graphs
         )
         if wanted.given:
-            # How a search would find translations does not matter.
+            # No search takes place, so its settings do not matter.
             of_search = {name for one in decoders(family) for name in one.default}
             own.update(beam=1, nbest=1, forced_start=None, **dict.fromkeys(of_search))
         if wanted.alignments:
@@ -201,18 +201,18 @@ class NativeDecoder:
         check_dictionaries(plan.options, self.source.words, self.target.words)
         if found.prefix_size:
             raise ValueError(
-                f"prefix_size={found.prefix_size}: no translation begins with given words here; use"
-                " fairseq-generate"
+                f"prefix_size={found.prefix_size}: there are no target lines to take words from;"
+                " use fairseq-generate"
             )
-        # Refused now and not at the first line.
+        # Raises for a bad --forced-start now, not at the first line.
         self.first_words(plan, 0)
         return plan
 
     def first_words(self, prepared: SearchPlan, count: int) -> Optional[List[List[int]]]:
-        """The words that the translations of so many sentences have to begin with; None: nothing.
+        """The ids of ``--forced-start``, once for each of ``count`` sentences; None without it.
 
         Raises:
-            ValueError: words of ``--forced-start`` that the dictionary does not have.
+            ValueError: ``--forced-start`` has a word that is not in the dictionary.
         """
         words = prepared.options.forced_start
         if words is None:
@@ -264,20 +264,19 @@ class NativeDecoder:
         targets: List[List[int]],
         wanted: Wanted,
     ) -> List[Hypothesis]:
-        """See :class:`.decoder.Decoder`; a shortlist does not matter."""
+        """See :class:`.decoder.Decoder`; any shortlist is ignored."""
         found = self.engine.score(
             sources, [[target] for target in targets], batch_size=wanted.batch_size
         )
         for (scored,) in found:
-            # Who wrote them when is not known.
+            # Given translations were not written in steps.
             scored.steps, scored.token_steps = 0, []
         return [scored for (scored,) in found]
 
     def graphs(
         self, prepared: SearchPlan, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[Dict[str, Any]]:
-        """See :class:`.decoder.Decoder`; of each vertex only its most probable
-        word."""
+        """See :class:`.decoder.Decoder`; each vertex has only its most probable word."""
         return [self._document(best[0]) for best in self.decode(prepared, rows, wanted, watch)]
 
     def _document(self, hypothesis: Hypothesis) -> Dict[str, Any]:
@@ -290,7 +289,7 @@ class NativeDecoder:
             ],
             graph.links,
             graph.path,
-            # As a dictionary writes it: without </s>.
+            # Without </s>, as fairseq's dictionaries write it.
             translation=" ".join(words[token] for token in hypothesis.tokens[:-1]),
             score=hypothesis.score,
         )

@@ -1,4 +1,4 @@
-"""``fairseq_hrt.from_pretrained``: a bundle on the engine that suits it."""
+"""``fairseq_hrt.from_pretrained``: loads a bundle on a suitable engine."""
 
 import importlib.util
 import logging
@@ -29,23 +29,22 @@ def from_pretrained(
     use_shortlist: bool = False,
     **decoding: Any,
 ) -> Translator:
-    """A model from a bundle (``fairseq-hrt bundle``), ready to translate.
+    """Loads a bundle, made by ``fairseq-hrt bundle``, ready to translate.
 
     Args:
         path: the bundle's folder.
-        device: ``cpu`` or ``cuda``; None: a GPU where there is one, and the native engine, which is
-            for CPUs, before it.
-        engine: ``native`` (for bundles made with ``--runtime``), ``torch``, or ``auto``: native
-            where the bundle has a model for it, the machine can run it, no GPU is asked for and it
-            has the options, else PyTorch.
-        threads: of the engine; None: its own choice.
-        use_shortlist: choose among the words of the bundle's shortlist only; needs the native
-            engine.
+        device: ``cpu`` or ``cuda``; None: the CPU for the native engine, for PyTorch a GPU if there
+            is one.
+        engine: ``native`` (for bundles made with ``--runtime``), ``torch``, or ``auto``: native if
+            the bundle has its model, its kernel runs on this machine, no GPU is asked for and it
+            supports the options; else PyTorch.
+        threads: of the engine; None: its default.
+        use_shortlist: write only words of the bundle's shortlist; native engine only.
         decoding: options of ``fairseq-generate`` by their names, e.g. ``beam=1`` or
-            ``hrt_decode_chunk=3``; they go before those of the bundle.
+            ``hrt_decode_chunk=3``; they override the bundle's.
 
     Raises:
-        ValueError: no bundle, or an option that its task does not have.
+        ValueError: the folder is not a bundle, or its task does not have an option.
     """
     engine = _FORMERLY.get(engine, engine)
     if engine not in ENGINES:
@@ -69,9 +68,9 @@ def from_pretrained(
             raise ValueError(
                 "a shortlist needs the native engine: give engine='native', or leave it out"
             )
-        # Read again: fairseq demands more of what a bundle holds.
+        # Read again, with fairseq's checks of the task and the options.
         return Translator(load_bundle(folder), with_torch(), **decoding)
-    # Without a checkpoint, or fairseq, there is nothing that PyTorch could take over.
+    # PyTorch can take over only if there is a checkpoint and fairseq is installed.
     takes_over = bundle.models and importlib.util.find_spec("fairseq") is not None
     fallback = with_torch if takes_over and engine != "native" else None
     try:

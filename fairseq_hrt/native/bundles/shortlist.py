@@ -1,5 +1,5 @@
-"""Shortlists: the target words that a source word may lead to, so that the output layer is computed
-for them alone.
+"""Shortlists: the target words that each source word may be translated to; the output layer is
+computed for these only.
 
 Read from a lexical table (Marian's ``lex`` files, which :mod:`...export.lexical_table` writes:
 ``TARGET SOURCE PROBABILITY`` a line) or from CTranslate2's ``vmap``
@@ -28,11 +28,11 @@ def load_shortlist(
     """Reads a ``lex`` or ``vmap`` file.
 
     Args:
-        path: the file; with a tab in its first line it is a ``vmap``.
-        source, target: dictionaries; words that they do not have are passed over.
-        best: candidates of a source word, the most probable ones (of a ``vmap`` all).
-        frequent: words of the target dictionary, the most frequent ones, that are candidates of
-            every sentence; those that a ``vmap`` has in its line without source join them.
+        path: the file; a tab in its first line marks a ``vmap``.
+        source, target: the dictionaries; words that they lack are skipped.
+        best: how many candidates a source word keeps, the most probable ones; a ``vmap`` keeps all.
+        frequent: how many of the most frequent target words are candidates of every sentence; the
+            words in a ``vmap``'s line without source are added to them.
 
     Raises:
         ValueError: the file cannot be read, or holds none of the dictionaries' words.
@@ -60,7 +60,8 @@ def load_shortlist(
 
 
 def pack(found: Mapping[int, Sequence[int]], always: Set[int], source_words: int) -> Shortlist:
-    """Candidates by source word as arrays; special symbols are candidates of every sentence."""
+    """Packs candidates by source word into arrays; special symbols are candidates of every
+    sentence."""
     offsets = np.zeros(source_words + 1, np.int64)
     for word, candidates in found.items():
         offsets[word + 1] = len(candidates)
@@ -104,7 +105,7 @@ def _read_lex(
             continue
         (one,), (other,) = source.ids([given]), target.ids([word])
         if one >= len(SPECIAL) and other >= len(SPECIAL):
-            # Of equal probabilities the more frequent word.
+            # Sorted by id at equal probability: the more frequent word first.
             scored.setdefault(one, []).append((-probability, other))
     return {
         one: sorted(other for _, other in sorted(candidates)[:best])
@@ -124,8 +125,8 @@ def _read_vmap(
         if not parts:
             always |= candidates
             continue
-        # Candidates of several words together are those of their first one: more than is asked for,
-        # never less.
+        # A phrase's candidates are given to its first word: each sentence gets at least those that
+        # the vmap lists for it.
         one = source.ids(parts[:1])[0]
         if one >= len(SPECIAL):
             found.setdefault(one, set()).update(candidates)
@@ -168,7 +169,7 @@ def read_shortlist(path: Path) -> Shortlist:
 
 
 def mean_candidates(shortlist: Shortlist, sentences: Sequence[Sequence[int]]) -> float:
-    """How many words a sentence chooses among, on average."""
+    """Mean number of words that a sentence may be written with."""
     sizes = []
     for sentence in sentences:
         words = [

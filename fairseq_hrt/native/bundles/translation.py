@@ -1,26 +1,26 @@
-"""What a translator returns, whichever engine decodes."""
+"""What translators of either engine take and return: lines and translations."""
 
 from dataclasses import dataclass, field
 from typing import Iterator, List, Optional, Sequence, Union
 
 from ..text.pipeline import TextPipeline
 
-# Source tokens that are translated in one piece at most; longer lines are cut. No training corpus
-# has longer sentences.
+# Most source subwords that are translated in one piece; longer lines are split. Training corpora
+# have no longer sentences.
 LONGEST = 256
-# Of decoding, before those of the bundle: nobody wants to read a literal <unk>; unkpen=0 lets the
-# model write it all the same.
+# Default decoding options, which the bundle's override. Nobody wants to read a literal <unk>;
+# unkpen=0 lets the model write it.
 DEFAULTS = {"unkpen": "inf"}
 
 
 @dataclass(frozen=True)
 class PreparedLine:
-    """A raw line, or a piece of one, with its subwords: translators take it in place of a line.
+    """A raw line, or a piece of one, with its subwords; translators accept it in place of a text.
 
     Attributes:
-        text: the raw line.
-        words: subwords.
-        start: how many subwords of the line stand before them.
+        text: the whole raw line.
+        words: the subwords of the line, or of the piece.
+        start: how many subwords of the line precede them.
     """
 
     text: str
@@ -32,9 +32,10 @@ class PreparedLine:
 
     @classmethod
     def pieces(cls, line: "Line", pipeline: TextPipeline, longest: int) -> "List[PreparedLine]":
-        """A line in pieces of at most so many subwords; a line without words is one piece.
+        """Splits a line into pieces of at most ``longest`` subwords; a line without words is one
+        piece.
 
-        Each begins with the language token that the model wants before a source.
+        Each piece begins with the language token, if the model needs one before a source.
         """
         whole = cls(line, pipeline.words(line)) if isinstance(line, str) else line
         if len(whole) <= longest:
@@ -60,7 +61,7 @@ def raw_text(line: Line) -> str:
 
 
 def longest_first(rows: Sequence[Sequence[int]], size: int) -> Iterator[List[int]]:
-    """The numbers of rows in batches of ``size``, those of similar length together."""
+    """Yields batches of row numbers, ``size`` in each, the longest rows first."""
     order = sorted(range(len(rows)), key=lambda number: -len(rows[number]))
     return (order[start : start + size] for start in range(0, len(order), size))
 
@@ -73,10 +74,10 @@ class Translation:
         text: raw text.
         source: the raw line.
         tokens: subwords, ``</s>`` included.
-        score: what the decoder ranks by; None for a line without words. A line that was cut has the
-            mean of its pieces.
+        score: what hypotheses are ranked by; the mean over the pieces of a split line; None for a
+            line without words.
         positional_scores: log-probability of each token.
-        steps: decoder passes that the sentence needed.
+        steps: decoder passes for the sentence, summed over pieces.
         token_steps: the pass (1 = first) in which each token was fixed.
         alignment: with ``replace_unk`` or ``print_alignment``, the source subword (from 0) of each
             token.
@@ -95,14 +96,14 @@ class Translation:
 
 
 def checked_batch_size(size: int) -> int:
-    """The size; ValueError if it is not positive."""
+    """Returns the size; ValueError if it is not positive."""
     if size < 1:
         raise ValueError(f"batch_size={size}: at least one sentence has to be decoded at a time")
     return size
 
 
 def require_lines(lines: Sequence[object]) -> None:
-    """Raises TypeError where something is not a line."""
+    """Raises TypeError if something is neither a text nor a :class:`PreparedLine`."""
     for number, line in enumerate(lines):
         if not isinstance(line, (str, PreparedLine)):
             raise TypeError(
@@ -112,7 +113,7 @@ def require_lines(lines: Sequence[object]) -> None:
 
 
 def require_pairs(sources: Sequence[str], targets: Sequence[str], batch_size: int) -> None:
-    """Raises ValueError where the lines of both sides do not correspond."""
+    """Raises ValueError if the lines of both sides do not correspond."""
     if isinstance(sources, str) or isinstance(targets, str):
         raise ValueError(
             "sources and targets are lists of lines; for one pair give score([source], [target])"
@@ -127,8 +128,8 @@ def require_pairs(sources: Sequence[str], targets: Sequence[str], batch_size: in
 
 
 def require_lengths(number: int, lengths: Sequence[int], longest: Sequence[int]) -> None:
-    """Raises ValueError where a side of pair ``number`` is longer than the model takes; both with
-    ``</s>``: source, target."""
+    """Raises ValueError if a side of pair ``number`` is longer than the model takes; ``lengths``
+    and ``longest`` are of (source, target) with ``</s>``."""
     for side, length, most in zip(("source", "target"), lengths, longest):
         if length > most:
             raise ValueError(
@@ -138,11 +139,11 @@ def require_lengths(number: int, lengths: Sequence[int], longest: Sequence[int])
 
 
 def join_pieces(line: Line, pieces: Sequence[Sequence[Translation]]) -> Translation:
-    """The translation of a line.
+    """Joins the translations of a line's pieces.
 
     Args:
-        line: raw, or prepared.
-        pieces: the hypotheses of each of its pieces, best first; none for a line without words.
+        line: raw or prepared.
+        pieces: the hypotheses of each piece, best first; empty for a line without words.
     """
     if not pieces:
         return Translation("", raw_text(line))

@@ -1,4 +1,4 @@
-"""The Python interface: raw text in, raw text out, by whichever engine.
+"""The Python interface: raw text in, raw text out, with either engine.
 
 model = fairseq_hrt.from_pretrained("bundle")
 model.translate(["Good morning."])                                # ["Guten Morgen."]
@@ -40,20 +40,19 @@ class Translator:
     """A loaded bundle. Safe to use from several threads.
 
     Args:
-        bundle: what was loaded.
+        bundle: the bundle.
         decoder: its model on an engine.
-        fallback: makes the decoder that takes over for what that one does not honour; None: that is
-            refused.
-        decoding: options of ``fairseq-generate`` by their names; they go before those of the
-            bundle.
+        fallback: makes the decoder that takes over for options that ``decoder`` does not support;
+            None: such options are refused.
+        decoding: options of ``fairseq-generate`` by their names; they override the bundle's.
 
     Attributes:
-        defaults: the options of a call without any.
+        defaults: the options of a call that gives none.
         source, target: the dictionaries.
 
     Raises:
         ValueError: an option is bad.
-        UnsupportedOption: an option that the engine does not honour.
+        UnsupportedOption: the engine does not support an option.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class Translator:
         self._longest = _longest_piece(decoder, prepared)
 
     def identity(self) -> Dict[str, Any]:
-        """What its translations depend on besides bundle and options."""
+        """What translations depend on besides bundle and options."""
         return self.decoder.identity()
 
     # ------------------------------------------------------------------ translating
@@ -93,18 +92,18 @@ class Translator:
         given: Optional[FrozenSet[str]] = None,
         **decoding: Any,
     ) -> Any:
-        """Translates raw lines; the result has their order and number.
+        """Translates raw lines; returns as many translations, in the same order.
 
-        A line without words becomes an empty one; a line of more than 256 subwords, or what the
-        model takes, is translated in pieces.
+        A line without words gives an empty translation. A line of more than 256 subwords, or more
+        than the model takes, is translated in pieces.
 
         Args:
             lines: raw text, or what :meth:`prepare` made of it; a single string is one line.
-            details: :class:`Translation` objects instead of strings.
+            details: return :class:`Translation` objects instead of strings.
             batch_size: sentences decoded together, grouped by length.
             progress, cancelled: see :class:`~.decoder.Watch`.
-            given: names of the options in ``decoding`` that must have an effect; others are set
-                aside where they have none, as the bundle's own are. None: all.
+            given: names of the options in ``decoding`` that must have an effect; the others get
+                their defaults if they have none, as the bundle's own do. None: all of them.
             decoding: options of ``fairseq-generate`` for this call.
 
         Raises:
@@ -147,12 +146,11 @@ class Translator:
         return results[0] if single else results
 
     def prepare(self, line: str) -> List[PreparedLine]:
-        """A line in the pieces that are translated: what takes :meth:`translate` the time before it
-        decodes.
+        """Splits a line into the pieces that are translated: the slow part of :meth:`translate`
+        before decoding.
 
-        The translation of the line is that of its pieces, joined by
-        :func:`.translation.join_pieces`. A line without words is one piece. Safe to use while
-        another thread translates, which it does not wait for.
+        The line's translation is that of its pieces, joined by :func:`.translation.join_pieces`. A
+        line without words is one piece. Never waits for a translation in another thread.
         """
         return PreparedLine.pieces(line, self.pipeline, self._longest)
 
@@ -165,7 +163,7 @@ class Translator:
         given: Optional[FrozenSet[str]] = None,
         **decoding: Any,
     ) -> List[List[Dict[str, Any]]]:
-        """The graphs that a ``dag_transformer`` writes for raw lines: the documents of
+        """The graphs that a ``dag_transformer`` writes for raw lines, as the documents of
         ``fairseq-hrt graph``.
 
         Args:
@@ -173,10 +171,10 @@ class Translator:
             batch_size, cancelled, given, decoding: see :meth:`translate`.
 
         Returns:
-            For each line the graphs of its pieces: one, unless it is empty or was cut.
+            For each line the graphs of its pieces: one, unless the line is empty or was split.
 
         Raises:
-            ValueError: the model writes no graph, or see :meth:`translate`.
+            ValueError: the model writes no graphs, or as :meth:`translate`.
         """
         wanted = Wanted(checked_batch_size(batch_size), graphs=True)
         decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted, decoding, given)
@@ -195,14 +193,13 @@ class Translator:
         """Scores given translations as ``--score-reference`` does: the mean log-probability of
         their subwords and ``</s>``.
 
-        For autoregressive and bidirectional models that is the score with which a greedy
-        ``translate`` finds them, where words of ``forced_start`` count as certain, too; for
-        ``hrt_transformer`` that of both stages with the chunk size of decoding (Eq. 2, over whole
-        chunks); for ``dag_transformer`` log P(y | x) over all paths.
+        Autoregressive and bidirectional models give the score that a greedy ``translate`` reports,
+        with words of ``forced_start`` counted as certain; ``hrt_transformer`` gives that of both
+        stages with the chunk size of decoding (Eq. 2, over whole chunks); ``dag_transformer`` gives
+        log P(y | x), summed over all paths.
 
         Args:
-            sources, targets: raw lines, of the same number; a pair with an empty line has no score
-            (None).
+            sources, targets: equally many raw lines; a pair with an empty line has no score (None).
 
         Raises:
             ValueError: different numbers of lines, or a line that is longer than the model takes.
@@ -246,11 +243,11 @@ class Translator:
     def _chosen(
         self, decoding: Mapping[str, Any]
     ) -> Tuple[Dict[str, str], Optional[Mapping[str, str]]]:
-        """The options of a call as texts, and what is written for words of the source that the
-        model does not know.
+        """The options of a call as texts, and the lexicon of ``replace_unk``; None without that
+        option.
 
-        The latter is None where ``<unk>`` is not replaced; a switch alone copies source words,
-        otherwise it names a lexicon.
+        ``replace_unk=True`` gives an empty lexicon: source words are copied. A text names a lexicon
+        file.
 
         Raises:
             ValueError: the lexicon cannot be read, or an option belongs to the loading of a bundle.
@@ -276,7 +273,7 @@ class Translator:
         decoding: Mapping[str, Any],
         given: Optional[FrozenSet[str]] = None,
     ) -> Tuple[Decoder, Any]:
-        """The decoder that honours the options, and what it makes of them."""
+        """The decoder that supports the options, and what its ``prepare`` makes of them."""
         given = frozenset(decoding) if given is None else given
         try:
             return self.decoder, self.decoder.prepare(options, wanted, given)
@@ -296,21 +293,21 @@ class Translator:
         return self._cut(lines, self._longest)[1]
 
     def in_words(self, line: str) -> PreparedLine:
-        """A line with its subwords, in one piece however long it is: found once for whoever looks
-        at them and then translates."""
+        """Splits a line into subwords but not into pieces, for callers that look at the subwords
+        and then translate them."""
         return PreparedLine(line, self.pipeline.words(line))
 
     def mostly_unknown(self, line: Line) -> List[str]:
-        """The words of a line that the model does not know, where they are most of its words;
-        otherwise none."""
+        """The words of a line that the model does not know, if they are most of its words; else
+        none."""
         words = self.pipeline.words(line) if isinstance(line, str) else line.words
         return mostly_unknown(words, self.source, self.bundle.subwords)
 
     def _cut(
         self, lines: Sequence[Line], longest: int
     ) -> Tuple[List[List[PreparedLine]], List[List[int]]]:
-        """The pieces of each line that have words, and the source ids of all of them, ``</s>`` at
-        the end."""
+        """The non-empty pieces of each line, and the source ids of all pieces, each with
+        ``</s>``."""
         pieces = [
             [piece for piece in PreparedLine.pieces(line, self.pipeline, longest) if piece.words]
             for line in lines
@@ -325,8 +322,7 @@ class Translator:
     def _written(
         self, hypothesis: Hypothesis, piece: PreparedLine, lexicon: Optional[Mapping[str, str]]
     ) -> List[str]:
-        """The subwords of a hypothesis, those of the source or of the lexicon in place of
-        ``<unk>``."""
+        """The subwords of a hypothesis; source words or the lexicon's replace ``<unk>``."""
         symbols = self._symbols(hypothesis)
         if lexicon is None:
             return symbols
@@ -360,18 +356,19 @@ class Translator:
 
 
 def _certain(scored: Hypothesis, first: int) -> Hypothesis:
-    """The same with so many first words that cost nothing."""
+    """A copy in which the first tokens, ``first`` in number, have the log-probability 0."""
     parts = [0.0] * first + scored.positional_scores[first:]
     return replace(scored, positional_scores=parts, score=sum(parts) / len(parts))
 
 
 def _longest_piece(decoder: Decoder, prepared: Any) -> int:
-    """Subwords of a piece, without ``</s>``."""
+    """Most subwords of a piece, without ``</s>``."""
     return max(min(LONGEST, decoder.longest(prepared)[0] - 1), 1)
 
 
 def _texts(options: Mapping[str, Any]) -> Dict[str, str]:
-    """Values as on the command line: ``"true"`` stands for a switch, ``"false"`` leaves it out."""
+    """Values as on the command line: ``True`` becomes ``"true"``, which gives a switch, and
+    ``False`` becomes ``"false"``, which leaves it out."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in options.items()

@@ -38,7 +38,7 @@ class ConvertedModel:
         architecture: its ``--arch``.
         options: of ``fairseq-train``, by their names without dashes; True for a switch.
         parameters: float32, by fairseq's names.
-        steps: of parameters that the source holds as integers of 8 bits, the value of 1.
+        steps: for parameters that are stored as 8-bit integers, the value of 1.
     """
 
     architecture: str

@@ -31,8 +31,8 @@ MOST_SHARED = 4
 # Sinusoidal position vectors, which older releases stored.
 COMPUTED = ("embed_positions.weight", "embed_positions.weights")
 
-# Of generation_config.json, and of config.json where that is missing. Options that change what is
-# written, with the values that change nothing; any other value is refused.
+# Options of generation_config.json, else of config.json, that change translations, with the values
+# at which they do not; other values are refused.
 _NEUTRAL: Dict[str, Tuple[Any, ...]] = {
     "begin_suppress_tokens": ([],),
     "constraints": ([],),
@@ -59,7 +59,7 @@ _NEUTRAL: Dict[str, Tuple[Any, ...]] = {
     "token_healing": (False,),
     "watermarking_config": (),
 }
-# Those that are read, and those that do not change what is written: how it is computed, what is
+# Options that are read, and options that do not change translations: how they are computed, what is
 # returned, sampling (do_sample is refused), assistants, whose guesses are checked.
 _READ = frozenset(
     """
@@ -148,8 +148,7 @@ def _safetensors(path: Path) -> Iterator[_Stored]:
     for name, entry in described.items():
         if entry["dtype"] not in _FLOATS:
             raise ValueError(
-                f"{path}: {shown(name)} has the type {entry['dtype']}; floating-point numbers are"
-                " read"
+                f"{path}: {shown(name)} has the type {entry['dtype']}, which is not floating-point"
             )
         start, end = entry["data_offsets"]
         stored = content[start:end].view(_FLOATS[entry["dtype"]]).reshape(entry["shape"])
@@ -181,7 +180,7 @@ def _pickled(path: Path) -> Iterator[_Stored]:
             )
         if not value.dtype.is_floating_point or value.is_quantized:
             raise ValueError(
-                f"{path}: {shown(name)} has the type {value.dtype}; floating-point numbers are read"
+                f"{path}: {shown(name)} has the type {value.dtype}, which is not floating-point"
             )
         size = value.numel() * value.element_size()
         # An expanded view repeats the same bytes: a small file could claim a huge tensor.
@@ -194,11 +193,11 @@ def _pickled(path: Path) -> Iterator[_Stored]:
 
 
 def read_generation(folder: Path, config: Dict[str, Any]) -> Settings:
-    """How the model is meant to be decoded: ``generation_config.json``, else the same options
-    in ``config.json``.
+    """Reads how the model is to be decoded, from ``generation_config.json``, else from
+    ``config.json``.
 
     Raises:
-        ValueError: an option that is not known here, or one that no engine supports.
+        ValueError: an unknown option, or one that no engine supports.
     """
     path = folder / "generation_config.json"
     if path.is_file():
@@ -231,17 +230,17 @@ def decoding_options(
     first: Optional[int] = None,
     never: Container[int] = (),
 ) -> Dict[str, str]:
-    """Decoding options by fairseq's names.
+    """Converts decoding options to fairseq's names.
 
     Args:
         generation: see :func:`read_generation`.
-        positions: of the model.
+        positions: number of the model's positions.
         end: row of ``</s>``.
-        first: row of the language token with which translations begin; None: they begin with none.
+        first: row of the language token that begins translations; None: none does.
         never: rows that are never written here.
 
     Raises:
-        ValueError: a value that is none, or that cannot be represented.
+        ValueError: a value is invalid, or cannot be represented.
     """
     for name, wanted in (
         ("eos_token_id", (end, [end])),
@@ -251,8 +250,8 @@ def decoding_options(
         value = generation.values.get(name)
         if value is not None and value not in wanted:
             raise ValueError(
-                f"{generation.subject} has {name}: {shown(value)}, and here it would be"
-                f" {'none' if wanted[0] is None else wanted[0]}: remove it there, or name the"
+                f"{generation.subject} has {name}: {shown(value)}, but expected is"
+                f" {'none' if wanted[0] is None else wanted[0]}: remove it there, or give the"
                 " language that it stands for"
             )
     forbidden = generation.values.get("bad_words_ids", [])
@@ -263,7 +262,7 @@ def decoding_options(
             f"{generation.subject} has bad_words_ids: {shown(forbidden)}: words cannot be forbidden"
             " here; remove it there"
         )
-    # With the start that no translation has.
+    # Counted with the start token, which translations do not contain.
     longest = generation.number("max_length", positions, most=1 << 30)
     if "max_new_tokens" in generation.values:
         longest = generation.number("max_new_tokens", most=1 << 30) + 1

@@ -21,7 +21,7 @@ _EOS = 2
 
 
 def frequencies(width: int) -> np.ndarray:
-    """10000^(-2 i / width), as Hugging Face's Marian has them; Marian itself and fairseq:
+    """10000^(-2 i / width) as in Hugging Face's Marian; for Marian itself and fairseq see
     :func:`..runtime.sinusoids.fairseq_frequencies`."""
     return 1 / np.power(10000.0, 2 * np.arange(width // 2) / width)
 
@@ -84,11 +84,11 @@ class HuggingFaceModel:
             )
 
     def marian(self, start: int) -> ConvertedModel:
-        """A ``marian_transformer``, whose positions are a table: Hugging Face's sinusoids are
-        neither Marian's nor fairseq's.
+        """Converts the model to ``marian_transformer`` with positions as a table, since Hugging
+        Face's sinusoids are neither Marian's nor fairseq's.
 
         Args:
-            start: row of the word that decoders start with.
+            start: row of the word with which decoders start.
 
         Raises:
             ValueError: the model cannot be represented.
@@ -111,9 +111,9 @@ class HuggingFaceModel:
             raise ValueError(
                 f"{config.subject} has decoder_start_token_id: {start}, but {len(matrix)} words"
             )
-        # Marian's decoders start from zeros. Training on by transformers moves that row, which is
-        # also one of the output layer; here the start is the row of </s>, which decoders read
-        # nowhere else.
+        # Marian's decoders start from zeros. Fine-tuning in transformers moves that row, which the
+        # output layer shares. Here decoders start with </s>, whose row they read nowhere else: it
+        # gets the moved vector.
         moved = bool(np.any(matrix[start]))
         if moved:
             own = self.made["decoder.embed_tokens.weight"].copy()
@@ -181,7 +181,7 @@ class HuggingFaceModel:
             matrix = tensors.take(_embedding(tensors, side), words.size, self.width)
             self.made[f"{side}.embed_tokens.weight"] = words.reordered(matrix)
         for name in ("model.shared.weight", "lm_head.weight"):
-            # Other names of the embedding.
+            # These are other names of the embedding.
             if name in tensors:
                 tensors.used.add(name)
         target, own = self.words["decoder"], self.made["decoder.embed_tokens.weight"]

@@ -77,12 +77,11 @@ def _header(
 
 
 def _positions(options: Options, parameters: Parameters, side: str) -> np.ndarray:
-    """The position vectors of a side, ``[positions, D]``; as many as fairseq's module would
-    have."""
+    """The position vectors of a side, ``[positions, D]``, as many as fairseq's module has."""
     count = options[f"max_{'source' if side == 'encoder' else 'target'}_positions"]
     if options.get(f"{side}_learned_pos", False):
         return parameters[f"{side}.embed_positions.weight"][_OFFSET:]
-    # Behind the longest translation the decoder has one more, of what would follow.
+    # The decoder has one more position, for the token after the longest translation.
     first = options.get("marian_first_position", _OFFSET)
     return sinusoids(
         np.arange(first, first + count + (side == "decoder")),

@@ -286,12 +286,12 @@ def _description(path: Path, text: str) -> Dict[str, Any]:
 
 
 def _languages(folder: Path, given: Tuple[Optional[str], Optional[str]]) -> Tuple[str, str]:
-    """Source and target: as given, else as ``model_info.json`` tells (translateLocally's models).
+    """The languages: as given, else from ``model_info.json`` (translateLocally's models).
 
-    Names of files are not asked: ``model.base.npz`` and ``model.best.npz`` name no languages.
+    File names are not used: ``model.base.npz`` and ``model.best.npz`` name no languages.
 
     Raises:
-        ValueError: neither tells them.
+        ValueError: a language is missing in both.
     """
     path = folder / "model_info.json"
     told = _told(Settings(read_json(path), path)) if path.is_file() else (None, None)

@@ -45,7 +45,7 @@ class Stored(NamedTuple):
 
     Attributes:
         arrays: float32, by Marian's names.
-        steps: of arrays that are stored as integers, the value of 1.
+        steps: for arrays that are stored as 8-bit integers, the value of 1.
         config: the text of the configuration, "" where there is none.
     """
 
@@ -131,7 +131,7 @@ def _read_bin(path: Path) -> Stored:
 def _values(
     name: str, shape: Tuple[int, ...], kind: int, data: memoryview, path: Path
 ) -> Tuple[np.ndarray, Optional[float]]:
-    """A tensor as float32; of one of 8 bits also the value of 1."""
+    """Decodes a tensor to float32; also returns the value of 1 if it is stored in 8 bits."""
     held = FLOATS.get(kind) or INTEGERS.get(kind)
     if held is None:
         raise ValueError(
@@ -192,8 +192,8 @@ def _read_npz(path: Path) -> Stored:
                     found[name] = _finite(values.astype(np.float32), name, path)
                 elif not name.startswith("special:"):
                     raise ValueError(
-                        f"{path}: {shown(name)} has the type {values.dtype}; floating-point numbers"
-                        " are read"
+                        f"{path}: {shown(name)} has the type {values.dtype}, which is not"
+                        " floating-point"
                     )
     except Exception as error:
         # Errors of zipfile, its four decompressors, or Python's parser, which NumPy uses for

@@ -12,7 +12,7 @@ class Tensors:
     Args:
         held: arrays or tensors by their names.
         subject: the file, for messages.
-        steps: of tensors that the file holds as integers, the value of 1.
+        steps: for tensors that the file holds as integers, the value of 1.
     """
 
     def __init__(

@@ -15,8 +15,7 @@ from .hypothesis import Hypothesis, best_first
 
 
 def require_candidates(count: int, family: str) -> None:
-    """Raises ValueError where there is only one translation to choose from; see
-    :func:`..families.candidates`."""
+    """Raises ValueError if ``count``, from :func:`..families.candidates`, leaves no choice."""
     if count < 2:
         raise ValueError(
             "--rescore-path: there is only one translation to choose from; give"
@@ -74,8 +73,7 @@ class Rescorer:
     ) -> List[List[Hypothesis]]:
         """Sorts the hypotheses of each sentence, best first; equal ones keep their order.
 
-        The results have ``score`` and ``positional_scores`` of the judge, and one more of
-        ``steps``.
+        The results have the judge's ``score`` and ``positional_scores``, and one more step.
 
         Args:
             sources: dictionary ids of each source, ``</s>`` last.

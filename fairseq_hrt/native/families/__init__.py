@@ -1,8 +1,8 @@
-"""Every family once. Each has a module here that says what the code outside of its own package has
-to know of it; that code asks the record and compares no names. Standard library only.
+"""The families of models. A module here describes each one for code outside the family's own
+package, which asks this record instead of comparing names. Standard library only.
 
-A family is added by its module and a line in FAMILIES; one with fields of its own in the header of
-a model file is a base of FamilyFields, too.
+To add a family, write its module and add it to FAMILIES; header fields of its own make it a base of
+FamilyFields, too.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from . import autoregressive, bidirectional, dag, hrt, jacobi
 from .fields import ModelFields as ModelFields
 from .record import Family as Family
 
-# The order of those with models of their own is that of fh_family in the kernel's runtime.h.
+# Families with models of their own are in the order of fh_family in the kernel's runtime.h.
 FAMILIES: Tuple[Family, ...] = (
     autoregressive.FAMILY,
     hrt.FAMILY,
@@ -30,12 +30,12 @@ class FamilyFields(
     bidirectional.BidirectionalFields,
     dag.DagFields,
 ):
-    """The fields of a model file's header, of all families."""
+    """The header fields of all families."""
 
 
 BY_NAME: Dict[str, Family] = {family.name: family for family in FAMILIES}
 NAMES: Tuple[str, ...] = tuple(BY_NAME)
-# What a model file of the native engine may hold.
+# Families whose models the native engine's model file can hold.
 MODEL_FAMILIES: Tuple[str, ...] = tuple(
     family.name for family in FAMILIES if family.native and not family.decodes
 )
@@ -57,17 +57,18 @@ _BY_TASK: Dict[str, Family] = {
 
 
 def family_of_task(task: str) -> Optional[Family]:
-    """The family that decodes the checkpoints of a task; None for tasks of others."""
+    """The family that decodes checkpoints of a task; None if there is none."""
     return _BY_TASK.get(task)
 
 
 def decoders(models: str) -> Tuple[Family, ...]:
-    """The families that decode the models of a family, itself first."""
+    """The families that decode models of the family ``models``, itself first: ``autoregressive``
+    gives autoregressive and jacobi."""
     return tuple(family for family in FAMILIES if models in (family.name, family.decodes))
 
 
 def tasks_for(models: str) -> Tuple[str, ...]:
-    """The tasks that decode the models of a family, its own first."""
+    """The tasks that decode models of the family ``models``, its own first."""
     found = decoders(models)
     own = [family.task for family in found]
     return tuple(
@@ -76,10 +77,10 @@ def tasks_for(models: str) -> Tuple[str, ...]:
 
 
 def candidates(family: str, options: Schema, model: Any, *, words: int) -> int:
-    """Most translations of a sentence that a search finds.
+    """The most translations of a sentence that a search can find.
 
     Args:
-        family: that decodes.
+        family: of the models.
         model: see :meth:`.record.Family.candidates`.
         words: size of the target dictionary; no search keeps more hypotheses than there are words
             besides padding.
@@ -92,7 +93,7 @@ def check_dictionaries(options: Schema, source: Sequence[str], target: Sequence[
     """Refuses options that do not fit the words of the dictionaries.
 
     Raises:
-        ValueError: what to do.
+        ValueError: the message says what to do.
     """
     for family in FAMILIES:
         family.check_dictionaries(options, source, target)

@@ -8,13 +8,13 @@ from .record import Family
 
 @dataclass(frozen=True, kw_only=True)
 class AutoregressiveFields(ModelFields):
-    """Marian's decoders.
+    """Header fields that describe Marian's decoders.
 
     Attributes:
-        cell: what the decoder's layers remember earlier words with, one of CELLS; ``ssru``: the
-            simpler simple recurrent unit (Kim et al., 2019), c = f * c + (1 - f) * W x with f =
-            sigmoid(W_f x + b), in the place of self-attention.
-        zero_start: the decoder's first input, ``</s>``, has a zero vector as embedding.
+        cell: how decoder layers remember earlier words, one of CELLS; ``ssru``: the simpler simple
+            recurrent unit (Kim et al., 2019), c = f * c + (1 - f) * W x with f = sigmoid(W_f x +
+            b), in place of self-attention.
+        zero_start: the decoder's first input, ``</s>``, is embedded as zeros.
     """
 
     cell: str = later("attention")
@@ -22,7 +22,7 @@ class AutoregressiveFields(ModelFields):
 
 
 class Autoregressive(Family):
-    """What Marian's decoders change."""
+    """A plain Transformer, apart from Marian's header fields."""
 
     def check_header(self, header: AutoregressiveFields) -> None:
         header.demand(header.cell in CELLS, "cell")

@@ -12,7 +12,7 @@ class BidirectionalFields(ModelFields):
     """See the family's decoder.
 
     Attributes:
-        directions, block: h and z = h c, the words of a step.
+        directions, block: h directions, and z = h c words per step.
     """
 
     directions: int = 1
@@ -23,7 +23,7 @@ class BidirectionalFields(ModelFields):
 
 
 class Bidirectional(Family):
-    """What several words a step change."""
+    """What differs in models that write blocks of words."""
 
     def check_header(self, header: BidirectionalFields) -> None:
         h, z = header.directions, header.block

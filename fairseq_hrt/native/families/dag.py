@@ -1,4 +1,4 @@
-"""Models that write a graph in one pass, whose paths are translations."""
+"""Models that write a graph in one pass; paths through the graph are translations."""
 
 import math
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ class DagFields(ModelFields):
     """See the family's decoder.
 
     Attributes:
-        link_heads: of the links between vertices.
-        link_rows: rows of the links' table of positions, one without positions.
-        reach: most steps that a link leads forward; 0: any number.
-        scale: λ, vertices for each source token.
-        count_bos: whether ``<s>`` counts as source token.
-        length_classes: of the length head; 0: none.
+        link_heads: attention heads of the links between vertices.
+        link_rows: rows of the links' position table; 1: links without positions.
+        reach: the most vertices that a link leads forward; 0: any number.
+        scale: λ, vertices per source token.
+        count_bos: whether ``<s>`` counts as a source token.
+        length_classes: classes of the length head; 0: no such head.
     """
 
     link_heads: int = 0
@@ -31,8 +31,7 @@ class DagFields(ModelFields):
 
 
 def require_ranking(options: Schema) -> None:
-    """Raises ValueError for a beam that would rank nothing; its other limits stand in
-    :mod:`..options.effects`."""
+    """Raises ValueError for a beam search whose ``--dag-decode-beta`` leaves nothing to rank by."""
     if options.dag_decode_strategy == "beam" and not options.dag_decode_beta > 0:
         raise ValueError(
             f"--dag-decode-beta {options.dag_decode_beta} must be greater than 0 with"
@@ -41,7 +40,7 @@ def require_ranking(options: Schema) -> None:
 
 
 class Dag(Family):
-    """What graphs change."""
+    """What differs in models that write graphs."""
 
     def check_header(self, header: DagFields) -> None:
         header.between(0, LARGEST, "link_rows", "reach", "length_classes")
@@ -50,7 +49,7 @@ class Dag(Family):
         fits = header.link_rows == 1 or header.link_rows >= header.longest_target
         header.demand(fits, "link_rows", "longest_target")
         header.demand(0 < header.scale <= 1e6, "scale")
-        # The first and the last vertex.
+        # A graph has at least a first and a last vertex.
         header.demand(header.longest_target >= 2, "longest_target")
         header.demand(header.length_classes != 1, "length_classes")
 
@@ -85,7 +84,7 @@ class Dag(Family):
     def kernel_options(self, header: DagFields, options: Schema) -> Dict[str, Any]:
         return {
             "scale": options.dag_decode_upsample_scale or header.scale,
-            # Vertices never write the unknown word unless they are allowed to.
+            # Vertices write <unk> only with --dag-allow-unk.
             "unkpen": options.unkpen if options.dag_allow_unk else math.inf,
         }
 
@@ -100,6 +99,6 @@ FAMILY = Dag(
     graphs=True,
     computation="upsample_base|upsample_scale|count_bos|max_transition_length|link_features",
     header_fields=DagFields,
-    # The best link of a graph is often a near tie.
+    # Not rounded: the two best links of a vertex are often nearly equal.
     exact=("links",),
 )

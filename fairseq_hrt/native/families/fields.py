@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 ACTIVATIONS = ("relu", "gelu", "gelu_fast", "gelu_accurate", "tanh", "swish")
-# The part in the place of self-attention in a decoder's layers.
+# How a decoder layer reads earlier words: self-attention, or a recurrent unit in its place.
 CELLS = ("attention", "ssru")
 STORED = ("int8", "float32")
-# Sizes beyond these are those of a broken file, not of a model.
+# Larger sizes mean a broken file.
 LARGEST = 1 << 20
-# Sums of so many int8 products fit into 32 bits.
+# Sums of this many int8 products fit into 32 bits.
 LARGEST_INPUTS = 1 << 16
 MOST_LAYERS, MOST_SYMBOLS = 512, 1 << 24
 
@@ -20,8 +20,8 @@ class ModelFileError(ValueError):
 
 
 def later(default: Any) -> Any:
-    """A field that files of earlier releases do not have. Where it has its default it is not
-    written, so that those releases read the file."""
+    """Declares a field that files of earlier releases lack. It is written only if it differs from
+    its default, so that those releases can read the file."""
     return field(default=default, metadata={"later": True})
 
 
@@ -30,13 +30,14 @@ class ModelFields:
     """Fields of a model file's header; a family adds its own.
 
     Attributes:
-        family: what the decoder is, one of MODEL_FAMILIES.
+        family: one of MODEL_FAMILIES.
         weights: how matrices are stored, ``int8`` or ``float32``.
         source_vocabulary, target_vocabulary: words of the dictionaries.
-        encoder_width, decoder_width: D; likewise layers, heads, and inner sizes of the feed-forward
-        layers. encoder_pre_norm, decoder_pre_norm: the norm stands before each block.
-        encoder_final_norm, decoder_final_norm: and one behind the last layer.
-        encoder_embedding_norm, decoder_embedding_norm: and one behind the embedding.
+        encoder_width, decoder_width: D.
+        encoder_inner, decoder_inner: inner sizes of the feed-forward layers.
+        encoder_pre_norm, decoder_pre_norm: the norm stands before each block.
+        encoder_final_norm, decoder_final_norm: there is a norm after the last layer.
+        encoder_embedding_norm, decoder_embedding_norm: there is a norm after the embedding.
         encoder_scale, decoder_scale: the embeddings' factor.
         encoder_positions, decoder_positions: rows of the position tables; 0: no positions.
         longest_source: most source tokens, ``</s>`` included.
@@ -82,18 +83,18 @@ class ModelFields:
     epsilon: float = 1e-5
 
     def demand(self, fits: bool, *names: str) -> None:
-        """Raises ModelFileError, with the values of the named fields, unless they fit."""
+        """Raises ModelFileError with the values of the named fields unless ``fits``."""
         if not fits:
             values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
             raise ModelFileError(f"its header holds {values:.200}, which no model has")
 
     def between(self, low: int, high: int, *names: str) -> None:
-        """Demands that each of the named fields lies between two numbers, both included."""
+        """Demands ``low`` <= field <= ``high`` for each of the named fields."""
         for name in names:
             self.demand(low <= getattr(self, name) <= high, name)
 
     def check_common(self) -> None:
-        """Refuses sizes that no model of any family has.
+        """Refuses sizes that no model has, whatever its family.
 
         Raises:
             ModelFileError: naming the field.
@@ -111,7 +112,7 @@ class ModelFields:
             fits = width % getattr(self, f"{side}_heads") == 0
             self.demand(fits, f"{side}_width", f"{side}_heads")
             self.demand(math.isfinite(getattr(self, f"{side}_scale")), f"{side}_scale")
-        # The source and all slots of the longest target have to have positions.
+        # The longest source, and all slots of the longest target, need position vectors.
         fits = self.encoder_positions in (0, self.longest_source)
         self.demand(fits, "encoder_positions", "longest_source")
         fits = self.decoder_positions == 0 or self.decoder_positions >= self.longest_target

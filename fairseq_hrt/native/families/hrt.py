@@ -15,11 +15,11 @@ class HrtFields(ModelFields):
     """See the family's decoder.
 
     Attributes:
-        chunk_sizes: that the model was trained for, beside 1.
-        special_symbols: ids of the decoder's input behind the target dictionary: the mask and the
-            start symbols.
-        relative_window: of relative positions; 0: none.
-        learn_tail: whether the words behind the end were trained.
+        chunk_sizes: the chunk sizes that the model was trained for, besides 1.
+        special_symbols: how many symbols follow the target dictionary in the decoder's input: the
+            mask, and a start symbol per chunk size.
+        relative_window: window of relative positions; 0: no relative positions.
+        learn_tail: whether masked positions behind ``</s>`` were trained to predict ``</s>``.
     """
 
     chunk_sizes: Tuple[int, ...] = ()
@@ -29,7 +29,7 @@ class HrtFields(ModelFields):
 
 
 class Hrt(Family):
-    """What chunks change."""
+    """What differs in models that write in chunks."""
 
     def check_header(self, header: HrtFields) -> None:
         sizes = header.chunk_sizes
@@ -83,14 +83,15 @@ FAMILY = Hrt(
 
 
 def chunk_table(options: Schema, trained: Sequence[int]) -> List[Tuple[float, int]]:
-    """What ``--hrt-decode-chunk`` and ``--hrt-chunk-table`` ask for: (longest source in subwords
-    without ``</s>``, chunk size) pairs, ascending, the last limit infinite.
+    """Reads ``--hrt-decode-chunk`` and ``--hrt-chunk-table``: ascending pairs (longest source in
+    subwords without ``</s>``, chunk size), the last limit infinite. ``10:1,30:2,inf:1`` gives
+    ``[(10,1), (30,2), (inf,1)]``.
 
     Args:
         trained: the chunk sizes of the model.
 
     Raises:
-        ValueError: a value that cannot be read, or a chunk size that was not trained.
+        ValueError: an invalid table, or a chunk size that was not trained.
     """
     choice = options.hrt_decode_chunk
     if choice == "auto":
@@ -110,13 +111,13 @@ def chunk_table(options: Schema, trained: Sequence[int]) -> List[Tuple[float, in
 
 
 def completed(options: Schema, table: Sequence[Tuple[float, int]]) -> int:
-    """How many hypotheses of the first stage the second one completes.
+    """How many hypotheses of the first stage the second stage completes.
 
     Args:
-        table: :func:`chunk_table`.
+        table: from :func:`chunk_table`.
 
     Raises:
-        ValueError: options that do not go together.
+        ValueError: options that contradict each other.
     """
     sizes = {size for _, size in table}
     count = options.beam if options.hrt_nat_beam is None or sizes == {1} else options.hrt_nat_beam
@@ -160,7 +161,7 @@ def _parse_chunk_table(text: str) -> List[Tuple[float, int]]:
     except ValueError:
         table = []
     limits = [limit for limit, _ in table]
-    # Compared pair by pair: no order of a list with nan in it means anything.
+    # Compared pair by pair: sorting a list with nan in it means nothing.
     ascending = all(lower < upper for lower, upper in zip(limits, limits[1:]))
     if not table or not ascending or limits[-1] != math.inf or any(size < 1 for _, size in table):
         raise ValueError(

@@ -1,4 +1,5 @@
-"""Greedy translations of autoregressive models, several words a pass."""
+"""Parallel greedy decoding of autoregressive models: several words are guessed and checked per
+pass."""
 
 from typing import Any, Dict, Sequence
 
@@ -10,7 +11,7 @@ COPIES = "--jacobi-draft source copies words of the source: it needs one diction
 
 
 def require_greedy(options: Schema) -> None:
-    """Raises ValueError for a beam, which guesses cannot honour."""
+    """Raises ValueError for a beam above 1, which parallel decoding does not reproduce."""
     if options.beam > 1:
         raise ValueError(
             f"--beam {options.beam}: parallel decoding is exact for greedy search only; give --beam"
@@ -19,7 +20,7 @@ def require_greedy(options: Schema) -> None:
 
 
 class Jacobi(Family):
-    """What guesses change; they are made with ``--jacobi-mode`` alone."""
+    """What differs in parallel decoding, which only ``--jacobi-mode`` switches on."""
 
     def check_dictionaries(
         self, options: Schema, source: Sequence[str], target: Sequence[str]

@@ -1,4 +1,4 @@
-"""What is known of a family outside of its own package."""
+"""The description of a family for code outside its own package."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any, Dict, Mapping, Sequence, Tuple, Type
@@ -11,34 +11,34 @@ Shapes = Dict[str, Tuple[str, Tuple[int, ...]]]
 
 @dataclass(frozen=True)
 class Family:
-    """A way to write translations. Attributes and methods hold for a model that writes word by word
-    and has no options of its own; a family overrides where its models differ.
+    """A family of models, or a way to decode them. Defaults are those of models that write word by
+    word and have no options of their own; a family overrides what differs.
 
     In the methods ``header`` is a :class:`..runtime.header.Header` and ``options`` a
     :class:`..options.schema.Schema`.
 
     Attributes:
-        name: of its package; its options begin with it.
-        task: registered with fairseq.
-        model: its registered model; empty where any Transformer of fairseq is decoded.
-        losses: criterions that the model is trained with; empty: any.
+        name: of its package; its options begin with this name.
+        task: its task, registered with fairseq.
+        model: its registered model; empty if it decodes any Transformer of fairseq.
+        losses: criterions that train the model; empty: any.
         tasks: further tasks whose checkpoints it decodes.
-        decodes: the family whose models it decodes, if that is not itself.
-        left_to_right: whether its models can write word by word, and so rank, align and continue
+        decodes: the family whose models it decodes, if not its own.
+        left_to_right: whether its models can write word by word, and so rerank, align and continue
             translations.
-        scores_by_word: whether a given translation is scored word by word, as every model that
-            writes so can do; otherwise the score is the family's own.
-        several: whether it finds several translations of a sentence.
-        several_by: options that make it do so, for messages.
+        scores_by_word: whether given translations are scored word by word; False: by a score of its
+            own.
+        several: whether it can find several translations of a sentence.
+        several_by: for messages, the options that make it do so.
         graphs: whether its translations are paths of graphs.
         native: whether the native engine has its search.
         default: options that its task sets.
-        first_words_by: what lets its translations begin with given words, for messages; empty: they
+        first_words_by: for messages, what lets its translations begin with given words; empty: they
             always can, or never.
-        computation: pattern of its model's options, without the family's name, that decide what is
-            done with parameters of the same names and shapes.
-        header_fields: what the header of its models has: its own fields beside those of all models.
-        exact: matrices of its model files that are never rounded.
+        computation: pattern of its model's options, without the family's name, that change the
+            computation but not the names and shapes of parameters.
+        header_fields: class of its models' header, with its own fields besides the common ones.
+        exact: matrices that model files never store as int8.
     """
 
     name: str
@@ -63,23 +63,23 @@ class Family:
 
     @property
     def own_fields(self) -> Tuple[str, ...]:
-        """Fields of a header that no other family has."""
+        """The header fields that it adds to the common ones."""
         common = {item.name for item in fields(ModelFields)}
         return tuple(item.name for item in fields(self.header_fields) if item.name not in common)
 
     def check_header(self, header: Any) -> None:
-        """Refuses values of its own fields that no model has.
+        """Refuses values of its own header fields that no model has.
 
         Raises:
             ModelFileError: naming the field.
         """
 
     def tensors(self, header: Any) -> Shapes:
-        """Tensors of its model files beside those of a plain Transformer."""
+        """The tensors of its model files besides those of a plain Transformer."""
         return {}
 
     def spare_positions(self, header: Any) -> int:
-        """Positions behind the longest target that its decoder computes."""
+        """How many positions its decoder computes after the longest target."""
         return 1
 
     def writes_in_order(self, header: Any) -> bool:
@@ -89,10 +89,10 @@ class Family:
     # ------------------------------------------------------------------ options
 
     def check_options(self, options: Any) -> None:
-        """Refuses values of its options, whatever the model.
+        """Refuses values of its options that are wrong for every model.
 
         Raises:
-            ValueError: by name.
+            ValueError: the message names the option.
         """
 
     def check_dictionaries(
@@ -101,31 +101,31 @@ class Family:
         """Refuses options that do not fit the words of the dictionaries.
 
         Raises:
-            ValueError: what to do.
+            ValueError: the message says what to do.
         """
 
     def takes_first_words(self, header: Any, options: Any) -> bool:
-        """Whether every translation can begin with given words: what is written comes word by word
-        from left to right."""
+        """Whether every translation can begin with given words: the model writes word by word from
+        left to right."""
         return self.writes_in_order(header)
 
     def candidates(self, options: Any, model: Any, beam: int) -> int:
-        """Most translations of a sentence that its search finds.
+        """The most translations of a sentence that its search can find.
 
         Args:
-            model: the header of a model or the decoder of PyTorch's, with the same attributes.
-            beam: hypotheses that are kept.
+            model: the header of a model, or PyTorch's decoder, which has the same attributes.
+            beam: hypotheses that the search keeps.
         """
         return beam
 
     def collapses_repeats(self, options: Any) -> bool:
-        """Whether immediately repeated n-grams of finished translations are left out."""
+        """Whether immediately repeated n-grams are removed from finished translations."""
         return False
 
     def kernel_options(self, header: Any, options: Any) -> Dict[str, Any]:
-        """Fields of the kernel's ``fh_options`` that are not the values of options.
+        """Fields of the kernel's ``fh_options`` that differ from, or add to, the values of options.
 
         Raises:
-            ValueError: options that do not go together, or do not fit the model.
+            ValueError: options that contradict each other, or do not fit the model.
         """
         return {}

@@ -1,5 +1,5 @@
-"""Conditions under which an option has an effect, on the values of other options; how options are
-named. Standard library only."""
+"""Conditions on other options' values under which an option has an effect; names of options in
+messages. Standard library only."""
 
 import difflib
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ def flag(name: str) -> str:
 
 
 def did_you_mean(given: str, known: Sequence[str]) -> str:
-    """What follows a message about a name that does not exist: the one that was probably meant, or
-    nothing."""
+    """The end of a message about an unknown name: ``; did you mean beam?``, or nothing if no known
+    name is close."""
     close = difflib.get_close_matches(given, known, n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """The condition of an option.
+    """The condition under which an option has an effect.
 
     Attributes:
-        text: as it follows "has an effect only with" in a message.
-        reads: names of other options.
+        text: what follows "has an effect only with" in a message.
+        reads: names of the options that it depends on.
         test: called with their values, in this order.
     """
 
@@ -33,8 +33,8 @@ class Condition:
     test: Callable[..., bool]
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether the condition holds. It does where a value is not known: a training does not know
-        the strategy of a later decoding."""
+        """Whether the condition holds. It does if a value is unknown: a training does not know the
+        strategy of a later decoding."""
         return any(name not in values for name in self.reads) or self.test(
             *(values[name] for name in self.reads)
         )
@@ -49,36 +49,36 @@ class Condition:
 
 
 def chosen(name: str, *choices: str) -> Condition:
-    """An option has one of these values."""
+    """The option has one of these values."""
     return Condition(
         f"{flag(name)} {' or '.join(choices)}", (name,), lambda value: str(value) in choices
     )
 
 
 def given(name: str) -> Condition:
-    """An option is given, or a switch is on."""
+    """The option is given, or the switch is on."""
     return Condition(flag(name), (name,), lambda value: value is not None and value is not False)
 
 
 def other_than(name: str, value: Any) -> Condition:
-    """An option has another value."""
+    """The option has another value than ``value``."""
     return Condition(
         f"{flag(name)} other than {value}", (name,), lambda found: not same(found, value)
     )
 
 
 def at_least(name: str, least: int) -> Condition:
-    """A number is no smaller."""
+    """The number is at least ``least``."""
     return Condition(f"{flag(name)} {least} or more", (name,), lambda value: value >= least)
 
 
 def same(value: Any, other: Any) -> bool:
-    """Whether two values of an option are one."""
-    # Choices are enumerations in configurations and texts elsewhere.
+    """Whether two values of an option are equal."""
+    # Choices are enumerations in configurations, texts elsewhere.
     return bool(value == other) or str(value) == str(other)
 
 
-# Conditions of several options.
+# Conditions that several options share.
 IN_CHUNKS = other_than("hrt_decode_chunk", "1")
 SUPPRESSING = chosen("dag_decode_strategy", "lookahead", "sample")
 WITH_CANDIDATES = Condition(

@@ -1,10 +1,10 @@
-"""Options without effect: refused where somebody gives one, set aside where it was left.
+"""Options without effect: refused if the user gives them, otherwise reset to their defaults.
 
-An option that is given and does nothing is a mistake that nobody notices. So it is refused by name,
-with what it needs: ``--dag-decode-beta 0.5 has an effect only with --dag-decode-strategy
-lookahead``. What a checkpoint, a bundle or a grid holds for other occasions is set aside instead:
-whoever decodes did not write it. When an option has an effect stands where it is declared
-(:class:`.option.Option`). Standard library only.
+A given option that does nothing is a mistake that nobody notices, so it is refused with what it
+needs: ``--dag-decode-beta 0.5 has an effect only with --dag-decode-strategy lookahead``. Options in
+a checkpoint, a bundle or a grid were not written for this decoding; they silently get their
+defaults. An option's condition is declared with it (:class:`.option.Option`). Standard library
+only.
 """
 
 import logging
@@ -25,17 +25,17 @@ def set_aside(
     given: Optional[Container[str]] = None,
     options: Mapping[str, Option] = SCHEMA,
 ) -> Dict[str, Any]:
-    """The options without effect, with the values that they get instead:
-    ``{"hrt_decode_chunk": "2", "hrt_chunk_table": "9:1,inf:2"}`` gives
-    ``{"hrt_chunk_table": "10:1,30:2,inf:1"}``, its default, for a table is read only with ``auto``.
+    """Finds options without effect and returns the values that replace theirs:
+    ``{"hrt_decode_chunk": "2", "hrt_chunk_table": "9:1,inf:2"}`` gives the default table
+    ``{"hrt_chunk_table": "10:1,30:2,inf:1"}``, since a table is read only with ``auto``.
 
     Args:
-        values: of options by name. A condition on an option that is not among them holds.
-        given: names of the options that somebody gives now, which are refused; None: all.
-        options: the options that are looked at, each behind those on which it depends.
+        values: options by name; a condition on an option that is missing here holds.
+        given: names of the options that the user gives now, which are refused; None: all.
+        options: the options to check, each after those that its condition depends on.
 
     Raises:
-        ValueError: naming the option that is given without effect, its value and what it needs.
+        ValueError: an option is given without effect; the message has its value and what it needs.
     """
     values, found = dict(values), {}
     for name, option in options.items():
@@ -48,7 +48,7 @@ def set_aside(
             message = f"{shown} has an effect only with {option.when.text}"
             if option.acts_as is None:
                 raise ValueError(message)
-            logger.warning("%s; here it is %s", message, option.acts_as)
+            logger.warning("%s; here it acts as %s", message, option.acts_as)
         if option.acts_as is not None:
             asked, instead = True, option.acts_as
         if asked:
@@ -59,16 +59,16 @@ def set_aside(
 def settled(
     options: DecodingOptions, family: str, given: Optional[Container[str]] = None
 ) -> DecodingOptions:
-    """The options as models of a family are decoded with them: those of other families, and those
-    without effect, have their defaults.
+    """The options with which a family's models are decoded: those of other families, and those
+    without effect, get their defaults.
 
     Args:
-        family: of the models, ``"autoregressive"`` with the options of jacobi, which decodes these;
-            or of the task.
+        family: of the models or of the task; ``autoregressive`` includes the options of jacobi,
+            which decodes such models.
         given: see :func:`set_aside`.
 
     Raises:
-        ValueError: one that is given belongs to another family or has no effect; by name.
+        ValueError: a given option belongs to another family or has no effect; the message names it.
     """
     known = {FAIRSEQ, EVERY_TASK}
     known.update(one.name for one in FAMILIES if family in (one.name, one.decodes))
@@ -92,10 +92,10 @@ def settled(
 
 
 def read(options: Mapping[str, Option], *configurations: Any) -> Dict[str, Any]:
-    """The values of options, and of what their conditions read.
+    """Reads the values of options, and of the options that their conditions depend on.
 
     Args:
-        configurations: mappings or objects with attributes; later ones go before earlier ones.
+        configurations: mappings or objects with attributes; later ones override earlier ones.
     """
     names = {
         name
@@ -104,8 +104,8 @@ def read(options: Mapping[str, Option], *configurations: Any) -> Dict[str, Any]:
     }
     found: Dict[str, Any] = {}
     for configuration in configurations:
-        # Not by hasattr(): the errors of an OmegaConf configuration keep the frames of all callers,
-        # and so their generators, alive.
+        # Not hasattr(): the errors of an OmegaConf configuration keep the frames of all callers
+        # alive, and so their generators.
         held = configuration if isinstance(configuration, Mapping) else vars(configuration)
         found.update((name, held[name]) for name in names if name in held)
     return found

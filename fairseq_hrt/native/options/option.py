@@ -1,10 +1,10 @@
-"""An option with what is known of it: the metadata of the field that declares it. Standard library
-only.
+"""Options with their help, range and condition: the metadata of the fields that declare them.
+Standard library only.
 
     beam: int = option(5, "hypotheses that the search keeps", least=1)
 
-Decoding options are fields of :class:`.schema.Schema`, those of models and trainings of the
-families' configurations. Default, range and condition stand there and nowhere else.
+Decoding options are fields of :class:`.schema.Schema`, options of models and trainings are fields
+of the families' configurations. Default, range and condition are declared there and nowhere else.
 """
 
 from dataclasses import dataclass, field, fields
@@ -12,8 +12,8 @@ from typing import Any, Dict, Optional, Tuple, Union
 
 from .conditions import Condition, same
 
-# Where a decoding option comes from, if not from the task of a family: fairseq-generate's own
-# flags, a caller in Python, every task of ours.
+# Origins of decoding options that no family's task declares: fairseq-generate's own flags, a caller
+# in Python, every task of ours.
 FAIRSEQ, CALLER, EVERY_TASK = "fairseq", "caller", "task"
 # Numbers beyond these overflow.
 LARGEST_COUNT = (1 << 30) - 1
@@ -23,26 +23,26 @@ LARGEST_PENALTY = 20.0
 
 @dataclass(frozen=True)
 class Option:
-    """What is known of an option beside its name and type. The attributes from ``origin`` on are
-    those of decoding options.
+    """The properties of an option besides its name and type; those from ``origin`` on are of
+    decoding options only.
 
     Attributes:
-        default: its value where nobody gives it.
-        help: its help text; empty where fairseq has it, or no command line.
+        default: its value if it is not given.
+        help: its help text; empty if fairseq has one, or if there is no flag.
         least, most: limits of a number.
-        when: what it needs to have an effect; None: nothing.
-        neutral: values that ask for nothing, as None and the default do: a ``min_len`` of 0.
-        acts_as: the value that it amounts to where it has no effect. Such an option is not refused
-            but reported: in greedy decoding of graphs a ``beam`` of 5 is one of 1.
+        when: the condition under which it has an effect; None: always.
+        neutral: values that count as not given, as None and the default do: a ``min_len`` of 0.
+        acts_as: the value that it amounts to where it has no effect. Such an option is reported
+            instead of refused: in greedy decoding of graphs a ``beam`` of 5 acts as 1.
         origin: FAIRSEQ, CALLER, EVERY_TASK, or the family whose task declares it; empty: the family
-            that its name begins with.
-        choices: of a text.
-        native: whether the native engine honours it; the choices that it honours.
-        torch: whether PyTorch's engine honours it.
+            with whose name it begins.
+        choices: the permitted texts.
+        native: whether the native engine supports it, or the choices that it supports.
+        torch: whether PyTorch's engine supports it.
         kernel: its field in ``fh_options``, if it has one.
-        request: what a request of the server may choose: (least, most) of a number, words, or True
-            for a switch.
-        several: its value where several translations are wanted; True: at least as many.
+        request: what a request to the server may choose: (least, most) of a number, permitted
+            words, or True for a switch.
+        several: its value if several translations are wanted; True: at least their number.
     """
 
     default: Any = None
@@ -61,14 +61,14 @@ class Option:
     several: Any = None
 
     def is_asked_for(self, value: Any) -> bool:
-        """Whether a value asks for something."""
+        """Whether a value is neither None nor the default nor neutral."""
         return value is not None and not any(
             same(value, none) for none in (self.default, *self.neutral)
         )
 
 
 def option(default: Any, help: str = "", **more: Any) -> Any:
-    """A field of a dataclass that is an option; a list as default is copied for each.
+    """Declares an option as a field of a dataclass; each instance gets a copy of a default list.
 
     Args:
         more: further attributes of :class:`Option`.
@@ -80,7 +80,7 @@ def option(default: Any, help: str = "", **more: Any) -> Any:
 
 
 def count(default: Any, help: str = "", *, least: int = 1, **more: Any) -> Any:
-    """The field of an integer, as large as fits."""
+    """Declares an integer option of at most LARGEST_COUNT."""
     return option(default, help, least=least, most=LARGEST_COUNT, **more)
 
 

@@ -1,10 +1,11 @@
-"""Every decoding option once: name, type, default, range, help text, what it needs to have an
-effect, and who honours it.
+"""Declares every decoding option: name, type, default, range, help text, the condition under which
+it has an effect, and the engines that support it.
 
-fairseq's task options are made from it (``training/task_options.py``), the fields of the kernel's
-``fh_options`` (:mod:`..runtime.binding`), what a bundle may set (:mod:`..bundles.data_options`) and
-what a request of the server may choose (:mod:`..server.requests`). So a new option stands here, in
-the generator that reads it, and in the kernel's file.
+Derived from it are fairseq's task options (``training/task_options.py``), the fields of the
+kernel's ``fh_options`` (:mod:`..runtime.binding`), what a bundle may set
+(:mod:`..bundles.data_options`) and what a request to the server may choose
+(:mod:`..server.requests`). So a new option is added here, to the generator that reads it, and to
+the kernel.
 
 Standard library only: the native engine needs neither PyTorch nor fairseq.
 """
@@ -31,7 +32,7 @@ from .option import LARGEST_PENALTY, LARGEST_WEIGHT, Option, count, option, opti
 
 STRATEGIES = ("greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample")
 NATIVE_STRATEGIES = STRATEGIES[:4]
-# Those that find several translations of a sentence.
+# Strategies that find several translations of a sentence.
 SEVERAL_PATHS = STRATEGIES[4:]
 JACOBI_MODES = ("frontier", "hgj", "pgj", "pj")
 NATIVE_MODES = JACOBI_MODES[:1]
@@ -46,32 +47,31 @@ _SEVERAL = chosen("dag_decode_strategy", *SEVERAL_PATHS)
 
 @dataclass(frozen=True)
 class Schema:
-    """What is decoded and how, for both engines; names and defaults of ``fairseq-generate`` and of
-    our tasks.
+    """The decoding options of both engines; names and defaults of ``fairseq-generate`` and of our
+    tasks.
 
     Attributes:
         unkpen: subtracted from the log-probability of ``<unk>``; infinity forbids it.
         min_len: fewest tokens before ``</s>``; a sentence whose own maximum is lower is held to
             that maximum.
-        scores: False leaves scores out, which saves the native engine a logsumexp over the
+        scores: whether to return scores; without them the native engine saves a logsumexp over the
             vocabulary in greedy decoding.
         batch_size: most sentences decoded together.
-        alignments: the source token that each token comes from, by one more pass; for models that
-            write from left to right.
-        graphs: the graph of each sentence; for dag.
-        static_weights: the models do not change while they are decoded; False for validation during
-            training.
-        hrt_draft_chunk: lossless drafts; the tokens are those of ``hrt_decode_chunk="1"``,
-            ``beam=1``.
+        alignments: whether to find the source token of each token, by one more pass; for models
+            that write from left to right.
+        graphs: whether to return the graph of each sentence; for dag.
+        static_weights: whether the models stay unchanged while they decode; False for validation
+            during training.
+        hrt_draft_chunk: chunk size of lossless drafts; the tokens are those of
+            ``hrt_decode_chunk="1"``, ``beam=1``.
         jacobi_mode: None decodes word by word.
-        jacobi_window: None: 3 in PyTorch, as many as were right lately in the native engine. Then
-            ``steps`` may differ from call to call.
+        jacobi_window: words guessed per pass. None: 3 in PyTorch; in the native engine as many as
+            recent guesses got right, so ``steps`` may differ from call to call.
     """
 
-    # ---- fairseq-generate's own; their conditions are those of dag, which alone has the options
-    # that they read. Whoever gives one beam to several decoders, or tunes a beam and a strategy,
-    # need not leave it out for some of them; and fairseq's default of 5 cannot be told from a 5
-    # that is given.
+    # ---- fairseq-generate's own. Their conditions read options of dag alone, so that one beam may
+    # be given to several decoders, or tuned together with a strategy; nor can fairseq's default of
+    # 5 be told from a given 5.
     beam: int = count(
         5,
         "hypotheses that the search keeps; 1 is greedy search",
@@ -99,7 +99,7 @@ class Schema:
         kernel="lenpen",
         request=(0, 10),
     )
-    # Without the switch the unknown word is forbidden, as it is by infinity.
+    # Without the switch <unk> is forbidden, as by infinity.
     unkpen: float = option(
         0.0, origin=FAIRSEQ, when=given("dag_allow_unk"), neutral=(math.inf,), kernel="unkpen"
     )

@@ -1,5 +1,5 @@
-"""Decoding options with their values: read from text, checked, handed to either engine. They are
-declared in :mod:`.schema`; what those of a family mean together: :mod:`..families`.
+"""The values of decoding options: read from text, checked, passed to either engine. :mod:`.schema`
+declares the options; :mod:`..families` checks those of a family together.
 
 Standard library only: the native engine needs neither PyTorch nor fairseq.
 """
@@ -17,7 +17,7 @@ from .schema import Schema
 
 
 class UnsupportedOption(ValueError):
-    """An option that one engine does not honour; the message names it and what does."""
+    """An option that an engine does not support; the message names it and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class DecodingOptions(Schema):
 
     @property
     def normalize(self) -> bool:
-        """Whether hypotheses are ranked by their log-probability over a power of their length."""
+        """Whether hypotheses are ranked by log-probability / length ** lenpen."""
         return not self.unnormalized
 
     @classmethod
@@ -66,12 +66,12 @@ class DecodingOptions(Schema):
         (``{"beam": "1", "hrt_decode_chunk": "3"}``), values as text or as they are.
 
         Args:
-            options: those that do not change what is decoded (``cpu``, ``post_process``, …) are the
-                caller's to leave out.
-            own: values of this class that go before ``options``.
+            options: without those that do not change what is decoded (``cpu``, ``post_process``,
+                …), which the caller removes.
+            own: values by name that override ``options``.
 
         Raises:
-            UnsupportedOption: an option that is not known here, by name.
+            UnsupportedOption: an unknown option; the message names it.
             ValueError: a value that cannot be read.
         """
         values: Dict[str, Any] = {}
@@ -87,7 +87,7 @@ class DecodingOptions(Schema):
         return cls(**{**values, **own})
 
     def changed(self) -> Dict[str, Any]:
-        """The values that are not the defaults, by name."""
+        """The values that differ from the defaults, by name."""
         return {
             own.name: getattr(self, own.name)
             for own in fields(self)
@@ -96,10 +96,10 @@ class DecodingOptions(Schema):
 
 
 def read_value(name: str, value: Any) -> Any:
-    """The value of an option from its text, or from what fairseq holds.
+    """Reads the value of an option from text, or from the object that fairseq holds.
 
     Raises:
-        ValueError: by name.
+        ValueError: the message names the option.
     """
     kind, optional = KINDS[name]
     text = _text(value)
@@ -118,10 +118,10 @@ def read_value(name: str, value: Any) -> Any:
 
 
 def check_value(name: str, text: str) -> None:
-    """Refuses a text that is wrong whatever the other options are: ``--beam x``.
+    """Refuses a text that is wrong whatever the other options are, such as ``--beam x``.
 
     Raises:
-        ValueError: by name.
+        ValueError: the message names the option.
     """
     value = read_value(name, text)
     _check_choice(name, value, SCHEMA[name])
@@ -129,7 +129,7 @@ def check_value(name: str, text: str) -> None:
 
 
 def options_of(origin: str) -> List["Field[Any]"]:
-    """The fields of one origin: those that a family's task declares, for example."""
+    """The fields of one origin, e.g. those that a family's task declares."""
     return [own for own in fields(DecodingOptions) if SCHEMA[own.name].origin == origin]
 
 
@@ -137,7 +137,7 @@ def require_native_search(family: Family) -> None:
     """Refuses a family that only PyTorch decodes.
 
     Raises:
-        UnsupportedOption: by name.
+        UnsupportedOption: the message names the option.
     """
     if not family.native:
         raise UnsupportedOption(
@@ -147,10 +147,10 @@ def require_native_search(family: Family) -> None:
 
 
 def require_native(options: DecodingOptions) -> None:
-    """Refuses what the native engine does not honour.
+    """Refuses options that the native engine does not support.
 
     Raises:
-        UnsupportedOption: by name.
+        UnsupportedOption: the message names the option.
     """
     for name, value in options.changed().items():
         native = SCHEMA[name].native
@@ -166,10 +166,10 @@ def require_native(options: DecodingOptions) -> None:
 
 
 def require_torch(options: DecodingOptions) -> None:
-    """Refuses what PyTorch's engine does not honour.
+    """Refuses options that PyTorch's engine does not support.
 
     Raises:
-        UnsupportedOption: by name.
+        UnsupportedOption: the message names the option.
     """
     for name, value in options.changed().items():
         if not SCHEMA[name].torch:
@@ -181,17 +181,14 @@ def require_torch(options: DecodingOptions) -> None:
 def forced_ids(
     options: DecodingOptions, symbols: Sequence[str], never: Container[str]
 ) -> List[int]:
-    """The words that ``--forced-start`` names; none where it is not given.
+    """The ids of the words that ``--forced-start`` names; empty if it is not given.
 
     Args:
-        symbols: of the target dictionary.
-        never: those of them that no translation begins with: padding and the end.
-
-    Returns:
-        their ids.
+        symbols: words of the target dictionary.
+        never: words that no translation begins with: padding and the end.
 
     Raises:
-        ValueError: a word that the dictionary does not have, or none at all, or ``--prefix-size``
+        ValueError: a word that is not in the dictionary, no word at all, or ``--prefix-size``
             besides.
     """
     if options.forced_start is None:
@@ -257,7 +254,7 @@ def _kind(hint: Any) -> Tuple[type, bool]:
 KINDS: Dict[str, Tuple[type, bool]] = {
     name: _kind(hint) for name, hint in get_type_hints(DecodingOptions).items() if name in SCHEMA
 }
-# Flags of fairseq-generate that are not in the schema, with the values that ask for nothing.
+# Flags of fairseq-generate that are not in the schema, with the values at which they do nothing.
 _NEUTRAL: Dict[str, Tuple[str, ...]] = {
     "sampling": ("False", "false"),
     "diverse_beam_groups": ("-1",),

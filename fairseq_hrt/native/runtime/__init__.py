@@ -1,5 +1,5 @@
-"""The native engine: int8 or float32 models decoded in C, with a small Python face; without PyTorch
-and fairseq. NumPy only, and for the modules of ``__all__``: setup.py builds the kernel with another
-one, where NumPy need not be installed yet."""
+"""The native engine: decodes int8 or float32 models in C, without PyTorch and fairseq. The modules
+of ``__all__`` may use NumPy; ``build`` may not, since setup.py runs it before NumPy is
+installed."""
 
 __all__ = ["engine", "format", "library", "model_tensors", "options"]

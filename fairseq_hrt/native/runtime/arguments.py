@@ -1,4 +1,4 @@
-"""What callers give the native engine, checked and laid out for C."""
+"""Checks what callers pass to the native engine and lays it out for C."""
 
 import ctypes as C
 from typing import Any, List, NamedTuple, Sequence, Tuple
@@ -9,8 +9,8 @@ from .header import Header
 
 
 class Shortlist(NamedTuple):
-    """Which target words a source word may lead to. Probabilities, and so scores, are then shares
-    among the sentence's candidates.
+    """The target words that each source word may be translated to. Probabilities, and so scores,
+    are then normalised over the candidates of the sentence.
 
     Attributes:
         offsets: int64 ``[source vocabulary + 1]``; candidates of source word w are
@@ -25,7 +25,7 @@ class Shortlist(NamedTuple):
 
 
 def _target_words(name: str, words: Any, vocabulary: int) -> np.ndarray:
-    """Token ids of a shortlist for C, which has 32 bits for each.
+    """Checks token ids of a shortlist and returns them as int32.
 
     Raises:
         ValueError: they are not ids of the target dictionary.
@@ -48,7 +48,8 @@ def _target_words(name: str, words: Any, vocabulary: int) -> np.ndarray:
 def shortlist_arrays(
     shortlist: Shortlist, header: Header
 ) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A shortlist for C: int64 offsets, int32 candidates, int32 candidates of every sentence.
+    """A shortlist for C: int64 offsets ``[source vocabulary + 1]``, int32 candidates, int32
+    candidates of every sentence.
 
     Raises:
         ValueError: it belongs to other dictionaries.
@@ -67,10 +68,10 @@ def shortlist_arrays(
 
 
 def listed(values: Any, what: str) -> List[Any]:
-    """Values as a list.
+    """Returns values as a list.
 
     Raises:
-        ValueError: they are none; the message calls them ``what``.
+        ValueError: they are not a list; the message calls them ``what``.
     """
     try:
         return values.tolist() if isinstance(values, np.ndarray) else list(values)
@@ -79,10 +80,11 @@ def listed(values: Any, what: str) -> List[Any]:
 
 
 def flatten(rows: Sequence[Sequence[int]], what: str = "source") -> Tuple[Any, Any]:
-    """The tokens of all rows, int32, and where each row begins, int64, for C.
+    """Concatenates rows for C: all tokens, int32, and the start of each row, int64:
+    ``[[5, 2], [7]]`` gives ``[5, 2, 7]`` and ``[0, 2, 3]``.
 
     Raises:
-        ValueError: a row is not a list of token ids; the message calls it ``what`` and its number.
+        ValueError: a row is not a list of token ids; the message calls it ``what`` with its number.
     """
     offsets = (C.c_int64 * (len(rows) + 1))()
     flat: List[int] = []

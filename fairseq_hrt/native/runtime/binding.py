@@ -69,8 +69,8 @@ class Tensor(C.Structure):
 
 
 def _fields(kind: type) -> List[str]:
-    """The kernel's fields of one kind, in the order of the schema; switches and choices are
-    integers there."""
+    """The names of the kernel's options of one kind, ``int`` or ``float``, in the order of the
+    schema; switches and choices are integers."""
     found = {
         option.kernel: float if KINDS[name][0] is float else int
         for name, option in SCHEMA.items()
@@ -80,7 +80,7 @@ def _fields(kind: type) -> List[str]:
 
 
 class Options(C.Structure):
-    """fh_options: the schema's fields, and what is made of them."""
+    """fh_options: the schema's fields, and those derived from them."""
 
     _fields_ = [
         *((name, C.c_int32) for name in (*_fields(int), "normalize", "table_size")),
@@ -136,10 +136,11 @@ class Results(C.Structure):
 
 @cache
 def kernel() -> C.CDLL:
-    """The library with its functions declared.
+    """The library, with the signatures of its functions.
 
     Raises:
-        ValueError: there is none on this machine, or it belongs to another release; how to get one.
+        ValueError: there is no kernel on this machine, or one of another release; the message says
+            how to get one.
     """
     library = load_library()
     message = [C.c_char_p, C.c_size_t]
@@ -182,17 +183,17 @@ def kernel() -> C.CDLL:
 
 
 def message_buffer() -> Any:
-    """Where a call writes its error."""
+    """A buffer for the error message of a call."""
     return C.create_string_buffer(_MESSAGE)
 
 
 def pointer(array: np.ndarray, kind: Any) -> Any:
-    """The array's data as the argument of a call; the array has to stay."""
+    """The array's data as an argument of a call, which the array must outlive."""
     return array.ctypes.data_as(C.POINTER(kind))
 
 
 def shape_of(header: Header) -> Tuple[Shape, Any]:
-    """The header for C, and what has to stay while it is used."""
+    """The header for C, and the array that it points to, which must outlive it."""
     shape = Shape()
     values: Dict[str, Any] = {
         name: getattr(header, name) for name, *_ in Shape._fields_ if hasattr(header, name)
@@ -220,7 +221,7 @@ def shape_of(header: Header) -> Tuple[Shape, Any]:
 
 
 def tensor_table(tensors: Mapping[str, np.ndarray]) -> Tuple[Any, List[np.ndarray]]:
-    """The tensors for C, and the arrays that have to stay meanwhile."""
+    """The tensors for C, and the arrays that they point to, which must outlive them."""
     table = (Tensor * max(len(tensors), 1))()
     kept = []
     for entry, (name, array) in zip(table, tensors.items()):

@@ -1,11 +1,11 @@
-"""Compiles the kernel into a shared library: setup.py does it with the package,
-``python -m fairseq_hrt.native.runtime.build`` in a source tree.
+"""Compiles the kernel into a shared library. setup.py does it; in a source tree, run
+``python -m fairseq_hrt.native.runtime.build``.
 
-Needs the standard library alone, because setup.py loads this file before anything is installed. The
-library has no Python interface (ctypes calls it), so one serves all Python versions. Instruction
-sets get their flags on their own file only; sets that the compiler does not support are left out.
-The library carries a fingerprint of its sources, by which :mod:`.library` refuses one that is out
-of date.
+Uses the standard library only, because setup.py loads this file before anything is installed. The
+library has no Python interface (ctypes calls it), so one serves all Python versions. The flags of
+an instruction set are given for its own file only; sets that the compiler does not support are left
+out. The library carries a fingerprint of its sources, by which :mod:`.library` refuses one that is
+out of date.
 """
 
 import hashlib
@@ -43,8 +43,7 @@ INSTRUCTION_SETS: Dict[str, List[str]] = {
     "avx2": ["-mavx2", "-mfma"],
     "neon_dotprod": ["-march=armv8.2-a+dotprod"],
 }
-# How `zig cc`, which cross-compiles without a sysroot, spells what it does not understand
-# otherwise.
+# Flags for `zig cc`, which cross-compiles without a sysroot and rejects those above.
 OTHER_SPELLINGS = {"neon_dotprod": ["-mcpu=generic+v8_2a+dotprod"]}
 # Processor families as compilers' macros call them, and their names in the tags of wheels.
 FAMILIES = {"__x86_64__": "x86_64", "__aarch64__": "aarch64", "__i386__": "i686"}
@@ -54,8 +53,8 @@ class Built(NamedTuple):
     """The outcome of a build.
 
     Attributes:
-        library: where it is; None if there is none.
-        reason: why there is none, one line.
+        library: its path; None if there is none.
+        reason: why there is none, in one line.
         compiler: the command that compiled.
         machine: the processor family that the library runs on.
         instruction_sets: those compiled, the portable one included.
@@ -71,7 +70,7 @@ class Built(NamedTuple):
 
 
 class CompilationError(Exception):
-    """A file that does not compile; the message holds the compiler's own words."""
+    """A file does not compile; the message is the compiler's."""
 
 
 def sources(kernel: Path = KERNEL) -> List[Path]:
@@ -100,7 +99,8 @@ def compiler() -> Optional[List[str]]:
 
 
 def instruction_sets(machine: str) -> List[str]:
-    """Names for a processor family as the compiler's macros or :func:`platform.machine` call it."""
+    """The instruction sets of a processor family, named as by :func:`target_machine` or
+    :func:`platform.machine`."""
     machine = machine.lower()
     if machine in ("x86_64", "amd64"):
         return ["amx_int8", "avx512_vnni", "avx_vnni", "avx2"]
@@ -108,7 +108,7 @@ def instruction_sets(machine: str) -> List[str]:
 
 
 def _run(command: Sequence[str]) -> str:
-    """'' if the command succeeds, else what it said."""
+    """Runs a command; returns '' if it succeeds, else its output."""
     try:
         finished = subprocess.run(
             list(command), capture_output=True, text=True, errors="replace", timeout=900
@@ -123,8 +123,8 @@ def _run(command: Sequence[str]) -> str:
 
 
 def target_machine(command: List[str]) -> str:
-    """The processor family that a compiler compiles for, which need not be this machine's; this
-    one's where it is none of FAMILIES."""
+    """The processor family that a compiler compiles for, which may not be this machine's; this
+    machine's if it is not in FAMILIES."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "empty.c").touch()
         try:
@@ -140,8 +140,7 @@ def target_machine(command: List[str]) -> str:
 
 
 def instruction_set_flags(command: List[str], name: str) -> Optional[List[str]]:
-    """The flags of an instruction set in the spelling that the compiler accepts; None if it accepts
-    none."""
+    """The flags of an instruction set as the compiler accepts them; None if it accepts none."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "empty.c")
         file.write_text("int empty;\n")
@@ -165,9 +164,8 @@ def compile_library(
     """Compiles and links the kernel; raises CompilationError.
 
     Args:
-        target: the library to write; an older one is replaced only by a finished one.
-        objects: folder for object files, named by all that they depend on, so that none is ever out
-            of date.
+        target: the library to write; an older one stays until the new one is complete.
+        objects: folder for object files; a hash of all inputs in their names keeps them up to date.
         extra: flags for every file and the linker, e.g. sanitizers.
         machine: processor family to compile for; by default the compiler's target.
         command: the compiler; by default :func:`compiler`.
@@ -183,7 +181,7 @@ def compile_library(
     stamp = f'-DFH_FINGERPRINT="{fingerprint(kernel)}"'
     headers = b"".join(path.read_bytes() for path in sources(kernel) if path.suffix == ".h")
     objects.mkdir(parents=True, exist_ok=True)
-    # $CC may stay the same name for another compiler
+    # $CC may be another compiler by the same name
     version = subprocess.run(
         [*command, "--version"], capture_output=True, text=True, errors="replace"
     ).stdout
@@ -231,10 +229,10 @@ def compile_library(
 
 
 def build(folder: Path = HERE, *, kernel: Path = KERNEL, objects: Path = OBJECTS) -> Built:
-    """Builds the library and a report for the doctor into ``folder``. Never fails; without a
-    library :attr:`Built.reason` tells why.
+    """Builds the library and a report for the doctor into ``folder``. Never fails: without a
+    library, :attr:`Built.reason` tells why.
 
-    Whatever library was there before is gone when there is no new one.
+    A failed build removes an older library.
     """
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -253,11 +251,10 @@ def build(folder: Path = HERE, *, kernel: Path = KERNEL, objects: Path = OBJECTS
 
 
 def platform_tag(machine: str = "") -> str:
-    """The wheel tag of machines that a library of this system runs on.
+    """The wheel tag of the machines that can run a library built on this system.
 
     Args:
-        machine: :attr:`Built.machine`, which decides: a library that was cross-compiled is not for
-            this machine.
+        machine: :attr:`Built.machine`, which is not this machine's after cross-compilation.
     """
     import sysconfig
 
@@ -269,7 +266,7 @@ def platform_tag(machine: str = "") -> str:
 
 
 def main() -> int:
-    """Builds into this source tree; returns the exit status."""
+    """Builds the library in this source tree; returns the exit status."""
     if not sources():
         sys.stderr.write(
             "there are no C sources beside this file: install the package again instead\n"

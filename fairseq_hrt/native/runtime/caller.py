@@ -1,4 +1,5 @@
-"""Whether a call of the kernel is to continue, and what is raised in the thread that made it."""
+"""Lets the kernel ask during a call whether to continue, and keeps exceptions for the calling
+thread."""
 
 from dataclasses import dataclass
 from typing import Any, Callable, Generator, Optional
@@ -7,25 +8,30 @@ from . import binding
 
 
 class Cancelled(Exception):
-    """A call ended because ``cancelled`` said so."""
+    """A call ended because ``cancelled`` returned True."""
 
 
 @dataclass
 class _State:
-    """Of a call: whether nobody wants its results any more, and what was raised while the kernel
-    worked."""
+    """The state of a call.
+
+    Attributes:
+        cancelled: returns True to end the call.
+        raised: what was raised while the kernel worked.
+    """
 
     cancelled: Optional[Callable[[], bool]] = None
     raised: Optional[BaseException] = None
 
 
 class Caller:
-    """Asked by the kernel, some 20 times a second, whether a call is to continue. Made once, for
-    that takes microseconds.
+    """Tells the kernel, which asks some 20 times a second, whether a call is to continue. Made once
+    per engine, since making one takes microseconds.
 
     Attributes:
-        state: of the call; one that has raised something ends whatever asks it.
-        ask: for the kernel.
+        state: of the current call. Once something was raised, the caller ends every call that asks
+            it.
+        ask: the kernel's callback.
     """
 
     def __init__(self) -> None:
@@ -36,12 +42,11 @@ class Caller:
 
 
 def _answers(state: _State) -> Generator[None, Any, None]:
-    """Answers whether a call is to continue, each time that the kernel sends the place for the
-    answer.
+    """Writes into each place that the kernel sends whether the call is to continue.
 
-    A generator, because it continues within its ``try``: that is where Python runs the handlers of
-    signals that have come since. In the first line of a function they would run before any ``try``,
-    and what they raise, such as KeyboardInterrupt, would be lost in the kernel.
+    A generator, because it resumes inside its ``try``, where Python then runs the handlers of
+    pending signals. A function would run them in its first line, before any ``try``, and what they
+    raise, such as KeyboardInterrupt, would be lost in the kernel.
     """
     while True:
         try:

@@ -11,16 +11,17 @@
     engine.set_shortlist(Shortlist(offsets, candidates, always))   # None switches it off
     engine.close()
 
-Sources are dictionary ids that end in ``</s>``; results have their order and number. The result of
-a sentence does not depend on the sentences beside it, on ``batch_size`` or on ``threads``, to the
-last bit (excepted the steps of ``hrt_draft_chunk`` and ``jacobi_mode`` where no width is given).
-Options carry the names and defaults of ``fairseq-generate``; :meth:`DecodingOptions.parse` reads
-them from text. :func:`plan_search` refuses an option that this engine does not support by name with
-:class:`UnsupportedOption` (PyTorch's does it then, ``--engine torch``), bad values with ValueError.
-Options in place of a plan are planned when they are first seen.
-Calls release the interpreter's lock; calls from several threads take turns. Ctrl-C and what other
-signals' handlers raise end a call within a fraction of a second, and so does ``cancelled``, asked
-some 20 times a second; the engine is as before then::
+Sources are dictionary ids that end in ``</s>``; there is one result per source, in the same order.
+To the last bit, a result does not depend on the other sentences, ``batch_size`` or ``threads``
+(except the ``steps`` of ``hrt_draft_chunk``, and of ``jacobi_mode`` where no width is given).
+Options have the names and defaults of ``fairseq-generate``; :meth:`DecodingOptions.parse` reads
+them from text. :func:`plan_search` raises :class:`UnsupportedOption` for an option that only
+PyTorch's engine supports (``--engine torch``) and ValueError for a bad value. Options may be given
+in place of a plan; their plan is cached.
+
+Calls release the interpreter's lock; calls from several threads take turns. Ctrl-C, exceptions of
+other signals' handlers, and ``cancelled``, asked some 20 times a second, end a call within a
+fraction of a second and leave the engine usable::
 
     engine.decode(rows, plan, cancelled=event.is_set)                     # a threading.Event
     engine.decode(rows, plan, cancelled=lambda: time.monotonic() > deadline)
@@ -66,15 +67,15 @@ _planned = lru_cache(maxsize=64)(plan_search)
 
 
 class Engine:
-    """A model with its threads; see this module's text.
+    """A model and its threads; see this module's docstring.
 
     Args:
         header, tensors: what :func:`.format.read_model` returns.
-        threads: sentences are decoded on that many threads, which share the weights; those without
-            a sentence help with the large products of the last one, as long as that is measured to
-            pay.
-        isa: a forced instruction set; None: the best one that this machine has, or what
-            FAIRSEQ_HRT_RUNTIME_ISA names.
+        threads: number of threads, which share the weights. Each decodes its own sentences; idle
+            ones help with the large products of the last one, as long as measurements show that it
+            pays.
+        isa: the instruction set to use; None: the one that FAIRSEQ_HRT_RUNTIME_ISA names, else the
+            best of this machine.
     """
 
     def __init__(
@@ -151,26 +152,26 @@ class Engine:
         first_words: Optional[Sequence[Sequence[int]]] = None,
         cancelled: Optional[Callable[[], bool]] = None,
     ) -> List[List[Hypothesis]]:
-        """Hypotheses of each source, best first, at most as many as the plan wants.
+        """Decodes sources: for each its hypotheses, best first, at most as many as the plan asks
+        for.
 
         Args:
             sources: dictionary ids ending in ``</s>``.
             plan: made for this model.
-            first_words: of each source the target ids that its translations have to begin with,
-                whatever their probability, which counts unless they are those of
-                ``forced_start``; padding stands for any word. The model has to write from left to
-                right (hrt: in chunks of 1).
-            cancelled: whether nobody wants the results any more; asked in this thread, from time to
-                time.
+            first_words: for each source the target ids that its translations must begin with,
+                however improbable; padding stands for any word. Their log-probabilities count,
+                except those of ``forced_start``. The model must write from left to right (hrt: in
+                chunks of 1).
+            cancelled: returns True to end the call; asked in this thread, some 20 times a second.
 
         Raises:
-            UnsupportedOption: first words for a model that cannot be given any.
+            UnsupportedOption: first words for a model that cannot take any.
             ValueError: a source or first words that do not fit the model.
-            UnsupportedOption, ValueError: see :func:`plan_search`, where options are given.
+            UnsupportedOption, ValueError: as :func:`plan_search`, if options are given.
             NumericalError: a probability is NaN.
             MemoryError: buffers could not grow.
             Cancelled: see ``cancelled``.
-            BaseException: what ``cancelled``, or the handler of a signal, raised meanwhile.
+            BaseException: whatever ``cancelled`` or the handler of a signal raises.
         """
         plan, given = self._plan(plan), None
         options = plan.options
@@ -203,18 +204,17 @@ class Engine:
         batch_size: int = 32,
         cancelled: Optional[Callable[[], bool]] = None,
     ) -> List[List[Hypothesis]]:
-        """How the model, which must write one word after the other (hrt: C_d = 1), rates given
-        translations; without shortlist.
+        """Scores given translations, over all words even with a shortlist. The model must write one
+        word after the other (hrt: C_d = 1).
 
         Args:
             sources: dictionary ids ending in ``</s>``.
             targets: translations of each source, any number, ``</s>`` last.
-            lenpen: ``score`` is the sum of the log-probabilities, divided by the length to this
-                power.
+            lenpen: ``score`` is the sum of the log-probabilities / length ** lenpen.
             cancelled: see :meth:`decode`.
 
         Returns:
-            Results in the order of the translations.
+            For each source the results in the order of its translations.
 
         Raises:
             UnsupportedOption: the model writes several words at once.
@@ -247,7 +247,7 @@ class Engine:
         *given: Any,
         cancelled: Optional[Callable[[], bool]] = None,
     ) -> List[List[Hypothesis]]:
-        """Calls the kernel."""
+        """Calls a function of the kernel and reads its results."""
         flat, offsets = flatten(sources)
         message = binding.message_buffer()
         found = C.POINTER(binding.Results)()
@@ -270,8 +270,8 @@ class Engine:
             self._kernel.fh_results_free(found)
 
     def set_shortlist(self, shortlist: Optional[Shortlist]) -> None:
-        """Restricts the words of each sentence to candidates of its source words; None: all words
-        again.
+        """Restricts the words of each sentence to the candidates of its source words; None lifts
+        the restriction.
 
         Raises:
             ValueError: the shortlist belongs to other dictionaries.
@@ -317,7 +317,7 @@ class Engine:
 
 
 def _check(status: int, message: Any) -> None:
-    """Raises what a call reports."""
+    """Raises the exception for a status of the kernel, with its message."""
     if status == binding.OK:
         return
     text = message.value.decode(errors="replace")

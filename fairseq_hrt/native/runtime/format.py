@@ -5,8 +5,8 @@ A matrix is either float32 ``[outputs, inputs]``, or int8 of that shape beside `
 float32 ``[outputs]``: row r stands for ``scale[r] * int8[r]``. Biases, norms, position tables and
 the like are float32. :func:`expected_tensors` lists all tensors of a header; a file has exactly
 these. Beside an embedding in int8 there may be ``NAME.rest``, int8 of the same shape: as the vector
-of a word, row r stands for ``scale[r] * (int8[r] + rest[r] / 254)``. The output layer that shares
-the embedding does without.
+of a word, row r stands for ``scale[r] * (int8[r] + rest[r] / 254)``. An output layer that shares
+the embedding ignores it.
 """
 
 import os
@@ -25,13 +25,13 @@ __all__ = [
     "check_tensors", "expected_tensors", "read_header", "read_model", "write_model",
 ]  # fmt: skip
 
-# Where the JSON stands in the metadata of the file.
+# Key of the JSON in the file's metadata.
 KEY = "fairseq_hrt.native.runtime"
 
-# Matrices that may have a finer part.
+# Matrices that may have a NAME.rest.
 EMBEDDINGS = ("encoder.embedding", "decoder.embedding")
-# Errors of reading damaged safetensors, besides the package's own. AttributeError: a type of number
-# that NumPy does not have.
+# Exceptions of reading damaged safetensors, besides the package's own. AttributeError: a type of
+# number that NumPy lacks.
 DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError)
 
 # ---------------------------------------------------------------- tensors
@@ -92,7 +92,7 @@ def _side_tensors(found: Shapes, header: Header, side: str) -> None:  # noqa: C9
 
 
 def check_tensors(header: Header, tensors: Mapping[str, np.ndarray]) -> None:
-    """Demands exactly the tensors of the header, with their types, shapes and finite values.
+    """Requires exactly the tensors of the header, with their types, shapes and finite values.
 
     Raises:
         ModelFileError: naming the tensor.
@@ -149,7 +149,7 @@ def _check_scale(scale: np.ndarray, name: str, shape: Tuple[int, ...]) -> None:
 
 
 def _finite(tensor: np.ndarray) -> bool:
-    # The sum is finite unless a number is not, or the sum overflows: then one looks closer.
+    # A finite sum has finite terms; another may also have overflowed, so look closer.
     with np.errstate(all="ignore"):
         return bool(np.isfinite(tensor.sum()) or np.isfinite(tensor).all())
 
@@ -165,7 +165,7 @@ def _one(tensors: Mapping[str, np.ndarray], unread: set, name: str) -> np.ndarra
 
 
 def write_model(path: Path, header: Header, tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes a model file; it appears when it is complete.
+    """Writes a model file, which appears only when complete.
 
     Raises:
         ModelFileError: the tensors are not those of the header.
@@ -174,7 +174,7 @@ def write_model(path: Path, header: Header, tensors: Mapping[str, np.ndarray]) -
 
     header.check()
     check_tensors(header, tensors)
-    # Of several processes each writes a file of its own.
+    # A unique name, for several processes may write at once.
     partial = Path(path).with_name(
         f"{Path(path).name}.{os.getpid()}.{secrets.token_hex(4)}.partial"
     )
@@ -199,7 +199,7 @@ def read_model(path: Path) -> Tuple[Header, Dict[str, np.ndarray]]:
     """Reads and checks a model file.
 
     Raises:
-        ModelFileError: no such file, no model of the runtime, or a broken one; nothing in it is
+        ModelFileError: the file is missing, broken, or not a model of the runtime; nothing in it is
             ever run.
     """
     return _read(Path(path), True)
@@ -223,7 +223,8 @@ def _read(path: Path, whole: bool) -> Tuple[Header, Dict[str, np.ndarray]]:
                 )
             header = Header.from_json(text)
             names: List[str] = list(file.keys()) if whole else []
-            # Before anything is read: a file of a million tensors is refused by its names.
+            # Checked before tensors are read: a file of a million tensors is refused by their
+            # names.
             known = {
                 key for name in expected_tensors(header) for key in (name, f"{name}.scale")
             } | {f"{name}.rest" for name in EMBEDDINGS}

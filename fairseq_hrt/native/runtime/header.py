@@ -15,8 +15,8 @@ FORMAT = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Header(FamilyFields):
-    """Hyper-parameters of a model; the JSON has exactly these fields, later ones only where they
-    are not the default. What they mean: :mod:`..families`."""
+    """Hyper-parameters of a model. The JSON has exactly these fields; those of LATER are left out
+    at their defaults. Their meaning: :mod:`..families`."""
 
     def to_json(self) -> str:
         """The text that :meth:`from_json` reads."""
@@ -31,7 +31,7 @@ class Header(FamilyFields):
         """Reads and checks the JSON.
 
         Raises:
-            ModelFileError: what is wrong, by the name of the field.
+            ModelFileError: a field is wrong; the message names it.
         """
         try:
             values = json.loads(text)
@@ -66,7 +66,7 @@ class Header(FamilyFields):
         """
         self.demand(self.family in MODEL_FAMILIES, "family")
         self.check_common()
-        # Models of other families leave them at their defaults.
+        # Fields of other families have their defaults.
         for family in FAMILIES:
             for name in family.own_fields if family.name != self.family else ():
                 self.demand(getattr(self, name) == getattr(Header, name), "family", name)
@@ -78,7 +78,7 @@ LATER = tuple(item.name for item in fields(Header) if item.metadata.get("later")
 
 
 def _typed(name: str, kind: object, value: object) -> Any:
-    """A JSON value as the field's type."""
+    """Returns a JSON value as the field's type; ModelFileError if it has another."""
     if kind is bool and isinstance(value, bool):
         return value
     if kind is int and isinstance(value, int) and not isinstance(value, bool):

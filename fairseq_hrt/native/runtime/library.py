@@ -1,5 +1,4 @@
-"""The compiled kernel: where it is, whether it may be loaded, and which instruction set it uses
-here."""
+"""Finds, checks and loads the compiled kernel; tells which instruction set it uses here."""
 
 import ctypes as C
 import json
@@ -17,17 +16,17 @@ _MESSAGE = 512
 
 
 class LibraryUnavailable(ValueError):
-    """There is no kernel that may be loaded; the message tells why and what to do."""
+    """No kernel can be loaded; the message has the reason and the remedy."""
 
 
 class InstructionSets(NamedTuple):
-    """What :func:`instruction_sets` found.
+    """The result of :func:`instruction_sets`.
 
     Attributes:
         compiled: in the library, best first.
         usable: those of them that this processor and operating system can run.
         chosen: the one in use.
-        reason: why not a better one; '' for the best of this processor family.
+        reason: why no better one is used; '' if it is the best of this processor family.
     """
 
     compiled: List[str]
@@ -37,7 +36,7 @@ class InstructionSets(NamedTuple):
 
 
 def _why_missing(folder: Path, kernel: Path) -> str:
-    """Why there is no library in the folder, and what to do."""
+    """Why the folder has no library, and the remedy."""
     try:
         reason = str(json.loads((folder / REPORT).read_text(encoding="utf-8"))["reason"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -59,7 +58,7 @@ def open_library(folder: Path = HERE, kernel: Path = KERNEL) -> C.CDLL:
     there are any.
 
     Raises:
-        LibraryUnavailable.
+        LibraryUnavailable: the library is missing, out of date or damaged.
     """
     path = folder / LIBRARY
     if not path.is_file():
@@ -67,8 +66,8 @@ def open_library(folder: Path = HERE, kernel: Path = KERNEL) -> C.CDLL:
             f"there is no compiled kernel ({LIBRARY}): {_why_missing(folder, kernel)}"
         )
     expected = fingerprint(kernel)
-    # Before it is loaded: a process keeps a library that it has loaded once, also when the file is
-    # replaced by a good one.
+    # Checked before loading: a process keeps a library that it has loaded, even if its file is
+    # replaced.
     if expected and b"fh_fingerprint=" + expected.encode() not in path.read_bytes():
         raise LibraryUnavailable(
             f"the compiled kernel is out of date (built from other sources than {kernel}); fix:"
@@ -103,8 +102,8 @@ def load_library() -> C.CDLL:
 
 
 def library_folder() -> Path:
-    """Where the kernel lies: beside this file, or, for a clone from which the package was installed
-    but not built, in the installation."""
+    """The kernel's folder: this one, or that of the installed package if this is a clone in which
+    the kernel was not built."""
     if not (HERE / LIBRARY).is_file():
         for distribution in ("fairseq_hrt_translate", "fairseq_hrt"):
             try:
@@ -118,16 +117,16 @@ def library_folder() -> Path:
 
 
 def forced_instruction_set() -> str:
-    """What the environment variable FAIRSEQ_HRT_RUNTIME_ISA asks for; '': the best."""
+    """The value of the environment variable FAIRSEQ_HRT_RUNTIME_ISA; '' means the best."""
     return os.environ.get(VARIABLE, "").strip()
 
 
 def instruction_sets(library: Optional[C.CDLL] = None) -> InstructionSets:
-    """Which instruction sets there are, and which one is used.
+    """The kernel's instruction sets, and the one that is used here.
 
     Raises:
-        LibraryUnavailable: no kernel, or the one that the environment variable asks for cannot be
-            used.
+        LibraryUnavailable: there is no kernel, or the set that the environment variable names
+            cannot be used.
     """
     library = library or load_library()
     names: List[bytes] = []

@@ -1,5 +1,5 @@
-"""From parameters by fairseq's names to the tensors of a model file: joined, checked and rounded,
-with NumPy alone."""
+"""Makes the tensors of a model file from parameters by fairseq's names: joined, checked and
+rounded, with NumPy alone."""
 
 import re
 from types import MappingProxyType
@@ -12,8 +12,8 @@ from ..families import BY_NAME
 from .format import EMBEDDINGS, expected_tensors
 from .header import STORED, Header
 
-# Modules of fairseq by the parts of a model file; those with the same input are one matrix, [sum of
-# their outputs, inputs].
+# {part of a model file: fairseq's modules}; several modules, of the same input, are joined to one
+# matrix [sum of their outputs, inputs].
 _MODULES: Dict[str, Tuple[str, ...]] = {
     "embedding": ("embed_tokens",),
     "embedding_norm": ("layernorm_embedding",),
@@ -31,7 +31,7 @@ _MODULES: Dict[str, Tuple[str, ...]] = {
     "outer": ("fc2",),
     "final.norm": ("final_layer_norm",),
 }
-# A side or one of its layers, a part, and which of its parameters.
+# Groups: a side, or one of its layers; the part; weight or bias.
 _NAME = re.compile(r"((?:encoder|decoder)\.(?:layers\.\d+\.)?)?(.+?)(?:\.(weight|bias))?")
 
 
@@ -46,10 +46,10 @@ def model_tensors(
     Args:
         header: of the model.
         parameters: by fairseq's names.
-        made: tensors of the model file that a plain Transformer has not as parameters, by their
-            names in the file: tables of positions, and those of a family.
-        steps: of parameters that were stored as integers of 8 bits, the value of 1. They are taken
-            as they are: to round them row by row would round twice.
+        made: tensors of the file that are not parameters of a plain Transformer, by their names in
+            the file: position tables, and those of a family.
+        steps: for parameters that were stored as 8-bit integers, the value of 1. Their integers are
+            kept, since rounding row by row would round twice.
 
     Raises:
         KeyError: a parameter is missing.
@@ -69,8 +69,8 @@ def model_tensors(
         if header.weights == "int8" and kind == "matrix" and name not in exact:
             tensors[name], tensors[f"{name}.scale"] = quantise_rows(array, stored)
             if name in EMBEDDINGS:
-                # Read a row at a time, so that finer values cost no time; what rounding does to
-                # them goes through the whole model.
+                # Only single rows of embeddings are read, so finer values cost no time, while their
+                # rounding errors go through the whole model.
                 tensors[f"{name}.rest"] = rest_of_rows(
                     array, tensors[name], tensors[f"{name}.scale"]
                 )
@@ -80,11 +80,7 @@ def model_tensors(
 
 
 def require_stored(weights: str) -> None:
-    """Refuses a kind of weights that there is not.
-
-    Raises:
-        ValueError: naming it.
-    """
+    """Raises ValueError for an unknown kind of weights."""
     if weights not in STORED:
         raise ValueError(f"weights {weights!r}: choose one of {', '.join(STORED)}")
 
@@ -92,8 +88,8 @@ def require_stored(weights: str) -> None:
 def _joined(
     name: str, parameters: Mapping[str, np.ndarray], steps: Mapping[str, float]
 ) -> Tuple[np.ndarray, Optional[np.ndarray]]:
-    """A tensor of the model file from the parameters that it consists of, and the step of each row
-    ``[N]``, 0 where it was not stored as integers; no steps for a bias."""
+    """A tensor of the model file, joined from its parameters, and the step of each row ``[N]``, 0
+    if it was not stored as integers; None in place of steps for a bias."""
     found = _NAME.fullmatch(name)
     assert found is not None
     place, part, kind = found.groups("")
@@ -115,25 +111,26 @@ def _joined(
 def quantise_rows(
     weights: np.ndarray, steps: Optional[np.ndarray] = None
 ) -> Tuple[np.ndarray, np.ndarray]:
-    """``[N, K]`` → int8 ``[N, K]`` and float32 ``[N]``: row n is about
+    """Rounds ``[N, K]`` to int8 ``[N, K]`` and float32 scales ``[N]``: row n becomes about
     ``scale[n] * integers[n]``.
 
     Args:
-        steps: ``[N]``, above 0 where a row consists of multiples of that number.
+        steps: ``[N]``, above 0 if the row consists of multiples of that number, which are then
+            kept.
     """
     scale = (np.abs(weights).max(1) / np.float32(127)).astype(np.float32)
     if steps is not None:
-        # An integer beyond 127 could not be kept.
+        # Steps are kept only if no integer exceeds 127.
         kept = (steps > 0) & (scale <= steps * np.float32(1.001))
         scale = np.where(kept, steps, scale)
-    # A row of zeros, or of numbers too small for a scale.
+    # Rows of zeros, or of numbers too small for a scale, get the scale 0.
     divisor = np.where(scale > 1e-36, scale, np.float32(1))
     integers = np.clip(np.rint(weights / divisor[:, None]), -127, 127).astype(np.int8)
     return integers, np.where(scale > 1e-36, scale, np.float32(0)).astype(np.float32)
 
 
 def rest_of_rows(weights: np.ndarray, integers: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """What :func:`quantise_rows` left, in 254ths of the scale: int8 ``[N, K]``."""
+    """The rounding errors of :func:`quantise_rows`, in 254ths of the scale: int8 ``[N, K]``."""
     divisor = np.where(scale > 0, scale, np.float32(1)).astype(np.float64)
     left = weights / divisor[:, None] - integers
     return np.where(scale[:, None] > 0, np.clip(np.rint(254 * left), -127, 127), 0).astype(np.int8)

@@ -1,5 +1,5 @@
-"""Decoding options as the kernel takes them, checked against a model; what the native engine does
-not honour is refused by name."""
+"""Checks decoding options against a model and converts them for the kernel; refuses those that the
+native engine does not support."""
 
 import ctypes as C
 import math
@@ -26,21 +26,21 @@ def writes_in_order(header: Header) -> bool:
 
 
 def takes_first_words(header: Header, options: DecodingOptions) -> bool:
-    """Whether every translation can begin with given words, because the model writes word by word
-    from left to right."""
+    """Whether every translation can begin with given words: the model writes word by word from left
+    to right."""
     return BY_NAME[header.family].takes_first_words(header, options)
 
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """How a model is searched: its options, checked against it once, and what the kernel gets of
-    them. It serves for any number of batches, from several threads.
+    """Decoding options for one model, checked once and converted for the kernel. A plan serves any
+    number of batches, from several threads.
 
     Attributes:
-        options: defaults in place of those without effect.
+        options: the options, those without effect at their defaults.
         kernel: ``fh_options``.
         table: the arrays that ``kernel`` points to.
-        candidates: most translations of a sentence that the search finds.
+        candidates: the most translations of a sentence that the search finds.
     """
 
     options: DecodingOptions
@@ -49,7 +49,8 @@ class SearchPlan:
     candidates: int
 
     def with_all(self) -> "SearchPlan":
-        """The same, for all translations that the search finds: another model will choose."""
+        """The same plan, returning all translations that the search finds, for a rescorer to choose
+        from."""
         kernel = binding.Options.from_buffer_copy(self.kernel)
         kernel.nbest = self.candidates
         return replace(self, kernel=kernel)
@@ -58,14 +59,14 @@ class SearchPlan:
 def plan_search(
     header: Header, options: DecodingOptions, given: Optional[Container[str]] = None
 ) -> SearchPlan:
-    """Options checked against a model, as the kernel takes them.
+    """Checks options against a model and converts them for the kernel.
 
     Args:
-        given: names of the options that somebody gives now: one of them without effect is refused.
-            Others, which are a bundle's, a grid's or a system's, are set aside there. None: all.
+        given: names of the options that the user gives now, which are refused without effect; those
+            of a bundle, a grid or a system get their defaults instead. None: all are given.
 
     Raises:
-        UnsupportedOption, ValueError: by name.
+        UnsupportedOption, ValueError: the message names the option.
     """
     options = settled(options, header.family, given)
     require_native(options)
@@ -77,7 +78,7 @@ def plan_search(
 
 
 def _for_kernel(header: Header, options: DecodingOptions) -> Tuple[binding.Options, Any]:
-    """``fh_options``, and the arrays that it points to."""
+    """``fh_options``, and the arrays that it points to, which must outlive it."""
     values: Dict[str, Any] = {
         option.kernel: _number(getattr(options, name), name)
         for name, option in SCHEMA.items()
@@ -87,7 +88,7 @@ def _for_kernel(header: Header, options: DecodingOptions) -> Tuple[binding.Optio
     values["alignments"] = options.alignments or options.print_alignment is not None
     for family in decoders(header.family):
         values.update(family.kernel_options(header, options))
-    # Of sources of any length, unless the family has a table of its own.
+    # One entry for sources of any length, unless the family has a table of its own.
     table: List[Tuple[float, int]] = values.pop("table", [(math.inf, 1)])
     limits = (C.c_double * len(table))(*(limit for limit, _ in table))
     chunks = (C.c_int32 * len(table))(*(size for _, size in table))
@@ -108,19 +109,19 @@ def longest_written(header: Header, options: DecodingOptions) -> int:
 
 
 def _number(value: Any, name: str) -> Any:
-    """A value as its field in ``fh_options``. A choice becomes its number, None becomes 0."""
+    """Converts a value for its field in ``fh_options``: a choice to its number, None to 0."""
     option, (_, optional) = SCHEMA[name], KINDS[name]
     if value is None:
         return 0
     if option.choices:
         named = option.native if isinstance(option.native, tuple) else option.choices
-        # An option that may be left open counts its choices from 1.
+        # Where None is a value, choices are numbered from 1.
         return named.index(value) + optional
     return value
 
 
 def _check_first_words(header: Header, options: DecodingOptions) -> None:
-    """Refuses first words where translations are not written word by word from left to right."""
+    """Refuses first words for models that do not write from left to right."""
     for name, value in (
         ("prefix_size", options.prefix_size),
         ("forced_start", options.forced_start),
@@ -133,7 +134,7 @@ def _check_first_words(header: Header, options: DecodingOptions) -> None:
 
 
 def _check_results(header: Header, options: DecodingOptions) -> None:
-    """Refuses alignments and graphs of models that have none."""
+    """Refuses alignments and graphs for models that have none."""
     family = BY_NAME[header.family]
     if options.alignments and not writes_in_order(header):
         raise ValueError(

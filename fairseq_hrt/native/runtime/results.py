@@ -1,4 +1,4 @@
-"""What the kernel has found, as Python objects; everything is copied."""
+"""Copies the kernel's results into Python objects."""
 
 from typing import Any, List
 
@@ -12,7 +12,7 @@ from . import binding
 def read_results(found: binding.Results, options: DecodingOptions) -> List[List[Hypothesis]]:
     """The hypotheses of each sentence, best first."""
     scores, aligned = options.scores, options.alignments or options.print_alignment
-    # In one piece: each look at a field makes a new pointer, and each part of its contents a copy.
+    # Sliced once: each access to a field makes a new pointer, and each slice a copy.
     counts = found.counts[: found.sentences]
     starts, lengths, steps = (
         values[: sum(counts)] for values in (found.starts, found.lengths, found.steps)
@@ -45,7 +45,7 @@ def read_results(found: binding.Results, options: DecodingOptions) -> List[List[
 
 
 def _graph(found: binding.Results, number: int, path: List[int]) -> Graph:
-    """The graph of a hypothesis, copied."""
+    """Copies the graph of a hypothesis, whose vertices are ``path``."""
     size, vertex, link = (
         found.graph_sizes[number],
         found.vertex_starts[number],
@@ -55,10 +55,10 @@ def _graph(found: binding.Results, number: int, path: List[int]) -> Graph:
     def copy(values: Any, start: int, count: int, kind: Any) -> np.ndarray:
         return np.array(values[start : start + count], kind)
 
-    links = copy(found.links, link, size * size, np.float32).reshape(size, size)
+    links = copy(found.links, link, size * size, np.float32).reshape(size, size)  # [V, V]
     return Graph(
-        copy(found.vertex_tokens, vertex, size, np.int32),
-        copy(found.vertex_scores, vertex, size, np.float32),
+        copy(found.vertex_tokens, vertex, size, np.int32),  # [V]
+        copy(found.vertex_scores, vertex, size, np.float32),  # [V]
         links,
         path,
     )

@@ -172,8 +172,6 @@ def test_the_beam_of_a_single_path_is_shown_as_one(family, caplog):
         args = GenerationConfig(beam=beam)
         family.task(decode_strategy=strategy).build_generator(models, args)
         assert args.beam == shown
-        message = (
-            "--beam 7 has an effect only with --dag-decode-strategy beam or sample; here it is 1"
-        )
+        message = "--beam 7 has an effect only with --dag-decode-strategy beam or sample; here it acts as 1"
         warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
         assert warnings == [message] * warned

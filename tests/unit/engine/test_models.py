@@ -83,7 +83,7 @@ def test_switches():
         (["--beam", "two"], "argument --beam: invalid int value: 'two'"),
         (["--no-such-option"], "unrecognized arguments: --no-such-option"),
         (["--task", "no_such_task"], "invalid choice: 'no_such_task'"),
-        (["--help"], "help and the like do not decode"),
+        (["--help"], "options such as --help do not decode"),
         (["--user-dir", "/no/such/folder"], "/no/such/folder"),
     ],
 )

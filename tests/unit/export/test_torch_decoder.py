@@ -65,7 +65,7 @@ def test_what_is_scored_together_has_similar_lengths(model, monkeypatch):
 
 
 def test_nothing_is_given_to_a_translation(model):
-    with pytest.raises(ValueError, match="prefix_size=2: no translation begins with given words"):
+    with pytest.raises(ValueError, match="prefix_size=2: there are no target lines"):
         model.translate("a b", prefix_size=2)
     with pytest.raises(
         ValueError, match=r"score_reference=true rates given translations: use score\(\)"

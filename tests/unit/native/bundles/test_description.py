@@ -125,7 +125,7 @@ def test_the_runtime_takes_every_option_that_a_bundle_may_set(task):
 @pytest.mark.parametrize("fields, message", [
     (dict(format=2), "has the format 2, this release reads 1"),
     (dict(format=True), "has the format"), (dict(format=...), "has the format"),
-    (dict(user_dir="/x"), "'user_dir' is none of format, task"),
+    (dict(user_dir="/x"), "'user_dir' is not one of format, task"),
     (dict(subwords=...), "it has no 'subwords'"), (dict(task="of_a_plugin"), "names the task"),
     (dict(source_lang="../de"), "names the language"), (dict(target_lang=5), "names the language"),
     (dict(tokenizer=1), "names the tokenizer 1, which is not text"),

@@ -106,7 +106,7 @@ def test_translations_begin_with_forced_words(bundles):
     ):
         native.translate(LINES[0], forced_start="zzz")
     with pytest.raises(
-        ValueError, match="prefix_size=2: no translation begins with given words here"
+        ValueError, match="prefix_size=2: there are no target lines to take words from"
     ):
         native.translate(LINES[0], prefix_size=2)
 

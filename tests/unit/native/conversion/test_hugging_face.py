@@ -163,7 +163,7 @@ def test_words_that_are_forced_or_forbidden():
     ):  # fmt: skip
         with pytest.raises(ValueError, match=f"g has {next(iter(values))}: .*remove it there"):
             options_of(values, first=7, never=(1,))
-    with pytest.raises(ValueError, match="forced_bos_token_id: 7, and here it would be none"):
+    with pytest.raises(ValueError, match="forced_bos_token_id: 7, but expected is none"):
         options_of({"forced_bos_token_id": 7})
 
 
@@ -207,7 +207,7 @@ def test_languages_by_their_names():
 
 def test_types_that_are_not_read(tmp_path):
     save_file({"a": torch.ones(3, dtype=torch.int64)}, str(tmp_path / "model.safetensors"))
-    with pytest.raises(ValueError, match="'a' has the type I64; floating-point numbers are read"):
+    with pytest.raises(ValueError, match="'a' has the type I64, which is not floating-point"):
         read_weights(tmp_path)
     save_file(
         {"a": torch.tensor([1.0, float("inf")], dtype=torch.bfloat16)},

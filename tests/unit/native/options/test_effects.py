@@ -126,7 +126,7 @@ def test_an_option_without_effect_is_named(name, caplog):
         else:
             assert left({**values, name: value}, [name]) == {name: instead}
             message, reported = caplog.messages.pop().split(";")
-            assert reported == f" here it is {instead}"
+            assert reported == f" here it acts as {instead}"
         shown = "" if value is True else f" {value}"
         beginning = f"--{name.replace('_', '-')}{shown} has an effect only with "
         assert message.startswith(beginning) and message.endswith(needed)
