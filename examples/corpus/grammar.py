@@ -52,10 +52,9 @@ FRONTS = ("start", "subject", "adverb", "end", "place")
 # Groups of determiners, as often as they are drawn of ten times.
 ANY, PLAIN, NEGATED, DEFINITE = "tttttddiiq", "tttttdddii", "tttttdddnn", "ttttttdddd"
 # Verbs that govern a clause, and the others. The copula is drawn as often as four of these.
-LINKING = {
-    link: [verb for verb in lexicon.VERBS if verb.governs == link] for link in ("that", "whether")
-}
-SIMPLE = [verb for verb in lexicon.VERBS if verb.governs not in LINKING]
+LINKS = ("that", "whether")
+LINKING = {link: [verb for verb in lexicon.VERBS if verb.governs == link] for link in LINKS}
+SIMPLE = [verb for verb in lexicon.VERBS if verb.governs not in LINKS]
 SIMPLE += [verb for verb in SIMPLE if verb.governs == "like"] * 3
 
 
@@ -80,13 +79,16 @@ class Phrase(NamedTuple):
     role: str = "object"
 
 
+Parts = Dict[str, Phrase]
+
+
 class Clause(NamedTuple):
     """What both languages have in common."""
 
     verb: Entry
     modal: Optional[Entry]
     tense: str
-    parts: Dict[str, Phrase]
+    parts: Parts
 
     def english(self, order: str = STATEMENT) -> str:
         """The words of a statement or of a question."""
@@ -203,7 +205,7 @@ class Derivation:
         return re.sub(r"\b([Aa]) (?=[aeiou])", r"\1n ", text), replaced(order, german)
 
     def _clause(
-        self, parts: Dict[str, Phrase], tense: str, verbs: Sequence[Entry], start: bool = False,
+        self, parts: Parts, tense: str, verbs: Sequence[Entry], start: bool = False,
         relatives: float = 0.0,
     ) -> Clause:  # fmt: skip
         """A clause of given parts and others, with one of `verbs`. `start`: a time may come first
@@ -222,35 +224,32 @@ class Derivation:
             parts["not"] = Phrase("not", [] if "indefinite" in parts else ["nicht"])
         return Clause(verb, modal, tense, parts)
 
-    def _add_complements(
-        self, parts: Dict[str, Phrase], governs: str, negated: bool, relatives: float
-    ) -> None:
+    def _add_complements(self, parts: Parts, governs: str, negated: bool, relatives: float) -> None:
         """What the verb governs."""
         case, _, kinds = governs.partition(" ")
-        preposition, _, case = case.rpartition("+")
+        (preposition, _, case), subject = case.rpartition("+"), parts["subject"]
         if case == "like":
-            adjective = self._pick(fitting("ADJECTIVES", parts["subject"].kind))
+            adjective = self._pick(fitting("ADJECTIVES", subject.kind))
             parts["complement"] = Phrase(adjective.english[0], [self._word(adjective)])
         elif case in ("to", "in"):
             parts["complement"] = self._place(case)
         elif kinds and preposition not in ("", "dat"):
-            thing = self._nominal(kinds, PLAIN if negated else ANY, case, 0.0, parts["subject"])
+            thing = self._nominal(kinds, PLAIN if negated else ANY, case, 0.0, subject.english)
             parts["complement"] = thing._replace(german=governed(preposition, thing.german))
         elif kinds and "relative" not in parts:
-            relatives = 0.0 if preposition else relatives
-            groups = NEGATED if negated else ANY
-            thing = self._nominal(kinds, groups, case, relatives, parts["subject"])
+            groups, relatives = NEGATED if negated else ANY, 0.0 if preposition else relatives
+            thing = self._nominal(kinds, groups, case, relatives, subject.english)
             parts[thing.role] = thing
         if preposition == "dat":
-            person = self._nominal("p", DEFINITE, "dat", 0.0, parts["subject"])
+            person = self._nominal("p", DEFINITE, "dat", 0.0, subject.english)
             name = person.role.replace("object", "to")
             parts[name] = person._replace(english=f"to {person.english}")
 
     def _add_adverbials(
-        self, parts: Dict[str, Phrase], governs: str, negated: bool, tense: str, start: bool
+        self, parts: Parts, governs: str, negated: bool, tense: str, start: bool
     ) -> None:
         """Place and time, neither at the end if another clause follows there."""
-        end = governs not in LINKING
+        end = governs not in LINKS
         if end and governs not in ("to", "in", "like") and self._chance(0.15):
             parts["place"] = self._place("in")
         times = [*lexicon.TIMES * (start or end), *lexicon.ADVERBS * (not negated)]
@@ -267,9 +266,9 @@ class Derivation:
         return Phrase(f"{preposition} {phrase.english}", governed("in", phrase.german))
 
     def _nominal(
-        self, kinds: str, groups: str, case: str, relatives: float, subject: Optional[Phrase] = None
+        self, kinds: str, groups: str, case: str, relatives: float, no: str = ""
     ) -> Phrase:
-        """A noun phrase, a name or a pronoun, but not the subject again."""
+        """A noun phrase, a name or a pronoun, but not `no`, the subject."""
         while True:
             if "p" in kinds and self._chance(0.25):
                 person = self._pick(lexicon.PERSONS[case != "nom" :])  # "we" is no object
@@ -278,7 +277,7 @@ class Derivation:
                 found = Phrase(english, [german], number, role="pronoun")
             else:
                 found = self._noun_phrase(kinds, groups, case, relatives)
-            if subject is None or found.english != subject.english:
+            if found.english != no:
                 return found
 
     def _noun_phrase(self, kinds: str, groups: str, case: str, relatives: float = 0.0) -> Phrase:
