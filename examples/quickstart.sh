@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The main job in one command: fast translation models from raw text to a table of their quality and speed, made for two cores
 # and ten minutes; the first translations and the first table (teacher, HRT) come half-way.
-# Times and BLEU: examples/study/measured/quickstart.json.
+# Times and BLEU: examples/study/measured/quickstart.json. These, and those of the comments below, are of the corpus of version 0.2.
 #
 #   bash examples/quickstart.sh                                   the built-in English-German corpus
 #   DATA=folder SRC=en TGT=de bash examples/quickstart.sh         raw files train/valid/test.{en,de}, plain or gzip
@@ -401,7 +401,7 @@ cat <<END
 
 What to try next (after: source .venv/bin/activate):
     fairseq-hrt bundle $OUT/hrt/checkpoint_last.pt --data $OUT/data-bin --codes $OUT/bpe/codes --set beam=1${ENGINE:+ --runtime int8} --output $OUT/bundle
-    echo "The old farmer reads a letter ." | fairseq-hrt translate $OUT/bundle -
+    echo "The old farmer writes a letter ." | fairseq-hrt translate $OUT/bundle -
     fairseq-hrt trace $OUT/data-bin --sentence 7 --out $OUT/trace --system name=HRT,path=$OUT/hrt/checkpoint_last.pt,beam=1
     ROWS=all bash examples/quickstart.sh                every way of decoding
     bash examples/multi30k/prepare.sh                   the same with real text (examples/multi30k/README.md)

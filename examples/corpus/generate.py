@@ -1,197 +1,131 @@
 #!/usr/bin/env python3
-"""Generate an English-German corpus from a small hand-written grammar.
+"""Generates an English-German corpus from a small grammar.
 
-    python examples/corpus/generate.py --out DIR [--train 20000] [--valid 500]
-        [--test 500] [--modes 1] [--seed 1]
+    python examples/corpus/generate.py --out DIR [--train 20000] [--valid 500] [--test 500]
+        [--modes 1] [--seed 1]
 
-Writes train, valid and test in plain text (`.en` and `.de`, one sentence a line) and
-`test.valid.jsonl`, one JSON object a line with the source of a test sentence and all
-its valid translations. The source sentences depend on the seed and the sizes only,
-never on `--modes`, so corpora with different modes are comparable.
+Writes `{train,valid,test}.{en,de}`, one sentence a line; `test.valid.jsonl`, all valid translations
+of each test sentence, the canonical one first; `test.agreement.jsonl`, canonical translations of
+the test set beside wrong ones, in which a verb does not agree with its noun. The targets of train
+are drawn from the first `--modes` valid translations, those of valid and test are canonical.
 """
 
 import argparse
 import json
+import math
 import random
 import re
-import sys
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
-from typing import Dict, Iterator, List, NamedTuple, Sequence, Set
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set
 
-import english
-from german_syntax import Choices, realise, translations
-from grammar import Sampler
-from sentence import Clause, NounPhrase, Sentence
+from grammar import Derivation, Finite, written
 
 MIN_TOKENS, MAX_TOKENS = 3, 30
-# Sentences with more combinations of choices than this on the canonical derivation
-# are dropped, which keeps the lists of valid translations short.
+# Sentences with more combinations of choices are left out, as their lists would be long.
 MAX_COMBINATIONS = 200
-# Give up when this many draws in a row bring no new sentence.
-MAX_FAILURES = 100_000
 
 
-class Item(NamedTuple):
-    """An abstract sentence with its source and its canonical translation."""
-
-    sentence: Sentence
-    source: str
-    canonical: str
-
-
-def tokenise(text: str) -> List[str]:
-    """Split a line into words and punctuation marks."""
+def tokens_of(text: str) -> List[str]:
+    """Words and punctuation marks."""
     return re.findall(r"\w+|[^\w\s]", text)
 
 
-def _growth(sentence: Sentence) -> int:
-    """Bound how many tokens a valid translation exceeds the canonical one by: a
-    perfect or a separable prefix adds one per clause, a relative clause taken back
-    before the verb one comma."""
-    relatives = 0
-    for clause in (sentence.main, sentence.second):
-        if isinstance(clause, Clause):
-            phrases = (clause.subject, clause.object)
-            relatives += sum(
-                isinstance(phrase, NounPhrase) and phrase.relative is not None for phrase in phrases
-            )
-    return 1 + (sentence.second is not None) + 2 * relatives
+def sentences(seed: int) -> Iterator[Derivation]:
+    """Sentences without end, no two of them alike in English or in canonical German."""
+    seen: Set[str] = set()
+    for number in count(seed << 32):
+        drawn = Derivation(number)
+        # In other translations each clause may have a verb and a comma more.
+        room = 2 * sum(isinstance(token, Finite) for token in drawn.german)
+        lengths = len(tokens_of(drawn.english)), len(drawn.german)
+        fits = min(lengths) >= MIN_TOKENS and max(lengths[0], lengths[1] + room) <= MAX_TOKENS
+        texts = {drawn.english, written(drawn.german)}
+        if fits and math.prod(drawn.asked.values()) <= MAX_COMBINATIONS and not texts & seen:
+            seen |= texts
+            yield drawn
 
 
-def sample_items(seed: int) -> Iterator[Item]:
-    """Yield distinct items without end: no source and no canonical translation comes
-    twice, so no split can share a sentence with another. Raises `ValueError` when the
-    grammar seems exhausted."""
-    sampler = Sampler(seed)
-    sources: Set[str] = set()
-    targets: Set[str] = set()
-    failures = 0
-    while failures < MAX_FAILURES:
-        failures += 1
-        sentence = sampler.sentence()
-        choices = Choices()
-        canonical = realise(sentence, choices)
-        combinations = 1
-        for size in choices.sizes:
-            combinations *= size
-        source = english.realise(sentence)
-        longest = max(len(tokenise(source)), len(tokenise(canonical)) + _growth(sentence))
-        shortest = min(len(tokenise(source)), len(tokenise(canonical)))
-        if combinations > MAX_COMBINATIONS or longest > MAX_TOKENS or shortest < MIN_TOKENS:
-            continue
-        if source in sources or canonical in targets:
-            continue
-        sources.add(source)
-        targets.add(canonical)
-        failures = 0
-        yield Item(sentence, source, canonical)
-    raise ValueError(
-        f"no new sentence in {MAX_FAILURES} draws after {len(sources)}: ask for fewer sentences"
-    )
+def agreement(sentence: Derivation) -> Iterator[Dict[str, Any]]:
+    """A pair for each verb that agrees with a noun, as in Lingeval97 (Sennrich, 2017); `distance`
+    of the two: 1 if they are neighbours."""
+    tokens = sentence.german
+    for place, verb in enumerate(tokens):
+        if isinstance(verb, Finite) and verb.noun is not None:
+            (noun,) = (n for n, token in enumerate(tokens) if token is verb.noun)
+            wrong = written([*tokens[:place], verb.other, *tokens[place + 1 :]])
+            pair = {"source": sentence.english, "right": written(tokens), "wrong": wrong}
+            yield {**pair, "distance": abs(place - noun)}
 
 
-def training_target(item: Item, modes: int, rng: random.Random) -> str:
-    """Return one of the first `modes` valid translations of `item`, at random."""
-    if modes == 1:
-        return item.canonical
-    options = list(islice(translations(item.sentence), modes))
-    return options[int(rng.random() * len(options))]
+def one_of(options: Iterator[Any], index: int) -> Any:
+    """One of the options, counted round if there are not so many."""
+    first = list(islice(options, index + 1))
+    return first[index % len(first)]
 
 
-def _write_lines(path: Path, lines: Sequence[str]) -> None:
-    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
+def generate(out: Path, train: int, valid: int, test: int, modes: int, seed: int) -> str:
+    """Writes the corpus into a folder, and returns its statistics."""
+    stream, draw = sentences(seed), random.Random(seed).random
+    texts: Dict[str, List[str]] = {"en": [], "de": []}
+    # Held-out sentences first: they are the same whatever the size of the training set.
+    for split, size in (("test", test), ("valid", valid), ("train", train)):
+        drawn = list(islice(stream, size))
+        targets = [sentence.german for sentence in drawn]
+        if split == "test":
+            lists = [[written(tokens) for tokens in one.translations()] for one in drawn]
+            rows = [{"source": o.english, "translations": found} for o, found in zip(drawn, lists)]
+            write(out / "test.valid.jsonl", rows)
+            pairs = (pair for sentence in drawn for pair in agreement(sentence))
+            write(out / "test.agreement.jsonl", pairs)
+        elif split == "train":
+            targets = [one_of(sentence.translations(), int(draw() * modes)) for sentence in drawn]
+        lines = [one.english for one in drawn], [written(tokens) for tokens in targets]
+        for language, side in zip(texts, lines):
+            write(out / f"{split}.{language}", side)
+            texts[language] += side
+    counts = [len(found) for found in lists] or [0]
+    sides = [f"{language}: {statistics(side)}" for language, side in texts.items()]
+    spread = f"valid translations mean/max {sum(counts) / len(counts):.1f}/{max(counts)}"
+    return "; ".join([f"pairs {len(texts['en'])}", *sides, spread])
 
 
-def generate(
-    out: Path, train: int = 20000, valid: int = 500, test: int = 500, modes: int = 1, seed: int = 1
-) -> str:
-    """Write the corpus into `out` (made if needed) and return a line of statistics.
-
-    Args:
-        train, valid, test: number of sentence pairs of each split.
-        modes: number of valid translations the training targets are drawn from; 1
-            gives the canonical translation. The references of valid and test are
-            canonical whatever the modes.
-        seed: seed of the derivations. Test comes first, then valid, then train, so a
-            larger training set keeps the other splits.
-
-    Raises:
-        ValueError: if a size is negative, `modes` is below 1, or the grammar has too
-            few sentences.
-    """
-    for name, value, least in (
-        ("train", train, 0),
-        ("valid", valid, 0),
-        ("test", test, 0),
-        ("modes", modes, 1),
-    ):
-        if value < least:
-            raise ValueError(f"--{name} is {value}, but must be at least {least}")
-    out.mkdir(parents=True, exist_ok=True)
-    items = sample_items(seed)
-    splits: Dict[str, List[Item]] = {}
-    for name, size in (("test", test), ("valid", valid), ("train", train)):
-        splits[name] = list(islice(items, size))
-    rng = random.Random(seed)
-    targets = {name: [item.canonical for item in split] for name, split in splits.items()}
-    targets["train"] = [training_target(item, modes, rng) for item in splits["train"]]
-    for name, split in splits.items():
-        _write_lines(out / f"{name}.en", [item.source for item in split])
-        _write_lines(out / f"{name}.de", targets[name])
-    records = [
-        {"source": item.source, "translations": list(translations(item.sentence))}
-        for item in splits["test"]
-    ]
-    _write_lines(
-        out / "test.valid.jsonl", [json.dumps(record, ensure_ascii=False) for record in records]
-    )
-    sources = [item.source for split in splits.values() for item in split]
-    return _statistics(sources, [line for lines in targets.values() for line in lines], records)
+def write(path: Path, lines: Iterable[Any]) -> None:
+    """Writes lines of text or of JSON."""
+    texts = (one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in lines)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(text + "\n" for text in texts), encoding="utf-8", newline="\n")
 
 
-def _statistics(
-    sources: Sequence[str], targets: Sequence[str], records: Sequence[Dict[str, object]]
-) -> str:
-    parts = [f"pairs {len(sources)}"]
-    for language, lines in (("en", sources), ("de", targets)):
-        tokens = [tokenise(line) for line in lines]
-        if tokens:
-            lengths = [len(line) for line in tokens]
-            vocabulary = len({token.lower() for line in tokens for token in line})
-            mean = sum(lengths) / len(lengths)
-            spread = f"{min(lengths)}/{mean:.1f}/{max(lengths)}"
-            parts.append(f"{language}: vocabulary {vocabulary}, tokens min/mean/max {spread}")
-    if records:
-        counts = [len(record["translations"]) for record in records]
-        parts.append(f"valid translations mean/max {sum(counts) / len(counts):.1f}/{max(counts)}")
-    return "; ".join(parts)
+def statistics(lines: Sequence[str]) -> str:
+    """Size of the vocabulary and lengths."""
+    tokens = [tokens_of(line.lower()) for line in lines]
+    lengths = [len(line) for line in tokens] or [0]
+    spread = f"{min(lengths)}/{sum(lengths) / len(lengths):.1f}/{max(lengths)}"
+    return f"vocabulary {len(set().union(*tokens))}, tokens min/mean/max {spread}"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Command line entry point."""
+def options(about: str, arguments: Optional[Sequence[str]], **defaults: int) -> Dict[str, Any]:
+    """The options of a command that writes a corpus: `--out` and numbers."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, required=True, help="output directory")
-    parser.add_argument("--train", type=int, default=20000, help="training pairs (default 20000)")
-    parser.add_argument("--valid", type=int, default=500, help="validation pairs (default 500)")
-    parser.add_argument("--test", type=int, default=500, help="test pairs (default 500)")
-    parser.add_argument(
-        "--modes",
-        type=int,
-        default=1,
-        help="translations a training target is drawn from (default 1)",
-    )
-    parser.add_argument("--seed", type=int, default=1, help="random seed (default 1)")
-    options = parser.parse_args(arguments)
-    try:
-        statistics = generate(**vars(options))
-    except ValueError as error:
-        parser.error(str(error))
-    print(statistics)
-    return 0
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    for name, value in defaults.items():
+        parser.add_argument(f"--{name}", type=int, default=value, help=f"default: {value}")
+    given = vars(parser.parse_args(arguments))
+    for name in defaults:
+        least = 1 if name == "modes" else 0
+        if given[name] < least:
+            parser.error(f"--{name} is {given[name]}, but must be at least {least}")
+    return given
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """The command."""
+    given = options(__doc__, arguments, train=20000, valid=500, test=500, modes=1, seed=1)
+    print(generate(**given))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()

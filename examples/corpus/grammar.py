@@ -1,384 +1,355 @@
-"""Random derivations: samples abstract sentences from the grammar.
+"""A grammar that derives English and German side by side.
 
-Constraints that keep both languages correct and the source unambiguous live here:
-which tenses go together, which adverbial fits a tense, when a clause may be negated,
-and which constituents may not meet (a time adverbial after a relative clause at the
-end of an English clause would belong to either clause).
+A seed decides what a sentence says and how English says it. German is then still open: a derivation
+chooses between synonyms, orders and tenses. The first option of every choice gives the canonical
+translation; the same seed with other answers gives whatever else is valid.
 """
 
-from dataclasses import replace
+import random
+import re
 from functools import cache
-from typing import Optional, Sequence, Tuple, TypeVar
+from typing import (
+    Any,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    TypeVar,
+)
 
-from lexicon import (
-    ACCUSATIVE,
-    DATIVE,
-    DIRECTIONAL,
-    DITRANSITIVE,
-    FUTURE,
-    INTRANSITIVE,
-    LOCATIVE,
-    PAST,
-    PERFECT,
-    PREPOSITIONAL,
-    PRESENT,
-    Adverbial,
-    Conjunction,
-    EnglishVerb,
-    TimeAdverbial,
-    Verb,
-)
-from modifiers import CONJUNCTIONS, EVERY, MANNERS, MODAL_TIME, POSSESSIVES, QUANTIFIERS, TIMES
-from phrases import PhraseSampler, adjectives_of, nouns_of
-from sentence import (
-    COMPLEMENT,
-    COORDINATION,
-    QUESTION,
-    STATEMENT,
-    SUBORDINATE,
-    Clause,
-    Gap,
-    Name,
-    NounPhrase,
-    Pair,
-    Personal,
-    Predicate,
-    Sentence,
-    is_definite,
-)
-from verbs import (
-    COPULA,
-    DATIVE_VERBS,
-    DIRECTIONAL_VERBS,
-    DITRANSITIVE_VERBS,
-    IMPERSONAL_VERBS,
-    INTRANSITIVE_VERBS,
-    LOCATIVE_VERBS,
-    MODALS,
-    PREPOSITIONAL_VERBS,
-    SIMPLE_VERBS,
-    THAT_VERBS,
-    TRANSITIVE_VERBS,
-    WHETHER_VERBS,
-)
+import lexicon
+from lexicon import FUTURE, PAST, PERFECT, PLURAL, PRESENT, SINGULAR, Entry, decline
 
 T = TypeVar("T")
-Weighted = Tuple[Tuple[T, float], ...]
+Words = List[str]
+# Tenses of the clauses A and B; English; German in its orders, with the places of finite verbs.
+# A conjunction ("*") has tenses of its own. The numbers say how often each is drawn.
+SENTENCES = (
+    [("?", "A .", "A:second .")] * 12
+    + [("?", "A ?", "A:first ?")] * 2
+    + [("present ?, past past", "A that B .", "A:second , dass B:last .")] * 2
+    + [("present ?, past past", "A whether B .", "A:second , ob B:last .")] * 2
+    + [("present present, past past", "A , and B .", "A:second und B:second .")] * 3
+    + [("present present, past past", "A , but B .", "A:second , aber B:second .")] * 2
+    + [("*", "A * B .", "A:second , * B:last .", "* B:last , A:first .")] * 12
+    + [("*", "* B , A .", "* B:last , A:first .", "A:second , * B:last .")] * 8
+)
+# What a question mark stands for.
+TENSES = (PRESENT, PRESENT, PRESENT, PAST, PAST, PAST, PERFECT, FUTURE)
+# The parts of a clause in their order, for German without the verb. Times are a start, an adverb or
+# an end in English. In German, definite objects may also precede them.
+STATEMENT = (
+    "start subject auxiliary not adverb verb object indefinite pronoun to complement place end"
+)
+QUESTION = STATEMENT.replace("start subject auxiliary", "auxiliary subject")
+GERMAN = "relative subject pronoun start adverb end to object not place indefinite complement"
+SHIFTED = GERMAN.replace("start adverb end to object", "to object start adverb end")
+FRONTS = ("start", "subject", "adverb", "end", "place")
+# Groups of determiners, as often as they are drawn of ten times.
+ANY, PLAIN, NEGATED, DEFINITE = "tttttddiiq", "tttttdddii", "tttttdddnn", "ttttttdddd"
+# Verbs that govern a clause, and the others. The copula is drawn as often as four of these.
+LINKS = ("that", "whether")
+LINKING = {link: [verb for verb in lexicon.VERBS if verb.governs == link] for link in LINKS}
+SIMPLE = [verb for verb in lexicon.VERBS if verb.governs not in LINKS]
+SIMPLE += [verb for verb in SIMPLE if verb.governs == "like"] * 3
 
-_KINDS: Weighted[str] = (
-    (STATEMENT, 0.26),
-    (SUBORDINATE, 0.42),
-    (COMPLEMENT, 0.16),
-    (COORDINATION, 0.11),
-    (QUESTION, 0.05),
-)
-_VERB_GROUPS: Weighted[Tuple[Verb, ...]] = (
-    (TRANSITIVE_VERBS, 0.44),
-    (DATIVE_VERBS, 0.08),
-    (DITRANSITIVE_VERBS, 0.12),
-    (PREPOSITIONAL_VERBS, 0.08),
-    (DIRECTIONAL_VERBS, 0.08),
-    (LOCATIVE_VERBS, 0.05),
-    (INTRANSITIVE_VERBS, 0.15),
-)
-_TENSES: Weighted[str] = ((PRESENT, 0.4), (PAST, 0.34), (PERFECT, 0.12), (FUTURE, 0.14))
-_PREDICATIVE_KINDS = (
-    "person",
-    "animal",
-    "text",
-    "vehicle",
-    "device",
-    "goods",
-    "picture",
-    "clothing",
-    "place",
-    "building",
-    "event",
-    "baked",
-    "cooked",
-    "drink",
-    "opening",
-)
-_THAT = Conjunction(("that",), ("dass",), ())
-_WHETHER = Conjunction(("whether",), ("ob",), ())
-_AND = Conjunction(("and",), ("und",), ())
-_BUT = Conjunction(("but",), ("aber",), ())
+
+class Noun(str):
+    """The noun of a phrase."""
+
+
+class Finite(str):
+    """A finite verb, its form in the other number, and the noun that it agrees with."""
+
+    other: str
+    noun: Optional[Noun]
+
+
+class Phrase(NamedTuple):
+    """A part of a clause; number and kind of its noun, and which part it is as an object."""
+
+    english: str
+    german: Words
+    number: int = SINGULAR
+    kind: str = "p"
+    role: str = "object"
+
+
+Parts = Dict[str, Phrase]
+
+
+class Clause(NamedTuple):
+    """What both languages have in common."""
+
+    verb: Entry
+    modal: Optional[Entry]
+    tense: str
+    parts: Parts
+
+    def english(self, order: str = STATEMENT) -> str:
+        """The words of a statement or of a question."""
+        words = {name: part.english for name, part in self.parts.items()}
+        words["auxiliary"], verb = self._english_verb("not" in words or order == QUESTION)
+        words["verb"] = f"{verb} {self.verb.english[3]}"
+        return " ".join(words[name] for name in order.split() if name in words)
+
+    def _english_verb(self, with_do: bool) -> Tuple[str, str]:
+        """The auxiliary, and the other words."""
+        base, past, participle, _ = (self.modal or self.verb).english
+        rest = f" {self.modal.english[3]} {self.verb.english[0]}" if self.modal else ""
+        number, in_past = self.parts["subject"].number, self.tense == PAST
+        if self.tense == FUTURE:
+            return "will", base
+        if self.tense == PERFECT:
+            return ("has", "have")[number], participle
+        if base == "be":
+            return (("was", "were") if in_past else ("is", "are"))[number], ""
+        if base in ("can", "should"):
+            return past if in_past else base, rest
+        if with_do:
+            return "did" if in_past else ("does", "do")[number], base + rest
+        return "", (past if in_past else (lexicon.english_s(base), base)[number]) + rest
+
+
+def written(tokens: Sequence[str]) -> str:
+    """The text of a sentence."""
+    text = re.sub(" ([,.?])", r"\1", " ".join(tokens))
+    return text[0].upper() + text[1:]
+
+
+def replaced(pattern: str, texts: Mapping[str, Words]) -> Words:
+    """A pattern with texts for some of its items, without empty tokens and double punctuation."""
+    found: Words = []
+    for token in (token for item in pattern.split() for token in texts.get(item, [item]) if token):
+        if token in (",", ".", "?") and found[-1] == ",":
+            found.pop()
+        found.append(token)
+    return found
+
+
+def governed(preposition: str, words: Words) -> Words:
+    """Words after a preposition, which merges with some articles."""
+    merged = lexicon.CONTRACTIONS.get(f"{preposition} {words[0]}")
+    return [merged, *words[1:]] if merged else [preposition, *words]
 
 
 @cache
-def times_of(reference: str) -> Tuple[TimeAdverbial, ...]:
-    """Return the time adverbials that fit a tense or a modal in the present."""
-    return tuple(time for time in TIMES if reference in time.tenses)
+def fitting(table: str, kinds: str) -> List[Entry]:
+    """Entries of a table of the lexicon that fit one of some kinds."""
+    return [entry for entry in getattr(lexicon, table) if set(entry.fits) & set(kinds)]
 
 
-@cache
-def manners_of(keys: Tuple[str, ...]) -> Tuple[Adverbial, ...]:
-    """Return the manner adverbials with the given keys."""
-    return tuple(manner for manner in MANNERS if manner.key in keys)
+class Derivation:
+    """A sentence: its `english` text and its `german` tokens. `answers` decide choices of German
+    otherwise than for the first option; `asked` has the number of options of each.
 
+    Equal seeds give equal sentences with every version of Python, as `random.Random.random` does.
+    """
 
-def allows_past(spelling: EnglishVerb) -> bool:
-    """Tell whether the English past differs from the base form: "they read" could be
-    either tense, and German would have to guess."""
-    return spelling.past != spelling.base
+    def __init__(self, seed: int, answers: Optional[Mapping[Any, int]] = None) -> None:
+        self.seed, self._random = seed, random.Random(seed).random
+        self._answers = answers or {}
+        self.asked: Dict[Any, int] = {}
+        self._clauses = 0
+        self.english, self.german = self._sentence()
 
+    def translations(self) -> Iterator[Words]:
+        """All valid ones: the canonical one first, then by the number of other choices."""
+        found = set()
+        level: List[Dict[Any, int]] = [{}]
+        while level:
+            following = []
+            for answers in level:
+                one = Derivation(self.seed, answers) if answers else self
+                if tuple(one.german) not in found:
+                    found.add(tuple(one.german))
+                    yield one.german
+                asked = list(one.asked)
+                for key in asked[asked.index([*answers][-1]) + 1 if answers else 0 :]:
+                    following += [{**answers, key: other} for other in range(1, one.asked[key])]
+            level = following
 
-class Sampler(PhraseSampler):
-    """Draws abstract sentences; equal seeds give equal sequences."""
+    def _pick(self, options: Sequence[T]) -> T:
+        return options[int(self._random() * len(options))]
 
-    def sentence(self) -> Sentence:
-        """Draw one abstract sentence."""
-        kind = self.weighted(_KINDS)
-        if kind == SUBORDINATE:
-            return self._subordinate()
-        if kind == COMPLEMENT:
-            return self._complement()
-        if kind == COORDINATION:
-            conjunction = self.pick((_AND, _BUT))
-            main = self._clause(self.weighted(_TENSES), edge_time=True)
-            return Sentence(kind, main, self._clause(main.tense, edge_time=True), conjunction)
-        if kind == QUESTION:
-            return Sentence(
-                kind, self._clause(self.weighted(_TENSES), edge_time=True, negatable=False)
-            )
-        return Sentence(
-            kind, self._clause(self.weighted(_TENSES), edge_time=True, front=True, relative=0.4)
-        )
+    def _chance(self, probability: float) -> bool:
+        return self._random() < probability
 
-    def _subordinate(self) -> Sentence:
-        conjunction = self.pick(CONJUNCTIONS)
-        main_tense, second_tense = self.pick(conjunction.tenses)
-        first = self.chance(0.45)
-        impersonal = self.chance(0.05)
-        main = self._clause(main_tense, edge_time=True, front=not first, relative=0.06)
-        if impersonal:
-            second = self._impersonal(second_tense)
-        else:
-            # "before it probably did not rain" makes no sense.
-            plain = "before" in conjunction.english
-            second = self._clause(
-                second_tense, edge_time=True, relative=0.06, negatable=not plain, comment=not plain
-            )
-        return Sentence(
-            SUBORDINATE, main, second, conjunction, self.index(conjunction.english), first
-        )
+    def _choose(self, key: Any, options: Sequence[T]) -> T:
+        """A key has one answer, so a word has the same synonym throughout a sentence."""
+        self.asked[key] = len(options)
+        return options[self._answers.get(key, 0)]
 
-    def _complement(self) -> Sentence:
-        tense = self.pick((PRESENT, PAST))
-        second_tense = PAST if tense == PAST else self.weighted(_TENSES)
-        whether = self.chance(0.3)
-        verb = self.pick(WHETHER_VERBS if whether else THAT_VERBS)
-        subject = self.subject_phrase(("person",), owner=False)
-        main = Clause(verb, self.pick(verb.english), subject, tense)
-        second = self._clause(second_tense, edge_time=True, relative=0.15)
-        return Sentence(COMPLEMENT, main, second, _WHETHER if whether else _THAT)
+    def _word(self, entry: Entry) -> Any:
+        return self._choose((entry.english, entry.governs), entry.german)
 
-    def _impersonal(self, tense: str) -> Clause:
-        verb = self.pick(IMPERSONAL_VERBS)
-        times = [time for time in times_of(tense) if time.position == "edge"]
-        time = self.pick(times) if times and self.chance(0.6) else None
-        return Clause(verb, verb.english[0], None, tense, time=time)
+    def _sentence(self) -> Tuple[str, Words]:
+        several, pattern, *orders = self._pick(SENTENCES)
+        link = self._pick(lexicon.CONJUNCTIONS)
+        tenses = self._pick((link.fits if several == "*" else several).split(", ")).split()
+        order, verbs = self._choose("order", orders), LINKING.get(pattern.split()[1], SIMPLE)
+        english, german = {"*": [link.english[0]]}, {"*": [self._word(link)]}
+        for name, tense in zip("AB", tenses):
+            tense, relatives = self._pick(TENSES) if tense == "?" else tense, 0.4 / len(tenses) ** 2
+            start, question = pattern.startswith(name), pattern.endswith("?")
+            clause = self._clause({}, tense, verbs, start and not question, relatives)
+            english[name] = clause.english(QUESTION if question else STATEMENT).split()
+            (item,) = (item for item in order.split() if item.startswith(f"{name}:"))
+            german[item] = self._german(clause, item[2:])
+            verbs = SIMPLE
+        text = written(replaced(pattern, english)).replace("can not", "cannot")
+        return re.sub(r"\b([Aa]) (?=[aeiou])", r"\1n ", text), replaced(order, german)
 
     def _clause(
-        self,
-        tense: str,
-        edge_time: bool = False,
-        front: bool = False,
-        relative: float = 0.0,
-        negatable: bool = True,
-        comment: bool = True,
-    ) -> Clause:
-        """Draw a clause of the given tense. `edge_time` allows a time adverbial at
-        the end, `front` one at the beginning, `comment` one before the verb ("often",
-        "probably"); `relative` is the probability of a relative clause on the subject
-        or on the object."""
-        if tense != PERFECT and self.chance(0.13):
-            clause = self._predicative(tense, edge_time, front, comment)
-            return self._with_negation(clause) if negatable else clause
-        verb, spelling = self._verb(tense)
-        clause = Clause(verb, spelling, self.subject_phrase(verb.subjects), tense)
-        clause = self._with_complements(clause)
-        clause = self._with_modal(clause)
-        with_relative = self._with_relative(clause) if self.chance(relative) else clause
-        # An English clause that ends in a relative clause has no room for adverbials.
-        open_end = with_relative.object is clause.object
-        clause = with_relative
-        clause = self._with_time(clause, edge_time and open_end, front, comment)
-        if open_end:
-            clause = self._with_adverbials(clause)
-        return self._with_negation(clause) if negatable else clause
+        self, parts: Parts, tense: str, verbs: Sequence[Entry], start: bool = False,
+        relatives: float = 0.0,
+    ) -> Clause:  # fmt: skip
+        """A clause of given parts and others, with one of `verbs`. `start`: a time may come first
+        in English; `relatives`: probability of a relative clause."""
+        verb, negated, modal, reference = self._pick(verbs), self._chance(0.15), None, tense
+        if "subject" not in parts:
+            parts["subject"] = self._nominal(verb.fits, PLAIN if negated else ANY, "nom", relatives)
+        if tense in (PRESENT, PAST) and verb.fits in ("p", "pa") and self._chance(0.2):
+            modal = self._pick(lexicon.MODALS[: None if tense == PRESENT else -1])
+            reference = FUTURE if tense == PRESENT else PAST
+        self._add_adverbials(parts, verb.governs, negated, reference, start)
+        if {"place", "end"} & parts.keys():
+            relatives = 0.0  # in English, the adverbials would seem to belong to that clause
+        self._add_complements(parts, verb.governs, negated, relatives)
+        if negated:
+            parts["not"] = Phrase("not", [] if "indefinite" in parts else ["nicht"])
+        return Clause(verb, modal, tense, parts)
 
-    def _verb(self, tense: str, verbs: Optional[Sequence[Verb]] = None) -> Tuple[Verb, EnglishVerb]:
+    def _add_complements(self, parts: Parts, governs: str, negated: bool, relatives: float) -> None:
+        """What the verb governs."""
+        case, _, kinds = governs.partition(" ")
+        (preposition, _, case), subject = case.rpartition("+"), parts["subject"]
+        if case == "like":
+            adjective = self._pick(fitting("ADJECTIVES", subject.kind))
+            parts["complement"] = Phrase(adjective.english[0], [self._word(adjective)])
+        elif case in ("to", "in"):
+            parts["complement"] = self._place(case)
+        elif kinds and preposition not in ("", "dat"):
+            thing = self._nominal(kinds, PLAIN if negated else ANY, case, 0.0, subject.english)
+            parts["complement"] = thing._replace(german=governed(preposition, thing.german))
+        elif kinds and "relative" not in parts:
+            groups, relatives = NEGATED if negated else ANY, 0.0 if preposition else relatives
+            thing = self._nominal(kinds, groups, case, relatives, subject.english)
+            parts[thing.role] = thing
+        if preposition == "dat":
+            person = self._nominal("p", DEFINITE, "dat", 0.0, subject.english)
+            name = person.role.replace("object", "to")
+            parts[name] = person._replace(english=f"to {person.english}")
+
+    def _add_adverbials(
+        self, parts: Parts, governs: str, negated: bool, tense: str, start: bool
+    ) -> None:
+        """Place and time, neither at the end if another clause follows there."""
+        end = governs not in LINKS
+        if end and governs not in ("to", "in", "like") and self._chance(0.15):
+            parts["place"] = self._place("in")
+        times = [*lexicon.TIMES * (start or end), *lexicon.ADVERBS * (not negated)]
+        times = [entry for entry in times if tense in entry.fits]
+        if times and self._chance(0.55):
+            time = self._pick(times)
+            name = "start" if start and (not end or self._chance(0.4)) else "end"
+            name = "adverb" if time in lexicon.ADVERBS else name
+            parts[name] = Phrase(time.english[0], [self._word(time)])
+
+    def _place(self, preposition: str) -> Phrase:
+        """Where somebody is ("in") or goes ("to")."""
+        phrase = self._noun_phrase("l", PLAIN, "dat" if preposition == "in" else "acc")
+        return Phrase(f"{preposition} {phrase.english}", governed("in", phrase.german))
+
+    def _nominal(
+        self, kinds: str, groups: str, case: str, relatives: float, no: str = ""
+    ) -> Phrase:
+        """A noun phrase, a name or a pronoun, but not `no`, the subject."""
         while True:
-            verb = self.pick(verbs or self.weighted(_VERB_GROUPS))
-            spelling = self.pick(verb.english)
-            if tense != PAST or allows_past(spelling):
-                return verb, spelling
+            if "p" in kinds and self._chance(0.25):
+                person = self._pick(lexicon.PERSONS[case != "nom" :])  # "we" is no object
+                german = person.german[0].split()["nom acc dat".split().index(case)]
+                number, english = int(person.fits), person.english[case != "nom"]
+                found = Phrase(english, [german], number, role="pronoun")
+            else:
+                found = self._noun_phrase(kinds, groups, case, relatives)
+            if found.english != no:
+                return found
 
-    def _predicative(self, tense: str, edge_time: bool, front: bool, comment: bool) -> Clause:
-        noun = self.noun_phrase((self.pick(_PREDICATIVE_KINDS),), adjectives=0.25)
-        adjectives = [
-            a
-            for a in adjectives_of(noun.noun.kind)
-            if a not in [used for used, _ in noun.adjectives]
-        ]
-        gradable = [a for a in adjectives if a.group < 3 and a.english[0][1]]
-        standard = None
-        if gradable and self.chance(0.35):
-            adjective = self.pick(gradable)
-            other = self.pick(
-                [
-                    candidate
-                    for candidate in nouns_of((noun.noun.kind,))
-                    if candidate is not noun.noun
-                ]
-            )
-            standard = self.noun_phrase((), adjectives=0.3, definite=True, noun=other)
-        else:
-            adjective = self.pick(adjectives)
-        very = standard is None and bool(adjective.english[0][1]) and self.chance(0.35)
-        predicate = Predicate(adjective, self.index(adjective.english), very, standard)
-        clause = Clause(COPULA, COPULA.english[0], noun, tense, predicate=predicate)
-        return self._with_time(clause, edge_time and standard is None, front, comment)
+    def _noun_phrase(self, kinds: str, groups: str, case: str, relatives: float = 0.0) -> Phrase:
+        """Determiner, adjectives, noun and, perhaps, a relative clause."""
+        group = self._pick(groups)
+        determiner = self._pick(fitting("DETERMINERS", group))
+        number = self._pick([n for n in (0, 0, 0, 1) if determiner.english[n] != "-"])
+        noun = self._pick(fitting("NOUNS", kinds))
+        options = fitting("ADJECTIVES", noun.fits)
+        drawn = {self._pick(range(len(options))) for _ in range(self._pick((0, 0, 0, 1, 1, 2)))}
+        adjectives = [options[index] for index in sorted(drawn)]
+        english = [determiner.english[number], *(entry.english[0] for entry in adjectives)]
+        described, name = [self._word(entry) for entry in adjectives], self._word(noun)
+        *german, form = decline(determiner.german[0], described, name, number, case)
+        german, english = [*german, Noun(form)], [*english, noun.english[number]]
+        if self._chance(relatives):
+            link, clause = self._relative(noun, number)
+            english += [link, clause.english()]
+            german += [",", *self._german(clause, "last"), ","]
+        role = "object" if group in "td" else "indefinite"
+        return Phrase(" ".join(english), german, number, noun.fits, role)
 
-    def _with_complements(self, clause: Clause) -> Clause:
-        frame, verb = clause.verb.frame, clause.verb
-        if frame in (ACCUSATIVE, DATIVE):
-            return replace(clause, object=self.object_phrase(verb.objects, clause.subject))
-        if frame == PREPOSITIONAL and verb.objects == ("person",):
-            return replace(clause, object=self.object_phrase(verb.objects, clause.subject))
-        if frame == PREPOSITIONAL:
-            # A pronoun would not do for a thing: "darauf" instead of "auf ihn".
-            return replace(clause, object=self.noun_phrase(verb.objects))
-        if frame == DITRANSITIVE:
-            recipient = self.object_phrase(("person",), clause.subject)
-            direct = self.noun_phrase(verb.objects)
-            first = verb.double_object and self.chance(0.6)
-            # "gives her books" could also be read as "gives (someone) her books".
-            if isinstance(recipient, Personal) and recipient.pronoun.english_object == "her":
-                first = False
-            return replace(clause, recipient=recipient, object=direct, recipient_first=first)
-        if frame == DIRECTIONAL:
-            return replace(clause, direction=self.location())
-        if frame == LOCATIVE:
-            return replace(clause, place=self.location())
-        return clause
+    def _relative(self, noun: Entry, number: int) -> Tuple[str, Clause]:
+        """The English pronoun and a clause, to which a noun is the subject or the object."""
+        uses = [(verb, "nom") for verb in SIMPLE if noun.fits in verb.fits]
+        governing = [verb for verb in SIMPLE if re.match(f"(acc|dat) .*{noun.fits}", verb.governs)]
+        verb, case = self._pick(uses + 2 * [(verb, verb.governs[:3]) for verb in governing])
+        pronoun = decline("d definite", [], self._word(noun), number, case)[0]
+        pronoun = "denen" if case == "dat" and number == PLURAL else pronoun
+        gap = Phrase("", [pronoun], number, noun.fits)
+        link = "that" if noun.fits != "p" else "who" if case == "nom" else "whom"
+        parts = {"subject" if case == "nom" else "relative": gap}
+        return link, self._clause(parts, self._pick(TENSES), [verb])
 
-    def _with_modal(self, clause: Clause) -> Clause:
-        if clause.tense not in (PRESENT, PAST) or not self.chance(0.22):
-            return clause
-        if "person" not in clause.verb.subjects:
-            return clause
-        modals = [modal for modal in MODALS if clause.tense == PRESENT or modal.english_past]
-        modal = self.pick(modals)
-        return replace(clause, modal=modal, modal_spelling=self.index(modal.english))
+    def _german(self, clause: Clause, place: str) -> Words:
+        """The words of a clause with the finite verb in a place."""
+        self._clauses += 1
+        key, order, front, late = self._clauses, GERMAN, [], []
+        parts = {name: part.german for name, part in clause.parts.items()}
+        finite, end = self._german_verb(clause, place == "last")
+        finite.noun = next((word for word in parts["subject"] if isinstance(word, Noun)), None)
+        for name in ("object", "indefinite"):
+            # A relative clause may wait until the verb is complete.
+            if "," in parts.get(name, ()) and self._choose(("late", key), (True, False)):
+                comma = parts[name].index(",")
+                parts[name], late = parts[name][:comma], parts[name][comma:]
+        if place == "second":
+            fronts = [name for name in FRONTS if name in parts]
+            front = parts.pop(self._choose(("front", key), fronts))
+        if {"start", "adverb", "end"} & parts.keys() and {"object", "to"} & parts.keys():
+            order = self._choose(("shifted", key), (GERMAN, SHIFTED))
+        middle = [word for name in order.split() for word in parts.get(name, ())]
+        if place == "last":
+            return [*middle, *end, finite, *late]
+        return [*front, finite, *middle, *end, *late]
 
-    def _with_time(self, clause: Clause, edge_time: bool, front: bool, comment: bool) -> Clause:
-        """Add a time adverbial that fits the tense, with probability 0.55."""
-        reference = (
-            MODAL_TIME if clause.modal is not None and clause.tense == PRESENT else clause.tense
-        )
-        mid = comment and clause.modal is None
-        times = [
-            time
-            for time in times_of(reference)
-            if (mid if time.position == "mid" else edge_time or front)
-        ]
-        if not times or not self.chance(0.55):
-            return clause
-        time = self.pick(times)
-        first = time.position == "edge" and front and (not edge_time or self.chance(0.45))
-        return replace(clause, time=time, time_first=first)
-
-    def _with_adverbials(self, clause: Clause) -> Clause:
-        frame = clause.verb.frame
-        if clause.verb.manners and self.chance(0.25):
-            clause = replace(clause, manner=self.pick(manners_of(clause.verb.manners)))
-        alive = isinstance(clause.subject, (Name, Personal, Pair)) or (
-            isinstance(clause.subject, NounPhrase) and clause.subject.noun.kind == "person"
-        )
-        if not alive or (isinstance(clause.object, Personal) and frame == PREPOSITIONAL):
-            return clause
-        # Verbs of activity take a manner; those of perception or state do not, and
-        # have no use for company either.
-        activity = frame in (INTRANSITIVE, DIRECTIONAL) or (
-            frame == ACCUSATIVE and clause.verb.manners
-        )
-        if activity and self.chance(0.16):
-            companion = self.noun_phrase(("person",), adjectives=0.2, definite=True, owner=False)
-            clause = replace(clause, companion=companion)
-        elif frame in (ACCUSATIVE, INTRANSITIVE, DATIVE) and self.chance(0.28):
-            kind = clause.object.noun.kind if isinstance(clause.object, NounPhrase) else ""
-            # "sees the house in the city": a place inside a place reads as attribute.
-            if kind not in ("place", "building"):
-                clause = replace(clause, place=self.location())
-        return clause
-
-    def _with_negation(self, clause: Clause) -> Clause:
-        """Negate with probability 0.15 where the scope of the negation is plain."""
-        if not self.chance(0.15) or (clause.time is not None and clause.time.position == "mid"):
-            return clause
-        if clause.modal is not None and not clause.modal.negatable:
-            return clause
-        if clause.companion is not None or (
-            clause.place is not None and clause.verb.frame == PREPOSITIONAL
-        ):
-            return clause
-        if isinstance(clause.subject, NounPhrase) and not self._plain(clause.subject):
-            return clause
-        for phrase in (clause.object, clause.recipient):
-            if isinstance(phrase, NounPhrase) and (
-                not self._plain(phrase) or phrase.relative is not None
-            ):
-                return clause
-        if clause.verb.frame == PREPOSITIONAL and not is_definite(clause.object):
-            return clause
-        if clause.recipient is not None and not is_definite(clause.recipient):
-            return clause
-        if isinstance(clause.place, NounPhrase) and not is_definite(clause.place):
-            return clause
-        return replace(clause, negated=True)
-
-    @staticmethod
-    def _plain(phrase: NounPhrase) -> bool:
-        """Quantified phrases take part in the scope of a negation; others do not."""
-        return phrase.determiner is not EVERY and phrase.determiner not in QUANTIFIERS
-
-    def _with_relative(self, clause: Clause) -> Clause:
-        """Attach a relative clause to the object or, if that cannot carry one, to the
-        subject."""
-        target = (
-            clause.object
-            if clause.verb.frame in (ACCUSATIVE, DATIVE) and self.chance(0.5)
-            else clause.subject
-        )
-        if (
-            not isinstance(target, NounPhrase)
-            or target.owner is not None
-            or target.determiner in POSSESSIVES
-        ):
-            return clause
-        phrase = self._relative_phrase(target)
-        if target is clause.subject:
-            return replace(clause, subject=phrase)
-        return replace(clause, object=phrase)
-
-    def _relative_phrase(self, phrase: NounPhrase) -> NounPhrase:
-        kind = phrase.noun.kind
-        gap = Gap(phrase.number)
-        tense = self.weighted(_TENSES[:3])
-        as_object = [verb for verb in TRANSITIVE_VERBS + DATIVE_VERBS if kind in verb.objects]
-        as_subject = [verb for verb in SIMPLE_VERBS if kind in verb.subjects]
-        if as_object and (not as_subject or self.chance(0.45)):
-            verb, spelling = self._verb(tense, as_object)
-            subject = self.subject_phrase(verb.subjects, owner=False, adjectives=0.2)
-            clause = Clause(verb, spelling, subject, tense, object=gap)
-            relativiser = "whom" if kind == "person" else self.pick(("which", "that"))
-        elif as_subject:
-            verb, spelling = self._verb(tense, as_subject)
-            clause = self._with_complements(Clause(verb, spelling, gap, tense))
-            relativiser = "who" if kind == "person" else self.pick(("which", "that"))
-        else:
-            return phrase
-        clause = self._with_time(clause, True, False, True) if self.chance(0.5) else clause
-        return replace(phrase, relative=clause, relativiser=relativiser)
+    def _german_verb(self, clause: Clause, last: bool) -> Tuple[Finite, Words]:
+        """The finite verb, and the words at the end of a clause."""
+        verb, tense = self._word(clause.verb), clause.tense
+        if tense == PAST and clause.modal is None and verb != lexicon.SEIN:
+            tense = self._choose(PAST, (PAST, PERFECT))
+        if tense == FUTURE and {"start", "end"} & clause.parts.keys():
+            tense = self._choose(FUTURE, (FUTURE, PRESENT))
+        infinitive = verb.prefix + verb.infinitive
+        head, end = {
+            FUTURE: (lexicon.WERDEN, infinitive),
+            PERFECT: (lexicon.AUXILIARIES[verb.auxiliary], verb.participle),
+        }.get(tense, (verb, verb.prefix))
+        if clause.modal is not None:
+            head, end = clause.modal.german[0], infinitive
+        prefix, end = (verb.prefix, "") if last and head is verb else ("", end)
+        forms = [prefix + head.finite(tense == PAST, number) for number in (SINGULAR, PLURAL)]
+        number = clause.parts["subject"].number
+        finite, finite.other = Finite(forms[number]), forms[1 - number]
+        return finite, [end]

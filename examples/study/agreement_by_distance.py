@@ -2,8 +2,8 @@
 
 Example:
 
-    python examples/corpus/agreement.py --out agreement.jsonl
-    python examples/study/agreement_by_distance.py agreement.jsonl --out agreement \\
+    python examples/corpus/generate.py --out corpus
+    python examples/study/agreement_by_distance.py corpus/test.agreement.jsonl --out agreement \\
         --bundle AT=bundles/at --bundle IBDecoder=bundles/bidirectional
 
 As Figure 5 of the paper on IBDecoder: there the pairs are Lingeval97's, here those of the generated
@@ -54,7 +54,7 @@ def compare(name: str, model: Any, pairs: Sequence[Dict[str, Any]]) -> Agreement
 
     Args:
         model: a loaded bundle.
-        pairs: as ``examples/corpus/agreement.py`` writes them.
+        pairs: as ``examples/corpus/generate.py`` writes them.
     """
     sources = [pair["source"] for pair in pairs]
     right, wrong = (
@@ -103,7 +103,9 @@ def draw(results: Sequence[Agreement]) -> Figure:
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
-    parser.add_argument("pairs", type=Path, help="written by examples/corpus/agreement.py")
+    parser.add_argument(
+        "pairs", type=Path, help="test.agreement.jsonl of examples/corpus/generate.py"
+    )
     parser.add_argument(
         "--bundle", action="append", required=True, metavar="NAME=FOLDER", help="repeat for more"
     )

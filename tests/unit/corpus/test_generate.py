@@ -1,14 +1,16 @@
-"""The files that `generate.py` writes."""
+"""The files that `generate.py` writes, and what they guarantee."""
 
 import json
 import os
+import re
 import subprocess
 import sys
+from itertools import islice
 
 import pytest
 
 SIZES = {"train": 300, "valid": 40, "test": 40}
-NAMES = ("train.en", "train.de", "valid.en", "valid.de", "test.en", "test.de", "test.valid.jsonl")
+ONE = {**SIZES, "modes": 1, "seed": 1}
 
 
 def lines(path):
@@ -17,139 +19,103 @@ def lines(path):
     return text.split("\n")[:-1]
 
 
-@pytest.fixture(scope="module")
-def one_mode(corpus, tmp_path_factory):
-    out = tmp_path_factory.mktemp("one")
-    corpus.generate.generate(out, **SIZES)
-    return out
+def records(path):
+    return [json.loads(line) for line in lines(path)]
 
 
 @pytest.fixture(scope="module")
-def four_modes(corpus, tmp_path_factory):
-    out = tmp_path_factory.mktemp("four")
-    corpus.generate.generate(out, modes=4, **SIZES)
-    return out
+def corpora(generator, tmp_path_factory):
+    """With one mode and with four."""
+    folders = {modes: tmp_path_factory.mktemp(f"modes{modes}") for modes in (1, 4)}
+    for modes, folder in folders.items():
+        generator.generate(folder, **{**ONE, "modes": modes})
+    return folders
 
 
-def test_sizes_and_distinct_pairs(one_mode):
-    for split, size in SIZES.items():
-        pairs = list(zip(lines(one_mode / f"{split}.en"), lines(one_mode / f"{split}.de")))
-        assert len(pairs) == len(lines(one_mode / f"{split}.de")) == size
-        assert len(set(pairs)) == size
-
-
-def test_splits_share_no_sentence(one_mode):
+def test_no_sentence_comes_twice_within_or_across_splits(corpora):
     for language in ("en", "de"):
-        sets = [set(lines(one_mode / f"{split}.{language}")) for split in SIZES]
-        assert len(set.union(*sets)) == sum(SIZES.values())
+        splits = [lines(corpora[1] / f"{split}.{language}") for split in SIZES]
+        assert [len(split) for split in splits] == list(SIZES.values())
+        assert len(set().union(*splits)) == sum(SIZES.values())
 
 
-def test_repeated_draws_are_dropped_until_the_grammar_is_exhausted(corpus, monkeypatch):
-    sampler = corpus.grammar.Sampler(5)
-    drawn = [sampler.sentence() for _ in range(10)]
-
-    class Repeating:
-        def __init__(self, seed):
-            self.count = seed - 1
-
-        def sentence(self):
-            self.count += 1
-            return drawn[self.count % len(drawn)]
-
-    monkeypatch.setattr(corpus.generate, "Sampler", Repeating)
-    monkeypatch.setattr(corpus.generate, "MAX_FAILURES", 50)
-    stream, sources = corpus.generate.sample_items(0), []
-    with pytest.raises(ValueError, match="no new sentence in 50 draws"):
-        for item in stream:
-            sources.append(item.source)
-    assert 0 < len(sources) == len(set(sources)) <= len(drawn)
-
-
-def test_command_is_independent_of_the_hash_seed(corpus, one_mode, tmp_path):
-    command = [sys.executable, str(corpus.folder / "generate.py"), "--out", str(tmp_path)]
-    for split, size in SIZES.items():
-        command += [f"--{split}", str(size)]
-    result = subprocess.run(
-        command,
-        env={**os.environ, "PYTHONHASHSEED": "123"},
-        check=True,
-        capture_output=True,
-        text=True,
+def test_the_same_bytes_from_the_command(corpora, generator, tmp_path):
+    command = [sys.executable, generator.__file__, "--out", str(tmp_path)]
+    command += [word for split, size in SIZES.items() for word in (f"--{split}", str(size))]
+    environment = {**os.environ, "PYTHONHASHSEED": "123"}
+    shown = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    names = [path.name for path in sorted(corpora[1].iterdir())]
+    assert len(names) == 8 and [path.name for path in sorted(tmp_path.iterdir())] == names
+    for name in names:
+        assert (tmp_path / name).read_bytes() == (corpora[1] / name).read_bytes(), name
+    spread = r"tokens min/mean/max \d+/\d+\.\d/\d+"
+    assert re.fullmatch(
+        rf"pairs 380; en: vocabulary \d+, {spread}; de: vocabulary \d+, {spread};"
+        r" valid translations mean/max \d+\.\d/\d+\n",
+        shown.stdout,
     )
-    for name in NAMES:
-        assert (tmp_path / name).read_bytes() == (one_mode / name).read_bytes()
-    assert result.stdout.startswith("pairs 380; en: vocabulary ")
 
 
-def test_another_seed_gives_another_corpus(corpus, one_mode, tmp_path):
-    corpus.generate.generate(tmp_path, seed=2, **SIZES)
-    assert not set(lines(tmp_path / "test.en")) & set(lines(one_mode / "test.en"))
+def test_another_seed_and_more_training_pairs(corpora, generator, tmp_path):
+    generator.generate(tmp_path / "more", **{**ONE, "train": 350})
+    generator.generate(tmp_path / "other", **{**ONE, "seed": 2})
+    one, more, other = corpora[1], tmp_path / "more", tmp_path / "other"
+    for name in ("test.en", "test.de", "valid.en", "valid.de"):
+        assert lines(more / name) == lines(one / name)
+        assert not set(lines(other / name)) & set(lines(one / name))
+    assert lines(more / "train.en")[:300] == lines(one / "train.en")
 
 
-def test_more_training_pairs_keep_the_other_splits(corpus, one_mode, tmp_path):
-    corpus.generate.generate(tmp_path, **{**SIZES, "train": 350})
-    assert lines(tmp_path / "test.en") == lines(one_mode / "test.en")
-    assert lines(tmp_path / "train.en")[:300] == lines(one_mode / "train.en")
+def test_modes_change_the_training_targets_alone(corpora):
+    for path in corpora[1].iterdir():
+        same = path.read_bytes() == (corpora[4] / path.name).read_bytes()
+        assert same == (path.name != "train.de"), path.name
 
 
-def test_modes_change_the_training_targets_only(one_mode, four_modes):
-    for name in NAMES:
-        same = (one_mode / name).read_bytes() == (four_modes / name).read_bytes()
-        assert same == (name != "train.de")
-
-
-def test_training_targets_come_from_the_first_modes(corpus, one_mode, four_modes):
-    stream = corpus.generate.sample_items(seed=1)
+def test_training_targets_are_among_the_first_translations(corpora, generator):
+    stream = generator.sentences(1)
     drawn = [next(stream) for _ in range(sum(SIZES.values()))][-SIZES["train"] :]
     ranks = []
-    for item, target, canonical in zip(
-        drawn, lines(four_modes / "train.de"), lines(one_mode / "train.de")
-    ):
-        options = list(corpus.german_syntax.translations(item.sentence))
-        assert canonical == options[0]
-        ranks.append(options.index(target))
-    assert set(ranks) == {0, 1, 2, 3}
-    assert min(ranks.count(rank) for rank in range(4)) > 30
+    for sentence, one, four in zip(drawn, *(lines(corpora[m] / "train.de") for m in (1, 4))):
+        options = [generator.written(tokens) for tokens in islice(sentence.translations(), 4)]
+        assert one == options[0]
+        ranks.append(options.index(four))
+    assert all(ranks.count(rank) > 30 for rank in range(4))
 
 
-def test_every_test_sentence_lists_its_valid_translations(one_mode):
-    records = [json.loads(line) for line in lines(one_mode / "test.valid.jsonl")]
-    assert [record["source"] for record in records] == lines(one_mode / "test.en")
-    assert [record["translations"][0] for record in records] == lines(one_mode / "test.de")
-    counts = [len(record["translations"]) for record in records]
-    assert all(len(set(record["translations"])) == count for record, count in zip(records, counts))
-    assert sum(counts) / len(counts) > 5 and max(counts) <= 400
+def test_every_test_sentence_lists_its_valid_translations(corpora):
+    found = records(corpora[1] / "test.valid.jsonl")
+    assert [record["source"] for record in found] == lines(corpora[1] / "test.en")
+    assert [record["translations"][0] for record in found] == lines(corpora[1] / "test.de")
+    for record in found:
+        assert len(set(record["translations"])) == len(record["translations"]) < 400
 
 
-def test_lengths_hold_for_every_translation(corpus, items):
+def test_lengths_hold_for_every_translation(generator, sentences):
     lengths = []
-    for item in items[:400]:
-        for text in (item.source, *corpus.german_syntax.translations(item.sentence)):
-            lengths.append(len(corpus.generate.tokenise(text)))
+    for sentence in sentences[:60]:
+        texts = [generator.written(tokens) for tokens in sentence.translations()]
+        lengths += [len(generator.tokens_of(text)) for text in (sentence.english, *texts)]
     assert min(lengths) >= 3 and max(lengths) <= 30
-    canonical = [len(corpus.generate.tokenise(item.canonical)) for item in items]
-    assert 13 <= sum(canonical) / len(canonical) <= 17
-    assert min(canonical) <= 4 and max(canonical) >= 25
+    canonical = [len(sentence.german) for sentence in sentences]
+    assert 12 < sum(canonical) / len(canonical) < 18 and min(canonical) < 5 < 22 < max(canonical)
 
 
-def test_vocabulary_is_some_hundreds_of_words(corpus, items):
-    for field in ("source", "canonical"):
-        words = {
-            token for item in items for token in corpus.generate.tokenise(getattr(item, field))
-        }
-        assert 400 < len(words) < 2000
+def test_a_source_has_one_canonical_translation_and_there_are_enough(generator):
+    """Of some thousand draws nearly none is known: forty thousand pairs are far from all."""
+    drawn = [generator.Derivation(number) for number in range(4000)]
+    canonical = {(one.english, *one.german) for one in drawn}
+    assert len({one.english for one in drawn}) == len(canonical) > 3960
 
 
-def test_a_source_never_has_two_canonical_translations(corpus):
-    sampler = corpus.grammar.Sampler(3)
-    canonical = {}
-    for _ in range(4000):
-        sentence = sampler.sentence()
-        target = corpus.german_syntax.realise(sentence, corpus.german_syntax.Choices())
-        assert canonical.setdefault(corpus.english.realise(sentence), target) == target
+@pytest.mark.parametrize("option, value", [("modes", "0"), ("train", "-1"), ("test", "-5")])
+def test_bad_options_are_named(generator, tmp_path, capsys, option, value):
+    with pytest.raises(SystemExit):
+        generator.main(["--out", str(tmp_path), f"--{option}", value])
+    assert f"--{option} is {value}, but must be at least" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("option, value", [("modes", 0), ("train", -1), ("test", -5)])
-def test_bad_options_are_named(corpus, tmp_path, option, value):
-    with pytest.raises(ValueError, match=f"--{option} is {value}"):
-        corpus.generate.generate(tmp_path, **{option: value})
+def test_empty_splits(generator, tmp_path):
+    nothing = dict.fromkeys(SIZES, 0)
+    assert generator.generate(tmp_path, **nothing, modes=1, seed=1).startswith("pairs 0; en: ")
+    assert all(path.read_bytes() == b"" for path in tmp_path.iterdir())
