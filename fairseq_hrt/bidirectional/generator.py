@@ -195,7 +195,7 @@ class SlotScorer:
         targets = sample["target"]
         slots = self.slots(targets)
         words = slots.target.ne(pad)  # [B, W]
-        chosen = log_probs_of(models, source, slots.target[words], slots=slots).cpu()  # [n]
+        chosen = log_probs_of(models, source, slots.target[words], slots=slots).cpu()  # [slots]
         # On the host from here on, sentence by sentence.
         targets = targets.cpu()
         found, decoder = [], models[0].decoder

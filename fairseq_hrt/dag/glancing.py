@@ -49,7 +49,7 @@ class GlanceSchedule:
             self.knots.append((update, share))
 
     def at(self, update: int) -> float:
-        """tau at an update."""
+        """The share tau in an update."""
         before = self.knots[0]
         for knot in self.knots:
             if update < knot[0]:

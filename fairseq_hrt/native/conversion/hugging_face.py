@@ -186,8 +186,8 @@ def _pickled(path: Path) -> Iterator[_Stored]:
         # An expanded view repeats the same bytes: a small file could claim a huge tensor.
         if size > value.untyped_storage().nbytes():
             raise ValueError(
-                f"{path}: {shown(name)} has the shape {shown(tuple(value.shape))}, but not as many"
-                " numbers"
+                f"{path}: {shown(name)} has the shape {shown(tuple(value.shape))}, but the file"
+                " holds fewer numbers"
             )
         yield name, np.asarray(value.detach().float().numpy()), size
 

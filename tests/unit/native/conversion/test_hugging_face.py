@@ -69,7 +69,7 @@ class Runs:
         ([1], "not tensors by their names"),
         ({"a": 3}, "not a plain tensor"),
         ({"a": torch.ones(2, dtype=torch.int64)}, "floating-point"),
-        ({"a": torch.ones(1).expand(1 << 40)}, "not as many numbers"),
+        ({"a": torch.ones(1).expand(1 << 40)}, "the file holds fewer numbers"),
         ({"a": torch.full((2,), float("nan"))}, "not finite"),
         (dict(zip("abcde", [torch.ones(10000)] * 5)), "more than 4 times the numbers"),
         ({"a": torch.ones(3).to_sparse()}, "pytorch_model.bin"),
