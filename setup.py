@@ -307,7 +307,7 @@ def setup_arguments(*, only_translation: bool = False) -> Dict[str, Any]:
         }
         extras["all"] = sorted({package for packages in extras.values() for package in packages})
         build = TranslationBuild
-        # What translates, its verbs, and the repairs that the doctor reports on.
+        # The folder that translates, the verbs, and the repairs that the doctor reports on.
         packages = [
             *("fairseq_hrt", "fairseq_hrt.cli", "fairseq_hrt.compat"),
             *("fairseq_hrt.native", "fairseq_hrt.native.*"),
