@@ -8,7 +8,7 @@ from ..native.runtime.header import Header
 
 
 class NativeParts:
-    """Base, besides fairseq's, of decoders that the native engine knows how to convert; adds
+    """Base, besides fairseq's, of decoders that can be converted for the native engine; adds
     nothing.
 
     Attributes:

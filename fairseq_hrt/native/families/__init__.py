@@ -93,7 +93,7 @@ def check_dictionaries(options: Schema, source: Sequence[str], target: Sequence[
     """Refuses options that do not fit the words of the dictionaries.
 
     Raises:
-        ValueError: the message says what to do.
+        ValueError: they do not fit; the message names the fix.
     """
     for family in FAMILIES:
         family.check_dictionaries(options, source, target)

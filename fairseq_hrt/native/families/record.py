@@ -101,7 +101,7 @@ class Family:
         """Refuses options that do not fit the words of the dictionaries.
 
         Raises:
-            ValueError: the message says what to do.
+            ValueError: they do not fit; the message names the fix.
         """
 
     def takes_first_words(self, header: Any, options: Any) -> bool:

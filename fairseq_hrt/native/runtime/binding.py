@@ -139,8 +139,8 @@ def kernel() -> C.CDLL:
     """The library, with the signatures of its functions.
 
     Raises:
-        ValueError: there is no kernel on this machine, or one of another release; the message says
-            how to get one.
+        ValueError: there is no kernel on this machine, or one of another release; the message names
+            the fix.
     """
     library = load_library()
     message = [C.c_char_p, C.c_size_t]

@@ -1,4 +1,4 @@
-"""Sentences are grammatical, as far as a checker can tell that knows nothing of the generator."""
+"""Sentences are grammatical, as far as a checker can tell that shares nothing with the generator."""
 
 import re
 from itertools import islice

@@ -1,4 +1,4 @@
-"""A small German checker: what it knows of words, endings and order is written by hand here, and
+"""A small German checker: its words, endings and rules of order are written by hand here, and
 nothing of it comes from the generator."""
 
 import functools

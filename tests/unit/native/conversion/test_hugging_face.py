@@ -99,7 +99,7 @@ def options_of(values, positions=64, **own):
 
 
 def test_decoding_options_come_from_the_generation_config(tmp_path):
-    # What else a config.json holds is about the model.
+    # Other values of a config.json are about the model.
     config = {"max_length": 20, "d_model": 16, "num_hidden_layers": 6}
     found = decoding_options(read_generation(tmp_path, config), 64, end=2)
     # The start of a translation counts there; its end is one of the words here, and free there.

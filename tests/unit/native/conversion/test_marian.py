@@ -223,7 +223,7 @@ def test_multilingual_models_of_opus_mt(marian_folder, sentencepiece_model, tmp_
     import_model(made.path, tmp_path / "bundle", Wishes("en", "fra", tokenizer="space"))
     pipeline = load_bundle(tmp_path / "bundle").pipeline()
     assert pipeline.words("a man")[0] == ">>fra<<" and pipeline.words(">>deu<< a")[0] == ">>deu<<"
-    # What is no token of the model is text.
+    # Other tokens are text.
     assert pipeline.words(">>xyz<< a")[0] == ">>fra<<" and len(pipeline.words(">>xyz<< a")) > 2
     assert pipeline.recipe.tokenizer == "space"
 
