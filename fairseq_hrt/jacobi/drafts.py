@@ -176,8 +176,8 @@ def load_draft_model(
         (task, models).
 
     Raises:
-        ValueError: family or dictionaries differ, ``options`` is not a dictionary, or an option has no
-            effect.
+        ValueError: family or dictionaries differ, ``options`` is not a dictionary, or an option has
+            no effect.
     """
     overrides = dictionary_option("--jacobi-draft-options", options, "{'hrt_decode_chunk': '2'}")
 
