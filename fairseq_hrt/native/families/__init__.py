@@ -1,4 +1,4 @@
-"""Every family once. Each has a module here that says what the code outside of its own package has
+"""Every family once. Each has a module here with all that the code outside of its own package has
 to know of it; that code asks the record and compares no names. Standard library only.
 
 A family is added by its module and a line in FAMILIES; one with fields of its own in the header of
@@ -35,7 +35,7 @@ class FamilyFields(
 
 BY_NAME: Dict[str, Family] = {family.name: family for family in FAMILIES}
 NAMES: Tuple[str, ...] = tuple(BY_NAME)
-# What a model file of the native engine may hold.
+# The families whose models a file of the native engine may hold.
 MODEL_FAMILIES: Tuple[str, ...] = tuple(
     family.name for family in FAMILIES if family.native and not family.decodes
 )
