@@ -35,7 +35,8 @@ READ_BYTES = 1 << 14
 # Seconds for which a request is worked on after its client has said that it sends no more: it may
 # still read, or have gone.
 HALF_CLOSED_SECONDS = 1.0
-# Seconds in which clients that have just connected may still ask when the server ends.
+# Seconds in which clients that have just connected may still ask when the server ends, and those are
+# read that send on although their connection is to be closed.
 LAST_SECONDS = 1.0
 # Clients that the system lets wait until they are accepted.
 BACKLOG = 128
@@ -79,7 +80,9 @@ class Connection(asyncio.BufferedProtocol):
         self._server = server
         self._buffer = bytearray()
         self._parser: Any = httptools.HttpRequestParser(self)
+        # None where nothing is read or where it has been answered, perhaps before its end.
         self._request: Optional[Request] = None
+        self._complete = True
         # Bytes since the last head or part of a body.
         self._pending = 0
         # Nothing that comes is understood any more; nothing comes; nothing can be sent, either.
@@ -104,6 +107,8 @@ class Connection(asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self._parser is None:
+            return
         self._pending += nbytes
         self._feed(bytes(self._buffer[:nbytes]))
         if self._wrong or self._pending > HEAD_BYTES:
@@ -137,7 +142,7 @@ class Connection(asyncio.BufferedProtocol):
     def on_message_begin(self) -> None:
         if self._request is not None:
             raise ValueError("this one's turn has not come")
-        self._request = Request()
+        self._request, self._complete = Request(), False
 
     def on_url(self, url: bytes) -> None:
         if self._request is not None:
@@ -179,7 +184,7 @@ class Connection(asyncio.BufferedProtocol):
             self._request.body += body
 
     def on_message_complete(self) -> None:
-        self._pending = 0
+        self._pending, self._complete = 0, True
         if self._request is not None:
             self._request.complete = True
 
@@ -206,9 +211,22 @@ class Connection(asyncio.BufferedProtocol):
                 self.used = True
                 # Whoever asks again and again must not keep others waiting.
                 await asyncio.sleep(0)
+            if self._wrong or not self._complete:
+                await self._linger()
         finally:
             self.close_within(0)
             self._server.connections.discard(self)
+
+    async def _linger(self) -> None:
+        """Reads on for a moment: the system takes the answer from a client that is still sending
+        when its connection is closed."""
+        self._parser = None
+        self.close_within(LAST_SECONDS)
+        if not self._lost:
+            self._transport.write_eof()
+            self._transport.resume_reading()
+        while not self._ended:
+            await self._change()
 
     def _feed(self, data: bytes) -> None:
         """Takes apart what has come."""
