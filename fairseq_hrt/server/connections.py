@@ -28,15 +28,15 @@ logger = logging.getLogger(__name__)
 
 # Seconds in which the head of a request has to arrive, after what nobody wants of the body before.
 HEAD_SECONDS = 10.0
-# Bytes of the head of a request, and of what else is no body: trailers, sizes of chunks.
+# Bytes of the head of a request; of its trailers, or between two pieces of its body.
 HEAD_BYTES = 1 << 16
 # Bytes that are read at a time. Others are answered between two of them.
 READ_BYTES = 1 << 14
 # Seconds for which a request is worked on after its client has said that it sends no more: it may
 # still read, or have gone.
 HALF_CLOSED_SECONDS = 1.0
-# Seconds in which clients that have just connected may still ask when the server ends, and those are
-# read that send on although their connection is to be closed.
+# Seconds in which clients that have just connected may still ask when the server ends. For so long
+# those are read that send on when their connection is to be closed.
 LAST_SECONDS = 1.0
 # Clients that the system lets wait until they are accepted.
 BACKLOG = 128
@@ -51,12 +51,14 @@ class Request:
         body: what of it has not been taken yet.
         complete: whether the body has come to its end.
         scope: of ASGI; None until the head has come to its end.
+        answered: whether nobody wants more of it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, answered: bool = False) -> None:
         self.target = b""
         self.headers: List[Tuple[bytes, bytes]] = []
-        self.body, self.complete, self.keep_alive = bytearray(), False, False
+        self.body, self.complete, self.answered = bytearray(), answered, answered
+        self.keep_alive = False
         self.scope: Any = None
 
 
@@ -80,9 +82,8 @@ class Connection(asyncio.BufferedProtocol):
         self._server = server
         self._buffer = bytearray()
         self._parser: Any = httptools.HttpRequestParser(self)
-        # None where nothing is read or where it has been answered, perhaps before its end.
-        self._request: Optional[Request] = None
-        self._complete = True
+        # The last one that has begun.
+        self._request = Request(answered=True)
         # Bytes since the last head or part of a body.
         self._pending = 0
         # Nothing that comes is understood any more; nothing comes; nothing can be sent, either.
@@ -140,23 +141,20 @@ class Connection(asyncio.BufferedProtocol):
     # ------------------------------------------------------------------ called by httptools
 
     def on_message_begin(self) -> None:
-        if self._request is not None:
+        if not self._request.answered:
             raise ValueError("this one's turn has not come")
-        self._request, self._complete = Request(), False
+        self._request = Request()
 
     def on_url(self, url: bytes) -> None:
-        if self._request is not None:
-            self._request.target += url
+        self._request.target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         # Trailers are not kept.
-        if self._request is not None and self._request.scope is None:
+        if self._request.scope is None:
             self._request.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         request, version = self._request, self._parser.get_http_version()
-        if request is None:
-            return
         hosts = [name for name, _ in request.headers].count(b"host")
         if hosts > 1 or (hosts == 0 and version == "1.1"):
             raise ValueError("which host is meant is not clear")
@@ -178,15 +176,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._pending = 0
-        # That of a request that has been answered is not kept; the application takes any other at
-        # once.
-        if self._request is not None:
+        # The application takes it at once.
+        if not self._request.answered:
             self._request.body += body
 
     def on_message_complete(self) -> None:
-        self._pending, self._complete = 0, True
-        if self._request is not None:
-            self._request.complete = True
+        self._pending = 0
+        self._request.complete = True
 
     # ------------------------------------------------------------------ a request after the other
 
@@ -211,7 +207,7 @@ class Connection(asyncio.BufferedProtocol):
                 self.used = True
                 # Whoever asks again and again must not keep others waiting.
                 await asyncio.sleep(0)
-            if self._wrong or not self._complete:
+            if self._wrong or not self._request.complete:
                 await self._linger()
         finally:
             self.close_within(0)
@@ -238,10 +234,10 @@ class Connection(asyncio.BufferedProtocol):
             # It takes what follows for the other protocol. Some clients ask for HTTP/2 in this way,
             # and are answered in HTTP/1.1.
             request, method = self._request, self._parser.get_method()
-            if request is None or method == b"CONNECT":
+            if method == b"CONNECT":
                 self._wrong = True
                 return
-            self._request = None
+            request.answered = True
             lines = [b"%s %s HTTP/1.1" % (method, request.target)]
             lines += [b"%s: %s" % header for header in request.headers if header[0] != b"upgrade"]
             self._parser = httptools.HttpRequestParser(self)
@@ -256,7 +252,7 @@ class Connection(asyncio.BufferedProtocol):
         """Answers a request; whether another one may follow."""
         self.since = time.monotonic()
         self.close_within(LAST_SECONDS if self._server.stopping else HEAD_SECONDS)
-        while self._request is None or self._request.scope is None:
+        while self._request.answered or self._request.scope is None:
             if self._ended:
                 return False
             if self._wrong:
@@ -270,7 +266,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._wrong and not request.complete:
             return await self._refuse()
         # Its client may ask again as soon as it has the answer.
-        self._request = None
+        request.answered = True
         return await self._send(
             answer, request.keep_alive and not self._wrong, request.scope["method"] == "HEAD"
         )
@@ -346,7 +342,7 @@ class Server:
         # For a request and its answer.
         self.seconds = 2 * time_limit + HEAD_SECONDS
         self.connections: Set[Connection] = set()
-        # Those that have been accepted and are no connections yet.
+        # Clients that have been accepted and not been welcomed yet.
         self._beginning: Set[asyncio.Future[None]] = set()
         self.stopping = self._exhausted = False
 
