@@ -187,8 +187,9 @@ YAML = "PyYAML>=5.1"
 
 SERVE = [
     "starlette>=0.40,<2",
-    # 0.30 has the supervisor of workers that server/process.py extends
-    "uvicorn>=0.30,<1",
+    # takes requests apart for server/connections.py (llhttp): in linear time, and none with two
+    # lengths; 0.6.3 is the first release with wheels for Python 3.13
+    "httptools>=0.6.3,<1",
     "prometheus_client>=0.20,<1",
     # another major release may split otherwise; 1.0 is quick on hostile texts, too
     "sentencex>=1.0,<2",

@@ -50,13 +50,10 @@ def deployment(settings, replicas):
     """Ray's application: each replica makes the server's own when it starts."""
     from ray import serve
 
-    text = settings.to_json()
-
     def build():
         from fairseq_hrt.native.server.application import create_application
-        from fairseq_hrt.native.server.settings import Settings
 
-        return create_application(Settings.from_json(text))
+        return create_application(settings)
 
     @serve.deployment(
         num_replicas=replicas,

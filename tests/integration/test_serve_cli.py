@@ -24,7 +24,7 @@ import fairseq_hrt
 from fairseq_hrt.cli import serve as verb
 
 httpx = pytest.importorskip("httpx", reason="asks the server; it comes with the extra test")
-pytest.importorskip("uvicorn", reason="the server needs the extra serve")
+pytest.importorskip("httptools", reason="the server needs the extra serve")
 pytestmark = pytest.mark.slow
 SECONDS = 60
 PROGRAM = [sys.executable, "-m", "fairseq_hrt", "serve"]
@@ -288,6 +288,38 @@ def test_an_unread_log_and_a_killed_server(bundles, workers):
         with socket.socket() as taken:
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             taken.bind(("127.0.0.1", int(address.rpartition(":")[2])))
+
+
+def limited(limit):
+    """The server with another limit of its shell."""
+    return ["bash", "-c", f'ulimit {limit}; exec "$@"', "limited", *PROGRAM]
+
+
+def test_few_open_files(bundles):
+    """Clients that ask nothing take no descriptor from those that do."""
+    with serving(bundles / "hrt", program=limited("-n 256")) as (process, address):
+        port = int(address.rpartition(":")[2])
+        idle = [socket.create_connection(("127.0.0.1", port), timeout=SECONDS) for _ in range(600)]
+        for _ in range(5):
+            assert httpx.get(f"{address}/health", timeout=SECONDS).status_code == 200
+        for one in idle:
+            one.close()
+        process.send_signal(signal.SIGTERM)
+        assert ended(process) == 0
+    log = "".join(process.log)
+    assert "this process may open 256 files (ulimit -n), so it takes 192" in log
+    assert len(log) < 10_000
+
+
+def test_no_room_for_the_figures_of_workers(bundles):
+    """They would be killed at every request."""
+    program = [*limited("-f 100"), bundles / "hrt", "--workers", "2", "--port", "0"]
+    result = subprocess.run(
+        list(map(str, program)), capture_output=True, text=True, timeout=SECONDS, env=environment()
+    )
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "no room for the figures of a worker in" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 class Browser:

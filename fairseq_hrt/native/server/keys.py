@@ -34,11 +34,16 @@ def check_key(fields: Mapping[str, Any], authorization: str, keys: Sequence[str]
     if not keys:
         return
     given = fields.get("api_key")
+    encodings = ["utf-8"]
     if not isinstance(given, str) or not given:
         given = authorization[7:].strip() if authorization.lower().startswith("bearer ") else ""
+        # Headers are read as Latin-1; some clients write that, others UTF-8.
+        encodings.append("latin-1")
     # All of them are compared, so that the time does not tell which was close.
     matches = [
-        hmac.compare_digest(given.encode("utf-8", "surrogatepass"), key.encode()) for key in keys
+        hmac.compare_digest(given.encode(encoding, "surrogatepass"), key.encode())
+        for encoding in encodings
+        for key in keys
     ]
     if not any(matches):
         raise RequestError(

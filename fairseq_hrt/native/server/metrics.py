@@ -1,7 +1,8 @@
 """Figures for Prometheus; no label holds anything from a request besides its route."""
 
 import os
-from typing import Any, Callable, Tuple
+from pathlib import Path
+from typing import Any, Callable, Optional, Tuple
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -13,11 +14,14 @@ from prometheus_client import (
     multiprocess,
 )
 
+# Names the folder in which the workers have their figures. prometheus_client looks at it when it is
+# imported.
+FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 
 
 class Metrics:
-    """The figures of one process, or of all workers where ``PROMETHEUS_MULTIPROC_DIR`` names their
+    """The figures of one process, or of all workers where :data:`FOLDER_VARIABLE` names their
     common folder."""
 
     def __init__(self) -> None:
@@ -72,12 +76,37 @@ class Metrics:
         return generate_latest(registry), CONTENT_TYPE_LATEST
 
 
-def forget_worker(process: int) -> None:
+def reserve_space(systems: int) -> None:
+    """Takes the disk space of this worker's figures before they are made.
+
+    prometheus_client maps files with holes into memory: a process that writes into a hole while the
+    disk is full is killed (SIGBUS), at each request anew.
+
+    Args:
+        systems: how many are served.
+
+    Raises:
+        OSError: there is no room for them.
+    """
+    folder = Path(os.environ[FOLDER_VARIABLE])
+    # Each of 14 routes with a dozen statuses, and their times; each system's batches.
+    size = (1 << 17) + systems * (1 << 13)
+    try:
+        for kind in ("counter", "gauge_livesum", "histogram"):
+            (folder / f"{kind}_{os.getpid()}.db").write_bytes(bytes(size))
+    except OSError as error:
+        raise OSError(
+            f"no room for the figures of a worker in {folder.parent} ({error.strerror}): name a"
+            f" folder with {3 * size >> 10} kB for each worker in TMPDIR"
+        ) from error
+
+
+def forget_worker(process: Optional[int]) -> None:
     """Takes what a dead worker had in its queue out of the figures; what it has done stays
     counted."""
-    if _shared():
+    if _shared() and process is not None:
         multiprocess.mark_process_dead(process)
 
 
 def _shared() -> bool:
-    return "PROMETHEUS_MULTIPROC_DIR" in os.environ
+    return FOLDER_VARIABLE in os.environ

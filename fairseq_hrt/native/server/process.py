@@ -1,178 +1,44 @@
-"""The process around the application: its socket, worker processes, signals, and connections that
-would never end."""
+"""The processes around the application: their socket, signals, and how many files they may open."""
 
 import asyncio
+import contextlib
 import dataclasses
-import functools
-import http.client
-import json
-import math
+import logging
+import multiprocessing
+import multiprocessing.connection
 import os
+import shutil
 import signal
 import socket
 import sys
 import tempfile
 import threading
 import time
-from contextlib import suppress
-from typing import Any, Dict, Optional
+from typing import Any, Callable
 
-import h11
-import uvicorn
-from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.supervisors import Multiprocess
+from starlette.applications import Starlette
 
 from .application import check, create_application
+from .connections import LAST_SECONDS, Server
 from .hosts import is_loopback
-from .log import write_in_background
-from .metrics import forget_worker
-from .parsing import StrictConnection
+from .log import LOG_FORMAT, LOG_TIME, write_in_background
+from .metrics import FOLDER_VARIABLE, forget_worker, reserve_space
 from .settings import Settings
 from .systems import LoadTranslator, load_translator
-from .worker import CANNOT_START, SETTINGS_VARIABLE
 
-# Seconds in which the head of a request has to arrive.
-HEAD_SECONDS = 10.0
-# Bytes of the head of a request.
-HEAD_BYTES = 1 << 16
-# Bytes that are read at a time. As chunks of one byte they keep everybody waiting for some 50 ms;
-# asyncio would read 16 times as many.
-READ_BYTES = 1 << 14
-FACTORY = "fairseq_hrt.native.server.worker:application_from_environment"
+try:
+    import resource
+except ImportError:  # of Unix only
+    resource = None  # type: ignore[assignment]
 
+logger = logging.getLogger(__name__)
 
-class ReadAhead(FlowControl):
-    """Reads no more where a whole head waits already.
-
-    uvicorn reads on whenever the application looks whether the client is still there, also while
-    the next requests are there.
-    """
-
-    def __init__(self, transport: asyncio.Transport, connection: h11.Connection) -> None:
-        super().__init__(transport)
-        self._connection = connection
-
-    def resume_reading(self) -> None:
-        # Nobody waits for more then: h11 refuses a head that is incomplete at this size, and takes
-        # a body as it comes.
-        if len(self._connection.trailing_data[0]) <= HEAD_BYTES:
-            super().resume_reading()
-
-
-class Connection(H11Protocol, asyncio.BufferedProtocol):
-    """A connection that is closed when it makes no progress, and holds little.
-
-    uvicorn waits for ever for the rest of a request's head, for a body whose request has been
-    answered already, and for a client that does not read its response. It also accepts any number
-    of connections, or refuses, past the application, the requests of those that are too many.
-
-    Args:
-        time_limit: seconds of a request.
-        most: connections; with as many, the one that has waited longest for a request makes room
-            for another one.
-    """
-
-    def __init__(self, *arguments: Any, time_limit: float, most: int, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.conn = StrictConnection(h11.SERVER, HEAD_BYTES)
-        self._time_limit, self._most = time_limit, most
-        self._state: Any = None
-        self._since = 0.0
-        self._check: Optional[asyncio.TimerHandle] = None
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self.flow = ReadAhead(transport, self.conn)
-        self._look()
-        if len(self.connections) >= self._most:
-            self._make_room()
-
-    def get_buffer(self, sizehint: int) -> bytearray:
-        """Where asyncio puts what it reads."""
-        self._read = bytearray(READ_BYTES)
-        return self._read
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self.data_received(bytes(self._read[:nbytes]))
-
-    def connection_lost(self, exc: Optional[Exception]) -> None:
-        if self._check is not None:
-            self._check.cancel()
-        super().connection_lost(exc)
-
-    def send_400_response(self, msg: str) -> None:
-        """Answers what is not HTTP, where nothing has been answered yet, in the words of the other
-        routes."""
-        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
-            self.transport.abort()
-            return
-        content = json.dumps({"error": "Invalid HTTP request"}).encode()
-        headers = [
-            ("content-type", "application/json"),
-            ("content-length", str(len(content))),
-            ("connection", "close"),
-        ]
-        for event in (
-            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
-            h11.Data(data=content),
-            h11.EndOfMessage(),
-        ):
-            self.transport.write(self.conn.send(event))
-        self.transport.close()
-        if self.cycle is not None and not self.cycle.response_complete:
-            # Its body was wrong: the application waits for the rest, and must not answer again.
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
-
-    @property
-    def _busy(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
-
-    def _make_room(self) -> None:
-        """Ends the connection that has been idle longest. Where all others are busy, the
-        application answers this one's request with 503."""
-        others = (
-            other
-            for other in self.connections
-            if isinstance(other, Connection) and other is not self
-        )
-        idle = [other for other in others if not other._busy]
-        if idle:
-            oldest = min(idle, key=lambda other: other._since)
-            # It is lost a moment later, when others may have come already.
-            self.connections.discard(oldest)
-            oldest.transport.abort()
-
-    def _look(self) -> None:
-        busy = self._busy
-        state, now = (self.cycle, busy), self.loop.time()
-        if state != self._state:
-            self._state, self._since = state, now
-        elif now - self._since > (2 * self._time_limit + HEAD_SECONDS if busy else HEAD_SECONDS):
-            # close() would wait for what cannot be written
-            self.transport.abort()
-            return
-        self._check = self.loop.call_later(HEAD_SECONDS / 4, self._look)
-
-
-class Workers(Multiprocess):
-    """uvicorn's worker processes: one that dies is replaced, unless it could not even start."""
-
-    @property
-    def failed(self) -> bool:
-        """Whether a worker could not start."""
-        return any(process.process.exitcode == CANNOT_START for process in self.processes)
-
-    def keep_subprocess_alive(self) -> None:
-        if self.failed:
-            self.should_exit.set()
-        else:
-            before = {process.pid for process in self.processes}
-            super().keep_subprocess_alive()
-            for gone in before - {process.pid for process in self.processes}:
-                if gone is not None:
-                    forget_worker(gone)
+# Files that a process opens besides its connections: models, figures, the log, those of Python.
+OTHER_FILES = 64
+# Status of a worker that cannot start.
+CANNOT_START = 3
+# Seconds before a worker that has died is replaced, so that one that dies at once takes no core.
+RESTART_SECONDS = 0.5
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
@@ -200,27 +66,122 @@ def bound_socket(host: str, port: int) -> socket.socket:
             f"--host {host} --port {port}: {getattr(error, 'strerror', None) or error}; give"
             " another --port or --host"
         ) from error
-    found.set_inheritable(True)
     return found
 
 
-def server_options(settings: Settings) -> Dict[str, Any]:
-    """uvicorn's options."""
-    return {
-        "http": functools.partial(
-            Connection, time_limit=settings.time_limit, most=settings.max_connections
-        ),
-        "ws": "none",
-        "access_log": False,
-        "server_header": False,
-        "date_header": False,
-        "proxy_headers": False,
-        "timeout_graceful_shutdown": math.ceil(settings.time_limit) + 1,
-        "timeout_keep_alive": 5,
-        "log_config": None,
-        # Whoever sends what is not HTTP must not be able to fill the log.
-        "log_level": "error",
-    }
+def connections_within_limits(wanted: int) -> int:
+    """How many connections this process can have open, at most ``wanted``. Its limit of open files
+    is raised for them as far as the system permits."""
+    if resource is None:
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return wanted
+    soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    possible = max(1, min(wanted, soft - OTHER_FILES))
+    if possible < wanted:
+        logger.warning(
+            "--max-connections %d: this process may open %d files (ulimit -n), so it takes %d",
+            wanted,
+            soft,
+            possible,
+        )
+    return possible
+
+
+def at_signals(stop: Callable[[], Any]) -> None:
+    """Calls ``stop`` at SIGTERM, SIGINT and SIGHUP. One that comes a second time ends the process
+    at once."""
+
+    def obey(number: int, frame: Any) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        stop()
+
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+        number = getattr(signal, name, None)
+        # Whoever started the process may have chosen to have it ignored (nohup).
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, obey)
+
+
+def loaded(settings: Settings, load: LoadTranslator = load_translator) -> Starlette:
+    """The application with its systems.
+
+    Raises:
+        ValueError: a system cannot be loaded.
+    """
+    application = create_application(settings, load)
+    application.state.server.load()
+    return application
+
+
+def answer(
+    application: Starlette,
+    settings: Settings,
+    listening: socket.socket,
+    started: Callable[[], None],
+) -> None:
+    """Answers requests until a signal comes, and then those that have been accepted.
+
+    Args:
+        application: whose systems are loaded.
+        settings: limits.
+        listening: a bound socket; closed in the end.
+        started: called when the first request would be answered.
+    """
+    write_in_background()
+
+    async def run() -> None:
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        at_signals(lambda: loop.call_soon_threadsafe(stop.set))
+        server = Server(application, settings.time_limit, settings.max_connections)
+        await server.serve(listening, stop, started)
+
+    asyncio.run(run())
+    application.state.server.close()
+
+
+def work(settings: Settings, listening: socket.socket, supervisor: Any) -> None:
+    """One of several processes, from its start to its end.
+
+    Args:
+        settings: those of all.
+        listening: the socket of all.
+        supervisor: a pipe; something is sent to it when the first request would be answered.
+
+    Raises:
+        SystemExit: it cannot start; the log tells why.
+    """
+    _end_with_supervisor()
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT, datefmt=LOG_TIME, force=True
+    )
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    try:
+        reserve_space(len(settings.systems))
+        application = loaded(settings)
+    except (ValueError, OSError) as error:
+        logger.error("error: %s", " ".join(str(error).split()))
+        sys.exit(CANNOT_START)
+    answer(application, settings, listening, lambda: supervisor.send("started"))
+
+
+def _end_with_supervisor() -> None:
+    """Ends this process with the one that started it, also where that one was killed and could
+    neither tell anybody nor tidy up."""
+    supervisor = multiprocessing.parent_process()
+    if supervisor is None:
+        return
+
+    def wait() -> None:
+        # For the end of a pipe that the supervisor alone holds: the system closes it in any case.
+        supervisor.join()
+        shutil.rmtree(os.environ.get(FOLDER_VARIABLE, ""), ignore_errors=True)
+        os._exit(1)
+
+    threading.Thread(target=wait, name="supervisor", daemon=True).start()
 
 
 def serve(
@@ -239,72 +200,68 @@ def serve(
         ValueError: a system cannot be loaded, or the address cannot be had.
     """
     check(settings)
+    most = connections_within_limits(settings.max_connections)
     with bound_socket(host, port) as listening:
-        if settings.allow_hosts is None and is_loopback(listening.getsockname()[0]):
+        address, port = listening.getsockname()[:2]
+        if settings.allow_hosts is None and is_loopback(address):
             settings = dataclasses.replace(settings, allow_hosts=())
-        shared = {"workers": workers, **server_options(settings)}
+        settings = dataclasses.replace(settings, max_connections=most)
+
+        def announce() -> None:
+            with contextlib.suppress(OSError, ValueError):
+                sys.stdout.write(f"http://{f'[{host}]' if ':' in host else host}:{port}\n")
+                sys.stdout.flush()
+
         if workers == 1:
-            application = create_application(settings, load)
-            application.state.server.load()
-            write_in_background()
-            _let_the_server_end()
-            _announce(listening, host)
-            uvicorn.Server(uvicorn.Config(application, **shared)).run(sockets=[listening])
-            return
-        with tempfile.TemporaryDirectory(prefix="fairseq-hrt-metrics-") as figures:
-            os.environ.update(
-                {SETTINGS_VARIABLE: settings.to_json(), "PROMETHEUS_MULTIPROC_DIR": figures}
-            )
-            write_in_background()
-            supervisor = Workers(
-                uvicorn.Config(FACTORY, factory=True, **shared), sockets=[listening]
-            )
-            _announce(listening, host)
-            supervisor.run()
-        if supervisor.failed:
-            raise ValueError("a worker cannot start; the log above tells why")
+            answer(loaded(settings, load), settings, listening, announce)
+        else:
+            supervise(settings, listening, announce, workers)
 
 
-def _let_the_server_end() -> None:
-    """uvicorn ends its work at a signal and then raises it again: by then it has been obeyed."""
+def supervise(
+    settings: Settings, listening: socket.socket, announce: Callable[[], None], workers: int
+) -> None:
+    """Has several processes answer, and replaces those that die, until a signal comes.
 
-    def obeyed(number: int, frame: Any) -> None:
-        return
+    Raises:
+        ValueError: none of them can start.
+    """
+    context = multiprocessing.get_context("spawn")
+    # Tells that a worker has started, or that a signal has come.
+    reader, writer = context.Pipe(duplex=False)
 
-    def hang_up(number: int, frame: Any) -> None:
-        signal.raise_signal(signal.SIGTERM)
+    def started() -> multiprocessing.process.BaseProcess:
+        process = context.Process(target=work, args=(settings, listening, writer))
+        process.start()
+        return process
 
-    signal.signal(signal.SIGTERM, obeyed)
-    signal.signal(signal.SIGINT, obeyed)
-    # Whoever started the process may have chosen to have it ignored (nohup).
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, hang_up)
-
-
-def _announce(listening: socket.socket, host: str) -> None:
-    """Prints the address as soon as a request is answered there."""
-    address, port = listening.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    # Where all addresses are listened to, this machine's own is one of them.
-    asked = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)
-
-    def wait() -> None:
-        while not _answers(asked, port):
-            time.sleep(0.02)
-        with suppress(OSError, ValueError):
-            sys.stdout.write(f"http://{shown}:{port}\n")
-            sys.stdout.flush()
-
-    threading.Thread(target=wait, name="announcement", daemon=True).start()
-
-
-def _answers(address: str, port: int) -> bool:
-    connection = http.client.HTTPConnection(address, port, timeout=5)
-    try:
-        # A name that is always answered to.
-        connection.request("GET", "/health", headers={"Host": "localhost"})
-        return connection.getresponse().status == http.client.OK
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
+    with tempfile.TemporaryDirectory(prefix="fairseq-hrt-metrics-") as figures:
+        os.environ[FOLDER_VARIABLE] = figures
+        at_signals(lambda: writer.send("stop"))
+        processes = [started() for _ in range(workers)]
+        answering = failed = False
+        while not failed:
+            multiprocessing.connection.wait([reader, *(one.sentinel for one in processes)])
+            news = [reader.recv() for _ in iter(reader.poll, False)]
+            if "stop" in news:
+                break
+            if news and not answering:
+                announce()
+                answering = True
+            dead = [one for one in processes if one.exitcode is not None]
+            # Another one would fail in the same way, unless others have succeeded.
+            failed = not answering and CANNOT_START in [one.exitcode for one in dead]
+            for one in dead if not failed else ():
+                forget_worker(one.pid)
+                time.sleep(RESTART_SECONDS)
+                processes[processes.index(one)] = started()
+        # Otherwise clients could still connect, to be reset when the last worker ends.
+        listening.close()
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.join(settings.time_limit + LAST_SECONDS)
+            process.kill()
+            process.join()
+    if failed:
+        raise ValueError("a worker cannot start; the log above tells why")

@@ -1,12 +1,14 @@
 """What each route answers: LibreTranslate's and our own."""
 
+import asyncio
 import functools
 import logging
 import math
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -41,9 +43,10 @@ from .systems import (
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
-# Characters of a request that are prepared at once; more are prepared in a thread, as others wait
-# meanwhile.
+# Characters of a request that are prepared at once; more are prepared in one of these threads, as
+# others wait meanwhile.
 _SHORT = 2000
+_THREADS = 4
 
 
 class Server:
@@ -60,6 +63,7 @@ class Server:
         self.metrics = Metrics()
         self.catalogue = Catalogue(())
         self.detector = LanguageDetector(())
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="preparation")
 
     def load(self) -> None:
         """Loads all systems, unless it is done already.
@@ -80,6 +84,9 @@ class Server:
         )
         self.detector = LanguageDetector(self.catalogue.sources)
         self.detector.prepare()
+        # All are started now: to start one without memory can last for ever, and everybody waits.
+        together = threading.Barrier(_THREADS)
+        list(self._threads.map(lambda _: together.wait(), range(_THREADS)))
 
     def close(self) -> None:
         """Ends the decoders. Requests have been answered by now, so at most a batch that nobody
@@ -88,6 +95,7 @@ class Server:
             system.batcher.close()
         for system in self.catalogue.systems:
             system.batcher.close(1.0 / len(self.catalogue.systems))
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     # ------------------------------------------------------------------ LibreTranslate's interface
 
@@ -100,7 +108,7 @@ class Server:
             alternatives_options(system, wanted.alternatives + 1, {}) if wanted.alternatives else {}
         )
         found = await self._decode(system, wanted, options)
-        ranked = await _prepared(
+        ranked = await self._prepared(
             wanted,
             lambda: [[one.text(rank) for rank in range(wanted.alternatives + 1)] for one in found],
         )
@@ -117,7 +125,7 @@ class Server:
 
     async def detect(self, request: Request) -> Response:
         text = text_of(await self._fields(request), self.settings)
-        return JSONResponse(await run_in_threadpool(self.detector.detect, text))
+        return JSONResponse(await self._in_thread(lambda: self.detector.detect(text)))
 
     async def languages(self, request: Request) -> Response:
         return JSONResponse(self.catalogue.languages())
@@ -159,7 +167,7 @@ class Server:
         start = time.perf_counter()
         found = await self._decode(system, wanted, options)
         milliseconds = round(1000 * (time.perf_counter() - start), 3)
-        sentences = await _prepared(
+        sentences = await self._prepared(
             wanted,
             lambda: [
                 [_details(system, translation) for translation in text.translations]
@@ -191,6 +199,18 @@ class Server:
 
     # ------------------------------------------------------------------ parts of a request
 
+    async def _in_thread(self, work: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    async def _prepared(self, wanted: TranslationRequest, work: Callable[[], Result]) -> Result:
+        """The result of work whose time depends on the length of a request."""
+        if wanted.format == "text" and not wanted.keep and sum(map(len, wanted.texts)) <= _SHORT:
+            return work()
+        try:
+            return await self._in_thread(work)
+        except UnreadableMarkup as error:
+            raise invalid(str(error)) from None
+
     async def _fields(self, request: Request) -> Dict[str, Any]:
         # request.url would be put together from the Host that the client sends.
         query = request.scope["query_string"].decode("latin-1")
@@ -202,7 +222,8 @@ class Server:
         """The language of the texts, and how it was found if that was asked for."""
         if wanted.source != "auto":
             return wanted.source, None
-        found = (await run_in_threadpool(self.detector.detect, "\n".join(wanted.texts)))[0]
+        text = "\n".join(wanted.texts)
+        found = (await self._in_thread(lambda: self.detector.detect(text)))[0]
         return found["language"], found
 
     async def _decode(
@@ -210,7 +231,7 @@ class Server:
     ) -> List["DecodedText"]:
         language, limit = system.bundle.source_lang, self.settings.max_sentences
         subwords = system.translator.pipeline.words if system.aligned else None
-        texts = await _prepared(
+        texts = await self._prepared(
             wanted,
             lambda: [
                 DecodedText(text, wanted.format, language, subwords, wanted.keep)
@@ -255,16 +276,6 @@ class Server:
         for sentence, graphs in zip(sentences, found):
             # A sentence that was cut has several: the first one is shown.
             sentence["graph"] = graphs[0] if graphs else None
-
-
-async def _prepared(wanted: TranslationRequest, work: Callable[[], Result]) -> Result:
-    """The result of work whose time depends on the length of a request."""
-    if wanted.format == "text" and not wanted.keep and sum(map(len, wanted.texts)) <= _SHORT:
-        return work()
-    try:
-        return await run_in_threadpool(work)
-    except UnreadableMarkup as error:
-        raise invalid(str(error)) from None
 
 
 def _details(system: ServedSystem, translation: Any) -> Dict[str, Any]:

@@ -1,7 +1,5 @@
 """What a server is allowed and told to do; the defaults suit one small machine."""
 
-import dataclasses
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,22 +96,6 @@ class Settings:
     def options_of(self, name: str) -> Dict[str, str]:
         """Decoding options of a system."""
         return {option: value for system, option, value in self.options if system == name}
-
-    def to_json(self) -> str:
-        """For worker processes; see :meth:`from_json`."""
-        return json.dumps(dataclasses.asdict(self), default=str)
-
-    @classmethod
-    def from_json(cls, text: str) -> "Settings":
-        """The settings that :meth:`to_json` wrote."""
-        fields = json.loads(text)
-        fields["systems"] = tuple((name, Path(folder)) for name, folder in fields["systems"])
-        fields["options"] = tuple(tuple(one) for one in fields["options"])
-        fields["allow_hosts"] = (
-            None if fields["allow_hosts"] is None else tuple(fields["allow_hosts"])
-        )
-        fields["key_file"] = None if fields["key_file"] is None else Path(fields["key_file"])
-        return cls(**fields)
 
 
 def _check_hosts(hosts: Iterable[str]) -> None:

@@ -47,7 +47,7 @@ def test_what_an_extra_needs_is_named_itself(installed):
 
 
 def test_the_extras_of_this_installation():
-    assert "uvicorn" in distribution.install_command(
+    assert "starlette" in distribution.install_command(
         "serve"
     ) and "shtab" in distribution.install_command("completion")
 

@@ -1,6 +1,9 @@
 """A server whose systems translate words by turning them round: its answer to a sentence depends
 on nothing else."""
 
+import asyncio
+import contextlib
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import List
@@ -9,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from fairseq_hrt.native.bundles.bundle import Bundle
-from fairseq_hrt.native.server import application, routes
+from fairseq_hrt.native.server import application, connections, process, routes
 from fairseq_hrt.native.server.batching import Batcher
 from fairseq_hrt.native.server.settings import Settings
 from fairseq_hrt.native.server.systems import ServedSystem
@@ -117,3 +120,33 @@ def make_client(monkeypatch, translator):
 @pytest.fixture
 def client(make_client):
     return make_client()
+
+
+@contextlib.contextmanager
+def _listening(application, seconds, most):
+    """A server in a thread: (its address, a function that tells it to end)."""
+    server, ready = connections.Server(application, seconds, most), threading.Event()
+    with process.bound_socket("127.0.0.1", 0) as found:
+        address, loop = found.getsockname(), asyncio.new_event_loop()
+        stop = asyncio.Event()
+
+        def run():
+            loop.run_until_complete(server.serve(found, stop, ready.set))
+            loop.run_until_complete(asyncio.sleep(0))
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        assert ready.wait(20)
+        try:
+            yield address, lambda: loop.call_soon_threadsafe(stop.set)
+        finally:
+            loop.call_soon_threadsafe(stop.set)
+            thread.join(20)
+            assert not thread.is_alive()
+            loop.close()
+
+
+@pytest.fixture
+def listening():
+    """Has an application answer at an address of its own."""
+    return _listening

@@ -2,14 +2,11 @@
 
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
-import uvicorn
 
 import fairseq_hrt
-from fairseq_hrt.native.server import process
 
 ROOT = Path(fairseq_hrt.__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "serve"
@@ -22,18 +19,9 @@ def test_the_image_has_what_its_build_copies():
 
 
 @pytest.mark.slow
-def test_load(make_client, tmp_path):
+def test_load(make_client, listening, tmp_path):
     (tmp_path / "lines").write_text("ab\n\ncd ef\n")
-    client = make_client()
-    server = uvicorn.Server(
-        uvicorn.Config(
-            client.app, lifespan="off", **process.server_options(client.app.state.server.settings)
-        )
-    )
-    with process.bound_socket("127.0.0.1", 0) as listening:
-        listening.listen()
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
+    with listening(make_client().app, 60, 1000) as (address, _):
         arguments = [
             "--source",
             "en",
@@ -50,12 +38,10 @@ def test_load(make_client, tmp_path):
         program = [
             sys.executable,
             EXAMPLE / "load.py",
-            f"http://127.0.0.1:{listening.getsockname()[1]}",
+            f"http://127.0.0.1:{address[1]}",
             *arguments,
         ]
         result = subprocess.run(list(map(str, program)), capture_output=True, text=True, timeout=60)
-        server.should_exit = True
-        thread.join(20)
     assert result.returncode == 0, result.stderr
     rows = [line.split() for line in result.stdout.splitlines()[1:]]
     assert [row[0] for row in rows] == ["1", "3"] and all(

@@ -28,6 +28,20 @@ def test_a_key_is_a_field_or_a_bearer_token():
         assert (caught.value.status, caught.value.message) == (403, message)
 
 
+@pytest.mark.parametrize("sent", ["utf-8", "latin-1"])
+def test_a_bearer_token_may_have_any_letters(sent):
+    """Headers come as Latin-1, whatever the client has written."""
+
+    def received(key):
+        return "Bearer " + key.encode(sent).decode("latin-1")
+
+    check_key({}, received("schlüssel"), ["key", "schlüssel"])
+    check_key({"api_key": "schlüssel"}, "", ["schlüssel"])
+    for wrong in ("schlössel", "schl?ssel"):
+        with pytest.raises(RequestError, match="Invalid API key"):
+            check_key({}, received(wrong), ["schlüssel"])
+
+
 @pytest.mark.slow
 def test_a_server_with_keys(make_client, tmp_path):
     (tmp_path / "keys").write_text("# of friends\nsecret\nother\n")

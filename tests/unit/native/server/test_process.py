@@ -1,313 +1,226 @@
-"""Connections as clients really make them: slow, endless, malformed. Each is answered or closed,
-and the server continues."""
+"""The processes of a server: how many files they may open, their start, signals, and their end."""
 
 import contextlib
-import json
-import random
-import socket
+import multiprocessing
+import os
+import resource
+import signal
+import subprocess
+import sys
 import threading
-import time
+from pathlib import Path
+from typing import ClassVar
 
 import pytest
-import uvicorn
 
-from fairseq_hrt.native.server import process
+import fairseq_hrt
+from fairseq_hrt.native.server import application, process
+from fairseq_hrt.native.server.metrics import FOLDER_VARIABLE
 from fairseq_hrt.native.server.settings import Settings
 
-# Servers with models of their own.
-pytestmark = pytest.mark.slow
+ENDLESS = resource.RLIM_INFINITY
+PROGRAM = """
+import multiprocessing, os, sys, time
+from fairseq_hrt.native.server.metrics import FOLDER_VARIABLE
+from fairseq_hrt.native.server.process import _end_with_supervisor
 
-QUESTION = json.dumps({"q": "ab cd", "source": "en", "target": "de"}).encode()
-POST = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-SECONDS = 20
-# Connections.
-MOST = 8
+def work():
+    _end_with_supervisor()
+    print("started", flush=True)
+    time.sleep(600)
+
+if __name__ == "__main__":
+    os.environ[FOLDER_VARIABLE] = sys.argv[1]
+    child = multiprocessing.get_context("spawn").Process(target=work)
+    child.start()
+    child.join()
+"""
+
+
+@pytest.mark.parametrize(
+    "soft, hard, raised, connections",
+    [
+        (ENDLESS, ENDLESS, None, 1000),
+        (4096, 4096, None, 1000),
+        (1024, ENDLESS, 1064, 1000),
+        (256, 20000, 1064, 1000),
+        (256, 600, 600, 536),
+        (256, 256, 256, 192),
+        (32, 32, 32, 1),
+    ],
+)
+def test_the_limit_of_open_files(monkeypatch, caplog, soft, hard, raised, connections):
+    limits = []
+    monkeypatch.setattr(process.resource, "getrlimit", lambda which: (soft, hard))
+    monkeypatch.setattr(process.resource, "setrlimit", lambda *limit: limits.append(limit))
+    assert process.connections_within_limits(1000) == connections
+    expected = [] if raised is None else [(resource.RLIMIT_NOFILE, (raised, hard))]
+    assert limits == expected
+    told = [record.message for record in caplog.records]
+    assert told == (
+        []
+        if connections == 1000
+        else [
+            f"--max-connections 1000: this process may open {raised} files (ulimit -n), so it takes"
+            f" {connections}"
+        ]
+    )
 
 
 @pytest.fixture
-def address(make_client, monkeypatch):
-    """A listening server whose patience is short."""
-    monkeypatch.setattr(process, "HEAD_SECONDS", 0.4)
-    application = make_client(time_limit=0.6, max_body=5000, max_connections=MOST).app
-    options = process.server_options(
-        Settings(systems=(("unused", "unused"),), time_limit=0.6, max_connections=MOST)
-    )
-    server = uvicorn.Server(uvicorn.Config(application, lifespan="off", **options))
-    with process.bound_socket("127.0.0.1", 0) as listening:
-        found = listening.getsockname()
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        while not server.started:
-            time.sleep(0.005)
-        yield found
-        server.should_exit = True
-        thread.join(SECONDS)
-        assert not thread.is_alive()
+def settings(monkeypatch, tmp_path):
+    """Those of a worker; the log of the tests stays as it is."""
+    monkeypatch.setattr(process.logging, "basicConfig", lambda **options: None)
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    return Settings(systems=(("a", tmp_path),))
 
 
-def talk(address, *parts, pause=0.0):
-    """Everything that is answered to these parts until the connection is closed by the server."""
-    with socket.create_connection(address, timeout=SECONDS) as connection:
-        for part in parts:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                connection.sendall(part)
-            if pause:
-                time.sleep(pause)
-        found = b""
-        with contextlib.suppress(ConnectionResetError):
-            while part := connection.recv(65536):
-                found += part
-    return found
+def test_a_worker(settings, monkeypatch):
+    """It has its systems and room for its figures before it answers, and tells when it does."""
+    loaded, answered, told = [], [], []
+    monkeypatch.setattr(application.Server, "load", lambda self: loaded.append(self.settings))
+
+    def answer(made, given, listening, started):
+        answered.append((made.state.server.settings, given, listening))
+        started()
+
+    monkeypatch.setattr(process, "answer", answer)
+    reader, writer = multiprocessing.Pipe(duplex=False)
+    process.work(settings, "socket", writer)
+    assert loaded == [settings] and answered == [(settings, settings, "socket")]
+    assert reader.recv() == "started" and not told
+    folder = Path(os.environ[FOLDER_VARIABLE])
+    assert all(one.stat().st_blocks * 512 >= 1 << 17 for one in folder.glob("*.db"))
+    assert len(list(folder.glob("*.db"))) == 3
 
 
-def status(found):
-    return int(found.split(b" ", 2)[1]) if found else None
+def test_a_worker_that_cannot_start(settings, caplog):
+    with pytest.raises(SystemExit) as ended:
+        process.work(settings, None, None)
+    assert ended.value.code == process.CANNOT_START
+    assert caplog.records[-1].message.startswith("error: ") and "bundle.json" in caplog.text
 
 
-def question(body=QUESTION, length=None, head=b""):
-    return (
-        POST
-        + head
-        + b"Content-Length: %d\r\nConnection: close\r\n\r\n"
-        % (len(body) if length is None else length)
-        + body
-    )
+def test_a_worker_without_room_for_its_figures(settings, monkeypatch, caplog):
+    def full(self, content):
+        raise OSError(28, "No space left on device")
 
-
-def test_a_request(address):
-    found = talk(address, question())
-    assert status(found) == 200 and found.endswith(b'{"translatedText":"ba dc"}')
-    assert b"server:" not in found.lower()
-
-
-def test_answers_are_sent_at_once(address, monkeypatch):
-    """Head and body of an answer are two writes; the second one must not wait for the client's
-    acknowledgement of the first."""
-    seen = []
-    made = process.Connection.connection_made
-
-    def note(self, transport):
-        seen.append(
-            transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-        )
-        made(self, transport)
-
-    monkeypatch.setattr(process.Connection, "connection_made", note)
-    assert status(talk(address, question())) == 200 and all(seen) and seen
-
-
-def test_a_head_that_does_not_end(address):
-    assert talk(address) == b""
-    assert talk(address, b"POST /transl") == b""
-    # A byte now and then is not progress.
-    assert talk(address, POST, *[b"X"] * 12, pause=0.1) == b""
-
-
-def test_a_body_that_does_not_end(address):
-    found = talk(address, question(length=100))
-    assert status(found) == 408 and json.loads(found.rpartition(b"\r\n\r\n")[2]) == {
-        "error": "The request did not arrive in time"
-    }
-    assert status(talk(address, question(length=4000), *[b"x"] * 12, pause=0.1)) == 408
-
-
-def test_a_body_for_a_route_that_reads_none(address):
-    head = b"POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
-    assert status(talk(address, head, *[b"x"] * 12, pause=0.1)) == 404
-
-
-def test_too_much(address):
-    assert status(talk(address, question(b"x" * 6000))) == 413
-    # It is still sending when the limit is reached, and yet sees the answer.
-    assert (
-        status(talk(address, question(length=70000, body=b""), *[b"x" * 10000] * 7, pause=0.02))
-        == 413
-    )
-    # Nobody waits for the rest of this one.
-    assert status(talk(address, question(b"x" * 90000, length=10**12))) in (413, None)
-    assert status(talk(address, question(head=b"X: " + b"v" * 200000 + b"\r\n"))) == 400
-    assert (
-        status(
-            talk(
-                address, question(head=b"".join(b"X-%d: v\r\n" % number for number in range(20000)))
-            )
-        )
-        == 400
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(SystemExit) as ended:
+        process.work(settings, None, None)
+    assert ended.value.code == process.CANNOT_START
+    (record,) = caplog.records
+    assert record.message == (
+        f"error: no room for the figures of a worker in {settings.systems[0][1].parent} (No space"
+        " left on device): name a folder with 408 kB for each worker in TMPDIR"
     )
 
 
-def test_connections_that_ask_nothing_make_room(address, monkeypatch):
-    monkeypatch.setattr(process, "HEAD_SECONDS", SECONDS)
-    with contextlib.ExitStack() as stack:
-        idle = [
-            stack.enter_context(socket.create_connection(address, timeout=SECONDS))
-            for _ in range(MOST + 5)
-        ]
-        assert status(talk(address, question())) == 200
-        closed = 0
-        for connection in idle:
-            connection.settimeout(0.05)
-            with contextlib.suppress(TimeoutError):
-                # Those that came first have gone.
-                closed += not receive(connection)
-        assert 6 <= closed <= 7
-        for connection in idle[-3:]:
-            connection.settimeout(SECONDS)
-            connection.sendall(question())
-            assert status(receive(connection)) == 200
+def test_a_worker_ends_with_its_supervisor(tmp_path):
+    """The standard output ends when the last process that holds it has ended. It removes what the
+    supervisor could not."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "counter_1.db").write_bytes(b"x")
+    environment = {**os.environ, "PYTHONPATH": str(Path(fairseq_hrt.__file__).parents[1])}
+    command = [sys.executable, tmp_path / "program.py", tmp_path / "figures"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as supervisor:
+        assert supervisor.stdout.readline() == b"started\n"
+        supervisor.kill()
+        assert supervisor.communicate(timeout=60) == (b"", None)
+    assert not (tmp_path / "figures").exists()
 
 
-def receive(connection):
-    with contextlib.suppress(ConnectionResetError):
-        return connection.recv(65536)
-    return b""
+@contextlib.contextmanager
+def own_signals():
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def test_where_all_are_busy_no_other_one_is_answered(address, monkeypatch):
-    """Requests whose bodies do not come are busy ones."""
-    seen = threading.Semaphore(0)
-    received = process.Connection.data_received
-
-    def note(self, data):
-        received(self, data)
-        seen.release()
-
-    monkeypatch.setattr(process.Connection, "data_received", note)
-    with contextlib.ExitStack() as stack:
-        busy = []
-        for number in range(MOST + 2):
-            busy.append(stack.enter_context(socket.create_connection(address, timeout=SECONDS)))
-            busy[-1].sendall(question(length=100))
-            # Before the next one comes: a connection that has not asked yet would make room for it.
-            assert seen.acquire(timeout=SECONDS)
-            if number >= MOST:
-                # Head and body may come one after the other.
-                refused = b"".join(iter(lambda: receive(busy[-1]), b""))
-                assert status(refused) == 503 and refused.endswith(
-                    b'{"error":"Too many requests at once"}'
-                )
-        assert [status(receive(connection)) for connection in busy[:MOST]] == [408] * MOST
-    assert status(talk(address, question())) == 200
+def test_signals():
+    """Each is obeyed once, and a second one ends the process; those that are ignored stay so."""
+    stopped = []
+    with own_signals():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        process.at_signals(lambda: stopped.append(True))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.raise_signal(number)
+            assert signal.getsignal(number) is signal.SIG_DFL
+        signal.raise_signal(signal.SIGHUP)
+        assert stopped == [True, True]
 
 
-def test_what_is_no_http(address):
-    for text in (
-        b"\x16\x03\x01\x00",
-        b"GET / HTTP/9\r\n\r\n",
-        b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
-    ):
-        found = talk(address, text + b"\r\n\r\n")
-        assert status(found) == 400 and found.endswith(b'{"error": "Invalid HTTP request"}')
-    # After the head, when the application waits for the body already.
-    found = talk(address, POST + b"Transfer-Encoding: chunked\r\n\r\n", b"zz\r\n", pause=0.05)
-    assert found.count(b"HTTP/1.1") == 1 and status(found) == 400
-    assert b"307" not in talk(
-        address, b"POST /translate/ HTTP/1.1\r\nHost: elsewhere\r\nConnection: close\r\n\r\n"
-    )
+class Worker:
+    """A process that has ended, or runs until it is told to end."""
+
+    made: ClassVar = []
+
+    def __init__(self, target, args):
+        self.args, self.pid = args, 1000 + len(self.made)
+        self.sentinel, self._end = os.pipe()
+        self.exitcode, self.calls = None, []
+        self.made.append(self)
+
+    def start(self):
+        threading.Thread(target=self.life, args=(self,)).start()
+
+    def end(self, code):
+        self.exitcode = code
+        os.close(self._end)
+
+    def terminate(self):
+        self.calls.append("terminate")
+
+    def join(self, seconds=None):
+        self.calls.append(("join", seconds))
+
+    def kill(self):
+        self.calls.append("kill")
 
 
-def test_whatever_is_sent_is_answered_or_closed(address, caplog):
-    source = random.Random(5)
-    found = []
-    for _ in range(90):
-        text = bytearray(
-            question(
-                source.choice(
-                    [QUESTION, b"[" * 4000, b"\xff" * 9, b"", b'{"q": 1e999}', b'{"q":' * 500]
-                )
-            )
-        )
-        for _ in range(source.choice([0, 0, 1, 3, 30])):
-            place = source.randrange(len(text))
-            text[place : place + source.choice([0, 1, 1, 5])] = bytes(
-                source.choices(range(256), k=source.choice([0, 1, 2]))
-            )
-        found.append(status(talk(address, bytes(text), b"\r\n\r\n")))
-    assert set(found) <= {200, 400, 404, 405, 408, 413, 415, None}
-    assert found.count(200) > 2 and found.count(400) > 20
-    assert status(talk(address, question())) == 200
-    assert "Traceback" not in caplog.text
+@pytest.fixture
+def supervised(monkeypatch, settings):
+    """A function that supervises workers with a life of their own; (address was told, forgotten
+    ones)."""
+
+    def supervise(life, workers=2):
+        context, told, forgotten = multiprocessing.get_context("spawn"), [], []
+        fake = type("Context", (), {"Pipe": context.Pipe, "Process": Worker})()
+        monkeypatch.setattr(Worker, "made", [])
+        monkeypatch.setattr(Worker, "life", staticmethod(life), raising=False)
+        monkeypatch.setattr(process.multiprocessing, "get_context", lambda kind: fake)
+        monkeypatch.setattr(process, "forget_worker", forgotten.append)
+        monkeypatch.setattr(process, "RESTART_SECONDS", 0.01)
+        with own_signals(), process.bound_socket("127.0.0.1", 0) as listening:
+            process.supervise(settings, listening, lambda: told.append(True), workers)
+            assert listening.fileno() == -1
+        return told, forgotten
+
+    return supervise
 
 
-HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+def test_workers_that_die_are_replaced(supervised):
+    """Also where a replacement cannot start; all are told to end, and made to."""
+
+    def life(worker):
+        worker.args[2].send("started")
+        if worker.pid < 1003:
+            worker.end(process.CANNOT_START if worker.pid == 1002 else -9)
+        elif worker.pid == 1004:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    told, forgotten = supervised(life)
+    assert told == [True] and sorted(forgotten) == [1000, 1001, 1002]
+    for worker in Worker.made[3:]:
+        assert worker.calls == ["terminate", ("join", 31.0), "kill", ("join", None)]
 
 
-@pytest.mark.parametrize("read", [True, False])
-@pytest.mark.parametrize(
-    "again", [HEALTH * 1000, HEALTH[:-2] + b"X: " + b"x" * 40000 + b"\r\n\r\n"]
-)
-def test_requests_are_not_read_before_their_turn(address, monkeypatch, read, again):
-    """Of a client that sends faster than it is answered, one head and a piece are held, whether it
-    reads the answers or not."""
-    held = []
-    received = process.Connection.data_received
-
-    def note(self, data):
-        received(self, data)
-        held.append(len(self.conn.trailing_data[0]))
-
-    monkeypatch.setattr(process.Connection, "data_received", note)
-    with socket.create_connection(address, timeout=0.1) as connection:
-        if read:
-            threading.Thread(target=talked, args=(connection,), daemon=True).start()
-        deadline = time.monotonic() + 1.5
-        while time.monotonic() < deadline:
-            with contextlib.suppress(TimeoutError, BrokenPipeError, ConnectionResetError):
-                connection.sendall(again)
-    assert len(held) > 4 and max(held) <= process.HEAD_BYTES + process.READ_BYTES
-    assert status(talk(address, question())) == 200
-
-
-def talked(connection):
-    """Reads until the connection ends."""
-    with contextlib.suppress(OSError):
-        while True:
-            with contextlib.suppress(TimeoutError):
-                if not connection.recv(1 << 16):
-                    break
-
-
-def test_all_requests_that_were_sent_at_once_are_answered(address):
-    """More of them than are read ahead, with bodies, long heads, and bodies that nobody wants."""
-    long = json.dumps({"q": "ab", "source": "en", "target": "de", "secret": "x" * 4000}).encode()
-    kinds = (
-        HEALTH,
-        HEALTH[:-2] + b"X: " + b"x" * 50000 + b"\r\n\r\n",
-        POST + b"Content-Length: %d\r\n\r\n" % len(long) + long,
-        POST + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % len(long) + long + b"\r\n0\r\n\r\n",
-        POST.replace(b"/translate", b"/nothing") + b"Content-Length: 90000\r\n\r\n" + b"x" * 90000,
-    )
-    found = talk(address, b"".join(kinds) * 20 + HEALTH * 4000 + question())
-    expected = [200, 200, 200, 200, 404] * 20 + [200] * 4001
-    assert [int(one[:3]) for one in found.split(b"HTTP/1.1 ")[1:]] == expected
-    assert found.endswith(b'{"translatedText":"ba dc"}')
-
-
-def test_two_lengths(address):
-    """Whichever of them is meant, the rest is not taken for another request."""
-    smuggled = b"0\r\n\r\n" + HEALTH
-    found = talk(
-        address,
-        POST
-        + b"Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n" % len(smuggled)
-        + smuggled,
-    )
-    assert (
-        found.count(b"HTTP/1.1") == 1
-        and status(found) == 400
-        and found.endswith(b'{"error": "Invalid HTTP request"}')
-    )
-
-
-def test_small_chunks_keep_nobody_waiting(address, monkeypatch):
-    """Work of a piece is bounded: others are answered between two of them."""
-    pieces = []
-    received = process.Connection.data_received
-
-    def note(self, data):
-        pieces.append(len(data))
-        received(self, data)
-
-    monkeypatch.setattr(process.Connection, "data_received", note)
-    talk(address, POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 20000)
-    assert sum(pieces) > 100000 and max(pieces) <= process.READ_BYTES
+def test_workers_that_cannot_start_end_the_server(supervised):
+    with pytest.raises(ValueError, match="a worker cannot start; the log above tells why"):
+        supervised(lambda worker: worker.end(process.CANNOT_START))
+    assert len(Worker.made) == 2
