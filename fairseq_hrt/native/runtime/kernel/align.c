@@ -55,6 +55,7 @@ static int align_some(fh_work *w, const int32_t *const *sources, const aligned *
                     .causal = 1,
                     .attention = attention,
                     .attention_stride = longest};
+    /* attention [tokens][longest source] -> places [tokens] */
     if (fh_decode_step(w, &step, &features)) goto end;
     at = 0;
     for (int32_t r = 0; r < count; r++)

@@ -23,13 +23,14 @@ typedef struct {
     int32_t *counts;      /* [sentences], open hypotheses; 0: done */
     fh_buffer nodes;
     int32_t node_count;
-    /* One step. */
-    int32_t *rows, *tokens, *found_tokens, *found_counts;
-    float *found_scores;
-    fh_ask *asks;
-    candidate *candidates; /* [beams * width] */
-    fh_open *next;         /* [beams] */
-    uint8_t *taken;        /* [beams]: rows that a hypothesis of the next step has */
+    /* One step of n open hypotheses, those of all sentences without gaps. */
+    int32_t *rows, *tokens;               /* [n] */
+    fh_ask *asks;                         /* [n] */
+    int32_t *found_counts, *found_tokens; /* [n], [n][width] */
+    float *found_scores;                  /* [n][width] */
+    candidate *candidates;                /* [beams * width] */
+    fh_open *next;                        /* [beams] */
+    uint8_t *taken;                       /* [beams]: rows that a hypothesis of the next step has */
     fh_arena memory;
 } beam_state;
 
@@ -120,6 +121,8 @@ static int advance(fh_work *w, beam_state *b, int32_t sentence, int32_t first, i
     fh_open *open = b->open + (size_t)sentence * b->beams;
     int32_t count = 0, eos = w->model->shape.eos, going = 0;
     if (fh_go_on(w)) return w->error.code;
+    /* found [counts[sentence]][width] -> candidates [count]; the best of them are the next open
+     * hypotheses, [beams] at most, or are finished */
     for (int32_t i = 0; i < b->counts[sentence]; i++)
         for (int32_t k = 0; k < b->found_counts[first + i]; k++) {
             size_t at = (size_t)(first + i) * b->width + k;
@@ -151,6 +154,7 @@ static int advance(fh_work *w, beam_state *b, int32_t sentence, int32_t first, i
 static int step(fh_work *w, beam_state *b, int32_t place, int32_t *rows) {
     const fh_search *search = b->search;
     const node *nodes = b->nodes.data;
+    /* open [sentences][beams], of which counts[s] are in use -> rows, tokens and asks [n] */
     int32_t at = 0;
     for (int32_t s = 0; s < w->sentences; s++)
         for (int32_t i = 0; i < b->counts[s]; i++, at++) {
@@ -162,6 +166,7 @@ static int step(fh_work *w, beam_state *b, int32_t place, int32_t *rows) {
         }
     *rows = at;
     if (!at) return FH_OK;
+    /* tokens [n] -> features [n][d] -> the best words of each: found [n][width] */
     fh_step plan = {
         .rows = at, .row = b->rows, .tokens = b->tokens, .stride = search->stride, .causal = 1};
     float *features;

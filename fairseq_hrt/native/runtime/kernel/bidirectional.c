@@ -106,6 +106,7 @@ int fh_greedy_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
                 b.asks[r * z + i] =
                     fh_ask_word(w, b.rows[r], step * z + i, w->options->min_len, limits[b.rows[r]]);
         }
+        /* current [open][z] -> features [open * z][d] -> tokens [open][z] */
         fh_step plan = {.rows = open,
                         .row = b.rows,
                         .count = b.counts,

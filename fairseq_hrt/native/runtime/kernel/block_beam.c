@@ -116,6 +116,8 @@ static int fold(fh_work *w, state *b, int32_t beam, int32_t row, double total,
     int32_t most = b->beams, eos = w->model->shape.eos, open = 1, done = 0;
     block_end *now = b->now, *later = b->later, *finished = b->finished;
     now[0] = (block_end){beam, -1, total};
+    /* Slot by slot: now [open] times the words found for the slot, [beams] -> later [open * beams]
+     * -> the best of these are the next now. */
     for (int32_t slot = 0; slot < b->z; slot++) {
         if (fh_go_on(w)) return w->error.code;
         size_t at = (size_t)row + slot;
@@ -131,6 +133,7 @@ static int fold(fh_work *w, state *b, int32_t beam, int32_t row, double total,
         open = keep_best(later, count, most);
         memcpy(now, later, (size_t)open * sizeof *now);
     }
+    /* now [open]: of z words; finished [done]: up to </s>; at most [beams] of each. */
     memcpy(b->ended + *ended_count, finished, (size_t)done * sizeof *finished);
     *ended_count += done;
     for (int32_t i = 0; i < open; i++) {
@@ -232,6 +235,7 @@ static int predict(fh_work *w, state *b, const int32_t *limits, int32_t step, in
         }
     *rows = at;
     if (!at) return FH_OK;
+    /* tokens [rows][z] -> features [rows * z][d] -> found [rows * z][beams] */
     fh_step plan = {.rows = at,
                     .row = b->rows,
                     .count = b->row_counts,

@@ -264,7 +264,7 @@ static INLINE void find_distances(const fh_attention *a, int32_t r, int32_t toke
     range[1] = highest;
 }
 
-/* From scores to weights, of one head of query r; `line`: of its distances, range: likewise. */
+/* From scores to weights, [tokens], of one head of query r; distances, range: of find_distances. */
 static INLINE void weigh(const fh_attention *a, int32_t r, const float *query, int32_t tokens,
                          const uint8_t *mask, const int32_t *distances, const int32_t range[2],
                          float *products, float *score) {
@@ -277,6 +277,8 @@ static INLINE void weigh(const fh_attention *a, int32_t r, const float *query, i
         a->weights[r * a->ldw + t] += score[t] / (float)a->cache->heads;
 }
 
+/* queries [rows][heads][width] -> out [rows][heads][width], see fh_attention. A block of the cache
+ * holds keys [heads][16 / 4][padded width / 4][4][4], then values [heads][16][wide]. */
 static void attend(const fh_attention *a) {
     const fh_cache *cache = a->cache;
     const fh_relative *relative = a->relative;
@@ -285,6 +287,7 @@ static void attend(const fh_attention *a) {
     const float *keys = cache->data, *values = keys + (size_t)heads * each;
     /* An odd number of cache lines, so that the rows of scores do not share cache sets. */
     ptrdiff_t padded = (((a->tokens + FH_BLOCK - 1) / FH_BLOCK) | 1) * FH_BLOCK;
+    /* scores and distances: [QUERIES][padded] */
     float *score = a->scratch, *products = score + 2 * QUERIES * padded;
     int32_t *distances = (int32_t *)(void *)(score + QUERIES * padded);
     for (int32_t r = 0, count; r < a->rows; r += count) {

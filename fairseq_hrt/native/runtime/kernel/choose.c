@@ -145,6 +145,7 @@ static int best_in_parts(fh_work *w, const fh_matrix *matrix, const fh_input *in
     p.values = (float *)(p.tokens + all);
     p.sums = p.values + all;
     fh_team_run(w->team, parts, best_of_part, &p);
+    /* tokens, values and sums [parts][rows] -> [rows] */
     for (int32_t r = 0; r < rows; r++) {
         int32_t token = FH_NONE;
         float best = -INFINITY, highest = -INFINITY;
@@ -219,6 +220,7 @@ static int values_of(fh_work *w, const float *features, int32_t rows, const fh_m
     if (fh_reserve(&w->logits, (size_t)rows * matrix->outputs, sizeof(float), &w->error))
         return w->error.code;
     *values = w->logits.data;
+    /* [rows][d] -> [rows][outputs]: the whole vocabulary, or the words of a shortlist */
     fh_linear_map output = {.matrix = matrix, .x = features, .rows = rows, .out = *values};
     return fh_linear(w, &output);
 }
@@ -230,6 +232,7 @@ static int best_of_own(fh_work *w, const float *features, const fh_ask *asks, in
     fh_rule *rule;
     if (values_of(w, features, rows, &w->all.matrix, &values)) return w->error.code;
     for (int32_t r = 0; r < rows; r++, values += w->all.count) {
+        /* Of the words of all, [w->all.count], those of this sentence: [list->count]. */
         const fh_choice_list *list = &w->lists[asks[r].sentence];
         const int32_t *places = list->places.data;
         if (fh_reserve(&w->gathered, (size_t)list->count, sizeof(float), &w->error) ||
@@ -323,6 +326,7 @@ int fh_best_lists(fh_work *w, const float *features, const fh_ask *asks, int32_t
         if (values_of(w, features + first * d, count, matrix, &values) ||
             make_rules(w, asks + first, count, list, &rules))
             return w->error.code;
+        /* values [count][outputs] -> the n best of each row: tokens and scores [count][n] */
         for (int32_t r = 0; r < count; r++) {
             const float *row = values + (size_t)r * matrix->outputs;
             size_t at = (size_t)(first + r) * n;

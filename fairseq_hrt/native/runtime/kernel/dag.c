@@ -20,6 +20,7 @@ static int words_at(fh_work *w, fh_graph *g, const int32_t *vertices, int32_t co
     fh_ask *asks = (fh_ask *)(rows + n * d);
     int32_t *tokens = (int32_t *)(asks + n);
     float *values = (float *)(tokens + n);
+    /* features [size][d] -> those of `vertices` without gaps: rows [count][d] */
     for (size_t i = 0; i < n; i++) {
         memcpy(rows + i * d, g->features + (size_t)vertices[i] * d, d * sizeof *rows);
         asks[i] = fh_plain_ask(w, g->sentence);
@@ -183,6 +184,7 @@ static int decode_some(fh_work *w, const fh_graph *graphs, int32_t count, fh_fou
     }
     fh_step step = {.rows = count, .count = counts, .tokens = tokens, .stride = 1};
     if (fh_decode_step(w, &step, &features)) goto end;
+    /* [vertices][d] of all graphs, kept while each of them is searched */
     memcpy(kept, features, vertices * d * sizeof(float));
     at = 0;
     for (int32_t i = 0; i < count && !w->error.code; i++) {

@@ -3,7 +3,10 @@
  *
  * A cache holds what a layer remembers of each token: its key and value, or the state of the
  * recurrent cell behind it. So rows are rolled back by their length alone, whatever the layers are.
- */
+ *
+ * In shapes d is the width of the decoder, `tokens` are the new ones of all rows, one row behind
+ * the other, and `wants` those of them whose features are asked for: of the others the last layer
+ * computes keys and values only. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,6 +131,7 @@ static int make_plan(fh_work *w, const fh_step *step, plan *p) {
     p->query = p->ahead + p->tokens;
     p->keys = w->key_positions.data;
     p->mask = w->mask.data;
+    /* Slot i of every row, old or new, stands at this position. */
     for (int32_t i = 0; i < longest; i++) p->keys[i] = step->origin + i * step->stride;
     int32_t at = 0, wanted = 0;
     for (int32_t r = 0; r < step->rows; r++) {
@@ -153,7 +157,8 @@ static int make_plan(fh_work *w, const fh_step *step, plan *p) {
     return FH_OK;
 }
 
-/* Self-attention of the queries [wants or tokens][ldq] of every row; last: only the wanted ones. */
+/* Self-attention of the queries [wants or tokens][ldq] of every row, out to mixed [wants or
+ * tokens][d]; last: only the wanted ones. */
 static void attend_rows(fh_work *w, const plan *p, const fh_layer *layer, int32_t number,
                         const float *queries, ptrdiff_t ldq, int last) {
     const fh_side *t = &w->model->decoder;
@@ -164,6 +169,7 @@ static void attend_rows(fh_work *w, const plan *p, const fh_layer *layer, int32_
         int32_t total = row->length + one->count, from = last ? one->wanted : one->first,
                 rows = last ? one->wants : one->count;
         if (!rows) continue;
+        /* The new tokens of a row, [rows][heads][d / heads], against its old and new ones. */
         fh_cache cache = cache_of(w, one->row, number);
         fh_attention a = {.cache = &cache,
                           .tokens = total,
@@ -180,6 +186,7 @@ static void attend_rows(fh_work *w, const plan *p, const fh_layer *layer, int32_
             a.query_positions = p->query + from;
         }
         if (directions > 1) {
+            /* mask [rows][total]: a slot sees those of its own direction */
             for (int32_t q = 0; q < rows; q++) {
                 int32_t slot =
                     row->length +
@@ -194,7 +201,8 @@ static void attend_rows(fh_work *w, const plan *p, const fh_layer *layer, int32_
     }
 }
 
-/* Attention to the source: neighbouring rows of one sentence ask together. */
+/* Attention to the source, queries and mixed [wants or tokens][d]: neighbouring rows of one
+ * sentence (the hypotheses of a beam) ask together. */
 static void attend_source(fh_work *w, const plan *p, int32_t number, const float *queries,
                           int last) {
     const fh_side *t = &w->model->decoder;
@@ -265,21 +273,26 @@ static int remember_before(fh_work *w, const plan *p, int32_t number, const floa
     int32_t d = t->shape.width, last = number + 1 == t->shape.layers && p->step->chosen;
     float *qkv = w->projected.data;
     if (m->shape.cell == FH_SSRU) {
+        /* [rows][d] -> forget gate and candidate side by side: [rows][2 d] */
         fh_linear_map gates = {.matrix = &layer->cell, .x = in, .rows = *rows, .out = qkv};
         if (fh_linear(w, &gates)) return w->error.code;
         run_cell(w, p, number, qkv, x);
         return FH_OK;
     }
+    /* [rows][d] -> query, key and value side by side: [rows][3 d] */
     fh_linear_map projection = {.matrix = &layer->self_input, .x = in, .rows = *rows, .out = qkv};
     if (fh_linear(w, &projection)) return w->error.code;
     for (int32_t r = 0; r < p->step->rows; r++) {
         const piece *one = &p->pieces[r];
         fh_cache cache = cache_of(w, one->row, number);
+        /* The new tokens' keys and values, [count][d] each, behind those of the row's old ones. */
         const float *new = qkv + (size_t)one->first * 3 * d;
         w->model->operations->put(&cache, w->rows[one->row].length, one->count, new + d, 3 * d,
                                   new + 2 * d, 3 * d);
     }
     if (last) {
+        /* Keys and values are stored, the rest is computed for the wanted tokens: qkv [tokens][3 d]
+         * (of which queries are read) -> [wants][3 d], x [tokens][d] -> [wants][d]. */
         const int32_t *chosen = p->step->chosen;
         keep_chosen(qkv, 3 * d, d, chosen, p->wants);
         keep_chosen(x, d, d, chosen, p->wants);
@@ -290,11 +303,13 @@ static int remember_before(fh_work *w, const plan *p, int32_t number, const floa
         *rows = p->wants;
     }
     attend_rows(w, p, layer, number, qkv, 3 * d, last);
+    /* The heads' outputs side by side, [rows][d] -> [rows][d], added to x. */
     fh_linear_map output = {
         .matrix = &layer->self_output, .x = w->mixed.data, .rows = *rows, .out = x, .residual = x};
     return fh_linear(w, &output);
 }
 
+/* One layer on x [rows][d]: what came before, the source, the feed-forward network. */
 static int layer_step(fh_work *w, const plan *p, int32_t number, float *x, int32_t *rows) {
     const fh_side *t = &w->model->decoder;
     const fh_layer *layer = &t->layers[number];
@@ -304,6 +319,7 @@ static int layer_step(fh_work *w, const plan *p, int32_t number, float *x, int32
     if (remember_before(w, p, number, in, x, rows)) return w->error.code;
     fh_norm_behind(w, t, &layer->self_norm, x, *rows);
     in = fh_norm_before(w, t, &layer->cross_norm, x, *rows);
+    /* [rows][d] -> queries [rows][heads][d / heads]; fh_encode has left the keys and values. */
     fh_linear_map query = {.matrix = &layer->cross_query, .x = in, .rows = *rows, .out = queries};
     if (fh_linear(w, &query)) return w->error.code;
     attend_source(w, p, number, queries, last);
@@ -318,7 +334,7 @@ int fh_decode_step(fh_work *w, const fh_step *step, float **features) {
     const fh_side *t = &w->model->decoder;
     plan p = {0};
     if (make_plan(w, step, &p)) return w->error.code;
-    float *x = w->x.data;
+    float *x = w->x.data; /* [tokens][d], behind the last layer [wants][d] */
     if (fh_embed(w, t, step->tokens, p.query, p.tokens, x)) return w->error.code;
     int32_t rows = p.tokens;
     for (int32_t l = 0; l < t->shape.layers; l++)

@@ -33,6 +33,7 @@ static int score_rows(fh_work *w, const given_row *rows, int32_t count, fh_found
     if (!fh_rows(w, count)) {
         for (int32_t r = 0; r < count; r++) w->rows[r].source = rows[r].sentence;
         fh_step step = {.rows = count, .count = counts, .tokens = input, .stride = 1, .causal = 1};
+        /* features [tokens][d] -> values [tokens] */
         if (!fh_decode_step(w, &step, &features))
             fh_word_scores(w, features, asks, at, words, values);
     }

@@ -62,6 +62,7 @@ int fh_graph_links(fh_work *w, fh_graph *g) {
     if (size > m->shape.link_rows && m->shape.link_rows != 1)
         return fh_fail(&w->error, FH_INVALID, "a graph of %d vertices is larger than the model",
                        (int)size);
+    /* features [size][d] -> [size][wide]: query [d], key [d], a gate for each head */
     fh_linear_map links = {.matrix = &m->links,
                            .x = g->features,
                            .rows = size,
@@ -69,6 +70,7 @@ int fh_graph_links(fh_work *w, fh_graph *g) {
                            .residual = m->link_table,
                            .repeated = m->shape.link_rows == 1};
     if (fh_linear(w, &links)) return w->error.code;
+    /* Keys into blocks; the cache's values are not read. */
     fh_cache cache = {w->own_cache.data, heads, d / heads};
     w->model->operations->put(&cache, 0, size, all + d, wide, all + d, wide);
     memset(g->links, 0, (size_t)size * size * sizeof *g->links);
@@ -78,6 +80,8 @@ int fh_graph_links(fh_work *w, fh_graph *g) {
         int32_t first = u + 1, end = reach_of(&m->shape, u, size);
         if (fh_go_on(w)) return w->error.code;
         o->softmax(gates, heads);
+        /* Of each head: scores [end] -> probabilities of v = first ... end - 1, weighed by its gate
+         * and added up: links[u][v]. */
         for (int32_t h = 0; h < heads; h++) {
             o->scores(&cache, h, mine + h * (d / heads), end, row);
             o->softmax(row + first, end - first);

@@ -99,6 +99,8 @@ static int skip_cmlm(fh_work *w, int32_t chunk, const int32_t *limits, const mas
     float *values = scores ? fh_take(&memory, masks, sizeof *values) : NULL, *features;
     int32_t at = 0, mask = 0;
     if (w->error.code) goto end;
+    /* Of each row z [m] -> inputs [m][chunk], each z behind chunk - 1 masks. The masks of all rows,
+     * [masks], are what is asked. */
     for (int32_t r = 0; r < count; r++) {
         const fh_hypothesis *z = rows[r].z;
         counts[r] = z->length * chunk;
@@ -120,6 +122,7 @@ static int skip_cmlm(fh_work *w, int32_t chunk, const int32_t *limits, const mas
                         .stride = 1,
                         .chosen = chosen,
                         .chosen_count = mask};
+        /* features [masks][d] -> words [masks] */
         if (!fh_decode_step(w, &step, &features))
             fh_best_words(w, features, asks, mask, words, values);
     }

@@ -91,6 +91,7 @@ int fh_left_to_right(fh_work *w, const fh_search *search, fh_found *found) {
                         .tokens = g.current,
                         .stride = search->stride,
                         .causal = 1};
+        /* current [open] -> features [open][d] -> tokens [open], the next current ones */
         float *features;
         if (fh_decode_step(w, &step, &features) ||
             fh_best_words(w, features, g.asks, open, g.tokens, search->scores ? g.values : NULL))

@@ -110,6 +110,8 @@ static int run_pass(fh_work *w, state *v, int32_t count, int32_t tokens) {
                     .tokens = v->tokens,
                     .stride = 1,
                     .causal = 1};
+    /* tokens [parts of `count` sentences, 1 + guesses each] -> features [tokens][d] -> answers
+     * [tokens]: answer i of a sentence is the word behind its input i */
     float *features;
     if (fh_decode_step(w, &step, &features)) return w->error.code;
     return fh_best_words(w, features, v->asks, tokens, v->answers,

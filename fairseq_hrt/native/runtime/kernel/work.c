@@ -143,14 +143,16 @@ int fh_feed_forward(fh_work *w, const fh_side *side, const fh_layer *layer, floa
     if (fh_reserve(&w->y, (size_t)rows * d, sizeof(float), &w->error) ||
         fh_reserve(&w->inner, (size_t)rows * inner, sizeof(float), &w->error))
         return w->error.code;
-    float *h = w->inner.data;
+    float *h = w->inner.data; /* [rows][inner] */
     const float *in = fh_norm_before(w, side, &layer->final_norm, x, rows);
+    /* [rows][d] -> [rows][inner] */
     fh_linear_map up = {.matrix = &layer->inner, .x = in, .rows = rows, .out = h, .relu = relu};
     if (fh_linear(w, &up)) return w->error.code;
     if (m->shape.activation == FH_SWISH)
         swish(m->operations, h, (size_t)rows * inner);
     else if (!relu)
         activate(h, (size_t)rows * inner, m->shape.activation);
+    /* [rows][inner] -> [rows][d], added to x */
     fh_linear_map down = {
         .matrix = &layer->outer, .x = h, .rows = rows, .positive = relu, .out = x, .residual = x};
     if (fh_linear(w, &down)) return w->error.code;
@@ -165,6 +167,7 @@ int fh_embed(fh_work *w, const fh_side *side, const int32_t *tokens, const int32
     int32_t special = side == &m->decoder ? m->shape.special_symbols : 0,
             blank = side == &m->decoder && m->shape.zero_start ? m->shape.eos : -1;
     float scale = (float)side->shape.scale;
+    /* Row by row: scale * the token's vector [d] + its position's [d]. */
     for (int32_t r = 0; r < rows; r++, x += d) {
         int32_t token = tokens[r], position = positions[r];
         if (token < 0 || token >= words + special)
