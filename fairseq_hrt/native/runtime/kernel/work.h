@@ -75,7 +75,7 @@ void fh_work_free(fh_work *work);
  * themselves. */
 int fh_go_on(fh_work *work);
 
-/* The most hypotheses that a beam may have: all words but padding. * */
+/* The most hypotheses that a beam may have: all words but padding. */
 int32_t fh_beam_width(const fh_work *work);
 
 /* out = x W^T + b, then + residual, then relu if asked for. */
