@@ -63,11 +63,15 @@ class CTranslate2System(System):
         self.task_name, self.options = "ctranslate2", self.config.generation
         source, target = self.task.source_dictionary, self.task.target_dictionary
         kind, self.folder = spec.options.get("compute_type", "float32"), Path(spec.path)
+        # Most tokens of a translation; the model in a folder does not tell how many it has positions
+        # for.
+        self.positions = self.config.task.max_target_positions
         if not self.folder.is_dir():
             self._temporary = tempfile.TemporaryDirectory(prefix="fairseq_hrt_")
             self.folder = Path(self._temporary.name) / "model"
             (model, *_), saved = load_models([spec.path], self.config, self.task, self.device)
             self.read_as = saved.task
+            self.positions = model.max_decoder_positions()
             # Kept as it is computed with, so that the size on disk is the size of what is measured.
             stored = kind if kind in stored_types() else None
             export(model, source, target, self.folder, quantization=stored)
@@ -109,6 +113,7 @@ class CTranslate2System(System):
         options, rows = self.options, sample["words"]
         # As fairseq's: the longest source of the batch decides, </s> counts.
         longest = int(options.max_len_a * (1 + max(map(len, rows))) + options.max_len_b)
+        longest = min(longest, self.positions - 1)
         try:
             results = self.translator.translate_batch(
                 rows,

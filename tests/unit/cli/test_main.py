@@ -25,7 +25,7 @@ def verbs(monkeypatch):
                 raise found.result
             return found.result
 
-        assert package == "fairseq_hrt"
+        assert package == "fairseq_hrt.cli"
         return SimpleNamespace(main=run)
 
     monkeypatch.setattr(command_line.importlib, "import_module", load)
@@ -42,8 +42,8 @@ def test_what_follows_a_verb_is_its_own(verbs):
     assert main(["benchmark", "data", "--version", "-h", "--", "translate"]) == 0
     assert main(["translate"]) == 0 and main([]) == 0
     assert verbs.calls == [
-        (".cli.benchmark", ["data", "--version", "-h", "--", "translate"]), (".cli.translate", []),
-        (".cli.doctor", []),
+        (".benchmark", ["data", "--version", "-h", "--", "translate"]), (".translate", []),
+        (".doctor", []),
     ]  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def test_the_version(given, capsys):
 
 
 def test_help_as_a_verb(verbs, capsys):
-    assert main(["help", "translate"]) == 0 and verbs.calls == [(".cli.translate", ["--help"])]
+    assert main(["help", "translate"]) == 0 and verbs.calls == [(".translate", ["--help"])]
     for arguments in (["help"], ["--help"], ["help", "help"], ["help", "version"]):
         with pytest.raises(SystemExit) as end:
             main(arguments)

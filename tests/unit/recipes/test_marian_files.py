@@ -72,13 +72,13 @@ def test_the_importer_makes_the_same_model_of_it(folder, tiny, tmp_path, cell, b
     model = tiny.model("marian_transformer", **options).float()
     torch.nn.init.normal_(model.decoder.output_projection.bias)
     source = folder(model, tied=tied, alphas=True)
-    (read,) = read_marian(source, (None, None)).models
+    (read,) = read_marian(source, ("en", "de")).models
     own = dict(model.named_parameters(remove_duplicate=False))
     assert read.parameters.keys() == own.keys()
     for name, value in own.items():
         # The rows of <s> and <pad> go by the same names there.
         np.testing.assert_array_equal(read.parameters[name], value.detach().numpy(), err_msg=name)
-    import_model(source, tmp_path / "bundle", Wishes(runtime="float32", lines=LINES))
+    import_model(source, tmp_path / "bundle", Wishes("en", "de", runtime="float32", lines=LINES))
     words, scores = greedy(tiny, model, LINES)
     assert len(set(map(tuple, words))) > 1
     for engine in ("torch", "native"):
@@ -92,7 +92,9 @@ def test_a_model_with_fairseqs_conventions_is_read_with_marians(folder, tiny, tm
     alike = tiny.model("marian_transformer", activation_fn="relu", marian_epsilon=1e-6, **SIZES)
     alike.float().load_state_dict({**alike.state_dict(), **stock.state_dict()})
     torch.nn.init.zeros_(alike.decoder.output_projection.bias)
-    import_model(folder(stock), tmp_path / "bundle", Wishes(runtime="float32", lines=LINES))
+    import_model(
+        folder(stock), tmp_path / "bundle", Wishes("en", "de", runtime="float32", lines=LINES)
+    )
     words, scores = imported(tmp_path / "bundle", "native")
     expected, other = greedy(tiny, alike, LINES), greedy(tiny, stock, LINES)
     assert words == expected[0] and scores == pytest.approx(expected[1], abs=1e-4)
@@ -122,7 +124,7 @@ def test_text_becomes_the_words_of_the_dictionary(files, tiny, tmp_path):
 def test_the_importer_reads_the_shortlist(files, folder, tiny):
     source = folder(tiny.model("marian_transformer", **SIZES).float())
     files.write_shortlist(source / "lex.bin", {4: [15, 9], 6: [10]}, 2, 16)
-    always, *lines = read_marian(source, (None, None)).shortlist
+    always, *lines = read_marian(source, ("en", "de")).shortlist
     assert {"▁w0", "▁w1"} <= set(always.split())
     found = {line.split("\t")[0]: set(line.split("\t")[1].split()) for line in lines}
     # With one vocabulary a word is a candidate of its own.

@@ -91,7 +91,7 @@ def test_limits_are_those_of_fairseq(tiny):
     system = object.__new__(CTranslate2System)
     system.spec = SystemSpec("ct2", "a.pt", None, {})
     system.task = SimpleNamespace(target_dictionary=tiny.dictionary())
-    system.translator = SimpleNamespace(translate_batch=translate)
+    system.translator, system.positions = SimpleNamespace(translate_batch=translate), 64
     system.options = Namespace(
         beam=3, lenpen=0.5, max_len_a=1.5, max_len_b=4, min_len=2, no_repeat_ngram_size=6
     )
@@ -125,6 +125,7 @@ def test_padding_is_never_written(tiny, tmp_path):
     assert any(PADDING in result.hypotheses[0] for result in free)
     system = object.__new__(CTranslate2System)
     system.translator, system.task = translator, Namespace(target_dictionary=dictionary)
+    system.positions = 64
     system.options = Namespace(
         beam=1, lenpen=1, max_len_a=0, max_len_b=12, min_len=1, no_repeat_ngram_size=0
     )

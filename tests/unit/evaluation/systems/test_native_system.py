@@ -104,7 +104,7 @@ def test_bundles_and_their_options(load):
     )
     assert native.signature()["beam"] == "1" and native.signature()["engine"].startswith("native ")
     slower = load("name=b,path=FOLDER/bundle,engine=native,hrt_decode_chunk=1")
-    assert slower.options.hrt_decode_chunk == "1" and slower.options.max_len_b == 20
+    assert slower.plan.options.hrt_decode_chunk == "1" and slower.plan.options.max_len_b == 20
 
 
 def test_jacobi_is_a_task_of_the_teacher(load):

@@ -98,7 +98,7 @@ def test_the_runtime_imports_numpy_alone():
 import importlib, pathlib, sys, types
 folder = pathlib.Path({str(build.HERE)!r})
 package = types.ModuleType("fairseq_hrt")
-package.__path__ = [str(folder.parent)]
+package.__path__ = [str(folder.parents[1])]
 sys.modules["fairseq_hrt"] = package
 for name in ("torch", "fairseq", "omegaconf", "hydra", "sacrebleu"):
     sys.modules[name] = None
