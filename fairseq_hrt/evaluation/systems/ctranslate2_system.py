@@ -63,8 +63,7 @@ class CTranslate2System(System):
         self.task_name, self.options = "ctranslate2", self.config.generation
         source, target = self.task.source_dictionary, self.task.target_dictionary
         kind, self.folder = spec.options.get("compute_type", "float32"), Path(spec.path)
-        # Most tokens of a translation; the model in a folder does not tell how many it has positions
-        # for.
+        # Positions of the decoder, which a converted model does not tell.
         self.positions = self.config.task.max_target_positions
         if not self.folder.is_dir():
             self._temporary = tempfile.TemporaryDirectory(prefix="fairseq_hrt_")

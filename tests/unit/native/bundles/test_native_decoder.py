@@ -219,7 +219,7 @@ def test_given_translations_of_models_that_write_several_words_at_once(bundles, 
         )
         assert auto.score(["a b"], ["A"]) == torch.score(["a b"], ["A"])
         assert (
-            f"by autoregressive models, this one is of the family {family}: use --engine torch"
+            f"with autoregressive models, and this one is of the family {family}: use --engine torch"
             " (PyTorch takes over)" in caplog.text
         )
         with pytest.raises(UnsupportedOption, match=f"this one is of the family {family}"):
