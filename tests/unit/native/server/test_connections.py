@@ -250,9 +250,14 @@ def test_requests_are_not_kept_before_their_turn(address, read, again):
         (question(b"x" * 10**6), 413),
     ],
 )
-def test_who_is_still_sending_sees_the_answer(address, sent, expected):
-    """The system would take it away when the connection is closed."""
-    assert [status(talk(address, sent)) for _ in range(5)] == [expected] * 5
+def test_who_is_still_sending_sees_the_answer(address, monkeypatch, sent, expected):
+    """A connection that is closed before all is read is reset, and the answer may be lost."""
+    monkeypatch.setattr(connections, "LAST_SECONDS", SECONDS)
+    for _ in range(3):
+        with socket.create_connection(address, timeout=SECONDS) as connection:
+            connection.sendall(sent)
+            found = b"".join(iter(lambda: connection.recv(65536), b""))
+        assert status(found) == expected
 
 
 def test_one_request_after_the_other(address):
@@ -441,7 +446,7 @@ def test_blanks_take_no_time(address, received):
 
 
 def test_all_that_was_asked_is_answered_in_the_end(make_client, listening, translator):
-    """Also who has connected and not been accepted; idle ones are closed."""
+    """Idle connections are closed, and nobody else can connect."""
     entered, proceed = threading.Event(), threading.Event()
     translator.before = lambda lines: (entered.set(), proceed.wait(SECONDS))
     with contextlib.ExitStack() as stack:
@@ -452,19 +457,37 @@ def test_all_that_was_asked_is_answered_in_the_end(make_client, listening, trans
             made.sendall(text)
             return made
 
-        idle, busy = connected(HEALTH), connected(question())
+        idle, busy, silent = connected(HEALTH), connected(question()), connected(b"")
         assert status(receive(idle)) == 200 and entered.wait(SECONDS)
-        late = [connected(b"") for _ in range(3)]
         stop()
-        assert receive(idle) == b""
-        late[0].sendall(HEALTH)
-        assert status(talk_on(late[0])) == 200
-        # These ask nothing.
-        assert [receive(one) for one in late[1:]] == [b"", b""]
+        assert [receive(idle), receive(silent)] == [b"", b""]
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(address)
         proceed.set()
         assert status(talk_on(busy)) == 200
+
+
+def test_who_has_connected_is_answered_in_the_end(listening):
+    """Also where the server had no time to accept them."""
+    entered, proceed = threading.Event(), threading.Event()
+
+    async def application(scope, receive, send):
+        entered.set()
+        # Nothing else is done meanwhile.
+        assert proceed.wait(SECONDS)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x"})
+
+    with contextlib.ExitStack() as stack:
+        address, stop = stack.enter_context(listening(application, 60, 2 * MOST))
+        made = []
+        for _ in range(MOST):
+            made.append(stack.enter_context(socket.create_connection(address, timeout=SECONDS)))
+            made[-1].sendall(HEALTH)
+            assert entered.wait(SECONDS)
+        stop()
+        proceed.set()
+        assert [status(talk_on(one)) for one in made] == [200] * MOST
 
 
 def talk_on(connection):
@@ -511,6 +534,7 @@ def test_exhausted_descriptors_are_told_once(make_client, listening, monkeypatch
             yield made[0]
 
     monkeypatch.setattr(process, "bound_socket", without_files)
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 10 * SECONDS)
     with listening(make_client().app, 60, MOST) as (address, _):
         idle = socket.create_connection(address, timeout=SECONDS)
         idle.sendall(HEALTH)
