@@ -828,7 +828,7 @@ def test_attacks(bundles):
         "--size",
         "1",
         "--seconds",
-        "1",
+        "3",
         "--word",
         "50",
         "--line",

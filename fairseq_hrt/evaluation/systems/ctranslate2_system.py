@@ -70,7 +70,7 @@ class CTranslate2System(System):
             self.folder = Path(self._temporary.name) / "model"
             (model, *_), saved = load_models([spec.path], self.config, self.task, self.device)
             self.read_as = saved.task
-            self.positions = model.max_decoder_positions()
+            self.positions = int(model.max_decoder_positions())  # type: ignore[operator]
             # Kept as it is computed with, so that the size on disk is the size of what is measured.
             stored = kind if kind in stored_types() else None
             export(model, source, target, self.folder, quantization=stored)
