@@ -826,7 +826,7 @@ def test_attacks(bundles):
     another machine."""
     small = [
         "--size",
-        "1",
+        "5000",
         "--seconds",
         "3",
         "--word",
