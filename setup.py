@@ -250,9 +250,10 @@ EXTRAS = {
     "ctranslate2": [CTRANSLATE2],
     # fairseq-hrt completion: reads argparse's parsers, so that no list of options has to be kept
     "completion": [SHTAB],
-    # words of Chinese text (WMT17): what is cut where shapes the data, so its release is fixed. 19
-    # MB, for one recipe
+    # words of Chinese and Japanese text: what is cut where shapes the data, so their releases are
+    # fixed. sacreBLEU cuts Japanese with the same two packages
     "chinese": ["jieba==0.42.1"],
+    "japanese": ["mecab-python3==1.0.12", "ipadic==1.0.0"],
     # bundles whose subwords are SentencePiece pieces, WMT22's recipe; the language model of
     # --dag-lm-path
     "sentencepiece": [SENTENCEPIECE],

@@ -9,6 +9,7 @@
 # TGT are not language codes. LIKE: OUT of an earlier run whose subwords and dictionary are used
 # instead of new ones. SPLITS: "train valid" is enough to train on.
 # LONGEST_SOURCE: sources are cut after so many subwords.
+# TOKENIZER: another tokeniser, e.g. moses+escape+aggressive (docs/guides/data.md).
 # TOKENISED=1: the text is in words already, with MERGES=0 in subwords. SEPARATE=1: subwords and a
 # dictionary for each language, MERGES for each.
 # SENTENCEPIECE: a model whose pieces of the raw text, in $OUT/pieces, take the place of words and
@@ -20,6 +21,7 @@ source "$(dirname "$0")/recipe.sh"
 RAW=$(realpath -m --relative-base="$REPOSITORY" "$RAW")
 OUT=${OUT:?"OUT names the folder of the results"}
 SRC=${SRC:-en} TGT=${TGT:-de} MERGES=${MERGES:-6000} LIKE=${LIKE:-} WORKERS=${WORKERS:-1} TOKENISED=${TOKENISED:-}
+TOKENIZER=${TOKENIZER:-}
 SPLITS=$(xargs <<<"${SPLITS:-train valid test}") SEPARATE=${SEPARATE:-}
 SENTENCEPIECE=${SENTENCEPIECE:-} LONGEST_SOURCE=${LONGEST_SOURCE:-}
 for switch in TOKENISED SEPARATE; do
@@ -35,6 +37,9 @@ fi
 if [ -n "$SENTENCEPIECE" ] && [ -n "$TOKENISED$SEPARATE$LONGEST_SOURCE" ]; then
     fail "SENTENCEPIECE takes raw text, and its pieces are of both languages: leave TOKENISED," \
         "SEPARATE and LONGEST_SOURCE out"
+fi
+if [ -n "$TOKENIZER" ] && [ -n "$TOKENISED$SENTENCEPIECE" ]; then
+    fail "TOKENIZER=$TOKENIZER has no effect with TOKENISED=1 or SENTENCEPIECE: leave it out"
 fi
 if ! [[ $LONGEST_SOURCE =~ ^([1-9][0-9]*)?$ ]]; then
     fail "LONGEST_SOURCE=$LONGEST_SOURCE: give a number of 1 or more"
@@ -87,7 +92,9 @@ aligned() {
 }
 
 # Options of tokenize_text.py for a language.
-words_of() { if [ "$TOKENISED" = 1 ]; then echo --tokenised; else echo "--language ${TEXT_LANGUAGE:-$1}"; fi; }
+words_of() {
+    if [ "$TOKENISED" = 1 ]; then echo --tokenised; else echo "--language ${TEXT_LANGUAGE:-$1}${TOKENIZER:+ --tokenizer $TOKENIZER}"; fi
+}
 
 tokenise() {
     local split source target
@@ -110,6 +117,8 @@ segment() {
     fi
     for split in $SPLITS; do
         both apply_subwords "$split" "$SRC" -- apply_subwords "$split" "$TGT"
+        # subword-nmt ends lines at U+2028 and the like, too, which words given as they are may hold.
+        aligned "$OUT/bpe" "$split"
     done
 }
 
@@ -174,6 +183,7 @@ binarise() {
 
 if [ "$TOKENISED" = 1 ]; then PARTS+=", tokenised"; fi
 if [ -n "${TEXT_LANGUAGE:-}" ]; then PARTS+=", $TEXT_LANGUAGE"; fi
+if [ -n "$TOKENIZER" ]; then PARTS+=", $TOKENIZER"; fi
 TAKEN=()
 if [ -n "$LIKE" ] && [ -z "$DRY_RUN" ]; then
     for name in $([ -n "$SENTENCEPIECE" ] || codes); do

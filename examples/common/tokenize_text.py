@@ -1,22 +1,21 @@
-"""Moses punctuation normalisation and tokenisation of a text file (plain or gzip), one sentence a
-line; of Chinese by jieba.
+"""Turns a text file (plain or gzip), one sentence a line, into words, by default Moses's after
+punctuation normalisation; of Chinese jieba's.
 
     python examples/common/tokenize_text.py --language en train.en.gz > train.tok.en
+    python examples/common/tokenize_text.py --language en --tokenizer moses+escape train.en
 
-The case is kept and special characters are not escaped, so that ``sacremoses``' detokeniser gives
-the text back.
+`fairseq-hrt bundle` recognises the variants of Moses from the data (docs/guides/data.md).
 """
 
 import argparse
-import logging
 import sys
-import tempfile
 from pathlib import Path
-from typing import Callable, Iterator, Optional, Sequence
-
-from sacremoses import MosesPunctNormalizer, MosesTokenizer
+from typing import Iterator, Optional, Sequence
 
 from fairseq_hrt.native.io.streams import raw_lines, reading
+from fairseq_hrt.native.text.pipeline import one_line, tokenization
+from fairseq_hrt.native.text.recipe import SPECIFICATION, VARIANTS, TextRecipe
+from fairseq_hrt.native.text.word_separators import SEPARATORS
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -26,41 +25,26 @@ def read_lines(path: Path) -> Iterator[str]:
     languages. A carriage return, at which the tools that come later split, becomes a space.
     """
     with reading(path) as source:
-        for line in raw_lines(source, str(path)):
-            yield line.decode("utf-8").rstrip("\r\n").replace("\r", " ")
+        for number, line in enumerate(raw_lines(source, str(path))):
+            # A byte order mark at the beginning of a file is none of its text.
+            yield line.decode("utf-8" if number else "utf-8-sig").rstrip("\r\n").replace("\r", " ")
 
 
-def chinese_words() -> Callable[[str], str]:
-    """A function that separates the words of Chinese text, which are written without spaces.
+def tokenize(lines: Iterator[str], language: str, tokenizer: Optional[str] = None) -> Iterator[str]:
+    """Turns each line into words by the rules of ``language`` (ISO 639-1 code).
 
     Raises:
-        ImportError: jieba is not installed.
+        ValueError: the tokeniser is unknown, or its package is not installed.
     """
-    import jieba
-
-    jieba.setLogLevel(logging.WARNING)
-    cutter = jieba.Tokenizer()
-    # It keeps its dictionary in a file there, and would read what others have left in the folder
-    # that all share.
-    with tempfile.TemporaryDirectory() as cutter.tmp_dir:
-        cutter.initialize()
-    return lambda line: " ".join(word for word in cutter.cut(line) if not word.isspace())
-
-
-def tokenize(lines: Iterator[str], language: str) -> Iterator[str]:
-    """Normalise the punctuation of each line and tokenise it by the rules of ``language`` (ISO
-    639-1 code)."""
-    normalizer = MosesPunctNormalizer(lang=language)
-    if language == "zh":
-        split = chinese_words()
-    else:
-        tokenizer = MosesTokenizer(lang=language)
-
-        def split(line: str) -> str:
-            return tokenizer.tokenize(line, escape=False, return_str=True)
-
+    if tokenizer is None:
+        tokenizer = "moses+jieba" if SEPARATORS["jieba"].separates(language) else "moses"
+    # One specification is for both languages: what separates words is for one of them.
+    name, *variants = tokenizer.split("+")
+    kept = [one for one in variants if one not in SEPARATORS or SEPARATORS[one].separates(language)]
+    tokenizer = "+".join([name, *kept])
+    prepare, _ = tokenization(TextRecipe(language, language, tokenizer, "none"))
     for line in lines:
-        yield split(normalizer.normalize(line))
+        yield prepare(one_line(line))
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
@@ -73,17 +57,23 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     chosen.add_argument(
         "--tokenised", action="store_true", help="the text is in words already: it is only copied"
     )
+    parser.add_argument(
+        "--tokenizer",
+        metavar=SPECIFICATION,
+        help=(
+            "moses, moses-punctuation or space, with variants of moses"
+            f" ({', '.join(VARIANTS)}; default: moses, for zh moses+jieba)"
+        ),
+    )
     options = parser.parse_args(arguments)
+    if options.tokenised and options.tokenizer:
+        parser.error("--tokenizer has no effect on text that is --tokenised; leave one of them out")
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     try:
         lines = read_lines(options.file)
-        for line in lines if options.tokenised else tokenize(lines, options.language):
+        words = lines if options.tokenised else tokenize(lines, options.language, options.tokenizer)
+        for line in words:
             sys.stdout.write(line + "\n")
-    except ImportError as error:
-        raise SystemExit(
-            "tokenize_text.py: Chinese text has no spaces between its words: pip install"
-            f" jieba==0.42.1 ({error}), or give text in words (TOKENISED=1)"
-        ) from None
     except UnicodeDecodeError as error:
         raise SystemExit(f"tokenize_text.py: {options.file} is not UTF-8: {error}") from None
     except OSError as error:

@@ -35,7 +35,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, List, Optional, Sequence
 
 from ..native.io.files import write_text
-from ..native.text.pipeline import TextPipeline, TextRecipe
+from ..native.text.pipeline import TextPipeline
+from ..native.text.recipe import TextRecipe
 from .command import (
     add_data_arguments,
     add_numbers,
@@ -45,6 +46,7 @@ from .command import (
     add_text_arguments,
     command,
     data_arguments,
+    recipe_of_bundle,
 )
 from .parser import require_positive, verb_parser
 
@@ -78,7 +80,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="raw source lines of the same sentences, plain or gzip: measures their latency",
     )
-    add_text_arguments(raw)
+    add_text_arguments(raw, "that of a bundle among the systems, else found out from the data")
     systems = parser.add_argument_group("systems")
     add_system_argument(
         systems, "a model and how it decodes; repeat for each system", action="append", default=[]
@@ -175,9 +177,11 @@ def run(options: argparse.Namespace) -> None:
     from ..evaluation.length import by_length, read_limits
 
     # Mistakes of the user are reported before anything is loaded.
-    specs, settings, raw = systems_to_compare(options), settings_of(options), read_raw_text(options)
+    specs, settings = systems_to_compare(options), settings_of(options)
+    recipe = recipe_of_bundle(specs)
+    raw = read_raw_text(options, recipe)
     limits = read_limits(options.length_bins) if options.length_bins else None
-    detokenize = quality.build_detokenizer(options.detokenize)
+    detokenize = quality.build_detokenizer(options.detokenize, recipe)
     if options.comet:
         comet.check_comet(options.comet, options.comet_program)
     systems = load_systems(specs, options)
@@ -309,30 +313,43 @@ def add_footprints(
         )
 
 
-def read_raw_text(options: argparse.Namespace) -> "Optional[RawText]":
+def read_raw_text(
+    options: argparse.Namespace, recipe: Optional[TextRecipe] = None
+) -> "Optional[RawText]":
     """The raw source lines with their preparation; None without ``--sources``.
 
+    Args:
+        options: of the command line.
+        recipe: of a bundle; taken unless the options tell another.
+
     Raises:
-        ValueError: codes are missing, or given without ``--sources``; or a language is unknown.
+        ValueError: codes are given without ``--sources``; a language or the preparation is unknown.
     """
     from fairseq.data.data_utils import infer_language_pair
 
     from ..evaluation import quality
     from ..evaluation.comparison import RawText
+    from ..export.preparation import find_recipe
 
+    given = {name: getattr(options, name) for name in ("tokenizer", "subwords", "codes")}
+    told = [f"--{name}" for name, value in given.items() if value is not None]
     if options.sources is None:
-        if options.codes is not None:
-            raise ValueError("--codes prepare raw lines: give --sources, or leave both out")
+        if told:
+            raise ValueError(
+                f"{', '.join(told)}: the preparation of raw lines; give --sources, or leave it out"
+            )
         return None
+    data = options.data.split(os.pathsep)[0]
     languages = (options.source_lang, options.target_lang)
     if None in languages:
-        languages = infer_language_pair(options.data.split(os.pathsep)[0])
+        languages = infer_language_pair(data)
     if None in languages:
         raise ValueError(
             f"{options.data}: its files do not tell the languages; give --source-lang and"
             " --target-lang"
         )
-    recipe = TextRecipe(*languages, options.tokenizer, options.subwords, options.codes)
+    if recipe is None or told:
+        recipe, _ = find_recipe(Path(data), languages, **given)
     return RawText(TextPipeline(recipe), quality.read_lines(options.sources))
 
 

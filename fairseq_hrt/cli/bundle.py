@@ -41,7 +41,16 @@ def build_parser() -> argparse.ArgumentParser:
         help="folder written by fairseq-preprocess, for its dictionaries",
     )
     add_new_folder_argument(parser)
-    add_text_arguments(parser)
+    add_text_arguments(parser, "found out from the validation set in --data")
+    parser.add_argument(
+        "--sources",
+        type=Path,
+        metavar="FILE",
+        help=(
+            "raw source lines of that validation set, to check the preparation of text with"
+            " (default: its own sentences, detokenised)"
+        ),
+    )
     parser.add_argument("--task", help="task to decode with (default: that of the training)")
     add_set_argument(parser)
     parser.add_argument(
@@ -117,6 +126,7 @@ def run(options: argparse.Namespace) -> None:
         tokenizer=options.tokenizer,
         subwords=options.subwords,
         codes=options.codes,
+        sources=None if options.sources is None else read_lines(options.sources),
         task=options.task,
         options=read_settings(options.set),
         card=card,
@@ -127,6 +137,7 @@ def run(options: argparse.Namespace) -> None:
     )
     sys.stdout.write(
         f"{bundle.folder}: {bundle.source_lang} -> {bundle.target_lang}, task {bundle.task}\n"
+        f"text preparation: {bundle.card.get('text preparation', bundle.tokenizer)}\n"
     )
     if bundle.examples and options.examples is None:
         sys.stdout.write(

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
 
 from ..native.bundles.bundle import Bundle, load_bundle
-from ..native.text.pipeline import SUBWORDS, TOKENIZERS, TextPipeline
+from ..native.text.pipeline import TextPipeline
+from ..native.text.recipe import SPECIFICATION, SUBWORDS, TOKENIZERS, VARIANTS, TextRecipe
 from .jobs import input_lines, read_line
 from .reporting import reporting
 
@@ -84,33 +85,37 @@ def add_reference_arguments(parser: argparse._ActionsContainer) -> None:
         ),
     )
     parser.add_argument(
-        "--detokenize", default="none", metavar="HOW", help="moses:LANGUAGE or none (default: none)"
+        "--detokenize",
+        metavar="HOW",
+        help="moses:LANGUAGE or none (default: as a bundle among the systems does, else none)",
     )
 
 
-def add_text_arguments(
-    parser: argparse._ActionsContainer, told: Optional[Tuple[str, str]] = None
-) -> None:
-    """The options that tell how the training text was prepared.
-
-    Args:
-        told: the help's words for the defaults of tokeniser and subwords, which are then None.
-    """
-    tokenizer, subwords = ("moses", "subword-nmt") if told is None else (None, None)
-    of_tokenizer, of_subwords = told or (tokenizer, subwords)
+def add_text_arguments(parser: argparse._ActionsContainer, found: str) -> None:
+    """The options that tell how the training text was prepared; ``found`` tells, in their help,
+    where it is found out without them."""
     parser.add_argument(
         "--tokenizer",
-        choices=TOKENIZERS,
-        default=tokenizer,
-        help=f"tokeniser of the training text (default: {of_tokenizer})",
+        metavar=SPECIFICATION,
+        help=(
+            f"tokeniser of the training text: {', '.join(TOKENIZERS)}; of moses also variants, e.g."
+            f" moses+escape+aggressive ({', '.join(VARIANTS)}) (default: {found})"
+        ),
     )
     parser.add_argument(
         "--subwords",
         choices=SUBWORDS,
-        default=subwords,
-        help=f"subwords of the training text (default: {of_subwords})",
+        help=f"subwords of the training text (default: {found})",
     )
     parser.add_argument("--codes", type=Path, metavar="FILE", help="codes or model of the subwords")
+
+
+def recipe_of_bundle(specs: "Sequence[SystemSpec]") -> Optional[TextRecipe]:
+    """The text preparation of the first bundle among systems; None if there is none."""
+    from ..native.bundles.bundle import load_bundle
+
+    folders = [Path(spec.path) for spec in specs if Path(spec.path).is_dir()]
+    return load_bundle(folders[0], for_runtime=True).recipe if folders else None
 
 
 def add_numbers(parser: argparse._ActionsContainer, *options: Tuple[str, Any, str]) -> None:

@@ -28,6 +28,7 @@ from .command import (
     add_system_argument,
     command,
     data_arguments,
+    recipe_of_bundle,
 )
 from .parser import require_positive, verb_parser
 
@@ -87,7 +88,7 @@ def run(options: argparse.Namespace) -> None:
         data_arguments(options),
         grid,
         references=quality.read_lines(options.references) if options.references else None,
-        detokenize=quality.build_detokenizer(options.detokenize),
+        detokenize=quality.build_detokenizer(options.detokenize, recipe_of_bundle([spec])),
         batch_size=options.batch_size,
         cache=options.out / "settings" if options.out else None,
     )

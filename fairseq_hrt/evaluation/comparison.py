@@ -23,7 +23,7 @@ from .footprint import Footprint
 from .quality import Detokenizer, Quality, bleu_metric, evaluate
 from .raw_lines import RawLines, differing_sentences
 from .speed import Timing, make_batches, measure
-from .systems import System
+from .systems import System, continuation
 
 logger = logging.getLogger(__name__)
 
@@ -249,7 +249,8 @@ def target_texts(system: System) -> List[str]:
 
 def source_text(system: System, sentence: int) -> str:
     """Words of one binarised source sentence."""
-    return system.task.source_dictionary.string(system.dataset[sentence]["source"], "@@ ")
+    dictionary = system.task.source_dictionary
+    return dictionary.string(system.dataset[sentence]["source"], continuation(dictionary))
 
 
 def source_texts(system: System) -> List[str]:

@@ -10,6 +10,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set
 import sacrebleu
 
 from ..native.io.streams import raw_lines, reading
+from ..native.text.pipeline import tokenization
+from ..native.text.recipe import TextRecipe
 
 Detokenizer = Callable[[str], str]
 
@@ -159,15 +161,22 @@ def read_valid_translations(path: Path) -> List[Set[str]]:
     return result
 
 
-def build_detokenizer(name: str) -> Detokenizer:
-    """The detokeniser ``moses:de`` (sacremoses, with the rules for a language) or ``none``.
+def build_detokenizer(name: Optional[str], recipe: Optional[TextRecipe] = None) -> Detokenizer:
+    """A detokeniser.
+
+    Args:
+        name: ``moses:de`` (sacremoses, with the rules for a language, escapes undone), ``none``, or
+            None: that of ``recipe``, if there is one.
+        recipe: the text preparation of a bundle.
 
     Raises:
         ValueError: any other name, or sacremoses is not installed.
     """
-    if name == "none":
+    if name is None and recipe is not None:
+        return tokenization(recipe)[1]
+    if name in (None, "none"):
         return lambda text: text
-    match = re.fullmatch(r"moses:([a-z]{2,3})", name)
+    match = re.fullmatch(r"moses:([a-z]{2,3})", str(name))
     if not match:
         raise ValueError(f"detokeniser {name!r}: use moses:LANGUAGE, e.g. moses:de, or none")
     try:

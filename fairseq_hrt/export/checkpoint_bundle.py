@@ -12,10 +12,17 @@ from ..loading.checkpoints import (
     task_name,
     value_of,
 )
-from ..native.bundles.bundle import Bundle, create_bundle, require_file, require_new
+from ..native.bundles.bundle import (
+    Bundle,
+    create_bundle,
+    require_dictionary,
+    require_file,
+    require_new,
+)
 from ..native.bundles.data_options import language_of_data
 from ..native.bundles.description import checked_options
 from ..native.bundles.pretrained import from_pretrained
+from .preparation import find_recipe, require_translations
 from .runtime_bundle import add_runtime
 
 
@@ -52,10 +59,11 @@ def pack(
             add_runtime(bundle, runtime, data=data, lines=lines, shortlist=shortlist)
 
     engine = "torch" if runtime is None else "native"
-    return make_bundle(
-        folder, checkpoints, data, **described, complete=whole,
-        check=lambda made: from_pretrained(made, device="cpu", engine=engine),
-    )  # fmt: skip
+
+    def check(made: Path) -> None:
+        require_translations(from_pretrained(made, device="cpu", engine=engine), data)
+
+    return make_bundle(folder, checkpoints, data, **described, complete=whole, check=check)
 
 
 def make_bundle(
@@ -63,9 +71,10 @@ def make_bundle(
     checkpoints: Sequence[Path],
     data: Path,
     *,
-    tokenizer: str,
-    subwords: str,
-    codes: Optional[Path],
+    tokenizer: Optional[str] = None,
+    subwords: Optional[str] = None,
+    codes: Optional[Path] = None,
+    sources: Optional[Sequence[str]] = None,
     task: Optional[str] = None,
     options: Optional[Dict[str, str]] = None,
     card: Optional[Dict[str, Any]] = None,
@@ -78,35 +87,44 @@ def make_bundle(
         folder: to make; must not exist.
         checkpoints: one, or several for an ensemble.
         data: the folder of fairseq-preprocess, for its dictionaries.
-        tokenizer, subwords, codes: how the training text was prepared, see
-            :class:`~..native.text.pipeline.TextRecipe`.
+        tokenizer, subwords, codes, sources: how the training text was prepared, see
+            :func:`.preparation.find_recipe`.
         task: to decode with; None: the one of the training.
         options: decoding options of the bundle.
         card: further facts for its card.
         check, complete: see :func:`..native.bundles.bundle.create_bundle`.
 
     Raises:
-        ValueError: the folder exists, a file is missing, or the preparation is unknown.
+        ValueError: the folder exists, a file is missing, or the preparation is unknown or not that
+            of the data.
         OSError: a file cannot be read or written.
     """
     for path in checkpoints:
         require_file(path)
     require_new(folder)
+    if codes is not None:
+        require_file(codes)
     states = [read_checkpoint(path) for path in checkpoints]
     config = states[0]["cfg"]["task"]
     # Nothing is packed that load_bundle would refuse.
     task = require_known_task(task or task_name(config), str(folder))
     options = checked_options(options or {}, task, "the new bundle")
     languages = _languages(config, data, checkpoints[0])
+    for language in languages:
+        require_dictionary(data, language)
+    recipe, fit = find_recipe(
+        data, languages, tokenizer=tokenizer, subwords=subwords, codes=codes, sources=sources
+    )
+    checked = {} if fit is None else {"text preparation": str(fit)}
     bundle = Bundle(
         folder=folder,
         task=task,
         source_lang=languages[0],
         target_lang=languages[1],
-        tokenizer=tokenizer,
-        subwords=subwords,
+        tokenizer=recipe.tokenizer,
+        subwords=recipe.subwords,
         options=dict(options or {}),
-        card={**_training_card(states[0]), **(card or {})},
+        card={**_training_card(states[0]), **checked, **(card or {})},
     )
     return create_bundle(bundle, data, codes, states=states, check=check, complete=complete)
 

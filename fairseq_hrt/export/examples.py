@@ -1,25 +1,15 @@
 """Example sentences to try a bundle with."""
 
 from pathlib import Path
-from typing import Any, Iterator, List, Sequence
+from typing import Any, List, Sequence
 
 from ..native.bundles.bundle import Bundle
 from ..native.bundles.description import LONGEST_EXAMPLE
 from ..native.text.dictionary import Words
+from .preparation import validation_sides
 
 # How many sentences are taken from data; least and most subwords of each.
 CHOSEN, SHORT, LONG = 5, 5, 25
-
-
-def source_sides(bundle: Bundle, data: Path) -> Iterator[Any]:
-    """The source sides of the subsets ``valid``, ``test`` and ``train`` that have sentences."""
-    from fairseq.data import data_utils
-
-    for subset in ("valid", "test", "train"):
-        name = f"{subset}.{bundle.source_lang}-{bundle.target_lang}.{bundle.source_lang}"
-        found = data_utils.load_indexed_dataset(str(data / name), None)
-        if found is not None and len(found):
-            yield found
 
 
 def example_sentences(bundle: Bundle, data: Path) -> List[str]:
@@ -32,7 +22,8 @@ def example_sentences(bundle: Bundle, data: Path) -> List[str]:
     """
     import numpy as np
 
-    rows: Sequence[Any] = next(source_sides(bundle, data), ())
+    languages = (bundle.source_lang, bundle.target_lang)
+    rows: Sequence[Any] = next(validation_sides(data, languages), ((), ()))[0]
     words = Words(bundle.folder / f"dict.{bundle.source_lang}.txt")
     restore, prepare = bundle.target_pipeline().text, bundle.pipeline().words
     chosen: List[str] = []

@@ -29,7 +29,7 @@ from ..native.options.values import SCHEMA, DecodingOptions
 from ..native.runtime.engine import Engine
 from ..native.runtime.format import STORED, Header
 from ..native.text.dictionary import Words
-from .examples import source_sides
+from .preparation import validation_sides
 from .torch_decoder import TorchDecoder
 
 logger = logging.getLogger(__name__)
@@ -169,7 +169,7 @@ def data_sentences(data: Path, bundle: Bundle, longest: int) -> List[List[int]]:
     """Source ids of up to ``SENTENCES`` sentences, spread over a subset of binarised data; random
     words where there is none."""
     dictionary = Words(bundle.folder / f"dict.{bundle.source_lang}.txt")
-    for found in source_sides(bundle, data):
+    for found, _ in validation_sides(data, (bundle.source_lang, bundle.target_lang)):
         numbers = np.linspace(0, len(found) - 1, min(SENTENCES, len(found))).astype(int)
         rows = [found[int(number)].tolist() for number in numbers]
         if max(max(row) for row in rows) < len(dictionary):

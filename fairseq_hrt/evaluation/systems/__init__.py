@@ -5,12 +5,13 @@ from dataclasses import replace
 from typing import Sequence
 
 from .specification import SystemSpec, generate_arguments, parse_system, read_systems, scoring
-from .system import FairseqSystem, System, count_calls, subwords
+from .system import FairseqSystem, System, continuation, count_calls, subwords
 
 __all__ = [
     "FairseqSystem",
     "System",
     "SystemSpec",
+    "continuation",
     "count_calls",
     "generate_arguments",
     "load_system",

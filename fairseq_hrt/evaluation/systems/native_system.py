@@ -58,6 +58,7 @@ class NativeSystem(System):
         path, options = Path(spec.path), dict(spec.options)
         own = {name: options.pop(name) for name in OWN if name in options}
         bundle = _bundle_of(spec) if path.is_dir() else None
+        self.target_prefix = None if bundle is None else bundle.target_prefix
         converted = bundle is None and path.suffix != ".safetensors"
         if bundle is not None:
             options = {**_without(bundle.options, ("task", *OWN)), **options}
@@ -174,6 +175,11 @@ class NativeSystem(System):
     def without_scores(self) -> None:
         """Greedy decoding is quicker without scores."""
         self._prepare(self.wanted._replace(scores=False))
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """See :class:`.system.System`; without the language token of a multilingual model."""
+        first = self.task.target_dictionary[int(tokens[0])] if len(tokens) else None
+        return super().text(tokens[first is not None and first == self.target_prefix :])
 
     def decode(self, sample: Dict[str, Any]) -> List[List[Hypothesis]]:
         """See :class:`.system.System`."""

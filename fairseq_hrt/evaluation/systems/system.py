@@ -29,6 +29,14 @@ def subwords(dictionary: Dictionary, tokens: Sequence[int]) -> str:
     return " ".join([symbols[token] for token in tokens if token not in ends])
 
 
+def continuation(dictionary: Dictionary) -> str:
+    """How the subwords of a dictionary are joined, as ``--post-process`` names it: by
+    ``sentencepiece`` if most of its marks are SentencePiece's, else by ``@@ ``."""
+    pieces = sum(word.startswith("\u2581") for word in dictionary.symbols)
+    continued = sum(word.endswith("@@") for word in dictionary.symbols)
+    return "sentencepiece" if pieces > continued else "@@ "
+
+
 class System:
     """A decoder and the data that it is run on; complete as soon as it is made.
 
@@ -140,7 +148,7 @@ class System:
         """The words of target ``tokens``, subwords joined, special symbols left out."""
         dictionary = self.task.target_dictionary
         ignored = getattr(self.generator, "symbols_to_strip_from_output", {dictionary.eos()})
-        joined_by = self.config.common_eval.post_process or "@@ "
+        joined_by = self.config.common_eval.post_process or continuation(dictionary)
         return dictionary.string(tokens, joined_by, extra_symbols_to_ignore=ignored)
 
 

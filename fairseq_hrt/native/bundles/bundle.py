@@ -23,7 +23,8 @@ from ..io.files import content_hash, new_folder, remove_leftovers
 from ..plugin import plugin
 from ..text.dictionary import Words
 from ..text.moses_rules import MosesRules
-from ..text.pipeline import TextPipeline, TextRecipe
+from ..text.pipeline import TextPipeline
+from ..text.recipe import TextRecipe
 from .description import read_description
 
 FORMAT = 1
@@ -160,6 +161,12 @@ def require_file(path: Path) -> None:
         raise ValueError(f"{path} is not a file")
 
 
+def require_dictionary(data: Path, language: str) -> None:
+    """Raises ValueError if a folder does not hold the dictionary of a language."""
+    if not (data / f"dict.{language}.txt").is_file():
+        raise ValueError(f"{data} does not hold dict.{language}.txt")
+
+
 def create_bundle(
     bundle: Bundle,
     data: Path,
@@ -192,8 +199,8 @@ def create_bundle(
         require_file(codes)
         bundle.codes = "codes"
     # Raises for an unknown text preparation, before anything is written.
-    _ = bundle.recipe
-    bundle.rules = "moses.json" if bundle.tokenizer == "moses" else None
+    moses = bundle.recipe.tokenization.name == "moses"
+    bundle.rules = "moses.json" if moses else None
     remove_leftovers(folder.absolute().parent, folder.name + ".")
     with new_folder(folder) as partial:
         with _errors_naming(folder, partial):
@@ -238,16 +245,13 @@ def _fill(
     for name, state in zip(bundle.models, states):
         plugin().save_checkpoint(state, place / name)
     for language in (bundle.source_lang, bundle.target_lang):
-        try:
-            shutil.copyfile(data / f"dict.{language}.txt", place / f"dict.{language}.txt")
-        except FileNotFoundError as error:
-            raise ValueError(f"{data} does not hold dict.{language}.txt: {error}") from error
+        require_dictionary(data, language)
+        shutil.copyfile(data / f"dict.{language}.txt", place / f"dict.{language}.txt")
     if codes is not None:
         shutil.copyfile(codes, place / "codes")
     if bundle.rules is not None:
-        MosesRules.from_sacremoses(bundle.source_lang, bundle.target_lang).save(
-            place / bundle.rules
-        )
+        languages = bundle.recipe.tokenization.languages
+        MosesRules.from_sacremoses(*languages).save(place / bundle.rules)
 
 
 def _describe(place: Path, bundle: Bundle) -> None:

@@ -35,8 +35,8 @@ def read_fairseq(source: Path, folder: Path, wishes: Wishes) -> Bundle:
     Args:
         source: the folder, or one of its checkpoints.
         folder: the bundle's folder.
-        wishes: the user's options; by default the tokenizer is Moses (``space`` with
-            SentencePiece), and codes are searched in the folder.
+        wishes: the user's options; by default the tokenizer is found out from the dictionaries,
+            and codes are searched in the folder.
 
     Raises:
         ValueError: a file is missing or damaged; the message names it.
@@ -69,7 +69,7 @@ def read_fairseq(source: Path, folder: Path, wishes: Wishes) -> Bundle:
         folder,
         checkpoints,
         data,
-        tokenizer=wishes.tokenizer or ("space" if subwords == "sentencepiece" else "moses"),
+        tokenizer=wishes.tokenizer,
         subwords=subwords,
         codes=codes,
         task=TASK,

@@ -3,8 +3,8 @@ without importing it.
 
 Character classes and prefixes are taken from sacremoses (:mod:`.moses_rules`); its procedures are
 written anew, so that a rule costs no time in lines to which it does not apply. Tests compare every
-language. Not implemented are XML escapes, protected patterns and aggressive hyphens, which are not
-used here, and the detokeniser's rules for Czech.
+language. Not implemented are protected patterns, which nothing here uses, and the detokeniser's
+rules for Czech.
 """
 
 import re
@@ -32,6 +32,29 @@ def squeeze(text: str) -> str:
     """Replaces runs of spaces by one space."""
     while "  " in text:
         text = text.replace("  ", " ")
+    return text
+
+
+# The first ends what the others begin with: it is escaped first and restored last.
+_ESCAPES = (
+    ("&", "&amp;"), ("|", "&#124;"), ("<", "&lt;"), (">", "&gt;"), ("'", "&apos;"),
+    ('"', "&quot;"), ("[", "&#91;"), ("]", "&#93;"),
+)  # fmt: skip
+# As former versions of Moses wrote them.
+_FORMER_ESCAPES = (("|", "&bar;"), ("[", "&bra;"), ("]", "&ket;"))
+_ESCAPED = str.maketrans(dict(_ESCAPES))
+
+
+def escape(text: str) -> str:
+    """``sacremoses.MosesTokenizer.escape_xml``."""
+    return text.translate(_ESCAPED)
+
+
+def unescape(text: str) -> str:
+    """``sacremoses.MosesDetokenizer.unescape_xml``."""
+    if "&" in text:
+        for sign, escaped in (*_FORMER_ESCAPES, *reversed(_ESCAPES)):
+            text = text.replace(escaped, sign)
     return text
 
 
@@ -113,7 +136,12 @@ def _quote_before_stops(found: "re.Match[str]") -> str:
 
 class Tokenizer:
     """``sacremoses.MosesTokenizer(lang=language)``, called as ``tokenize(text, escape=False,
-    return_str=True)``."""
+    return_str=True)``.
+
+    Args:
+        rules: of the language.
+        aggressive: also ``aggressive_dash_splits=True``.
+    """
 
     JUNK = re.compile("[\\000-\\037]")
     DOTS = re.compile(r"\.{2,}")
@@ -121,9 +149,10 @@ class Tokenizer:
     # which takes quadratic time.
     MARKER = re.compile(r"(?:DOT)+(MULTI)?")
 
-    def __init__(self, rules: MosesRules) -> None:
-        self.rules = rules
+    def __init__(self, rules: MosesRules, *, aggressive: bool = False) -> None:
+        self.rules, self.aggressive = rules, aggressive
         self.padding = Remembered(self._pad)
+        self.alnum = _members(rules.alnum)
         self.alpha, self.number = _members(rules.alpha), _members(rules.number)
         self.numeric = frozenset(rules.numeric_prefixes)
         self.prefixes = frozenset(rules.prefixes) - self.numeric
@@ -134,6 +163,8 @@ class Tokenizer:
         if not text.isprintable():
             text = self.JUNK.sub("", re.sub(r"\s+", " ", text))
         text = text.strip().translate(self.padding)
+        if self.aggressive and "-" in text:
+            text = self._hyphens(text)
         if ".." in text:
             text = self._mark_dots(text)
         if "," in text:
@@ -152,6 +183,16 @@ class Tokenizer:
         sign = chr(code)
         kept = sign in ".'`,-" or sign.isspace() or is_member(self.rules.alnum, code)
         return code if kept else f" {sign} "
+
+    def _hyphens(self, text: str) -> str:
+        """Splits words at hyphens: ``well @-@ known``."""
+        first, *others = text.split("-")
+        parts, before = [first], first[-1:]
+        for part in others:
+            inside = before and part and self.alnum[before] and self.alnum[part[0]]
+            parts += [" @-@ " if inside else "-", part]
+            before = part[-1:]
+        return "".join(parts)
 
     def _mark_dots(self, text: str) -> str:
         def mark(match: "re.Match[str]") -> str:

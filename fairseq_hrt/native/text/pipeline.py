@@ -1,88 +1,27 @@
 """Converts raw text to subwords and back, as the training text of a bundle was prepared."""
 
 import re
-import unicodedata
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Callable, Container, List, Optional, Tuple
 
-from ..io.escaping import shown
-from .moses import WITHOUT_DETOKENIZER, Detokenizer, Normalizer, Tokenizer
+from .moses import WITHOUT_DETOKENIZER, Detokenizer, Normalizer, Tokenizer, escape, unescape
 from .moses_rules import MosesRules
+from .recipe import TextRecipe
 from .remembered import Remembered
 from .subword_units import SubwordUnits
+from .word_separators import word_separator
 
-TOKENIZERS = ("moses", "moses-punctuation", "space")
-SUBWORDS = ("subword-nmt", "sentencepiece", "none")
-
-
-@dataclass(frozen=True)
-class TextRecipe:
-    """The steps of text preparation.
-
-    Attributes:
-        source_lang, target_lang: language codes, for Moses' rules.
-        tokenizer: ``moses`` (normalise punctuation, tokenise; detokenise translations),
-            ``moses-punctuation`` (only normalise) or ``space`` (leave as it is).
-        subwords: ``subword-nmt``, ``sentencepiece`` or ``none``.
-        codes: file of the codes or model of the subwords.
-        target_codes: that of the target language; None: the same file.
-        source_prefix, target_prefix: language tokens with which sources and translations of
-            multilingual models begin; removed from translations.
-    """
-
-    source_lang: str
-    target_lang: str
-    tokenizer: str
-    subwords: str
-    codes: Optional[Path] = None
-    target_codes: Optional[Path] = None
-    source_prefix: Optional[str] = None
-    target_prefix: Optional[str] = None
-
-    def __post_init__(self) -> None:
-        for name, value, known in (
-            ("tokenizer", self.tokenizer, TOKENIZERS),
-            ("subwords", self.subwords, SUBWORDS),
-        ):
-            if value not in known:
-                raise ValueError(
-                    f"{name} {shown(value)} is unknown: choose one of {', '.join(known)}"
-                )
-        if (self.subwords == "none") != (self.codes is None):
-            raise ValueError(
-                f"subwords {self.subwords!r} {'need' if self.codes is None else 'take no'} file of"
-                " codes (--codes)"
-            )
-
-    def reversed(self) -> "TextRecipe":
-        """The recipe of the opposite direction."""
-        return replace(
-            self,
-            source_lang=self.target_lang,
-            target_lang=self.source_lang,
-            codes=self.target_codes or self.codes,
-            target_codes=None if self.target_codes is None else self.codes,
-            source_prefix=self.target_prefix,
-            target_prefix=self.source_prefix,
-        )
+Step = Callable[[str], str]
 
 
-# Marks the beginning of a file; within text it is an invisible character, replaced by U+2060 since
-# Unicode 3.2.
-BYTE_ORDER_MARK = "\ufeff"
-
-
-def clean(text: str) -> str:
-    """Returns one line without control characters and byte order marks, with single spaces."""
-    if not text.isprintable():
-        text = text.replace(BYTE_ORDER_MARK, "").translate(_SPACES)
-    return " ".join(text.split())
+def one_line(text: str) -> str:
+    """Returns a text as a line of a file would hold it: without line feeds and lone surrogates,
+    which become spaces. The rest is left to the steps of the preparation, as in training."""
+    return text if text.isprintable() else text.translate(_SPACES)
 
 
 def _space(code: int) -> int:
-    """For ``str.translate``: control characters, line separators and lone surrogates to spaces."""
-    return 32 if unicodedata.category(chr(code)) in ("Cc", "Zl", "Zp", "Cs") else code
+    return 32 if code in (10, 13) or 0xD800 <= code < 0xE000 else code
 
 
 _SPACES = Remembered(_space)
@@ -112,25 +51,23 @@ class TextPipeline:
         known: Optional[Container[str]] = None,
     ) -> None:
         self.recipe, self._known = recipe, known
-        self._tokenize: Callable[[str], str] = str
-        self._detokenize: Callable[[str], str] = str
-        if recipe.tokenizer == "moses":
-            self._tokenize, self._detokenize = _moses(recipe, rules)
-        elif recipe.tokenizer == "moses-punctuation":
-            self._tokenize = Normalizer(recipe.source_lang)
-        self._split, self._join = _subwords(recipe)
+        self._tokenize, self._detokenize = tokenization(recipe, rules)
+        self._split, self._join = subword_units(recipe)
 
     def words(self, line: str) -> List[str]:
-        """The subwords of a raw line; empty for a line of white space."""
-        text, prefix = clean(line), self.recipe.source_prefix
+        """The subwords of a raw line; empty for a line without a printable character."""
+        text, prefix = one_line(line), self.recipe.source_prefix
+        if not any(sign.isprintable() and not sign.isspace() for sign in text):
+            return []
         if prefix is None:
-            return self._split(self._tokenize(text)) if text else []
+            return self._split(self._tokenize(text))
         own = _TARGET_TOKEN.match(text)
         if own and (self._known is None or own[1] in self._known):
             # A line may name its own target language, as it does for other decoders of these
             # models. What the model does not have is text.
             prefix, text = own[1], text[own.end() :]
-        return [prefix, *self._split(self._tokenize(text))] if text else []
+        words = self._split(self._tokenize(text))
+        return [prefix, *words] if words else []
 
     @property
     def prefix_length(self) -> int:
@@ -147,33 +84,75 @@ class TextPipeline:
         return self._detokenize(self._join(words))
 
 
-def _moses(
-    recipe: TextRecipe, rules: Optional[MosesRules]
-) -> Tuple[Callable[[str], str], Callable[[str], str]]:
-    if rules is None:
-        rules = MosesRules.from_sacremoses(recipe.source_lang, recipe.target_lang)
-    if (rules.language, rules.target_language) != (recipe.source_lang, recipe.target_lang):
-        raise ValueError(
-            f"the rules of text are for {rules.language} and {rules.target_language}, the"
-            f" dictionaries for {recipe.source_lang} and {recipe.target_lang}: pack the bundle"
-            " again"
+def tokenization(recipe: TextRecipe, rules: Optional[MosesRules] = None) -> Tuple[Step, Step]:
+    """The steps of a recipe before subwords: (text to words, words to text), words separated by
+    spaces.
+
+    Args:
+        recipe, rules: see :class:`TextPipeline`.
+
+    Raises:
+        ValueError: a required package is not installed, or the rules are of other languages.
+    """
+    chosen = recipe.tokenization
+    source, target = chosen.languages
+    steps: List[Step] = [Normalizer(source)] if chosen.normalises else []
+    restore: Step = str
+    if chosen.name == "moses":
+        if rules is None:
+            rules = MosesRules.from_sacremoses(source, target)
+        if (rules.language, rules.target_language) != (source, target):
+            raise ValueError(
+                f"the rules of text are for {rules.language} and {rules.target_language}, the"
+                f" recipe for {source} and {target}: pack the bundle again"
+            )
+        separator = chosen.separator(source)
+        steps.append(
+            Tokenizer(rules, aggressive="aggressive" in chosen.variants)
+            if separator is None
+            else word_separator(separator)
         )
-    normalize, tokenize = Normalizer(rules.language), Tokenizer(rules)
-    if recipe.target_lang not in WITHOUT_DETOKENIZER:
-        return lambda text: tokenize(normalize(text)), Detokenizer(rules)
+        restore = _detokenizer(rules)
+    if "escape" in chosen.variants:
+        steps.append(escape)
+        detokenize = restore
+        # sacremoses joins @-@ first; no escape holds it.
+        restore = lambda words: detokenize(unescape(words))  # noqa: E731
+    if "lower" in chosen.variants:
+        steps.append(str.lower)
+    return _composed(steps), restore
+
+
+def _composed(steps: List[Step]) -> Step:
+    def prepared(text: str) -> str:
+        for step in steps:
+            text = step(text)
+        return text
+
+    return prepared
+
+
+def _detokenizer(rules: MosesRules) -> Step:
+    if rules.target_language not in WITHOUT_DETOKENIZER:
+        return Detokenizer(rules)
     try:
         from sacremoses import MosesDetokenizer
     except ImportError as error:
         raise ValueError(
             "tokenizer moses needs the package sacremoses: pip install sacremoses"
         ) from error
-    detokenizer = MosesDetokenizer(lang=recipe.target_lang)
-    return lambda text: tokenize(normalize(text)), lambda text: detokenizer.detokenize(
-        text.split(), unescape=False
-    )
+    detokenizer = MosesDetokenizer(lang=rules.target_language)
+    return lambda text: detokenizer.detokenize(text.split(), unescape=False)
 
 
-def _subwords(recipe: TextRecipe) -> Tuple[Callable[[str], List[str]], Callable[[str], str]]:
+def subword_units(
+    recipe: TextRecipe,
+) -> Tuple[Callable[[str], List[str]], Step]:
+    """The subwords of a recipe: (words to subwords, subwords to words), separated by spaces.
+
+    Raises:
+        ValueError: a required package is not installed, or the codes cannot be read.
+    """
     if recipe.subwords == "none":
         return str.split, str
     if recipe.subwords == "subword-nmt":
@@ -193,8 +172,9 @@ def _subwords(recipe: TextRecipe) -> Tuple[Callable[[str], List[str]], Callable[
         for path in (recipe.codes, recipe.target_codes or recipe.codes)
     )
     # By SentencePiece itself: it also joins byte pieces, which stand for letters without a piece.
+    # fairseq splits the pieces at white space within them.
     return (
-        lambda text: model.encode(text, out_type=str),
+        lambda text: " ".join(model.encode(text, out_type=str)).split(),
         lambda words: target.decode_pieces(words.split(" ")).replace("\u2581", " ").strip(),
     )
 

@@ -55,8 +55,12 @@ class SubwordUnits:
         self.units = Remembered(self._units)
 
     def split(self, text: str) -> List[str]:
-        """The subword units of a text; all but the last of each word end in ``@@``."""
-        return " ".join(map(self.units.__getitem__, text.split())).split()
+        """The subword units of a text; all but the last of each word end in ``@@``.
+
+        As in training: ``apply-bpe`` splits words at spaces alone, and fairseq what it has written
+        at any white space."""
+        words = [word for word in text.strip("\r\n ").split(" ") if word]
+        return " ".join(map(self.units.__getitem__, words)).split()
 
     def _units(self, word: str) -> str:
         """The units of a word, separated by spaces."""

@@ -25,7 +25,8 @@ from fairseq_hrt.evaluation.comparison import (
     to_json,
 )
 from fairseq_hrt.native.decoding import Hypothesis
-from fairseq_hrt.native.text.pipeline import TextPipeline, TextRecipe
+from fairseq_hrt.native.text.pipeline import TextPipeline
+from fairseq_hrt.native.text.recipe import TextRecipe
 
 LINES = ["w1 w2 w3", "w4", "w5 w6 w7 w8", "w9 w1", "w2 w2 w2 w2 w2"]
 

@@ -7,7 +7,8 @@ import torch
 from fairseq_hrt.engine.counters import GenerationCounters
 from fairseq_hrt.evaluation.raw_lines import RawLines
 from fairseq_hrt.native.decoding import Hypothesis
-from fairseq_hrt.native.text.pipeline import TextPipeline, TextRecipe
+from fairseq_hrt.native.text.pipeline import TextPipeline
+from fairseq_hrt.native.text.recipe import TextRecipe
 
 
 class Backwards:

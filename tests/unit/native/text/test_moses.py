@@ -11,9 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 
-from fairseq_hrt.native.text.moses import WITHOUT_DETOKENIZER, Detokenizer, Normalizer, Tokenizer
+from fairseq_hrt.native.text.moses import (
+    WITHOUT_DETOKENIZER,
+    Detokenizer,
+    Normalizer,
+    Tokenizer,
+    escape,
+    unescape,
+)
 from fairseq_hrt.native.text.moses_rules import MosesRules
-from fairseq_hrt.native.text.pipeline import clean
 
 # sacremoses takes seconds to compile the classes of the last ones.
 LANGUAGES = (
@@ -25,7 +31,7 @@ PIECES = [
     "@-@", " @-@ ", "No. ", "Mr. ", "z.B. ", "...", "DOTMULTI", "²", "½", "٣", " % ", "中", "文",
     "가", "ก", "़", "्", "ß", "É", "\u00a0", "º", "cm", "nº", " „", "“ ", "S. 5", "e.g. ", "'tis ",
     "5,3", ",5", "Ⅷ", "\u2029", "\x00", "\t", "\u200b", "\ue000", "😀", "¿", "[", "]", "}", "\\",
-    "'ll ", "''",
+    "'ll ", "''", "&apos;", "&amp;", "&lt;b&gt;", "&#91;", "&bar;", "a-b-c",
 ]  # fmt: skip
 
 
@@ -62,25 +68,30 @@ class Reference:
         self.tokenizer.isanyalpha = lambda text: not alpha.isdisjoint(text)
         self.tokenizer.islower = lambda text: lower.issuperset(text)
 
-    def tokenize(self, text):
-        return self.tokenizer.tokenize(text, escape=False, return_str=True)
+    def tokenize(self, text, **options):
+        return self.tokenizer.tokenize(text, **{"escape": False, "return_str": True, **options})
 
-    def detokenize(self, text):
-        return self.detokenizer.detokenize(text.split(), unescape=False)
+    def detokenize(self, text, *, unescape=False):
+        return self.detokenizer.detokenize(text.split(), unescape=unescape)
 
 
 def compare(language, lines):
     reference, rules = Reference(language), MosesRules.from_sacremoses(language, language)
     normalize, tokenize = Normalizer(language), Tokenizer(rules)
+    aggressive = Tokenizer(rules, aggressive=True)
     detokenize = None if language in WITHOUT_DETOKENIZER else Detokenizer(rules)
-    for line in (text for raw in lines for text in (raw, clean(raw))):
+    for line in lines:
         normalized = normalize(line)
         assert normalized == reference.normalize(line), line
         tokens = tokenize(normalized)
         assert tokens == reference.tokenize(normalized), normalized
+        escaped = reference.tokenize(line, aggressive_dash_splits=True, escape=True)
+        assert escape(aggressive(line)) == escaped, line
         if detokenize is not None:
             for text in (tokens, normalized):
                 assert detokenize(text) == reference.detokenize(text), text
+            for text in (escaped, line):
+                assert detokenize(unescape(text)) == reference.detokenize(text, unescape=True), text
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -185,4 +196,4 @@ def test_runs_of_one_sign(language, signs):
     """A quarter of a megabyte; a rule that is tried again from each sign would take minutes."""
     rules = MosesRules.from_sacremoses(language, language)
     text = signs * (250_000 // len(signs)) + " DOTMULTI x"
-    assert Detokenizer(rules)(Tokenizer(rules)(Normalizer(language)(clean(text)))).endswith("x")
+    assert Detokenizer(rules)(Tokenizer(rules)(Normalizer(language)(text))).endswith("x")

@@ -1,31 +1,87 @@
 """The text on both sides of a model."""
 
 import pytest
-from hypothesis import given
+from fairseq.tokenizer import tokenize_line
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from sacremoses import MosesPunctNormalizer, MosesTokenizer
+from subword_nmt import apply_bpe
 
 from fairseq_hrt.native.text.moses_rules import MosesRules
-from fairseq_hrt.native.text.pipeline import TextPipeline, TextRecipe, clean
+from fairseq_hrt.native.text.pipeline import TextPipeline, one_line
+from fairseq_hrt.native.text.recipe import TextRecipe
+
+
+def trained(line, codes, language="en"):
+    """The subwords that training reads of a line of raw text: sacremoses, subword-nmt, fairseq."""
+    line = line.replace("\n", " ").replace("\r", " ")
+    words = MosesTokenizer(lang=language).tokenize(
+        MosesPunctNormalizer(lang=language).normalize(line), escape=False, return_str=True
+    )
+    with open(codes, encoding="utf-8") as file:
+        return tokenize_line(apply_bpe.BPE(file).process_line(words))
+
+
+ODD = [
+    "10\u00a0000 Euro, 5\u00a0%, Bonjour\u00a0!", "a\ufeffb", "bell\x07here", "it\x92s a\x85b",
+    "a\u2028b\x0cb\x1fb", "a\u200bb\u3000c", "\u00ab\u00a0Salut\u00a0\u00bb", "\u00a0", "nº\u00a05",
+    "a\x00b\tc", "x\ry", "soft\u00adhyphen", "\ufeffHello",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", ODD)
+def test_odd_signs_are_prepared_as_in_training(tmp_path, line):
+    codes = make_codes(tmp_path)
+    pipeline = TextPipeline(TextRecipe("en", "de", "moses", "subword-nmt", codes))
+    assert pipeline.words(line) == trained(line, codes)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.text(
+        st.one_of(st.sampled_from("Hello ,.'\u00a0\u2028\x85\x07-"), st.characters()), max_size=20
+    )
+)
+def test_any_line_is_prepared_as_in_training(codes, line):
+    pipeline = TextPipeline(TextRecipe("en", "de", "moses", "subword-nmt", codes))
+    found = pipeline.words(line)
+    assert found == trained(one_line(line), codes) or (
+        found == [] and not line.strip().isprintable()
+    )
 
 
 @given(st.text())
-def test_clean_lines_have_no_surprises(text):
-    found = clean(text)
-    assert (
-        found == clean(found) and "\n" not in found and "  " not in found and found == found.strip()
-    )
-    assert "".join(found.split()) == "".join(c for c in "".join(text.split()) if c in found)
+def test_a_line_stays_one(line):
+    found = one_line(line)
+    assert len(found) == len(line) and not {"\n", "\r"}.intersection(found)
+    found.encode("utf-8")
 
 
-def test_control_characters_separate_words():
-    assert clean(" a\x00b\tc\u2028d\u200be \r\n") == "a b c d\u200be"
-    assert clean("\x07\x1b \n") == "" and clean("😀 é") == "😀 é"
+def test_words_without_subwords_are_those_of_fairseq():
+    pipeline = TextPipeline(TextRecipe("en", "de", "space", "none"))
+    for line in ODD:
+        assert pipeline.words(line) == tokenize_line(line)
+    assert pipeline.words("\x07\x1b \n") == [] and pipeline.words("a\ud800b") == ["a", "b"]
+
+
+def test_subwords_split_at_spaces_as_apply_bpe_does(tmp_path):
+    codes = make_codes(tmp_path)
+    pipeline = TextPipeline(TextRecipe("en", "de", "space", "subword-nmt", codes))
+    with open(codes, encoding="utf-8") as file:
+        reference = apply_bpe.BPE(file)
+    for line in ("Hello\u00a0Hell", "a\u3000b c", " He\x85llo  x "):
+        assert pipeline.words(line) == tokenize_line(reference.process_line(line))
 
 
 def make_codes(folder):
     path = folder / "codes"
     path.write_text("#version: 0.2\nl l\nH e\nll o</w>\nHe llo</w>\n", encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="module")
+def codes(tmp_path_factory):
+    return make_codes(tmp_path_factory.mktemp("codes"))
 
 
 def test_moses_and_subwords(tmp_path):
@@ -52,6 +108,11 @@ def test_plain_words():
     "values, message",
     [
         (("x", "none", None), "tokenizer 'x'"),
+        (("moses+x", "none", None), "moses has no variant 'x'"),
+        (("space+escape", "none", None), "space has no variant 'escape'; it has lower"),
+        (("moses+jieba", "none", None), "jieba has no effect on en and de"),
+        (("space:en", "none", None), "space has no rules of a language"),
+        (("Moses escape", "none", None), "tokenizer 'Moses escape'"),
         (("moses", "y", None), "subwords 'y'"),
         (("moses", "subword-nmt", None), "need file of codes"),
         (("moses", "none", "codes"), "take no file of codes"),
@@ -75,7 +136,7 @@ def test_kept_rules_need_no_sacremoses(tmp_path, monkeypatch):
         )
         assert pipeline.text('Das ist " gro@@ ß " , ja .') == 'Das ist "groß", ja.'
     with pytest.raises(
-        ValueError, match="the rules of text are for en and de, the dictionaries for de and en"
+        ValueError, match="the rules of text are for en and de, the recipe for de and en"
     ):
         TextPipeline(TextRecipe("de", "en", "moses", "none"), rules)
 

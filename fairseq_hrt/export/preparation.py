@@ -1,0 +1,366 @@
+"""Finds out how the text of binarised data was prepared, and whether a model translates text that
+is prepared so."""
+
+import logging
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Iterator, List, Optional, Sequence, Set, Tuple
+
+from ..native.text.dictionary import Words
+from ..native.text.moses_rules import MosesRules
+from ..native.text.pipeline import subword_units, tokenization
+from ..native.text.recipe import TextRecipe
+from ..native.text.word_separators import SEPARATORS
+
+logger = logging.getLogger(__name__)
+
+# Sentences of the validation set that are compared, and subwords of each at most.
+COMPARED, LONGEST = 200, 40
+# A preparation that gives back fewer of the sentences than this share is refused; one that another
+# surpasses by MARGIN is warned about.
+LIMIT, MARGIN = 0.5, 0.05
+# Sentences that are translated, and by how much chrF with their references has to surpass chrF with
+# those of other sentences.
+TRANSLATED, BETTER = 20, 1.0
+# Signs that punctuation normalisation replaces wherever they stand.
+_TYPOGRAPHIC = re.compile("[„“”–—´‘‚’…«»]")
+_ESCAPE = re.compile("&(apos|quot|amp|lt|gt|#124|#91|#93);")
+Rows = Sequence[Any]
+
+
+def validation_sides(
+    data: Path, languages: Tuple[str, str]
+) -> Iterator[Tuple[Rows, Optional[Rows]]]:
+    """The source and target sides of those of the subsets ``valid``, ``test`` and ``train`` that
+    have sentences, as ids; no target side of data that have sources alone."""
+    from fairseq.data import data_utils
+
+    source, target = languages
+    for subset in ("valid", "test", "train"):
+        for pair in (f"{source}-{target}", f"{target}-{source}"):
+            sides = [
+                data_utils.load_indexed_dataset(str(data / f"{subset}.{pair}.{language}"), None)
+                for language in languages
+            ]
+            if sides[0] is not None and len(sides[0]):
+                yield sides[0], sides[1]
+                break
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Sentences of one side of the data.
+
+    Attributes:
+        rows: their subwords.
+        raw: their raw text; empty where it is not known.
+    """
+
+    rows: List[List[str]]
+    raw: List[str]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well a recipe fits data.
+
+    Attributes:
+        recipe: the recipe.
+        shares: the shares of source and target sentences that it gives back token for token.
+        telling: how many sentences it gives back of those that would be others if it left the text
+            as it is.
+    """
+
+    recipe: TextRecipe
+    shares: Tuple[float, float]
+    telling: int
+
+    @property
+    def share(self) -> float:
+        """The smaller of both shares."""
+        return min(self.shares)
+
+    def __str__(self) -> str:
+        source, target = (f"{100 * share:.0f} %" for share in self.shares)
+        return (
+            f"{self.recipe.tokenizer}, {self.recipe.subwords} gives back {source} of the source and"
+            f" {target} of the target sentences of the validation set"
+        )
+
+
+def find_recipe(
+    data: Path,
+    languages: Tuple[str, str],
+    *,
+    tokenizer: Optional[str] = None,
+    subwords: Optional[str] = None,
+    codes: Optional[Path] = None,
+    sources: Optional[Sequence[str]] = None,
+) -> Tuple[TextRecipe, Optional[Fit]]:
+    """How the text of binarised data was prepared, checked with its validation set: (the recipe,
+    how well it fits; None without a validation set).
+
+    A sentence of the validation set is turned into raw text and prepared again. Where raw source
+    lines are given, these are prepared. Without a validation set the dictionaries decide.
+
+    Args:
+        data: folder of fairseq-preprocess.
+        languages: of source and target.
+        tokenizer, subwords: as the user gives them; None: to be found out.
+        codes: codes or model of the subwords.
+        sources: raw source lines of the validation set.
+
+    Raises:
+        ValueError: the recipe is unknown, no recipe gives back the validation set, or it was made
+            with other dictionaries.
+    """
+    source, target = (Words(data / f"dict.{language}.txt") for language in languages)
+    written = [*source.words[4:], *target.words[4:]]
+    if subwords is None:
+        subwords = _kind_of_subwords(written) if codes is not None else "none"
+    sides = next(validation_sides(data, languages), ((), None))
+    samples: Optional[Tuple[Sentences, Sentences]] = None
+    if sides[1] is not None:
+        if sources is not None and len(sources) != len(sides[0]):
+            raise ValueError(
+                f"--sources: {len(sources)} raw lines, but the validation set has"
+                f" {len(sides[0])} sentences: give its own text"
+            )
+        samples = (
+            _sample(sides[0], source, subwords, data, sources),
+            _sample(sides[1], target, subwords, data, None),
+        )
+        if not all(sample.rows for sample in samples):
+            samples = None
+
+    def recipe(name: str) -> TextRecipe:
+        return TextRecipe(*languages, name, subwords, codes)
+
+    given = None if tokenizer is None else recipe(tokenizer)
+    names = _tokenizers(languages, written, samples, subwords)
+    if samples is None:
+        found = given or recipe("space" if subwords == "sentencepiece" else names[0])
+        logger.warning(
+            "%s holds no validation set of %s-%s: whether its text was prepared by %s, %s could not"
+            " be checked",
+            data, *languages, found.tokenizer, subwords,
+        )  # fmt: skip
+        return found, None
+    fits = list(_fits([recipe(name) for name in names], samples))
+    best = _best(fits, subwords, raw=sources is not None)
+    chosen = best if given is None else next(_fits([given], samples))
+    if chosen.share < LIMIT:
+        advice = (
+            f"{best.recipe.tokenizer} gives back {100 * best.share:.0f} %: leave --tokenizer out"
+            if best.share >= LIMIT
+            else "give the --codes and the --tokenizer of the training"
+        )
+        raise ValueError(
+            f"text preparation {chosen}, so raw text would reach the model as other words than"
+            f" those of its training; {advice}, or give --data a folder with the dictionaries alone"
+            " to skip this comparison"
+        )
+    if sum(best.shares) >= sum(chosen.shares) + MARGIN or _is_more_than_spaces(best, chosen):
+        logger.warning("text preparation %s; %s", chosen, best)
+    return chosen.recipe, chosen
+
+
+def _is_more_than_spaces(best: Fit, chosen: Fit) -> bool:
+    """Whether text that would be left as it is looks tokenised. Any text fits ``space``."""
+    return chosen.recipe.tokenizer == "space" and best.recipe.tokenization.name == "moses"
+
+
+def _kind_of_subwords(words: Sequence[str]) -> str:
+    pieces = sum(word.startswith("\u2581") for word in words)
+    continued = sum(word.endswith("@@") for word in words)
+    return "sentencepiece" if pieces > continued else "subword-nmt"
+
+
+def _sample(
+    rows: Rows, words: Words, subwords: str, data: Path, sources: Optional[Sequence[str]]
+) -> Sentences:
+    """Sentences spread over a side of the data, without unknown words; whole if their raw text is
+    given, else cut after a word."""
+    found, raw = [], []
+    step = max(1, len(rows) // (2 * COMPARED))
+    for number in range(0, len(rows), step):
+        ids = rows[number].tolist()[:-1]
+        if ids and max(ids) >= len(words):
+            raise ValueError(
+                f"{data}: its sentences have the word number {max(ids)}, its dictionary"
+                f" {len(words)} words: they were made with another dictionary"
+            )
+        if words.unk in ids:
+            continue
+        symbols = [words.words[one] for one in ids]
+        if sources is None:
+            symbols = symbols[: _whole(symbols, subwords)]
+        if symbols:
+            found.append(symbols)
+            raw += [] if sources is None else [sources[number]]
+        if len(found) == COMPARED:
+            break
+    return Sentences(found, raw)
+
+
+def _whole(symbols: Sequence[str], subwords: str) -> int:
+    """The number of leading subwords that are whole words, at most LONGEST."""
+    for end in range(min(len(symbols), LONGEST), 0, -1):
+        if subwords == "sentencepiece":
+            if end == len(symbols) or symbols[end].startswith("\u2581"):
+                return end
+        elif not symbols[end - 1].endswith("@@"):
+            return end
+    return 0
+
+
+def _tokenizers(
+    languages: Tuple[str, str],
+    words: Sequence[str],
+    samples: Optional[Tuple[Sentences, Sentences]],
+    subwords: str,
+) -> List[str]:
+    """The tokenizers to try, the likeliest first: Moses, with the variants that words and sentences
+    show."""
+    text = [] if samples is None else [word for row in samples[0].rows for word in row]
+    # Some scripts have no cases.
+    cased = [word for word in text if word.lower() != word.upper()] or words
+    variants = [
+        name
+        for name, shown in (
+            ("unnormalised", any(map(_TYPOGRAPHIC.search, words))),
+            ("aggressive", any("@-@" in word for word in words)),
+            ("escape", any(map(_ESCAPE.search, words))),
+            ("lower", bool(cased) and not any(word != word.lower() for word in cased)),
+        )
+        if shown
+    ]
+    parts = [re.split("[_-]", language)[0].lower() for language in languages]
+    rules = [""]
+    if not _moses_languages().issuperset(languages):
+        # zh_CN and deu_Latn name a language otherwise, src and tgt none.
+        if tuple(parts) != languages and all(re.fullmatch("[a-z]{2,3}", part) for part in parts):
+            rules.append(f":{parts[0]}:{parts[1]}")
+        rules.append(":en")
+    separators = [
+        name for name, separator in SEPARATORS.items() if any(map(separator.separates, languages))
+    ]
+    # Normalisation also moves full stops across quotation marks, so both are tried.
+    turned = [name for name in variants if name != "unnormalised"]
+    turned = turned if len(turned) < len(variants) else ["unnormalised", *variants]
+    names = [
+        "+".join([f"moses{rule}", *chosen, *separator])
+        for separator in ([], *([name] for name in separators))
+        for rule in rules
+        if rule != ":en" or not separator
+        for chosen in (variants, turned)
+    ]
+    plain = ["space", "moses-punctuation"] if subwords == "sentencepiece" else ["space"]
+    return [*names, *("+".join([name, *(["lower"] * ("lower" in variants))]) for name in plain)]
+
+
+def _moses_languages() -> Set[str]:
+    from sacremoses import corpus
+
+    return set(corpus.NonbreakingPrefixes().available_langs.values())
+
+
+@lru_cache(maxsize=16)
+def _rules(source: str, target: str) -> MosesRules:
+    return MosesRules.from_sacremoses(source, target)
+
+
+def _fits(recipes: Sequence[TextRecipe], samples: Tuple[Sentences, Sentences]) -> Iterator[Fit]:
+    """How well recipes of the same subwords fit; those that need a package which is not installed
+    are left out, if there are others."""
+    forth, back = subword_units(recipes[0]), subword_units(recipes[0].reversed())
+    for recipe in recipes:
+        other = recipe.reversed()
+        try:
+            prepare, restore = (tokenization(one, _rules_of(one)) for one in (recipe, other))
+        except ValueError:
+            if len(recipes) == 1:
+                raise
+            continue
+        # (words to subwords, text to words; subwords to words, words to text) of a side
+        source = _share(samples[0], forth[0], prepare[0], back[1], restore[1], recipe)
+        target = _share(samples[1], back[0], restore[0], forth[1], prepare[1], recipe)
+        yield Fit(recipe, (source[0], target[0]), source[1] + target[1])
+
+
+def _rules_of(recipe: TextRecipe) -> Optional[MosesRules]:
+    chosen = recipe.tokenization
+    return _rules(*chosen.languages) if chosen.name == "moses" else None
+
+
+def _share(
+    sample: Sentences, split: Any, tokenize: Any, join: Any, detokenize: Any, recipe: TextRecipe
+) -> Tuple[float, int]:
+    """(the share of sentences that come back token for token, how many of these are not the same as
+    text and as words)."""
+    lower = "lower" in recipe.tokenization.variants
+    same = telling = 0
+    for number, row in enumerate(sample.rows):
+        words = join(" ".join(row))
+        text = sample.raw[number] if sample.raw else detokenize(words)
+        # The targets of lower-case sources may be in any case.
+        if split(tokenize(text)) == (split(words.lower()) if lower else row):
+            same += 1
+            telling += text != words
+    return same / len(sample.rows), telling
+
+
+def _best(fits: Sequence[Fit], subwords: str, *, raw: bool) -> Fit:
+    """The recipe that fits best, the first of equal ones."""
+    if raw:
+        return max(fits, key=lambda fit: sum(fit.shares))
+    moses = [fit for fit in fits if fit.recipe.tokenization.name == "moses"]
+    best = max(moses, key=lambda fit: sum(fit.shares))
+    # Any text comes back from spaces alone, so Moses has the preference.
+    if best.share >= LIMIT and (best.telling or subwords != "sentencepiece"):
+        return best
+    return next(fit for fit in fits if fit.recipe.tokenization.name == "space")
+
+
+def require_translations(translator: Any, data: Path) -> None:
+    """Translates sentences of the validation set, from raw text to raw text, and warns if they
+    resemble their references as little as those of other sentences: the dictionaries, the codes or the
+    languages are not the model's.
+
+    Args:
+        translator: a loaded bundle, :class:`~..native.bundles.translator.Translator`.
+        data: folder of fairseq-preprocess.
+    """
+    import sacrebleu
+
+    bundle = translator.bundle
+    languages = (bundle.source_lang, bundle.target_lang)
+    source_side, target_side = next(validation_sides(data, languages), ((), None))
+    if target_side is None:
+        return
+    restore = [pipeline.text for pipeline in (bundle.target_pipeline(), bundle.pipeline())]
+    texts: List[List[str]] = [[], []]
+    step = max(1, len(source_side) // (2 * TRANSLATED))
+    for number in range(0, len(source_side), step):
+        rows = [side[number].tolist()[:-1] for side in (source_side, target_side)]
+        if all(0 < len(row) <= LONGEST for row in rows) and len(texts[0]) < TRANSLATED:
+            for side, words, row, text in zip(
+                texts, (translator.source, translator.target), rows, restore
+            ):
+                side.append(text(" ".join(words.words[one] for one in row)))
+    sources, references = texts
+    if len(set(references)) < 2:
+        return
+    found = translator.translate(sources)
+    chrf = sacrebleu.CHRF()
+    own = chrf.corpus_score(found, [references]).score
+    others = chrf.corpus_score(found, [[*references[1:], references[0]]]).score
+    if own < others + BETTER:
+        logger.warning(
+            "its translations of the validation set resemble their references (chrF %.1f) as little"
+            " as those of other sentences (%.1f): are the dictionaries, the codes and the"
+            " languages (%s to %s) those of the training?",
+            own, others, bundle.source_lang, bundle.target_lang,
+        )  # fmt: skip

@@ -1,0 +1,153 @@
+"""How the training text of a model was prepared, as one word of ``bundle.json`` and of the command
+line tells it."""
+
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import FrozenSet, Optional, Tuple
+
+from ..io.escaping import shown
+from .word_separators import SEPARATORS
+
+TOKENIZERS = ("moses", "moses-punctuation", "space")
+SUBWORDS = ("subword-nmt", "sentencepiece", "none")
+# Variants of moses; the other tokenisers have ``lower`` alone.
+VARIANTS = ("unnormalised", "aggressive", "escape", "lower", *SEPARATORS)
+_FORM = re.compile(r"([a-z-]+)((?::[A-Za-z]{2,3}){0,2})((?:\+[a-z]+)*)")
+SPECIFICATION = "NAME[:LANGUAGE][+VARIANT...]"
+
+
+@dataclass(frozen=True)
+class Tokenization:
+    """How text becomes words; :meth:`parse` reads ``moses``, ``moses:en+escape+aggressive``, ….
+
+    Attributes:
+        name: ``moses`` (normalise punctuation, tokenise; detokenise translations),
+            ``moses-punctuation`` (only normalise) or ``space`` (leave the text as it is).
+        languages: codes of the source and target language, for Moses' rules.
+        variants: ``unnormalised`` leaves punctuation as it is; ``aggressive`` splits words at
+            hyphens (``well @-@ known``); ``escape`` writes ``&apos;`` for an apostrophe and so on,
+            as Moses and fairseq's ``--tokenizer moses`` do by default; ``lower`` is lower case;
+            ``jieba``, ``mecab`` or ``characters`` separates the words of a language without spaces.
+    """
+
+    name: str
+    languages: Tuple[str, str]
+    variants: FrozenSet[str] = frozenset()
+
+    @classmethod
+    def parse(cls, text: str, languages: Tuple[str, str]) -> "Tokenization":
+        """Reads a specification.
+
+        Args:
+            text: ``NAME[:LANGUAGE[:LANGUAGE]][+VARIANT...]``. A language stands for both sides.
+            languages: of the model, where the text names none.
+
+        Raises:
+            ValueError: a name or a variant that does not exist, or has no effect here.
+        """
+        form = _FORM.fullmatch(text)
+        name, own, variants = form.groups() if form else (text, "", "")
+        if name not in TOKENIZERS:
+            raise ValueError(
+                f"tokenizer {shown(text)} is unknown: choose one of {', '.join(TOKENIZERS)}, moses"
+                f" perhaps with variants, e.g. moses+escape+aggressive ({', '.join(VARIANTS)})"
+            )
+        given = own.split(":")[1:]
+        if given and name == "space":
+            raise ValueError(f"tokenizer {shown(text)}: space has no rules of a language")
+        if given:
+            languages = (given[0], given[-1])
+        chosen = variants.split("+")[1:]
+        for variant in chosen:
+            if variant not in (VARIANTS if name == "moses" else ("lower",)):
+                raise ValueError(
+                    f"tokenizer {shown(text)}: {name} has no variant {shown(variant)}; it has"
+                    f" {', '.join(VARIANTS) if name == 'moses' else 'lower'}"
+                )
+        separators = [variant for variant in chosen if variant in SEPARATORS]
+        if len(separators) > 1:
+            raise ValueError(f"tokenizer {shown(text)}: give one of {' and '.join(separators)}")
+        made = cls(name, languages, frozenset(chosen))
+        if separators and not any(map(made.separator, languages)):
+            raise ValueError(
+                f"tokenizer {shown(text)}: {separators[0]} has no effect on {languages[0]} and"
+                f" {languages[1]}; leave it out"
+            )
+        return made
+
+    def separator(self, language: str) -> Optional[str]:
+        """What separates the words of a language instead of Moses: ``jieba``, …; None: nothing."""
+        for name in self.variants.intersection(SEPARATORS):
+            if SEPARATORS[name].separates(language):
+                return name
+        return None
+
+    @property
+    def normalises(self) -> bool:
+        """Whether punctuation is normalised."""
+        return self.name != "space" and "unnormalised" not in self.variants
+
+    def __str__(self) -> str:
+        chosen = [variant for variant in VARIANTS if variant in self.variants]
+        return "+".join([self.name, *chosen])
+
+
+@dataclass(frozen=True)
+class TextRecipe:
+    """The steps of text preparation.
+
+    Attributes:
+        source_lang, target_lang: language codes, for Moses' rules.
+        tokenizer: see :class:`Tokenization`.
+        subwords: ``subword-nmt``, ``sentencepiece`` or ``none``.
+        codes: file of the codes or model of the subwords.
+        target_codes: that of the target language; None: the same file.
+        source_prefix, target_prefix: language tokens with which sources and translations of
+            multilingual models begin; removed from translations.
+    """
+
+    source_lang: str
+    target_lang: str
+    tokenizer: str
+    subwords: str
+    codes: Optional[Path] = None
+    target_codes: Optional[Path] = None
+    source_prefix: Optional[str] = None
+    target_prefix: Optional[str] = None
+
+    def __post_init__(self) -> None:
+        _ = self.tokenization
+        if self.subwords not in SUBWORDS:
+            raise ValueError(
+                f"subwords {shown(self.subwords)} is unknown: choose one of {', '.join(SUBWORDS)}"
+            )
+        if (self.subwords == "none") != (self.codes is None):
+            raise ValueError(
+                f"subwords {self.subwords!r} {'need' if self.codes is None else 'take no'} file of"
+                " codes (--codes)"
+            )
+
+    @cached_property
+    def tokenization(self) -> Tokenization:
+        """The tokeniser with its variants."""
+        return Tokenization.parse(self.tokenizer, (self.source_lang, self.target_lang))
+
+    def reversed(self) -> "TextRecipe":
+        """The recipe of the opposite direction."""
+        source, target = self.tokenization.languages
+        tokenizer = str(self.tokenization)
+        if (source, target) != (self.source_lang, self.target_lang):
+            name, *variants = tokenizer.split("+")
+            tokenizer = "+".join([f"{name}:{target}:{source}", *variants])
+        return replace(
+            self,
+            source_lang=self.target_lang,
+            target_lang=self.source_lang,
+            tokenizer=tokenizer,
+            codes=self.target_codes or self.codes,
+            target_codes=None if self.target_codes is None else self.codes,
+            source_prefix=self.target_prefix,
+            target_prefix=self.source_prefix,
+        )
