@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
 
 from ..native.bundles.bundle import Bundle, load_bundle
 from ..native.text.pipeline import TextPipeline
-from ..native.text.recipe import SPECIFICATION, SUBWORDS, TOKENIZERS, VARIANTS, TextRecipe
+from ..native.text.recipe import (
+    SPECIFICATION,
+    SUBWORDS,
+    TOKENIZERS,
+    VARIANTS,
+    TextRecipe,
+    Tokenization,
+)
 from .jobs import input_lines, read_line
 from .reporting import reporting
 
@@ -96,6 +103,7 @@ def add_text_arguments(parser: argparse._ActionsContainer, found: str) -> None:
     where it is found out without them."""
     parser.add_argument(
         "--tokenizer",
+        type=_tokenizer,
         metavar=SPECIFICATION,
         help=(
             f"tokeniser of the training text: {', '.join(TOKENIZERS)}; of moses also variants, e.g."
@@ -108,6 +116,15 @@ def add_text_arguments(parser: argparse._ActionsContainer, found: str) -> None:
         help=f"subwords of the training text (default: {found})",
     )
     parser.add_argument("--codes", type=Path, metavar="FILE", help="codes or model of the subwords")
+
+
+def _tokenizer(text: str) -> str:
+    """Refuses a tokeniser that does not exist, before anything is loaded."""
+    try:
+        Tokenization.parse(text, ("zh", "ja"))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
 
 
 def recipe_of_bundle(specs: "Sequence[SystemSpec]") -> Optional[TextRecipe]:

@@ -119,7 +119,9 @@ def find_recipe(
     source, target = (Words(data / f"dict.{language}.txt") for language in languages)
     written = [*source.words[4:], *target.words[4:]]
     if subwords is None:
-        subwords = _kind_of_subwords(written) if codes is not None else "none"
+        subwords = _kind_of_subwords(written)
+        if subwords == "none" and codes is not None:
+            subwords = "subword-nmt"
     sides = next(validation_sides(data, languages), ((), None))
     samples: Optional[Tuple[Sentences, Sentences]] = None
     if sides[1] is not None:
@@ -175,6 +177,8 @@ def _is_more_than_spaces(best: Fit, chosen: Fit) -> bool:
 def _kind_of_subwords(words: Sequence[str]) -> str:
     pieces = sum(word.startswith("\u2581") for word in words)
     continued = sum(word.endswith("@@") for word in words)
+    if 100 * max(pieces, continued) < len(words):
+        return "none"
     return "sentencepiece" if pieces > continued else "subword-nmt"
 
 
@@ -326,8 +330,8 @@ def _best(fits: Sequence[Fit], subwords: str, *, raw: bool) -> Fit:
 
 def require_translations(translator: Any, data: Path) -> None:
     """Translates sentences of the validation set, from raw text to raw text, and warns if they
-    resemble their references as little as those of other sentences: the dictionaries, the codes or the
-    languages are not the model's.
+    resemble their references as little as those of other sentences: the dictionaries, the codes
+    or the languages are not the model's.
 
     Args:
         translator: a loaded bundle, :class:`~..native.bundles.translator.Translator`.

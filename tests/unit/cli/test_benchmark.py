@@ -11,11 +11,14 @@ from fairseq_hrt.cli.benchmark import (
     build_parser,
     pin,
     read_raw_text,
+    recipe_of_bundle,
     settings_of,
     systems_to_compare,
 )
 from fairseq_hrt.evaluation import comparison
 from fairseq_hrt.evaluation.comparison import Settings
+from fairseq_hrt.evaluation.systems import SystemSpec
+from fairseq_hrt.native.text.recipe import TextRecipe
 
 
 def parse(*arguments):
@@ -137,12 +140,34 @@ def test_raw_lines_and_their_preparation(tmp_path, monkeypatch):
     with pytest.raises((ValueError, OSError), match="data"):
         read_raw_text(options)
     options.source_lang, options.target_lang = "de", "en"
+    for language in ("de", "en", "fr"):
+        (tmp_path / f"dict.{language}.txt").write_text("a 1\nb 1\n")
+    options.data = str(tmp_path)
     raw = read_raw_text(options)
     assert raw.lines == ["a", "", "b\u2028c"] and raw.pipeline.words("a  b") == ["a", "b"]
     # The names of the files tell the languages.
     (tmp_path / "train.fr-en.fr.idx").touch()
-    options.data, options.source_lang = str(tmp_path), None
+    options.source_lang = None
     assert read_raw_text(options).pipeline.recipe.source_lang == "fr"
+    # A bundle's own preparation, unless another one is told.
+    recipe = TextRecipe("de", "en", "space+lower", "none")
+    assert read_raw_text(options, recipe).pipeline.recipe.tokenizer == "space"
+    options = parse("--sources", tmp_path / "x", "-s", "de", "-t", "en")
+    assert read_raw_text(options, recipe).pipeline.words("A b") == ["a", "b"]
+    with pytest.raises(ValueError, match="--tokenizer: the preparation of raw lines"):
+        read_raw_text(parse("--tokenizer", "space"))
+
+
+def test_translations_of_a_bundle_are_restored_by_its_preparation(tmp_path):
+    from tiny_models import write_bundle
+
+    from fairseq_hrt.evaluation.quality import build_detokenizer
+
+    bundle = write_bundle(tmp_path / "b", "autoregressive", tokenizer="moses+escape")
+    recipe = recipe_of_bundle([SystemSpec("a", str(bundle.folder), None, {})])
+    assert build_detokenizer(None, recipe)("it &apos;s here .") == "it's here."
+    assert build_detokenizer("none", recipe)("a .") == build_detokenizer(None)("a .") == "a ."
+    assert recipe_of_bundle([SystemSpec("a", "checkpoint.pt", None, {})]) is None
 
 
 def test_the_process_keeps_to_its_cores(monkeypatch):

@@ -17,8 +17,9 @@ def made(monkeypatch):
     ``added`` for the native engine."""
     found = SimpleNamespace(positional=None, named=None, loaded=[], added=[])
     bundle = found.bundle = SimpleNamespace(
-        folder="out", examples=[], source_lang="de", target_lang="en", task="translation_hrt"
-    )
+        folder="out", examples=[], source_lang="de", target_lang="en", task="translation_hrt",
+        tokenizer="moses", card={},
+    )  # fmt: skip
 
     def make(*positional, check, complete, **named):
         found.positional, found.named = positional, named
@@ -34,6 +35,7 @@ def made(monkeypatch):
         "from_pretrained",
         lambda folder, **named: found.loaded.append((folder, named)),
     )
+    monkeypatch.setattr(checkpoint_bundle, "require_translations", lambda translator, data: None)
     monkeypatch.setattr(
         checkpoint_bundle, "add_runtime", lambda *given, **named: found.added.append((given, named))
     )
@@ -44,12 +46,13 @@ def test_defaults(made, capsys):
     verb.main(ARGUMENTS)
     assert made.positional == (Path("out"), [Path("a.pt"), Path("b.pt")], Path("bin"))
     assert made.named == dict(
-        tokenizer="moses", subwords="subword-nmt", codes=None, task=None, options={}, card={}
+        tokenizer=None, subwords=None, codes=None, sources=None, task=None, options={}, card={}
     )
     assert made.loaded == [(Path("out"), {"device": "cpu", "engine": "torch"})] and made.added == []
     assert made.bundle.examples == ["from bin"]
     assert capsys.readouterr().out.splitlines() == [
         "out: de -> en, task translation_hrt",
+        "text preparation: moses",
         "1 sentences of bin were added as examples (--examples)",
     ]  # fmt: skip
 
@@ -73,7 +76,7 @@ def test_what_is_said_of_text_decoding_and_quality(made):
         "formula=a=b", "--card", "note",
     ])  # fmt: skip
     assert made.named == dict(
-        tokenizer="space", subwords="sentencepiece", codes=Path("m.model"), task="t",
+        tokenizer="space", subwords="sentencepiece", codes=Path("m.model"), sources=None, task="t",
         options={"beam": "1", "max_len_b": "20"},
         card={"BLEU": "38.0", "formula": "a=b", "note": ""},
     )  # fmt: skip
@@ -103,7 +106,7 @@ def test_the_native_engine_gets_its_lines_and_shortlist(made, tmp_path):
         (["--shortlist", "lex"], "belong to the native engine: give --runtime"),
         (["--runtime-lines", "x"], "belong to the native engine: give --runtime"),
         (["--runtime", "int4"], "'int4'"),
-        (["--tokenizer", "none"], "'none'"),
+        (["--tokenizer", "none"], "tokenizer 'none' is unknown"),
         (["--set", "beam"], "--set beam: give OPTION=VALUE"),
         (["--runtime", "int8", "--runtime-lines", "missing.txt"], "missing.txt: No such file"),
     ],

@@ -214,6 +214,10 @@ def test_without_a_validation_set_the_dictionaries_decide(escaped, tmp_path, cap
     recipe, fit = find_recipe(tmp_path, ("en", "fr"), codes=codes)
     assert (recipe.tokenizer, fit) == ("moses+aggressive+escape", None)
     assert "could not be checked" in caplog.text
+    with pytest.raises(ValueError, match="subwords 'subword-nmt' need file of codes"):
+        find_recipe(tmp_path, ("en", "fr"))
+    for language in ("en", "fr"):
+        (tmp_path / f"dict.{language}.txt").write_text("a 1\nb 1\n")
     recipe, _ = find_recipe(tmp_path, ("en", "fr"), tokenizer="space")
     assert (recipe.tokenizer, recipe.subwords) == ("space", "none")
 

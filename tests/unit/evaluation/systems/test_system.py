@@ -60,7 +60,7 @@ def test_sentences_are_loaded_when_they_are_first_asked_for():
 
 def test_words_without_special_symbols():
     dictionary = Dictionary()
-    for word in ("un@@", "der", "\u2581a", "b", "\u2581c"):
+    for word in ("un@@", "der", "\u2581a", "b", "\u2581c", "ge@@"):
         dictionary.add_symbol(word)
     task = SimpleNamespace(target_dictionary=dictionary)
 
@@ -73,6 +73,12 @@ def test_words_without_special_symbols():
         "the subwords of BPE are joined unless it is said otherwise"
     )
     assert text("sentencepiece", "\u2581a", "b", "\u2581c", "</s>") == "ab c"
+    pieces = Dictionary()
+    for word in ("\u2581a", "b", "\u2581c", "d@@"):
+        pieces.add_symbol(word)
+    config = SimpleNamespace(common_eval=SimpleNamespace(post_process=None))
+    made = make_system(task=SimpleNamespace(target_dictionary=pieces), config=config)
+    assert made.text([4, 5, 6]) == "ab c", "SentencePiece's if most marks are SentencePiece's"
     # A generator may write more symbols that are no words.
     strip = {dictionary.eos(), dictionary.bos(), dictionary.index("b")}
     generator = SimpleNamespace(symbols_to_strip_from_output=strip)
