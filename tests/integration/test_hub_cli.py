@@ -340,7 +340,19 @@ def test_what_is_refused(command, bundles, toy_data, teacher, tmp_path):
             ],
             "do not tell the languages",
         ),
-        (["bundle", teacher, "--data", toy_data, "--output", tmp_path / "b"], "need file of codes"),
+        (
+            [
+                "bundle",
+                teacher,
+                "--data",
+                toy_data,
+                "--output",
+                tmp_path / "b",
+                "--subwords",
+                "subword-nmt",
+            ],
+            "need file of codes",
+        ),
         (["nonsense"], "there is no verb 'nonsense'"),
         (["doctor", "--beam"], "unrecognized arguments: --beam"),
     ):

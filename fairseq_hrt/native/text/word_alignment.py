@@ -8,6 +8,8 @@ import re
 from bisect import bisect_left, bisect_right
 from typing import Dict, List, NamedTuple, Sequence, Tuple
 
+from .moses import unescape
+
 # Scripts without spaces between words, of which each character is a word: Thai, Lao, Japanese,
 # Chinese.
 _UNSPACED = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff"
@@ -85,11 +87,17 @@ def _locate(text: str, subwords: Sequence[str]) -> List[Tuple[int, int]]:
     """The span (start, end) of each subword in the text; empty, (n, n), for subwords that are not
     found, as after normalisation."""
     spans, place, missing = [], 0, 0
+    lowered = text.lower()
+    # Some letters have a lower case of two characters.
+    texts = (text, lowered) if len(lowered) == len(text) else (text,)
     for subword in subwords:
         written = subword.removesuffix("@@").replace("\u2581", "")
+        # What variants of Moses write for a sign.
+        written = "-" if written == "@-@" else unescape(written)
         while place < len(text) and text[place].isspace():
             place += 1
-        start = text.find(written, place, place + missing + len(written) + _SLACK)
+        end = place + missing + len(written) + _SLACK
+        start = max(one.find(written, place, end) for one in texts)
         if start < 0 or not written:
             spans.append((place, place))
             missing = min(missing + len(written), _MOST_MISSING)

@@ -96,3 +96,14 @@ def test_subwords_of_a_text_are_found_where_they_are(words, data):
 
 def test_subwords_that_are_nowhere_take_linear_time():
     assert links("a" * 100_000, ["b"] * 50_000, "a " * 50_000, ["c"] * 50_000, [0] * 50_000) == []
+
+
+def test_escapes_split_hyphens_and_lower_case_are_found_in_raw_text():
+    source, subwords = "The well-known Man's \"car\"", (
+        "the well @-@ known m@@ an &apos;s &quot; car &quot;".split()
+    )  # fmt: skip
+    found = links(source, subwords, source, subwords, range(len(subwords)))
+    assert [source[link.start : link.end] for link in found] == [
+        "The", "well", "-", "known", "M", "an", "'s", '"', "car", '"',
+    ]  # fmt: skip
+    assert len(links("İx a", ["a"], "İx a", ["a"], [0])) == 1
