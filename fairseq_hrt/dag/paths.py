@@ -199,9 +199,8 @@ def sentence_keys(tokens: Tensor, pad: int, number: int) -> Tensor:
 
 
 def path_lists(passed: Tensor) -> List[List[int]]:
-    """The passed vertices of each sentence in order."""
-    rows, vertices = passed.nonzero(as_tuple=True)
-    return [
-        part.tolist()
-        for part in vertices.split(torch.bincount(rows, minlength=len(passed)).tolist())
-    ]
+    """The passed vertices of each sentence in order; one transfer for all sentences."""
+    paths: List[List[int]] = [[] for _ in range(len(passed))]
+    for row, vertex in passed.nonzero().tolist():
+        paths[row].append(vertex)
+    return paths

@@ -25,8 +25,9 @@ class ViterbiPath(NamedTuple):
     ranks: Tensor
 
 
-#: From this many additions (B * K * L * L) pruning pays, which itself costs steps for each vertex.
-_MANY = 1 << 24
+#: From this many additions for each edge into a vertex (K * L) pruning pays on a CPU. It costs
+#: steps for each vertex of each sentence, too many launches for a GPU.
+_MANY = 1 << 15
 #: Bounds that are computed for a sentence, at most; each takes a pass over all links.
 _ROUNDS = 16
 
@@ -193,7 +194,7 @@ def joint_viterbi(
     powers = torch.arange(1, count + 1, device=links.device).to(edges.dtype) ** length_beta
     best = edges[:, 0] + vertex_scores[:, :1] + tokens  # [B, L]
     promises: List[_Promise] = []
-    if batch * count * size * size > _MANY:
+    if links.device.type == "cpu" and count * size > _MANY:
         promises = [
             _Promise(
                 edges[row, :own, :own], vertex_scores[row, :own], min(limit, count), length_beta

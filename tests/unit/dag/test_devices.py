@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from simulated_device import SimulatedDevice
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_hrt.dag.config import DagTaskConfig
 from fairseq_hrt.dag.criterion import DagFuzzyLoss, DagNllLoss
@@ -34,6 +35,37 @@ def test_decoding_happens_on_the_device(family, strategy):
     expected = decode(model, sample)
     with SimulatedDevice() as device:
         assert decode(device.move(model), device.send(sample)) == expected
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "lookahead", "viterbi", "joint-viterbi"])
+def test_more_sentences_take_no_more_waits_and_no_more_launches(family, strategy, monkeypatch):
+    model = family.dag()
+    # Pruning, which takes steps for each vertex of each sentence, would be chosen everywhere.
+    monkeypatch.setattr("fairseq_hrt.ops.viterbi._MANY", 0)
+    options = DecodingOptions(
+        unkpen=float("inf"), dag_decode_strategy=strategy, dag_decode_upsample_scale=2.0
+    )
+    counts = []
+    for sentences in (2, 8):
+        with SimulatedDevice() as device:
+            moved, sample = device.move(model), device.send(family.sample([5] * sentences))
+            generator, launched = DagGenerator([moved], family.dictionary(), options), Launches()
+            with launched:
+                generator.generate([moved], sample)
+            counts.append((device.reads, launched.count))
+    (waits, few), (again, more) = counts
+    # A hypothesis is cut out of its batch by a few views, which launch nothing.
+    assert waits == again and more - few <= 6 * 6
+
+
+class Launches(TorchDispatchMode):
+    """Counts operations."""
+
+    count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += 1
+        return function(*args, **(kwargs or {}))
 
 
 @pytest.mark.parametrize("base", ["source", "predict"])
