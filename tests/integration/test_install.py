@@ -35,6 +35,15 @@ def pip(*arguments, **variables) -> None:
     assert finished.returncode == 0, finished.stdout + finished.stderr
 
 
+def built_wheel(sources, place, **variables) -> Path:
+    """The wheel of sources, in the folder ``place``."""
+    pip(
+        "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", place, sources, **variables
+    )  # fmt: skip
+    (wheel,) = place.glob("*.whl")
+    return wheel
+
+
 @pytest.fixture(autouse=True)
 def _only_what_is_installed(monkeypatch) -> None:
     monkeypatch.delenv("PYTHONPATH", raising=False)
@@ -63,10 +72,7 @@ def sources(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(sources, tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, sources)
-    (found,) = folder.glob("*.whl")
-    return found
+    return built_wheel(sources, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture
@@ -128,17 +134,8 @@ def test_without_a_compiler(sources, environment, tmp_path):
     not."""
     stale = sources / "fairseq_hrt" / "native" / "runtime" / LIBRARY
     stale.write_bytes(b"of an earlier build")
-    pip(
-        "wheel",
-        "--no-deps",
-        "--no-build-isolation",
-        "--wheel-dir",
-        tmp_path,
-        sources,
-        CC="/no/such/compiler",
-    )
+    wheel = built_wheel(sources, tmp_path, CC="/no/such/compiler")
     stale.unlink()
-    (wheel,) = tmp_path.glob("*.whl")
     assert wheel.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as archive:
         assert not any(LIBRARY in name for name in archive.namelist())
@@ -190,15 +187,7 @@ def test_an_installation_that_only_translates(sources, tmp_path, marian_folder):
     folder = tmp_path / "environment"
     venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"
-    pip(
-        "wheel",
-        "--no-deps",
-        "--no-build-isolation",
-        "--wheel-dir",
-        tmp_path,
-        sources / "examples" / "translate_only",
-    )
-    (wheel,) = tmp_path.glob("*.whl")
+    wheel = built_wheel(sources / "examples" / "translate_only", tmp_path)
     pip("--python", python, "install", wheel)
     packages = site_packages(python)
     installed = {path.name.partition("-")[0] for path in packages.glob("*.dist-info")}

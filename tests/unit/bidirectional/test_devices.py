@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from simulated_device import SimulatedDevice
+from simulated_device import SimulatedDevice, assert_decodes_there
 
 from fairseq_hrt.bidirectional.config import BidirectionalTaskConfig
 from fairseq_hrt.bidirectional.criterion import BidirectionalLoss
@@ -19,18 +19,10 @@ def test_decoding_happens_on_the_device(family, directions, block, beam):
         family.sample([5, 3, 6]),
     )
 
-    def decode(model, sample):
-        generator = BidirectionalGenerator(
-            [model], family.dictionary(), DecodingOptions(beam=beam, max_len_b=9, min_len=3)
-        )
-        return [
-            [hypothesis["tokens"].tolist() for hypothesis in best]
-            for best in generator.generate([model], sample)
-        ]
-
-    expected = decode(model, sample)
-    with SimulatedDevice() as device:
-        assert decode(device.move(model), device.send(sample)) == expected
+    options = DecodingOptions(beam=beam, max_len_b=9, min_len=3)
+    assert_decodes_there(
+        lambda model: BidirectionalGenerator([model], family.dictionary(), options), model, sample
+    )
 
 
 @pytest.mark.parametrize("directions, block", [(2, 1), (2, 2), (4, 1)])

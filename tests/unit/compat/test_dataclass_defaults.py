@@ -10,17 +10,20 @@ import pytest
 from fairseq_hrt.compat.dataclass_defaults import REPAIR, allow_as_default
 
 
+@dataclass
+class Base:
+    pass
+
+
+allow_as_default(Base)
+
+
+@dataclass
+class Part(Base):
+    size: int = 3
+
+
 def test_instances_of_later_subclasses_are_accepted_as_defaults():
-    @dataclass
-    class Base:
-        pass
-
-    allow_as_default(Base)
-
-    @dataclass
-    class Part(Base):
-        size: int = 3
-
     @dataclass
     class Whole(Base):
         part: Part = Part()  # noqa: RUF009 - what fairseq's configurations do
@@ -29,16 +32,6 @@ def test_instances_of_later_subclasses_are_accepted_as_defaults():
 
 
 def test_instances_stay_unhashable():
-    @dataclass
-    class Base:
-        pass
-
-    allow_as_default(Base)
-
-    @dataclass
-    class Part(Base):
-        size: int = 3
-
     for instance in (Base(), Part()):
         with pytest.raises(TypeError, match=f"unhashable type: '{type(instance).__name__}'"):
             hash(instance)

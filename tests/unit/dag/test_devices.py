@@ -1,10 +1,8 @@
 """Graph decoders and losses on a device that is not the host."""
 
-from dataclasses import replace
-
 import pytest
 import torch
-from simulated_device import SimulatedDevice
+from simulated_device import SimulatedDevice, assert_decodes_there
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_hrt.dag.config import DagTaskConfig
@@ -20,21 +18,13 @@ from fairseq_hrt.native.options.values import DecodingOptions
 def test_decoding_happens_on_the_device(family, strategy):
     model, sample = family.dag(), family.sample([5, 3, 6])
 
-    def decode(model, sample):
-        options = DecodingOptions(beam=3 if strategy == "beam" else 1, unkpen=float("inf"))
-        generator = DagGenerator(
-            [model],
-            family.dictionary(),
-            replace(options, dag_decode_strategy=strategy, dag_decode_upsample_scale=2.0),
-        )
-        return [
-            [hypothesis["tokens"].tolist() for hypothesis in best]
-            for best in generator.generate([model], sample)
-        ]
-
-    expected = decode(model, sample)
-    with SimulatedDevice() as device:
-        assert decode(device.move(model), device.send(sample)) == expected
+    options = DecodingOptions(
+        beam=3 if strategy == "beam" else 1, unkpen=float("inf"), dag_decode_strategy=strategy,
+        dag_decode_upsample_scale=2.0,
+    )  # fmt: skip
+    assert_decodes_there(
+        lambda model: DagGenerator([model], family.dictionary(), options), model, sample
+    )
 
 
 @pytest.mark.parametrize("strategy", ["greedy", "lookahead", "viterbi", "joint-viterbi"])

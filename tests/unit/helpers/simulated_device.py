@@ -308,3 +308,16 @@ def _current() -> SimulatedDevice:
     if not SimulatedDevice._open:
         raise RuntimeError("a tensor of the simulated device outside of its block")
     return SimulatedDevice._open[-1]
+
+
+def assert_decodes_there(make_generator: Any, model: nn.Module, sample: Dict[str, Any]) -> None:
+    """The generator that ``make_generator`` makes for a model finds on the device what it finds on
+    the host."""
+
+    def decode(model: nn.Module, sample: Dict[str, Any]) -> List[Any]:
+        found = make_generator(model).generate([model], sample)
+        return [[hypothesis["tokens"].tolist() for hypothesis in best] for best in found]
+
+    expected = decode(model, sample)
+    with SimulatedDevice() as device:
+        assert decode(device.move(model), device.send(sample)) == expected

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from simulated_device import SimulatedDevice
+from simulated_device import SimulatedDevice, assert_decodes_there
 
 from fairseq_hrt.hrt.config import HRTTaskConfig
 from fairseq_hrt.hrt.criterion import HRTLoss
@@ -22,23 +22,13 @@ def test_decoding_happens_on_the_device(tiny, beam, chunk, options):
     model = tiny.model("hrt_transformer", hrt_chunk_sizes=[2, 3], hrt_relative_window=3)
     sample = tiny.sample([5, 3, 6, 9])
 
-    def decode(model, sample):
-        own = dict(
-            hrt_decode_chunk=chunk,
-            hrt_chunk_table="3:1,5:2,inf:3",
-            hrt_eos_last_chunk=len(options) > 1,
-        )
-        generator = HRTGenerator(
-            [model], tiny.dictionary(), DecodingOptions(beam=beam, **own, **options)
-        )
-        return [
-            [hypothesis["tokens"].tolist() for hypothesis in best]
-            for best in generator.generate([model], sample)
-        ]
-
-    expected = decode(model, sample)
-    with SimulatedDevice() as device:
-        assert decode(device.move(model), device.send(sample)) == expected
+    own = dict(
+        hrt_decode_chunk=chunk, hrt_chunk_table="3:1,5:2,inf:3", hrt_eos_last_chunk=len(options) > 1
+    )
+    decoding = DecodingOptions(beam=beam, **own, **options)
+    assert_decodes_there(
+        lambda model: HRTGenerator([model], tiny.dictionary(), decoding), model, sample
+    )
 
 
 @pytest.mark.parametrize("beam", [1, 5])

@@ -1,9 +1,7 @@
 """Parallel decoding on a device that is not the host."""
 
-from dataclasses import replace
-
 import pytest
-from simulated_device import SimulatedDevice
+from simulated_device import assert_decodes_there
 
 from fairseq_hrt.jacobi.drafts import Drafter, NGramDrafter
 from fairseq_hrt.jacobi.generator import JacobiGenerator
@@ -23,13 +21,8 @@ from fairseq_hrt.native.options.values import DecodingOptions
 def test_decoding_happens_on_the_device(tiny, config, drafter):
     model, sample = tiny.lively(seed=3), tiny.sample([5, 3, 6])
 
-    def decode(model, sample):
-        options = DecodingOptions(beam=1, max_len_b=9, unkpen=float("inf"))
-        generator = JacobiGenerator(
-            [model], tiny.dictionary(), replace(options, **config), drafter=drafter()
-        )
-        return [best[0]["tokens"].tolist() for best in generator.generate([model], sample)]
-
-    expected = decode(model, sample)
-    with SimulatedDevice() as device:
-        assert decode(device.move(model), device.send(sample)) == expected
+    options = DecodingOptions(beam=1, max_len_b=9, unkpen=float("inf"), **config)
+    assert_decodes_there(
+        lambda model: JacobiGenerator([model], tiny.dictionary(), options, drafter=drafter()),
+        model, sample,
+    )  # fmt: skip
