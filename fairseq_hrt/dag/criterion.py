@@ -12,10 +12,10 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ..ops import dag_log_likelihood, fuzzy_alignment
-from ..training import BITS
+from ..training import BITS, GlanceSchedule
 from .config import DagFuzzyLossConfig, DagNllLossConfig
 from .decoder import LengthHead
-from .glancing import GlanceSchedule, choose_glanced, force
+from .glancing import choose_glanced, force
 from .model import DagOutput, Glancer
 from .sample import GraphSample
 
@@ -43,7 +43,7 @@ class DagLoss(FairseqCriterion):
         dag_length_loss_factor: float,
     ) -> None:
         super().__init__(task)
-        self.schedule = GlanceSchedule(dag_glance_schedule)
+        self.schedule = GlanceSchedule(dag_glance_schedule, "--dag-glance-schedule")
         self.strategy = str(dag_glance_strategy)
         self.length_loss_factor = dag_length_loss_factor
         self.seed: int = task.cfg.seed

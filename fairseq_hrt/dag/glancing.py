@@ -5,8 +5,7 @@ A first pass without gradient finds the best path for the target. The more of it
 the more are shown to the second pass, which is trained.
 """
 
-import re
-from typing import List, NamedTuple, Tuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,50 +14,6 @@ from ..training import Purpose, hash_uniform
 
 STRATEGIES = ("number-random", "bernoulli", "fix", "cmlm")
 FORCINGS = ("vertex", "path", "none")
-
-
-class GlanceSchedule:
-    """The share tau as a function of the update: linear between knots, constant outside them.
-
-    Args:
-        text: ``0.5:0.1@200k``; a knot without ``@`` is at update 0, ``k`` means thousand.
-
-    Raises:
-        ValueError: another format, shares outside [0, 1], or updates that do not increase.
-    """
-
-    def __init__(self, text: str) -> None:
-        self.knots: List[Tuple[int, float]] = []
-        for part in str(text).split(":"):
-            found = re.fullmatch(r"([0-9.]+)(?:@([0-9.]+)(k?))?", part.strip())
-            try:
-                if found is None:
-                    raise ValueError(part)
-                share = float(found[1])
-                update = int(float(found[2] or 0) * (1000 if found[3] else 1))
-            except (TypeError, ValueError):
-                raise ValueError(
-                    f"--dag-glance-schedule {text!r}: {part!r} is not SHARE or SHARE@UPDATE, as in"
-                    " 0.5:0.1@200k"
-                ) from None
-            if not 0 <= share <= 1 or (self.knots and update <= self.knots[-1][0]):
-                raise ValueError(
-                    f"--dag-glance-schedule {text!r}: shares must lie in [0, 1] and each update"
-                    " behind the one before"
-                )
-            self.knots.append((update, share))
-
-    def at(self, update: int) -> float:
-        """The share tau in an update."""
-        before = self.knots[0]
-        for knot in self.knots:
-            if update < knot[0]:
-                if knot is before:
-                    break
-                done = (update - before[0]) / (knot[0] - before[0])
-                return before[1] + done * (knot[1] - before[1])
-            before = knot
-        return before[1]
 
 
 class Glanced(NamedTuple):

@@ -1,7 +1,6 @@
 """Model ``dag_transformer`` and its presets."""
 
-from contextlib import contextmanager
-from typing import Any, Callable, Iterator, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 import torch
 from fairseq.models import register_model
@@ -10,7 +9,12 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor
 
 from ..ops import dag_best_alignment, gather_log_probs, gather_with_largest
-from ..training import COMMON_PRESETS, ConfiguredTransformer, register_presets
+from ..training import (
+    COMMON_PRESETS,
+    ConfiguredTransformer,
+    register_presets,
+    same_random_numbers_afterwards,
+)
 from .config import DagModelConfig
 from .decoder import DagDecoder
 from .glancing import Glanced
@@ -101,20 +105,6 @@ class DagTransformerModel(ConfiguredTransformer):
                 encoded, encoder_out["encoder_padding_mask"][0]
             )
         return DagOutput(match, links, length_logits, glanced)
-
-
-@contextmanager
-def same_random_numbers_afterwards(device: torch.device) -> Iterator[None]:
-    """Restores the random state at the end of the block, so that the code behind it draws the same
-    numbers, e.g. the same dropout masks."""
-    state = torch.get_rng_state()
-    on_gpu = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
-    try:
-        yield
-    finally:
-        torch.set_rng_state(state)
-        if on_gpu is not None:
-            torch.cuda.set_rng_state(on_gpu, device)
 
 
 register_presets("dag_transformer", COMMON_PRESETS)

@@ -1,11 +1,13 @@
-"""Dynamic programs over directed acyclic graphs of vertices, on plain tensors; torch only.
+"""Dynamic programs over directed acyclic graphs of vertices and over the positions of CTC, on plain
+tensors; torch only.
 
-Shapes: B batch, L vertices (padded), T target tokens with ``<s>`` and ``</s>`` (padded), V
-vocabulary. ``links[b, u, v]`` is log P(v | u), ``match[b, i, v]`` is log P(y_i | v); -inf is
+Shapes of graphs: B batch, L vertices (padded), T target tokens with ``<s>`` and ``</s>`` (padded),
+V vocabulary. ``links[b, u, v]`` is log P(v | u), ``match[b, i, v]`` is log P(y_i | v); -inf is
 impossible. Vertex 0 emits ``<s>`` and the last valid vertex ``</s>``; a path leads from the first
 to the last. Nothing outside ``target_lengths`` and ``vertex_lengths`` is read.
 """
 
+from .ctc import ExpectedNgrams, ctc_best_alignment, ctc_ngrams
 from .dag_likelihood import dag_best_alignment, dag_log_likelihood
 from .fuzzy import FuzzyAlignment, fuzzy_alignment, passing_probabilities
 from .gather import CHUNK, best_tokens, gather_log_probs, gather_with_largest, row_blocks
@@ -14,10 +16,13 @@ from .viterbi import ViterbiPath, joint_viterbi
 
 __all__ = [
     "CHUNK",
+    "ExpectedNgrams",
     "FuzzyAlignment",
     "ViterbiPath",
     "best_printing_path",
     "best_tokens",
+    "ctc_best_alignment",
+    "ctc_ngrams",
     "dag_best_alignment",
     "dag_log_likelihood",
     "fuzzy_alignment",

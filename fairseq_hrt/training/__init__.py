@@ -4,6 +4,7 @@ losses, presets, the base class of models."""
 from .config import ACTIVATIONS, ConventionsConfig, DistillationConfig, SmoothedLossConfig
 from .conventions import start_self_attention
 from .distillation import draw_raw, drawn_targets, truncate_targets, with_distilled_targets
+from .glancing import GlanceSchedule, same_random_numbers_afterwards
 from .hashing import Purpose, hash_uniform
 from .losses import BITS, SmoothedLoss, check_label_smoothing, smoothed_cross_entropy
 from .model import ConfiguredTransformer, refuse_extras
@@ -17,6 +18,7 @@ __all__ = [
     "ConfiguredTransformer",
     "ConventionsConfig",
     "DistillationConfig",
+    "GlanceSchedule",
     "Purpose",
     "SmoothedLoss",
     "SmoothedLossConfig",
@@ -27,6 +29,7 @@ __all__ = [
     "hash_uniform",
     "refuse_extras",
     "register_presets",
+    "same_random_numbers_afterwards",
     "smoothed_cross_entropy",
     "start_self_attention",
     "truncate_targets",

@@ -29,6 +29,8 @@ class Purpose(IntEnum):
     GLANCED_SHARE = 12
     GRAPH_SCALE = 13
     WALK = 14
+    # connectionist temporal classification
+    GLANCED_POSITION = 21
 
 
 def _signed(value: int) -> int:

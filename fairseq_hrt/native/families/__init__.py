@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Optional, Sequence, Tuple
 
 from ..options.schema import Schema
-from . import autoregressive, bidirectional, dag, hrt, jacobi
+from . import autoregressive, bidirectional, ctc, dag, hrt, jacobi
 from .fields import ModelFields as ModelFields
 from .record import Family as Family
 
@@ -20,6 +20,7 @@ FAMILIES: Tuple[Family, ...] = (
     bidirectional.FAMILY,
     dag.FAMILY,
     jacobi.FAMILY,
+    ctc.FAMILY,
 )
 
 

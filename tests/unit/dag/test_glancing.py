@@ -12,23 +12,23 @@ from fairseq_hrt.dag.glancing import (
     FORCINGS,
     STRATEGIES,
     Glanced,
-    GlanceSchedule,
     choose_glanced,
     force,
 )
 from fairseq_hrt.ops import dag_log_likelihood
+from fairseq_hrt.training import GlanceSchedule
 
 
 def test_schedule():
-    schedule = GlanceSchedule("0.5:0.1@200k")
+    schedule = GlanceSchedule("0.5:0.1@200k", "--dag-glance-schedule")
     assert (
         schedule.at(0) == 0.5
         and schedule.at(100_000) == pytest.approx(0.3)
         and schedule.at(200_000) == 0.1
     )
     assert schedule.at(10**7) == 0.1
-    assert GlanceSchedule("0.1").at(5) == 0.1
-    late = GlanceSchedule("0.4@10:0.2@20:0.2@30:0@40")
+    assert GlanceSchedule("0.1", "--dag-glance-schedule").at(5) == 0.1
+    late = GlanceSchedule("0.4@10:0.2@20:0.2@30:0@40", "--dag-glance-schedule")
     assert [round(late.at(update), 6) for update in (0, 10, 15, 25, 35, 50)] == [
         0.4,
         0.4,
@@ -45,7 +45,7 @@ def test_schedule():
 )
 def test_bad_schedules(text):
     with pytest.raises(ValueError, match="--dag-glance-schedule"):
-        GlanceSchedule(text)
+        GlanceSchedule(text, "--dag-glance-schedule")
 
 
 def glance_example(**options):

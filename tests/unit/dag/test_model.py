@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from fairseq_hrt.dag.glancing import Glanced
-from fairseq_hrt.dag.model import same_random_numbers_afterwards
 from fairseq_hrt.ops import dag_best_alignment
+from fairseq_hrt.training import same_random_numbers_afterwards
 
 
 def test_both_passes_draw_the_same_dropout(family, batch):

@@ -1,0 +1,185 @@
+"""Decodes the positions of a ``ctc_transformer`` into translations."""
+
+from typing import Dict, List, Optional, Sequence, Tuple
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import FairseqEncoderDecoderModel
+from torch import Tensor
+
+from ..engine import EngineGenerator, check_number, log_mean, log_softmax, single_step
+from ..native.decoding import Hypothesis, best_first
+from ..native.options.values import DecodingOptions
+from .beam import prefix_beam
+
+
+class CtcGenerator(EngineGenerator):
+    """Decodes ``ctc_transformer`` models.
+
+    * ``--beam 1``: each position writes its best token; the text is what they print. Score:
+      log-probability of that output.
+    * ``--beam N``: the most probable texts. Score: log P(text), summed over the outputs that print
+      it and that the search has seen.
+
+    Scores are divided by the number of words, ``</s>`` included, ** lenpen. Words beyond
+    ``--max-len-a/-b`` are cut off or not searched.
+
+    Args:
+        models: the ensemble; all have the same positions.
+        dictionary: the target dictionary.
+        options: the decoding options.
+
+    Raises:
+        ValueError: a value that one parallel pass does not support.
+    """
+
+    family = "ctc"
+
+    def __init__(
+        self,
+        models: Sequence[FairseqEncoderDecoderModel],
+        dictionary: Dictionary,
+        options: DecodingOptions,
+    ) -> None:
+        super().__init__(models, dictionary, options)
+        if self.forced:
+            raise ValueError(
+                f"--forced-start {options.forced_start}: all positions are written at once; leave"
+                " it out"
+            )
+        for name, without in (("no_repeat_ngram_size", 0), ("temperature", 1.0)):
+            if getattr(options, name) != without:
+                raise ValueError(
+                    f"--{name.replace('_', '-')} {getattr(options, name)} has no effect on positions"
+                    " that are written at once: leave it out"
+                )
+        if options.min_len > 1 and options.beam == 1:
+            raise ValueError(
+                f"--min-len {options.min_len} needs a search that compares lengths: give --beam 2"
+                " or more, or leave it out"
+            )
+        self.rule = models[0].decoder.rule
+        self.blank = models[0].decoder.blank
+        if len({model.decoder.rule for model in models}) > 1:
+            raise ValueError(
+                "the models of an ensemble must agree in --ctc-upsample-scale and --ctc-inputs"
+            )
+        self.penalties = {dictionary.unk(): options.unkpen}
+        self.penalties.update({one: float("inf") for one in (dictionary.pad(), self.eos)})
+
+    def decode(
+        self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
+    ) -> List[List[Hypothesis]]:
+        if prefix is not None or start is not None:
+            raise ValueError(
+                "--prefix-size and start symbols of languages: all positions are written at once;"
+                " use --task translation"
+            )
+        memories = self.ensemble.encode(net_input)
+        inputs, lengths = self.rule.inputs(net_input["src_tokens"])  # [B, T], [B]
+        log_probs = self.log_probs(memories, inputs, lengths)  # [B, T, V]
+        # A text has at most as many words as positions.
+        limits = self.length_limits(memories, capacity=inputs.size(1) + 2).tolist()
+        sizes = lengths.tolist()
+        search = self.by_beam if self.beam > 1 or self.wanted > 1 else self.by_position
+        found = search(log_probs, sizes, limits)
+        for best in found:
+            check_number(best[0].score or 0.0)
+        return found
+
+    def log_probs(self, memories: List, inputs: Tensor, lengths: Tensor) -> Tensor:
+        """Log-probabilities of all tokens at all positions, less the penalties: ``[B, T, V]``."""
+        size = inputs.size(1)
+        positions = torch.arange(size, device=inputs.device)  # [T]
+        visible = None
+        if bool((lengths < size).any()):
+            visible = (positions < lengths.unsqueeze(1)).unsqueeze(1)  # [B, 1, T]
+        self.ensemble.reserve_positions(size)
+        parts = []
+        for engine, memory in zip(self.ensemble.engines, memories):
+            self.counters.decoder_calls += 1
+            self.counters.decoder_tokens += inputs.numel()
+            state = engine.start(memory, capacity=size)
+            features = engine.step(  # [B, T, D]
+                state, inputs, positions, visible=visible, causal=False, remember=False
+            )
+            parts.append(log_softmax(engine.logits(features)))
+        found = log_mean(parts)  # [B, T, V]
+        for token, penalty in self.penalties.items():
+            found[..., token] -= penalty
+        return found
+
+    def by_position(
+        self, log_probs: Tensor, sizes: Sequence[int], limits: Sequence[int]
+    ) -> List[List[Hypothesis]]:
+        """The best token of each position."""
+        scores, tokens = log_probs.max(2)  # [B, T] each
+        found = []
+        for size, limit, row, parts in zip(sizes, limits, tokens.tolist(), scores.tolist()):
+            words: List[int] = []
+            of_words: List[float] = []
+            carried, before = 0.0, self.blank
+            for token, part in zip(row[:size], parts[:size]):
+                if token in (self.blank, before) or len(words) == limit:
+                    # Part of the output, not of the text.
+                    carried += part
+                else:
+                    words.append(token)
+                    of_words.append(part + carried)
+                    carried = 0.0
+                before = token
+            found.append([self._hypothesis(words, [*of_words, carried])])
+        return found
+
+    def by_beam(
+        self, log_probs: Tensor, sizes: Sequence[int], limits: Sequence[int]
+    ) -> List[List[Hypothesis]]:
+        """The most probable texts."""
+        beam = max(self.beam, self.wanted)
+        blanks = log_probs[..., self.blank]  # [B, T]
+        words = log_probs.clone()
+        words[..., self.blank] = float("-inf")
+        best, tokens = words.topk(min(2 * beam, words.size(2)), 2)  # [B, T, 2 N] each
+        found = []
+        for size, limit, row, scores, blank in zip(
+            sizes, limits, tokens.tolist(), best.tolist(), blanks.tolist()
+        ):
+            candidates: List[List[Tuple[int, float]]] = [
+                [(token, score) for token, score in zip(*pair) if score > float("-inf")]
+                for pair in zip(row[:size], scores[:size])
+            ]
+            texts = prefix_beam(blank[:size], candidates, beam=beam, longest=limit)
+            least = min(self.options.min_len, max(len(text) for text, _ in texts))
+            hypotheses = []
+            for text, score in texts:
+                if len(text) >= least:
+                    # Spread evenly over the words and </s>.
+                    part = score / (len(text) + 1)
+                    hypotheses.append(self._hypothesis(text, [part] * (len(text) + 1)))
+            found.append(best_first(hypotheses)[: self.wanted])
+        return found
+
+    def _hypothesis(self, words: Sequence[int], parts: List[float]) -> Hypothesis:
+        total, length = sum(parts), len(words) + 1
+        hypothesis = Hypothesis(
+            tokens=[*words, self.eos],
+            score=total / length**self.options.lenpen if self.options.normalize else total,
+            positional_scores=parts,
+            token_steps=[1] * length,
+            steps=1,
+        )
+        if self.options.retain_iter_history:
+            hypothesis.history = [hypothesis.tokens]
+        return hypothesis
+
+    def ranked(
+        self, net_input: Dict[str, Tensor], hypotheses: List[List[Hypothesis]]
+    ) -> List[List[Hypothesis]]:
+        """See the base class; then calls the hooks, with the final order of the hypotheses."""
+        found = super().ranked(net_input, hypotheses)
+        if self.step_hooks:
+            device = net_input["src_tokens"].device
+            step = single_step("ctc", [best[0] for best in found], self.dictionary.pad(), device)
+            for announce in self.step_hooks:
+                announce(step)
+        return found

@@ -1,0 +1,81 @@
+"""The decoder's inputs, and training samples."""
+
+from typing import Any, Mapping, NamedTuple, Tuple
+
+import torch
+from torch import Tensor
+
+
+class InputRule(NamedTuple):
+    """How the decoder's inputs are made from a source.
+
+    Attributes:
+        scale: λ, positions per source token.
+        copies: the inputs are the source tokens; False: ``<unk>``.
+        most: the decoder's positions.
+        pad, unk: ids of the target dictionary.
+    """
+
+    scale: float
+    copies: bool
+    most: int
+    pad: int
+    unk: int
+
+    def lengths(self, source_lengths: Tensor) -> Tensor:
+        """⌊λ * source tokens⌋, at least 1 and at most the decoder's positions: LongTensor
+        ``[B]``."""
+        # 0.1 * 30 in floating point may be a little less than 3.
+        wanted = (self.scale * source_lengths.double() + 1e-6).floor().long()
+        return wanted.clamp(1, self.most)
+
+    def inputs(self, source: Tensor) -> Tuple[Tensor, Tensor]:
+        """The inputs, LongTensor ``[B, T]`` padded on the right, and the positions of each sentence
+        ``[B]``.
+
+        Args:
+            source: LongTensor ``[B, S]``, padded on either side.
+        """
+        real = source.ne(self.pad)  # [B, S]
+        source_lengths = real.sum(1)  # [B]
+        lengths = self.lengths(source_lengths)
+        place = torch.arange(int(lengths.max()), device=source.device)  # [T]
+        inside = place < lengths.unsqueeze(1)  # [B, T]
+        if not self.copies:
+            inputs = torch.full_like(inside, self.unk, dtype=torch.long)
+        else:
+            # Position t reads the source token ⌊t / λ⌋, behind the padding on the left.
+            first = real.int().argmax(1, keepdim=True)  # [B, 1]
+            token = (place.double() / self.scale + 1e-6).floor().long()
+            token = torch.minimum(token, source_lengths.unsqueeze(1) - 1)  # [B, T]
+            inputs = source.gather(1, first + token)
+        return inputs.masked_fill(~inside, self.pad), lengths
+
+
+class CtcSample(NamedTuple):
+    """A batch as the losses read it.
+
+    Attributes:
+        ids: LongTensor ``[B]``, indices of the sentences in the data set, keys of random choices.
+        update: number of the update; 0 outside training.
+        inputs: LongTensor ``[B, T]``, of the decoder, padded on the right.
+        lengths: LongTensor ``[B]``, positions of each sentence.
+        targets: LongTensor ``[B, n]``, without ``</s>``, padded on the right.
+        target_lengths: LongTensor ``[B]``, words.
+    """
+
+    ids: Tensor
+    update: int
+    inputs: Tensor
+    lengths: Tensor
+    targets: Tensor
+    target_lengths: Tensor
+
+
+def ctc_sample(batch: Mapping[str, Any], rule: InputRule, *, update: int, eos: int) -> CtcSample:
+    """The sample of a batch of :class:`LanguagePairDataset`; a pure function of its arguments."""
+    inputs, lengths = rule.inputs(batch["net_input"]["src_tokens"])
+    target = batch["target"]  # [B, n + 1], words, </s>, padding
+    word = target.ne(rule.pad) & target.ne(eos)
+    targets = target.masked_fill(~word, rule.pad)[:, : max(1, target.size(1) - 1)]
+    return CtcSample(batch["id"], update, inputs, lengths, targets, word.sum(1))
