@@ -41,7 +41,7 @@ def prefix_beam(
             add(prefix, 0, total + blank)
             for word, score in words:
                 if prefix and word == prefix[-1]:
-                    # The same run goes on; a blank between them begins the word anew.
+                    # The same run continues; a blank between them begins the word anew.
                     add(prefix, 1, with_word + score)
                     total_before = with_blank
                 else:

@@ -50,8 +50,8 @@ class CtcGenerator(EngineGenerator):
         for name, without in (("no_repeat_ngram_size", 0), ("temperature", 1.0)):
             if getattr(options, name) != without:
                 raise ValueError(
-                    f"--{name.replace('_', '-')} {getattr(options, name)} has no effect on positions"
-                    " that are written at once: leave it out"
+                    f"--{name.replace('_', '-')} {getattr(options, name)} has no effect, since all"
+                    " positions are written at once: leave it out"
                 )
         if options.min_len > 1 and options.beam == 1:
             raise ValueError(

@@ -128,7 +128,7 @@ def expected_counts(
         )  # [B, T, count], the first position of this word's run, the word not yet written
         if number == order - 1:
             return (arriving * words).sum(1)
-        # The run goes on for any number of positions.
+        # The run continues for any number of positions.
         run: List[Tensor] = []
         for position in range(positions):
             start = arriving[:, position]

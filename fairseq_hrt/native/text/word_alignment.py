@@ -92,7 +92,7 @@ def _locate(text: str, subwords: Sequence[str]) -> List[Tuple[int, int]]:
     texts = (text, lowered) if len(lowered) == len(text) else (text,)
     for subword in subwords:
         written = subword.removesuffix("@@").replace("\u2581", "")
-        # What variants of Moses write for a sign.
+        # Variants of Moses write signs otherwise.
         written = "-" if written == "@-@" else unescape(written)
         while place < len(text) and text[place].isspace():
             place += 1

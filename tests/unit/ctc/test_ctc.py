@@ -106,7 +106,12 @@ def test_losses_of_a_batch_whose_last_target_does_not_fit(tiny):
         target = tuple(ctc.targets[row, : ctc.target_lengths[row]].tolist())
         words = sorted({*target, BLANK})
         masses = [
-            math.exp(sum(float(output.log_probs[row, place, word].detach()) for place, word in enumerate(o)))
+            math.exp(
+                sum(
+                    float(output.log_probs[row, place, word].detach())
+                    for place, word in enumerate(o)
+                )
+            )
             for o in itertools.product(words, repeat=int(ctc.lengths[row]))
             if printed(o) == target
         ]
