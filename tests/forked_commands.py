@@ -5,8 +5,8 @@ A command that starts from nothing spends three seconds of a processor on import
 arguments, working folder, standard streams and exit status of their own; what is about the start
 itself (environment, ``python -c``, a kill) must be run as a process of its own.
 
-There are two such processes: only commands that name the plugin are forks of one that has it, which
-is a fork of the other itself. Test processes that name the same folder share both.
+There are two such processes: only commands that name the plugin, and scripts, are forks of one that
+has it, which is a fork of the other itself. Test processes that name the same folder share both.
 
     with shared_folder() as folder:
         commands = ForkedCommands(folder)
@@ -219,6 +219,9 @@ def _scripts() -> Dict[str, Any]:
 def names_plugin(name: str, arguments: Sequence[str]) -> bool:
     """Whether a command would import the plugin, which must not be there for others."""
     if name == "fairseq-hrt" or list(arguments[:2]) == ["-m", "fairseq_hrt"]:
+        return True
+    # Most scripts of the examples import it.
+    if name == "python" and arguments[0].endswith(".py"):
         return True
     return any(
         option == "--user-dir" and Path(value).name == "fairseq_hrt"

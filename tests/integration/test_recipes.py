@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from fairseq import options
+from recipe_scripts import EXAMPLES, ROOT, bash
 
 from fairseq_hrt.cli.main import VERBS, module_of
 from fairseq_hrt.evaluation.systems import generate_arguments, parse_system
@@ -26,8 +27,6 @@ from fairseq_hrt.evaluation.systems.ctranslate2_system import OPTIONS
 from fairseq_hrt.evaluation.systems.native_system import OWN
 from fairseq_hrt.native.runtime.engine import DecodingOptions
 
-ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = ROOT / "examples"
 RECIPES = sorted(
     str(path.relative_to(EXAMPLES))
     for path in EXAMPLES.rglob("*.sh")
@@ -55,27 +54,6 @@ ARGUMENTS = {
 }
 # Variables that a recipe needs.
 NEEDED = {"import/student.sh": {"SOURCE": "model", "TEXT": "lines.gz"}}
-
-
-def bash(script, *arguments, cwd=ROOT, check=True, limit=900, **environment):
-    """The output of a script, run with these variables; ``limit``: seconds after which it counts as
-    waiting for ever."""
-    # The caller's own settings must not change what a recipe does.
-    names = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
-    inherited = {name: os.environ[name] for name in names if name in os.environ}
-    environment = {**inherited, "OMP_NUM_THREADS": "1", **environment}
-    result = subprocess.run(
-        ["bash", str(script), *arguments],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=limit,
-    )
-    if check and result.returncode:
-        raise AssertionError(f"{script} failed:\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}")
-    return result
 
 
 def until(true, seconds=30):
@@ -632,7 +610,7 @@ def test_the_models_of_ibdecoder(settings, folder, shape, monkeypatch):
         assert tuple(int(value_of(trainings[0], flag)) for flag in flags) == (1, 1, 6)
         (taught,) = [command for command in shown if "distill" in command[:2]]
         assert "path=runs/dry/teacher/averaged.pt" in value_of(taught, "--system")
-    (command,) = accepted("ibdecoder/translate.sh", monkeypatch, **settings)
+    command, *_ = accepted("ibdecoder/translate.sh", monkeypatch, **settings)
     assert value_of(command, "--path") == f"runs/dry/{folder}/averaged.pt" == shown[-1][-1]
 
 
@@ -654,7 +632,7 @@ def test_mask_predict_has_the_teacher_and_the_targets_of_hrt(
     assert value_of(student, "--raw-probability") == raw
     parsed = options.parse_args_and_arch(options.get_training_parser(), student[1:])
     assert (parsed.max_update, parsed.noise) == (100000, "random_mask")
-    (command,) = accepted(
+    command, _ = accepted(
         "wmt14_en_de/hrt/translate.sh", monkeypatch, STUDENT="mask_predict", ITERATIONS="4"
     )
     assert value_of(command, "--path") == own[4][-1] == "runs/dry/mask_predict/averaged.pt"
@@ -759,7 +737,7 @@ JOINT = {**CUT, "dag_decode_strategy": "joint-viterbi", "dag_repeats": "collapse
     ("wmt14_en_de/hrt", {}, {"beam": 5, "hrt_nat_beam": 5, "lenpen": 0.6}),
     ("wmt22_en_de/hrt", {}, {
         "beam": 1, "hrt_nat_beam": 1, "lenpen": 0.6, "max_len_b": 200, "batch_size": 1,
-        "truncate_source": True, "max_source_positions": 200, "fp16": True,
+        "truncate_source": True, "max_source_positions": 200, "fp16": True, "scoring": "sacrebleu",
     }),
     ("ibdecoder", {}, {
         "beam": 4, "lenpen": 0.6, "bidirectional_scoring": "paper",
@@ -784,7 +762,7 @@ JOINT = {**CUT, "dag_decode_strategy": "joint-viterbi", "dag_repeats": "collapse
 ])  # fmt: skip
 def test_the_papers_searches(recipe, settings, expected, monkeypatch):
     """No sentence of a test set is left out because it is long, and none ends the command."""
-    (command,) = accepted(f"{recipe}/translate.sh", monkeypatch, **settings)
+    command, _ = accepted(f"{recipe}/translate.sh", monkeypatch, **settings)
     parsed = vars(options.parse_args_and_arch(options.get_generation_parser(), command[1:]))
     assert {option: parsed[option] for option in expected} == expected
 
@@ -803,9 +781,26 @@ def test_summaries_are_searched_as_in_the_paper(recipe, own):
         assert system.split(f"beam={beam}", 1)[1].lstrip(",") == options_of
 
 
+@pytest.mark.parametrize("recipe, settings, how", [
+    ("wmt14_en_de/hrt", {}, []),
+    ("wmt17_zh_en/hrt", {"SRC": "en", "TGT": "zh"}, ["--detokenize", "moses:zh"]),
+    ("wmt14_en_de/dag", {}, []),
+    ("wmt17_zh_en/dag", {"SRC": "en", "TGT": "zh"}, ["--detokenize", "moses:zh"]),
+    ("wmt22_en_de/hrt", {}, ["--detokenize", "none"]),
+    ("ibdecoder", {"SRC": "ro", "TGT": "en"}, ["--detokenize", "moses:en"]),
+    ("ibdecoder", {"SRC": "en", "TGT": "ja"}, []),
+])  # fmt: skip
+def test_the_papers_metrics(recipe, settings, how, monkeypatch):
+    """IBDecoder, section 4.1; FA-DAT, 4.1; RoyalFlush, 4.1; HRT, 5, by Ghazvininejad et al."""
+    generate, shown = accepted(f"{recipe}/translate.sh", monkeypatch, **settings)
+    assert shown[:2] == ["python", "examples/common/bleu_of_log.py"] and shown[3:] == how
+    # Translations are printed.
+    assert "--quiet" not in generate
+
+
 def test_royalflush_decodes_in_half_precision_if_it_may(monkeypatch):
     recipe = "wmt22_en_de/hrt/translate.sh"
-    (half,), (single,) = (accepted(recipe, monkeypatch, FP16=fp16) for fp16 in ("1", ""))
+    (half, _), (single, _) = (accepted(recipe, monkeypatch, FP16=fp16) for fp16 in ("1", ""))
     assert [word for word in half if word != "--fp16"] == single and "--fp16" in half
 
 
