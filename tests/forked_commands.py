@@ -247,6 +247,8 @@ def serve(folder: Path) -> None:
     listeners.pop(not plugin).close()
     if plugin:
         importlib.import_module("fairseq_hrt.cli.child_process").run_module = run_module_in_fork
+        # With matplotlib, which takes a second.
+        importlib.import_module("fairseq_hrt.evaluation.picture")
         gc.freeze()
     _serve_at(listeners[0], Path(_socket(folder, plugin) + ".asked"))
     if not plugin:
@@ -352,9 +354,7 @@ def _call(name: str, arguments: List[str], scripts: Dict[str, Any]) -> None:
     sys.exit(script.load()())
 
 
-def run_module_in_fork(
-    module: str, arguments: Sequence[str]
-) -> "subprocess.CompletedProcess[str]":
+def run_module_in_fork(module: str, arguments: Sequence[str]) -> "subprocess.CompletedProcess[str]":
     """``child_process.run_module`` without its start from nothing: ``fairseq-hrt distill`` runs
     ``fairseq-preprocess`` by it."""
     with ExitStack() as stack:
