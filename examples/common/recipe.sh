@@ -109,18 +109,18 @@ run_to() {
 }
 
 print_bleu() {
-    local log=$1 result=${1%.log}.bleu how=() folder file
+    local REFERENCES=${REFERENCES:-} log=$1 result=${1%.log}.bleu how=() folder file
     if [ $# -eq 1 ] && [ "$TGT" = zh ]; then set -- "$1" moses:zh; fi
     if [ $# -gt 1 ]; then
         how=(--detokenize "$2")
         folder=$(dirname "${DATA%%:*}")
         # What was prepared from text in words is not raw.
-        if [ -z "${REFERENCES:-}" ] && ! grep -qs ', tokenised' "$folder/.stages/tokenise.done"; then
+        if [ -z "$REFERENCES" ] && ! grep -qs ', tokenised' "$folder/.stages/tokenise.done"; then
             for file in "$folder/raw/test.$TGT" "$folder/raw/test.$TGT.gz"; do
                 if [ -f "$file" ]; then REFERENCES=$file; fi
             done
         fi
-        if [ -n "${REFERENCES:-}" ]; then how+=(--references "$REFERENCES"); fi
+        if [ -n "$REFERENCES" ]; then how+=(--references "$REFERENCES"); fi
     fi
     run_to "$result" python "$COMMON/bleu_of_log.py" "$log" "${how[@]}"
     if [ -z "$DRY_RUN" ]; then cat "$result"; fi

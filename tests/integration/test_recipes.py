@@ -699,7 +699,10 @@ FUZZY = {
     **FA_DAT, "lr": [0.0002], "warmup_updates": 500, "tokens": 4 * 65536, "max_update": 5000,
     "dag_glance_schedule": "0.1", "dag_ngram_order": 2,
 }  # fmt: skip
-IBDECODER = {**VASWANI, "attention_dropout": 0.1, "decoder_layers": 6, "finetune_from_model": None}
+IBDECODER = {
+    **VASWANI, "attention_dropout": 0.1, "decoder_layers": 6, "finetune_from_model": None,
+    "adam_eps": 1e-8, "clip_norm": 0.0,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("recipe, settings, expected", [
@@ -708,7 +711,10 @@ IBDECODER = {**VASWANI, "attention_dropout": 0.1, "decoder_layers": 6, "finetune
     ("wmt16_en_ro/hrt", {}, {**VASWANI, "dropout": 0.3, "tokens": 25000, "max_update": 100000}),
     ("wmt17_zh_en/hrt", {}, {**VASWANI, "tokens": 25000}),
     ("wmt22_en_de/hrt", {}, {**WANG, "encoder_layers": 12, "decoder_layers": 1}),
-    ("ibdecoder", {}, {**IBDECODER, "tokens": 25000, "max_update": 300000}),
+    ("ibdecoder", {}, {
+        **IBDECODER, "tokens": 25000, "max_update": 300000, "share_all_embeddings": False,
+        "share_decoder_input_output_embed": True,
+    }),
     ("wmt14_en_de/dag", {}, (LIKELIHOOD, FUZZY)),
     ("wmt17_zh_en/dag", {"SRC": "en", "TGT": "zh"},
      [{**own, "eval_bleu_tokenizer": "zh"} for own in (LIKELIHOOD, FUZZY)]),

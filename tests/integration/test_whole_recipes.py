@@ -257,4 +257,5 @@ def test_summaries(start, recipe):
     shown = start(recipe, **settings)
     found = re.search(r"results: (\S+)", shown)[1]
     table = (ROOT / found).read_text(encoding="utf-8")
-    assert "ROUGE-L" in table and table.count("IB+SA(2)") > 1
+    assert "| ROUGE-L |" in table and "ROUGE: F1 by rouge-score, Porter's stemmer" in table
+    assert table.count("IB+SA(2)") > 1
