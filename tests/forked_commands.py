@@ -5,8 +5,8 @@ A command that starts from nothing spends three seconds of a processor on import
 arguments, working folder, standard streams and exit status of their own; what is about the start
 itself (environment, ``python -c``, a kill) must be run as a process of its own.
 
-There are two such processes: only commands that name the plugin are forks of one that has it, which
-is a fork of the other itself. Test processes that name the same folder share both.
+There are two such processes: only commands that name the plugin, and scripts, are forks of one that
+has it, which is a fork of the other itself. Test processes that name the same folder share both.
 
     with shared_folder() as folder:
         commands = ForkedCommands(folder)
@@ -131,9 +131,7 @@ class ForkedCommands:
             more: by the name of a command, arguments that it gets besides.
             python: what bash does before it starts python; it may set other arguments.
         """
-        names = [
-            script.name for script in _scripts().values() if script.name.startswith("fairseq-")
-        ]
+        names = [name for name in _scripts() if name.startswith(("fairseq-", "subword-nmt"))]
         start = f'{shlex.join(self.command("{}"))} "$@"'
         # Whatever python runs besides modules and files does not start with them.
         functions = {
@@ -220,6 +218,9 @@ def names_plugin(name: str, arguments: Sequence[str]) -> bool:
     """Whether a command would import the plugin, which must not be there for others."""
     if name == "fairseq-hrt" or list(arguments[:2]) == ["-m", "fairseq_hrt"]:
         return True
+    # Most scripts of the examples import it.
+    if name == "python" and arguments[0].endswith(".py"):
+        return True
     return any(
         option == "--user-dir" and Path(value).name == "fairseq_hrt"
         for option, value in zip(arguments, arguments[1:])
@@ -245,7 +246,9 @@ def serve(folder: Path) -> None:
     # Who waits for an answer learns from it when the process is gone.
     listeners.pop(not plugin).close()
     if plugin:
-        importlib.import_module("fairseq_hrt")
+        importlib.import_module("fairseq_hrt.cli.child_process").run_module = run_module_in_fork
+        # With matplotlib, which takes a second.
+        importlib.import_module("fairseq_hrt.evaluation.picture")
         gc.freeze()
     _serve_at(listeners[0], Path(_socket(folder, plugin) + ".asked"))
     if not plugin:
@@ -310,6 +313,7 @@ def _run(
     if request["environment"] is not None:
         os.environ.clear()
         os.environ.update(request["environment"])
+        sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     name, arguments = request["name"], request["arguments"]
     try:
         _call(name, arguments, scripts)
@@ -348,6 +352,24 @@ def _call(name: str, arguments: List[str], scripts: Dict[str, Any]) -> None:
     sys.argv = [str(Path(sys.executable).with_name(name)), *arguments]
     sys.path[0] = str(Path(sys.executable).parent)
     sys.exit(script.load()())
+
+
+def run_module_in_fork(module: str, arguments: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+    """``child_process.run_module`` without its start from nothing: ``fairseq-hrt distill`` runs
+    ``fairseq-preprocess`` by it."""
+    with ExitStack() as stack:
+        streams = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(3)]
+        child = os.fork()
+        if child == 0:
+            request = {"name": "python", "arguments": ["-m", module, *arguments]}
+            request.update(cwd=os.getcwd(), environment=None)
+            os._exit(_run(request, [os.dup(stream.fileno()) for stream in streams], {}))
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        for stream in streams:
+            stream.seek(0)
+        return subprocess.CompletedProcess(
+            [module, *arguments], status, *(stream.read() for stream in streams[1:])
+        )
 
 
 def main(place: str, *command: str) -> int:

@@ -8,6 +8,8 @@
 # 0.01, no label smoothing. The five best checkpoints by validation BLEU are averaged (averaged.pt).
 # Released code (README of ictnlp/FA-DAT): glancing falls over the first 200,000 updates, where its first stage ends; Adam (0.9, 0.999),
 # clipping 0.1, learned positions, GELU, initialisation as in BERT, a start symbol that counts for lambda, graphs of at most 1,024 vertices.
+# Unlike there the start symbol only counts (--dag-count-bos: graphs are as large as theirs); their encoder also reads <s> in front of the
+# source, ours begins with the first word. So neither reads the other's checkpoints.
 # NGRAM (2): their order; 1 and 3 are in Table 1. Ours: pairs whose target does not fit into its graph are left out (--dag-filter-ratio).
 
 GPUS=${GPUS:-1} SCALE=${SCALE:-8} NGRAM=${NGRAM:-2} SEED=${SEED:-1} KEEP=1

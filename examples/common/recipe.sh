@@ -5,6 +5,9 @@
 #   stage NAME FOLDER SETTINGS COMMAND…  runs COMMAND once: a stamp in $OUT/.stages marks it as finished. Other
 #                                        SETTINGS (or those of an earlier stage) empty FOLDER and run it again; where the recipe
 #                                        sets KEEP=1, for what takes days, they are refused
+#   print_bleu LOG [HOW]                 BLEU of a log of fairseq-generate, with its signature, in LOG's folder as .bleu and on the screen:
+#                                        of the words as they were prepared, or with HOW (moses:de, none) of detokenised text against the raw
+#                                        test set beside DATA (REFERENCES: another file); of Chinese always the latter, as the papers score it
 #   choose_precision                     sets PRECISION, unless the user has, and TRAINER, the command that trains in it
 #   say TEXT...                          one progress line with the time since the start
 #   side_by_side STEPS FUNCTION…         runs functions at the same time, each with its stages, and shows how far they are; all stop
@@ -26,7 +29,7 @@ export PYTHONUNBUFFERED=1 TQDM_DISABLE=1
 export MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=134217728
 DRY_RUN=${DRY_RUN:-}
 # The commands run at the root of the repository; what the user names are relative to where the user is.
-for name in DATA DISTILLED TEACHERS; do
+for name in DATA DISTILLED TEACHERS REFERENCES; do
     if [ -n "${!name:-}" ]; then
         IFS=: read -ra paths <<<"${!name}"
         printf -v "$name" %s "$(realpath -m "${paths[@]}" | paste -sd :)"
@@ -103,6 +106,24 @@ run_to() {
     if [ -n "$DRY_RUN" ]; then return; fi
     "$@" >"$file.partial"
     mv "$file.partial" "$file"
+}
+
+print_bleu() {
+    local REFERENCES=${REFERENCES:-} log=$1 result=${1%.log}.bleu how=() folder file
+    if [ $# -eq 1 ] && [ "$TGT" = zh ]; then set -- "$1" moses:zh; fi
+    if [ $# -gt 1 ]; then
+        how=(--detokenize "$2")
+        folder=$(dirname "${DATA%%:*}")
+        # What was prepared from text in words is not raw.
+        if [ -z "$REFERENCES" ] && ! grep -qs ', tokenised' "$folder/.stages/tokenise.done"; then
+            for file in "$folder/raw/test.$TGT" "$folder/raw/test.$TGT.gz"; do
+                if [ -f "$file" ]; then REFERENCES=$file; fi
+            done
+        fi
+        if [ -n "$REFERENCES" ]; then how+=(--references "$REFERENCES"); fi
+    fi
+    run_to "$result" python "$COMMON/bleu_of_log.py" "$log" "${how[@]}"
+    if [ -z "$DRY_RUN" ]; then cat "$result"; fi
 }
 
 choose_precision() {

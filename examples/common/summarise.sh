@@ -33,7 +33,7 @@ settings_of_the_paper() {
         SIZES+=("--$side-layers" 6 "--$side-embed-dim" 512 "--$side-ffn-embed-dim" 2048 "--$side-attention-heads" 8)
     done
     TRAINING=(
-        --dropout 0.1 --attention-dropout 0.1 --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9
+        --dropout 0.1 --attention-dropout 0.1 --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-8
         --lr 0.0007 --lr-scheduler inverse_sqrt --warmup-updates 4000 --warmup-init-lr 1e-07
         --max-tokens 8000 --update-freq "$update_freq" --distributed-world-size "$GPUS" --fp16
         --save-interval-updates 2000 --keep-interval-updates 5 --no-epoch-checkpoints

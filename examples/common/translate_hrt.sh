@@ -1,6 +1,7 @@
 # Translates a test set with the averaged model of hrt_at_full_size.sh; sourced, never run. The recipes set DATA, SRC, TGT and OUT.
 #
 # MODEL, STUDENT=mask_predict: as it was trained. Of Mask-Predict, paper (Figure 4): ITERATIONS, 4 or 10; 5 lengths of each translation (BEAM).
+# Printed: tokenised BLEU, as Ghazvininejad et al. (2019), whose data the paper takes, report it.
 # All iterations are made: fairseq ends where two passes mask the same words, although short translations keep their masks then.
 
 CHUNK=${CHUNK:-2} BEAM=${BEAM:-5} NAT_BEAM=${NAT_BEAM:-5} STUDENT=${STUDENT:-hrt} MODEL=${MODEL:-${STUDENT:-hrt}} ITERATIONS=${ITERATIONS:-10}
@@ -22,4 +23,5 @@ esac
 RESULT=$OUT/$MODEL/test.log
 if [ "$MODEL" = hrt ]; then RESULT=$OUT/test.log; fi
 run_to "$RESULT" fairseq-generate "$DATA" --user-dir fairseq_hrt --task "translation_$STUDENT" --source-lang "$SRC" --target-lang "$TGT" \
-    --path "$OUT/$MODEL/averaged.pt" "${HOW[@]}" --batch-size 32 --remove-bpe --quiet "$@"
+    --path "$OUT/$MODEL/averaged.pt" "${HOW[@]}" --batch-size 32 --remove-bpe "$@"
+print_bleu "$RESULT"

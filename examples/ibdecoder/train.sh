@@ -11,8 +11,10 @@
 # Paper (Appendix A): base model, dropout 0.1 on residual connections and attention weights, Adam (0.9, 0.98), 4,000 warm-up
 # updates, about 25,000 target subwords an update, the last five checkpoints averaged; every model trained from scratch.
 # Released code (README of bzhangGo/zero, branch interleaved_bidirectional_transformer): 300,000 updates, label smoothing
-# 0.1, a checkpoint every 5,000 updates, the learning rate of Vaswani et al. (2017), at most 0.0007. Ours: the teacher's beam, 4 as in its tests,
-# and as many updates for every pair; the README gives them for English-German.
+# 0.1, a checkpoint every 5,000 updates, the learning rate of Vaswani et al. (2017), at most 0.0007; Adam's epsilon 1e-8; the output layer
+# shares the target embeddings, not the source's (--share-all-embeddings as a further option shares them). It also drops activations of the
+# feed-forward layers (0.1), which the paper does not name: --activation-dropout 0.1. Ours: the teacher's beam, 4 as in its tests,
+# and as many updates for every pair; the README gives them for English-German. The loss is a mean over subwords, theirs over sentences.
 # GPUS (1): MAX_TOKENS * UPDATE_FREQ * GPUS is kept at 25,000. UPDATES (300000), SEED (1). OUT (runs/wmt14_en_de/bidirectional_en_de): a folder for each
 # model, 2x1, 2x1_kd, 2x2_2layers, …, with averaged.pt; teacher/averaged.pt and distilled/data-bin. Continues where it was stopped.
 set -euo pipefail
@@ -34,10 +36,10 @@ fi
 # model FOLDER DIRECTIONS TOKENS LAYERS OPTIONS…: trained and averaged
 model() {
     run fairseq-train "$DATA" --user-dir fairseq_hrt --task translation_bidirectional --source-lang "$SRC" --target-lang "$TGT" \
-        --arch bidirectional_transformer_wmt_en_de --share-all-embeddings --decoder-layers "$4" \
+        --arch bidirectional_transformer_wmt_en_de --share-decoder-input-output-embed --decoder-layers "$4" \
         --bidirectional-directions "$2" --bidirectional-tokens-per-step "$3" \
         --dropout 0.1 --attention-dropout 0.1 --criterion bidirectional_loss --label-smoothing 0.1 \
-        --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 \
+        --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-8 \
         --lr-scheduler inverse_sqrt --lr 0.0007 --warmup-updates 4000 --warmup-init-lr 1e-07 \
         --max-tokens "$MAX_TOKENS" --update-freq "$UPDATE_FREQ" --distributed-world-size "$GPUS" --fp16 \
         --max-update "$UPDATES" --save-interval-updates 5000 --keep-interval-updates 5 --no-epoch-checkpoints \
@@ -52,7 +54,7 @@ distil() {
 }
 
 TEXT=$(contents_of_data "$DATA" train valid) TARGETS=()
-SETTINGS="$DATA $TEXT, $SRC-$TGT, $UPDATES updates, seed $SEED"
+SETTINGS="$DATA $TEXT, $SRC-$TGT, $UPDATES updates, seed $SEED, embeddings as released"
 if [ -n "$KD" ]; then
     stage teacher "$OUT/teacher" "$SETTINGS" model "$OUT/teacher" 1 1 6
     stage distil "$OUT/distilled" "beam 4" distil

@@ -22,7 +22,7 @@ import tempfile
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "measure"))
 from timed_rows import Clock, Row
@@ -35,7 +35,8 @@ from fairseq_hrt.native.bundles.bundle import load_bundle
 from fairseq_hrt.native.bundles.pretrained import from_pretrained
 from fairseq_hrt.native.bundles.translator import Translator
 from fairseq_hrt.native.conversion import Wishes, import_model
-from fairseq_hrt.native.options.schema import NATIVE_MODES
+from fairseq_hrt.native.options.schema import EVERY_TASK, FAIRSEQ, NATIVE_MODES, SCHEMA
+from fairseq_hrt.native.options.values import read_value
 
 GREEDY = "Greedy autoregressive"
 JACOBI: Dict[str, Dict[str, Any]] = {
@@ -55,6 +56,8 @@ ALGORITHMS: Dict[str, Dict[str, Any]] = {
     },
 }
 ENGINES = {"torch": "PyTorch", "native": "native"}
+# What is chosen by other options of this command, or by the row.
+NOT_OF_ROWS = ("device", "engine", "task", "threads", "use_shortlist")
 # The paper's own modes are PyTorch's alone.
 OF_ENGINE = {
     "torch": list(ALGORITHMS),
@@ -64,6 +67,35 @@ OF_ENGINE = {
         if options.get("jacobi_mode", "frontier") in NATIVE_MODES
     ],
 }
+
+
+def own_settings(algorithm: str, settings: Mapping[str, str]) -> Dict[str, str]:
+    """The settings that have an effect on an algorithm and are not what it consists of."""
+    row = ALGORITHMS[algorithm]
+    origins = (FAIRSEQ, EVERY_TASK, *(["jacobi"] if "task" in row else []))
+    found = {name: settings[name] for name in settings if name not in {*SCHEMA, *NOT_OF_ROWS}}
+    values: Dict[str, Any] = {}
+    # Options stand behind those that their conditions depend on.
+    for name, option in SCHEMA.items():
+        values[name] = row.get(name, option.default)
+        works = option.when is None or option.when.holds(values)
+        if name in settings and name not in row and option.origin in origins and works:
+            found[name] = settings[name]
+            if settings[name] != "false":
+                values[name] = read_value(name, settings[name])
+    return found
+
+
+def require_effects(settings: Mapping[str, str], engines: Sequence[str]) -> None:
+    """Raises ValueError if no row of these engines has an option."""
+    shown = {name for engine in engines for name in OF_ENGINE[engine]}
+    used = {name for row in shown for name in own_settings(row, settings)}
+    for name, value in settings.items():
+        if name not in used:
+            raise ValueError(
+                f"--set {name}={value}: no algorithm of {' and '.join(engines)} has this option, or"
+                " each sets it itself; leave it out"
+            )
 
 
 def measure_engine(
@@ -77,7 +109,8 @@ def measure_engine(
     """What each algorithm does with one model on one engine; the first is greedy search."""
     systems, found = [], []
     for name in algorithms:
-        way = partial(translator.translate, batch_size=1, **{**settings, **ALGORITHMS[name]})
+        own = own_settings(name, settings)
+        way = partial(translator.translate, batch_size=1, **{**own, **ALGORITHMS[name]})
         # One sentence at a time, raw text to raw text.
         systems.append(Row(name, [[line] for line in lines], way, Clock()))
         found.append(way(lines, details=True))
@@ -93,6 +126,7 @@ def measure_engine(
         rows.append(
             {
                 "algorithm": system.name,
+                "settings": own_settings(system.name, settings),
                 "bleu": quality.bleu,
                 "signature": quality.bleu_signature,
                 "speed_up": asdict(timings[system.name].ratio_to(timings[GREEDY])),
@@ -170,6 +204,15 @@ def table(rows: Sequence[Dict[str, Any]]) -> str:
         written.append(f"| {model}, {ENGINES[engine]} | {algorithm} | {' | '.join(own)} |")
     signatures = ", ".join(dict.fromkeys(f"`{row['signature']}`" for row in rows))
     written += ["", f"BLEU / speed-up in time / in decoder passes. BLEU: {signatures}."]
+    having: Dict[str, List[str]] = {}
+    for row in rows:
+        for name, value in row["settings"].items():
+            having.setdefault(f"{name}={value}", []).append(row["algorithm"])
+    algorithms = {row["algorithm"] for row in rows}
+    for setting, own in having.items():
+        # In the order of the table.
+        names = "" if set(own) == algorithms else f": {', '.join(dict.fromkeys(own))} alone"
+        written.append(f"With `--set {setting}`{names}.")
     return "\n".join(written) + "\n"
 
 
@@ -189,7 +232,7 @@ def build_parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument(
         "--set", action="append", default=[], metavar="OPTION=VALUE",
-        help="a decoding option of all algorithms, e.g. max_len_a=1.5; repeatable",
+        help="a decoding option of the algorithms that have it, e.g. max_len_a=1.5; repeatable",
     )  # fmt: skip
     for name, default, explanation in (
         ("--speed-lines", 100, "lines that are timed, spread over the text"),
@@ -211,6 +254,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             parser.error(f"--{name.replace('_', '-')} {getattr(given, name)}: give 1 or more")
     try:
         settings = read_settings(given.set)
+        require_effects(settings, given.engines)
         rows = [row for test in given.test for row in run_test(test, settings, given)]
         if not rows:
             raise ValueError(

@@ -49,8 +49,9 @@ def markdown(comparison: Comparison) -> str:
         "Decoding:\n\n" + "\n".join(_signature_line(result) for result in comparison.results)
     )
     quality = comparison.results[0].quality
+    rouge = "  \nROUGE: F1 by rouge-score, Porter's stemmer" if quality.rouge else ""
     parts.append(
-        f"BLEU: `{quality.bleu_signature}`  \nchrF: `{quality.chrf_signature}`  \nCOMET:"
+        f"BLEU: `{quality.bleu_signature}`  \nchrF: `{quality.chrf_signature}`{rouge}  \nCOMET:"
         f" {comparison.comet}"
     )
     parts.append(

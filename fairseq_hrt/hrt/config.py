@@ -41,7 +41,8 @@ class HRTTaskConfig(DistillationConfig, TranslationConfig):
 
     hrt_curriculum_steps: Optional[int] = option(
         None,
-        "updates until all sentences are trained with chunks; default: --max-update",
+        "updates until all sentences are trained with chunks; default: the --max-update that the"
+        " training was begun with",
         least=1,
         when=other_than("hrt_curriculum_power", 0),
     )

@@ -1,5 +1,6 @@
 """Task ``translation_hrt``: training samples, curriculum, and the two-stage generator."""
 
+import logging
 from dataclasses import replace
 from typing import Any, Dict, Optional, Sequence, Tuple
 
@@ -19,6 +20,8 @@ from .model import HRTTransformerModel
 from .scorer import ChunkScorer
 from .training_batch import draw_views
 
+logger = logging.getLogger(__name__)
+
 
 @register_task("translation_hrt", dataclass=HRTTaskConfig)
 class HRTTranslationTask(EngineTranslationTask):
@@ -26,6 +29,8 @@ class HRTTranslationTask(EngineTranslationTask):
 
     cfg: HRTTaskConfig
     family = "hrt"
+    # Length and exponent of the curriculum that the training was begun with.
+    _begun_with: Optional[Tuple[int, float]] = None
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> HRTTransformerModel:
         model = super().build_model(cfg, from_checkpoint)
@@ -82,16 +87,64 @@ class HRTTranslationTask(EngineTranslationTask):
         Raises:
             ValueError: the length of the curriculum is unknown.
         """
-        if self.cfg.hrt_curriculum_power == 0:
-            return 1.0
-        total = self.cfg.hrt_curriculum_steps or self.cfg.max_update
+        total, power = self._curriculum()
+        return float(min(1.0, update / total) ** power) if power else 1.0
+
+    def _curriculum(self) -> Tuple[int, float]:
+        """Its length in updates, and its exponent; an exponent of 0 has no length."""
+        power = float(self.cfg.hrt_curriculum_power)
+        if power == 0:
+            return 0, power
+        begun_with = self._begun_with[0] if self._begun_with else None
+        total = self.cfg.hrt_curriculum_steps or begun_with or self.cfg.max_update
         if not total or total < 0:
             raise ValueError(
                 "the curriculum needs its length in updates, which --max-epoch does not give: give"
                 " --max-update, or --hrt-curriculum-steps (or --hrt-curriculum-power 0 to train"
                 " without a curriculum)"
             )
-        return float(min(1.0, update / total) ** self.cfg.hrt_curriculum_power)
+        return total, power
+
+    def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
+        """fairseq's iterator; that of the training data stores the curriculum in checkpoints, and
+        takes it from there when a training is resumed."""
+        iterator = super().get_batch_iterator(dataset, *args, **kwargs)
+        training = self._trained_options is not None and self.datasets.get(self.cfg.train_subset)
+        # fairseq may return the iterator of an earlier epoch again.
+        if dataset is training and "state_dict" not in vars(iterator):
+            stored, load = iterator.state_dict, iterator.load_state_dict
+
+            def load_with_curriculum(state: Dict[str, Any]) -> None:
+                load(state)
+                self._resume_curriculum(state.get("hrt_curriculum"))
+
+            iterator.state_dict = lambda: {**stored(), "hrt_curriculum": list(self._curriculum())}
+            iterator.load_state_dict = load_with_curriculum
+        return iterator
+
+    def _resume_curriculum(self, stored: Optional[Sequence[float]]) -> None:
+        """A longer ``--max-update`` does not turn the curriculum back: its length stays, unless
+        ``--hrt-curriculum-steps`` gives another. Any change is logged."""
+        if stored is None:
+            return
+        self._begun_with = int(stored[0]), float(stored[1])
+        chosen, planned = self.cfg.hrt_curriculum_steps, self.cfg.max_update
+        length, power = self._curriculum()
+        if (length, power) != self._begun_with:
+            logger.warning(
+                "the curriculum was begun with --hrt-curriculum-steps %d --hrt-curriculum-power %g,"
+                " which keep it; now they are %d and %g",
+                *self._begun_with,
+                length,
+                power,
+            )
+        elif power and not chosen and planned not in (0, length):
+            logger.info(
+                "the curriculum keeps the %d updates that it was begun with:"
+                " --hrt-curriculum-steps %d adapts it to --max-update",
+                length,
+                planned,
+            )
 
     def add_views(self, sample: Dict[str, Any], update: int, share: float) -> Dict[str, Any]:
         """Adds the batch's :class:`TrainingViews`, drawn from seed, update and sentence alone."""
@@ -108,6 +161,16 @@ class HRTTranslationTask(EngineTranslationTask):
         return {**sample, "views": views}
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
+        if update is not None and self._begun_with is None:
+            self._begun_with = self._curriculum()
+            if update and self._begun_with[1]:
+                # --reset-dataloader, or a checkpoint of an earlier version.
+                logger.warning(
+                    "how long the curriculum was is not known here; from update %d on it is %d"
+                    " updates long: --hrt-curriculum-steps gives another length",
+                    update,
+                    self._begun_with[0],
+                )
         # Validation always uses chunks: with the curriculum's share epochs could not be compared.
         return self.add_views(
             sample, update or 0, 1.0 if update is None else self.curriculum_share(update)

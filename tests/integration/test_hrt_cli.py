@@ -196,6 +196,33 @@ def test_killed_and_resumed_training_is_bit_equal(command, forks, toy_data, undi
     assert_same(parameters(undisturbed), parameters(tmp_path))
 
 
+def test_an_extended_training_keeps_its_curriculum(command, toy_data, tmp_path):
+    """Whatever extends it: more updates, and again; another length only where it is asked for."""
+
+    def shares(*options):
+        output = command("fairseq-train", toy_data, *HRT, *SIZES, *RESUMABLE, "--save-dir", tmp_path,
+                         *options)  # fmt: skip
+        log = output.stdout + output.stderr
+        return [float(share) for share in re.findall(r"train_inner.*?chunked=([\d.]+)", log)], log
+
+    begun, log = shares("--max-update", "4")
+    assert 0.5 < begun[3] < 1 and "curriculum" not in log.split("INFO | fairseq_cli.train")[-1]
+    for total in ("5", "6"):
+        own, log = shares("--max-update", total)
+        assert own == [1.0] and (
+            "keeps the 4 updates that it was begun with: --hrt-curriculum-steps"
+            f" {total} adapts it to --max-update" in log
+        )
+    own, log = shares("--max-update", "7", "--hrt-curriculum-steps", "14")
+    assert 0.2 < own[0] < 0.7 and (
+        "was begun with --hrt-curriculum-steps 4 --hrt-curriculum-power 1, which keep it; now they"
+        " are 14 and 1" in log
+    )
+    # What fairseq does not read is not known, and said.
+    own, log = shares("--max-update", "16", "--reset-dataloader")
+    assert own[0] < 0.7 and "from update 7 on it is 16 updates long" in log
+
+
 def test_workers_change_nothing(command, toy_data, undisturbed, tmp_path):
     command(
         "fairseq-train", toy_data, *TRAINING, "--distilled-data", toy_data, "--raw-probability",

@@ -10,7 +10,6 @@ import json
 import multiprocessing
 import os
 import random
-import runpy
 import shlex
 import signal
 import stat
@@ -22,6 +21,7 @@ from pathlib import Path
 
 import pytest
 from command_line import ENVIRONMENT
+from forked_commands import run_module_in_fork
 from test_hub_cli import distilled, fuzzed_lines
 from tiny_models import FAMILIES, LETTERS, write_bundle, write_checkpoint
 
@@ -62,25 +62,11 @@ def quietly(arguments, whole):
         whole: it will not be killed, and takes a fork for the program that works for it.
     """
     if whole:
-        importlib.import_module("fairseq_hrt.cli.distill").run_module = run_in_fork
+        importlib.import_module("fairseq_hrt.cli.distill").run_module = run_module_in_fork
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
     sys.exit(main(arguments))
-
-
-def run_in_fork(module, arguments):
-    child = os.fork()
-    if child == 0:
-        sys.argv = [module, *arguments]
-        status = 1
-        try:
-            runpy.run_module(module, run_name="__main__", alter_sys=True)
-            status = 0
-        finally:
-            os._exit(status)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return subprocess.CompletedProcess(arguments, status, "", "")
 
 
 def finish(process):

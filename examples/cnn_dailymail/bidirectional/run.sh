@@ -13,11 +13,12 @@
 # the last five checkpoints averaged, beam 4, length penalty 0.6.
 # As there IBDecoder is trained from scratch, on the summaries of the Transformer; TARGETS=raw
 # trains it on raw ones ("no" under KD), START=teacher from the Transformer, which is ours. As in
-# its code for translation: learning rate, label smoothing 0.1, the search (--bidirectional-scoring
-# paper, GNMT's form of the penalty; the Transformer has fairseq's form). Ours: UPDATES, a
-# checkpoint every 2,000 updates, texts cut after 399 subwords, pairs with longer summaries than 200
-# left out of training, and the size of an update, which is counted in subwords of the longer side:
-# 128,000 are about 24,000 of summaries, an estimate.
+# its code for translation: learning rate, Adam's epsilon 1e-8, label smoothing 0.1, the search
+# (--bidirectional-scoring paper, GNMT's form of the penalty; the Transformer has fairseq's form).
+# Ours: one table of embeddings for articles, summaries and output, UPDATES, a checkpoint every
+# 2,000 updates, texts cut after 399 subwords, pairs with longer summaries than 200 left out of
+# training, and the size of an update, which is counted in subwords of the longer side: 128,000
+# are about 24,000 of summaries, an estimate.
 # Reported (Table 6, ROUGE-L, with distillation): IBDecoder 36.46 (beam 4) and 37.03 (greedy), with
 # SA 36.27 and 36.39, Transformer 36.88 and 34.51.
 # One GPU with 24 GiB; GPUS (1) more divide the update. OUT (runs/cnn_dailymail), UPDATES (100000),

@@ -4,7 +4,7 @@
 #   DATA=data-bin/wmt14_en_de bash examples/wmt14_en_de/dag/translate.sh [more options of fairseq-generate]
 #
 # STRATEGY, LENGTH_BETA, and what is the paper's and what ours: ../../common/translate_dag.sh.
-# Result: $OUT/test.log (OUT=runs/wmt14_en_de/dag).
+# Results: $OUT/test.log and test.bleu (OUT=runs/wmt14_en_de/dag).
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt14_en_de} SRC=${SRC:-en} TGT=${TGT:-de}

@@ -4,7 +4,7 @@
 #   DATA=data-bin/wmt16_en_ro bash examples/wmt16_en_ro/hrt/translate.sh [more options of fairseq-generate]
 #
 # Paper: CHUNK (2), BEAM (5) and NAT_BEAM (5) of the two stages. RoyalFlush: length penalty 0.6, at most 200 tokens. Ours: the penalty
-# counts in both stages; --hrt-scoring eq2 ranks the second by the paper's Eq. 2, which has none. Result: $OUT/test.log
+# counts in both stages; --hrt-scoring eq2 ranks the second by the paper's Eq. 2, which has none. Results: $OUT/test.log and test.bleu
 # (OUT=runs/wmt16_en_ro/hrt). Reported: better than its teacher on En-Ro.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"

@@ -10,6 +10,7 @@ from forked_commands import names_plugin
         ("fairseq-hrt translate", True),
         ("python -m fairseq_hrt", True),
         ("python -m fairseq_cli.train data", False),
+        ("python examples/common/tokenize_text.py train.en", True),
         ("fairseq-train data --user-dir fairseq_hrt --cpu", True),
         ("fairseq-train data --user-dir /a/b/fairseq_hrt", True),
         ("fairseq-train data --user-dir other", False),

@@ -34,13 +34,13 @@ def test_models_of_two_kinds_in_both_engines(table, hugging_face_folder, texts, 
     mbart = str(hugging_face_folder("mbart").path)
     tests = [["Opus", str(bundle), *texts], ["MBart50", mbart, *texts, "en", "fr"]]
     words = ["--out", str(tmp_path / "out"), "--speed-lines", "2", "--repeats", "1"]
-    words += ["--set", "max_len_a=0", "--set", "max_len_b=9"]
+    words += ["--set", "max_len_a=0", "--set", "max_len_b=9", "--set", "jacobi_known_length=true"]
     table.main([*words, *(word for test in tests for word in ("--test", *test))])
     shown = capsys.readouterr().out
     assert shown == (tmp_path / "out/table.md").read_text() and "`nrefs:1" in shown
     lines = shown.splitlines()
     assert lines[0] == "| model, engine | algorithm | en-de | en-fr |"
-    names = [tuple(cell.strip() for cell in line.split("|")[1:3]) for line in lines[2:-2]]
+    names = [tuple(cell.strip() for cell in line.split("|")[1:3]) for line in lines[2:-5]]
     ours = ["Greedy autoregressive", "Beam search (5)", "Frontier (ours)"]
     groups = {
         "Opus, PyTorch": table.ALGORITHMS,
@@ -48,6 +48,11 @@ def test_models_of_two_kinds_in_both_engines(table, hugging_face_folder, texts, 
         "MBart50, native": ours,
     }
     assert names == [(group, name) for group, own in groups.items() for name in own]
+    assert lines[-3:] == [
+        "With `--set max_len_a=0`.",
+        "With `--set max_len_b=9`.",
+        "With `--set jacobi_known_length=true`: PJ, PGJ (b=5), PGJ (b=3) alone.",
+    ]
     assert lines[2].count("–") == 1 and lines[2].count(" / 1.00× / 1.00×") == 1
     found = json.loads((tmp_path / "out/table.json").read_text())
     assert found["command"].startswith("python examples/jacobi/table.py --out") and found["machine"]
@@ -81,9 +86,34 @@ def test_what_is_refused(table, hugging_face_folder, texts, tmp_path, capsys):
         (["--engines", "native", "--test", "Opus", bundle, *texts], "none of the bundles has"),
         (["--repeats", "0", "--test", "Opus", bundle, *texts], "--repeats 0: give 1 or more"),
         (["--set", "beem=2", "--test", "Opus", bundle, *texts], "no such option"),
+        *(
+            (
+                [*engines, "--set", setting, "--test", "Opus", bundle, *texts],
+                f"--set {setting}: no algorithm of {shown} has this option",
+            )
+            for engines, setting, shown in (
+                ([], "beam=2", "torch and native"),
+                ([], "jacobi_mode=pj", "torch and native"),
+                ([], "dag_decode_beta=2", "torch and native"),
+                ([], "task=translation", "torch and native"),
+                (["--engines", "native"], "jacobi_known_length=true", "native"),
+            )
+        ),
     ):
         assert message in refused(table, [*out, *words], capsys)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("settings, rows", [
+    ({"jacobi_window": "4", "max_len_b": "9"}, {"Frontier (ours)"}),
+    ({"jacobi_draft": "hrt", "jacobi_draft_path": "a.pt"}, {"Frontier (ours)"}),
+    ({"jacobi_known_length": "true"}, {"PJ", "PGJ (b=5)", "PGJ (b=3)"}),
+    ({"lenpen": "0.6"}, set()),
+])  # fmt: skip
+def test_settings_go_to_the_rows_that_have_them(table, settings, rows):
+    for name in table.ALGORITHMS:
+        everywhere = {key: value for key, value in settings.items() if "jacobi" not in key}
+        assert table.own_settings(name, settings) == (settings if name in rows else everywhere)
 
 
 def test_the_command_of_the_page(table):

@@ -1,0 +1,261 @@
+"""Every recipe from raw text to the figure that it prints, with tiny text and models.
+
+The recipes are run as they stand. Only what ``fairseq-train`` is given is made smaller: sizes,
+batches and updates, in single precision on a CPU; and memory is not measured, which starts a
+process for each system.
+"""
+
+import gzip
+import random
+import re
+
+import pytest
+from recipe_scripts import EXAMPLES, ROOT, bash
+
+pytestmark = pytest.mark.slow
+
+TINY = " ".join(
+    f"--{side}-layers 1 --{side}-embed-dim 8 --{side}-ffn-embed-dim 8 --{side}-attention-heads 2"
+    for side in ("encoder", "decoder")
+)
+# As many checkpoints as are averaged, none at the end of an epoch, which fairseq does not keep.
+TINY += " --max-update 5 --save-interval-updates 1 --batch-size 4 --update-freq 1 --cpu"
+# Untrained models write until there is no more room; graphs need theirs. Where the last checkpoints
+# are averaged none is validated for.
+LIMITS = """
+limits() {
+    case "${words[*]}" in
+    *translation_dag*) ;;
+    *--keep-interval-updates*) echo --max-target-positions 40 --disable-validation ;;
+    *) echo --max-target-positions 40 ;;
+    esac
+}
+"""
+WORDS = {
+    "en": "a man rides his bike , and the dog doesn't mind .",
+    "de": "ein Mann fährt Rad , und der Hund stört's nicht .",
+    "fr": "un homme fait du vélo , et le chien dort .",
+    "ro": "un om merge cu bicicleta , iar câinele nu .",
+    "zh": "一个 人 骑 自行车 ， 狗 不 介意 。",
+    "ja": "自転@@ 車 に 乗る 人 と 犬 。",
+    "summary": "man rides bike dog .",
+    "article": "a man rides his bike through the town . a dog runs along .",
+}
+# Two signs a word, where the real one is not installed.
+JIEBA = """
+class Tokenizer:
+    initialize = str
+
+    def cut(self, line):
+        return [line[i : i + 2] for i in range(0, len(line), 2)]
+
+
+setLogLevel = str
+"""
+BLEU = r"^BLEU \d+\.\d\d \({}, 4 sentences, {}\): nrefs:1\|case:mixed\|eff:no\|tok:{}\|"
+
+
+TOKENISED = BLEU.format("tokenised", "the log's references", "none")
+
+
+def is_entry(script):
+    """Whether a user starts the script; others are sourced."""
+    return script.read_text(encoding="utf-8").startswith("#!") and script.name != "setup_env.sh"
+
+
+@pytest.mark.parametrize("script", sorted(filter(is_entry, EXAMPLES.rglob("*.sh"))), ids=str)
+def test_every_recipe_is_run(script):
+    """Here, or by a file of tests of its own."""
+    name = str(script.relative_to(EXAMPLES))
+    if name.startswith("common/"):
+        # Others call it.
+        used = "".join(other.read_text() for other in EXAMPLES.rglob("*.sh") if other != script)
+        assert f'bash "$COMMON/{script.name}"' in used
+        return
+    # "wmt14_en_de/hrt/train.sh" stands as {corpus}/hrt/train.sh.
+    own = {"quickstart.sh": "recipes", "import/student.sh": "import_recipe"}
+    own["measure/perplexity.sh"] = "perplexity_recipe"
+    test = ROOT / f"tests/integration/test_{own.get(name, 'whole_recipes')}.py"
+    assert name in test.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def start(forks, tmp_path_factory):
+    """A function that runs a recipe, whose commands are forks and whose trainings are tiny; OUT is
+    relative to its ``folder``."""
+    own = forks.of_a_shell()
+    for name, gone, more in (
+        ("fairseq-train", "--fp16", f"{TINY} $(limits)"),
+        ("fairseq-hrt", "--memory", "$([ $1 != benchmark ] || echo --batch-sizes 1)"),
+    ):
+        body = own[f"BASH_FUNC_{name}%%"].replace('"$@"', f'"${{words[@]}}" {more}')
+        kept = f'local word words=(); for word; do [ "$word" = {gone} ] || words+=("$word"); done;'
+        own[f"BASH_FUNC_{name}%%"] = body.replace("{", "{ " + LIMITS + kept, 1)
+    modules = tmp_path_factory.mktemp("modules")
+    (modules / "jieba.py").write_text(JIEBA)
+    settings = {
+        "PYTHONPATH": str(modules), "PRECISION": "float32", "MERGES": "300", "SPEED_SENTENCES": "1",
+        "REPEATS": "1", "THREADS": "1", "BATCHES": "1",
+    }  # fmt: skip
+    folder = tmp_path_factory.mktemp("recipes")
+
+    def run(recipe, *arguments, **changes):
+        shown = bash(EXAMPLES / recipe, *arguments, cwd=folder, **{**own, **settings, **changes})
+        return shown.stdout
+
+    run.folder = folder
+    return run
+
+
+def written(folder, *languages, parts=("train", "valid", "test")):
+    """The folder, with raw text of these languages."""
+    folder.mkdir()
+    generator = random.Random(1)
+    for part, lines in zip(parts, (40, 4, 4)):
+        for language in languages:
+            space = "" if language == "zh" else " "
+            words = WORDS[language].split()
+            text = "".join(
+                space.join(generator.choices(words, k=generator.randint(3, 9))) + "\n"
+                for _ in range(lines)
+            )
+            with gzip.open(folder / f"{part}.{language}.gz", "wt", encoding="utf-8") as file:
+                file.write(text)
+    return str(folder)
+
+
+def test_wmt14_en_de(start):
+    raw = written(start.folder / "en-de", "en", "de")
+    start("wmt14_en_de/prepare.sh", DATA=raw, OUT="wmt14")
+    data = {"DATA": "wmt14/data-bin"}
+    for student in ("hrt", "mask_predict"):
+        settings = {**data, "OUT": "wmt14/hrt", "STUDENT": student, "ITERATIONS": "4"}
+        start("wmt14_en_de/hrt/train.sh", **settings)
+        assert re.search(TOKENISED, start("wmt14_en_de/hrt/translate.sh", **settings), re.M)
+    settings = {**data, "OUT": "wmt14/dag"}
+    start("wmt14_en_de/dag/train.sh", **settings)
+    assert re.search(TOKENISED, start("wmt14_en_de/dag/translate.sh", **settings), re.M)
+
+
+def test_wmt16_en_ro(start):
+    written(start.folder / "en-ro", "en", "ro")
+    start("wmt16_en_ro/prepare.sh", DATA="en-ro", OUT="wmt16", SAMPLE="36")
+    assert (start.folder / "wmt16/bpe/train.ro").read_text().count("\n") == 36
+    again = start("wmt16_en_ro/prepare.sh", DATA="en-ro", OUT="wmt16", SAMPLE="36")
+    assert "\n+ " not in again
+    settings = {"DATA": "wmt16/data-bin", "OUT": "wmt16/hrt", "SRC": "ro", "TGT": "en"}
+    start("wmt16_en_ro/hrt/train.sh", **settings)
+    assert re.search(TOKENISED, start("wmt16_en_ro/hrt/translate.sh", **settings), re.M)
+
+
+def test_wmt17_zh_en(start):
+    """Words, subwords and a dictionary for each language; Chinese is scored by its characters."""
+    written(start.folder / "zh-en", "zh", "en")
+    start("wmt17_zh_en/prepare.sh", DATA="zh-en", OUT="wmt17")
+    folder = start.folder / "wmt17"
+    words = (folder / "text/train.zh").read_text(encoding="utf-8").split()
+    assert {len(word) for word in words} == {1, 2}
+    data = folder / "data-bin"
+    chinese, english = (
+        {line.split()[0] for line in (data / f"dict.{name}.txt").open(encoding="utf-8")}
+        for name in ("zh", "en")
+    )
+    assert chinese & set(words) and english and not chinese & set(WORDS["en"].split())
+    merges = [(folder / f"bpe/codes.{name}").read_bytes() for name in ("zh", "en")]
+    assert merges[0] != merges[1]
+    settings = {"DATA": str(data), "OUT": "wmt17/hrt"}
+    start("wmt17_zh_en/hrt/train.sh", **settings)
+    assert re.search(TOKENISED, start("wmt17_zh_en/hrt/translate.sh", **settings), re.M)
+    settings = {"DATA": str(data), "OUT": "wmt17/dag", "SRC": "en", "TGT": "zh"}
+    start("wmt17_zh_en/dag/train.sh", **settings)
+    shown = start("wmt17_zh_en/dag/translate.sh", **settings, STRATEGY="joint-viterbi")
+    assert re.search(BLEU.format("detokenised", r"\S+/wmt17/raw/test\.zh\.gz", "zh"), shown, re.M)
+
+
+def test_wmt22_en_de(start):
+    written(start.folder / "pieces", "en", "de")
+    settings = {"DATA": "pieces", "OUT": "wmt22", "MERGES": "45", "SENTENCEPIECE": "learn"}
+    start("wmt22_en_de/prepare.sh", **settings)
+    settings = {"DATA": "wmt22/data-bin", "OUT": "wmt22/hrt", "FP16": ""}
+    start("wmt22_en_de/hrt/train.sh", **settings)
+    figure = BLEU.format("detokenised", r"\S+/wmt22/raw/test\.de\.gz", "13a")
+    assert re.search(figure, start("wmt22_en_de/hrt/translate.sh", **settings), re.M)
+    # As the targets are published, but by an ensemble of one's own.
+    teacher = str(start.folder / "wmt22/hrt/at/averaged.pt")
+    settings.update(OUT="wmt22/ensemble", TEACHERS=f"{teacher}:{teacher}")
+    start("wmt22_en_de/hrt/train.sh", **settings)
+    assert re.search(figure, start("wmt22_en_de/hrt/translate.sh", **settings), re.M)
+
+
+def test_ibdecoder(start):
+    """A pair whose text is tokenised here, and one that comes in subwords."""
+    written(start.folder / "ro-en", "ro", "en")
+    pair = {"SRC": "ro", "TGT": "en"}
+    start("ibdecoder/prepare.sh", DATA="ro-en", OUT="wmt16_ro", **pair)
+    settings = {**pair, "DATA": "wmt16_ro/data-bin", "OUT": "wmt16_ro/ib", "KD": "1", "TOKENS": "2"}
+    start("ibdecoder/train.sh", **settings)
+    shown = start("ibdecoder/translate.sh", **settings)
+    figure = BLEU.format("detokenised", r"\S+/wmt16_ro/raw/test\.en\.gz", "13a")
+    assert re.search(figure, shown, re.M)
+    written(start.folder / "en-ja", "en", "ja")
+    pair = {"SRC": "en", "TGT": "ja"}
+    start("ibdecoder/prepare.sh", DATA="en-ja", OUT="wat17", **pair, MERGES="0")
+    folder = start.folder / "wat17"
+    assert not list((folder / "bpe").glob("codes*"))
+    words = {line.split()[0] for line in (folder / "data-bin/dict.ja.txt").open(encoding="utf-8")}
+    assert {"自転@@", "bike", "車"} <= words
+    settings = {**pair, "DATA": "wat17/data-bin", "OUT": "wat17/ib", "LAYERS": "2"}
+    start("ibdecoder/train.sh", **settings)
+    assert re.search(TOKENISED, start("ibdecoder/translate.sh", **settings), re.M)
+
+
+def test_multi30k(start):
+    """Every family from one teacher, and their comparisons; options are chosen on the validation
+    set where that is asked for."""
+    parts = ("train", "val", "test_2016_flickr")
+    written(start.folder / "multi30k", "en", "de", parts=parts)
+    settings = {"OUT": "captions", "DAG_BETAS": "1.0", "DAG_LENGTH_BETAS": "1.0"}
+    start("multi30k/prepare.sh", DATA="multi30k", **settings)
+    for recipe in (
+        "multi30k/hrt/train_at.sh",
+        "multi30k/hrt/train_hrt.sh",
+        "multi30k/bidirectional/train.sh",
+        "multi30k/dag/train.sh",
+    ):
+        start(recipe, **settings)
+    folder = start.folder / "captions"
+    for recipe, compared, changes in (
+        ("multi30k/hrt/benchmark.sh", "comparison", {"TUNE": "1", "LENGTH_PENALTIES": "0.9"}),
+        ("multi30k/bidirectional/benchmark.sh", "comparison_bidirectional", {"MODELS": "2x1"}),
+        ("multi30k/dag/benchmark.sh", "comparison_dag", {}),
+        ("multi30k/dag/sweep.sh", "sweep_dag", {"SCALES": "2"}),
+        ("multi30k/jacobi/benchmark.sh", "comparison_jacobi_1",
+         {"DRAFTS": f"hrt={folder}/hrt/checkpoint_last.pt"}),
+    ):  # fmt: skip
+        assert "|tok:13a|" in start(recipe, **settings, **changes), recipe
+        assert "|tok:13a|" in (folder / compared / "table.md").read_text(encoding="utf-8")
+    assert (folder / "tuned/HRT__5_5_/best").read_text() == "lenpen=0.9\n"
+    assert "FA-DAT" in (folder / "sweep_dag/graph_statistics.md").read_text(encoding="utf-8")
+    # What has not been trained is left out.
+    (start.folder / "less").mkdir()
+    for name in ("at", "bidirectional_2x1", "bpe", "data-bin", "raw"):
+        (start.folder / "less" / name).symlink_to(folder / name)
+    shown = start("multi30k/compare_all.sh", OUT="less")
+    table = (start.folder / "less/comparison_all/table.md").read_text(encoding="utf-8")
+    assert "|tok:13a|" in shown and table.count("IBDecoder") > 1 and "HRT" not in table
+
+
+@pytest.mark.parametrize("recipe", [
+    "gigaword/bidirectional/run.sh", "cnn_dailymail/bidirectional/run.sh",
+    "summaries/bidirectional/run.sh",
+])  # fmt: skip
+def test_summaries(start, recipe):
+    corpus = recipe.split("/")[0]
+    settings = {"OUT": corpus, "TRAIN": "40", "VALID": "4", "TEST": "4"}
+    if corpus != "summaries":
+        settings["DATA"] = written(start.folder / f"{corpus}.raw", "article", "summary")
+    shown = start(recipe, **settings)
+    found = re.search(r"results: (\S+)", shown)[1]
+    table = (ROOT / found).read_text(encoding="utf-8")
+    assert "| ROUGE-L |" in table and "ROUGE: F1 by rouge-score, Porter's stemmer" in table
+    assert table.count("IB+SA(2)") > 1
