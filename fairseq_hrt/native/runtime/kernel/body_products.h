@@ -301,10 +301,11 @@ static INLINE void multiply_int8(const target *store_to, const chooser *choose_f
     case R: {                                                                                      \
         vi sums[R][COLUMNS];                                                                       \
         wide_tile_##R(a + (size_t)r * (size_t)lda, lda, w, k, sums);                               \
-        take_int8(to, NULL, matrix, input, r, R, first, sums[0], COLUMNS);                         \
+        take_int8(store_to, choose_for, matrix, input, r, R, first, sums[0], COLUMNS);             \
         break;                                                                                     \
     }
-static NOINLINE void product_16(const target *to, const fh_matrix *matrix, const fh_input *input) {
+static INLINE void multiply_16(const target *store_to, const chooser *choose_for,
+                               const fh_matrix *matrix, const fh_input *input) {
     int32_t k = matrix->stride, rows = input->rows;
     ptrdiff_t lda = input->stride;
     const uint8_t *a = input->integers;
@@ -313,7 +314,7 @@ static NOINLINE void product_16(const target *to, const fh_matrix *matrix, const
         if (rows == 1) {
             vi sums[VECTORS];
             wide_panel(a, at, k, sums);
-            take_int8(to, NULL, matrix, input, 0, 1, panel, sums, VECTORS);
+            take_int8(store_to, choose_for, matrix, input, 0, 1, panel, sums, VECTORS);
             continue;
         }
         for (int32_t first = panel; first < panel + FH_PANEL && first < matrix->outputs;
@@ -372,6 +373,12 @@ static NOINLINE void product_int8(const target *to, const fh_matrix *matrix,
                                   const fh_input *input) {
     multiply_int8(to, NULL, matrix, input);
 }
+static NOINLINE void product_16(const target *to, const fh_matrix *matrix, const fh_input *input) {
+    multiply_16(to, NULL, matrix, input);
+}
+static NOINLINE void best_16(const chooser *to, const fh_matrix *matrix, const fh_input *input) {
+    multiply_16(NULL, to, matrix, input);
+}
 static NOINLINE void product_float(const target *to, const fh_matrix *matrix,
                                    const fh_input *input) {
     multiply_float(to, NULL, matrix, input);
@@ -418,6 +425,8 @@ static void best(const fh_matrix *matrix, const fh_input *input, const fh_rule *
             best_int8_with_sum(&to, matrix, &part);
         else if (matrix->kind == FH_INT8)
             best_int8(&to, matrix, &part);
+        else if (matrix->kind == FH_INT8_16)
+            best_16(&to, matrix, &part);
         else
             best_float(&to, matrix, &part);
         for (int32_t r = 0; r < rows; r++)

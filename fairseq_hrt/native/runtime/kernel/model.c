@@ -94,16 +94,17 @@ static void named(char *text, size_t size, const char *prefix, const char *name)
     snprintf(text, size, "%s%s", prefix, name);
 }
 
-/* Packs the matrix `name`, with its scales and, where biased, its bias; int8: the kind of a matrix
- * of int8 weights. Returns 0 or an error. */
-static int matrix_of(builder *b, fh_matrix *to, const char *name, int32_t outputs, int32_t inputs,
-                     const char *bias_name, fh_kind int8) {
+/* Packs the matrix `name`, with its scales and, where biased, its bias. Returns 0 or an error. */
+static int matrix(builder *b, fh_matrix *to, const char *name, int32_t outputs, int32_t inputs,
+                  const char *bias_name) {
     char text[160];
     const fh_tensor *t = take(b, name, outputs, inputs, 0);
     if (!t) return b->error->code;
-    fh_kind kind = t->type == 1 ? int8 : FH_FLOAT32;
+    fh_kind kind = t->type == 2                         ? FH_FLOAT32
+                   : b->model->shape.input_bits == 16 ? FH_INT8_16
+                                                      : FH_INT8;
     const float *scales = NULL, *bias = NULL;
-    if (kind == int8) {
+    if (kind != FH_FLOAT32) {
         named(text, sizeof text, name, ".scale");
         const fh_tensor *s = take(b, text, 1, outputs, 2);
         if (!s) return b->error->code;
@@ -143,15 +144,9 @@ static int matrix_of(builder *b, fh_matrix *to, const char *name, int32_t output
     return FH_OK;
 }
 
-/* An embedding, an output layer, or what else is chosen from. */
-static int matrix(builder *b, fh_matrix *to, const char *name, int32_t outputs, int32_t inputs,
-                  const char *bias_name) {
-    return matrix_of(b, to, name, outputs, inputs, bias_name, FH_INT8);
-}
-
 /* The finer part of an embedding, if the file has one; only int8 matrices do. */
 static const int8_t *rest(builder *b, const char *name, const fh_matrix *embedding) {
-    if (b->error->code || embedding->kind != FH_INT8 || !look_for(b, name)) return NULL;
+    if (b->error->code || embedding->kind == FH_FLOAT32 || !look_for(b, name)) return NULL;
     const fh_tensor *t = take(b, name, embedding->outputs, embedding->inputs, 1);
     if (!t) return NULL;
     size_t count = (size_t)t->rows * (size_t)t->columns;
@@ -165,8 +160,7 @@ static int linear(builder *b, fh_matrix *to, const char *prefix, const char *nam
     char text[160], bias[176];
     named(text, sizeof text, prefix, name);
     named(bias, sizeof bias, text, ".bias");
-    fh_kind int8 = b->model->shape.input_bits == 16 ? FH_INT8_16 : FH_INT8;
-    return matrix_of(b, to, text, outputs, inputs, bias, int8);
+    return matrix(b, to, text, outputs, inputs, bias);
 }
 
 static int norm(builder *b, fh_norm *to, const char *prefix, const char *name, int32_t width) {

@@ -3,8 +3,7 @@
  *
  * Kinds of weights. FH_INT8: int8 weights with one float32 scale for each output, inputs quantised
  * row by row when they are prepared, int32 sums, then float32. FH_INT8_16: the same with inputs of
- * 16 bits, for products that are stored. FH_FLOAT32: float32 throughout. Callers write the same
- * calls for all.
+ * 16 bits. FH_FLOAT32: float32 throughout. Callers write the same calls for all.
  *
  * Packing (fh_matrix_*) is the same on every instruction set, so a packed matrix can be used with
  * any table. Functions that depend on the instruction set are in a table, fh_operations; one table
@@ -86,6 +85,7 @@ typedef struct fh_screen {
     int32_t *sums;    /* of the nibbles of each output */
     float *reach;     /* how far the value of an output may be above what the upper bits say, for
                          an input of norm 1 */
+    float norm;       /* the largest one of an output's weights */
 } fh_screen;
 
 /* Bytes of the buffer of a packed matrix; 0 when a size is out of range (both at least 1, see
@@ -132,8 +132,8 @@ typedef struct fh_input {
     const float *x; /* float32: the rows, ldx floats apart */
     ptrdiff_t ldx;
     const uint8_t *integers; /* int8: stored byte = integer + offset, as uint8 or as int8, whatever
-                                the instruction set likes; 16 bits: int16, of which each four may
-                                be in another order */
+                                the instruction set likes; 16 bits: int16, of each four the first,
+                                third, second and fourth */
     const float *scales; /* int8: [rows]; 0 for a row of zeros; not a number for a row with a value
                             that is not finite */
     int32_t offset;      /* int8: 0, 128 or -128 */

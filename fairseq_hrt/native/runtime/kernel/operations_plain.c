@@ -7,6 +7,11 @@
 
 static const float INVALID = NAN;
 
+/* Where an input of 16 bits is stored: of each four the first, third, second and fourth. */
+static int32_t place_16(int32_t input) {
+    return input % 4 == 1 || input % 4 == 2 ? input ^ 3 : input;
+}
+
 static void prepare_16(fh_input *input, void *buffer) {
     int32_t rows = input->rows, inputs = input->inputs, stride = (inputs + 63) / 64 * 64;
     int16_t *integers = buffer;
@@ -25,7 +30,7 @@ static void prepare_16(fh_input *input, void *buffer) {
         scales[r] = !finite ? INVALID : usable ? largest / steps : 0.f;
         float factor = usable ? steps / largest : 0.f;
         for (int32_t i = 0; usable && i < inputs; i++)
-            integers[(size_t)r * (size_t)stride + (size_t)i] =
+            integers[(size_t)r * (size_t)stride + (size_t)place_16(i)] =
                 (int16_t)nearbyintf(row[i] * factor);
     }
     input->stride = stride * (int32_t)sizeof *integers;
@@ -84,7 +89,7 @@ static void panel(const fh_matrix *matrix, const fh_input *input, int32_t row, i
         int32_t sums[FH_PANEL] = {0};
         for (int32_t i = 0; i < matrix->stride; i += 4, w += 4 * FH_PANEL)
             for (int32_t n = 0; n < FH_PANEL; n++)
-                for (int32_t j = 0; j < 4; j++) sums[n] += a[i + j] * w[4 * n + j];
+                for (int32_t j = 0; j < 4; j++) sums[n] += a[place_16(i + j)] * w[4 * n + j];
         for (int32_t n = 0; n < FH_PANEL; n++)
             out[n] = (float)sums[n] * (input->scales[row] * matrix->scales[first + n]) +
                      matrix->bias[first + n];

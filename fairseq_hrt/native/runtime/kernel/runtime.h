@@ -93,7 +93,7 @@ typedef struct {
     int32_t directions, block, causal, independent, middle_to_side;
     int32_t link_heads, link_rows, reach, count_bos, length_classes;
     int32_t cell, zero_start;   /* autoregressive: fh_cell; the decoder's </s> has a zero vector */
-    int32_t input_bits;         /* of what layers multiply int8 weights with: 8 or 16 */
+    int32_t input_bits;         /* of what is multiplied with int8 weights: 8 or 16 */
     const int32_t *chunk_sizes; /* [chunk_count] */
     double epsilon, scale;
     fh_side_shape encoder, decoder;

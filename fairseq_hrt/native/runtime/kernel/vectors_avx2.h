@@ -117,7 +117,7 @@ static INLINE void i_store_fours(int16_t *to, vi x) {
     _mm_storel_epi64((__m128i *)(void *)(to + 4), _mm256_extracti128_si256(fours, 1));
 }
 /* The even and the odd bytes of a vector, signed, in 16 bits. */
-static INLINE vi even_16(vi x) { return _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8); }
+static INLINE vi even_16(vi x) { return _mm256_maddubs_epi16(_mm256_set1_epi16(1), x); }
 static INLINE vi odd_16(vi x) { return _mm256_srai_epi16(x, 8); }
 static INLINE vi i_four(const uint8_t *a) { /* the same four bytes in every lane */
     int32_t four;

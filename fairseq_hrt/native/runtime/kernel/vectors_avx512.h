@@ -85,7 +85,7 @@ static INLINE void i_store_fours(int16_t *to, vi x) {
                         _mm256_shuffle_epi8(_mm512_cvtepi32_epi16(x), order));
 }
 /* The even and the odd bytes of a vector, signed, in 16 bits. */
-static INLINE vi even_16(vi x) { return _mm512_srai_epi16(_mm512_slli_epi16(x, 8), 8); }
+static INLINE vi even_16(vi x) { return _mm512_maddubs_epi16(_mm512_set1_epi16(1), x); }
 static INLINE vi odd_16(vi x) { return _mm512_srai_epi16(x, 8); }
 static INLINE vi i_four(const uint8_t *a) { /* the same four bytes in every lane */
     int32_t four;
