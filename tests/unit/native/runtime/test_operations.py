@@ -185,7 +185,7 @@ def test_products_with_inputs_of_16_bits_are_exact(ops, shape, relu, with_residu
     found = ops.product(matrix, ready, relu=relu, residual=residual)
     wanted = int8_product(weights, scales, bias, *quantised_16(x), residual, relu)
     np.testing.assert_array_equal(found, wanted)
-    tokens, values, sums = ops.best(matrix, ready)
+    tokens, values, sums = ops.best(matrix, ready, with_sum=True)
     np.testing.assert_array_equal(tokens, expected.argmax(1))
     np.testing.assert_array_equal(values, expected.max(1))
     top = expected.max(1, keepdims=True).astype(np.float64)
