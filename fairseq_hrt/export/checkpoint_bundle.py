@@ -1,7 +1,7 @@
 """Bundles of trained models: their checkpoints, dictionaries and codes in one folder."""
 
 from pathlib import Path
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from fairseq.data.data_utils import infer_language_pair
 
@@ -22,6 +22,7 @@ from ..native.bundles.bundle import (
 from ..native.bundles.data_options import language_of_data
 from ..native.bundles.description import checked_options
 from ..native.bundles.pretrained import from_pretrained
+from ..native.io.escaping import shown
 from .preparation import find_recipe, require_translations
 from .runtime_bundle import add_runtime
 
@@ -76,6 +77,7 @@ def make_bundle(
     codes: Optional[Path] = None,
     sources: Optional[Sequence[str]] = None,
     task: Optional[str] = None,
+    languages: Tuple[Optional[str], Optional[str]] = (None, None),
     options: Optional[Dict[str, str]] = None,
     card: Optional[Dict[str, Any]] = None,
     check: Optional[Callable[[Path], object]] = None,
@@ -90,6 +92,7 @@ def make_bundle(
         tokenizer, subwords, codes, sources: how the training text was prepared, see
             :func:`.preparation.find_recipe`.
         task: to decode with; None: the one of the training.
+        languages: source and target, where neither the checkpoint nor ``data`` names them.
         options: decoding options of the bundle.
         card: further facts for its card.
         check, complete: see :func:`..native.bundles.bundle.create_bundle`.
@@ -109,18 +112,18 @@ def make_bundle(
     # Nothing is packed that load_bundle would refuse.
     task = require_known_task(task or task_name(config), str(folder))
     options = checked_options(options or {}, task, "the new bundle")
-    languages = _languages(config, data, checkpoints[0])
-    for language in languages:
+    pair = _languages(config, data, checkpoints[0], languages)
+    for language in pair:
         require_dictionary(data, language)
     recipe, fit = find_recipe(
-        data, languages, tokenizer=tokenizer, subwords=subwords, codes=codes, sources=sources
+        data, pair, tokenizer=tokenizer, subwords=subwords, codes=codes, sources=sources
     )
     checked = {} if fit is None else {"text preparation": str(fit)}
     bundle = Bundle(
         folder=folder,
         task=task,
-        source_lang=languages[0],
-        target_lang=languages[1],
+        source_lang=pair[0],
+        target_lang=pair[1],
         tokenizer=recipe.tokenizer,
         subwords=recipe.subwords,
         options=dict(options or {}),
@@ -129,20 +132,31 @@ def make_bundle(
     return create_bundle(bundle, data, codes, states=states, check=check, complete=complete)
 
 
-def _languages(config: Any, data: Path, checkpoint: Path) -> Tuple[str, str]:
-    """Source and target language of a training; ValueError if neither its options nor its data name
-    them, or they cannot be file names."""
+def _languages(
+    config: Any, data: Path, checkpoint: Path, given: Tuple[Optional[str], Optional[str]]
+) -> Tuple[str, str]:
+    """Source and target language of a training; ValueError if nothing names them, if they are not
+    the given ones, or if they cannot be file names."""
     languages = (value_of(config, "source_lang"), value_of(config, "target_lang"))
     if None in languages:
         # The training took them from the names of the files.
         languages = infer_language_pair(str(data))
-    if None in languages:
-        raise ValueError(
-            f"{data}: its files do not tell the languages; was it written by fairseq-preprocess?"
-        )
-    for language in languages:
-        language_of_data(language, str(checkpoint))
-    return languages
+    found: List[str] = []
+    for side, own, asked in zip(("source", "target"), languages, given):
+        language = own or asked
+        if language is None:
+            raise ValueError(
+                f"neither {checkpoint} nor the files in {data} tell the {side} language: import"
+                " takes --source-language and --target-language, bundle a folder that was written"
+                " by fairseq-preprocess"
+            )
+        if asked not in (None, language):
+            raise ValueError(
+                f"--{side}-language {shown(asked)}: {checkpoint} has the {side} language"
+                f" {shown(language)}; leave the option out"
+            )
+        found.append(language_of_data(language, str(checkpoint)))
+    return found[0], found[1]
 
 
 def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Iterator, List, Optional, Sequence, Union
 
 from ..text.pipeline import TextPipeline
+from ..text.unknown_symbols import Symbol
 
 # Most source subwords that are translated in one piece; longer lines are split. Training corpora
 # have no longer sentences.
@@ -21,11 +22,13 @@ class PreparedLine:
         text: the whole raw line.
         words: the subwords of the line, or of the piece.
         start: how many subwords of the line precede them.
+        symbols: symbols of the line that the model lacks, which are not among the subwords.
     """
 
     text: str
     words: Sequence[str]
     start: int = 0
+    symbols: Sequence[Symbol] = ()
 
     def __len__(self) -> int:
         return len(self.words)
@@ -47,6 +50,12 @@ class PreparedLine:
                 whole.text,
                 [*prefix, *whole.words[place : place + step]],
                 whole.start + place - first,
+                [
+                    symbol._replace(place=symbol.place - place + first)
+                    for symbol in whole.symbols
+                    # One behind the last subword belongs to the last piece.
+                    if place <= min(symbol.place, len(whole) - 1) < place + step
+                ],
             )
             for place in range(first, len(whole), step)
         ]

@@ -17,6 +17,7 @@ from ..io.escaping import printable
 from ..options.values import UnsupportedOption
 from ..text.pipeline import TextPipeline
 from ..text.replacement import mostly_unknown, read_lexicon, with_words
+from ..text.unknown_symbols import UnknownSymbols, with_symbols
 from .bundle import Bundle
 from .decoder import Decoder, Wanted, Watch
 from .translation import (
@@ -67,6 +68,7 @@ class Translator:
         self.pipeline = bundle.pipeline()
         self.defaults = {**DEFAULTS, **bundle.options, **_texts(decoding)}
         self.source, self.target = bundle.dictionaries()
+        self._unknown = UnknownSymbols(self.pipeline, self.source)
         self._fallback = fallback
         self._other: Optional[Decoder] = None
         self._lock = threading.Lock()
@@ -95,7 +97,8 @@ class Translator:
         """Translates raw lines; returns as many translations, in the same order.
 
         A line without words gives an empty translation. A line of more than 256 subwords, or more
-        than the model takes, is translated in pieces.
+        than the model takes, is translated in pieces. Symbols that the model lacks are carried
+        over, see :mod:`~..text.unknown_symbols`.
 
         Args:
             lines: raw text, or what :meth:`prepare` made of it; a single string is one line.
@@ -118,17 +121,27 @@ class Translator:
         wanted = Wanted(
             checked_batch_size(batch_size), scores=details, alignments=lexicon is not None
         )
+        aligned = wanted.alignments or any(
+            options.get(name, "false") != "false" for name in ("alignments", "print_alignment")
+        )
         decoder, prepared = self._prepared(options, wanted, decoding, given)
         pieces, flat = self._cut(rows, _longest_piece(decoder, prepared))
+        if not aligned and any(piece.symbols for own in pieces for piece in own):
+            prepared = self._aligned(decoder, prepared, options, wanted, decoding, given)
         found = decoder.decode(prepared, flat, wanted, Watch(progress, cancelled))
         results: List[Any] = []
         place = 0
         for line, own in zip(rows, pieces):
             best = found[place : place + len(own)]
             place += len(own)
+            if not own:
+                # Nothing but symbols, or nothing at all.
+                text = with_symbols("", (), (), self.in_words(line).symbols, ())
+                results.append(Translation(text, raw_text(line)) if details else text)
+                continue
             if not details:
                 texts = [
-                    self._restored(self._written(hypotheses[0], piece, lexicon))
+                    self._text(hypotheses[0], piece, lexicon)
                     for piece, hypotheses in zip(own, best)
                 ]
                 results.append(
@@ -136,10 +149,7 @@ class Translator:
                 )
                 continue
             translations = [
-                [
-                    self._translation(piece, one, self._written(one, piece, lexicon))
-                    for one in hypotheses
-                ]
+                [self._translation(piece, one, lexicon, aligned) for one in hypotheses]
                 for piece, hypotheses in zip(own, best)
             ]
             results.append(join_pieces(raw_text(line), translations))
@@ -152,7 +162,7 @@ class Translator:
         The line's translation is that of its pieces, joined by :func:`.translation.join_pieces`. A
         line without words is one piece. Never waits for a translation in another thread.
         """
-        return PreparedLine.pieces(line, self.pipeline, self._longest)
+        return PreparedLine.pieces(self.in_words(line), self.pipeline, self._longest)
 
     def graphs(
         self,
@@ -286,16 +296,35 @@ class Translator:
                     self._other = self._fallback()
             return self._other, self._other.prepare(options, wanted, given)
 
+    def _aligned(
+        self,
+        decoder: Decoder,
+        prepared: Any,
+        options: Mapping[str, str],
+        wanted: Wanted,
+        decoding: Mapping[str, Any],
+        given: Optional[FrozenSet[str]],
+    ) -> Any:
+        """``prepared`` with alignments, or without where the model aligns no words."""
+        chosen = frozenset(decoding) if given is None else given
+        try:
+            return decoder.prepare(options, wanted._replace(alignments=True), chosen)
+        except ValueError:
+            return prepared
+
     # ------------------------------------------------------------------ text
 
     def pieces(self, lines: Sequence[str]) -> List[List[int]]:
         """The source ids of the pieces of lines, as they are decoded."""
         return self._cut(lines, self._longest)[1]
 
-    def in_words(self, line: str) -> PreparedLine:
+    def in_words(self, line: Line) -> PreparedLine:
         """Splits a line into subwords but not into pieces, for callers that look at the subwords
         and then translate them."""
-        return PreparedLine(line, self.pipeline.words(line))
+        if not isinstance(line, str):
+            return line
+        words, symbols = self._unknown.words(line)
+        return PreparedLine(line, words, symbols=symbols)
 
     def mostly_unknown(self, line: Line) -> List[str]:
         """The words of a line that the model does not know, if they are most of its words; else
@@ -309,7 +338,11 @@ class Translator:
         """The non-empty pieces of each line, and the source ids of all pieces, each with
         ``</s>``."""
         pieces = [
-            [piece for piece in PreparedLine.pieces(line, self.pipeline, longest) if piece.words]
+            [
+                piece
+                for piece in PreparedLine.pieces(self.in_words(line), self.pipeline, longest)
+                if piece.words
+            ]
             for line in lines
         ]
         eos = self.source.eos
@@ -336,22 +369,41 @@ class Translator:
             unknown=unknown,
         )
 
-    def _restored(self, symbols: List[str]) -> str:
+    def _text(
+        self, hypothesis: Hypothesis, piece: PreparedLine, lexicon: Optional[Mapping[str, str]]
+    ) -> str:
+        """The raw text of a hypothesis, with the symbols of its source that the model lacks."""
         end = self.target.words[self.target.eos]
-        return self.pipeline.text(" ".join([symbol for symbol in symbols if symbol != end]))
+        symbols = self._written(hypothesis, piece, lexicon)
+        text = self.pipeline.text(" ".join([symbol for symbol in symbols if symbol != end]))
+        if not piece.symbols:
+            return text
+        return with_symbols(
+            text,
+            self._symbols(hypothesis),
+            hypothesis.alignment,
+            piece.symbols,
+            piece.words,
+            self.pipeline.prefix_length,
+        )
 
     def _translation(
-        self, piece: PreparedLine, hypothesis: Hypothesis, symbols: List[str]
+        self,
+        piece: PreparedLine,
+        hypothesis: Hypothesis,
+        lexicon: Optional[Mapping[str, str]],
+        aligned: bool,
     ) -> Translation:
         return Translation(
-            text=self._restored(symbols),
+            text=self._text(hypothesis, piece, lexicon),
             source=piece.text,
             tokens=self._symbols(hypothesis),
             score=hypothesis.score,
             positional_scores=list(hypothesis.positional_scores),
             steps=hypothesis.steps,
             token_steps=list(hypothesis.token_steps),
-            alignment=[place + piece.start for place in hypothesis.alignment],
+            # Not where only the symbols of another line needed it.
+            alignment=[place + piece.start for place in hypothesis.alignment if aligned],
         )
 
 

@@ -3,7 +3,7 @@ checkpoints, dictionaries and subword codes."""
 
 import re
 from pathlib import Path
-from typing import List
+from typing import List, Optional, Tuple
 
 from ..bundles.bundle import Bundle
 from ..io.escaping import shown
@@ -29,7 +29,9 @@ def _checkpoints(folder: Path) -> List[Path]:
     return numbered or sorted(found)
 
 
-def read_fairseq(source: Path, folder: Path, wishes: Wishes) -> Bundle:
+def read_fairseq(
+    source: Path, folder: Path, wishes: Wishes, languages: Tuple[Optional[str], Optional[str]]
+) -> Bundle:
     """Makes a bundle of a folder of fairseq's, or of one checkpoint in it.
 
     Args:
@@ -37,6 +39,7 @@ def read_fairseq(source: Path, folder: Path, wishes: Wishes) -> Bundle:
         folder: the bundle's folder.
         wishes: the user's options; by default the tokenizer is found out from the dictionaries,
             and codes are searched in the folder.
+        languages: source and target, where the checkpoint does not hold them.
 
     Raises:
         ValueError: a file is missing or damaged; the message names it.
@@ -73,6 +76,7 @@ def read_fairseq(source: Path, folder: Path, wishes: Wishes) -> Bundle:
         subwords=subwords,
         codes=codes,
         task=TASK,
+        languages=languages,
         complete=complete,
         runtime=wishes.runtime,
         lines=wishes.lines,

@@ -28,8 +28,6 @@ _TOKENIZER = "tokenizer_config.json"
 _FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 # Most names of one matrix: encoder, decoder and shared embedding, and output layer.
 MOST_SHARED = 4
-# Sinusoidal position vectors, which older releases stored.
-COMPUTED = ("embed_positions.weight", "embed_positions.weights")
 
 # Options of generation_config.json, else of config.json, that change translations, with the values
 # at which they do not; other values are refused.

@@ -5,9 +5,9 @@ from typing import Any, Dict, Tuple
 
 import numpy as np
 
-from ..runtime.sinusoids import sinusoids
+from ..io.escaping import shown
+from ..runtime.sinusoids import fairseq_frequencies, sinusoids
 from .converted import NEVER, ConvertedModel
-from .hugging_face import COMPUTED
 from .plain_files import Settings
 from .tensors import Tensors
 from .vocabularies import Vocabulary
@@ -124,10 +124,14 @@ class HuggingFaceModel:
         if "final_logits_bias" in self.tensors:
             bias = self.tensors.take("final_logits_bias", 1, target.size)[0]
         self.made["decoder.output_projection.bias"] = target.reordered(bias, NEVER)
-        vectors = sinusoids(np.arange(self.positions), frequencies(self.width))
-        table = np.concatenate([np.zeros((2, self.width), np.float32), vectors])
+        computed = sinusoids(np.arange(self.positions), frequencies(self.width))
         for side in _SIDES:
-            self.made[f"{side}.embed_positions.weight"] = table
+            name = f"{side}.embed_positions.weight"
+            vectors = computed
+            if f"model.{name}" in self.tensors:
+                # transformers reads them where a file has them.
+                vectors = self.tensors.take(f"model.{name}", self.positions, self.width)
+            self.made[name] = np.concatenate([np.zeros((2, self.width), np.float32), vectors])
             self.options[f"{side}_learned_pos"] = True
         self.options.update(
             marian_epsilon=1e-5,
@@ -135,7 +139,7 @@ class HuggingFaceModel:
             marian_zero_start="no" if moved else "yes",
             marian_cell="attention",
         )
-        self.tensors.require_all_used(COMPUTED)
+        self.tensors.require_all_used()
         return ConvertedModel("marian_transformer", self.options, self.made)
 
     def multilingual(self, learned: bool) -> ConvertedModel:
@@ -164,6 +168,8 @@ class HuggingFaceModel:
                 self._copy(f"{side}.layernorm_embedding", width)
                 name = f"{side}.embed_positions.weight"
                 self.made[name] = self.tensors.take(f"model.{name}", self.positions + 2, width)
+            else:
+                self._require_sinusoids(f"model.{side}.embed_positions.weights")
         if "final_logits_bias" in self.tensors:
             bias = self.tensors.take("final_logits_bias", 1, self.words["decoder"].size)
             if np.any(bias):
@@ -171,8 +177,24 @@ class HuggingFaceModel:
                     f"{self.tensors.subject} has a final_logits_bias that is not zero, which cannot"
                     " be represented here"
                 )
-        self.tensors.require_all_used(() if learned else COMPUTED)
+        self.tensors.require_all_used()
         return ConvertedModel("transformer", self.options, self.made)
+
+    def _require_sinusoids(self, name: str) -> None:
+        """Raises ValueError if the file has other position vectors than fairseq's: transformers
+        does not read them, and trained ones have no place here."""
+        if name not in self.tensors:
+            return
+        rows, _ = self.tensors.shape(name)
+        stored = self.tensors.take(name, rows, self.width)
+        expected = sinusoids(np.arange(2, rows), fairseq_frequencies(self.width))
+        # Of half precision, too.
+        if not np.allclose(stored[2:], expected, atol=0.01):
+            raise ValueError(
+                f"{self.tensors.subject}: {shown(name)} holds other position vectors than the"
+                " sinusoids of such models, which cannot be represented here; remove it there if"
+                " the model was trained with these"
+            )
 
     def _embeddings(self) -> None:
         config, tensors = self.config, self.tensors

@@ -39,17 +39,23 @@ def native_model(
         options,
         parameters,
         weights,
+        # Weights that were stored in 8 bits are exact, so what is lost is lost in the inputs.
+        16 if steps and weights == "int8" else 8,
         {name.replace(".", "_"): len(table) for name, table in made.items()},
     )
     return header, model_tensors(header, parameters, made, steps)
 
 
 def _header(
-    options: Options, parameters: Parameters, weights: str, positions: Dict[str, int]
+    options: Options,
+    parameters: Parameters,
+    weights: str,
+    input_bits: int,
+    positions: Dict[str, int],
 ) -> Header:
     embeddings = {side: parameters[f"{side}.embed_tokens.weight"] for side in _SIDES}
     values: Dict[str, Any] = dict(
-        family="autoregressive", weights=weights, bos=0, pad=1, eos=2, unk=3,
+        family="autoregressive", weights=weights, input_bits=input_bits, bos=0, pad=1, eos=2, unk=3,
         source_vocabulary=len(embeddings["encoder"]), target_vocabulary=len(embeddings["decoder"]),
         activation=options["activation_fn"], longest_source=options["max_source_positions"],
         longest_target=options["max_target_positions"],

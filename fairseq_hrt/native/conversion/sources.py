@@ -2,9 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import List
+from typing import List, Optional
 
 from ..bundles.bundle import Bundle, require_new
+from ..bundles.data_options import language_of_data
+from ..io.escaping import shown
+from ..options.values import SCHEMA, DecodingOptions
+from ..text.pipeline import LANGUAGE_TOKEN
 from .converted import Converted, Wishes, write_bundle
 from .fairseq_checkpoints import is_fairseq, read_fairseq, unknown_kind
 from .hugging_face import CONFIG
@@ -33,7 +37,10 @@ def import_model(
     if not source.exists():
         raise ValueError(f"{source} does not exist: give the folder or file of a model")
     require_new(folder)
-    languages = wishes.source_language, wishes.target_language
+    languages = (
+        _language(wishes.source_language, "--source-language"),
+        _language(wishes.target_language, "--target-language"),
+    )
     place = source if source.is_dir() else source.parent
     fairseq = source.suffix == ".pt" or (source.is_dir() and is_fairseq(source))
     hugging_face = source.is_dir() and (source / CONFIG).is_file()
@@ -49,12 +56,7 @@ def import_model(
             raise ValueError(
                 f"{source} is a model of fairseq, which is read by PyTorch: import it with {WHOLE}"
             )
-        if languages != (None, None):
-            raise ValueError(
-                "--source-language and --target-language: fairseq's checkpoints hold their"
-                " languages; leave them out"
-            )
-        return read_fairseq(source, folder, wishes)
+        return read_fairseq(source, folder, wishes, languages)
     if not wishes.checkpoint and wishes.lines is not None:
         raise ValueError(
             "--runtime-lines are for comparing with PyTorch's engine, which is not there: leave"
@@ -63,13 +65,37 @@ def import_model(
     converted = (
         read_hugging_face(place, languages) if hugging_face else read_marian(source, languages)
     )
+    runtime = wishes.runtime or (None if wishes.checkpoint else "int8")
+    if runtime is not None:
+        _require_native_options(converted, wishes.checkpoint)
     return write_bundle(
         _prepared(converted, wishes),
         folder,
-        runtime=wishes.runtime or (None if wishes.checkpoint else "int8"),
+        runtime=runtime,
         lines=wishes.lines or _sample(converted),
         checkpoint=wishes.checkpoint,
     )
+
+
+def _language(name: Optional[str], option: str) -> Optional[str]:
+    """The language that an option names, perhaps by its token, ``__en__`` or ``>>fra<<``."""
+    if name is None:
+        return None
+    bare = name.strip("_<>") if LANGUAGE_TOKEN.fullmatch(name) else name
+    return language_of_data(bare, option)
+
+
+def _require_native_options(converted: Converted, checkpoint: bool) -> None:
+    """Raises ValueError for a decoding option of the model that the native engine lacks."""
+    options = DecodingOptions.parse(converted.decoding)
+    for name in converted.decoding:
+        value = getattr(options, name)
+        if SCHEMA[name].native is False and value != SCHEMA[name].default:
+            instead = "" if checkpoint else f", import it with {WHOLE}"
+            raise ValueError(
+                f"the model's files set {name} to {shown(value)}, which the native engine does not"
+                f" have: leave --runtime out{instead}, or set it to {SCHEMA[name].default} there"
+            )
 
 
 def _prepared(converted: Converted, wishes: Wishes) -> Converted:

@@ -51,12 +51,9 @@ class Tensors:
             )
         return shape
 
-    def require_all_used(self, ignored: Tuple[str, ...] = ()) -> None:
-        """Raises ValueError if a tensor was never taken, for the conversion would lose it; names
-        that end in one of ``ignored`` may be left out."""
-        left: List[str] = sorted(
-            name for name in self.held if name not in self.used and not name.endswith(ignored)
-        )
+    def require_all_used(self) -> None:
+        """Raises ValueError if a tensor was never taken, for the conversion would lose it."""
+        left: List[str] = sorted(name for name in self.held if name not in self.used)
         if left:
             raise ValueError(
                 f"{self.subject} has {len(left)} tensors that cannot be represented here, among"

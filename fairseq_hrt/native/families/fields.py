@@ -46,6 +46,8 @@ class ModelFields:
         tied_output: the output layer is the target embedding.
         output_bias: the output layer has a bias.
         epsilon: of all norms.
+        input_bits: to how many bits the inputs of layers with int8 weights are rounded, 8 or 16;
+            those of the output layer to 8.
     """
 
     family: str
@@ -81,6 +83,7 @@ class ModelFields:
     tied_output: bool
     output_bias: bool
     epsilon: float = 1e-5
+    input_bits: int = later(8)
 
     def demand(self, fits: bool, *names: str) -> None:
         """Raises ModelFileError with the values of the named fields unless ``fits``."""
@@ -118,6 +121,7 @@ class ModelFields:
         fits = self.decoder_positions == 0 or self.decoder_positions >= self.longest_target
         self.demand(fits, "decoder_positions", "longest_target")
         self.demand(0 < self.epsilon < 1, "epsilon")
+        self.demand(self.input_bits in (8, 16), "input_bits")
         special = ("bos", "pad", "eos", "unk")
         self.between(0, min(self.source_vocabulary, self.target_vocabulary) - 1, *special)
         self.demand(len({getattr(self, name) for name in special}) == 4, *special)

@@ -12,7 +12,7 @@ from ..options.values import KINDS, SCHEMA
 from .format import ACTIVATIONS, CELLS, Header
 from .library import load_library
 
-INTERFACE = 10
+INTERFACE = 11
 OK, MEMORY, INVALID, NUMBER, REFUSED, ENDED = range(6)
 # gelu_fast and gelu_accurate are two names of one formula.
 _ACTIVATION = dict(zip(ACTIVATIONS, (0, 1, 2, 2, 3, 4)))
@@ -46,7 +46,7 @@ class Shape(C.Structure):
             "family activation bos pad eos unk shared_embedding tied_output output_bias "
             "special_symbols chunk_count relative_window learn_tail directions block causal "
             "independent middle_to_side link_heads link_rows reach count_bos length_classes cell "
-            "zero_start"
+            "zero_start input_bits"
         ).split()),
         ("chunk_sizes", _INTS),
         ("epsilon", C.c_double),

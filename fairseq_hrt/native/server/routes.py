@@ -230,7 +230,7 @@ class Server:
         self, system: ServedSystem, wanted: TranslationRequest, options: Dict[str, Any]
     ) -> List["DecodedText"]:
         language, limit = system.bundle.source_lang, self.settings.max_sentences
-        subwords = system.translator.pipeline.words if system.aligned else None
+        subwords = (lambda text: system.translator.in_words(text).words) if system.aligned else None
         texts = await self._prepared(
             wanted,
             lambda: [

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 # (folder of a bundle, settings) → what translates, with the methods of
 # bundles.translator.Translator that are used here: ``prepare``, ``translate``, ``identity``,
-# ``mostly_unknown``, its ``bundle`` and, where it aligns words, its ``pipeline``.
+# ``mostly_unknown``, its ``bundle`` and, where it aligns words, ``in_words``.
 LoadTranslator = Callable[[Path, Settings], Any]
 
 # The option with which translations have alignments.

@@ -75,7 +75,7 @@ def links(
         tokens: the translation's subwords.
         alignment: for each token the index of a source subword; ``len(subwords)`` is ``</s>``.
     """
-    places, spans = _locate(source, subwords), _locate(translation, tokens)
+    places, spans = locate(source, subwords), locate(translation, tokens)
     return [
         Link(start, end, (places[place][0] + places[place][1]) // 2)
         for (start, end), place in zip(spans, alignment)
@@ -83,7 +83,7 @@ def links(
     ]
 
 
-def _locate(text: str, subwords: Sequence[str]) -> List[Tuple[int, int]]:
+def locate(text: str, subwords: Sequence[str]) -> List[Tuple[int, int]]:
     """The span (start, end) of each subword in the text; empty, (n, n), for subwords that are not
     found, as after normalisation."""
     spans, place, missing = [], 0, 0

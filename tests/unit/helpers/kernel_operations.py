@@ -8,7 +8,7 @@ import numpy as np
 
 from fairseq_hrt.native.runtime.library import LibraryUnavailable, load_library
 
-INT8, FLOAT32 = 1, 2
+INT8, FLOAT32, INT8_16 = 1, 2, 3
 NONE, NAN = -1, -2
 BLOCK = 16
 _ALIGNMENT = 64
@@ -38,7 +38,10 @@ class Input(C.Structure):
 
 
 class _Screen(C.Structure):
-    _fields_ = [(name, C.c_void_p) for name in ("nibbles", "sums", "reach")]
+    _fields_ = [
+        *((name, C.c_void_p) for name in ("nibbles", "sums", "reach")),
+        ("norm", C.c_float),
+    ]
 
 
 class Screening(C.Structure):
@@ -212,6 +215,7 @@ class Operations:
                     C.POINTER(_Screen),
                     C.POINTER(Screening),
                     C.POINTER(Input),
+                    C.POINTER(Input),
                     *[_Pointer] * 4,
                 ],
             ),
@@ -246,9 +250,11 @@ class Operations:
         weights: np.ndarray,
         scales: Optional[np.ndarray] = None,
         bias: Optional[np.ndarray] = None,
+        int8: int = INT8,
     ) -> Matrix:
-        """weights ``[outputs, inputs]``, int8 with ``scales`` [outputs] or float32."""
-        kind = INT8 if weights.dtype == np.int8 else FLOAT32
+        """weights ``[outputs, inputs]``, int8 with ``scales`` [outputs] or float32; int8: the kind
+        of the former."""
+        kind = int8 if weights.dtype == np.int8 else FLOAT32
         outputs, inputs = weights.shape
         buffer = self.buffer(self.library.fh_matrix_size(kind, outputs, inputs))
         matrix = Matrix()
@@ -380,6 +386,7 @@ class Operations:
         prepared: Input,
         rules: Optional[Sequence[Rule]] = None,
         screening: Optional[Screening] = None,
+        rough: Optional[Input] = None,
     ) -> Optional[Tuple[np.ndarray, np.ndarray]]:
         """(tokens, values) of each row, or None where they have to be computed in full."""
         tokens, values = self.buffer(4 * prepared.rows).view(np.int32), self.floats(prepared.rows)
@@ -391,6 +398,7 @@ class Operations:
             screen,
             screening or Screening(),
             prepared,
+            rough or prepared,
             table,
             _at(bounds),
             _at(tokens),

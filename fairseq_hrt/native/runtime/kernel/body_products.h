@@ -95,6 +95,58 @@ static NOINLINE void int8_panel(const uint8_t *a, const int8_t *w, int32_t k,
 }
 #endif
 
+/* ------------------------------------------------------------------ int8, inputs of 16 bits */
+
+#if COLUMNS == 4
+#define SPLIT(X) X(0) X(1) X(2) X(3)
+#else
+#define SPLIT(X) X(0) X(1)
+#endif
+#define WIDE_START(r, b) vi s##r##b = i_zero();
+#define WIDE_ROW_START(r) EACH(WIDE_START, r)
+#define WIDE_WEIGHTS(b)                                                                            \
+    vi w##b = i_load(w + 4 * W * (b)), e##b = even_16(w##b), o##b = odd_16(w##b);                  \
+    KEEP(e##b)                                                                                     \
+    KEEP(o##b)
+#define WIDE_DOT(r, b) s##r##b = dot_16(dot_16(s##r##b, v, e##b), u, o##b);
+#define WIDE_STEP(r)                                                                               \
+    {                                                                                              \
+        const uint8_t *at = a + (ptrdiff_t)(r) * lda + 2 * i;                                      \
+        vi v = i_four(at), u = i_four(at + 4);                                                     \
+        EACH(WIDE_DOT, r)                                                                          \
+    }
+#define WIDE_TILE(R)                                                                               \
+    static INLINE void wide_tile_##R(const uint8_t *a, ptrdiff_t lda, const int8_t *w, int32_t k,  \
+                                     vi sums[R][COLUMNS]) {                                        \
+        ROWS_##R(WIDE_ROW_START)(void) lda;                                                        \
+        for (int32_t i = 0; i < k; i += 4, w += 4 * FH_PANEL) {                                    \
+            SPLIT(WIDE_WEIGHTS)                                                                    \
+            ROWS_##R(WIDE_STEP)                                                                    \
+        }                                                                                          \
+        ROWS_##R(INT8_ROW_STORE)                                                                   \
+    }
+WIDE_TILE(2)
+WIDE_TILE(3)
+WIDE_TILE(4)
+
+/* One row, a whole panel, four vectors at once. */
+static INLINE void wide_panel(const uint8_t *a, const int8_t *panel, int32_t k, vi sums[VECTORS]) {
+    for (int b = 0; b < VECTORS; b += 4) {
+        const int8_t *w = panel + 4 * W * b;
+        vi s0 = i_zero(), s1 = s0, s2 = s0, s3 = s0, t0 = s0, t1 = s0, t2 = s0, t3 = s0;
+        for (int32_t i = 0; i < k; i += 4, w += 4 * FH_PANEL) {
+            vi v = i_four(a + 2 * i), u = i_four(a + 2 * i + 4), w0 = i_load(w),
+               w1 = i_load(w + 4 * W), w2 = i_load(w + 8 * W), w3 = i_load(w + 12 * W);
+            s0 = dot_16(s0, v, even_16(w0)), t0 = dot_16(t0, u, odd_16(w0));
+            s1 = dot_16(s1, v, even_16(w1)), t1 = dot_16(t1, u, odd_16(w1));
+            s2 = dot_16(s2, v, even_16(w2)), t2 = dot_16(t2, u, odd_16(w2));
+            s3 = dot_16(s3, v, even_16(w3)), t3 = dot_16(t3, u, odd_16(w3));
+        }
+        sums[b] = i_add(s0, t0), sums[b + 1] = i_add(s1, t1);
+        sums[b + 2] = i_add(s2, t2), sums[b + 3] = i_add(s3, t3);
+    }
+}
+
 /* ------------------------------------------------------------------ float32 */
 
 #define FLOAT_START(r, b) vf s##r##b = f_zero();
@@ -245,6 +297,41 @@ static INLINE void multiply_int8(const target *store_to, const chooser *choose_f
     }
 }
 
+#define WIDE_CASE(R)                                                                               \
+    case R: {                                                                                      \
+        vi sums[R][COLUMNS];                                                                       \
+        wide_tile_##R(a + (size_t)r * (size_t)lda, lda, w, k, sums);                               \
+        take_int8(store_to, choose_for, matrix, input, r, R, first, sums[0], COLUMNS);             \
+        break;                                                                                     \
+    }
+static INLINE void multiply_16(const target *store_to, const chooser *choose_for,
+                               const fh_matrix *matrix, const fh_input *input) {
+    int32_t k = matrix->stride, rows = input->rows;
+    ptrdiff_t lda = input->stride;
+    const uint8_t *a = input->integers;
+    for (int32_t panel = 0; panel < matrix->outputs; panel += FH_PANEL) {
+        const int8_t *at = (const int8_t *)matrix->weights + (size_t)panel * (size_t)k;
+        if (rows == 1) {
+            vi sums[VECTORS];
+            wide_panel(a, at, k, sums);
+            take_int8(store_to, choose_for, matrix, input, 0, 1, panel, sums, VECTORS);
+            continue;
+        }
+        for (int32_t first = panel; first < panel + FH_PANEL && first < matrix->outputs;
+             first += TILE) {
+            const int8_t *w = at + 4 * (first - panel);
+            for (int32_t r = 0, n; r < rows; r += n) {
+                n = next_rows(rows - r, 4);
+                switch (n) {
+                    WIDE_CASE(2)
+                    WIDE_CASE(3)
+                    WIDE_CASE(4)
+                }
+            }
+        }
+    }
+}
+
 #define FLOAT_CASE(R)                                                                              \
     case R: {                                                                                      \
         vf sums[R][COLUMNS];                                                                       \
@@ -286,6 +373,12 @@ static NOINLINE void product_int8(const target *to, const fh_matrix *matrix,
                                   const fh_input *input) {
     multiply_int8(to, NULL, matrix, input);
 }
+static NOINLINE void product_16(const target *to, const fh_matrix *matrix, const fh_input *input) {
+    multiply_16(to, NULL, matrix, input);
+}
+static NOINLINE void best_16(const chooser *to, const fh_matrix *matrix, const fh_input *input) {
+    multiply_16(NULL, to, matrix, input);
+}
 static NOINLINE void product_float(const target *to, const fh_matrix *matrix,
                                    const fh_input *input) {
     multiply_float(to, NULL, matrix, input);
@@ -309,6 +402,8 @@ static void product(const fh_matrix *matrix, const fh_input *input, float *out, 
     const target to = {out, ldo, relu, residual, ldr};
     if (matrix->kind == FH_INT8)
         product_int8(&to, matrix, input);
+    else if (matrix->kind == FH_INT8_16)
+        product_16(&to, matrix, input);
     else
         product_float(&to, matrix, input);
 }
@@ -330,6 +425,8 @@ static void best(const fh_matrix *matrix, const fh_input *input, const fh_rule *
             best_int8_with_sum(&to, matrix, &part);
         else if (matrix->kind == FH_INT8)
             best_int8(&to, matrix, &part);
+        else if (matrix->kind == FH_INT8_16)
+            best_16(&to, matrix, &part);
         else
             best_float(&to, matrix, &part);
         for (int32_t r = 0; r < rows; r++)

@@ -32,10 +32,55 @@ static void exponential(float *x, int32_t count) {
 
 /* ------------------------------------------------------------------ quantising */
 
+/* Bits of the largest |x| of a row: as integers, NaN is larger than infinity. */
+static INLINE int32_t largest_bits(const float *row, int32_t inputs) {
+    int32_t whole = inputs / W * W, rest = inputs - whole;
+    vi top = i_zero();
+    for (int32_t i = 0; i < whole; i += W) top = i_max(top, f_magnitude_bits(f_load(row + i)));
+    if (rest) top = i_max(top, f_magnitude_bits(f_load_part(row + whole, rest, 0.f)));
+    return i_largest(top);
+}
+
+/* Rows of 16 bits: of each four inputs the first, third, second and fourth, so that a vector of
+ * weights is taken apart into even and odd bytes. */
+static void prepare_16(fh_input *input, void *buffer) {
+    int32_t rows = input->rows, inputs = input->inputs, stride = (inputs + 63) / 64 * 64,
+            whole = inputs / W * W, rest = inputs - whole;
+    int16_t *integers = buffer;
+    float *scales = (float *)(void *)(integers + (size_t)rows * (size_t)stride),
+          steps = (float)fh_levels(inputs);
+    for (int32_t r = 0; r < rows; r++) {
+        const float *row = input->x + r * input->ldx;
+        int16_t *to = integers + (size_t)r * (size_t)stride;
+        int32_t bits = largest_bits(row, inputs);
+        float largest;
+        memcpy(&largest, &bits, sizeof largest);
+        int finite = bits < 0x7f800000, usable = finite && largest >= 1e-36f;
+        scales[r] = !finite ? NAN : usable ? largest / steps : 0.f;
+        int32_t done = usable ? whole : 0;
+        vf factor = f_all(usable ? steps / largest : 0.f);
+        for (int32_t i = 0; i < done; i += W)
+            i_store_fours(to + i, i_of(f_mul(f_load(row + i), factor)));
+        if (usable && rest) {
+            vf part = f_load_part(row + whole, rest, 0.f);
+            i_store_fours(to + whole, i_of(f_mul(part, factor)));
+            done += W;
+        }
+        memset(to + done, 0, (size_t)(stride - done) * sizeof *to);
+    }
+    input->stride = stride * (int32_t)sizeof *integers;
+    input->integers = buffer;
+    input->scales = scales;
+}
+
 static void prepare(fh_input *input, void *buffer, fh_kind kind, const float *x, ptrdiff_t ldx,
                     int32_t rows, int32_t inputs, int positive) {
     *input = (fh_input){.kind = kind, .rows = rows, .inputs = inputs, .x = x, .ldx = ldx};
     if (kind == FH_FLOAT32) return;
+    if (kind == FH_INT8_16) {
+        prepare_16(input, buffer);
+        return;
+    }
     int32_t stride = (inputs + 63) / 64 * 64, whole = inputs / W * W, rest = inputs - whole;
     uint8_t *integers = buffer;
     float *scales = (float *)(void *)(integers + (size_t)rows * (size_t)stride),
@@ -44,10 +89,7 @@ static void prepare(fh_input *input, void *buffer, fh_kind kind, const float *x,
     for (int32_t r = 0; r < rows; r++) {
         const float *row = x + r * ldx;
         uint8_t *to = integers + (size_t)r * (size_t)stride;
-        vi top = i_zero(); /* bits of |x|: as integers, NaN is larger than infinity */
-        for (int32_t i = 0; i < whole; i += W) top = i_max(top, f_magnitude_bits(f_load(row + i)));
-        if (rest) top = i_max(top, f_magnitude_bits(f_load_part(row + whole, rest, 0.f)));
-        int32_t bits = i_largest(top);
+        int32_t bits = largest_bits(row, inputs);
         float largest;
         memcpy(&largest, &bits, sizeof largest);
         int finite = bits < 0x7f800000, usable = finite && largest >= 1e-36f;

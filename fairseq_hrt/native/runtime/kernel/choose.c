@@ -169,15 +169,22 @@ static int best_in_parts(fh_work *w, const fh_matrix *matrix, const fh_input *in
 }
 
 /* 1: settled from the upper bits of the weights; 0: to be computed in full. */
-static int screened(fh_work *w, const fh_matrix *matrix, const fh_input *input,
-                    const fh_rule *rules, int32_t *tokens, float *values) {
+static int screened(fh_work *w, const fh_matrix *matrix, const float *features,
+                    const fh_input *input, const fh_rule *rules, int32_t *tokens, float *values) {
     const fh_model *m = w->model;
+    fh_input rough = *input;
     if (!m->screen.nibbles || matrix != m->output || input->rows > FH_SCREEN_ROWS) return 0;
     if (fh_reserve(&w->bounds, (size_t)input->rows * (size_t)matrix->outputs, sizeof(float),
                    &w->error))
         return 0;
-    return fh_screened_best(m->operations, matrix, &m->screen, &w->screening, input, rules,
-                            w->bounds.data, tokens, values);
+    if (matrix->kind != FH_INT8) {
+        int32_t d = matrix->inputs;
+        if (fh_reserve(&w->rough, fh_input_size(FH_INT8, input->rows, d), 1, &w->error)) return 0;
+        m->operations->prepare(&rough, w->rough.data, FH_INT8, features, d, input->rows, d, 0);
+    }
+    return fh_screened_best(m->operations, matrix, &m->screen, &w->screening, input,
+                            matrix->kind == FH_INT8 ? input : &rough, rules, w->bounds.data,
+                            tokens, values);
 }
 
 static int best_of(fh_work *w, const float *features, const fh_ask *asks, int32_t rows,
@@ -192,7 +199,7 @@ static int best_of(fh_work *w, const float *features, const fh_ask *asks, int32_
     if (fh_reserve(&w->logits, 2 * (size_t)rows, sizeof(float), &w->error)) return w->error.code;
     float *values = w->logits.data, *sums = scores ? values + rows : NULL;
     int large = (int64_t)matrix->outputs * matrix->inputs >= FH_WORTH_SHARING;
-    if (!scores && screened(w, matrix, &input, rules, tokens, values)) {
+    if (!scores && screened(w, matrix, features, &input, rules, tokens, values)) {
         /* settled */
     } else if (w->error.code) {
         return w->error.code;

@@ -100,9 +100,11 @@ static int matrix(builder *b, fh_matrix *to, const char *name, int32_t outputs, 
     char text[160];
     const fh_tensor *t = take(b, name, outputs, inputs, 0);
     if (!t) return b->error->code;
-    fh_kind kind = t->type == 1 ? FH_INT8 : FH_FLOAT32;
+    fh_kind kind = t->type == 2                         ? FH_FLOAT32
+                   : b->model->shape.input_bits == 16 ? FH_INT8_16
+                                                      : FH_INT8;
     const float *scales = NULL, *bias = NULL;
-    if (kind == FH_INT8) {
+    if (kind != FH_FLOAT32) {
         named(text, sizeof text, name, ".scale");
         const fh_tensor *s = take(b, text, 1, outputs, 2);
         if (!s) return b->error->code;
@@ -144,7 +146,7 @@ static int matrix(builder *b, fh_matrix *to, const char *name, int32_t outputs, 
 
 /* The finer part of an embedding, if the file has one; only int8 matrices do. */
 static const int8_t *rest(builder *b, const char *name, const fh_matrix *embedding) {
-    if (b->error->code || embedding->kind != FH_INT8 || !look_for(b, name)) return NULL;
+    if (b->error->code || embedding->kind == FH_FLOAT32 || !look_for(b, name)) return NULL;
     const fh_tensor *t = take(b, name, embedding->outputs, embedding->inputs, 1);
     if (!t) return NULL;
     size_t count = (size_t)t->rows * (size_t)t->columns;
@@ -251,6 +253,7 @@ static int check_shape(const fh_shape *s, fh_error *error) {
            in_range(s->eos, 0, least - 1) && in_range(s->unk, 0, least - 1);
     fits = fits && (!s->shared_embedding || (s->encoder.vocabulary == s->decoder.vocabulary &&
                                              s->encoder.width == s->decoder.width));
+    fits = fits && (s->input_bits == 8 || s->input_bits == 16);
     fits = fits && in_range(s->chunk_count, 0, 256) && in_range(s->special_symbols, 0, 257) &&
            in_range(s->relative_window, 0, 65536);
     if (fits && s->family == FH_HRT) {

@@ -1,9 +1,9 @@
 /* The arithmetic of the runtime: matrix products, normalisation, softmax, attention on cached keys
  * and values.
  *
- * Two kinds of weights. FH_INT8: int8 weights with one float32 scale for each output, inputs
- * quantised row by row when they are prepared, int32 sums, then float32. FH_FLOAT32: float32
- * throughout. Callers write the same calls for both.
+ * Kinds of weights. FH_INT8: int8 weights with one float32 scale for each output, inputs quantised
+ * row by row when they are prepared, int32 sums, then float32. FH_INT8_16: the same with inputs of
+ * 16 bits. FH_FLOAT32: float32 throughout. Callers write the same calls for all.
  *
  * Packing (fh_matrix_*) is the same on every instruction set, so a packed matrix can be used with
  * any table. Functions that depend on the instruction set are in a table, fh_operations; one table
@@ -55,12 +55,18 @@ extern "C" {
     (-2) /* in the place of a token or a count: the row holds a value that is not a number, or     \
             +infinity */
 
-typedef enum { FH_INT8 = 1, FH_FLOAT32 = 2 } fh_kind;
+typedef enum { FH_INT8 = 1, FH_FLOAT32 = 2, FH_INT8_16 = 3 } fh_kind;
+
+/* The largest integer of an input of 16 bits, so that sums of products fit into int32. */
+static inline int32_t fh_levels(int32_t inputs) {
+    int32_t most = INT32_MAX / 127 / inputs;
+    return most < INT16_MAX ? most : INT16_MAX;
+}
 
 /* ------------------------------------------------------------------ weights */
 
 /* Packed weights [outputs][inputs] and a bias. `weights` is cut into panels of FH_PANEL outputs:
- * int8 [stride / 4][64][4], float32 [stride][64]. All arrays lie in the caller's buffer and are
+ * int8 of either kind [stride / 4][64][4], float32 [stride][64]. All arrays lie in the caller's buffer and are
  * padded with zeros to whole panels. */
 typedef struct fh_matrix {
     int32_t kind; /* fh_kind */
@@ -79,6 +85,7 @@ typedef struct fh_screen {
     int32_t *sums;    /* of the nibbles of each output */
     float *reach;     /* how far the value of an output may be above what the upper bits say, for
                          an input of norm 1 */
+    float norm;       /* the largest one of an output's weights */
 } fh_screen;
 
 /* Bytes of the buffer of a packed matrix; 0 when a size is out of range (both at least 1, see
@@ -125,7 +132,8 @@ typedef struct fh_input {
     const float *x; /* float32: the rows, ldx floats apart */
     ptrdiff_t ldx;
     const uint8_t *integers; /* int8: stored byte = integer + offset, as uint8 or as int8, whatever
-                                the instruction set likes */
+                                the instruction set likes; 16 bits: int16, of each four the first,
+                                third, second and fourth */
     const float *scales; /* int8: [rows]; 0 for a row of zeros; not a number for a row with a value
                             that is not finite */
     int32_t offset;      /* int8: 0, 128 or -128 */
@@ -228,7 +236,8 @@ typedef struct fh_operations {
     /* Makes rows [rows][inputs] (ldx floats apart) ready. int8, each row on its own:
      *   normal:   round-half-even(x * (127 / max|x|)) in [-127, 127], scale max|x| / 127
      *   positive: round-half-even(x * (255 / max|x|)) in [0, 255], scale max|x| / 255; for outputs
-     * of relu (what is negative becomes 0) A row whose max|x| is below 1e-36 is zeros with scale 0;
+     * of relu (what is negative becomes 0)
+     *   FH_INT8_16, both: as normal, with fh_levels in place of 127. A row whose max|x| is below 1e-36 is zeros with scale 0;
      * a row with a value that is not finite is zeros with scale NaN. buffer: aligned, fh_input_size
      * bytes; NULL is fine for float32. */
     void (*prepare)(fh_input *input, void *buffer, fh_kind kind, const float *x, ptrdiff_t ldx,

@@ -19,6 +19,10 @@ static INLINE vi dot(vi sum, vi four, vi magnitudes, vi weights) {
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 
+static INLINE vi dot_16(vi sum, vi pair, vi weights) {
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pair, weights));
+}
+
 #include "body_rows.h"
 #include "body_outputs.h"
 #include "body_products.h"

@@ -14,6 +14,10 @@ static INLINE vi dot(vi sum, vi four, vi unused, vi weights) {
     return _mm256_dpbusd_avx_epi32(sum, four, weights);
 }
 
+static INLINE vi dot_16(vi sum, vi pair, vi weights) {
+    return _mm256_dpwssd_avx_epi32(sum, pair, weights);
+}
+
 #include "body_rows.h"
 #include "body_outputs.h"
 #include "body_products.h"

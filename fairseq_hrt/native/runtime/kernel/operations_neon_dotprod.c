@@ -84,6 +84,21 @@ static INLINE void i_store_bytes(uint8_t *to, vi x) {
     int32_t four = vget_lane_s32(vreinterpret_s32_s8(vmovn_s16(vcombine_s16(half, half))), 0);
     memcpy(to, &four, 4);
 }
+/* Of each four the first, third, second and fourth, in 16 bits. */
+static INLINE void i_store_fours(int16_t *to, vi x) {
+    int16x4_t four = vmovn_s32(x);
+    int32x2_t even = vreinterpret_s32_s16(vuzp1_s16(four, four)),
+              odd = vreinterpret_s32_s16(vuzp2_s16(four, four));
+    vst1_s16(to, vreinterpret_s16_s32(vzip1_s32(even, odd)));
+}
+/* The even and the odd bytes of a vector, signed, in 16 bits. */
+static INLINE vi even_16(vi x) {
+    int16x8_t pairs = vreinterpretq_s16_s32(x);
+    return vreinterpretq_s32_s16(vshrq_n_s16(vshlq_n_s16(pairs, 8), 8));
+}
+static INLINE vi odd_16(vi x) {
+    return vreinterpretq_s32_s16(vshrq_n_s16(vreinterpretq_s16_s32(x), 8));
+}
 static INLINE vi i_four(const uint8_t *a) { /* the same four bytes in every lane */
     int32_t four;
     memcpy(&four, a, 4);
@@ -105,6 +120,12 @@ static INLINE vi magnitude(vi four) { return four; } /* for sets without signed 
 static INLINE vi dot(vi sum, vi four, vi unused, vi weights) {
     (void)unused;
     return vdotq_s32(sum, vreinterpretq_s8_s32(four), vreinterpretq_s8_s32(weights));
+}
+
+static INLINE vi dot_16(vi sum, vi pair, vi weights) {
+    int16x8_t x = vreinterpretq_s16_s32(pair), w = vreinterpretq_s16_s32(weights);
+    int32x4_t low = vmull_s16(vget_low_s16(x), vget_low_s16(w)), high = vmull_high_s16(x, w);
+    return vaddq_s32(sum, vpaddq_s32(low, high));
 }
 
 #include "body_rows.h"

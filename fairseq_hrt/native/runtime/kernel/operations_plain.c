@@ -7,10 +7,45 @@
 
 static const float INVALID = NAN;
 
+/* Where an input of 16 bits is stored: of each four the first, third, second and fourth. */
+static int32_t place_16(int32_t input) {
+    return input % 4 == 1 || input % 4 == 2 ? input ^ 3 : input;
+}
+
+static void prepare_16(fh_input *input, void *buffer) {
+    int32_t rows = input->rows, inputs = input->inputs, stride = (inputs + 63) / 64 * 64;
+    int16_t *integers = buffer;
+    float *scales = (float *)(void *)(integers + (size_t)rows * (size_t)stride),
+          steps = (float)fh_levels(inputs);
+    memset(integers, 0, (size_t)rows * (size_t)stride * sizeof *integers);
+    for (int32_t r = 0; r < rows; r++) {
+        const float *row = input->x + r * input->ldx;
+        float largest = 0.f;
+        int finite = 1;
+        for (int32_t i = 0; i < inputs; i++) {
+            finite &= isfinite(row[i]) != 0;
+            largest = fabsf(row[i]) > largest ? fabsf(row[i]) : largest;
+        }
+        int usable = finite && largest >= 1e-36f;
+        scales[r] = !finite ? INVALID : usable ? largest / steps : 0.f;
+        float factor = usable ? steps / largest : 0.f;
+        for (int32_t i = 0; usable && i < inputs; i++)
+            integers[(size_t)r * (size_t)stride + (size_t)place_16(i)] =
+                (int16_t)nearbyintf(row[i] * factor);
+    }
+    input->stride = stride * (int32_t)sizeof *integers;
+    input->integers = buffer;
+    input->scales = scales;
+}
+
 static void prepare(fh_input *input, void *buffer, fh_kind kind, const float *x, ptrdiff_t ldx,
                     int32_t rows, int32_t inputs, int positive) {
     *input = (fh_input){.kind = kind, .rows = rows, .inputs = inputs, .x = x, .ldx = ldx};
     if (kind == FH_FLOAT32) return;
+    if (kind == FH_INT8_16) {
+        prepare_16(input, buffer);
+        return;
+    }
     int32_t stride = (inputs + 63) / 64 * 64;
     int8_t *integers = buffer;
     float *scales = (float *)(void *)((char *)buffer + (size_t)rows * (size_t)stride);
@@ -47,7 +82,18 @@ static void prepare(fh_input *input, void *buffer, fh_kind kind, const float *x,
 static void panel(const fh_matrix *matrix, const fh_input *input, int32_t row, int32_t first,
                   float out[FH_PANEL]) {
     size_t at = (size_t)first * (size_t)matrix->stride;
-    if (matrix->kind == FH_INT8) {
+    if (matrix->kind == FH_INT8_16) {
+        const int16_t *a = (const int16_t *)(const void *)(input->integers +
+                                                           (size_t)row * (size_t)input->stride);
+        const int8_t *w = (const int8_t *)matrix->weights + at;
+        int32_t sums[FH_PANEL] = {0};
+        for (int32_t i = 0; i < matrix->stride; i += 4, w += 4 * FH_PANEL)
+            for (int32_t n = 0; n < FH_PANEL; n++)
+                for (int32_t j = 0; j < 4; j++) sums[n] += a[place_16(i + j)] * w[4 * n + j];
+        for (int32_t n = 0; n < FH_PANEL; n++)
+            out[n] = (float)sums[n] * (input->scales[row] * matrix->scales[first + n]) +
+                     matrix->bias[first + n];
+    } else if (matrix->kind == FH_INT8) {
         const int8_t *a = (const int8_t *)input->integers + (size_t)row * (size_t)input->stride,
                      *w = (const int8_t *)matrix->weights + at;
         int32_t sums[FH_PANEL] = {0};

@@ -4,39 +4,41 @@
 
 #include <string.h>
 
+static int is_int8(int32_t kind) { return kind == FH_INT8 || kind == FH_INT8_16; }
+
 static size_t padded(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 /* ------------------------------------------------------------------ weights */
 
 static int valid(fh_kind kind, int32_t outputs, int32_t inputs) {
-    return (kind == FH_INT8 || kind == FH_FLOAT32) && outputs >= 1 && outputs <= FH_MAX_OUTPUTS &&
+    return (is_int8(kind) || kind == FH_FLOAT32) && outputs >= 1 && outputs <= FH_MAX_OUTPUTS &&
            inputs >= 1 && inputs <= FH_MAX_INPUTS;
 }
 
 size_t fh_matrix_size(fh_kind kind, int32_t outputs, int32_t inputs) {
     if (!valid(kind, outputs, inputs)) return 0;
     size_t rows = padded((size_t)outputs, FH_PANEL), stride = padded((size_t)inputs, 8);
-    return rows * stride * (kind == FH_INT8 ? 1 : sizeof(float)) +
-           rows * (kind == FH_INT8 ? 3 : 1) * sizeof(float);
+    return rows * stride * (is_int8(kind) ? 1 : sizeof(float)) +
+           rows * (is_int8(kind) ? 3 : 1) * sizeof(float);
 }
 
 /* Where the first four (int8) or the first (float32) weights of an output lie; the next ones lie
  * FH_PANEL groups behind. */
 static size_t place(const fh_matrix *matrix, int32_t output) {
-    size_t group = matrix->kind == FH_INT8 ? 4 : 1;
+    size_t group = is_int8(matrix->kind) ? 4 : 1;
     return (size_t)(output / FH_PANEL) * FH_PANEL * (size_t)matrix->stride +
            (size_t)(output % FH_PANEL) * group;
 }
 
 /* Groups of four bytes, in either kind, that an output has. */
 static size_t groups(const fh_matrix *matrix) {
-    return (size_t)matrix->stride / (matrix->kind == FH_INT8 ? 4 : 1);
+    return (size_t)matrix->stride / (is_int8(matrix->kind) ? 4 : 1);
 }
 
 /* The first of them. */
 static char *first_group(const fh_matrix *matrix, int32_t output) {
     return (char *)matrix->weights +
-           place(matrix, output) * (matrix->kind == FH_INT8 ? 1 : sizeof(float));
+           place(matrix, output) * (is_int8(matrix->kind) ? 1 : sizeof(float));
 }
 
 /* Leaves the weights of whole panels before output `from` as they are; everything else is zero. */
@@ -45,10 +47,10 @@ static int start(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs,
     size_t size = fh_matrix_size(kind, outputs, inputs);
     if (!size) return -1;
     size_t rows = padded((size_t)outputs, FH_PANEL), stride = padded((size_t)inputs, 8);
-    char *behind = (char *)buffer + rows * stride * (kind == FH_INT8 ? 1 : sizeof(float));
+    char *behind = (char *)buffer + rows * stride * (is_int8(kind) ? 1 : sizeof(float));
     *matrix = (fh_matrix){
         kind, outputs, inputs, (int32_t)stride, buffer, NULL, (float *)(void *)behind, NULL};
-    if (kind == FH_INT8) {
+    if (is_int8(kind)) {
         matrix->scales = matrix->bias + rows;
         matrix->sums = (int32_t *)(void *)(matrix->scales + rows);
     }
@@ -69,7 +71,7 @@ int fh_matrix_put(fh_matrix *matrix, int32_t first, int32_t count, const void *r
     int32_t inputs = matrix->inputs;
     for (int32_t r = 0; r < count; r++) {
         int32_t output = first + r;
-        if (matrix->kind == FH_INT8) {
+        if (is_int8(matrix->kind)) {
             const int8_t *from = (const int8_t *)rows + r * ld;
             int8_t *to = (int8_t *)matrix->weights + place(matrix, output);
             int32_t sum = 0, i = 0, lowest = 0;
@@ -121,7 +123,7 @@ int fh_matrix_select(fh_matrix *matrix, void *buffer, const fh_matrix *from, con
         char *target = first_group(matrix, i);
         for (size_t j = 0; j < each; j++) memcpy(target + j * 4 * FH_PANEL, source + j * 4, 4);
         matrix->bias[i] = from->bias[ids[i]];
-        if (from->kind == FH_INT8) {
+        if (is_int8(from->kind)) {
             matrix->scales[i] = from->scales[ids[i]];
             matrix->sums[i] = from->sums[ids[i]];
         }
@@ -131,7 +133,7 @@ int fh_matrix_select(fh_matrix *matrix, void *buffer, const fh_matrix *from, con
 
 void fh_matrix_row(const fh_matrix *matrix, int32_t output, float *row) {
     size_t at = place(matrix, output);
-    if (matrix->kind == FH_INT8) {
+    if (is_int8(matrix->kind)) {
         const int8_t *from = (const int8_t *)matrix->weights + at;
         float scale = matrix->scales[output];
         for (int32_t i = 0; i < matrix->inputs; i++)
@@ -147,7 +149,7 @@ fh_matrix fh_matrix_slice(const fh_matrix *matrix, int32_t first, int32_t output
     slice.outputs = outputs;
     slice.weights = first_group(matrix, first);
     slice.bias += first;
-    if (matrix->kind == FH_INT8) {
+    if (is_int8(matrix->kind)) {
         slice.scales += first;
         slice.sums += first;
     }
@@ -157,15 +159,15 @@ fh_matrix fh_matrix_slice(const fh_matrix *matrix, int32_t first, int32_t output
 /* ------------------------------------------------------------------ inputs */
 
 size_t fh_input_size(fh_kind kind, int32_t rows, int32_t inputs) {
-    if (kind != FH_INT8 || rows < 1 || inputs < 1) return 0;
-    return (size_t)rows * padded((size_t)inputs, 64) +
+    if (!is_int8(kind) || rows < 1 || inputs < 1) return 0;
+    return (size_t)rows * padded((size_t)inputs, 64) * (kind == FH_INT8_16 ? 2 : 1) +
            padded((size_t)rows * sizeof(float), FH_ALIGNMENT);
 }
 
 fh_input fh_input_rows(const fh_input *input, int32_t first, int32_t rows) {
     fh_input part = *input;
     part.rows = rows;
-    if (input->kind == FH_INT8) {
+    if (is_int8(input->kind)) {
         part.integers += (size_t)first * (size_t)input->stride;
         part.scales += first;
     } else {

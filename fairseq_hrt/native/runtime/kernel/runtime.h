@@ -44,7 +44,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FH_INTERFACE 10 /* changes with every change of a structure or a function below */
+#define FH_INTERFACE 11 /* changes with every change of a structure or a function below */
 
 #if defined(_WIN32)
 #define FH_PUBLIC __declspec(dllexport)
@@ -93,6 +93,7 @@ typedef struct {
     int32_t directions, block, causal, independent, middle_to_side;
     int32_t link_heads, link_rows, reach, count_bos, length_classes;
     int32_t cell, zero_start;   /* autoregressive: fh_cell; the decoder's </s> has a zero vector */
+    int32_t input_bits;         /* of what is multiplied with int8 weights: 8 or 16 */
     const int32_t *chunk_sizes; /* [chunk_count] */
     double epsilon, scale;
     fh_side_shape encoder, decoder;

@@ -14,7 +14,7 @@ enum {
 };
 
 size_t fh_screen_size(const fh_matrix *m) {
-    if (m->kind != FH_INT8 || m->stride > FH_SCREEN_INPUTS) return 0;
+    if (m->kind == FH_FLOAT32 || m->stride > FH_SCREEN_INPUTS) return 0;
     size_t outputs = ((size_t)m->outputs + FH_PANEL - 1) / FH_PANEL * FH_PANEL;
     return outputs * ((size_t)m->stride / 2 + sizeof(int32_t) + sizeof(float));
 }
@@ -31,6 +31,7 @@ void fh_screen_pack(fh_screen *screen, void *buffer, const fh_matrix *m) {
     screen->nibbles = buffer;
     screen->sums = (int32_t *)(void *)(screen->nibbles + outputs * (size_t)k / 2);
     screen->reach = (float *)(void *)(screen->sums + outputs);
+    screen->norm = 0;
     for (size_t o = 0; o < outputs; o++) {
         size_t panel = o / FH_PANEL * FH_PANEL * (size_t)k, place = o % FH_PANEL * 4;
         const int8_t *from = (const int8_t *)m->weights + panel + place;
@@ -50,6 +51,8 @@ void fh_screen_pack(fh_screen *screen, void *buffer, const fh_matrix *m) {
         /* 400 * sqrt(k) bounds the norms of what the sum is made of: 16 nibbles and 120.5 ones. */
         screen->reach[o] =
             m->scales[o] * (float)(sqrt(rest) + ROUNDING * (sqrt(rest + whole) + 400 * sqrt(k)));
+        float norm = m->scales[o] * (float)sqrt(whole) * (1 + ROUNDING);
+        screen->norm = norm > screen->norm ? norm : screen->norm;
     }
 }
 
@@ -59,7 +62,10 @@ static float exact(const fh_matrix *m, const fh_input *input, int32_t row, int32
     const int8_t *w = (const int8_t *)m->weights + (size_t)(output / FH_PANEL) * FH_PANEL * k +
                       (size_t)(output % FH_PANEL) * 4;
     const uint8_t *a = input->integers + (size_t)row * (size_t)input->stride;
-    for (int32_t i = 0; i < k; i += 4, w += 4 * FH_PANEL)
+    const int16_t *fine = (const int16_t *)(const void *)a;
+    for (int32_t i = 0; i < k && m->kind == FH_INT8_16; i += 4, w += 4 * FH_PANEL)
+        sum += w[0] * fine[i] + w[2] * fine[i + 1] + w[1] * fine[i + 2] + w[3] * fine[i + 3];
+    for (int32_t i = 0; i < k && m->kind == FH_INT8; i += 4, w += 4 * FH_PANEL)
         for (int32_t j = 0; j < 4; j++)
             sum += w[j] * (input->offset > 0 ? a[i + j] : (int32_t)(int8_t)a[i + j]);
     sum -= input->offset * m->sums[output];
@@ -73,6 +79,7 @@ typedef struct {
     int32_t row, token;
     int32_t left; /* words that may still be computed exactly */
     float value;
+    float slack; /* how far an exact value may be above a bound, of inputs of 16 bits */
 } search;
 
 /* Returns 0 for a value that is not a number or infinite, which `best` has names for, and when no
@@ -89,7 +96,7 @@ static int consider(search *s, int32_t output) {
 
 /* What a bound has to reach: below it no exact value is as good as the best one. */
 static float threshold(const search *s) {
-    return s->token < 0 ? -INFINITY : s->value - 4 * ROUNDING * fabsf(s->value);
+    return s->token < 0 ? -INFINITY : s->value - s->slack - 4 * ROUNDING * fabsf(s->value);
 }
 
 static int best_of_row(search *s, const fh_operations *operations, float *bounds) {
@@ -113,12 +120,16 @@ static int best_of_row(search *s, const fh_operations *operations, float *bounds
 }
 
 static int screened(const fh_operations *operations, const fh_matrix *matrix,
-                    const fh_screen *screen, const fh_input *input, const fh_rule *rules,
-                    float *bounds, int32_t *tokens, float *values) {
+                    const fh_screen *screen, const fh_input *input, const fh_input *rough,
+                    const fh_rule *rules, float *bounds, int32_t *tokens, float *values) {
     int32_t left = (int32_t)((size_t)matrix->outputs * (size_t)matrix->stride / CLOSE) + 1;
-    operations->bounds(screen, matrix, input, bounds);
+    operations->bounds(screen, matrix, rough, bounds);
     for (int32_t r = 0; r < input->rows; r++) {
-        search s = {matrix, input, rules ? rules + r : NULL, r, FH_NONE, left, 0};
+        search s = {matrix, input, rules ? rules + r : NULL, r, FH_NONE, left, 0, 0};
+        /* Both roundings are off by half a step at most, here by somewhat more. */
+        if (rough != input)
+            s.slack = 0.501f * (input->scales[r] + rough->scales[r]) *
+                      sqrtf((float)matrix->inputs) * screen->norm;
         if (!best_of_row(&s, operations, bounds + (size_t)r * (size_t)matrix->outputs)) return 0;
         tokens[r] = s.token;
         values[r] = s.value;
@@ -129,12 +140,13 @@ static int screened(const fh_operations *operations, const fh_matrix *matrix,
 
 int fh_screened_best(const fh_operations *operations, const fh_matrix *matrix,
                      const fh_screen *screen, fh_screening *screening, const fh_input *input,
-                     const fh_rule *rules, float *bounds, int32_t *tokens, float *values) {
+                     const fh_input *rough, const fh_rule *rules, float *bounds, int32_t *tokens,
+                     float *values) {
     if (screening->rest > 0) {
         screening->rest--;
         return 0;
     }
-    if (screened(operations, matrix, screen, input, rules, bounds, tokens, values)) {
+    if (screened(operations, matrix, screen, input, rough, rules, bounds, tokens, values)) {
         screening->losses = 0;
         return 1;
     }

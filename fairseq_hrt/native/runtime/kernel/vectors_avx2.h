@@ -108,6 +108,17 @@ static INLINE void i_store_bytes(uint8_t *to,
     memcpy(to, &low, 4);
     memcpy(to + 4, &high, 4);
 }
+/* Of each four the first, third, second and fourth, in 16 bits. */
+static INLINE void i_store_fours(int16_t *to, vi x) {
+    const vi order = _mm256_setr_epi8(0, 1, 8, 9, 4, 5, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1, 0,
+                                      1, 8, 9, 4, 5, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1);
+    vi fours = _mm256_shuffle_epi8(x, order);
+    _mm_storel_epi64((__m128i *)(void *)to, _mm256_castsi256_si128(fours));
+    _mm_storel_epi64((__m128i *)(void *)(to + 4), _mm256_extracti128_si256(fours, 1));
+}
+/* The even and the odd bytes of a vector, signed, in 16 bits. */
+static INLINE vi even_16(vi x) { return _mm256_maddubs_epi16(_mm256_set1_epi16(1), x); }
+static INLINE vi odd_16(vi x) { return _mm256_srai_epi16(x, 8); }
 static INLINE vi i_four(const uint8_t *a) { /* the same four bytes in every lane */
     int32_t four;
     memcpy(&four, a, 4);

@@ -76,6 +76,17 @@ static INLINE vi i_of(vf x) { return _mm512_cvtps_epi32(x); } /* to nearest, hal
 static INLINE void i_store_bytes(uint8_t *to, vi x) {
     _mm_storeu_si128((__m128i *)(void *)to, _mm512_cvtepi32_epi8(x));
 }
+/* Of each four the first, third, second and fourth, in 16 bits. */
+static INLINE void i_store_fours(int16_t *to, vi x) {
+    const __m256i order =
+        _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15, 0, 1, 4, 5, 2, 3, 6,
+                         7, 8, 9, 12, 13, 10, 11, 14, 15);
+    _mm256_storeu_si256((__m256i *)(void *)to,
+                        _mm256_shuffle_epi8(_mm512_cvtepi32_epi16(x), order));
+}
+/* The even and the odd bytes of a vector, signed, in 16 bits. */
+static INLINE vi even_16(vi x) { return _mm512_maddubs_epi16(_mm512_set1_epi16(1), x); }
+static INLINE vi odd_16(vi x) { return _mm512_srai_epi16(x, 8); }
 static INLINE vi i_four(const uint8_t *a) { /* the same four bytes in every lane */
     int32_t four;
     memcpy(&four, a, 4);
@@ -97,6 +108,9 @@ static INLINE void f_better(vf *value, vi *output, vf x, vi first) {
     *output = _mm512_mask_mov_epi32(*output, larger, first);
 }
 
+static INLINE vi dot_16(vi sum, vi pair, vi weights) {
+    return _mm512_dpwssd_epi32(sum, pair, weights);
+}
 static INLINE vi magnitude(vi four) { return four; } /* for sets without unsigned products */
 static INLINE vi dot(vi sum, vi four, vi unused, vi weights) {
     (void)unused;

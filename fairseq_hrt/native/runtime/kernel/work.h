@@ -60,7 +60,7 @@ typedef struct fh_work {
     fh_buffer x, y, projected, mixed, inner, prepared, scratch, own_cache, ahead, key_positions,
         mask, slots;
     /* Scratch of choosing and searching. */
-    fh_buffer logits, choice, gathered, links, path, parts, bounds;
+    fh_buffer logits, choice, gathered, links, path, parts, bounds, rough;
     fh_screening screening;
     int64_t passes; /* decoder calls */
     fh_trial guessing[2]

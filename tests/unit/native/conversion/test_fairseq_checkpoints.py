@@ -49,8 +49,8 @@ def test_an_ensemble_in_the_order_of_its_numbers(folder, tmp_path):
 
 
 def test_what_is_missing_is_named(folder, tmp_path):
-    with pytest.raises(ValueError, match="fairseq's checkpoints hold their languages"):
-        import_model(folder, tmp_path / "bundle", Wishes("de", "en"))
+    with pytest.raises(ValueError, match="--source-language 'en': .* has the source language 'de'"):
+        import_model(folder, tmp_path / "bundle", Wishes("en", "de"))
     (folder / "bpecodes").unlink()
     with pytest.raises(ValueError, match="holds no subword codes"):
         import_model(folder, tmp_path / "bundle")
@@ -173,3 +173,22 @@ def test_old_checkpoints_on_the_native_engine(folder, tmp_path):
     assert [one.tokens for one in found] == [
         tokens for tokens, *_ in found_by_fairseq(folder, [path], LINES, **search)
     ]
+
+
+def test_languages_that_a_training_took_from_its_files(folder, tmp_path):
+    """A checkpoint that was trained without ``-s`` and ``-t`` does not hold them."""
+    path = folder / "model1.pt"
+    state = torch.load(path, weights_only=False)
+    state["cfg"]["task"]["source_lang"] = state["cfg"]["task"]["target_lang"] = None
+    torch.save(state, path)
+    for given in (Wishes(), Wishes("de")):
+        with pytest.raises(
+            ValueError, match="import takes --source-language and --target-language"
+        ):
+            import_model(folder, tmp_path / "none", given)
+    bundle = import_model(folder, tmp_path / "bundle", Wishes("de", "en"))
+    assert (bundle.source_lang, bundle.target_lang) == ("de", "en")
+    model = from_pretrained(tmp_path / "bundle", device="cpu", engine="torch", max_len_b=5)
+    assert isinstance(model.translate("a b"), str)
+    with pytest.raises(ValueError, match="dict.fr.txt"):
+        import_model(folder, tmp_path / "other", Wishes("de", "fr"))

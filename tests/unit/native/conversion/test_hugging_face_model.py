@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from imported_models import WIDTH
 from safetensors.numpy import save_file
 
 from fairseq_hrt.loading.checkpoints import read_checkpoint
 from fairseq_hrt.native.bundles.pretrained import from_pretrained
 from fairseq_hrt.native.conversion import Wishes, import_model
 from fairseq_hrt.native.conversion.hugging_face_model import frequencies
-from fairseq_hrt.native.runtime.sinusoids import sinusoids
+from fairseq_hrt.native.runtime.sinusoids import fairseq_frequencies, sinusoids
 
 LINES = ["a man in red shirt", "two dogs play with ball on green grass near water", "water"]
 KINDS = [
@@ -246,6 +247,43 @@ def test_the_end_at_the_longest_length(hugging_face_folder, tmp_path, kind, wish
         assert score == pytest.approx(sum(parts) / 5**lenpen, abs=1e-4)
 
 
+@pytest.mark.parametrize("changed", [False, True])
+def test_stored_positions_of_marian_are_read(hugging_face_folder, tmp_path, changed):
+    """As transformers reads them, whatever they are."""
+    made, tables = hugging_face_folder("marian"), {}
+    for side in ("encoder", "decoder"):
+        table = sinusoids(np.arange(24), frequencies(WIDTH)).astype(np.float32)
+        tables[f"model.{side}.embed_positions.weight"] = table + np.float32(0.1 * changed)
+    save_file({**made.tensors, **tables}, str(made.path / "model.safetensors"))
+    bundle = import_model(made.path, tmp_path / "bundle")
+    found = torch.load(bundle.paths[0], weights_only=False)["model"]
+    for name, table in tables.items():
+        stored = found[name.removeprefix("model.")].numpy()
+        assert not stored[:2].any() and np.array_equal(stored[2:], table)
+
+
+def test_stored_sinusoids_of_m2m_must_be_those(hugging_face_folder, tmp_path):
+    """transformers does not read them."""
+    made, name = hugging_face_folder("m2m_100"), "model.encoder.embed_positions.weights"
+    table = np.zeros((26, WIDTH), np.float32)
+    table[2:] = sinusoids(np.arange(2, 26), fairseq_frequencies(WIDTH))
+    for stored, message in (
+        (table.astype(np.float16).astype(np.float32), None),
+        (table + np.float32(0.1), "embed_positions.weights' holds other position vectors"),
+        (table[:, ::-1], "embed_positions.weights' holds other position vectors"),
+        (table[:, 1:], "embed_positions.weights' has the shape"),
+    ):
+        save_file(
+            {**made.tensors, name: np.ascontiguousarray(stored)},
+            str(made.path / "model.safetensors"),
+        )
+        if message is None:
+            import_model(made.path, tmp_path / "bundle", Wishes("en", "de"))
+            continue
+        with pytest.raises(ValueError, match=message):
+            import_model(made.path, tmp_path / "other", Wishes("en", "de"))
+
+
 def test_an_output_bias_where_there_is_none_here(hugging_face_folder, tmp_path):
     """One of zeros, as MBart's files have it, means nothing."""
     made = hugging_face_folder("mbart")
@@ -279,7 +317,7 @@ def test_an_output_bias_where_there_is_none_here(hugging_face_folder, tmp_path):
         (
             "mbart",
             {"model_type": "m2m_100"},
-            "cannot be represented here, among them 'model.decoder.layernorm_embedding",
+            "cannot be represented here, among them 'model.decoder.embed_positions.weight'",
         ),
     ],
 )

@@ -17,6 +17,7 @@ from fairseq_hrt.native.conversion.converted import write_bundle
 from fairseq_hrt.native.conversion.hugging_face_folders import read_hugging_face
 from fairseq_hrt.native.conversion.imported_to_native import native_model
 from fairseq_hrt.native.conversion.marian import read_marian
+from fairseq_hrt.native.runtime.engine import Engine
 
 NORMALISING_FIRST = dict(
     transformer_preprocess="n", transformer_postprocess="da", transformer_postprocess_top="n"
@@ -148,3 +149,17 @@ def test_weights_of_eight_bits_are_taken_as_they_are(marian_folder):
             largest = np.abs(exact[name]).max()
             worst = max(worst, float(np.abs(values - exact[name]).max() / largest))
         assert (worst < 1e-6) == kept
+
+
+def test_eight_bits_translate_as_float32(marian_folder):
+    """The weights are exact, so inputs are rounded finer: scores agree as in float32."""
+    (model,) = read_marian(marian_folder(int8=True).path, (None, None)).models
+    rows, scores = [[5, 9, 14, 2], [7, 2], [30, 6, 21, 8, 11, 2]], []
+    for weights, steps in (("float32", model.steps), ("int8", model.steps), ("int8", {})):
+        header, tensors = native_model(model.options, model.parameters, steps, weights=weights)
+        assert header.input_bits == (16 if weights == "int8" and steps else 8)
+        with Engine(header, tensors) as engine:
+            found = engine.score(rows, [[[5, 9, 17, 2]]] * len(rows))
+        scores.append(np.array([one.positional_scores for (one,) in found]))
+    worst = [np.abs(one - scores[0]).max() for one in scores[1:]]
+    assert worst[0] < 2e-3 and worst[1] > 5 * worst[0], worst

@@ -97,3 +97,35 @@ def test_damaged_folders_are_imported_or_refused(
         path.write_bytes(sound)
     assert refused > 50
     import_model(made.path, tmp_path / "bundle", wishes)
+
+
+@pytest.mark.parametrize("kind", ["m2m_100", "mbart"])
+def test_languages_by_their_tokens(hugging_face_folder, tmp_path, kind):
+    folder = hugging_face_folder(kind).path
+    tokens = {"m2m_100": ("__en__", "__de__"), "mbart": ("en_XX", "de_DE")}[kind]
+    bundle = import_model(folder, tmp_path / "bundle", Wishes(*tokens))
+    assert (bundle.source_lang, bundle.target_lang) == tuple(name.strip("_") for name in tokens)
+    assert (bundle.source_prefix, bundle.target_prefix) == tokens
+    # A mistake in an option is that option's.
+    for wishes, message in (
+        (Wishes("__en", "de"), "--source-language names the language '__en'"),
+        (Wishes("it", "de"), "--source-language 'it' is not a language of this model"),
+        (Wishes("a/b", "de"), "--source-language names the language 'a/b'"),
+        (Wishes("en", ">>de"), "--target-language names the language '>>de'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            import_model(folder, tmp_path / "other", wishes)
+
+
+def test_an_option_that_the_native_engine_lacks(hugging_face_folder, tmp_path):
+    """No flag is advised that ``import`` does not have."""
+    folder = hugging_face_folder("marian").path
+    (folder / "generation_config.json").write_text('{"no_repeat_ngram_size": 3}')
+    for wishes, advice in (
+        (Wishes(runtime="int8"), "leave --runtime out, or set it to 0 there"),
+        (Wishes(checkpoint=False), "leave --runtime out, import it with the whole"),
+    ):
+        with pytest.raises(ValueError, match=f"no_repeat_ngram_size to 3, .*: {advice}"):
+            import_model(folder, tmp_path / "bundle", wishes)
+    bundle = import_model(folder, tmp_path / "bundle")
+    assert bundle.options["no_repeat_ngram_size"] == "3" and bundle.runtime is None

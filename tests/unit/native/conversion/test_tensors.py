@@ -7,7 +7,7 @@ from fairseq_hrt.native.conversion.tensors import Tensors
 
 
 def test_what_is_taken_has_its_shape_and_all_is_taken():
-    tensors = Tensors({"a": np.zeros((2, 3)), "b": np.zeros(4), "old": np.zeros(1)}, "m.bin")
+    tensors = Tensors({"a": np.zeros((2, 3)), "b": np.zeros(4)}, "m.bin")
     assert "a" in tensors and "c" not in tensors and tensors.shape("a") == (2, 3)
     assert tensors.take("a", 2, 3) is tensors.held["a"]
     for call, message in (
@@ -16,11 +16,11 @@ def test_what_is_taken_has_its_shape_and_all_is_taken():
         (lambda: tensors.shape("b"), "must be a matrix"),
         (lambda: tensors.shape("c"), "has no 'c'"),
         (
-            lambda: tensors.require_all_used(("old",)),
+            lambda: tensors.require_all_used(),
             "1 tensors that cannot be represented here, among them 'b'",
         ),
     ):
         with pytest.raises(ValueError, match=message):
             call()
     tensors.take("b", 4)
-    tensors.require_all_used(("old",))
+    tensors.require_all_used()

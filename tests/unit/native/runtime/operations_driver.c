@@ -47,10 +47,10 @@ static int near(const float *x, const float *y, size_t count, float tolerance) {
 }
 
 static void products(void) {
-    int32_t rows = between(1, 20), inputs = between(1, 130), outputs = between(1, 200), kind = between(1, 2), positive = between(0, 1);
+    int32_t rows = between(1, 20), inputs = between(1, 130), outputs = between(1, 200), kind = between(1, 3), positive = between(0, 1);
     size_t weights = (size_t)outputs * (size_t)inputs;
-    void *w = kind == FH_INT8 ? allocate(weights) : numbers(weights);
-    if (kind == FH_INT8)
+    void *w = kind != FH_FLOAT32 ? allocate(weights) : numbers(weights);
+    if (kind != FH_FLOAT32)
         for (size_t i = 0; i < weights; i++) ((int8_t *)w)[i] = (int8_t)(between(0, 3) ? between(-127, 127) : between(0, 1) ? 127 : -127);
     float *scales = numbers((size_t)outputs), *bias = numbers((size_t)outputs), *x = numbers((size_t)rows * (size_t)inputs);
     if (positive)
@@ -84,11 +84,11 @@ static void products(void) {
         free(again);
         free(buffer);
     }
-    if (kind == FH_INT8)
+    if (kind != FH_FLOAT32)
         for (size_t i = 0; i < count; i++) check(results[0][i] == results[1][i] || (isnan(results[0][i]) && isnan(results[1][i])), "int8 product", rows, inputs, outputs);
     check(near(results[1], results[0], count, 1e-3f), "product", rows, inputs, outputs);
     check(near(values[1], values[0], (size_t)rows, 1e-3f) && near(sums[1], sums[0], (size_t)rows, 1e-3f), "best", rows, inputs, outputs);
-    if (kind == FH_INT8) check(!memcmp(tokens[0], tokens[1], (size_t)rows * sizeof(int32_t)), "tokens of best", rows, inputs, outputs);
+    if (kind != FH_FLOAT32) check(!memcmp(tokens[0], tokens[1], (size_t)rows * sizeof(int32_t)), "tokens of best", rows, inputs, outputs);
     int32_t n = between(1, 8), ids[2][8], ends[2];
     float tops[2][8];
     for (int i = 0; i < 2; i++) ends[i] = (i ? fast : plain)->top(results[0], outputs, rules, n, ids[i], tops[i]);
@@ -119,21 +119,23 @@ static void screening(void) {
     for (int32_t i = 0; i < rows * inputs && between(0, 9); i++) x[i] += (float)w[(size_t)towards * (size_t)inputs + (size_t)(i % inputs)];
     if (!between(0, 9)) x[between(0, rows * inputs - 1)] = NAN;
     fh_matrix matrix;
-    void *packed = allocate(fh_matrix_size(FH_INT8, outputs, inputs));
-    fh_matrix_pack(&matrix, packed, FH_INT8, outputs, inputs, w, inputs, scales, bias);
+    fh_kind kind = between(0, 1) ? FH_INT8 : FH_INT8_16;
+    void *packed = allocate(fh_matrix_size(kind, outputs, inputs));
+    fh_matrix_pack(&matrix, packed, kind, outputs, inputs, w, inputs, scales, bias);
     fh_screen screen;
     void *half = allocate(fh_screen_size(&matrix));
     fh_screen_pack(&screen, half, &matrix);
-    fh_input input;
-    void *buffer = allocate(fh_input_size(FH_INT8, rows, inputs));
-    fast->prepare(&input, buffer, FH_INT8, x, inputs, rows, inputs, 0);
+    fh_input input, rough;
+    void *buffer = allocate(fh_input_size(kind, rows, inputs)), *coarse = allocate(fh_input_size(FH_INT8, rows, inputs));
+    fast->prepare(&input, buffer, kind, x, inputs, rows, inputs, 0);
+    fast->prepare(&rough, coarse, FH_INT8, x, inputs, rows, inputs, 0);
     float *bounds = allocate((size_t)rows * (size_t)outputs * sizeof(float)), values[2][FH_SCREEN_ROWS];
     int32_t tokens[2][FH_SCREEN_ROWS];
     fh_screening state = {0, 0};
     fast->best(&matrix, &input, NULL, tokens[0], values[0], NULL);
-    if (fh_screened_best(fast, &matrix, &screen, &state, &input, NULL, bounds, tokens[1], values[1]))
+    if (fh_screened_best(fast, &matrix, &screen, &state, &input, kind == FH_INT8 ? &input : &rough, NULL, bounds, tokens[1], values[1]))
         check(!memcmp(tokens[0], tokens[1], (size_t)rows * sizeof(int32_t)) && !memcmp(values[0], values[1], (size_t)rows * sizeof(float)), "screened best", rows, inputs, outputs);
-    free(w), free(scales), free(bias), free(x), free(packed), free(half), free(buffer), free(bounds);
+    free(w), free(scales), free(bias), free(x), free(packed), free(half), free(buffer), free(coarse), free(bounds);
 }
 
 static void rows_of_numbers(void) {

@@ -98,7 +98,7 @@ def test_what_is_written_is_read(header):
     (PLAIN, dict(decoder_width=65544), "decoder_width=65544"),
     (GRAPH, dict(longest_target=1, decoder_positions=1), "longest_target=1"),
     (GRAPH, dict(length_classes=1), "length_classes=1"), (GRAPH, dict(block=2), "block=2"),
-    (PLAIN, dict(cell="lstm"), "cell='lstm'"),
+    (PLAIN, dict(cell="lstm"), "cell='lstm'"), (PLAIN, dict(input_bits=12), "input_bits=12"),
     (CHUNKS, dict(cell="ssru"), "family='hrt', cell='ssru'"),
     (GRAPH, dict(cell="ssru"), "family='dag', cell='ssru'"),
     (SLOTS, dict(zero_start=True), "family='bidirectional', zero_start=True"),
@@ -112,7 +112,7 @@ def test_values_that_no_model_has(header, changes, message):
 def test_files_of_earlier_releases_are_read():
     """They lack the later fields; and what does not use these is written for earlier releases,
     too."""
-    assert not {"cell", "zero_start"} & set(json.loads(PLAIN.to_json()))
+    assert not {"cell", "zero_start", "input_bits"} & set(json.loads(PLAIN.to_json()))
     values = json.loads(RECURRENT.to_json())
     assert (values.pop("cell"), values.pop("zero_start")) == ("ssru", True)
     assert Header.from_json(json.dumps(values)) == dataclasses.replace(

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_operations import FLOAT32, INT8, NAN, NONE, Operations, Rule
+from kernel_operations import FLOAT32, INT8, INT8_16, NAN, NONE, Operations, Rule
 
 from fairseq_hrt.native.runtime import library
 
@@ -160,6 +160,58 @@ def test_many_rows_fill_tiles(ops, rows, inputs, outputs, seed, positive):
     np.testing.assert_array_equal(tokens, expected.argmax(1))
     np.testing.assert_array_equal(values, expected.max(1))
     assert ops.check_guards()
+
+
+def quantised_16(x):
+    """As :func:`quantised`, with as many steps as leave room for the sums."""
+    steps = np.float32(min(32767, (2**31 - 1) // 127 // x.shape[1]))
+    largest = np.abs(x).max(1)
+    factor = (steps / largest).astype(np.float32)
+    return np.rint(x * factor[:, None]).astype(np.int64), largest / steps
+
+
+@SETTINGS
+@given(sizes, st.booleans(), st.booleans())
+def test_products_with_inputs_of_16_bits_are_exact(ops, shape, relu, with_residual):
+    rows, _, outputs, seed = shape
+    weights, scales, bias, x = int8_case(*shape)
+    residual = (
+        np.random.default_rng(seed).standard_normal((rows, outputs)).astype(np.float32)
+        if with_residual
+        else None
+    )
+    matrix, ready = ops.pack(weights, scales, bias, int8=INT8_16), ops.prepare(x, INT8_16)
+    expected = int8_product(weights, scales, bias, *quantised_16(x))
+    found = ops.product(matrix, ready, relu=relu, residual=residual)
+    wanted = int8_product(weights, scales, bias, *quantised_16(x), residual, relu)
+    np.testing.assert_array_equal(found, wanted)
+    tokens, values, sums = ops.best(matrix, ready, with_sum=True)
+    np.testing.assert_array_equal(tokens, expected.argmax(1))
+    np.testing.assert_array_equal(values, expected.max(1))
+    top = expected.max(1, keepdims=True).astype(np.float64)
+    whole = top[:, 0] + np.log(np.exp(expected - top).sum(1))
+    np.testing.assert_allclose(sums, whole, rtol=1e-5, atol=1e-5)
+    assert ops.check_guards()
+
+
+@pytest.mark.parametrize("inputs", [1, 4100, 65536])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_largest_sums_of_16_bits_fit(ops, inputs, sign):
+    weights = np.full((70, inputs), 127 * sign, np.int8)
+    x = np.array([[1.0], [-1.0], [0.5]], np.float32) * np.ones((3, inputs), np.float32)
+    x[:, 0] = 1
+    ones, zeros = np.ones(70, np.float32), np.zeros(70, np.float32)
+    found = ops.product(ops.pack(weights, ones, zeros, int8=INT8_16), ops.prepare(x, INT8_16))
+    np.testing.assert_array_equal(found, int8_product(weights, ones, zeros, *quantised_16(x)))
+
+
+def test_rows_of_16_bits_that_cannot_be_quantised(ops):
+    x = np.array([[0, 0, -0.0], [1, np.nan, 2], [np.inf, 1, 2], [1e-37, 0, 0]], np.float32)
+    weights, scales, bias, _ = int8_case(1, 3, 70, 5)
+    matrix = ops.pack(weights, scales, bias, int8=INT8_16)
+    found = ops.product(matrix, ops.prepare(x, INT8_16))
+    np.testing.assert_array_equal(found[[0, 3]], np.array([bias, bias]))
+    assert np.isnan(found[1:3]).all() and ops.best(matrix, ops.prepare(x, INT8_16))[0][1] == NAN
 
 
 @pytest.mark.parametrize("positive", [False, True])

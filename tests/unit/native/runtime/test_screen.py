@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_operations import INT8, Operations, Rule, Screening
+from kernel_operations import INT8, INT8_16, Operations, Rule, Screening
 
 from fairseq_hrt.native.runtime import library
 
@@ -50,18 +50,20 @@ def features(seed, weights, rows, cosine):
     cosine=st.sampled_from([0.0, 0.2, 0.5, 0.9]),
     spread=st.sampled_from([0.0, 0.3, 3.0]),
     alike=st.sampled_from([0.0, 0.5]),
+    kind=st.sampled_from([INT8, INT8_16]),
     data=st.data(),
 )
 def test_the_word_and_its_value_are_those_of_all_bits(
-    ops, seed, rows, outputs, inputs, cosine, spread, alike, data
+    ops, seed, rows, outputs, inputs, cosine, spread, alike, kind, data
 ):
     weights, scales, bias = layer(seed, outputs, inputs, spread=spread, alike=alike)
-    matrix = ops.pack(weights, scales, bias)
-    ready = ops.prepare(features(seed, weights, rows, cosine), INT8)
+    matrix = ops.pack(weights, scales, bias, int8=kind)
+    x = features(seed, weights, rows, cosine)
+    ready, rough = ops.prepare(x, kind), ops.prepare(x, INT8)
     screen = ops.screen(matrix)
-    values = ops.product(matrix, ready)
+    values = ops.product(ops.pack(weights, scales, bias), rough)
     slack = 1e-6 * np.abs(values)
-    assert (ops.bounds(screen, matrix, ready) >= values - slack).all()
+    assert (ops.bounds(screen, matrix, rough) >= values - slack).all()
     ids = st.lists(st.integers(-2, outputs + 2), max_size=4)
     rules = [
         Rule(
@@ -73,22 +75,27 @@ def test_the_word_and_its_value_are_those_of_all_bits(
     ]
     for given_rules in (None, rules):
         expected = ops.best(matrix, ready, given_rules)[:2]
-        found = ops.screened_best(screen, matrix, ready, given_rules)
+        found = ops.screened_best(
+            screen, matrix, ready, given_rules, rough=None if kind == INT8 else rough
+        )
         if found:
             np.testing.assert_array_equal(found[0], expected[0])
             np.testing.assert_array_equal(found[1], expected[1])
     assert ops.check_guards()
 
 
+@pytest.mark.parametrize("kind", [INT8, INT8_16])
 @pytest.mark.parametrize("rows", [1, 2, 3, 4])
-def test_a_clear_best_word_is_found(ops, rows):
+def test_a_clear_best_word_is_found(ops, rows, kind):
     """A screen that always gave up would be as right."""
     weights, scales, bias = layer(5, 20000, 256, odd=0.0)
-    matrix = ops.pack(weights, scales, bias)
+    matrix = ops.pack(weights, scales, bias, int8=kind)
     screen = ops.screen(matrix)
     for seed in range(20):
-        ready = ops.prepare(features(seed, weights, rows, 0.6), INT8)
-        tokens, values = ops.screened_best(screen, matrix, ready)
+        x = features(seed, weights, rows, 0.6)
+        ready = ops.prepare(x, kind)
+        rough = ready if kind == INT8 else ops.prepare(x, INT8)
+        tokens, values = ops.screened_best(screen, matrix, ready, rough=rough)
         expected = ops.best(matrix, ready)
         np.testing.assert_array_equal(tokens, expected[0])
         np.testing.assert_array_equal(values, expected[1])

@@ -1,0 +1,274 @@
+"""Carries symbols that a model lacks (emoji, currency signs, …) through a translation.
+
+They are taken out of a line before it is translated and put back by the alignment of its words: a
+model cannot write what is not in its vocabulary. What the model has is left to it, and so are
+letters: a word is more than its characters.
+"""
+
+import unicodedata
+from bisect import bisect_right
+from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
+
+from .dictionary import Words
+from .pipeline import TextPipeline
+from .remembered import Remembered
+from .word_alignment import Words as WrittenWords
+from .word_alignment import locate
+
+# Signs without a space before them.
+_CLOSING = frozenset(",.;:!?)]}…")
+# Parts of words between two letters, beside dashes, accents and closing quotation marks.
+_WITHIN = frozenset("'.:·/&@*")
+_JOINER = "\u200d"
+_KEYCAP = "\u20e3"
+
+
+class Symbol(NamedTuple):
+    """Symbols that were taken out of a line, one or several in a row.
+
+    Attributes:
+        text: the symbols, with the white space between them.
+        place: the number of source subwords before them.
+        inside: whether they lie within the next subword.
+        left, right: the characters beside them, a space for white space; empty at an end of the
+            line.
+    """
+
+    text: str
+    place: int
+    inside: bool
+    left: str
+    right: str
+
+
+class UnknownSymbols:
+    """Takes symbols out of lines.
+
+    Args:
+        pipeline: splits text into the model's subwords.
+        known: the source dictionary.
+    """
+
+    def __init__(self, pipeline: TextPipeline, known: Words) -> None:
+        self.pipeline, self.known = pipeline, known
+        self._lacks: Remembered[str, bool] = Remembered(
+            lambda symbol: self._unknown(pipeline.words(symbol))
+        )
+
+    def words(self, line: str) -> Tuple[List[str], List[Symbol]]:
+        """The subwords of a line without the symbols that the dictionary lacks, and these."""
+        words = self.pipeline.words(line)
+        if not self._unknown(words):
+            return words, []
+        runs = self._runs(line)
+        if not runs:
+            return words, []
+        text, places = _without(line, runs)
+        words = self.pipeline.words(text)
+        spans = locate(text, words)
+        ends = [end for _, end in spans]
+        least = self.pipeline.prefix_length if words else 0
+        found = []
+        for (start, end), at in zip(runs, places):
+            place = max(least, bisect_right(ends, at))
+            inside = place < len(words) and spans[place][0] < at
+            left, right = _neighbour(line, start - 1), _neighbour(line, end)
+            text = " ".join(line[start:end].split())
+            found.append(Symbol(text, place, inside, left, right))
+        return words, found
+
+    def _unknown(self, words: Sequence[str]) -> bool:
+        return self.known.unk in self.known.ids(words)
+
+    def _runs(self, line: str) -> List[Tuple[int, int]]:
+        """The spans of the symbols in a line that the dictionary lacks; those with nothing but
+        white space in between share one."""
+        runs: List[Tuple[int, int]] = []
+        for start, end in symbols(line):
+            if not self._lacks[line[start:end]]:
+                continue
+            if runs and not line[runs[-1][1] : start].strip():
+                start, _ = runs.pop()
+            runs.append((start, end))
+        return runs
+
+
+def symbols(text: str) -> Iterator[Tuple[int, int]]:
+    """Yields the spans of the symbols and punctuation marks of a text, each with what modifies it:
+    variation selectors, skin colours, joined emoji, flags and keycaps. Apostrophes, hyphens and
+    the like between two letters, as in ``don’t``, are parts of words."""
+    place = 0
+    while place < len(text):
+        start, kind = place, unicodedata.category(text[place])
+        place += 1
+        # Cn: newer than Python's tables, as emoji often are.
+        if kind[0] not in "SP" and kind not in ("No", "Cn", "Co") and not _keycap(text, start):
+            continue
+        flag = _regional(text[start])
+        while place < len(text) and (
+            _modifies(text[place])
+            or text[place - 1] == _JOINER
+            or (flag and place == start + 1 and _regional(text[place]))
+        ):
+            place += 1
+        within = text[start - 1 : start].isalpha() and text[place : place + 1].isalpha()
+        if not (within and (kind in ("Pc", "Pd", "Pf", "Sk") or text[start] in _WITHIN)):
+            yield start, place
+
+
+def _keycap(text: str, place: int) -> bool:
+    """Whether a character is the key of an emoji such as ``1️⃣``."""
+    return _KEYCAP in (text[place + 1 : place + 2], text[place + 2 : place + 3]) and _modifies(
+        text[place + 1]
+    )
+
+
+def _modifies(sign: str) -> bool:
+    return unicodedata.category(sign) in ("Mn", "Me", "Cf") or "\U0001f3fb" <= sign <= "\U0001f3ff"
+
+
+def _regional(sign: str) -> bool:
+    """Whether a letter is one of the two of a flag."""
+    return "\U0001f1e6" <= sign <= "\U0001f1ff"
+
+
+def _neighbour(line: str, place: int) -> str:
+    found = line[place : place + 1] if place >= 0 else ""
+    return " " if found.isspace() else found
+
+
+def _without(line: str, runs: Sequence[Tuple[int, int]]) -> Tuple[str, List[int]]:
+    """A line without the runs, and the number of characters before each; with the white space that
+    would be written had they never been there."""
+    text, places, last = "", [], 0
+    for start, end in runs:
+        text += line[last:start] if text else line[last:start].lstrip()
+        last = end
+        left, right = text[-1:], line[end : end + 1]
+        if left.isspace() and not right.isalnum():
+            # A space is left on the other side, or none belongs before a comma.
+            text = text.rstrip()
+        elif left.isalnum() and right.isalnum():
+            text += " "
+        places.append(len(text.rstrip()))
+    return text + (line[last:] if text else line[last:].lstrip()), places
+
+
+def with_symbols(
+    text: str,
+    tokens: Sequence[str],
+    alignment: Sequence[int],
+    found: Sequence[Symbol],
+    source: Sequence[str],
+    first: int = 0,
+) -> str:
+    """A translation with the symbols of its source, each beside the translation of the word that it
+    stood beside.
+
+    Args:
+        text: the translation.
+        tokens: its subwords.
+        alignment: for each of these the number of a source subword; empty where the model aligns no
+            words. Then symbols stand as far from the beginning as in the source.
+        found: the symbols.
+        source: the source's subwords.
+        first: how many of them are no text.
+    """
+    if not text.strip():
+        return " ".join(symbol.text for symbol in found)
+    layout = _Layout(text, tokens, alignment, source, first)
+    placed = sorted(((layout.place(one), one) for one in found), key=lambda entry: entry[0])
+    written, last = "", 0
+    for place, symbol in placed:
+        written = _joined(written + text[last:place], symbol)
+        last = place
+        rest = text[last:]
+        following = rest.lstrip()[:1]
+        if symbol.right.isalnum() and following.isalnum():
+            last += len(rest) - len(rest.lstrip())
+        elif rest and not rest[0].isspace() and _apart(symbol.right, following):
+            written += " "
+    return written + text[last:]
+
+
+def _joined(written: str, symbol: Symbol) -> str:
+    """What is written so far, with a symbol at its end."""
+    bare = written.rstrip()
+    if not bare or (symbol.left.isalnum() and bare[-1].isalnum()):
+        return bare + symbol.text
+    apart = symbol.left == " " or (bare[-1].isalnum() and not symbol.left.isalnum())
+    return (bare + " " if apart else written) + symbol.text
+
+
+def _apart(right: str, following: str) -> bool:
+    """Whether a space belongs between a symbol and what follows it in the translation."""
+    return following.isalnum() or (right == " " and following not in _CLOSING)
+
+
+def _is_sign(subword: str) -> bool:
+    return not any(sign.isalnum() for sign in subword)
+
+
+class _Layout:
+    """Finds where symbols belong in a translation; see :func:`with_symbols`."""
+
+    def __init__(
+        self,
+        text: str,
+        tokens: Sequence[str],
+        alignment: Sequence[int],
+        source: Sequence[str],
+        first: int,
+    ) -> None:
+        self.text, self.words, self.source, self.first = text, WrittenWords(text), source, first
+        self.aligned = bool(alignment)
+        # {source subword: beginning or end of its translation}
+        self._starts: Dict[int, int] = {}
+        self._ends: Dict[int, int] = {}
+        for token, (start, end), origin in zip(tokens, locate(text, tokens), alignment):
+            # At the end of a sentence attention is often on other tokens: words are not translated
+            # as signs.
+            if (
+                start < end
+                and first <= origin < len(source)
+                and _is_sign(token) == _is_sign(source[origin])
+            ):
+                self._starts[origin] = min(start, self._starts.get(origin, start))
+                self._ends[origin] = max(end, self._ends.get(origin, end))
+
+    def place(self, symbol: Symbol) -> int:
+        """The number of characters of the translation before a symbol, never within a word."""
+        first, last, place = self.first, len(self.source), symbol.place
+        if place >= last:
+            return len(self.text)
+        if symbol.inside and place in self._starts:
+            return self._settled(self._starts[place] + 1, 1)
+        if place <= first:
+            return 0
+        if not self.aligned:
+            words = len(self.words)
+            share = (place - first) / (last - first)
+            return self.words.ends[max(1, min(words, round(share * words))) - 1]
+        before, after = place - 1, place
+        while before >= first and before not in self._ends:
+            before -= 1
+        while after < last and after not in self._starts:
+            after += 1
+        nearer = (after - place) - (place - 1 - before)
+        if nearer < 0 or (nearer == 0 and self._of_next(symbol)):
+            return self._settled(self._starts[after], 0) if after < last else len(self.text)
+        return self._settled(self._ends[before], 1) if before >= first else 0
+
+    def _of_next(self, symbol: Symbol) -> bool:
+        """Whether a symbol belongs to the subword behind it rather than to that before: it touches
+        that alone, or ends a clause and is not the unit of a number."""
+        before, after = self.source[symbol.place - 1], self.source[symbol.place]
+        touches = symbol.right.isalnum() and not symbol.left.isalnum()
+        return touches or (_is_sign(after) and not _is_sign(before) and not before[-1:].isdigit())
+
+    def _settled(self, place: int, side: int) -> int:
+        """A place, or, if it lies within a word, the beginning (side 0) or end of that word."""
+        word = bisect_right(self.words.ends, place)
+        if word < len(self.words) and self.words.starts[word] < place:
+            return (self.words.starts, self.words.ends)[side][word]
+        return place
