@@ -9,7 +9,9 @@ from typing import Any, Callable, Container, Dict, List, Optional, Sequence, Tup
 import torch
 from fairseq import utils
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from fairseq.tasks.translation import TranslationTask
+from omegaconf import DictConfig
 from torch import Tensor
 
 from .engine import (
@@ -25,11 +27,14 @@ from .engine.models import load_other_model
 from .loading.checkpoints import architecture_name
 from .native.decoding import Rescorer
 from .native.families import BY_NAME, LEFT_TO_RIGHT, Family
-from .native.options.effects import settled
-from .native.options.schema import FAIRSEQ
+from .native.options.effects import read, settled
+from .native.options.option import options_in
+from .native.options.schema import CALLER, FAIRSEQ
 from .native.options.values import (
+    SCHEMA,
     DecodingOptions,
     UnsupportedOption,
+    flag,
     options_of,
     require_native_search,
 )
@@ -133,13 +138,11 @@ class DecodingTask(TranslationTask):
         options = self.decoding_options(args, static_weights=not self._building_model)
         if getattr(args, "score_reference", False):
             self.require_family(models)
-            if options.forced_start is not None:
-                raise ValueError(
-                    f"--forced-start {options.forced_start} with --score-reference: references"
-                    " have their own beginning; leave it out"
-                )
+            self._require_rating(options)
             logger.info("rating the references with PyTorch (--score-reference)")
             return self.make_scorer(models, args, options)
+        if options.static_weights and self.given is None:
+            self._require_decoding()
         if seq_gen_cls is not None or prefix_allowed_tokens_fn is not None:
             raise ValueError(
                 f"{type(self).__name__} brings its own search: another generator class or"
@@ -164,15 +167,37 @@ class DecodingTask(TranslationTask):
             [model.max_positions()[0] for model in models],
             [],
         )
+        why = ""
         if options.engine != "torch":
             try:
                 return self._native_generator(models, options)
             except (UnsupportedOption, UnsupportedModelError, LibraryUnavailable) as reason:
                 if options.engine == "native":
                     raise ValueError(str(reason)) from None
-                if options.static_weights:
-                    logger.info("decoding with PyTorch: %s", reason)
-        return self._torch_generator(models, options)
+                why = str(reason)
+                options = self._without_native_ones(options, why)
+        generator = self._torch_generator(models, options)
+        if options.static_weights:
+            reason = f"{why}; " if why else ""
+            logger.info("decoding with PyTorch: %s%s", reason, numbers(models))
+        return generator
+
+    def _without_native_ones(self, options: DecodingOptions, why: str) -> DecodingOptions:
+        """The options for PyTorch's engine.
+
+        Args:
+            why: the native engine does not decode this.
+
+        Raises:
+            ValueError: one is given that only the native engine has.
+        """
+        for name, value in options.changed().items():
+            if not SCHEMA[name].torch and (self.given is None or name in self.given):
+                raise ValueError(
+                    f"{flag(name)} {value}: only the native engine has this option, and PyTorch"
+                    f" decodes here ({why}); leave it out"
+                )
+        return replace(options, weights=SCHEMA["weights"].default)
 
     def _native_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
@@ -184,6 +209,8 @@ class DecodingTask(TranslationTask):
                 decode this.
         """
         require_native_search(self.record)
+        if not options.static_weights:
+            self._require_cpu_training()
         # The native engine searches as the family does and would ignore a subclass's search.
         if not type(self).make_generator.__module__.startswith(f"{__package__}."):
             raise UnsupportedOption(
@@ -196,7 +223,9 @@ class DecodingTask(TranslationTask):
             self.target_dictionary,
             options,
             decoded_as=self.record,
-            torch_generator=lambda: self._torch_generator(models, replace(options, engine="torch")),
+            torch_generator=lambda: self._torch_generator(
+                models, replace(options, engine="torch", weights=SCHEMA["weights"].default)
+            ),
         )
         self._add_rescorer(generator, models, options)
         self._packed = [*self._packed, weakref.ref(generator)]
@@ -229,6 +258,49 @@ class DecodingTask(TranslationTask):
         super().begin_valid_epoch(epoch, model)
         for generator in filter(None, (packed() for packed in self._packed)):
             generator.forget_weights()
+
+    def _require_cpu_training(self) -> None:
+        """Raises UnsupportedOption for trainings whose model is moved or cast after it is built."""
+        around = self.cfg._get_parent() if isinstance(self.cfg, DictConfig) else None
+        common = around.get("common") if isinstance(around, DictConfig) else None
+        if common is None:
+            return
+        if torch.cuda.is_available() and not common.cpu:
+            raise UnsupportedOption("the model is trained on a GPU")
+        if common.fp16 or common.bf16:
+            raise UnsupportedOption("the model is trained in half precision")
+
+    def _require_rating(self, options: DecodingOptions) -> None:
+        """Raises ValueError for given options that do not change how references are rated."""
+        if options.forced_start is not None:
+            raise ValueError(
+                f"--forced-start {options.forced_start} with --score-reference: references"
+                " have their own beginning; leave it out"
+            )
+        for name, value in options.changed().items():
+            option = SCHEMA[name]
+            searches = option.origin not in (FAIRSEQ, CALLER) and not option.rates
+            if (
+                searches
+                and value not in (self.record.default.get(name), "torch")
+                and (self.given is None or name in self.given)
+            ):
+                raise ValueError(
+                    f"{flag(name)} {value} with --score-reference: PyTorch rates the references and"
+                    " searches nothing; leave it out"
+                )
+
+    def _require_decoding(self) -> None:
+        """Raises ValueError for options of the task that only trainings read."""
+        declared = options_in(TASK_DATACLASS_REGISTRY[self.record.task])
+        for name, value in read(declared, self.cfg).items():
+            option = declared.get(name)
+            if option is None or option.origin or option.decodes or not option.is_asked_for(value):
+                continue
+            raise ValueError(
+                f"{flag(name)}{'' if value is True else f' {value}'}: an option of training, which"
+                " changes no translation; leave it out"
+            )
 
     def _in_effect(self, options: DecodingOptions, args: Any) -> DecodingOptions:
         """The options, those without effect reset: ``beam`` to 1 where one hypothesis is kept.
@@ -324,3 +396,9 @@ class DecodingTask(TranslationTask):
             for line in tokens
         ]
         return tokens, [line.numel() for line in tokens]
+
+
+def numbers(models: Sequence[torch.nn.Module]) -> str:
+    """The weights of models and where they are, in a few words: ``float16 weights, cuda:0``."""
+    weight = next(models[0].parameters())
+    return f"{str(weight.dtype).replace('torch.', '')} weights, {weight.device}"

@@ -61,7 +61,13 @@ class FairseqFirst(MetaPathFinder):
             return None
         importlib.import_module("fairseq")
         known = sys.modules.get(fullname)
-        return None if known is None else ModuleSpec(fullname, _Loaded(known))
+        if known is None:
+            return None
+        spec = ModuleSpec(fullname, _Loaded(known))
+        # Of a module that is there by now, Python takes the module's own spec, and would run it
+        # again.
+        known.__spec__ = spec
+        return spec
 
 
 class Moved(MetaPathFinder):

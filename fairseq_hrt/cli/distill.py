@@ -9,8 +9,9 @@ Example:
     fairseq-train distilled/data-bin ...                           (translations alone)
     fairseq-train data-bin --distilled-data distilled/data-bin ... (mixed with raw targets)
 
-A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark;
-engine=native lets the native engine translate, engine=ctranslate2 CTranslate2, which is quicker.
+A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark, and is
+decoded as fairseq-generate does: on a CPU by the native engine where it can, with float32 weights;
+weights=int8 is quicker and changes some translations. The log and settings.json name both.
 Killed at any moment and started again, it continues with the block that was lost; the result is the
 same byte by byte. Teacher and data are compared by content: another checkpoint of the same name
 is refused, one that was only moved is not. The shard that finishes last (or a further call) writes
@@ -145,7 +146,8 @@ def run(options: argparse.Namespace) -> None:
                 f"sha256 {content_hash(data_files(options.data, options.gen_subset, languages))}"
             ),
             "task": system.task_name,
-            "engine": spec.engine,
+            "engine": system.engine,
+            "weights": system.dtype,
             "subset": options.gen_subset,
             **identified_options(spec.options),
         },
