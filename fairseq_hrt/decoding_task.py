@@ -36,6 +36,7 @@ from .native.options.values import (
     UnsupportedOption,
     flag,
     options_of,
+    read_value,
     require_native_search,
 )
 from .native.runtime.library import LibraryUnavailable
@@ -76,7 +77,12 @@ class DecodingTask(TranslationTask):
 
     def decoding_options(self, args: Any, **overrides: Any) -> DecodingOptions:
         """The options of a command and of this task; see :func:`~.engine.options_of_command`."""
-        return options_of_command(args, self.cfg, **overrides)
+        missing = {
+            name: read_value(name, value)
+            for name, value in self.record.default.items()
+            if SCHEMA[name].origin == FAIRSEQ and getattr(args, name, None) is None
+        }
+        return options_of_command(args, self.cfg, **{**missing, **overrides})
 
     def require_family(self, models: Sequence[FairseqEncoderDecoderModel]) -> None:
         """Raises ValueError for models of other families."""

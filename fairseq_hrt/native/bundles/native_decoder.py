@@ -188,7 +188,7 @@ class NativeDecoder:
         if wanted.given:
             # No search takes place, so its settings do not matter.
             of_search = {name for one in decoders(family) for name in one.default}
-            own.update(beam=1, nbest=1, forced_start=None, **dict.fromkeys(of_search))
+            own.update({**dict.fromkeys(of_search), "beam": 1, "nbest": 1, "forced_start": None})
         if wanted.alignments:
             own["alignments"] = True
         found = native_options(task, chosen, **own)
