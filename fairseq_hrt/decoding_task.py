@@ -184,8 +184,8 @@ class DecodingTask(TranslationTask):
                 options = self._without_native_ones(options, why)
         generator = self._torch_generator(models, options)
         if options.static_weights:
-            reason = f"{why}; " if why else ""
-            logger.info("decoding with PyTorch: %s%s", reason, numbers(models))
+            told = f"{why}; {numbers(models)}" if why else numbers(models)
+            logger.info("decoding with PyTorch: %s", told)
         return generator
 
     def _without_native_ones(self, options: DecodingOptions, why: str) -> DecodingOptions:
@@ -236,7 +236,7 @@ class DecodingTask(TranslationTask):
         self._add_rescorer(generator, models, options)
         self._packed = [*self._packed, weakref.ref(generator)]
         if options.static_weights:
-            logger.info("decoding with the native engine: %s", generator.describe())
+            logger.info("decoding with the native engine: %s", generator.engine.describe())
         return generator
 
     def _torch_generator(

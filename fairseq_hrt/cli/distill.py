@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..native.io.files import content_hash, new_folder
+from ..native.io.progress import Progress
 from .child_process import run_module
 from .command import (
     add_data_arguments,
@@ -95,7 +96,6 @@ def run(options: argparse.Namespace) -> None:
         ValueError: options and files that do not fit each other.
     """
     import torch
-    from tqdm import tqdm
 
     from ..evaluation.systems import load_system, parse_system, subwords
     from ..evaluation.teacher_translations import (
@@ -166,8 +166,8 @@ def run(options: argparse.Namespace) -> None:
 
     start = time.perf_counter()
     share = sum(len(plan.members(number)) for number in range(shard, plan.blocks, shards))
-    with tqdm(total=share, unit=" sentences", file=sys.stderr, mininterval=2) as bar:
-        translate_blocks(options.out, plan, decode, bar.update)
+    with Progress("sentences", share, visible=True) as progress:
+        translate_blocks(options.out, plan, decode, progress.add)
     logger.info(
         "shard %d of %d: %d sentences in %.1f s", shard, shards, share, time.perf_counter() - start
     )

@@ -114,14 +114,6 @@ class PackedGenerator:
             self._engine = Engine(header, tensors, threads=torch.get_num_threads())
         return self._engine
 
-    def describe(self) -> str:
-        """The engine and its settings, in a few words."""
-        engine = self.engine
-        return (
-            f"{self.options.weights} weights, {engine.isa}, {engine.threads}"
-            f" thread{'s' * (engine.threads > 1)}"
-        )
-
     def without_scores(self) -> None:
         """From now on hypotheses have no scores, without which greedy decoding is quicker."""
         self.search_plan = plan_search(self.header, replace(self.options, scores=False))

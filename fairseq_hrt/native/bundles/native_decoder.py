@@ -151,6 +151,10 @@ class NativeDecoder:
         """See :class:`.decoder.Decoder`."""
         return {"engine": "native", "shortlist": self.use_shortlist}
 
+    def describe(self) -> str:
+        """See :class:`.decoder.Decoder`."""
+        return f"the native engine: {self.engine.describe()}"
+
     def prepare(
         self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
     ) -> SearchPlan:
