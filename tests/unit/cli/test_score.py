@@ -11,7 +11,6 @@ from fairseq_hrt.cli import score as verb
 from fairseq_hrt.native.bundles import pretrained
 from fairseq_hrt.native.bundles.translation import Translation
 
-
 ENGINE = "decoded with a ruler: no weights\n"
 
 
