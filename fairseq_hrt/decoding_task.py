@@ -25,6 +25,8 @@ from .engine import (
 )
 from .engine.models import load_other_model
 from .loading.checkpoints import architecture_name
+from .loading.language_tokens import TASK as MULTILINGUAL
+from .loading.language_tokens import LanguageTokens
 from .native.decoding import Rescorer
 from .native.families import BY_NAME, LEFT_TO_RIGHT, Family
 from .native.options.effects import read, settled
@@ -52,6 +54,7 @@ class DecodingTask(TranslationTask):
         given: names of the options that the caller gives; the next generator refuses one of them
             that has no effect. It sets others aside, which a bundle or a checkpoint holds. None:
             all are given.
+        language: the language tokens of a model of fairseq's multilingual task, once it is loaded.
     """
 
     family: str
@@ -62,6 +65,7 @@ class DecodingTask(TranslationTask):
     given: Optional[Container[str]] = None
     # Source positions that the last generator's models can read.
     _source_positions: Sequence[int] = ()
+    language: Optional[LanguageTokens] = None
     # Source positions that the rescoring model can read.
     _choosing_positions: Sequence[int] = ()
 
@@ -144,6 +148,11 @@ class DecodingTask(TranslationTask):
         options = self.decoding_options(args, static_weights=not self._building_model)
         if getattr(args, "score_reference", False):
             self.require_family(models)
+            if self.language is not None:
+                raise ValueError(
+                    f"--score-reference: the references of this model begin with language tokens;"
+                    f" use --task {MULTILINGUAL}"
+                )
             self._require_rating(options)
             logger.info("rating the references with PyTorch (--score-reference)")
             return self.make_scorer(models, args, options)
@@ -169,6 +178,7 @@ class DecodingTask(TranslationTask):
             ValueError: an option is not supported; the message names it.
         """
         self.require_family(models)
+        self._require_own_start(options)
         self._source_positions, self._choosing_positions = (
             [model.max_positions()[0] for model in models],
             [],
@@ -176,13 +186,13 @@ class DecodingTask(TranslationTask):
         why = ""
         if options.engine != "torch":
             try:
-                return self._native_generator(models, options)
+                return self._stripped(self._native_generator(models, options))
             except (UnsupportedOption, UnsupportedModelError, LibraryUnavailable) as reason:
                 if options.engine == "native":
                     raise ValueError(str(reason)) from None
                 why = str(reason)
                 options = self._without_native_ones(options, why)
-        generator = self._torch_generator(models, options)
+        generator = self._stripped(self._torch_generator(models, options))
         if options.static_weights:
             told = f"{why}; {numbers(models)}" if why else numbers(models)
             logger.info("decoding with PyTorch: %s", told)
@@ -215,6 +225,8 @@ class DecodingTask(TranslationTask):
                 decode this.
         """
         require_native_search(self.record)
+        if self.language is not None and self.language.at_ends:
+            raise UnsupportedOption("the model's decoder begins with a language token")
         if not options.static_weights:
             self._require_cpu_training()
         # The native engine searches as the family does and would ignore a subclass's search.
@@ -375,6 +387,54 @@ class DecodingTask(TranslationTask):
             self.require_left_to_right(found)
             models += found
         return models
+
+    def _require_own_start(self, options: DecodingOptions) -> None:
+        """Raises ValueError for options that give the first words, which are a language's token."""
+        if self.language is None:
+            return
+        for name in ("prefix_size", "forced_start"):
+            value = getattr(options, name)
+            if value:
+                raise ValueError(
+                    f"{flag(name)} {value}: the translations of this model begin with a language"
+                    f" token; leave it out, or use --task {MULTILINGUAL}"
+                )
+
+    def _stripped(self, generator: Any) -> Any:
+        """The generator, whose language token no command prints."""
+        if self.language is not None and self.language.target is not None:
+            generator.symbols_to_strip_from_output = {generator.eos, self.language.target}
+        return generator
+
+    def inference_step(
+        self,
+        generator: Any,
+        models: Sequence[FairseqEncoderDecoderModel],
+        sample: Dict[str, Any],
+        prefix_tokens: Optional[Tensor] = None,
+        constraints: Optional[Tensor] = None,
+    ) -> Any:
+        """Translates a batch; with a multilingual model, into its target language."""
+        language = self.language
+        if language is None or language.target is None:
+            return super().inference_step(generator, models, sample, prefix_tokens, constraints)
+        tokens = sample["net_input"]["src_tokens"]  # [B, S]
+        with torch.no_grad():
+            if language.at_ends:
+                return generator.generate(
+                    models, sample, constraints=constraints, bos_token=language.target
+                )
+            first = tokens.new_full((len(tokens), 1), language.target)  # [B, 1]
+            return generator.generate(models, sample, prefix_tokens=first, constraints=constraints)
+
+    def build_dataset_for_inference(
+        self, src_tokens: List[Tensor], src_lengths: List[int], constraints: Any = None
+    ) -> Any:
+        """fairseq's data set of raw lines; the sources of a multilingual model are marked."""
+        if self.language is not None:
+            src_tokens = [self.language.mark(row) for row in src_tokens]
+            src_lengths = [len(row) for row in src_tokens]
+        return super().build_dataset_for_inference(src_tokens, src_lengths, constraints)
 
     def max_positions(self) -> Tuple[int, int]:
         """(source, target) positions; the source must also fit the rescoring model."""

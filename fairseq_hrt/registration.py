@@ -22,7 +22,7 @@ _PACKAGE = __name__.rpartition(".")[0]
 # Modules that need fairseq, beside the families. Bundles, files and command lines do not.
 NEEDING_FAIRSEQ = ("engine", "task", "decoding_task", "training")
 # Modules of ``loading`` that need fairseq.
-LOADING = ("averaging", "checkpoints")
+LOADING = ("averaging", "checkpoints", "language_tokens")
 # Public names of version 0.2, which version 0.4 will not have.
 MOVED = {
     "bundles": "native.bundles",
