@@ -278,15 +278,14 @@ class DecodingTask(TranslationTask):
             generator.forget_weights()
 
     def _require_cpu_training(self) -> None:
-        """Raises UnsupportedOption for trainings whose model is moved or cast after it is built."""
+        """Raises UnsupportedOption for trainings that move their model to a GPU, after this."""
         around = self.cfg._get_parent() if isinstance(self.cfg, DictConfig) else None
         common = around.get("common") if isinstance(around, DictConfig) else None
         if common is None:
             return
+        # On a CPU weights stay float32, also with --bf16.
         if torch.cuda.is_available() and not common.cpu:
             raise UnsupportedOption("the model is trained on a GPU")
-        if common.fp16 or common.bf16:
-            raise UnsupportedOption("the model is trained in half precision")
 
     def _require_rating(self, options: DecodingOptions) -> None:
         """Raises ValueError for given options that do not change how references are rated."""
