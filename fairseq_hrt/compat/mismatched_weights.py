@@ -1,4 +1,4 @@
-"""Says in one line why a checkpoint does not fit the model that is to load it.
+"""Names in one line why a checkpoint does not fit the model that is to load it.
 
 fairseq 0.12.2 passes on PyTorch's message, which lists every parameter (dozens of lines), and in
 training replaces it by "please ensure that the architectures match". The optimizer's state is not

@@ -75,7 +75,7 @@ class DagDecoder(NativeParts, TransformerDecoderBase):
             size=self.max_positions(),
             reach=cfg.dag_max_transition_length,
         )
-        # What the loaded checkpoint lacked, if parameters had to be added.
+        # How the loaded checkpoint differs, if parameters had to be added.
         self.refitted = ""
         self.length_head: Optional[LengthHead] = None
         if str(cfg.dag_upsample_base) == "predict":

@@ -188,7 +188,7 @@ def test_what_only_a_search_reads_is_refused_where_references_are_rated(tiny, op
     task = make_task(tiny, **options)
     with pytest.raises(ValueError, match=f"{named} with --score-reference: .*; leave it out"):
         task.build_generator([tiny.model()], GenerationConfig(score_reference=True))
-    # What others chose, such as a bundle, is no mistake.
+    # Options of a bundle were not given for this.
     task.given = ()
     assert task.build_generator([tiny.model()], GenerationConfig(score_reference=True))
 

@@ -137,7 +137,7 @@ def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
 def scoring(spec: SystemSpec) -> SystemSpec:
     """The system as one that rates the references (``--score-reference``) instead of
     translating."""
-    # What shapes a search is nothing that it was given for this.
+    # Options of a search were not given for this, and are set aside.
     given = frozenset(spec.options)
     return replace(
         spec, options={**spec.options, "score_reference": "true"}, defaults=spec.defaults | given

@@ -139,7 +139,7 @@ def _standard_pieces() -> Iterator[bytes]:
     """The standard input's file from its beginning, whatever was read of it; it stays unread.
 
     Raises:
-        ValueError: it is no file, or gzip.
+        ValueError: it is a stream, or gzip.
     """
     if sys.stdin is None:
         raise ValueError("closed")

@@ -51,7 +51,7 @@ def test_shapes_that_no_option_explains():
 
 
 class Trainer:
-    """fairseq's, as far as the repair knows it."""
+    """The methods of fairseq's that the repair calls."""
 
     refitted, reason = "", None
 

@@ -16,7 +16,7 @@ def refused():
 
 
 def replaced():
-    """As fairseq's trainer replaces what a model says."""
+    """As fairseq's trainer replaces a model's message."""
     try:
         refused()
     except ValueError:
