@@ -261,7 +261,7 @@ REFERENCES=$RAW/test.$TGT
 if [ -f "$REFERENCES.gz" ]; then REFERENCES=$REFERENCES.gz; fi
 TEACHER=$OUT/at/checkpoint_best.pt
 ENGINE="" CTRANSLATE2=""
-if native_is_built; then ENGINE=,engine=native; fi
+if native_is_built; then ENGINE=,engine=native,weights=int8; fi
 if ctranslate2_is_installed; then CTRANSLATE2=yes; fi
 
 bash "$COMMON/prepare_text.sh" "$RAW"

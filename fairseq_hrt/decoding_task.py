@@ -9,7 +9,9 @@ from typing import Any, Callable, Container, Dict, List, Optional, Sequence, Tup
 import torch
 from fairseq import utils
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from fairseq.tasks.translation import TranslationTask
+from omegaconf import DictConfig
 from torch import Tensor
 
 from .engine import (
@@ -23,14 +25,20 @@ from .engine import (
 )
 from .engine.models import load_other_model
 from .loading.checkpoints import architecture_name
+from .loading.language_tokens import TASK as MULTILINGUAL
+from .loading.language_tokens import LanguageTokens
 from .native.decoding import Rescorer
 from .native.families import BY_NAME, LEFT_TO_RIGHT, Family
-from .native.options.effects import settled
-from .native.options.schema import FAIRSEQ
+from .native.options.effects import read, settled
+from .native.options.option import options_in
+from .native.options.schema import CALLER, FAIRSEQ
 from .native.options.values import (
+    SCHEMA,
     DecodingOptions,
     UnsupportedOption,
+    flag,
     options_of,
+    read_value,
     require_native_search,
 )
 from .native.runtime.library import LibraryUnavailable
@@ -46,6 +54,7 @@ class DecodingTask(TranslationTask):
         given: names of the options that the caller gives; the next generator refuses one of them
             that has no effect. It sets others aside, which a bundle or a checkpoint holds. None:
             all are given.
+        language: the language tokens of a model of fairseq's multilingual task, once it is loaded.
     """
 
     family: str
@@ -56,6 +65,7 @@ class DecodingTask(TranslationTask):
     given: Optional[Container[str]] = None
     # Source positions that the last generator's models can read.
     _source_positions: Sequence[int] = ()
+    language: Optional[LanguageTokens] = None
     # Source positions that the rescoring model can read.
     _choosing_positions: Sequence[int] = ()
 
@@ -71,7 +81,12 @@ class DecodingTask(TranslationTask):
 
     def decoding_options(self, args: Any, **overrides: Any) -> DecodingOptions:
         """The options of a command and of this task; see :func:`~.engine.options_of_command`."""
-        return options_of_command(args, self.cfg, **overrides)
+        missing = {
+            name: read_value(name, value)
+            for name, value in self.record.default.items()
+            if SCHEMA[name].origin == FAIRSEQ and getattr(args, name, None) is None
+        }
+        return options_of_command(args, self.cfg, **{**missing, **overrides})
 
     def require_family(self, models: Sequence[FairseqEncoderDecoderModel]) -> None:
         """Raises ValueError for models of other families."""
@@ -133,13 +148,16 @@ class DecodingTask(TranslationTask):
         options = self.decoding_options(args, static_weights=not self._building_model)
         if getattr(args, "score_reference", False):
             self.require_family(models)
-            if options.forced_start is not None:
+            if self.language is not None:
                 raise ValueError(
-                    f"--forced-start {options.forced_start} with --score-reference: references"
-                    " have their own beginning; leave it out"
+                    f"--score-reference: the references of this model begin with language tokens;"
+                    f" use --task {MULTILINGUAL}"
                 )
+            self._require_rating(options)
             logger.info("rating the references with PyTorch (--score-reference)")
             return self.make_scorer(models, args, options)
+        if options.static_weights and self.given is None:
+            self._require_decoding()
         if seq_gen_cls is not None or prefix_allowed_tokens_fn is not None:
             raise ValueError(
                 f"{type(self).__name__} brings its own search: another generator class or"
@@ -160,19 +178,42 @@ class DecodingTask(TranslationTask):
             ValueError: an option is not supported; the message names it.
         """
         self.require_family(models)
+        self._require_own_start(options)
         self._source_positions, self._choosing_positions = (
             [model.max_positions()[0] for model in models],
             [],
         )
+        why = ""
         if options.engine != "torch":
             try:
-                return self._native_generator(models, options)
+                return self._stripped(self._native_generator(models, options))
             except (UnsupportedOption, UnsupportedModelError, LibraryUnavailable) as reason:
                 if options.engine == "native":
                     raise ValueError(str(reason)) from None
-                if options.static_weights:
-                    logger.info("decoding with PyTorch: %s", reason)
-        return self._torch_generator(models, options)
+                why = str(reason)
+                options = self._without_native_ones(options, why)
+        generator = self._stripped(self._torch_generator(models, options))
+        if options.static_weights:
+            told = f"{why}; {numbers(models)}" if why else numbers(models)
+            logger.info("decoding with PyTorch: %s", told)
+        return generator
+
+    def _without_native_ones(self, options: DecodingOptions, why: str) -> DecodingOptions:
+        """The options for PyTorch's engine.
+
+        Args:
+            why: the native engine does not decode this.
+
+        Raises:
+            ValueError: one is given that only the native engine has.
+        """
+        for name, value in options.changed().items():
+            if not SCHEMA[name].torch and (self.given is None or name in self.given):
+                raise ValueError(
+                    f"{flag(name)} {value}: only the native engine has this option, and PyTorch"
+                    f" decodes here ({why}); leave it out"
+                )
+        return replace(options, weights=SCHEMA["weights"].default)
 
     def _native_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
@@ -184,6 +225,10 @@ class DecodingTask(TranslationTask):
                 decode this.
         """
         require_native_search(self.record)
+        if self.language is not None and self.language.at_ends:
+            raise UnsupportedOption("the model's decoder begins with a language token")
+        if not options.static_weights:
+            self._require_cpu_training()
         # The native engine searches as the family does and would ignore a subclass's search.
         if not type(self).make_generator.__module__.startswith(f"{__package__}."):
             raise UnsupportedOption(
@@ -196,12 +241,14 @@ class DecodingTask(TranslationTask):
             self.target_dictionary,
             options,
             decoded_as=self.record,
-            torch_generator=lambda: self._torch_generator(models, replace(options, engine="torch")),
+            torch_generator=lambda: self._torch_generator(
+                models, replace(options, engine="torch", weights=SCHEMA["weights"].default)
+            ),
         )
         self._add_rescorer(generator, models, options)
         self._packed = [*self._packed, weakref.ref(generator)]
         if options.static_weights:
-            logger.info("decoding with the native engine: %s", generator.describe())
+            logger.info("decoding with the native engine: %s", generator.engine.describe())
         return generator
 
     def _torch_generator(
@@ -229,6 +276,48 @@ class DecodingTask(TranslationTask):
         super().begin_valid_epoch(epoch, model)
         for generator in filter(None, (packed() for packed in self._packed)):
             generator.forget_weights()
+
+    def _require_cpu_training(self) -> None:
+        """Raises UnsupportedOption for trainings that move their model to a GPU, after this."""
+        around = self.cfg._get_parent() if isinstance(self.cfg, DictConfig) else None
+        common = around.get("common") if isinstance(around, DictConfig) else None
+        if common is None:
+            return
+        # On a CPU weights stay float32, also with --bf16.
+        if torch.cuda.is_available() and not common.cpu:
+            raise UnsupportedOption("the model is trained on a GPU")
+
+    def _require_rating(self, options: DecodingOptions) -> None:
+        """Raises ValueError for given options that do not change how references are rated."""
+        if options.forced_start is not None:
+            raise ValueError(
+                f"--forced-start {options.forced_start} with --score-reference: references"
+                " have their own beginning; leave it out"
+            )
+        for name, value in options.changed().items():
+            option = SCHEMA[name]
+            searches = option.origin not in (FAIRSEQ, CALLER) and not option.rates
+            if (
+                searches
+                and value not in (self.record.default.get(name), "torch")
+                and (self.given is None or name in self.given)
+            ):
+                raise ValueError(
+                    f"{flag(name)} {value} with --score-reference: PyTorch rates the references and"
+                    " searches nothing; leave it out"
+                )
+
+    def _require_decoding(self) -> None:
+        """Raises ValueError for options of the task that only trainings read."""
+        declared = options_in(TASK_DATACLASS_REGISTRY[self.record.task])
+        for name, value in read(declared, self.cfg).items():
+            option = declared.get(name)
+            if option is None or option.origin or option.decodes or not option.is_asked_for(value):
+                continue
+            raise ValueError(
+                f"{flag(name)}{'' if value is True else f' {value}'}: an option of training, which"
+                " changes no translation; leave it out"
+            )
 
     def _in_effect(self, options: DecodingOptions, args: Any) -> DecodingOptions:
         """The options, those without effect reset: ``beam`` to 1 where one hypothesis is kept.
@@ -298,6 +387,54 @@ class DecodingTask(TranslationTask):
             models += found
         return models
 
+    def _require_own_start(self, options: DecodingOptions) -> None:
+        """Raises ValueError for options that give the first words, which are a language's token."""
+        if self.language is None:
+            return
+        for name in ("prefix_size", "forced_start"):
+            value = getattr(options, name)
+            if value:
+                raise ValueError(
+                    f"{flag(name)} {value}: the translations of this model begin with a language"
+                    f" token; leave it out, or use --task {MULTILINGUAL}"
+                )
+
+    def _stripped(self, generator: Any) -> Any:
+        """The generator, whose language token no command prints."""
+        if self.language is not None and self.language.target is not None:
+            generator.symbols_to_strip_from_output = {generator.eos, self.language.target}
+        return generator
+
+    def inference_step(
+        self,
+        generator: Any,
+        models: Sequence[FairseqEncoderDecoderModel],
+        sample: Dict[str, Any],
+        prefix_tokens: Optional[Tensor] = None,
+        constraints: Optional[Tensor] = None,
+    ) -> Any:
+        """Translates a batch; with a multilingual model, into its target language."""
+        language = self.language
+        if language is None or language.target is None:
+            return super().inference_step(generator, models, sample, prefix_tokens, constraints)
+        tokens = sample["net_input"]["src_tokens"]  # [B, S]
+        with torch.no_grad():
+            if language.at_ends:
+                return generator.generate(
+                    models, sample, constraints=constraints, bos_token=language.target
+                )
+            first = tokens.new_full((len(tokens), 1), language.target)  # [B, 1]
+            return generator.generate(models, sample, prefix_tokens=first, constraints=constraints)
+
+    def build_dataset_for_inference(
+        self, src_tokens: List[Tensor], src_lengths: List[int], constraints: Any = None
+    ) -> Any:
+        """fairseq's data set of raw lines; the sources of a multilingual model are marked."""
+        if self.language is not None:
+            src_tokens = [self.language.mark(row) for row in src_tokens]
+            src_lengths = [len(row) for row in src_tokens]
+        return super().build_dataset_for_inference(src_tokens, src_lengths, constraints)
+
     def max_positions(self) -> Tuple[int, int]:
         """(source, target) positions; the source must also fit the rescoring model."""
         source, target = super().max_positions()
@@ -324,3 +461,9 @@ class DecodingTask(TranslationTask):
             for line in tokens
         ]
         return tokens, [line.numel() for line in tokens]
+
+
+def numbers(models: Sequence[torch.nn.Module]) -> str:
+    """The weights of models and where they are, in a few words: ``float16 weights, cuda:0``."""
+    weight = next(models[0].parameters())
+    return f"{str(weight.dtype).replace('torch.', '')} weights, {weight.device}"

@@ -22,7 +22,7 @@ _PACKAGE = __name__.rpartition(".")[0]
 # Modules that need fairseq, beside the families. Bundles, files and command lines do not.
 NEEDING_FAIRSEQ = ("engine", "task", "decoding_task", "training")
 # Modules of ``loading`` that need fairseq.
-LOADING = ("averaging", "checkpoints")
+LOADING = ("averaging", "checkpoints", "language_tokens")
 # Public names of version 0.2, which version 0.4 will not have.
 MOVED = {
     "bundles": "native.bundles",
@@ -61,7 +61,13 @@ class FairseqFirst(MetaPathFinder):
             return None
         importlib.import_module("fairseq")
         known = sys.modules.get(fullname)
-        return None if known is None else ModuleSpec(fullname, _Loaded(known))
+        if known is None:
+            return None
+        spec = ModuleSpec(fullname, _Loaded(known))
+        # Of a module that is there by now, Python takes the module's own spec, and would run it
+        # again.
+        known.__spec__ = spec
+        return spec
 
 
 class Moved(MetaPathFinder):

@@ -18,6 +18,7 @@ from torch import Tensor
 from .decoding_task import DecodingTask
 from .engine import follow_precision
 from .loading.checkpoints import architecture_name
+from .loading.language_tokens import language_tokens
 from .training import flatten_options, with_distilled_targets
 from .training.task_options import checked_options
 
@@ -46,6 +47,9 @@ class EngineTranslationTask(DecodingTask):
             # preset, and fairseq ignores unknown names.
             flatten_options(cfg)
         self._note_origin(cfg, from_checkpoint)
+        if from_checkpoint:
+            languages = [self.cfg.source_lang, self.cfg.target_lang]
+            self.language = language_tokens(cfg, languages, self.src_dict, self.tgt_dict)
         if self.record.model and self.cfg.left_pad_target:
             raise ValueError(
                 f"--left-pad-target: {self.record.model} needs targets padded on the right"
@@ -138,6 +142,8 @@ class EngineTranslationTask(DecodingTask):
     ) -> None:
         """Loads a split; with ``--distilled-data`` the training split has both sets of targets."""
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
+        if self.language is not None:
+            self.language.mark_sources(self.datasets[split])
         if hasattr(self.cfg, "distilled_data"):
             self.datasets[split] = with_distilled_targets(
                 self.datasets[split], self.cfg, split, epoch, combine=combine

@@ -1,6 +1,8 @@
 # The systems that the recipes compare; sourced, never run. Each function adds options of
 # fairseq-hrt benchmark to SYSTEMS.
 #
+# All are PyTorch's but those that say another engine, so that their speeds compare.
+#
 #   autoregressive_systems TEACHER
 #   autoregressive_greedy TEACHER                 its greedy search alone
 #   ctranslate2_systems TEACHER                   the same teacher in CTranslate2; none where that is not installed
@@ -48,12 +50,12 @@ native_is_built() {
 autoregressive_greedy() {
     SYSTEMS+=(
         --system "name=AT greedy (fairseq),path=$1,task=translation,beam=1"
-        --system "name=AT greedy,path=$1,task=translation_autoregressive,beam=1"
+        --system "name=AT greedy,path=$1,task=translation_autoregressive,engine=torch,beam=1"
     )
 }
 
 autoregressive_systems() {
-    local beam=$AT_BEAM ours="path=$1,task=translation_autoregressive"
+    local beam=$AT_BEAM ours="path=$1,task=translation_autoregressive,engine=torch"
     tuned "AT beam $beam" "$ours,beam=$beam$AT_OPTIONS" "lenpen=$LENGTH_PENALTIES"
     SYSTEMS+=(
         --system "name=AT beam $beam (fairseq),path=$1,task=translation,beam=$beam$AT_OPTIONS$TUNED"
@@ -76,11 +78,11 @@ ctranslate2_systems() {
 
 native_systems() {
     if ! native_is_built; then return; fi
-    SYSTEMS+=(--system "name=native $1,path=$2,engine=native,beam=1,task=$3")
+    SYSTEMS+=(--system "name=native $1,path=$2,engine=native,weights=int8,beam=1,task=$3")
 }
 
 hrt_systems() {
-    local hrt="path=$1,task=translation_hrt" wide
+    local hrt="path=$1,task=translation_hrt,engine=torch" wide
     tuned "HRT (5,5)" "$hrt,beam=5,hrt_decode_chunk=2,hrt_nat_beam=5" "lenpen=$LENGTH_PENALTIES"
     wide=$TUNED
     tuned "HRT (5,1)" "$hrt,beam=5,hrt_decode_chunk=2,hrt_nat_beam=1" "lenpen=$LENGTH_PENALTIES"
@@ -97,7 +99,7 @@ hrt_systems() {
 # its batch until the 200 words of --max-len-b are full. BIDIRECTIONAL_LIMIT: another limit than
 # that of the distilled targets (distill.sh).
 bidirectional_systems() {
-    local model="path=$2,task=translation_bidirectional,${BIDIRECTIONAL_LIMIT:-max_len_a=1.5,max_len_b=10}"
+    local model="path=$2,task=translation_bidirectional,engine=torch,${BIDIRECTIONAL_LIMIT:-max_len_a=1.5,max_len_b=10}"
     tuned "$1 beam 4" "$model,beam=4$BIDIRECTIONAL_OPTIONS" "lenpen=$LENGTH_PENALTIES"
     SYSTEMS+=(
         --system "name=$1 beam 4,$model,beam=4$BIDIRECTIONAL_OPTIONS$TUNED"
@@ -112,7 +114,7 @@ nat_systems() {
 }
 
 dag_systems() {
-    local model="path=$2,task=translation_dag" lookahead
+    local model="path=$2,task=translation_dag,engine=torch" lookahead
     tuned "$1 lookahead" "$model,dag_decode_strategy=lookahead" "dag_decode_beta=$DAG_BETAS"
     lookahead=$TUNED
     tuned "$1 joint-viterbi" "$model,dag_decode_strategy=joint-viterbi" "dag_decode_length_beta=$DAG_LENGTH_BETAS"
@@ -124,7 +126,7 @@ dag_systems() {
 }
 
 jacobi_systems() {
-    local teacher="path=$1,task=translation_jacobi,beam=1"
+    local teacher="path=$1,task=translation_jacobi,engine=torch,beam=1"
     if [ $# -eq 1 ]; then
         SYSTEMS+=(--system "name=AT + Jacobi,$teacher")
     else

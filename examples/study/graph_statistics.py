@@ -15,7 +15,7 @@ are distributed (Figure 1). Written into --out: graph_statistics.md, .json, .png
 
 import argparse
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean
 from typing import List, Sequence
 
@@ -188,7 +188,7 @@ def run(options: argparse.Namespace) -> None:
     """
     results = []
     for text in options.system:
-        spec = parse_system(text)
+        spec = replace(parse_system(text), engine="torch")
         logger.info("measuring %s", spec.name)
         scored = FairseqSystem(scoring(spec), data_arguments(options))
         results.append(collect(scored, FairseqSystem(spec, data_arguments(options))))

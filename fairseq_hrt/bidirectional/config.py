@@ -83,5 +83,6 @@ class BidirectionalTaskConfig(DistillationConfig, TranslationConfig):
         "cut targets (references of every subset) that are longer than"
         " --max-target-positions at their end, before the words are put in order; without"
         " it fairseq leaves such pairs out",
+        decodes=True,
     )
     seed: int = II("common.seed")

@@ -24,7 +24,8 @@ class BidirectionalLoss(SmoothedLoss):
         """The loss of a batch with ``slots``, the training samples that the task adds.
 
         Returns:
-            (loss summed over the n slots that have one, n, logging output).
+            (loss summed over the n slots that have one; n, or the number of sentences with
+            ``--sentence-avg``; logging output).
         """
         if "slots" not in sample:
             raise ValueError(
@@ -36,12 +37,13 @@ class BidirectionalLoss(SmoothedLoss):
         )
         target = slots.target[slots.target.ne(self.padding_idx)]  # [n]
         losses, nll = smoothed_cross_entropy(logits, target, self.label_smoothing)  # [n] each
-        loss = losses.sum()
+        loss, sentences = losses.sum(), slots.target.size(0)
+        size = sentences if self.sentence_avg else target.numel()
         log = {
             "loss": loss.data,
             "nll_loss": nll.sum(),
             "ntokens": target.numel(),
-            "nsentences": slots.target.size(0),
-            "sample_size": target.numel(),
+            "nsentences": sentences,
+            "sample_size": size,
         }
-        return loss, target.numel(), log
+        return loss, size, log

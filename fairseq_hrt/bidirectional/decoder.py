@@ -67,6 +67,8 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
                 f" {self.block}, the words per step, as positions are learned"
             )
         self._mask = torch.empty(0)
+        # How the options of the loaded checkpoint differ, if parameters had to be added.
+        self.refitted = ""
 
     @property
     def only_task(self) -> Optional[str]:
@@ -180,6 +182,10 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
             )
         if known is None and wanted is not None:
             state_dict[key] = wanted.detach().clone()
+            self.refitted = (
+                f"--bidirectional-directions {self.directions}: that model has no vectors of"
+                " directions"
+            )
         return state_dict
 
 

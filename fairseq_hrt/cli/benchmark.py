@@ -9,15 +9,16 @@ Example:
         --ratio-to 'fairseq greedy' --ratio-to AT --examples 5 --out results
 
 A system is a name, a checkpoint (path) and options of fairseq-generate (without dashes; =true for a
-switch). Without task= it is decoded by the task it was trained with. With engine=ctranslate2 an
-autoregressive checkpoint is converted and decoded by CTranslate2 (compute_type=float32, int8, ...):
+switch). Without task= it is decoded by the task it was trained with. It is decoded with the engine
+that fairseq-generate takes: on a CPU the native one where it can, else PyTorch. engine=torch or
+engine=native chooses; weights=int8 rounds the native engine's weights (default: float32):
+
+    --system 'name=HRT k=3 int8,path=hrt/checkpoint_best.pt,weights=int8,beam=1,hrt_decode_chunk=3'
+
+engine=native takes bundles as well, and shortlist=FILE. With engine=ctranslate2 an autoregressive
+checkpoint is converted and decoded by CTranslate2 (compute_type=float32, int8, ...):
 
     --system 'name=CT2 int8,path=at/checkpoint_best.pt,engine=ctranslate2,compute_type=int8,beam=1'
-
-With engine=native (weights=int8 or float32, shortlist=FILE, rescore_path=CHECKPOINT) one of any
-family, or a bundle, by the native engine:
-
-    --system 'name=HRT k=3,path=hrt/checkpoint_best.pt,engine=native,beam=1,hrt_decode_chunk=3'
 
 With the raw source lines (--sources) and their preparation (--tokenizer, --subwords, --codes) also
 the latency of one raw line after another is measured, tokenisation and detokenisation included;

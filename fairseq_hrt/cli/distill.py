@@ -9,8 +9,9 @@ Example:
     fairseq-train distilled/data-bin ...                           (translations alone)
     fairseq-train data-bin --distilled-data distilled/data-bin ... (mixed with raw targets)
 
-A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark;
-engine=native lets the native engine translate, engine=ctranslate2 CTranslate2, which is quicker.
+A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark, and is
+decoded as fairseq-generate does: on a CPU by the native engine where it can, with float32 weights;
+weights=int8 is quicker and changes some translations. The log and settings.json name both.
 Killed at any moment and started again, it continues with the block that was lost; the result is the
 same byte by byte. Teacher and data are compared by content: another checkpoint of the same name
 is refused, one that was only moved is not. The shard that finishes last (or a further call) writes
@@ -33,6 +34,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..native.io.files import content_hash, new_folder
+from ..native.io.progress import Progress
 from .child_process import run_module
 from .command import (
     add_data_arguments,
@@ -94,7 +96,6 @@ def run(options: argparse.Namespace) -> None:
         ValueError: options and files that do not fit each other.
     """
     import torch
-    from tqdm import tqdm
 
     from ..evaluation.systems import load_system, parse_system, subwords
     from ..evaluation.teacher_translations import (
@@ -145,7 +146,8 @@ def run(options: argparse.Namespace) -> None:
                 f"sha256 {content_hash(data_files(options.data, options.gen_subset, languages))}"
             ),
             "task": system.task_name,
-            "engine": spec.engine,
+            "engine": system.engine,
+            "weights": system.dtype,
             "subset": options.gen_subset,
             **identified_options(spec.options),
         },
@@ -164,8 +166,8 @@ def run(options: argparse.Namespace) -> None:
 
     start = time.perf_counter()
     share = sum(len(plan.members(number)) for number in range(shard, plan.blocks, shards))
-    with tqdm(total=share, unit=" sentences", file=sys.stderr, mininterval=2) as bar:
-        translate_blocks(options.out, plan, decode, bar.update)
+    with Progress("sentences", share, visible=True) as progress:
+        translate_blocks(options.out, plan, decode, progress.add)
     logger.info(
         "shard %d of %d: %d sentences in %.1f s", shard, shards, share, time.perf_counter() - start
     )

@@ -57,8 +57,12 @@ def run(options: argparse.Namespace) -> None:
     from ..evaluation.systems import FairseqSystem
     from ..native.families import GRAPH_MODELS
 
-    # Whatever engine it names: only PyTorch's describes graphs.
-    spec = replace(given_systems(options)[0], engine="torch")
+    spec = given_systems(options)[0]
+    if spec.engine not in ("auto", "torch"):
+        raise ValueError(
+            f"{spec.subject}: engine={spec.engine}: only PyTorch describes graphs; leave it out"
+        )
+    spec = replace(spec, engine="torch")
     system = FairseqSystem(spec, data_arguments(options))
     if not hasattr(system.generator, "describe_graphs"):
         raise ValueError(

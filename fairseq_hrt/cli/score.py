@@ -16,16 +16,18 @@ import itertools
 import json
 import os
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Dict, Iterator, List, Tuple
 
+from ..native.io.progress import Progress, count_lines
 from ..native.io.streams import is_stream, writing
 from .binary import require_text
 from .command import command
 from .jobs import input_lines, read_line
 from .parser import require_positive, verb_parser
 from .settings import add_engine_arguments, add_set_argument, read_settings
-from .translate import BATCHES
+from .translate import BATCHES, tell_engine
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -95,6 +97,7 @@ def run(options: argparse.Namespace) -> None:
     source, target = map(input_lines, names)
     with source as sources, target as targets, writing(output) as written:
         score(model, paired(sources, targets), written, options)
+    tell_engine(model)
 
 
 def paired(sources: Iterator[bytes], targets: Iterator[bytes]) -> Iterator[Tuple[str, str]]:
@@ -121,6 +124,18 @@ def score(
     Raises:
         ValueError: a line is too long for the model; the message names it.
     """
+    total = partial(count_lines, None if str(options.sources) == "-" else options.sources)
+    with Progress("pairs", total) as progress:
+        _score(model, pairs, output, options, progress)
+
+
+def _score(
+    model: Any,
+    pairs: Iterator[Tuple[str, str]],
+    output: BinaryIO,
+    options: argparse.Namespace,
+    progress: Progress,
+) -> None:
     begun = 0
     while block := list(itertools.islice(pairs, BATCHES * options.batch_size)):
         sources, targets = ([pair[side] for pair in block] for side in (0, 1))
@@ -135,6 +150,7 @@ def score(
         rows: List[str] = [_line(one, as_json=options.json) for one in found]
         output.write("".join(f"{row}\n" for row in rows).encode("utf-8"))
         begun += len(block)
+        progress.add(len(block))
 
 
 def _line(found: Any, *, as_json: bool) -> str:

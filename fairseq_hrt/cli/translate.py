@@ -27,16 +27,15 @@ the other hypotheses.
 
 import argparse
 import gzip
-import importlib.util
 import os
 import sys
-from contextlib import nullcontext
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Sequence, Tuple, cast
 
 from ..native.io.files import remove_leftovers
+from ..native.io.progress import Progress, count_lines
 from ..native.io.streams import is_stream, writing
 from .binary import text_lines
 from .command import command
@@ -118,7 +117,9 @@ def build_parser() -> argparse.ArgumentParser:
     add_engine_arguments(parser)
     add_shortlist_argument(parser)
     parser.add_argument("--device", help="cpu, cuda or cuda:N (default: a GPU where there is one)")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.add_argument(
+        "--quiet", action="store_true", help="no progress, and no line about the engine"
+    )
     add_decoding_arguments(parser)
     return parser
 
@@ -173,9 +174,16 @@ def run(options: argparse.Namespace) -> None:
         use_shortlist=options.shortlist,
         **settings,
     )  # fmt: skip
-    if not options.resume:
+    if options.resume:
+        resume_jobs(model, jobs, options)
+    else:
         translate_jobs(model, jobs, options)
-        return
+    if not options.quiet:
+        tell_engine(model)
+
+
+def resume_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace) -> None:
+    """Translates what an interrupted run has left of all inputs."""
     from ..native.io.resuming import ResumableOutput, identified_options
 
     identity = {
@@ -257,8 +265,9 @@ def translate_lines(
     """
     size = 1 if options.line_buffered else BATCHES * options.batch_size
     unknown = UnknownWords(model, "--text" if options.text else shown(job.source))
-    visible = not (options.quiet or options.line_buffered) and sys.stderr.isatty()
-    with progress_bar(visible, begun) as bar:
+    visible = False if options.quiet or options.line_buffered else None
+    total = None if options.text else partial(count_lines, job.source)
+    with Progress("lines", total, done=begun, visible=visible) as progress:
         while block := list(islice(lines, size)):
             texts = [
                 read_line(line, first=not begun and not number) for number, line in enumerate(block)
@@ -272,20 +281,16 @@ def translate_lines(
             # mtime=0: the same text gives the same bytes.
             write(block, gzip.compress(data, mtime=0) if job.compressed else data)
             begun += len(block)
-            bar.update(len(block))
+            progress.add(len(block))
     unknown.sum_up()
     if job.compressed and not begun:
         write([], gzip.compress(b"", mtime=0))
 
 
-def progress_bar(visible: bool, begun: int) -> Any:
-    """A bar that counts lines; nothing if not ``visible``, or without tqdm, which an installation
-    that only translates lacks."""
-    if not visible or importlib.util.find_spec("tqdm") is None:
-        return nullcontext(SimpleNamespace(update=lambda count: None))
-    from tqdm import tqdm
-
-    return tqdm(unit=" lines", file=sys.stderr, initial=begun)
+def tell_engine(model: Any) -> None:
+    """One line about the engine and its weights, on the standard error. It comes last, so that an
+    error stands alone."""
+    sys.stderr.write(f"decoded with {model.describe()}\n")
 
 
 main = command(build_parser, run, progress=False, intermixed=True)

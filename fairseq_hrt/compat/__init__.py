@@ -27,7 +27,10 @@ from .encoder_layer import REPAIR as ENCODER_LAYER
 from .generated_shards import REPAIR as GENERATED_SHARDS
 from .hydra_user_dir import REPAIR as HYDRA_USER_DIR
 from .importing import Repair, RepairingFinder, RepairStatus
+from .late_help import REPAIR as LATE_HELP
+from .mismatched_weights import REPAIR as MISMATCHED_WEIGHTS
 from .numpy_aliases import REPAIR as NUMPY_ALIASES
+from .one_line_errors import REPAIR as ONE_LINE_ERRORS
 from .scored_files import REPAIR as SCORED_FILES
 from .sentence_bleu import REPAIR as SENTENCE_BLEU
 
@@ -61,6 +64,9 @@ REPAIRS = (
     EMA_OF_INTEGERS,
     HYDRA_USER_DIR,
     DEPRECATION_WARNINGS,
+    LATE_HELP,
+    MISMATCHED_WEIGHTS,
+    ONE_LINE_ERRORS,
 )
 
 _finder = RepairingFinder(REPAIRS)

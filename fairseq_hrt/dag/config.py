@@ -115,6 +115,7 @@ class DagLossConfig(FairseqDataclass):
         # A model without a length head has no such loss.
         neutral=(0.0,),
     )
+    sentence_avg: bool = II("optimization.sentence_avg")
 
 
 @dataclass

@@ -75,6 +75,8 @@ class DagDecoder(NativeParts, TransformerDecoderBase):
             size=self.max_positions(),
             reach=cfg.dag_max_transition_length,
         )
+        # How the loaded checkpoint differs, if parameters had to be added.
+        self.refitted = ""
         self.length_head: Optional[LengthHead] = None
         if str(cfg.dag_upsample_base) == "predict":
             self.length_head = LengthHead(cfg.encoder.embed_dim, cfg.dag_length_classes)
@@ -129,6 +131,7 @@ class DagDecoder(NativeParts, TransformerDecoderBase):
         lacks, so that it can be fine-tuned."""
         super().upgrade_state_dict_named(state_dict, name)
         for key, value in self.state_dict().items():
-            if key.startswith(("links.", "length_head.")):
-                state_dict.setdefault(f"{name}.{key}", value.detach().clone())
+            if key.startswith(("links.", "length_head.")) and f"{name}.{key}" not in state_dict:
+                state_dict[f"{name}.{key}"] = value.detach().clone()
+                self.refitted = f"that model has no {key.partition('.')[0]} of a dag_transformer"
         return state_dict

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 import torch
+from fairseq.criterions import FairseqCriterion
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 
@@ -41,6 +42,19 @@ class DagTranslationTask(EngineTranslationTask):
         return GraphScorer(self.target_dictionary, lambda sample: self.graph(sample, None))
 
     # ------------------------------------------------------------------ training
+
+    def build_criterion(self, cfg: Any) -> FairseqCriterion:
+        """Builds the criterion.
+
+        Raises:
+            ValueError: the family is not trained with it, or an option has no effect.
+        """
+        if self._trained_options is not None and getattr(cfg, "sentence_avg", False):
+            raise ValueError(
+                f"--sentence-avg: {cfg._name} is always divided by the number of sentences; leave"
+                " it out"
+            )
+        return super().build_criterion(cfg)
 
     def size_rule(self, decoder: DagDecoder) -> SizeRule:
         """The rule for the number of vertices of a sentence's graph."""
@@ -81,8 +95,8 @@ class DagTranslationTask(EngineTranslationTask):
         Raises:
             ValueError: one of these is not positive, or leaves out every pair.
         """
-        indices = super().filter_indices_by_size(
-            indices, dataset, max_positions, ignore_invalid_inputs
+        indices = np.asarray(
+            super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
         )
         # Regardless of --skip-invalid-size-inputs-valid-test: checkpoints are selected on the whole
         # validation set.
@@ -103,10 +117,37 @@ class DagTranslationTask(EngineTranslationTask):
         ):
             value = getattr(self.cfg, name)
             if value is not None:
-                indices = _filtered(
-                    np.asarray(indices), "--" + name.replace("_", "-"), value, keeps
-                )
+                indices = _filtered(indices, "--" + name.replace("_", "-"), value, keeps)
+        self._require_paths(source[indices], target[indices])
         return indices
+
+    def _require_paths(self, source: np.ndarray, target: np.ndarray) -> None:
+        """Warns of training pairs that have no path through their graph, which are skipped at
+        every update.
+
+        Args:
+            source, target: tokens of each pair, ``</s>`` counted.
+
+        Raises:
+            ValueError: none has a path.
+        """
+        scale, most = self.decoder.scale, self.decoder.max_positions()
+        smallest, largest = (
+            np.minimum(self._graph_sizes(own, source, target), most) for own in scale
+        )
+        # A path of target + 1 vertices: the graph also emits <s>, which fairseq does not count.
+        lost = largest < target + 1
+        causes = f"--dag-upsample-scale {'~'.join(f'{end:g}' for end in dict.fromkeys(scale))}"
+        reach = self.decoder.links.reach
+        if reach is not None:
+            lost |= smallest > target * reach + 1
+            causes += f" with --dag-max-transition-length {reach}"
+        count = int(lost.sum())
+        told = f"{causes}: {count} of {len(lost)} training pairs have no path through their graph"
+        if 0 < count == len(lost):
+            raise ValueError(f"{told}, which needs a vertex for each word: give other values")
+        if count:
+            logger.warning("%s, and are skipped at every update", told)
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
         """fairseq's iterator; training batches have at most ``--dag-batch-vertices`` vertices."""
@@ -157,9 +198,11 @@ class DagTranslationTask(EngineTranslationTask):
 
     def _largest_graphs(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
         """The largest number of vertices for each training pair: ``[n]``; sizes count ``</s>``."""
-        rule = self.size_rule(self.decoder)
-        scale = torch.tensor(rule.scale.high, dtype=torch.double)
-        return rule.wanted(scale, torch.from_numpy(source), torch.from_numpy(target) - 1).numpy()
+        return self._graph_sizes(self.decoder.scale.high, source, target)
+
+    def _graph_sizes(self, scale: float, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+        rule, factor = self.size_rule(self.decoder), torch.tensor(scale, dtype=torch.double)
+        return rule.wanted(factor, torch.from_numpy(source), torch.from_numpy(target) - 1).numpy()
 
 
 def _filtered(

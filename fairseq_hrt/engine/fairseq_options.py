@@ -100,6 +100,12 @@ def refuse_unknown(given: Dict[str, Any]) -> None:
     for name in refused:
         if name in _INSTEAD:
             raise ValueError(f"{flag(name)}: {_INSTEAD[name]}")
+        if name in SCHEMA:
+            # --eval-bleu-args holds fairseq's options alone.
+            raise ValueError(
+                f"{name}: an option of the task, not of fairseq's search; give"
+                f" {flag(name)} {given[name]} on the command line"
+            )
     if refused:
         flags = ", ".join(map(flag, refused))
         raise ValueError(f"{flags}: not supported by this decoder; use --task translation for it")

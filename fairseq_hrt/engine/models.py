@@ -32,6 +32,7 @@ from torch import nn
 
 from ..loading.checkpoints import one_line, read_checkpoint, reading, require_known_task, task_name
 from ..loading.data_options import task_of_training
+from ..loading.language_tokens import TASK as MULTILINGUAL
 from ..native.decoding import Hypothesis, NumericalError
 from . import EngineGenerator, PackedGenerator, check_ranges, from_fairseq
 
@@ -181,6 +182,11 @@ def build_models(
             # Pass the state that was checked: given only a path, fairseq might read another file
             # beside it.
             found, saved = checkpoint_utils.load_model_ensemble([path], task=task, state=state)
+        if getattr(task, "language", None) is not None:
+            raise ValueError(
+                f"{path} is a model of several languages ({MULTILINGUAL}), which fairseq-generate"
+                " and fairseq-interactive decode"
+            )
         for model in found:
             require_numbers(model, path)
         models += found

@@ -4,6 +4,7 @@ The model is converted in memory. PyTorch's generator decodes what the native en
 batches with another start symbol, decoding that hooks watch, models on a GPU or in half precision.
 """
 
+from dataclasses import replace
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
@@ -113,13 +114,9 @@ class PackedGenerator:
             self._engine = Engine(header, tensors, threads=torch.get_num_threads())
         return self._engine
 
-    def describe(self) -> str:
-        """The engine and its settings, in a few words."""
-        engine = self.engine
-        return (
-            f"{self.options.weights} weights, {engine.isa}, {engine.threads}"
-            f" thread{'s' * (engine.threads > 1)}"
-        )
+    def without_scores(self) -> None:
+        """From now on hypotheses have no scores, without which greedy decoding is quicker."""
+        self.search_plan = plan_search(self.header, replace(self.options, scores=False))
 
     def require_candidates(self) -> None:
         """Raises ValueError if the search finds only one translation per sentence."""

@@ -18,6 +18,7 @@ import sacrebleu
 import torch
 
 from ..native.decoding import Hypothesis
+from ..native.io.progress import Progress
 from ..native.text.pipeline import TextPipeline
 from .footprint import Footprint
 from .quality import Detokenizer, Quality, bleu_metric, evaluate
@@ -206,10 +207,12 @@ def decode_all(system: System, batch_size: int) -> List[Hypothesis]:
     """The best hypothesis of each sentence of the system's data, in their order."""
     ids = list(range(len(system.dataset)))
     best: Dict[int, Hypothesis] = {}
-    for batch in make_batches(ids, [system.dataset.num_tokens(i) for i in ids], batch_size):
-        sample = system.collate(batch)
-        for sentence, hypotheses in zip(sample["id"].tolist(), system.decode(sample)):
-            best[sentence] = hypotheses[0]
+    with Progress("sentences", len(ids), visible=True) as progress:
+        for batch in make_batches(ids, [system.dataset.num_tokens(i) for i in ids], batch_size):
+            sample = system.collate(batch)
+            for sentence, hypotheses in zip(sample["id"].tolist(), system.decode(sample)):
+                best[sentence] = hypotheses[0]
+            progress.add(len(batch))
     return [best[i] for i in ids]
 
 

@@ -13,6 +13,7 @@ from typing import Any, Iterable, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
+from ..native.io.progress import Progress
 from ..native.io.streams import writing
 
 # Pairs of words of a block.
@@ -154,17 +155,19 @@ def train(
     sizes = np.diff(np.append(firsts, len(keys)))
     # All targets of a source equally likely: the first step counts how often they stand together.
     probabilities = np.repeat(1.0 / sizes, sizes)
-    for _ in range(iterations):
-        counts = np.zeros(len(keys))
-        for block in _blocks(sources, targets, width):
-            # Distinct and in the table's order: one search for each key, not for each pair.
-            own, members = np.unique(block.keys, return_inverse=True)
-            places = np.searchsorted(keys, own)
-            shares = probabilities[places][members]
-            totals = np.add.reduceat(shares, block.starts)
-            shares /= np.repeat(totals, np.diff(np.append(block.starts, len(shares))))
-            counts[places] += np.bincount(members, shares)
-        probabilities = counts / np.repeat(np.add.reduceat(counts, firsts), sizes)
+    with Progress("passes", iterations, visible=True) as progress:
+        for _ in range(iterations):
+            counts = np.zeros(len(keys))
+            for block in _blocks(sources, targets, width):
+                # Distinct and in the table's order: one search for each key, not for each pair.
+                own, members = np.unique(block.keys, return_inverse=True)
+                places = np.searchsorted(keys, own)
+                shares = probabilities[places][members]
+                totals = np.add.reduceat(shares, block.starts)
+                shares /= np.repeat(totals, np.diff(np.append(block.starts, len(shares))))
+                counts[places] += np.bincount(members, shares)
+            probabilities = counts / np.repeat(np.add.reduceat(counts, firsts), sizes)
+            progress.add(1)
     return LexicalTable(owners - 1, keys % width, probabilities)
 
 

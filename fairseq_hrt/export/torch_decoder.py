@@ -24,6 +24,7 @@ import torch
 from fairseq import tasks
 from fairseq.data import LanguagePairDataset
 
+from ..decoding_task import numbers
 from ..engine import EngineGenerator
 from ..engine.models import (
     build_generator,
@@ -73,6 +74,10 @@ class TorchDecoder:
     def identity(self) -> Dict[str, Any]:
         """See :class:`..native.bundles.decoder.Decoder`."""
         return {"engine": "torch", "device": self.device.type}
+
+    def describe(self) -> str:
+        """See :class:`..native.bundles.decoder.Decoder`."""
+        return f"PyTorch: {numbers(self.models)}" if self.models else "PyTorch"
 
     def prepare(
         self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]

@@ -56,6 +56,7 @@ class HRTTaskConfig(DistillationConfig, TranslationConfig):
         False,
         "cut targets (references of every subset) to --max-target-positions tokens instead"
         " of leaving the sentence out",
+        decodes=True,
     )
     hrt_eval_autoregressive: bool = option(
         False,

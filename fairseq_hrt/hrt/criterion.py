@@ -30,8 +30,8 @@ class HRTLoss(SmoothedLoss):
         """The loss of a batch with ``views``, the training samples that the task adds.
 
         Returns:
-            (loss summed over tokens, number of tokens, logging output with the same keys for every
-            batch).
+            (loss summed over tokens; their number, or that of sentences with ``--sentence-avg``;
+            logging output with the same keys for every batch).
         """
         if "views" not in sample:
             raise ValueError("hrt_loss needs the training samples of --task translation_hrt")
@@ -49,19 +49,21 @@ class HRTLoss(SmoothedLoss):
         chunked = torch.cat(  # [n], the token belongs to a sentence with K > 1
             [views.chunk_sizes.unsqueeze(1).expand_as(mask)[mask] > 1 for mask in learnt]
         )
+        sentences = views.chunk_sizes.numel()
+        size = sentences if self.sentence_avg else target.numel()
         log: Dict[str, Any] = {
             "loss": loss.sum().data,
             "nll_loss": nll.sum(),
             "ntokens": target.numel(),
-            "nsentences": views.chunk_sizes.numel(),
-            "sample_size": target.numel(),
+            "nsentences": sentences,
+            "sample_size": size,
             "chunked_sentences": (views.chunk_sizes > 1).sum().data,
         }
         for name, is_causal, is_chunked in TASKS:
             mine = (causal == is_causal) & (chunked == is_chunked)
             log[f"{name}_nll_loss"] = (nll * mine).sum()
             log[f"{name}_ntokens"] = mine.sum().data
-        return loss.sum(), target.numel(), log
+        return loss.sum(), size, log
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[Dict[str, Any]]) -> None:

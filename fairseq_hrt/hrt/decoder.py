@@ -93,6 +93,8 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
         self.may_gain_sizes = True
         # Whether the decoder of the loaded checkpoint starts with a zero vector instead of </s>.
         self.parent_starts_from_zeros = False
+        # How the options of the loaded checkpoint differ, if rows had to be added or moved.
+        self.refitted = ""
 
     def build_decoder_layer(self, cfg: HRTModelConfig, no_encoder_attn: bool = False) -> nn.Module:
         if cfg.checkpoint_activations or cfg.offload_activations:
@@ -229,8 +231,14 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
         }
         if special in state_dict:
             known = self._known_sizes(state_dict[special], state_dict.get(sizes))
+            if known != self.chunk_sizes:
+                self.refitted = (
+                    f"--hrt-chunk-sizes {','.join(map(str, self.chunk_sizes))}: that model was"
+                    f" trained for {','.join(map(str, known))}"
+                )
             state_dict[special] = self._rows_by_size(state_dict, name, known)
         elif not any(key in state_dict for key in tables):
+            self.refitted = "that model has no start symbols of chunk sizes"
             fresh = self.embed_special.weight.detach().clone()
             fresh[1:] = (
                 0.0

@@ -1,6 +1,6 @@
 """Task ``translation_jacobi``: any autoregressive checkpoint, decoded several tokens a pass."""
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from typing import Callable, Dict, List, Optional, Sequence
 
 from fairseq.models import FairseqEncoderDecoderModel
@@ -24,6 +24,13 @@ class JacobiTranslationTask(EngineTranslationTask):
 
     cfg: JacobiTaskConfig
     family = "jacobi"
+
+    @classmethod
+    def add_args(cls, parser: ArgumentParser) -> None:
+        """Adds the task's options, and makes greedy search the default of commands that decode."""
+        super().add_args(parser)
+        if parser.get_default("beam") is not None:
+            parser.set_defaults(beam=1)
 
     def make_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions

@@ -11,6 +11,7 @@ from typing import List, Optional
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models.transformer import TransformerConfig
 from fairseq.utils import get_available_activation_fns
+from omegaconf import II
 
 from ..native.options.conditions import given
 from ..native.options.option import option
@@ -45,6 +46,7 @@ class SmoothedLossConfig(FairseqDataclass):
     """A label-smoothed loss."""
 
     label_smoothing: float = option(0.1, "epsilon of label smoothing, 0 for none")
+    sentence_avg: bool = II("optimization.sentence_avg")
 
 
 @dataclass

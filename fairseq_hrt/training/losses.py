@@ -24,23 +24,29 @@ def check_label_smoothing(epsilon: float) -> float:
 
 
 class SmoothedLoss(FairseqCriterion):
-    """A label-smoothed cross-entropy, summed over tokens."""
+    """A label-smoothed cross-entropy, summed over tokens.
 
-    def __init__(self, task: FairseqTask, label_smoothing: float) -> None:
+    Args:
+        sentence_avg: whether fairseq divides the sum by sentences instead of tokens.
+    """
+
+    def __init__(
+        self, task: FairseqTask, label_smoothing: float, sentence_avg: bool = False
+    ) -> None:
         super().__init__(task)
         self.label_smoothing = check_label_smoothing(label_smoothing)
+        self.sentence_avg = sentence_avg
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[Dict[str, Any]]) -> None:
-        """Logs ``loss`` and ``nll_loss`` in bits per token and ``ppl`` = 2 ** nll_loss, from sums
-        over batches and workers."""
+        """Logs ``loss`` in bits per token or, with ``sentence_avg``, per sentence, ``nll_loss`` in
+        bits per token and ``ppl`` = 2 ** nll_loss, from sums over batches and workers."""
 
         def total(key: str) -> float:
             return sum(float(log.get(key, 0)) for log in logging_outputs)
 
-        tokens = total("sample_size")
-        for name in ("loss", "nll_loss"):
-            metrics.log_scalar(name, BITS * total(name) / max(tokens, 1), tokens, round=3)
+        for name, count in (("loss", total("sample_size")), ("nll_loss", total("ntokens"))):
+            metrics.log_scalar(name, BITS * total(name) / max(count, 1), count, round=3)
         metrics.log_derived("ppl", lambda meters: 2 ** min(meters["nll_loss"].avg, 1000))
 
     @staticmethod

@@ -1,7 +1,7 @@
 """The base class of the families' models: fairseq's Transformer with a configuration of its own."""
 
 from argparse import ArgumentParser, Namespace
-from typing import Any, ClassVar, Dict, List, Optional
+from typing import Any, ClassVar, Dict, Optional
 
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import gen_parser_from_dataclass
@@ -10,6 +10,7 @@ from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
+from ..native.families import BY_NAME
 from .config import ConventionsConfig
 from .conventions import (
     add_output_bias,
@@ -72,6 +73,20 @@ class ConfiguredTransformer(TransformerModelBase):
             add_output_bias(cfg, decoder.output_projection)
         return decoder
 
+    def forward(self, *args: Any, **options: Any) -> Any:
+        """fairseq's forward pass.
+
+        Raises:
+            ValueError: another task trains a model that learns from its own task's samples.
+        """
+        family = BY_NAME[self.decoder.family]
+        if self.training and family.losses:
+            raise ValueError(
+                f"another task would train a {family.model} as an ordinary Transformer: give --task"
+                f" {family.task} and --criterion {' or '.join(family.losses)}"
+            )
+        return super().forward(*args, **options)
+
     def load_state_dict(
         self,
         state_dict: Dict[str, Tensor],
@@ -88,16 +103,7 @@ class ConfiguredTransformer(TransformerModelBase):
         """
         theirs = require_same_conventions(state_dict, self.cfg, self.encoder.padding_idx)
         self.decoder.parent_starts_from_zeros = theirs.zero_start
-        try:
-            return super().load_state_dict(state_dict, strict, model_cfg, args)
-        except RuntimeError as error:
-            difference = _difference(state_dict, self.state_dict())
-            if not difference:
-                raise
-            raise RuntimeError(
-                f"not the parameters of this {type(self).__name__}: {difference}; a model starts"
-                " from an autoregressive one or one of its own family, of the same sizes"
-            ) from error
+        return super().load_state_dict(state_dict, strict, model_cfg, args)
 
 
 def refuse_extras(cfg: Any, architecture: str) -> None:
@@ -112,22 +118,3 @@ def refuse_extras(cfg: Any, architecture: str) -> None:
             f"{architecture} supports neither --adaptive-softmax-cutoff nor"
             " --cross-self-attention nor --quant-noise-pq; leave them out"
         )
-
-
-def _difference(found: Dict[str, Tensor], wanted: Dict[str, Tensor]) -> str:
-    """Describes how the parameters of a checkpoint differ from a model's; empty if they do not."""
-    shapes = [
-        f"{name} {list(found[name].shape)} instead of {list(value.shape)}"
-        for name, value in wanted.items()
-        if name in found and found[name].shape != value.shape
-    ]
-    told = (
-        ("the model has no place for", [name for name in found if name not in wanted]),
-        ("the checkpoint lacks", [name for name in wanted if name not in found]),
-        ("size mismatch:", shapes),
-    )
-    return ", ".join(f"{what} {_some(names)}" for what, names in told if names)
-
-
-def _some(names: List[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

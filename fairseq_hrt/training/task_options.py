@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple, Type
 from fairseq.dataclass import ChoiceEnum
 
 from ..native.families import FAMILIES
-from ..native.options.conditions import Condition, flag, given
+from ..native.options.conditions import Condition, flag, given, other_than
 from ..native.options.effects import read, set_aside
 from ..native.options.option import Option, option, options_in
 from ..native.options.schema import EVERY_TASK
@@ -27,9 +27,13 @@ EVAL_BLEU_TOKENIZER = option(
 )
 # Decoding options for which a family has another default than the schema.
 TASK_DEFAULTS = {name: value for family in FAMILIES for name, value in family.default.items()}
-# Other conditions in training: a file for --rescore-path is used by validation BLEU alone, as a
-# checkpoint does not pass it on to later decodings.
-_IN_TRAINING = {"rescore_path": given("eval_bleu")}
+# Other conditions in training: these are used by validation BLEU alone, as a checkpoint does not
+# pass them on to later decodings.
+_IN_TRAINING = {
+    "rescore_path": given("eval_bleu"),
+    "engine": given("eval_bleu"),
+    "weights": given("eval_bleu") & other_than("engine", "torch"),
+}
 
 
 def with_decoding_options(family: str = "") -> Callable[[Type[Any]], Type[Any]]:

@@ -82,7 +82,9 @@ def test_int8_is_asked_for(generate):
     assert len(hypotheses(finished.stdout)) == 20
     finished = generate("hrt", "--beam", "1", "--weights", "int8", "--engine", "torch", check=False)
     message = "--weights int8 has an effect only with --engine other than torch"
-    assert last_line(finished).endswith(message)
+    assert last_line(finished) == f"error: {message}" and finished.returncode == 2
+    said = [line for line in finished.stderr.splitlines() if " | INFO | " not in line]
+    assert said == [f"error: {message}"]
 
 
 def test_what_the_native_engine_does_not_have(generate):

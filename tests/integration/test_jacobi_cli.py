@@ -175,10 +175,54 @@ def test_what_is_refused(command, toy_data, teacher, options, message):
     )
 
 
-def test_beam_output_is_refused(command, toy_data, teacher):
-    """The default beam of fairseq is 5: the message tells what to write."""
+def test_greedy_search_is_the_default_and_a_given_beam_is_refused(command, toy_data, teacher):
+    """fairseq's own default is 5."""
     arguments = [option for option in DECODE if option not in ("--beam", "1")]
-    assert "give --beam 1" in refused(
-        command, "fairseq-generate", toy_data, *arguments, "--path", teacher
+    base = ("fairseq-generate", toy_data, *arguments, "--path", teacher)
+    assert texts(command(*base)) == texts(command(*base, "--beam", "1"))
+    assert "give --beam 1" in refused(command, *base, "--beam", "5")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--encoder-langtok", "src", "--decoder-langtok"),
+        (
+            "--encoder-langtok", "tgt", "--decoder-langtok", "--lang-tok-style", "mbart",
+            "--lang-tok-replacing-bos-eos",
+        ),
+    ],
+)  # fmt: skip
+def test_models_of_several_languages(command, toy_data, tmp_path, options):
+    """As fairseq's own task decodes them, greedily and with a beam, files and lines."""
+    several = ("--task", "translation_multi_simple_epoch", "--langs", "de,en,fr",
+               "--lang-pairs", "de-en", *options)  # fmt: skip
+    command(
+        "fairseq-train", toy_data, *several, "--arch", "transformer", *SIZES, *OPTIMIZER,
+        "--criterion", "label_smoothed_cross_entropy", "--max-update", "8", "--save-dir", tmp_path,
+    )  # fmt: skip
+    path = tmp_path / "checkpoint_last.pt"
+    shared = (
+        toy_data, "--path", path, "--max-len-b", "12", "--cpu", "-s", "de", "-t", "en",
+    )  # fmt: skip
+    plugin = ("--user-dir", "fairseq_hrt")
+    for beam, task in (("1", "translation_jacobi"), ("4", "translation_autoregressive")):
+        stock = command("fairseq-generate", *shared, *several, "--beam", beam).stdout
+        ours = command("fairseq-generate", *shared, *plugin, "--task", task, "--beam", beam).stdout
+        assert lines(ours, "S") == lines(stock, "S")
+        assert hypotheses(ours) == hypotheses(stock)
+    given = dict(stdin="a b c\nj\n")
+    stock = command("fairseq-interactive", *shared, *several, "--beam", "1", **given).stdout
+    own = (*plugin, "--task", "translation_jacobi")
+    ours = command("fairseq-interactive", *shared, *own, **given).stdout
+    assert hypotheses(ours) == hypotheses(stock)
+    for more, message in (
+        (("--prefix-size", "1"), "--prefix-size 1: the translations of this model begin with"),
+        (("--score-reference",), "--score-reference: the references of this model begin with"),
+        (("--forced-start", "A"), "--forced-start A: the translations of this model begin with"),
+    ):
+        assert message in refused(command, "fairseq-generate", *shared, *own, *more)
+    system = f"name=x,path={path},task=translation_jacobi"
+    assert "is a model of several languages" in refused(
+        command, "fairseq-hrt", "benchmark", toy_data, "--system", system
     )
-    assert hypotheses("") == {}

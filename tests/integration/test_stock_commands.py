@@ -110,8 +110,10 @@ def test_unsafe_checkpoint_stops_the_command_with_the_reason(toy_data, command, 
     checkpoint = tmp_path / "unsafe.pt"
     torch.save({"model": collections.ChainMap()}, checkpoint)
     finished = command("fairseq-generate", toy_data, "--path", checkpoint, "--cpu", check=False)
-    assert finished.returncode == 1
-    assert "collections.ChainMap" in finished.stderr.splitlines()[-1]
+    assert finished.returncode == 2
+    error = finished.stderr.splitlines()[-1]
+    assert error.startswith("error: ") and "collections.ChainMap" in error
+    assert "Traceback" not in finished.stderr
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from fairseq.dataclass.configs import GenerationConfig
+from omegaconf import OmegaConf
 
 from fairseq_hrt import decoding_task
 from fairseq_hrt.autoregressive.task import (
@@ -92,12 +93,13 @@ def test_the_engine_is_the_one_asked_for(tiny, caplog, engine, kind):
         with caplog.at_level(logging.INFO):
             generator = task.build_generator([model], GenerationConfig())
         assert type(generator) is kind and generator.options.static_weights is not building
-        native = [
+        name = "the native engine" if kind is PackedGenerator else "PyTorch"
+        told = [
             message
             for message in caplog.messages
-            if message.startswith("decoding with the native engine: float32")
+            if message.startswith(f"decoding with {name}: float32 weights, ")
         ]
-        assert len(native) == (kind is PackedGenerator and not building)
+        assert len(told) == (not building)
 
 
 def test_a_decoder_of_ones_own_is_called(tiny, caplog):
@@ -147,7 +149,8 @@ def test_without_a_kernel_pytorch_decodes(tiny, monkeypatch, caplog):
             type(make_task(tiny).build_generator([model], GenerationConfig()))
             is AutoregressiveGenerator
         )
-    assert "decoding with PyTorch: there is no compiled kernel" in caplog.messages
+    told = "decoding with PyTorch: there is no compiled kernel; float32 weights, cpu"
+    assert told in caplog.messages
     with pytest.raises(ValueError, match="there is no compiled kernel"):
         make_task(tiny, engine="native").build_generator([model], GenerationConfig())
     # A training that has no kernel validates with PyTorch, too.
@@ -158,9 +161,10 @@ def test_without_a_kernel_pytorch_decodes(tiny, monkeypatch, caplog):
 
 def test_references_are_rated_with_pytorch(tiny, caplog):
     with caplog.at_level(logging.INFO):
-        scorer = make_task(tiny, engine="native").build_generator(
-            [tiny.model()], GenerationConfig(score_reference=True)
-        )
+        for engine in ("auto", "torch"):
+            scorer = make_task(tiny, engine=engine).build_generator(
+                [tiny.model()], GenerationConfig(score_reference=True)
+            )
         with pytest.raises(
             ValueError,
             match="--forced-start w1 with --score-reference: references have their own",
@@ -170,6 +174,52 @@ def test_references_are_rated_with_pytorch(tiny, caplog):
             )
     assert type(scorer).__name__ == "SequenceScorer"
     assert "rating the references with PyTorch (--score-reference)" in caplog.messages
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [
+        (dict(engine="native"), "--engine native"),
+        (dict(weights="int8"), "--weights int8"),
+        (dict(rescore_path="judge.pt"), "--rescore-path judge.pt"),
+    ],
+)
+def test_what_only_a_search_reads_is_refused_where_references_are_rated(tiny, options, named):
+    task = make_task(tiny, **options)
+    with pytest.raises(ValueError, match=f"{named} with --score-reference: .*; leave it out"):
+        task.build_generator([tiny.model()], GenerationConfig(score_reference=True))
+    # Options of a bundle were not given for this.
+    task.given = ()
+    assert task.build_generator([tiny.model()], GenerationConfig(score_reference=True))
+
+
+@pytest.mark.parametrize(
+    "common, reason",
+    [
+        (dict(cpu=False, bf16=False), "the model is trained on a GPU"),
+        (dict(cpu=True, bf16=True), None),
+        (dict(cpu=True, bf16=False), None),
+    ],
+)
+def test_validation_decodes_with_what_the_training_allows(tiny, monkeypatch, common, reason):
+    """The model is moved after the generator is made."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+
+    def generator(**options):
+        task = AutoregressiveTranslationConfig(data="x", **options)
+        whole = OmegaConf.create({"common": common})
+        whole.task = OmegaConf.structured(task)
+        made = AutoregressiveTranslationTask(whole.task, tiny.dictionary(), tiny.dictionary())
+        made._building_model = True
+        return made.build_generator([tiny.model().float()], Namespace(beam=2))
+
+    if reason is None:
+        assert type(generator(engine="native", weights="int8")) is PackedGenerator
+        return
+    assert type(generator()) is AutoregressiveGenerator
+    for options in (dict(engine="native"), dict(weights="int8")):
+        with pytest.raises(ValueError, match=reason):
+            generator(**options)
 
 
 @pytest.mark.parametrize("engine", ["torch", "native"])
@@ -204,7 +254,7 @@ def test_a_model_of_another_family_is_decoded_as_the_task_says(tiny, caplog):
             type(make_task(tiny).build_generator([model], GenerationConfig()))
             is AutoregressiveGenerator
         )
-    assert f"decoding with PyTorch: {reason}" in caplog.messages
+    assert f"decoding with PyTorch: {reason}; float32 weights, cpu" in caplog.messages
     with pytest.raises(ValueError, match=reason):
         make_task(tiny, engine="native").build_generator([model], GenerationConfig())
 

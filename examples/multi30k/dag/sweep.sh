@@ -14,7 +14,7 @@ OUT=${OUT:-runs/multi30k/$SRC-$TGT}
 SYSTEMS=(--system "name=AT beam 5 (fairseq),path=$OUT/at/checkpoint_best.pt,task=translation,beam=5")
 for scale in $SCALES; do
     for model in nll fuzzy; do
-        SYSTEMS+=(--system "name=$model λ=$scale,path=$OUT/dag_$model/checkpoint_last.pt,task=translation_dag,dag_decode_upsample_scale=$scale")
+        SYSTEMS+=(--system "name=$model λ=$scale,path=$OUT/dag_$model/checkpoint_last.pt,task=translation_dag,engine=torch,dag_decode_upsample_scale=$scale")
     done
 done
 

@@ -14,7 +14,7 @@ OUT=${OUT:-runs/multi30k/$SRC-$TGT}
 source "$COMMON/systems.sh"
 TEACHER=$OUT/at/checkpoint_best.pt
 autoregressive_systems "$TEACHER"
-JACOBI="path=$TEACHER,task=translation_jacobi,beam=1"
+JACOBI="path=$TEACHER,task=translation_jacobi,engine=torch,beam=1"
 SYSTEMS+=(
     --system "name=PJ,$JACOBI,jacobi_mode=pj,max_len_a=1.2,max_len_b=10"
     --system "name=PGJ b=5,$JACOBI,jacobi_mode=pgj,jacobi_block_size=5"

@@ -36,7 +36,8 @@ def load(
     path: str, data: Sequence[str], task: str, options: Dict[str, str], dtype: torch.dtype
 ) -> FairseqSystem:
     """A system in the given precision."""
-    system = FairseqSystem(SystemSpec(task, path, task, {"beam": "1", **options}), data)
+    spec = SystemSpec(task, path, task, {"beam": "1", **options}, engine="torch")
+    system = FairseqSystem(spec, data)
     for model in system.models:
         model.to(dtype)
     return system

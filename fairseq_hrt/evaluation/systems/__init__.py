@@ -1,11 +1,16 @@
 """Systems of a comparison: each is a decoder and the data that it is run on, behind one interface
 whatever decodes it."""
 
+import logging
 from dataclasses import replace
 from typing import Sequence
 
+from ...decoding_task import DecodingTask
 from .specification import SystemSpec, generate_arguments, parse_system, read_systems, scoring
 from .system import FairseqSystem, System, continuation, count_calls, subwords
+
+logger = logging.getLogger(__name__)
+_CALLED = {"torch": "PyTorch", "native": "the native engine", "ctranslate2": "CTranslate2"}
 
 __all__ = [
     "FairseqSystem",
@@ -34,6 +39,15 @@ def load_system(spec: SystemSpec, data: Sequence[str]) -> System:
         ValueError: an option that the engine does not support, or a model that it cannot decode.
         OSError: a checkpoint is missing or unreadable.
     """
+    system = _loaded(spec, data)
+    # Our tasks say it themselves, with a reason where only PyTorch can decode.
+    if system.generator is None or not isinstance(system.task, DecodingTask):
+        engine = _CALLED[system.engine]
+        logger.info("%s: decoding with %s: %s weights", spec.name, engine, system.dtype)
+    return system
+
+
+def _loaded(spec: SystemSpec, data: Sequence[str]) -> System:
     if spec.engine == "ctranslate2":
         # Not for everybody: the package is an optional one.
         from .ctranslate2_system import CTranslate2System

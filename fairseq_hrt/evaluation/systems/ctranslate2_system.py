@@ -46,6 +46,8 @@ class CTranslate2System(System):
             equivalent, or a converted model has other dictionaries than the data.
     """
 
+    engine = "ctranslate2"
+
     def __init__(self, spec: SystemSpec, data: Sequence[str]) -> None:
         ctranslate2 = import_ctranslate2()
         unknown = sorted(set(spec.options) - set(OPTIONS))

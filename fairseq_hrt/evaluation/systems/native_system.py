@@ -19,7 +19,7 @@ from ...native.bundles.shortlist import load_shortlist, read_shortlist
 from ...native.decoding import Hypothesis, NumericalError, Rescorer, require_candidates
 from ...native.families import tasks_for
 from ...native.options.effects import set_aside
-from ...native.options.values import DecodingOptions
+from ...native.options.values import SCHEMA, DecodingOptions
 from ...native.runtime.engine import Engine, Header, Shortlist, read_header
 from ...native.runtime.options import longest_written, writes_in_order
 from ...native.text.dictionary import Words
@@ -38,7 +38,7 @@ class NativeSystem(System):
 
     Args:
         spec: ``path`` is a checkpoint, a bundle, or a model file of the engine; ``weights`` is
-            ``int8`` (default) or ``float32`` for a checkpoint, ``shortlist`` a file, or ``true``
+            ``float32`` (default) or ``int8`` for a checkpoint, ``shortlist`` a file, or ``true``
             for a bundle's own, ``rescore_path`` one checkpoint or a model file of the engine; other
             options are those of ``fairseq-generate``.
         data: see :func:`.specification.generate_arguments`.
@@ -53,6 +53,8 @@ class NativeSystem(System):
         ValueError: the model does not convert, there is no kernel on this machine, an option is not
             honoured by the engine, or a bundle has other dictionaries than the data.
     """
+
+    engine = "native"
 
     def __init__(self, spec: SystemSpec, data: Sequence[str]) -> None:
         path, options = Path(spec.path), dict(spec.options)
@@ -72,7 +74,7 @@ class NativeSystem(System):
         self.file = path if bundle is None else path / str(bundle.runtime)
         if converted:
             self.file = Path(self._temporary.name) / "runtime.safetensors"
-            self._convert(own.get("weights", "int8"))
+            self._convert(own.get("weights", SCHEMA["weights"].default))
         self.decoder = self._decoder(data, bundle)
         self.engines = [self.decoder.engine]
         set_aside({name: getattr(self.task.cfg, name, None) for name in RESCORING}, spec.given)

@@ -33,15 +33,15 @@ class SystemSpec:
             value ``"true"`` stands for a switch without a value, ``"false"`` leaves it out.
         defaults: names of those that are set aside where others leave them without effect: a
             bundle's own, those of a grid.
-        engine: ``torch`` (PyTorch: this package's engine or whatever decodes the task), ``native``,
-            ``auto`` (as ``--engine``), or ``ctranslate2``.
+        engine: ``auto`` (as in stock commands), ``torch`` (PyTorch: this package's engine or
+            whatever decodes the task), ``native``, or ``ctranslate2``.
     """
 
     name: str
     path: str
     task: Optional[str]
     options: Mapping[str, str]
-    engine: str = "torch"
+    engine: str = "auto"
     defaults: FrozenSet[str] = frozenset()
 
     @property
@@ -124,7 +124,7 @@ def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
                 f"{subject}: {key}={values[key]} takes words from the references,"
                 " which is not a translation; leave it out (fairseq-generate takes it)"
             )
-    engine = values.get("engine", "torch")
+    engine = values.get("engine", "auto")
     engine = _FORMERLY.get(engine, engine)
     if engine not in ENGINES:
         raise ValueError(
@@ -137,7 +137,11 @@ def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
 def scoring(spec: SystemSpec) -> SystemSpec:
     """The system as one that rates the references (``--score-reference``) instead of
     translating."""
-    return replace(spec, options={**spec.options, "score_reference": "true"})
+    # Options of a search were not given for this, and are set aside.
+    given = frozenset(spec.options)
+    return replace(
+        spec, options={**spec.options, "score_reference": "true"}, defaults=spec.defaults | given
+    )
 
 
 def generate_arguments(spec: SystemSpec, data: Sequence[str], task: str) -> List[str]:

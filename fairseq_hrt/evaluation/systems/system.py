@@ -9,6 +9,7 @@ from fairseq import tasks, utils
 from fairseq.data import Dictionary, FairseqDataset
 from torch import Tensor, nn
 
+from ...decoding_task import numbers
 from ...engine import GenerationCounters, PackedGenerator
 from ...engine.models import (
     build_generator,
@@ -53,12 +54,14 @@ class System:
         name: shown in tables.
         config: of ``fairseq-generate``.
         task: of fairseq, set up, with both dictionaries.
+        engine: ``torch``, ``native`` or ``ctranslate2``: what decodes.
         beam: hypotheses that are kept.
         counters: encoder and decoder calls since the last reset.
-        device, dtype: where the decoder computes, and the kind of its numbers.
+        device, dtype: where the decoder computes, and the kind of its weights.
         models, generator: those of a task; none where another engine decodes.
     """
 
+    engine: str
     beam: int
     dtype: str
     device = torch.device("cpu")
@@ -157,7 +160,7 @@ class FairseqSystem(System):
 
     It is built the way ``fairseq-generate`` builds it (``setup_task``, ``load_model_ensemble``,
     ``build_generator``), so that one decoder is never measured by kinder rules than another.
-    ``engine`` of the spec is ``auto`` or counts as ``torch``.
+    ``engine`` of the spec is ``auto`` or counts as ``torch``; fairseq's own tasks have no other.
 
     Raises:
         ValueError: ``fairseq-generate`` would not accept an option (named in the message).
@@ -173,7 +176,9 @@ class FairseqSystem(System):
         self.generator = build_generator(self.task, self.models, self.config, spec.given)
         # The beam that is really used: one path of a graph has none.
         self.beam = self.config.generation.beam
-        self.dtype = str(next(self.models[0].parameters()).dtype).replace("torch.", "")
+        self.engine, self.dtype = "torch", numbers(self.models).partition(" ")[0]
+        if isinstance(self.generator, PackedGenerator):
+            self.engine, self.dtype = "native", self.generator.options.weights
         counters = getattr(self.generator, "counters", None)
         self.counters = count_calls(self.models) if counters is None else counters
 
@@ -184,6 +189,8 @@ class FairseqSystem(System):
     @property
     def model_bytes(self) -> int:
         """Size of the weights as they are decoded with; what several modules share counts once."""
+        if isinstance(self.generator, PackedGenerator):
+            return self.generator.engine.weight_bytes
         weights = {
             weight.data_ptr(): weight for model in self.models for weight in model.parameters()
         }
@@ -196,10 +203,11 @@ class FairseqSystem(System):
         return min(limits if rescorer is None else [*limits, rescorer.judge.longest_source])
 
     def shown(self) -> Dict[str, str]:
-        entries = {"task": self.task_name, **self.spec.shown()}
-        if self.spec.engine == "auto":
-            entries["engine"] = "native" if isinstance(self.generator, PackedGenerator) else "torch"
-        return entries
+        return {"task": self.task_name, **self.spec.shown(), "engine": self.engine}
+
+    def without_scores(self) -> None:
+        if isinstance(self.generator, PackedGenerator):
+            self.generator.without_scores()
 
     def collate(self, ids: Sequence[int]) -> Dict[str, Any]:
         """A batch of fairseq's, with the references."""

@@ -57,6 +57,10 @@ class Decoder(Protocol):
     def identity(self) -> Dict[str, Any]:
         """What translations depend on besides bundle and options: ``{"engine": "native", …}``."""
 
+    def describe(self) -> str:
+        """The engine and its weights, in a few words; a model that is loaded later has none
+        yet."""
+
     def prepare(self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]) -> Any:
         """Checks options and converts them for this engine; kept for later calls with the same
         options.

@@ -151,6 +151,10 @@ class NativeDecoder:
         """See :class:`.decoder.Decoder`."""
         return {"engine": "native", "shortlist": self.use_shortlist}
 
+    def describe(self) -> str:
+        """See :class:`.decoder.Decoder`."""
+        return f"the native engine: {self.engine.describe()}"
+
     def prepare(
         self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
     ) -> SearchPlan:
@@ -188,7 +192,7 @@ class NativeDecoder:
         if wanted.given:
             # No search takes place, so its settings do not matter.
             of_search = {name for one in decoders(family) for name in one.default}
-            own.update(beam=1, nbest=1, forced_start=None, **dict.fromkeys(of_search))
+            own.update({**dict.fromkeys(of_search), "beam": 1, "nbest": 1, "forced_start": None})
         if wanted.alignments:
             own["alignments"] = True
         found = native_options(task, chosen, **own)

@@ -81,6 +81,10 @@ class Translator:
         """What translations depend on besides bundle and options."""
         return self.decoder.identity()
 
+    def describe(self) -> str:
+        """The engine and its weights, in a few words."""
+        return self.decoder.describe()
+
     # ------------------------------------------------------------------ translating
 
     def translate(

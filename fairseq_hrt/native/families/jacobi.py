@@ -49,5 +49,6 @@ FAMILY = Jacobi(
     decodes="autoregressive",
     left_to_right=True,
     scores_by_word=True,
-    default={"jacobi_mode": "frontier"},
+    # fairseq's own default of 5 would be refused by every command that names no beam.
+    default={"jacobi_mode": "frontier", "beam": "1"},
 )

@@ -42,6 +42,8 @@ class Option:
         kernel: its field in ``fh_options``, if it has one.
         request: what a request to the server may choose: (least, most) of a number, permitted
             words, or True for a switch.
+        rates: whether it changes how given translations are rated.
+        decodes: of an option of a task's training: whether it changes what is decoded, too.
         several: its value if several translations are wanted; True: at least their number.
     """
 
@@ -58,6 +60,8 @@ class Option:
     torch: bool = True
     kernel: str = ""
     request: Any = None
+    rates: bool = False
+    decodes: bool = False
     several: Any = None
 
     def is_asked_for(self, value: Any) -> bool:

@@ -168,6 +168,7 @@ class Schema:
         origin=EVERY_TASK,
         choices=WEIGHTS,
         when=other_than("engine", "torch"),
+        torch=False,
     )
 
     forced_start: Optional[str] = option(
@@ -184,12 +185,14 @@ class Schema:
         " same model, or auto to choose by the source length (see --hrt-chunk-table); default: the"
         " smallest trained one",
         request=("auto", *map(str, range(1, 17))),
+        rates=True,
     )
     hrt_chunk_table: str = option(
         "10:1,30:2,inf:1",
         "for --hrt-decode-chunk auto: upper limit of the source length in subwords and the chunk"
         " size used up to it, ascending; the last limit is inf",
         when=chosen("hrt_decode_chunk", "auto"),
+        rates=True,
     )
     hrt_nat_beam: Optional[int] = count(
         None,
@@ -264,6 +267,7 @@ class Schema:
         "scale of the graph in decoding; default: that of the training, the middle of a range",
         most=LARGEST_WEIGHT,
         kernel="scale",
+        rates=True,
     )
     dag_decode_strategy: str = option(
         "lookahead",

@@ -124,6 +124,11 @@ class Engine:
         header, tensors = read_model(Path(path))
         return cls(header, tensors, threads=threads, isa=isa)
 
+    def describe(self) -> str:
+        """Weights, instruction set and threads, in a few words."""
+        threads = f"{self.threads} thread{'s' * (self.threads > 1)}"
+        return f"{self.header.weights} weights, {self.isa}, {threads}"
+
     @property
     def longest_source(self) -> int:
         """See :class:`~..decoding.Scorer`."""

@@ -46,6 +46,14 @@ def test_the_loss_is_that_of_words_predicted_step_by_step(family, shape):
     assert float(loss) == float(log["nll_loss"]) == pytest.approx(-sum(expected), rel=1e-4)
 
 
+def test_sentence_avg_divides_by_sentences(family):
+    task, model = family.task()
+    sample = task.add_slots(family.batch([5, 1, 8]), 1)
+    loss, size, log = BidirectionalLoss(task, 0.1, sentence_avg=True)(model, sample)
+    by_token, tokens, _ = BidirectionalLoss(task, 0.1)(model, sample)
+    assert loss == by_token and size == log["sample_size"] == 3 < tokens == log["ntokens"]
+
+
 def test_label_smoothing_is_that_of_fairseq(family):
     from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 
@@ -95,3 +103,12 @@ def test_figures_of_several_batches_are_bits_per_slot():
     )
     assert values["ppl"] == pytest.approx(2 ** (4 / 5 / math.log(2)), abs=0.01)
     assert BidirectionalLoss.logging_outputs_can_be_summed()
+
+
+def test_with_sentence_avg_only_the_loss_is_by_sentence():
+    logs = [{"loss": 6.0, "nll_loss": 3.0, "ntokens": 4, "sample_size": 2, "nsentences": 2}]
+    with metrics.aggregate() as found:
+        BidirectionalLoss.reduce_metrics(logs)
+    values = found.get_smoothed_values()
+    assert values["loss"] == round(6 / 2 / math.log(2), 3)
+    assert values["nll_loss"] == round(3 / 4 / math.log(2), 3)

@@ -1,6 +1,7 @@
 """``fairseq-hrt distill``: who takes which shard, what identifies teacher and data, and when the
 result appears."""
 
+import json
 import os
 from argparse import Namespace
 
@@ -181,6 +182,7 @@ def test_a_teacher_of_the_same_name_is_not_mixed_in(tmp_path, monkeypatch, capsy
         task=Namespace(cfg=Namespace(source_lang="de", target_lang="en"),
                        source_dictionary=dictionary, target_dictionary=dictionary),
         dataset=[{"source": torch.tensor([4, 2])}] * 5, models=[], longest_source=3, task_name="translation",
+        engine="native", dtype="float32",
         collate=lambda batch: {"id": torch.tensor(batch)},
         decode=lambda sample: [[Hypothesis([4, 4, 2], 0.0, [])]] * len(sample["id"]),
         without_scores=lambda: asked.append(1),
@@ -209,6 +211,11 @@ def test_a_teacher_of_the_same_name_is_not_mixed_in(tmp_path, monkeypatch, capsy
 
     assert run() == (0, "") and (tmp_path / "out/train.en").read_text() == "word word\n" * 5
     assert asked == [1], "nobody reads scores"
+    settings = json.loads((tmp_path / "out/settings.json").read_text())
+    assert (settings["engine"], settings["weights"]) == ("native", "float32")
+    system.dtype = "int8"
+    assert "other settings (weights: 'float32' then, 'int8' now)" in run()[1]
+    system.dtype = "float32"
     assert (tmp_path / "out/train.de").read_text() == "word\n" * 5
     moved = checkpoint.rename(tmp_path / "moved.pt")
     assert run(moved) == (0, "")

@@ -11,12 +11,17 @@ from fairseq_hrt.cli import score as verb
 from fairseq_hrt.native.bundles import pretrained
 from fairseq_hrt.native.bundles.translation import Translation
 
+ENGINE = "decoded with a ruler: no weights\n"
+
 
 class Lengths:
     """Scores by the lengths of lines."""
 
     def __init__(self):
         self.calls = []
+
+    def describe(self):
+        return "a ruler: no weights"
 
     def score(self, sources, targets, *, batch_size):
         self.calls.append(len(sources))
@@ -55,7 +60,7 @@ def run(tmp_path, monkeypatch, capsysbinary):
 def test_a_score_per_line(run, monkeypatch):
     Path("x").write_bytes(b"\xef\xbb\xbfab\n\nabcd\nabc")
     Path("y").write_text("A\nB\n\nC\n")
-    assert run("x", "y", "--batch-size", "1") == (0, "-0.666667\n\n\n-1.000000\n", "")
+    assert run("x", "y", "--batch-size", "1") == (0, "-0.666667\n\n\n-1.000000\n", ENGINE)
     assert (
         run("x", "y", "-o", "z")[:2] == (0, "")
         and Path("z").read_text() == "-0.666667\n\n\n-1.000000\n"

@@ -11,6 +11,7 @@ import re
 import sys
 from contextlib import nullcontext
 from pathlib import Path
+from time import sleep
 
 import pytest
 import torch
@@ -20,7 +21,9 @@ from fairseq_hrt.cli.jobs import read_line
 from fairseq_hrt.native.bundles import pretrained
 from fairseq_hrt.native.bundles.bundle import Bundle
 from fairseq_hrt.native.bundles.translator import Translation
-from fairseq_hrt.native.io import resuming
+from fairseq_hrt.native.io import progress, resuming
+
+ENGINE = "decoded with the mirror: no weights\n"
 
 
 class Killed(BaseException):
@@ -50,6 +53,9 @@ class Backwards:
 
     def identity(self):
         return {"device": self.device.type}
+
+    def describe(self):
+        return "the mirror: no weights"
 
     def in_words(self, line):
         return Taken(line)
@@ -475,20 +481,41 @@ def test_reading_from_a_terminal_is_said(run, monkeypatch, model):
     assert (status, out) == (
         0,
         b"ba\ndc\n",
-    ) and error == "reading from the terminal: one sentence per line, Ctrl-D to end\n"
+    ) and error == "reading from the terminal: one sentence per line, Ctrl-D to end\n" + ENGINE
     assert sizes == [1, 1]
     Path("x").write_text("ab\n")
-    assert run("x")[2] == "" and run("--text", "a")[2] == ""
+    assert run("x")[2] == ENGINE and run("--text", "a")[2] == ENGINE
 
 
-def test_without_tqdm_there_is_no_bar(monkeypatch):
-    """An installation that only translates does not have it."""
-    with translate.progress_bar(True, 3) as bar:
-        assert bar.n == 3
-    monkeypatch.setattr(translate.importlib.util, "find_spec", lambda name: None)
-    with translate.progress_bar(True, 3) as bar:
-        bar.update(1)
-        assert not hasattr(bar, "n")
+def test_engine_and_weights_are_told_in_one_line(run):
+    Path("x").write_text("ab\n")
+    assert run("x")[1:] == (b"ba\n", ENGINE) and run("x", "--quiet")[1:] == (b"ba\n", "")
+
+
+@pytest.mark.parametrize("source", ["x", "-"])
+def test_what_takes_long_shows_its_share(run, model, monkeypatch, source):
+    """Of the lines of a file, or of a standard input that is one."""
+    Path("x").write_text("ab\n" * 70)
+    monkeypatch.setattr(progress, "FIRST", 0.01)
+    monkeypatch.setattr(progress, "_ON_A_TERMINAL", 0.01)
+    original = model.translate
+    model.translate = lambda *given, **named: sleep(0.05) or original(*given, **named)
+
+    def ended(*arguments):
+        with open("x") as file:
+            monkeypatch.setattr("sys.stdin", file)
+            return run(source, *arguments)
+
+    assert "of 70 lines" not in ended()[2]
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    status, out, error = ended()
+    assert (status, out.count(b"\n")) == (0, 70)
+    assert error.endswith(f"\n{ENGINE}")
+    shown = error.removesuffix(ENGINE).split("\r")
+    assert any(line.startswith("0 of 70 lines, ") for line in shown)
+    assert any(line.startswith("32 of 70 lines, ") for line in shown)
+    assert shown[-1].startswith("70 of 70 lines, ") and shown[-1].endswith("\n")
+    assert ended("--quiet")[2] == ""
 
 
 def test_options_as_flags(run, model):
@@ -532,10 +559,10 @@ def test_words_that_the_model_does_not_know(run, model):
         "x: the model does not know most words of 5 lines; it translates de to en",
     ]
     assert (
-        run("--text", "q" * 2)[2]
+        run("--text", "q" * 2, "--quiet")[2]
         == "--text, line 1: the model does not know most of these words: qq\n"
     )
-    assert run("--text", " ".join(f"q{n}" for n in range(9)))[2].endswith(
+    assert run("--text", " ".join(f"q{n}" for n in range(9)), "--quiet")[2].endswith(
         ": q0, q1, q2, q3, q4, …\n"
     )
 

@@ -1,5 +1,7 @@
 """Graph sizes, training pairs that are left out, and batches that are divided."""
 
+from argparse import Namespace
+
 import pytest
 import torch
 from fairseq.data import LanguagePairDataset
@@ -103,6 +105,39 @@ def test_filter_ratio(family, caplog):
     ):
         with pytest.raises(ValueError, match=named):
             kept(**options)
+
+
+def test_pairs_without_a_path_are_named(family, caplog):
+    """Graphs of 0.5, 1 and 3 vertices a source token, for targets of 2 to 7 words and ``</s>``."""
+    lengths = [(4, 3), (4, 8)]
+    sources, targets = ([torch.full((size,), 5) for size in column] for column in zip(*lengths))
+    sizes = [torch.tensor(column).numpy() for column in zip(*lengths)]
+    dataset = LanguagePairDataset(
+        sources, sizes[0], family.dictionary(), targets, sizes[1], family.dictionary()
+    )
+
+    def kept(**model):
+        task = family.task()
+        task.datasets["train"] = dataset
+        task.decoder = family.dag(**model).decoder
+        return task.filter_indices_by_size(torch.arange(2).numpy(), dataset, (64, 64), True)
+
+    named = "--dag-upsample-scale 0.5: 2 of 2 training pairs have no path through their graph"
+    with pytest.raises(ValueError, match=named):
+        kept(upsample_scale="0.5")
+    assert not caplog.text and kept(upsample_scale="3").tolist() == [0, 1] and not caplog.text
+    assert kept(upsample_scale="0.5~1").tolist() == [0, 1]
+    assert "--dag-upsample-scale 0.5~1: 1 of 2 training pairs have no path" in caplog.text
+    # 12 vertices: 3 steps of at most 3 do not reach the last one, 8 do.
+    assert kept(upsample_scale="3", max_transition_length=3).tolist() == [0, 1]
+    assert "--dag-max-transition-length 3: 1 of 2 training pairs have no path" in caplog.text
+
+
+def test_sentence_avg_is_refused(family):
+    task = family.task()
+    task._trained_options = {}
+    with pytest.raises(ValueError, match="--sentence-avg: dag_nll_loss is always divided"):
+        task.build_criterion(Namespace(_name="dag_nll_loss", sentence_avg=True))
 
 
 def test_batches_keep_to_their_vertices(family):

@@ -165,6 +165,7 @@ def test_the_four_callers_of_build_generator(tiny, engine, kind):
         task.build_generator([model], GenerationConfig(), prefix_allowed_tokens_fn=None),  # the hub
     ):
         assert type(built) is kind
+    task.cfg.engine = "auto"
     scorer = task.build_generator([model], GenerationConfig(score_reference=True))
     assert type(scorer).__name__ == "SequenceScorer"
 
@@ -205,3 +206,10 @@ def test_mixed_precision_is_refused(tiny):
     follow_precision(model)
     with pytest.raises(ValueError, match="--amp"):
         model.prepare_for_inference_(inference("amp"))
+
+
+def test_an_option_of_the_task_in_eval_bleu_args_names_its_place():
+    """They hold fairseq's options alone."""
+    message = "hrt_decode_chunk: an option of the task.*; give --hrt-decode-chunk 3 on the command"
+    with pytest.raises(ValueError, match=message):
+        read(Namespace(beam=3, hrt_decode_chunk="3"))

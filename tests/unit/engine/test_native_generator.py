@@ -309,7 +309,7 @@ def test_other_precisions_are_left_to_pytorch(tiny, caplog, dtype):
     reason = f"the model computes in {str(dtype)[6:]}"
     with caplog.at_level(logging.INFO):
         assert isinstance(generator_of(tiny, "autoregressive", [model], "auto"), EngineGenerator)
-    assert f"decoding with PyTorch: {reason}" in caplog.messages
+    assert f"decoding with PyTorch: {reason}; {str(dtype)[6:]} weights, cpu" in caplog.messages
     with pytest.raises(ValueError, match=reason):
         generator_of(tiny, "autoregressive", [model], "native")
 
@@ -409,7 +409,29 @@ def test_an_ensemble_is_left_to_pytorch(tiny, caplog):
     models = [model_of(tiny, "autoregressive", seed) for seed in (1, 2)]
     with caplog.at_level(logging.INFO):
         assert isinstance(generator_of(tiny, "autoregressive", models, "auto"), EngineGenerator)
-    assert "decoding with PyTorch: an ensemble of 2 models" in caplog.messages
+    told = "decoding with PyTorch: an ensemble of 2 models; float32 weights, cpu"
+    assert told in caplog.messages
+
+
+@pytest.mark.parametrize(
+    "family, own, named",
+    [
+        ("autoregressive", dict(weights="int8"), "--weights int8"),
+        ("hrt", dict(hrt_draft_chunk=2, hrt_decode_chunk="1"), "--hrt-draft-chunk 2"),
+    ],
+)
+def test_no_option_of_the_native_engine_is_lost(tiny, family, own, named):
+    """Neither by models that it does not decode, nor by another option that it has not."""
+    models = [model_of(tiny, family, seed) for seed in (1, 2)]
+    half = [model_of(tiny, family).half()]
+    for given, more, reason in (
+        (models, {}, "an ensemble of 2 models"),
+        (half, {}, "the model computes in float16"),
+        (models[:1], dict(retain_iter_history=True), "--retain-iter-history True: the native"),
+    ):
+        message = f"{named}: only the native engine has this option, .*{reason}.*; leave it out"
+        with pytest.raises(ValueError, match=message):
+            generator_of(tiny, family, given, "auto", own=own, beam=1, **more)
     with pytest.raises(ValueError, match="an ensemble of 2 models"):
         generator_of(tiny, "autoregressive", models, "native")
 

@@ -49,6 +49,14 @@ def test_the_loss_is_that_of_its_tokens(hrt, smoothing, share):
         assert int(log[f"{name}_ntokens"]) == count
 
 
+def test_sentence_avg_divides_by_sentences(hrt):
+    task, model = hrt.task()
+    sample = task.add_views(hrt.batch([6, 2, 5]), update=3, share=0.5)
+    loss, size, log = HRTLoss(task, 0.1, sentence_avg=True)(model, sample)
+    by_token, tokens, _ = HRTLoss(task, 0.1)(model, sample)
+    assert loss == by_token and size == log["sample_size"] == 3 < tokens == log["ntokens"]
+
+
 def test_logging_keys_do_not_depend_on_the_batch(hrt):
     task, model = hrt.task()
     keys = [

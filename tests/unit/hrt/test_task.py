@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq.data import LanguagePairDataset, ListDataset
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import ARCH_CONFIG_REGISTRY
 
 
@@ -195,3 +196,19 @@ def test_an_untrained_chunk_size_cannot_be_scored(hrt):
     task, model = hrt.task(hrt_decode_chunk="4")
     with pytest.raises(ValueError, match="chunk size 4 was not trained"):
         task.build_generator([model], SimpleNamespace(score_reference=True))
+
+
+def test_options_of_a_training_are_no_options_of_decoding(hrt):
+    """In ``fairseq-generate``; those that change the references are."""
+    for option, named in (
+        (dict(hrt_curriculum_power=2.0), "--hrt-curriculum-power 2.0: an option of training"),
+        (dict(eval_bleu=True, hrt_eval_autoregressive=True), "--hrt-eval-autoregressive: an"),
+        (dict(distilled_data="folder"), "--distilled-data folder: an option of training"),
+    ):
+        task, model = hrt.task(**option)
+        with pytest.raises(ValueError, match=named):
+            task.build_generator([model], GenerationConfig(beam=1))
+        task.given = ()
+        assert task.build_generator([model], GenerationConfig(beam=1))
+    task, model = hrt.task(hrt_truncate_target=True)
+    assert task.build_generator([model], GenerationConfig(beam=1))

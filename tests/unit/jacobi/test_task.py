@@ -1,11 +1,13 @@
 """The task takes what writes word by word from left to right, and makes the drafter that the
 options name."""
 
+from argparse import Namespace
 from types import SimpleNamespace
 
 import pytest
 import torch
 from fairseq.dataclass.configs import GenerationConfig
+from fairseq.options import get_generation_parser, get_training_parser, parse_args_and_arch
 
 from fairseq_hrt.jacobi import task as module
 from fairseq_hrt.jacobi.config import JacobiTaskConfig
@@ -132,3 +134,21 @@ def test_the_generator_has_the_options_of_the_task(tiny):
     task = make_task(tiny, mode="pgj", block_size=5)
     generator = task.build_generator([tiny.model()], GenerationConfig(beam=1, max_len_b=7))
     assert (generator.plan.mode, generator.plan.block, generator.options.max_len_b) == ("pgj", 5, 7)
+
+
+@pytest.mark.parametrize("engine", ["torch", "native"])
+def test_greedy_search_is_the_default(tiny, engine):
+    """Of commands, whose parser tells a given 5 from fairseq's default, and of validation."""
+    parser = get_generation_parser()
+    arguments = ["data", "--task", "translation_jacobi"]
+    assert parse_args_and_arch(parser, arguments).beam == 1
+    assert parse_args_and_arch(get_generation_parser(), [*arguments, "--beam", "5"]).beam == 5
+    assert not hasattr(
+        parse_args_and_arch(get_training_parser(), [*arguments, "--arch", "transformer"]), "beam"
+    )
+    task = make_task(tiny)
+    task.cfg.engine = engine
+    for args in (Namespace(), Namespace(beam=1), Namespace(beam=None)):
+        assert task.build_generator([tiny.model().float()], args).options.beam == 1
+    with pytest.raises(ValueError, match="--beam 5: parallel decoding is exact for greedy"):
+        task.build_generator([tiny.model().float()], Namespace(beam=5))

@@ -141,8 +141,7 @@ def test_an_ordinary_transformer_starts_likewise(tiny, start):
 def test_other_sizes_are_named(tiny):
     model, other = of_a_family(tiny, "HRT"), of_a_family(tiny, "teacher", decoder_ffn_embed_dim=32)
     message = (
-        r"HRTTransformerModel: size mismatch: decoder\.layers\.0\.fc1\.weight \[32, 16\] instead of"
-        r" \[24, 16\] and 5 more;"
+        r"HRTTransformerModel: the checkpoint has --decoder-ffn-embed-dim 32 \(this model 24\)"
     )
     with pytest.raises(RuntimeError, match=message):
         model.load_state_dict(dict(other.state_dict()))
@@ -157,3 +156,19 @@ def test_what_is_no_difference_of_parameters_stays_an_error(tiny, monkeypatch):
     )
     with pytest.raises(RuntimeError, match="^out of memory$"):
         model.load_state_dict(dict(model.state_dict()))
+
+
+@pytest.mark.parametrize(
+    "name, flags",
+    [
+        ("HRT", "--task translation_hrt and --criterion hrt_loss"),
+        ("IBDecoder", "--task translation_bidirectional and --criterion bidirectional_loss"),
+        ("DAG", "--task translation_dag and --criterion dag_nll_loss or dag_fuzzy_loss"),
+    ],
+)
+def test_another_task_does_not_train_it(tiny, name, flags):
+    model, tokens = of_a_family(tiny, name), torch.tensor([[5, 6, 2]])
+    with pytest.raises(ValueError, match=flags):
+        model(tokens, torch.tensor([3]), tokens)
+    # fairseq's own tools may read it.
+    assert model.eval()(tokens, torch.tensor([3]), tokens)[0].shape[:2] == (1, 3)

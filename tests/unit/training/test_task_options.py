@@ -23,8 +23,9 @@ def test_a_task_has_its_familys_options_and_no_others(family):
     for name, field in own.items():
         option = SCHEMA[name]
         assert field.metadata["help"] == option.help
-        # That of this file has another condition as a training begins.
-        assert field.metadata["option"].when is option.when or name == "rescore_path"
+        # Those that no checkpoint passes on have another condition as a training begins.
+        same = field.metadata["option"].when is option.when
+        assert same or name in ("rescore_path", "engine", "weights")
         assert str(field.default) == str(family.default.get(name, option.default))
 
 
@@ -62,6 +63,10 @@ def test_the_class_stays_what_it_was():
     (dict(hrt_decode_chunk="2", hrt_chunk_table="9:1,inf:2"),
      "--hrt-chunk-table 9:1,inf:2 has an effect only with --hrt-decode-chunk auto"),
     (dict(rescore_path="at.pt"), "--rescore-path at.pt has an effect only with --eval-bleu"),
+    (dict(engine="native"), "--engine native has an effect only with --eval-bleu"),
+    (dict(weights="int8"), "--weights int8 has an effect only with --eval-bleu"),
+    (dict(weights="int8", engine="torch", eval_bleu=True),
+     "--weights int8 has an effect only with --eval-bleu and --engine other than torch"),
 ])  # fmt: skip
 def test_options_of_a_training(values, message):
     with pytest.raises(ValueError, match=message):

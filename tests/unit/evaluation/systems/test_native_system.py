@@ -84,9 +84,17 @@ def test_it_decodes_what_the_others_decode(load, folder):
 def test_the_task_may_choose_the_engine(load):
     """As in ``fairseq-generate``."""
     options = "path=FOLDER/autoregressive.pt,task=translation_autoregressive,beam=2,max_len_b=9"
-    torch, auto = load(f"name=a,{options}"), load(f"name=b,{options},engine=auto")
-    assert translations(auto) == translations(torch)
+    torch, auto = load(f"name=a,{options},engine=torch"), load(f"name=b,{options}")
+    assert translations(auto) == translations(torch) == translations(load(f"name=c,{options}"))
     assert auto.signature() == {**torch.signature(), "engine": "native"}
+    rounded = load(f"name=b,{options},weights=int8")
+    assert (rounded.engine, rounded.dtype) == ("native", "int8")
+    assert rounded.model_bytes < auto.model_bytes
+    exact = load(f"name=c,{options},engine=native")
+    assert (exact.dtype, exact.model_bytes) == ("float32", auto.model_bytes)
+    auto.without_scores()
+    assert auto.decode(auto.collate_text(LINES))[0][0].score is None
+    assert translations(auto) == translations(torch)
     left = load(f"name=b,{options},engine=auto,temperature=0.5")
     assert left.signature()["engine"] == "torch"
     # fairseq's own task has its own generator.

@@ -44,7 +44,8 @@ def test_task_is_optional():
 @pytest.mark.parametrize(
     "given, engine",
     [
-        ("", "torch"),
+        ("", "auto"),
+        (",engine=torch", "torch"),
         (",engine=auto", "auto"),
         (",engine=native", "native"),
         (",engine=ctranslate2", "ctranslate2"),

@@ -1,5 +1,6 @@
 """What every system has from its base, those of fairseq's tasks, and which engine decodes one."""
 
+import logging
 from types import SimpleNamespace
 
 import pytest
@@ -92,30 +93,39 @@ def spec_of(engine):
 @pytest.fixture
 def engines(monkeypatch):
     """Instead of the systems: the names of their classes with what they are made of."""
+
+    def made(name):
+        return lambda *given: SimpleNamespace(
+            made=(name, *given), engine="native", dtype="int8", generator=None
+        )
+
     for module, name in (
         (systems, "FairseqSystem"),
         (ctranslate2_system, "CTranslate2System"),
         (native_system, "NativeSystem"),
     ):
-        monkeypatch.setattr(module, name, lambda *given, name=name: (name, *given))
+        monkeypatch.setattr(module, name, made(name))
 
 
-def test_the_engine_that_is_named(engines):
+def test_the_engine_that_is_named(engines, caplog):
     """With ``auto`` the task chooses, as in ``fairseq-generate``; what is watched tells of its
-    passes."""
+    passes. One line names engine and weights."""
     for engine, name in (
         ("torch", "FairseqSystem"),
         ("auto", "FairseqSystem"),
         ("ctranslate2", "CTranslate2System"),
         ("native", "NativeSystem"),
     ):
-        assert load_system(spec_of(engine), DATA) == (name, spec_of(engine), DATA)
+        caplog.clear()
+        with caplog.at_level(logging.INFO):
+            assert load_system(spec_of(engine), DATA).made == (name, spec_of(engine), DATA)
+        assert caplog.messages == ["a: decoding with the native engine: int8 weights"]
     for engine, name, decoded in (
         ("torch", "FairseqSystem", "torch"),
         ("auto", "FairseqSystem", "torch"),
         ("native", "NativeSystem", "native"),
     ):
-        assert load_watched(spec_of(engine), DATA) == (name, spec_of(decoded), DATA)
+        assert load_watched(spec_of(engine), DATA).made == (name, spec_of(decoded), DATA)
 
 
 def test_ctranslate2_cannot_be_watched():

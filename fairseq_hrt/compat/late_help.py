@@ -1,0 +1,56 @@
+"""Lets ``--help`` show the options of the chosen task, model and criterion, and ends a mistaken
+option with one line.
+
+fairseq 0.12.2 parses a command line twice: first for ``--task``, ``--arch``, ``--criterion`` and
+their like, whose options it then adds. ``--help`` ends the first time, so it never shows them.
+argparse shows every option, a hundred lines, before its message about one.
+"""
+
+import sys
+from typing import Any, NoReturn, Optional, Sequence
+
+from .display import escaped, refuse
+from .importing import around
+
+_HELP = ("-h", "--help")
+# A list of all architectures would fill a screen.
+_LONGEST = 300
+
+
+def _parse(
+    parse: Any, parser: Any, input_args: Optional[Sequence[str]] = None, *rest: Any, **kwargs: Any
+) -> Any:
+    if "error" not in vars(parser):
+        parser.error = _one_line
+    given = list(sys.argv[1:] if input_args is None else input_args)
+    if any(word in _HELP for word in given):
+        _hold_back_help(parser, [word for word in given if word not in _HELP])
+    return parse(parser, input_args, *rest, **kwargs)
+
+
+def _hold_back_help(parser: Any, without_help: Sequence[str]) -> None:
+    """Lets the next parsing leave out ``--help``, and no later one."""
+    parse_known = parser.parse_known_args
+
+    def first(args: Any = None, namespace: Any = None) -> Any:
+        del parser.parse_known_args
+        found, unknown = parse_known(without_help, namespace)
+        # fairseq fails where one of these is not given, unless there is no such option.
+        for name in ("arch", "task"):
+            if getattr(found, name, "") is None:
+                delattr(found, name)
+        return found, unknown
+
+    parser.parse_known_args = first
+
+
+def _one_line(message: str) -> NoReturn:
+    text = escaped(message)
+    refuse(f"{text if len(text) <= _LONGEST else text[:_LONGEST] + '…'} (--help explains options)")
+
+
+REPAIR = around(
+    "late-help",
+    "--help ends before the options of the task, model and criterion are known",
+    {"fairseq.options:parse_args_and_arch": _parse},
+)

@@ -1,0 +1,149 @@
+"""Names in one line why a checkpoint does not fit the model that is to load it.
+
+fairseq 0.12.2 passes on PyTorch's message, which lists every parameter (dozens of lines), and in
+training replaces it by "please ensure that the architectures match". The optimizer's state is not
+compared at all: a training that is resumed with parameters of other sizes ends inside Adam.
+"""
+
+import re
+from typing import Any, Dict, List, Mapping
+
+from .importing import around
+
+_SIDES = (("source", "encoder"), ("target", "decoder"))
+_FITTING = (
+    "start from a model of the same architecture and sizes, or an autoregressive one of these sizes"
+)
+_LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.")
+
+
+class MismatchedWeightsError(RuntimeError):
+    """The parameters of a checkpoint are not those of the model."""
+
+
+def explanation(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """How the parameters of a checkpoint differ from a model's, with what to do; empty if they do
+    not.
+
+    Args:
+        found, wanted: tensors by name, of the checkpoint and of the model.
+    """
+    told = []
+    words = _unlike(_words(found), _words(wanted))
+    if words:
+        told.append(
+            f"the checkpoint's {' and '.join(words)}: give the dictionaries that it was trained"
+            " with (fairseq-preprocess --srcdict and --tgtdict)"
+        )
+    sizes = _unlike(_sizes(found), _sizes(wanted))
+    if sizes:
+        told.append(f"the checkpoint has {', '.join(sizes)}: build it with the checkpoint's")
+    if not words and not sizes:
+        told += _difference(found, wanted)
+    return "; ".join(told)
+
+
+def _words(tensors: Mapping[str, Any]) -> Dict[str, int]:
+    """The words of each dictionary."""
+    tables = {side: tensors.get(f"{part}.embed_tokens.weight") for side, part in _SIDES}
+    return {
+        f"{side} dictionary has {{}} words (that of the data {{}})": len(table)
+        for side, table in tables.items()
+        if table is not None
+    }
+
+
+def _sizes(tensors: Mapping[str, Any]) -> Dict[str, int]:
+    """Sizes that options of fairseq's Transformers set."""
+    sizes: Dict[str, int] = {}
+    for _, part in _SIDES:
+        table = tensors.get(f"{part}.embed_tokens.weight")
+        if table is not None:
+            sizes[f"--{part}-embed-dim {{}} (this model {{}})"] = table.size(1)
+        layers = {
+            int(match[2]) for match in map(_LAYER.match, tensors) if match and match[1] == part
+        }
+        if layers:
+            sizes[f"--{part}-layers {{}} (this model {{}})"] = len(layers)
+        inner = tensors.get(f"{part}.layers.0.fc1.weight")
+        if inner is not None:
+            sizes[f"--{part}-ffn-embed-dim {{}} (this model {{}})"] = len(inner)
+    return sizes
+
+
+def _unlike(found: Mapping[str, int], wanted: Mapping[str, int]) -> List[str]:
+    return [
+        text.format(found[text], wanted[text])
+        for text in found
+        if text in wanted and found[text] != wanted[text]
+    ]
+
+
+def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> List[str]:
+    shapes = [
+        f"{name} {list(found[name].shape)} instead of {list(value.shape)}"
+        for name, value in wanted.items()
+        if name in found and found[name].shape != value.shape
+    ]
+    told = (
+        ("the model has no place for", [name for name in found if name not in wanted]),
+        ("the checkpoint lacks", [name for name in wanted if name not in found]),
+        ("size mismatch:", shapes),
+    )
+    listed = ", ".join(f"{what} {_some(names)}" for what, names in told if names)
+    return [f"{listed}; {_FITTING}"] if listed else []
+
+
+def _some(names: List[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def _explained(load: Any, model: Any, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
+    try:
+        return load(model, state_dict, *args, **kwargs)
+    except RuntimeError as error:
+        found = explanation(state_dict, model.state_dict())
+        if not found:
+            raise
+        raise MismatchedWeightsError(
+            f"not the parameters of this {type(model).__name__}: {found}"
+        ) from error
+
+
+def _resumed(load: Any, trainer: Any, filename: Any, *args: Any, **kwargs: Any) -> Any:
+    """``Trainer.load_checkpoint(filename, reset_optimizer=False, ...)``."""
+    anew = kwargs.get("reset_optimizer", args[0] if args else False)
+    try:
+        extra = load(trainer, filename, *args, **kwargs)
+    except Exception as error:
+        # fairseq replaces the reason by a message of its own.
+        reason = error.__context__
+        if "load model parameters" in str(error) and isinstance(reason, (RuntimeError, ValueError)):
+            raise ValueError(f"{filename}: {reason}") from reason
+        if not anew:
+            _require_same_options(trainer, filename)
+        raise
+    if extra is not None and not anew:
+        _require_same_options(trainer, filename)
+    return extra
+
+
+def _require_same_options(trainer: Any, filename: Any) -> None:
+    """Raises ValueError if a model has fitted the checkpoint's parameters to options of its own;
+    the optimizer's state would not fit them."""
+    changed = getattr(getattr(trainer.get_model(), "decoder", None), "refitted", "")
+    if changed:
+        raise ValueError(
+            f"{filename}: {changed}; give the options of that training to continue it, or start"
+            " another one from it by --finetune-from-model with another --save-dir"
+        )
+
+
+REPAIR = around(
+    "mismatched-weights",
+    "what a checkpoint and a model do not share is told in dozens of lines, or by Adam",
+    {
+        "fairseq.models.fairseq_model:BaseFairseqModel.load_state_dict": _explained,
+        "fairseq.trainer:Trainer.load_checkpoint": _resumed,
+    },
+)

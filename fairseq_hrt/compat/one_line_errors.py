@@ -1,0 +1,94 @@
+"""Ends a command of fairseq with one line where this package refuses an option or a file.
+
+fairseq 0.12.2 shows the whole traceback of every error, also of another process (30 to 130 lines),
+and argparse all options before its message. ``LOGLEVEL=DEBUG``, which fairseq reads for its log,
+keeps the traceback. Errors that no message of this package or missing file of the user explains
+stay as they are.
+"""
+
+import os
+from typing import Any, Optional
+
+from .display import escaped, refuse
+from .importing import around
+from .mismatched_weights import MismatchedWeightsError
+
+_REFUSALS = (ValueError, OSError, MismatchedWeightsError)
+_PACKAGE = __name__.partition(".")[0]
+
+
+class Refusal(ValueError):
+    """The one line of an error in a process that fairseq has started."""
+
+
+def explained(error: Optional[BaseException]) -> Optional[str]:
+    """The message of a refusal that caused an error, in one line; None: there is none."""
+    while error is not None:
+        if type(error).__name__ == "ProcessRaisedException":
+            # PyTorch passes on the text of the other process's traceback.
+            last = str(error).rstrip().rpartition("\n")[2]
+            _, found, message = last.partition(f"{Refusal.__name__}: ")
+            return message if found else None
+        place = _raised_in(error)
+        ours = place.partition(".")[0] == _PACKAGE or place == "fairseq.checkpoint_utils"
+        # A file that the user names, such as a dictionary.
+        missing = isinstance(error, FileNotFoundError) and place.startswith("fairseq")
+        if missing or (ours and isinstance(error, _REFUSALS)):
+            return _line(error)
+        hidden = error.__suppress_context__
+        error = error.__cause__ or (None if hidden else error.__context__)
+    return None
+
+
+def _line(error: BaseException) -> str:
+    text = str(error)
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        text = f"{error.filename}: {error.strerror}"
+    return escaped(" ".join(text.split()) or type(error).__name__)
+
+
+def _raised_in(error: BaseException) -> str:
+    """The module whose code raised an error."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return "" if place is None else str(place.tb_frame.f_globals.get("__name__", ""))
+
+
+def _debugging() -> bool:
+    return os.environ.get("LOGLEVEL", "").upper() == "DEBUG"
+
+
+def _command(main: Any, *args: Any, **kwargs: Any) -> Any:
+    try:
+        return main(*args, **kwargs)
+    except Exception as error:
+        message = None if _debugging() else explained(error)
+        if message is None:
+            raise
+    refuse(message)
+
+
+def _worker(main: Any, *args: Any, **kwargs: Any) -> Any:
+    try:
+        return main(*args, **kwargs)
+    except Exception as error:
+        message = None if _debugging() else explained(error)
+        if message is None:
+            raise
+        raise Refusal(message) from None
+
+
+REPAIR = around(
+    "one-line-errors",
+    "a refused option ends in a traceback",
+    {
+        "fairseq_cli.train:cli_main": _command,
+        "fairseq_cli.generate:cli_main": _command,
+        "fairseq_cli.interactive:cli_main": _command,
+        "fairseq_cli.validate:cli_main": _command,
+        # hydra itself shows what is raised around it.
+        "fairseq_cli.hydra_train:_hydra_main": _command,
+        "fairseq.distributed.utils:distributed_main": _worker,
+    },
+)

@@ -1,0 +1,129 @@
+"""The language tokens of models of fairseq's ``translation_multi_simple_epoch``, with which the
+Jacobi paper decodes MBart-50.
+
+That task adds a token for each language to the dictionaries, puts one before the source and another
+before the translation. The options stand beside the model's in its checkpoint.
+"""
+
+from typing import Any, Callable, List, NamedTuple, Optional
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary, LanguagePairDataset
+from fairseq.data.multilingual.multilingual_utils import augment_dictionary, get_lang_tok
+from torch import Tensor
+
+from .checkpoints import value_of
+
+TASK = "translation_multi_simple_epoch"
+
+
+class LanguageTokens(NamedTuple):
+    """The language tokens of one direction.
+
+    Attributes:
+        source: id of the token that marks a source; None: none does.
+        target: id of the one that begins a translation; None: none does.
+        at_ends: they stand in the place of the source's ``</s>`` and of the decoder's start symbol,
+            else before the words.
+    """
+
+    source: Optional[int]
+    target: Optional[int]
+    at_ends: bool
+
+    def mark(self, row: Tensor) -> Tensor:
+        """A source ``[S]`` that ends in ``</s>``, marked."""
+        if self.source is None:
+            return row
+        token = row.new_tensor([self.source])
+        return torch.cat([row[:-1], token] if self.at_ends else [token, row])
+
+    @property
+    def more(self) -> int:
+        """Tokens by which a source is longer then."""
+        return int(self.source is not None and not self.at_ends)
+
+    def mark_sources(self, dataset: LanguagePairDataset) -> LanguagePairDataset:
+        """Marks the sources of a data set, in place; returns it."""
+        dataset.src = _Marked(dataset.src, self.mark)
+        dataset.src_sizes = np.asarray(dataset.src_sizes) + self.more
+        dataset.sizes = (
+            dataset.src_sizes
+            if dataset.tgt is None
+            else np.vstack((dataset.src_sizes, dataset.tgt_sizes)).T
+        )
+        return dataset
+
+
+class _Marked(torch.utils.data.Dataset):
+    def __init__(self, rows: Any, mark: Callable[[Tensor], Tensor]) -> None:
+        self.rows, self.mark = rows, mark
+        self.supports_prefetch = getattr(rows, "supports_prefetch", False)
+
+    def __getitem__(self, number: int) -> Tensor:
+        return self.mark(self.rows[number])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def prefetch(self, numbers: Any) -> None:
+        self.rows.prefetch(numbers)
+
+
+def language_tokens(
+    cfg: Any,
+    languages: List[Optional[str]],
+    source: Dictionary,
+    target: Dictionary,
+) -> Optional[LanguageTokens]:
+    """The language tokens of a checkpoint's model, which are added to the dictionaries; None for
+    models of other tasks.
+
+    Args:
+        cfg: ``cfg.model`` of the checkpoint.
+        languages: source and target language.
+        source, target: dictionaries, changed in place.
+
+    Raises:
+        ValueError: the languages are unknown, or the task was trained otherwise than this module
+            does it.
+    """
+    if value_of(cfg, "task") != TASK:
+        return None
+    known, style = _languages(cfg), str(value_of(cfg, "lang_tok_style") or "multilingual")
+    for language in languages:
+        if language not in known:
+            raise ValueError(
+                f"the model translates {', '.join(known)}: give --source-lang and --target-lang"
+                f" among them, not {language}"
+            )
+    if value_of(cfg, "langtoks") or list(value_of(cfg, "langtoks_specs") or ["main"]) != ["main"]:
+        raise ValueError(f"--langtoks and --langtoks-specs: decode this model with --task {TASK}")
+    for dictionary in {id(own): own for own in (source, target)}.values():
+        augment_dictionary(dictionary, known, style, extra_data=value_of(cfg, "extra_data"))
+    spec = value_of(cfg, "encoder_langtok")
+    marks = dict(zip(("src", "tgt"), languages))
+    return LanguageTokens(
+        source.index(get_lang_tok(str(marks[str(spec)]), style)) if spec else None,
+        target.index(get_lang_tok(str(marks["tgt"]), style))
+        if value_of(cfg, "decoder_langtok")
+        else None,
+        bool(value_of(cfg, "lang_tok_replacing_bos_eos")),
+    )
+
+
+def _languages(cfg: Any) -> List[str]:
+    """The languages in the order of their tokens."""
+    given, file = value_of(cfg, "langs"), value_of(cfg, "lang_dict")
+    if file is not None:
+        raise ValueError(
+            f"the model's languages are listed in the file {file} of its training, which is not"
+            " opened: give them in that order by --model-overrides \"{'lang_dict': None, 'langs':"
+            " 'en,de'}\""
+        )
+    if given is None:
+        pairs = value_of(cfg, "lang_pairs") or []
+        pairs = pairs.split(",") if isinstance(pairs, str) else pairs
+        return sorted({language for pair in pairs for language in pair.split("-")})
+    return given.split(",") if isinstance(given, str) else list(map(str, given))
