@@ -195,8 +195,6 @@ SERVE = [
     "sentencex>=1.0,<2",
     # its confidences, and the name of its model's file, are those of 0.4
     "py3langid>=0.4,<0.5",
-    # 4.12.1 is the first that writes deeply nested documents without recursion
-    "beautifulsoup4>=4.12.1,<5",
 ]
 
 # Another release has other rules, formats otherwise or infers other types, so each is fixed

@@ -4,9 +4,11 @@ Models align subwords. Raw text differs from them by normalisation and tokenisat
 the result is known here: each subword is searched in the text, from left to right.
 """
 
+import itertools
 import re
 from bisect import bisect_left, bisect_right
-from typing import Dict, List, NamedTuple, Sequence, Tuple
+from collections import defaultdict, deque
+from typing import Deque, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 # Scripts without spaces between words, of which each character is a word: Thai, Lao, Japanese,
 # Chinese.
@@ -39,8 +41,10 @@ class Words:
         signs: whether each is punctuation rather than a word.
     """
 
-    def __init__(self, text: str) -> None:
-        spans = [found.span() for found in _WORD.finditer(text)]
+    def __init__(self, text: str, spans: Optional[Sequence[Tuple[int, int]]] = None) -> None:
+        if spans is None:
+            spans = [found.span() for found in _WORD.finditer(text)]
+        self.text = text
         self.starts: List[int] = [start for start, _ in spans]
         self.ends: List[int] = [end for _, end in spans]
         self.signs: List[bool] = [not text[start].isalnum() for start in self.starts]
@@ -52,6 +56,20 @@ class Words:
     def before(self, place: int) -> int:
         """The number of words whose middle lies before a character."""
         return bisect_left(self._twice_middles, 2 * place)
+
+    def __getitem__(self, number: int) -> str:
+        return self.text[self.starts[number] : self.ends[number]]
+
+    def cut(self, places: Iterable[int]) -> "Tuple[Words, List[int]]":
+        """Cuts words at some places of the text; also returns the number of the first part of each
+        word, and the number of all parts."""
+        ordered, firsts = sorted(set(places)), []
+        spans: List[Tuple[int, int]] = []
+        for start, end in zip(self.starts, self.ends):
+            firsts.append(len(spans))
+            inside = ordered[bisect_right(ordered, start) : bisect_left(ordered, end)]
+            spans += zip([start, *inside], [*inside, end])
+        return Words(self.text, spans), [*firsts, len(spans)]
 
     def at(self, start: int, end: int) -> range:
         """The numbers of the words that overlap a span of characters."""
@@ -105,7 +123,8 @@ def origins(source: Words, translation: Words, found: Sequence[Link]) -> List[in
     are linked; -1 if there is none.
 
     Punctuation is only linked with punctuation and words with words: at the end of a sentence
-    attention is often on other tokens.
+    attention is often on other tokens. What is joined to a word without a space, such as the sign
+    of ``50%``, stays joined to it.
     """
     votes: List[Dict[int, int]] = [{} for _ in translation.starts]
     for link in found:
@@ -116,4 +135,91 @@ def origins(source: Words, translation: Words, found: Sequence[Link]) -> List[in
                         link.start, translation.starts[word]
                     )
                     votes[word][origin] = votes[word].get(origin, 0) + shared
-    return [max(own, key=lambda origin: own[origin]) if own else -1 for own in votes]
+    result = [max(own, key=lambda origin: own[origin]) if own else -1 for own in votes]
+    for step, order in ((1, range(len(result) - 1)), (-1, range(len(result) - 1, 0, -1))):
+        for word in order:
+            other = result[word] + step
+            if result[word] < 0 or not 0 <= other < len(source):
+                continue
+            first = min(result[word], other)
+            if (
+                source.ends[first] == source.starts[first + 1]
+                and source[other] == translation[word + step]
+            ):
+                result[word + step] = other
+    return result
+
+
+def cut_words(
+    source: Words, translation: Words, origin: Sequence[int], places: Iterable[int]
+) -> Tuple[Words, Words, List[int]]:
+    """Cuts words of the source at some places, and those of the translation at the places that
+    correspond to them.
+
+    Args:
+        origin: see :func:`origins`.
+        places: characters of the source.
+
+    Returns:
+        The parts of either side, and the origins of those of the translation; a number that
+        nothing is linked with has the same number for its translation.
+    """
+    parts, firsts = source.cut(places)
+    # (source word, words of the translation that stand side by side and have this origin).
+    groups = [
+        (own, [number for number, _ in group])
+        for own, group in itertools.groupby(enumerate(origin), key=lambda entry: entry[1])
+    ]
+    cuts: List[List[int]] = [[] for _ in groups]
+    for own_cuts, (own, group) in zip(cuts, groups):
+        inside = parts.starts[firsts[own] + 1 : firsts[own + 1]] if own >= 0 else []
+        if inside:
+            start, end = translation.starts[group[0]], translation.ends[group[-1]]
+            in_word = [place - source.starts[own] for place in inside]
+            in_translation = _counterparts(source[own], translation.text[start:end], in_word)
+            own_cuts += [start + place for place in in_translation]
+    others, numbers = translation.cut(itertools.chain.from_iterable(cuts))
+    found: List[int] = []
+    for (own, group), places in zip(groups, cuts):
+        for part in range(numbers[group[0]], numbers[group[-1] + 1]):
+            found.append(
+                firsts[own] + bisect_right(places, others.starts[part]) if own >= 0 else -1
+            )
+    # Numbers are copied, whatever attention says.
+    linked = set(found)
+    missing: Dict[str, Deque[int]] = defaultdict(deque)
+    for number in range(len(parts)):
+        if number not in linked and any(map(str.isdigit, parts[number])):
+            missing[parts[number]].append(number)
+    for number, own in enumerate(found):
+        same = missing.get(others[number])
+        if same and (own < 0 or parts[own] != others[number]):
+            found[number] = same.popleft()
+    return parts, others, found
+
+
+def _counterparts(word: str, translation: str, places: Sequence[int]) -> List[int]:
+    """The places in a word's translation that correspond to places in the word: counted from the
+    beginning or end that both have in common, in proportion between these."""
+    one, other = word.lower(), translation.lower()
+    if (len(one), len(other)) != (len(word), len(translation)):
+        one, other = word, translation
+    before = _same(one, other)
+    after = min(_same(one[::-1], other[::-1]), len(one) - before, len(other) - before)
+    size, found = len(other) - before - after, []
+    for place in places:
+        if place <= before:
+            found.append(place)
+        elif len(one) - place <= after:
+            found.append(len(other) - len(one) + place)
+        else:
+            # Rounded: half of a character is a whole one.
+            share = 2 * (place - before) * size // (len(one) - before - after)
+            found.append(before + (share + 1) // 2)
+    return found
+
+
+def _same(one: str, other: str) -> int:
+    """The number of characters at the beginning that two texts have in common."""
+    pairs = enumerate(zip(one, other))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
