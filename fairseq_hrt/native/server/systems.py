@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..bundles.bundle import Bundle, load_bundle
 from ..bundles.translation import PreparedLine, join_pieces
@@ -238,19 +238,49 @@ class Catalogue:
         self.systems = list(systems)
 
     @property
-    def sources(self) -> List[str]:
-        """Codes of the languages that can be translated from."""
-        return sorted({system.bundle.source_lang for system in self.systems})
+    def codes(self) -> List[str]:
+        """Codes of the languages, those that can be translated from first."""
+        bundles = [system.bundle for system in self.systems]
+        sources = [bundle.source_lang for bundle in bundles]
+        return list(dict.fromkeys([*sources, *(bundle.target_lang for bundle in bundles)]))
+
+    def gives_back(self, source: str, target: str) -> bool:
+        """Whether source and target are one language, which no system translates: LibreTranslate
+        gives such a text back."""
+        wanted = source.lower(), target.lower()
+        codes = [code.lower() for code in self.codes]
+        return wanted[0] == wanted[1] and wanted[0] in codes and wanted not in self._pairs
+
+    def detected(
+        self, ranked: Sequence[Dict[str, Any]], target: str, *, itself: bool
+    ) -> Dict[str, Any]:
+        """Which of the languages that a text may be in is taken: the first from which there is a
+        system to the target.
+
+        Args:
+            ranked: see :meth:`.detection.LanguageDetector.detect`.
+            target: code of the target language.
+            itself: whether the target language may be taken, too.
+        """
+        possible = [source for source, other in self._pairs if other == target]
+        for one in ranked:
+            code = one["language"].lower()
+            if code in possible or (itself and code == target):
+                return one
+        if possible and not ranked[0]["confidence"]:
+            return {"confidence": 0.0, "language": possible[0]}
+        return ranked[0]
+
+    @property
+    def _pairs(self) -> List[Tuple[str, str]]:
+        """Source and target of each system. Requests have small letters; languages of a model may
+        have others (de_DE, zho_Hans)."""
+        bundles = [system.bundle for system in self.systems]
+        return [(one.source_lang.lower(), one.target_lang.lower()) for one in bundles]
 
     def languages(self) -> List[Dict[str, Any]]:
         """LibreTranslate's ``/languages``."""
-        codes = sorted(
-            {
-                code
-                for system in self.systems
-                for code in (system.bundle.source_lang, system.bundle.target_lang)
-            }
-        )
+        codes = sorted(self.codes)
         targets = {
             code: {
                 system.bundle.target_lang
@@ -270,8 +300,7 @@ class Catalogue:
         Raises:
             RequestError: 400 if there is none.
         """
-        # Requests have small letters; languages of a model may have others (de_DE, zho_Hans).
-        pairs = [(s.bundle.source_lang.lower(), s.bundle.target_lang.lower()) for s in self.systems]
+        pairs = self._pairs
         wanted = source.lower(), request.target.lower()
         for code in wanted:
             if not any(code in pair for pair in pairs):

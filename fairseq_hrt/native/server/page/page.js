@@ -101,7 +101,8 @@ async function detect(text, signal) {
   detected = answer[0].confidence > 0 ? answer[0].language : "";
   const option = byId("source").selectedOptions[0];
   // Nobody translates from a language into itself: the first language that there is from the detected one.
-  if (detected && !fitting().length) byId("target").value = systems.find((system) => system.source === detected).target;
+  const other = systems.find((system) => system.source === detected);
+  if (other && !fitting().length) byId("target").value = other.target;
   option.textContent = detected ? `${languageName(detected)} (detected)` : "Detect language";
   showSystems();
 }

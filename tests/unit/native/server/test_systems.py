@@ -53,7 +53,7 @@ def test_a_request_finds_its_system():
             served("d", "en", "qq"),
         ]
     )
-    assert catalogue.sources == ["de", "en"]
+    assert catalogue.codes == ["en", "de", "qq"], "languages to translate from come first"
     assert catalogue.languages()[1:] == [
         {"code": "en", "name": "English", "targets": ["de", "qq"]},
         {"code": "qq", "name": "qq", "targets": []},
@@ -63,8 +63,8 @@ def test_a_request_finds_its_system():
         and catalogue.choose(asked("de", "b"), "en").name == "b"
     )
     for request, source, message in (
-        (asked("xx"), "en", "xx is not supported; see /languages"),
-        (asked("de"), "yy", "yy is not supported; see /languages"),
+        (asked("xx"), "en", "xx is not supported"),
+        (asked("de"), "yy", "yy is not supported"),
         (asked("qq"), "de", "qq (qq) is not available as a target language from German (de)"),
         (
             asked("de", "c"),
@@ -75,6 +75,26 @@ def test_a_request_finds_its_system():
         with pytest.raises(RequestError) as caught:
             catalogue.choose(request, source)
         assert (caught.value.status, caught.value.message) == (400, message)
+
+
+def test_a_language_that_is_detected():
+    catalogue = Catalogue(
+        [served("a", "en", "de"), served("b", "de", "en"), served("c", "fr_FR", "en")]
+    )
+    ranked = [{"language": code, "confidence": 40.0} for code in ("de", "en", "fr_FR")]
+
+    def found(ranked, target, itself):
+        return catalogue.detected(ranked, target, itself=itself)["language"]
+
+    # LibreTranslate gives a text in the target language back; a translation can only have another.
+    assert found(ranked, "de", True) == "de" and found(ranked, "de", False) == "en"
+    assert found(ranked[1:], "en", True) == "en" and found(ranked[1:], "en", False) == "fr_FR"
+    assert found(ranked[:1], "fr_fr", True) == "de", "refused by its name"
+    nothing = [{"language": "en", "confidence": 0.0}]
+    assert found(nothing, "en", False) == "de" and found(nothing, "de", False) == "en"
+    assert catalogue.gives_back("DE", "de") and catalogue.gives_back("fr_fr", "FR_FR")
+    assert not catalogue.gives_back("de", "en") and not catalogue.gives_back("xx", "xx")
+    assert not Catalogue([served("a", "en", "en")]).gives_back("en", "en"), "such as summaries"
 
 
 TASKS = (
