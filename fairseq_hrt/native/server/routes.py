@@ -38,6 +38,7 @@ from .systems import (
     language_name,
     load_served,
     load_translator,
+    require_room,
 )
 
 logger = logging.getLogger(__name__)
@@ -259,6 +260,7 @@ class Server:
         sentences = [sentence for text in texts for sentence in text.sentences]
         if len(sentences) > limit:
             raise invalid(f"request ({len(sentences)}) exceeds sentence limit ({limit})")
+        require_room(system, len(sentences), options, self.settings)
         try:
             found = await system.batcher.submit(sentences, **options) if sentences else []
         except NumericalError as error:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..bundles.bundle import Bundle, load_bundle
-from ..bundles.translation import PreparedLine, join_pieces
+from ..bundles.translation import LONGEST, PreparedLine, join_pieces
 from ..families import family_of_task
 from ..io.escaping import printable
 from ..options.values import SCHEMA, DecodingOptions, UnsupportedOption
@@ -90,20 +90,27 @@ def load_served(
     translator = load(folder, settings)
     bundle = translator.bundle
     own = settings.options_of(name)
+    usual = {**bundle.runtime_options, **bundle.options, **own}
     translator.translate(["a"], details=True, **own)
 
     def decode(pieces: Sequence[PreparedLine], options: Dict[str, Any]) -> Sequence[Any]:
         # The system's own options must not stand in the way of what a request asks for.
         asked = {name: value for name, value in options.items() if name != "graph"}
+        # The buffers of a decoder grow with sentences, beam and length.
+        more = {**usual, **asked}
+        share = _beam(usual) * _longest(usual) / (_beam(more) * _longest(more))
         common: Dict[str, Any] = dict(
-            batch_size=settings.max_batch,
+            batch_size=max(1, min(settings.max_batch, int(settings.max_batch * share))),
             cancelled=batcher.given_up,
             given=frozenset(asked),
             **{**own, **asked},
         )
         if options.get("graph", False):
             return translator.graphs(list(pieces), **common)
-        return translator.translate(list(pieces), details=True, **common)
+        found = translator.translate(list(pieces), details=True, **common)
+        for translation in found:
+            _drop_unanswered(translation, "print_alignment" in options)
+        return found
 
     def join(sentence: str, results: List[Any], options: Dict[str, Any]) -> Any:
         if options.get("graph", False):
@@ -141,6 +148,55 @@ def load_served(
         system.describe()["engine"],
     )
     return system
+
+
+def _drop_unanswered(translation: Any, aligned: bool) -> None:
+    """Drops what no answer has; for each token of a large request it would take memory until all
+    are translated. Only for marks in it a text needs its tokens and their alignment."""
+    others = getattr(translation, "alternatives", ())
+    for one in (translation, *others):
+        one.positional_scores = []
+    for one in others:
+        one.token_steps = []
+        if not aligned:
+            one.tokens = []
+
+
+def require_room(
+    system: ServedSystem, sentences: int, options: Mapping[str, Any], settings: Settings
+) -> None:
+    """Refuses a request whose translations could take more memory than those of the largest one
+    that chooses no options.
+
+    Args:
+        sentences: of the request.
+        options: of the request.
+
+    Raises:
+        RequestError: 400, with what to change.
+    """
+    bundle = system.bundle
+    usual = {**bundle.runtime_options, **bundle.options, **system.options}
+    hypotheses = int({**usual, **options}.get("nbest", DecodingOptions().nbest))
+    longer = max(1.0, _longest({**usual, **options}) / _longest(usual))
+    most = settings.max_sentences * (settings.max_alternatives + 1)
+    if sentences * hypotheses * longer > most:
+        length = f", {longer:.1f} times as long as usual" * (longer > 1)
+        raise invalid(
+            f"{sentences} sentences with {hypotheses} translations each{length} exceed what one"
+            f" request may take ({most}): ask for fewer sentences at a time"
+        )
+
+
+def _beam(options: Mapping[str, Any]) -> int:
+    return int(options.get("beam", DecodingOptions().beam))
+
+
+def _longest(options: Mapping[str, Any]) -> float:
+    """Tokens of the longest translation."""
+    default = DecodingOptions()
+    share = float(options.get("max_len_a", default.max_len_a))
+    return max(1.0, share * LONGEST + float(options.get("max_len_b", default.max_len_b)))
 
 
 def load_translator(folder: Path, settings: Settings) -> Any:
@@ -196,7 +252,7 @@ def _options_for(bundle: Bundle, given: Mapping[str, Any], hypotheses: int) -> D
     """The options by which a bundle finds several hypotheses. No beam is smaller than without them:
     the best translation must not be a worse one because others are asked for."""
     usual = {**bundle.runtime_options, **bundle.options, **given}
-    beam = max(hypotheses, int(usual.get("beam", DecodingOptions().beam)))
+    beam = max(hypotheses, _beam(usual))
     found: Dict[str, Any] = {"beam": beam, "nbest": hypotheses}
     for name, value in (_several(bundle) or {}).items():
         when = SCHEMA[name].when

@@ -23,6 +23,7 @@ from fairseq_hrt.native.server.systems import (
     language_name,
     load_served,
     load_translator,
+    require_room,
 )
 
 
@@ -303,6 +304,53 @@ def test_what_is_not_installed_is_named(monkeypatch):
         match="folder needs PyTorch and fairseq, and torch is not installed.*--runtime int8",
     ):
         load_translator(Path("folder"), Settings(systems=(("x", Path("folder")),), engine="torch"))
+
+
+class Copying(Greedy):
+    def translate(self, lines, *, details, **options):
+        self.calls.append(options)
+        return [self.copy(line, int(options.get("nbest", 1))) for line in lines]
+
+    def copy(self, line, hypotheses=1):
+        others = [self.copy(line) for _ in range(hypotheses - 1)]
+        return Translation(line, line, ["a"], 0.0, [0.0], 1, [1], [0], others)
+
+
+def test_a_request_holds_what_its_answer_has_and_buffers_stay_as_large_as_usual():
+    translator, settings = Copying("translation"), Settings(systems=(("x", Path("folder")),))
+    translator.bundle.options["max_len_b"] = "100"
+    system = load_served("x", Path("folder"), settings, Metrics(), lambda folder, given: translator)
+    try:
+        for options, size, tokens in (
+            ({}, 32, []), ({"nbest": 3}, 32, []), ({"beam": 1}, 32, []), ({"beam": 10}, 16, []),
+            ({"beam": 16, "max_len_b": 512}, 1, []), ({"max_len_a": 1.0}, 8, []),
+            ({"nbest": 2, "print_alignment": "hard"}, 32, ["a"]),
+        ):  # fmt: skip
+            (found,) = system.batcher._decode(["b"], options)
+            assert translator.calls[-1]["batch_size"] == size
+            assert (found.tokens, found.token_steps, found.positional_scores) == (["a"], [1], [])
+            for other in found.alternatives:
+                assert (other.text, other.tokens, other.positional_scores) == ("b", tokens, [])
+    finally:
+        system.batcher.close()
+
+
+@pytest.mark.parametrize("sentences, options, message", [
+    (1024, {}, None), (1024, {"nbest": 6}, None), (384, {"nbest": 16}, None),
+    (1024, {"max_len_b": 512}, None), (1024, {"max_len_b": 512, "nbest": 2}, None),
+    (385, {"nbest": 16}, r"385 sentences with 16 translations each exceed .* \(6144\): ask for fewer"),
+    (1000, {"nbest": 16, "max_len_b": 512}, "16 translations each, 2.6 times as long as usual exceed"),
+    (1024, {"max_len_a": 4, "nbest": 3}, "3 translations each, 6.1 times as long"),
+])  # fmt: skip
+def test_how_much_a_request_may_hold(sentences, options, message):
+    settings = Settings(systems=(("x", Path("folder")),))
+    system = served("x", "en", "de", "translation")
+    if message is None:
+        require_room(system, sentences, options, settings)
+        return
+    with pytest.raises(RequestError, match=message) as caught:
+        require_room(system, sentences, options, settings)
+    assert caught.value.status == 400
 
 
 def test_options_of_a_system_do_not_stand_in_the_way_of_a_request():
