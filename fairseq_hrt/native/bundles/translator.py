@@ -16,7 +16,7 @@ from ..decoding import Hypothesis
 from ..io.escaping import printable
 from ..options.values import UnsupportedOption
 from ..text.pipeline import TextPipeline
-from ..text.replacement import mostly_unknown, read_lexicon, with_words
+from ..text.replacement import mostly_unknown, read_lexicon, unknown_words, with_words
 from .bundle import Bundle
 from .decoder import Decoder, Wanted, Watch
 from .translation import (
@@ -302,6 +302,11 @@ class Translator:
         none."""
         words = self.pipeline.words(line) if isinstance(line, str) else line.words
         return mostly_unknown(words, self.source, self.bundle.subwords)
+
+    def unknown_words(self, line: str) -> List[str]:
+        """The words and signs of a line of which the model does not know a part; they may be lost
+        in its translation."""
+        return unknown_words(self.pipeline.words(line), self.source, self.bundle.subwords)
 
     def _cut(
         self, lines: Sequence[Line], longest: int

@@ -305,7 +305,7 @@ def _details(system: ServedSystem, translation: Any) -> Dict[str, Any]:
         "tokens": translation.tokens,
         "token_steps": translation.token_steps,
         "steps": translation.steps,
-        "unknown": system.translator.mostly_unknown(translation.source),
+        "unknown": system.translator.unknown_words(translation.source),
         "alternatives": [
             {"text": other.text, "score": _finite(other.score)}
             for other in translation.alternatives

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 # (folder of a bundle, settings) → what translates, with the methods of
 # bundles.translator.Translator that are used here: ``prepare``, ``translate``, ``identity``,
-# ``mostly_unknown``, its ``bundle`` and, where it aligns words, its ``pipeline``.
+# ``unknown_words``, its ``bundle`` and, where it aligns words, its ``pipeline``.
 LoadTranslator = Callable[[Path, Settings], Any]
 
 # The option with which translations have alignments.
@@ -99,17 +99,22 @@ def load_served(
         # The buffers of a decoder grow with sentences, beam and length.
         more = {**usual, **asked}
         share = _beam(usual) * _longest(usual) / (_beam(more) * _longest(more))
+        size = max(1, min(settings.max_batch, int(settings.max_batch * share)))
         common: Dict[str, Any] = dict(
-            batch_size=max(1, min(settings.max_batch, int(settings.max_batch * share))),
+            batch_size=size,
             cancelled=batcher.given_up,
             given=frozenset(asked),
             **{**own, **asked},
         )
         if options.get("graph", False):
             return translator.graphs(list(pieces), **common)
-        found = translator.translate(list(pieces), details=True, **common)
-        for translation in found:
-            _drop_unanswered(translation, "print_alignment" in options)
+        found: List[Any] = []
+        for start in range(0, len(pieces), size * settings.threads):
+            taken = list(pieces[start : start + size * settings.threads])
+            results = translator.translate(taken, details=True, **common)
+            for translation in results:
+                _drop_unanswered(translation, "print_alignment" in options)
+            found += results
         return found
 
     def join(sentence: str, results: List[Any], options: Dict[str, Any]) -> Any:

@@ -60,8 +60,8 @@ function showSystems() {
   byId("systems").hidden = found.length < 2;
   if (byId("systems").dataset.known === known) return;
   byId("systems").dataset.known = known;
-  const boxes = found.map((system, number) => {
-    const box = element("input", { type: "checkbox", value: system.name, checked: number < 2 });
+  const boxes = found.map((system) => {
+    const box = element("input", { type: "checkbox", value: system.name, checked: true });
     return element("label", {}, box, system.name);
   });
   byId("systems").replaceChildren(element("legend", {}, "Systems"), ...boxes);
@@ -149,7 +149,7 @@ class Card {
     this.article = element(
       "article", { "aria-label": system.name },
       element("header", {}, element("h2", {}, system.name), ...copyButton(found.text)),
-      ...(unknown.length ? [element("p", { className: "unknown" }, `This model does not know most of these words: ${unknown.join(", ")}`)] : []),
+      ...(unknown.length ? [element("p", { className: "unknown" }, `This model does not know these words, or characters in them: ${unknown.join(", ")}. They may be lost.`)] : []),
       element("p", { className: "translation", lang: system.target, dir: "auto" }, found.text),
       element("p", { className: "facts" }, `${counted(tokens, "token")} in ${counted(steps, "step")}${rate}`),
       this.label,
