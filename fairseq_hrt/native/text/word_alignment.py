@@ -165,37 +165,68 @@ def cut_words(
         nothing is linked with has the same number for its translation.
     """
     parts, firsts = source.cut(places)
+    origin = _with_numbers(source, translation, origin, parts, firsts)
     # (source word, words of the translation that stand side by side and have this origin).
     groups = [
         (own, [number for number, _ in group])
         for own, group in itertools.groupby(enumerate(origin), key=lambda entry: entry[1])
     ]
     cuts: List[List[int]] = [[] for _ in groups]
-    for own_cuts, (own, group) in zip(cuts, groups):
+    cores: List[Sequence[int]] = [group for _, group in groups]
+    for number, (own, group) in enumerate(groups):
         inside = parts.starts[firsts[own] + 1 : firsts[own + 1]] if own >= 0 else []
         if inside:
-            start, end = translation.starts[group[0]], translation.ends[group[-1]]
+            cores[number] = core = _core(source[own], translation, group)
+            start, end = translation.starts[core[0]], translation.ends[core[-1]]
             in_word = [place - source.starts[own] for place in inside]
             in_translation = _counterparts(source[own], translation.text[start:end], in_word)
-            own_cuts += [start + place for place in in_translation]
+            cuts[number] = [start + place for place in in_translation]
     others, numbers = translation.cut(itertools.chain.from_iterable(cuts))
     found: List[int] = []
-    for (own, group), places in zip(groups, cuts):
-        for part in range(numbers[group[0]], numbers[group[-1] + 1]):
-            found.append(
-                firsts[own] + bisect_right(places, others.starts[part]) if own >= 0 else -1
-            )
-    # Numbers are copied, whatever attention says.
-    linked = set(found)
-    missing: Dict[str, Deque[int]] = defaultdict(deque)
-    for number in range(len(parts)):
-        if number not in linked and any(map(str.isdigit, parts[number])):
-            missing[parts[number]].append(number)
-    for number, own in enumerate(found):
-        same = missing.get(others[number])
-        if same and (own < 0 or parts[own] != others[number]):
-            found[number] = same.popleft()
+    for (own, group), core, places in zip(groups, cores, cuts):
+        own_parts = range(firsts[own], firsts[own + 1]) if own >= 0 else range(-1, 0)
+        # Words beside a number belong to the letters beside it.
+        beside = set(group).difference(core)
+        lettered = (
+            [part for part in own_parts if any(map(str.isalpha, parts[part]))] if beside else []
+        )
+        for word in group:
+            for part in range(numbers[word], numbers[word + 1]):
+                if word in beside and lettered:
+                    found.append(lettered[0])
+                else:
+                    found.append(own_parts[bisect_right(places, others.starts[part])])
     return parts, others, found
+
+
+def _with_numbers(
+    source: Words, translation: Words, origin: Sequence[int], parts: Words, firsts: Sequence[int]
+) -> List[int]:
+    """``origin`` with links from numbers to the same numbers, whatever attention says, where these
+    have none."""
+    result, linked = (
+        list(origin),
+        set(zip(origin, map(translation.__getitem__, range(len(origin))))),
+    )
+    missing: Dict[str, Deque[int]] = defaultdict(deque)
+    for word, (first, end) in enumerate(zip(firsts, firsts[1:])):
+        for text in map(parts.__getitem__, range(first, end)):
+            if any(map(str.isdigit, text)) and (word, text) not in linked:
+                missing[text].append(word)
+    for word, own in enumerate(origin):
+        same = missing.get(translation[word])
+        if same and (own < 0 or translation[word] not in source[own]):
+            result[word] = same.popleft()
+    return result
+
+
+def _core(word: str, translation: Words, group: Sequence[int]) -> Sequence[int]:
+    """Those of some words of a translation that a word can be compared with: the only one with
+    digits, if it has some itself; else all."""
+    if any(map(str.isdigit, word)):
+        numbers = [one for one in group if any(map(str.isdigit, translation[one]))]
+        return numbers if len(numbers) == 1 else group
+    return group
 
 
 def _counterparts(word: str, translation: str, places: Sequence[int]) -> List[int]:
@@ -216,6 +247,11 @@ def _counterparts(word: str, translation: str, places: Sequence[int]) -> List[in
             # Rounded: half of a character is a whole one.
             share = 2 * (place - before) * size // (len(one) - before - after)
             found.append(before + (share + 1) // 2)
+    # A number or sign is not translated to letters.
+    if not any(map(str.isalpha, word[places[-1] :])) and any(map(str.isalpha, other[found[-1] :])):
+        found[-1] = len(other)
+    if not any(map(str.isalpha, word[: places[0]])) and any(map(str.isalpha, other[: found[0]])):
+        found[0] = 0
     return found
 
 

@@ -54,6 +54,9 @@ def written(text, translation, *alignment):
     ("[b50%] a", "A 50%", (1, 0), "A <b>50%</b>"), ("a[b[c1]] b", "B a1", (1, 0), "B a<b><c>1</c></b>"),
     ("a [b1] b", "A 1 B", (0, 0, 2), "A <b>1</b> B"), ("a[b[c1]].", "A.", (0,), "A<b><c>1</c></b>."),
     ("a [b1] c", "A 10 C", (0, None, 2), "A<b></b> 10 C"),
+    ("a[b1] b", "A 1 B", (0, 1, 1), "A <b>1</b> B"), ("a[b1] b", "1 A B", (1, 0, 1), "<b>1</b> A B"),
+    ("[ba]1 b", "A 1 B", (0, None, 1), "<b>A</b> 1 B"), ("[b2]nd a", "two A", (0, 1), "<b>2</b>two A"),
+    ("5[b.99] a", "de 5,99 A", (0, 0, 1), "de 5<b>,99</b> A"),
     # White space within an element stays there.
     ("a[b b ]c", "A B C", (0, 1, 2), "A<b> B </b>C"), ("[ba ][ib]", "B A", (1, 0), "<i>B</i> <b>A</b>"),
 ])  # fmt: skip
