@@ -185,11 +185,10 @@ def cut_words(
     found: List[int] = []
     for (own, group), core, places in zip(groups, cores, cuts):
         own_parts = range(firsts[own], firsts[own + 1]) if own >= 0 else range(-1, 0)
-        # Words beside a number belong to the letters beside it.
-        beside = set(group).difference(core)
-        lettered = (
-            [part for part in own_parts if any(map(str.isalpha, parts[part]))] if beside else []
-        )
+        # Words beside a number belong to the letters beside it, those beside a copy to nothing.
+        beside, lettered = set(group).difference(core), [-1]
+        if beside and not _same_words(source[own], translation[core[0]]):
+            lettered = [part for part in own_parts if any(map(str.isalpha, parts[part]))]
         for word in group:
             for part in range(numbers[word], numbers[word + 1]):
                 if word in beside and lettered:
@@ -221,12 +220,19 @@ def _with_numbers(
 
 
 def _core(word: str, translation: Words, group: Sequence[int]) -> Sequence[int]:
-    """Those of some words of a translation that a word can be compared with: the only one with
-    digits, if it has some itself; else all."""
-    if any(map(str.isdigit, word)):
-        numbers = [one for one in group if any(map(str.isdigit, translation[one]))]
-        return numbers if len(numbers) == 1 else group
+    """Those of some words of a translation that a word can be compared with: its only copy, or the
+    only one with digits, if it has some itself; else all."""
+    copies = [one for one in group if _same_words(word, translation[one])]
+    numbers = [one for one in group if any(map(str.isdigit, translation[one]))]
+    if len(copies) == 1:
+        return copies
+    if len(numbers) == 1 and any(map(str.isdigit, word)):
+        return numbers
     return group
+
+
+def _same_words(word: str, other: str) -> bool:
+    return word.lower() == other.lower()
 
 
 def _counterparts(word: str, translation: str, places: Sequence[int]) -> List[int]:

@@ -57,6 +57,7 @@ def written(text, translation, *alignment):
     ("a[b1] b", "A 1 B", (0, 1, 1), "A <b>1</b> B"), ("a[b1] b", "1 A B", (1, 0, 1), "<b>1</b> A B"),
     ("[ba]1 b", "A 1 B", (0, None, 1), "<b>A</b> 1 B"), ("[b2]nd a", "two A", (0, 1), "<b>2</b>two A"),
     ("5[b.99] a", "de 5,99 A", (0, 0, 1), "de 5<b>,99</b> A"),
+    ("20[bo]C", "de 20oC", (0, 0), "de 20<b>o</b>C"), ("[ba]bc", "o ABC", (0, 0), "o <b>A</b>BC"),
     # White space within an element stays there.
     ("a[b b ]c", "A B C", (0, 1, 2), "A<b> B </b>C"), ("[ba ][ib]", "B A", (1, 0), "<i>B</i> <b>A</b>"),
 ])  # fmt: skip
