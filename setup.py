@@ -190,13 +190,14 @@ SERVE = [
     # takes requests apart for server/connections.py (llhttp): in linear time, and none with two
     # lengths; 0.6.3 is the first release with wheels for Python 3.13
     "httptools>=0.6.3,<1",
+    # forms in parts, which the page of LibreTranslate and FormData of browsers send; 0.0.32 limits
+    # the headers of a part, and is the last for Python 3.10
+    "python-multipart>=0.0.32,<0.1",
     "prometheus_client>=0.20,<1",
     # another major release may split otherwise; 1.0 is quick on hostile texts, too
     "sentencex>=1.0,<2",
     # its confidences, and the name of its model's file, are those of 0.4
     "py3langid>=0.4,<0.5",
-    # 4.12.1 is the first that writes deeply nested documents without recursion
-    "beautifulsoup4>=4.12.1,<5",
 ]
 
 # Another release has other rules, formats otherwise or infers other types, so each is fixed

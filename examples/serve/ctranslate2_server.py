@@ -28,7 +28,7 @@ from fairseq_hrt.native.server.log import LOG_FORMAT, LOG_TIME
 from fairseq_hrt.native.server.process import serve
 from fairseq_hrt.native.server.settings import Settings, parse_served
 from fairseq_hrt.native.text.dictionary import Words
-from fairseq_hrt.native.text.replacement import mostly_unknown
+from fairseq_hrt.native.text.replacement import unknown_words
 
 # Options of fairseq-generate and what CTranslate2 calls them.
 OPTIONS = {
@@ -63,9 +63,9 @@ class CTranslate2Translator:
         """What it is called."""
         return {"engine": f"ctranslate2 {self.translator.compute_type}"}
 
-    def mostly_unknown(self, line):
-        """The words of a line that the model does not know, where they are most of its words."""
-        return mostly_unknown(self.pipeline.words(line), self.source, self.bundle.subwords)
+    def unknown_words(self, line):
+        """The words and signs of a line of which the model does not know a part."""
+        return unknown_words(self.pipeline.words(line), self.source, self.bundle.subwords)
 
     def prepare(self, line):
         """The pieces of a line that are translated."""

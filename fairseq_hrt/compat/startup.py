@@ -39,5 +39,7 @@ class RepairFairseq:
             return None
 
 
-# Its full types would have to be imported whenever Python starts.
-sys.meta_path.insert(0, RepairFairseq)  # type: ignore[arg-type]
+# Python's site goes through the .pth files of a virtual environment twice.
+if not any(getattr(one, "__name__", "") == RepairFairseq.__name__ for one in sys.meta_path):
+    # Its full types would have to be imported whenever Python starts.
+    sys.meta_path.insert(0, RepairFairseq)  # type: ignore[arg-type]

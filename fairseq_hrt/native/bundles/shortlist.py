@@ -20,6 +20,8 @@ from ..text.dictionary import SPECIAL, Words
 # Marian's names of the empty word.
 _EMPTY = ("NULL", "")
 BEST, FREQUENT = 50, 100
+# Most bytes of a text and of a line, unpacked: a small gzip file may hold any number.
+LARGEST, LONGEST_LINE = 1 << 31, 1 << 24
 
 
 def load_shortlist(
@@ -73,9 +75,16 @@ def pack(found: Mapping[int, Sequence[int]], always: Set[int], source_words: int
 
 
 def _lines(path: Path) -> Iterator[str]:
+    size = 0
     try:
         with reading(path) as file:
-            for line in raw_lines(file, str(path)):
+            for line in raw_lines(file, str(path), LONGEST_LINE + 1):
+                size += len(line)
+                if len(line) > LONGEST_LINE or size > LARGEST:
+                    raise ValueError(
+                        f"{path} is not a shortlist: a line has more than {LONGEST_LINE >> 20} MB,"
+                        f" or the whole of it more than {LARGEST >> 20} MB"
+                    )
                 yield line.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError:
         raise ValueError(
@@ -90,7 +99,7 @@ def _lines(path: Path) -> Iterator[str]:
 def _read_lex(
     path: Path, lines: Iterator[str], source: Words, target: Words, best: int
 ) -> Dict[int, List[int]]:
-    scored: Dict[int, List[Tuple[float, int]]] = {}
+    scored: Dict[int, Dict[int, float]] = {}
     for number, line in enumerate(lines, start=1):
         parts = line.split()
         if not parts:
@@ -105,11 +114,11 @@ def _read_lex(
             continue
         (one,), (other,) = source.ids([given]), target.ids([word])
         if one >= len(SPECIAL) and other >= len(SPECIAL):
-            # Sorted by id at equal probability: the more frequent word first.
-            scored.setdefault(one, []).append((-probability, other))
+            scored.setdefault(one, {})[other] = probability
+    # By id at equal probability: the more frequent word first.
     return {
-        one: sorted(other for _, other in sorted(candidates)[:best])
-        for one, candidates in scored.items()
+        one: sorted(sorted(given, key=lambda other: (-given[other], other))[:best])
+        for one, given in scored.items()
     }
 
 

@@ -16,7 +16,7 @@ from ..decoding import Hypothesis
 from ..io.escaping import printable
 from ..options.values import UnsupportedOption
 from ..text.pipeline import TextPipeline
-from ..text.replacement import mostly_unknown, read_lexicon, with_words
+from ..text.replacement import mostly_unknown, read_lexicon, unknown_words, with_words
 from ..text.unknown_symbols import UnknownSymbols, with_symbols
 from .bundle import Bundle
 from .decoder import Decoder, Wanted, Watch
@@ -333,8 +333,13 @@ class Translator:
     def mostly_unknown(self, line: Line) -> List[str]:
         """The words of a line that the model does not know, if they are most of its words; else
         none."""
-        words = self.pipeline.words(line) if isinstance(line, str) else line.words
+        words = self.in_words(line).words
         return mostly_unknown(words, self.source, self.bundle.subwords)
+
+    def unknown_words(self, line: str) -> List[str]:
+        """The words and signs of a line of which the model does not know a part; they may be lost
+        in its translation, apart from the symbols that are carried over."""
+        return unknown_words(self.in_words(line).words, self.source, self.bundle.subwords)
 
     def _cut(
         self, lines: Sequence[Line], longest: int

@@ -16,6 +16,7 @@ from typing import Dict, Iterator, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
+from .marian_tensors import MOST_COMPRESSED
 from .plain_files import read_bytes
 from .vocabularies import Vocabulary
 
@@ -107,7 +108,8 @@ def read_table(
 def _pairs(path: Path) -> Iterator[Tuple[str, str, float]]:
     """Yields (source word, target word, probability) of each line; ValueError for other files."""
     size, number = 0, 0
-    held = io.BytesIO(read_bytes(path, LARGEST))
+    content = read_bytes(path, LARGEST)
+    held, largest = io.BytesIO(content), min(MOST_COMPRESSED * len(content), LARGEST)
     packed = held.read(2) == b"\x1f\x8b"
     held.seek(0)
     try:
@@ -116,7 +118,7 @@ def _pairs(path: Path) -> Iterator[Tuple[str, str, float]]:
             # line.
             for line in iter(lambda: file.readline(_LONGEST), b""):
                 size, number = size + len(line), number + 1
-                if size > LARGEST:
+                if size > largest:
                     raise ValueError
                 target, source, probability = line.decode("utf-8").split()
                 if not 0 <= float(probability) <= 1:

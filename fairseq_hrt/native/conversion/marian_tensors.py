@@ -36,7 +36,7 @@ BYTES = 0x0101
 ALPHA = "_QuantMultA"
 # Matrices have 2; with very many dimensions the product of the sizes would take too long.
 MOST_DIMENSIONS = 4
-# A compressed npz may unpack to this many times its size.
+# What is compressed, an npz or a lexical table, may unpack to this many times its size.
 MOST_COMPRESSED = 100
 
 

@@ -110,14 +110,14 @@ def _decompressed(source: BinaryIO) -> BinaryIO:
     )
 
 
-def raw_lines(source: BinaryIO, name: str) -> Iterator[bytes]:
-    """Yields the lines of a stream unchanged; only a line feed ends a line.
+def raw_lines(source: BinaryIO, name: str, longest: int = -1) -> Iterator[bytes]:
+    """Yields the lines of a stream unchanged; only a line feed ends a line, or ``longest`` bytes.
 
     Raises:
         ValueError: gzip data are damaged or truncated; the message contains ``name``.
     """
     try:
-        yield from source
+        yield from iter(lambda: source.readline(longest), b"")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{name}: damaged gzip data: {error}") from error
 

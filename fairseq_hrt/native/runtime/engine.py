@@ -25,10 +25,14 @@ fraction of a second and leave the engine usable::
 
     engine.decode(rows, plan, cancelled=event.is_set)                     # a threading.Event
     engine.decode(rows, plan, cancelled=lambda: time.monotonic() > deadline)
+
+An engine may be used and closed in a forked process, too: it starts threads of its own there.
 """
 
 import ctypes as C
+import os
 import threading
+import weakref
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple, Union
@@ -89,8 +93,9 @@ class Engine:
         if not isinstance(threads, int) or not 1 <= threads <= 4096:
             raise ValueError(f"threads={threads!r}: give a number from 1 to 4096")
         self.header, self.threads = header, threads
-        self._lock = threading.Lock()
-        self._model, self._engine = C.c_void_p(), C.c_void_p()
+        self._shortlist: Optional[Shortlist] = None
+        self._model = C.c_void_p()
+        self._start_anew()
         self._kernel = binding.kernel()
         shape, kept = binding.shape_of(header)
         table, arrays = binding.tensor_table(tensors)
@@ -102,13 +107,8 @@ class Engine:
         )
         del kept, arrays
         _check(status, message)
-        _check(
-            self._kernel.fh_engine_new(
-                C.byref(self._engine), self._model, threads, message, len(message)
-            ),
-            message,
-        )
-        self._caller = Caller()
+        self._started()
+        _engines.add(self)
 
     @classmethod
     def open(
@@ -148,6 +148,26 @@ class Engine:
     def weight_bytes(self) -> int:
         """Memory of the weights."""
         return int(self._kernel.fh_model_bytes(self._alive(self._model)))
+
+    def _start_anew(self) -> None:
+        """Leaves buffers and threads alone; the next call makes others."""
+        self._lock, self._caller, self._engine = threading.Lock(), Caller(), C.c_void_p()
+
+    def _started(self) -> C.c_void_p:
+        """The kernel's buffers and threads, made on first use; the lock is held.
+
+        Raises:
+            ValueError: the engine is closed.
+        """
+        if not self._engine:
+            message = binding.message_buffer()
+            status = self._kernel.fh_engine_new(
+                C.byref(self._engine), self._alive(self._model), self.threads, message, len(message)
+            )
+            _check(status, message)
+            if self._shortlist is not None:
+                self._give(self._shortlist)
+        return self._engine
 
     def decode(
         self,
@@ -258,7 +278,7 @@ class Engine:
         found = C.POINTER(binding.Results)()
         try:
             with self._lock:
-                engine = self._alive(self._engine)
+                engine = self._started()
                 if self._caller.state.raised is not None:
                     self._caller = Caller()
                 caller, self._caller.state.cancelled = self._caller, cancelled
@@ -281,6 +301,12 @@ class Engine:
         Raises:
             ValueError: the shortlist belongs to other dictionaries.
         """
+        with self._lock:
+            self._started()
+            self._give(shortlist)
+            self._shortlist = shortlist
+
+    def _give(self, shortlist: Optional[Shortlist]) -> None:
         given: Tuple[Any, ...] = (None, None, 0, None, 0)
         if shortlist is not None:
             offsets, candidates, always = shortlist_arrays(shortlist, self.header)
@@ -290,11 +316,9 @@ class Engine:
                 binding.pointer(always, C.c_int32), always.size,
             )  # fmt: skip
         message = binding.message_buffer()
-        with self._lock:
-            status = self._kernel.fh_engine_shortlist(
-                self._alive(self._engine), *given, message, len(message)
-            )
-        _check(status, message)
+        _check(
+            self._kernel.fh_engine_shortlist(self._engine, *given, message, len(message)), message
+        )
 
     def close(self) -> None:
         """Frees the weights and ends the threads; the engine cannot be used any more."""
@@ -311,7 +335,7 @@ class Engine:
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_engine", None) is not None and hasattr(self, "_kernel"):
+        if hasattr(self, "_kernel"):
             self.close()
 
     @staticmethod
@@ -319,6 +343,21 @@ class Engine:
         if not handle:
             raise ValueError("the engine is closed")
         return handle
+
+
+# A forked process has none of the kernel's threads, and another thread may have been decoding: then
+# its lock is held for ever, and the kernel's buffers are in between two states. The weights never
+# change.
+_engines: "weakref.WeakSet[Engine]" = weakref.WeakSet()
+
+
+def _start_anew() -> None:
+    for engine in _engines:
+        engine._start_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)
 
 
 def _check(status: int, message: Any) -> None:

@@ -72,6 +72,8 @@ def create_application(settings: Settings, load: LoadTranslator = load_translato
     table: Sequence[Tuple[str, str, Handler]] = (
         ("/translate", "POST", server.translate),
         ("/detect", "POST", server.detect),
+        ("/suggest", "POST", server.suggest),
+        ("/translate_file", "POST", server.translate_file),
         ("/languages", "GET", server.languages),
         ("/health", "GET", server.health),
         ("/frontend/settings", "GET", server.frontend_settings),

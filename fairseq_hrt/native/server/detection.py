@@ -8,11 +8,12 @@ class LanguageDetector:
     """py3langid (its model is a part of the package); only the languages that are served.
 
     Args:
-        languages: codes of ISO 639-1; those that py3langid does not have are never found.
+        languages: codes of ISO 639-1; those that py3langid does not have are never found. A text
+            without letters is in the first of them.
     """
 
     def __init__(self, languages: Sequence[str]) -> None:
-        self.languages = sorted(set(languages))
+        self.languages = list(dict.fromkeys(languages))
         self._identifier: Optional[Any] = None
         self._lock = threading.Lock()
 

@@ -109,6 +109,7 @@ def _translation_request(
             "alternatives": {
                 "type": "integer",
                 "minimum": 0,
+                "maximum": settings.max_alternatives,
                 "default": 0,
                 "description": "others, besides the best one",
             },
@@ -140,7 +141,7 @@ def _operation(summary: str, response: Dict[str, Any], body: Dict[str, Any] = {}
     }
     if body:
         statuses.update({
-            "400": "invalid request", "403": "no valid key", "413": "body too large",
+            "400": "invalid request, or no key", "403": "a wrong key", "413": "body too large",
             "415": "unknown content type", "429": "queue full", "504": "translation too slow",
         })  # fmt: skip
     found: Dict[str, Any] = {
@@ -154,7 +155,11 @@ def _operation(summary: str, response: Dict[str, Any], body: Dict[str, Any] = {}
         },
     }
     if body:
-        kinds = ("application/json", "application/x-www-form-urlencoded")
+        kinds = (
+            "application/json",
+            "application/x-www-form-urlencoded",
+            "multipart/form-data",
+        )
         found["requestBody"] = {
             "required": True,
             "content": {kind: {"schema": body} for kind in kinds},

@@ -29,7 +29,7 @@ def check_key(fields: Mapping[str, Any], authorization: str, keys: Sequence[str]
     """Lets a request pass that brings one of the keys, in ``api_key`` or as a bearer token.
 
     Raises:
-        RequestError: 403.
+        RequestError: as LibreTranslate, 400 without a key and 403 for a wrong one.
     """
     if not keys:
         return
@@ -46,11 +46,6 @@ def check_key(fields: Mapping[str, Any], authorization: str, keys: Sequence[str]
         for key in keys
     ]
     if not any(matches):
-        raise RequestError(
-            403,
-            (
-                "Please contact the server operator to get an API key"
-                if not given
-                else "Invalid API key"
-            ),
-        )
+        if given:
+            raise RequestError(403, "Invalid API key")
+        raise RequestError(400, "Please contact the server operator to get an API key")

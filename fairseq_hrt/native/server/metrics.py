@@ -89,7 +89,7 @@ def reserve_space(systems: int) -> None:
         OSError: there is no room for them.
     """
     folder = Path(os.environ[FOLDER_VARIABLE])
-    # Each of 14 routes with a dozen statuses, and their times; each system's batches.
+    # Each of 16 routes with a dozen statuses, and their times; each system's batches.
     size = (1 << 17) + systems * (1 << 13)
     try:
         for kind in ("counter", "gauge_livesum", "histogram"):

@@ -1,10 +1,15 @@
 """The contents of a request, checked; nothing behind this module sees an unchecked value."""
 
+import itertools
 import json
+import logging
 import re
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 from urllib.parse import parse_qsl
+
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import create_form_parser
 
 from ..families import FAMILIES
 from ..options.conditions import did_you_mean
@@ -19,6 +24,10 @@ OWN = ("keep", "system")
 # Of /v1/translate alone.
 DETAILED = ("graph", "options")
 _FORM = "application/x-www-form-urlencoded"
+_PARTS = "multipart/form-data"
+_MOST_FIELDS = 1000
+# It writes down what clients send.
+logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
 # The form of text of which plain text may keep parts.
 KEPT = "placeholders"
 
@@ -110,7 +119,9 @@ def parse_fields(body: bytes, content_type: str, query: str) -> Dict[str, Any]:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
         raise invalid("the body is not UTF-8") from None
-    if kind == "application/json" or (not kind and text.lstrip().startswith("{")):
+    if re.fullmatch(r"application/(.+\+)?json", kind) or (
+        not kind and text.lstrip().startswith("{")
+    ):
         try:
             document = json.loads(text, parse_constant=_no_constant)
         except (ValueError, RecursionError):
@@ -125,9 +136,11 @@ def parse_fields(body: bytes, content_type: str, query: str) -> Dict[str, Any]:
                 415, f"JSON was sent as {_FORM}: add the header Content-Type: application/json"
             )
         fields.update(_pairs(text))
+    elif kind == _PARTS:
+        fields.update(_together(_parts(body, content_type)))
     elif text.strip():
         wrong = f"Unsupported content type {_shown(kind)}" if kind else "No content type"
-        raise RequestError(415, f"{wrong}: send application/json or {_FORM}")
+        raise RequestError(415, f"{wrong}: send application/json, {_PARTS} or {_FORM}")
     return fields
 
 
@@ -136,13 +149,59 @@ def _no_constant(name: str) -> Any:
 
 
 def _pairs(text: str) -> Dict[str, Any]:
-    """Form fields; one that stands there several times is a list."""
-    fields: Dict[str, Any] = {}
     try:
-        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=1000, errors="strict")
+        return _together(
+            parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
+        )
     except (ValueError, UnicodeDecodeError):
-        raise invalid("the fields cannot be read: too many of them, or not UTF-8") from None
+        raise _UNREADABLE from None
+
+
+_UNREADABLE = invalid("the fields cannot be read: too many of them, or not UTF-8")
+
+
+def _parts(body: bytes, content_type: str) -> List[Tuple[str, str]]:
+    """The fields of a form in parts; files are passed over.
+
+    Raises:
+        RequestError: it cannot be read.
+    """
+    pairs: List[Tuple[str, str]] = []
+    parts = itertools.count(1)
+    complete: List[bool] = []
+
+    def count(part: Any) -> None:
+        if next(parts) > _MOST_FIELDS:
+            raise _UNREADABLE
+
+    def keep(field: Any) -> None:
+        count(field)
+        name, value = ((part or b"").decode() for part in (field.field_name, field.value))
+        pairs.append((name, value))
+
+    headers = {"Content-Type": content_type.encode("latin-1")}
+    # Nothing is written to a disk.
+    limits = {"MAX_MEMORY_FILE_SIZE": len(body)}
+    try:
+        parser = create_form_parser(headers, keep, count, config=limits)
+        parser.on_end = lambda: complete.append(True)
+        parser.write(body)
+        parser.finalize()
+    except UnicodeDecodeError:
+        raise _UNREADABLE from None
+    except FormParserError:
+        complete.clear()
+    if not complete:
+        raise invalid(f"the body is not {_PARTS}, or not all of it")
+    return pairs
+
+
+def _together(pairs: Iterable[Tuple[str, str]]) -> Dict[str, Any]:
+    """Form fields; one that stands there several times is a list. Browsers end the lines of forms
+    with two characters, of which one is kept."""
+    fields: Dict[str, Any] = {}
     for name, value in pairs:
+        value = value.replace("\r\n", "\n")
         if name in fields:
             fields[name] = (
                 [*fields[name], value] if isinstance(fields[name], list) else [fields[name], value]
@@ -165,10 +224,8 @@ def translation_request(
     Raises:
         RequestError: 400, naming the field.
     """
-    _require_known(fields, (*COMPATIBLE, *OWN, *(DETAILED if detailed else ())))
-    query = fields.get("q")
-    if query is None or query == "" or query == []:
-        raise invalid("missing q parameter")
+    _require_known(fields, detailed)
+    query = _query(fields)
     texts = _texts(query, settings)
     source, target = _word(fields, "source"), _word(fields, "target")
     form = fields.get("format") or "text"
@@ -189,7 +246,7 @@ def translation_request(
         source=source,
         target=target,
         format=form,
-        alternatives=min(_count(fields, "alternatives", 0), settings.max_alternatives),
+        alternatives=_alternatives(fields, settings, detailed),
         system=system,
         graph=graph,
         keep=keep == KEPT,
@@ -224,12 +281,15 @@ def decoding_options(fields: Mapping[str, Any], task: str) -> Dict[str, Any]:
     return {name: given[name] for name in sorted(given)}
 
 
-def _require_known(fields: Mapping[str, Any], known: Sequence[str]) -> None:
+def _require_known(fields: Mapping[str, Any], detailed: bool) -> None:
+    """Raises RequestError for a field that has no effect, except those that clients of
+    LibreTranslate send on its routes: it ignores them."""
+    known = (*COMPATIBLE, *OWN, *DETAILED)
     for name in fields:
-        if name in known:
-            continue
-        if name in DETAILED:
+        if not detailed and name in DETAILED:
             raise invalid(f"{name} is a field of /v1/translate")
+        if not detailed or name in known:
+            continue
         raise invalid(
             f"unknown field {_shown(name)}"
             + (did_you_mean(name[:40], known) or f"; there are: {', '.join(known)}")
@@ -237,18 +297,19 @@ def _require_known(fields: Mapping[str, Any], known: Sequence[str]) -> None:
 
 
 def text_of(fields: Mapping[str, Any], settings: Settings) -> str:
-    """The one text whose language is asked for.
+    """The text whose language is asked for; of several, all of them.
 
     Raises:
         RequestError: 400.
     """
-    _require_known(fields, COMPATIBLE)
+    return "\n".join(_texts(_query(fields), settings))
+
+
+def _query(fields: Mapping[str, Any]) -> Any:
     query = fields.get("q")
-    if query is None or query == "":
+    if query is None or query == "" or query == []:
         raise invalid("missing q parameter")
-    if not isinstance(query, str):
-        raise invalid("q must be a string")
-    return _texts(query, settings)[0]
+    return query
 
 
 def _texts(query: Any, settings: Settings) -> List[str]:
@@ -256,7 +317,7 @@ def _texts(query: Any, settings: Settings) -> List[str]:
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise invalid("q must be a string or a list of strings")
     if len(texts) > settings.max_texts:
-        raise invalid(f"request ({len(texts)}) exceeds batch limit ({settings.max_texts})")
+        raise invalid(f"request ({len(texts)}) exceeds text limit ({settings.max_texts})")
     characters = sum(map(len, texts))
     if characters > settings.max_characters:
         raise invalid(f"request ({characters}) exceeds text limit ({settings.max_characters})")
@@ -273,15 +334,16 @@ def _word(fields: Mapping[str, Any], name: str) -> str:
     return value.strip().lower()
 
 
-def _count(fields: Mapping[str, Any], name: str, default: int) -> int:
-    value = fields.get(name)
-    if value is None or value == "":
-        return default
-    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,6}", value):
+def _alternatives(fields: Mapping[str, Any], settings: Settings, detailed: bool) -> int:
+    value, most = fields.get("alternatives") or 0, settings.max_alternatives
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,6}", value):
         value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise invalid(f"{name} parameter is not a number")
-    return value
+    if not isinstance(value, int) or isinstance(value, bool) or (detailed and value < 0):
+        raise invalid("alternatives parameter is not a number")
+    if value > most:
+        raise invalid(f"alternatives parameter must be <= {most}")
+    # LibreTranslate's clients may send -1.
+    return max(value, 0)
 
 
 def _shown(value: Any) -> str:
@@ -293,4 +355,4 @@ def _shown(value: Any) -> str:
 
 def unsupported_language(code: str) -> RequestError:
     """The answer to a language that no system has."""
-    return RequestError(400, f"{_shown(code)} is not supported; see /languages")
+    return RequestError(400, f"{_shown(code)} is not supported")

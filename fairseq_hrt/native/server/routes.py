@@ -38,6 +38,7 @@ from .systems import (
     language_name,
     load_served,
     load_translator,
+    require_room,
 )
 
 logger = logging.getLogger(__name__)
@@ -82,7 +83,7 @@ class Server:
                 for name, folder in systems
             ]
         )
-        self.detector = LanguageDetector(self.catalogue.sources)
+        self.detector = LanguageDetector(self.catalogue.codes)
         self.detector.prepare()
         # All are started now: to start one without memory can last for ever, and everybody waits.
         together = threading.Barrier(_THREADS)
@@ -102,19 +103,14 @@ class Server:
     async def translate(self, request: Request) -> Response:
         fields = await self._fields(request)
         wanted = translation_request(fields, self.settings)
-        source, detected = await self._source(wanted)
-        system = self.catalogue.choose(wanted, source)
-        options = (
-            alternatives_options(system, wanted.alternatives + 1, {}) if wanted.alternatives else {}
-        )
-        found = await self._decode(system, wanted, options)
-        ranked = await self._prepared(
-            wanted,
-            lambda: [[one.text(rank) for rank in range(wanted.alternatives + 1)] for one in found],
-        )
+        source, detected = await self._source(wanted, itself=True)
+        ranked = [[text] for text in wanted.texts]
+        if not self.catalogue.gives_back(source, wanted.target):
+            ranked = await self._ranked(wanted, self.catalogue.choose(wanted, source))
         texts = [best for best, *_ in ranked]
         alternatives = [
-            list(dict.fromkeys(text for text in others if text != best)) for best, *others in ranked
+            list(dict.fromkeys(text for text in others if text not in (best, "")))
+            for best, *others in ranked
         ]
         answer: Dict[str, Any] = {"translatedText": texts[0] if wanted.single else texts}
         if wanted.alternatives:
@@ -122,6 +118,23 @@ class Server:
         if detected is not None:
             answer["detectedLanguage"] = detected if wanted.single else [detected] * len(texts)
         return JSONResponse(answer)
+
+    async def _ranked(self, wanted: TranslationRequest, system: ServedSystem) -> List[List[str]]:
+        """The translations of each text, best first."""
+        options = (
+            alternatives_options(system, wanted.alternatives + 1, {}) if wanted.alternatives else {}
+        )
+        found = await self._decode(system, wanted, options)
+        ranks = range(wanted.alternatives + 1)
+        return await self._prepared(
+            wanted, lambda: [[one.text(rank) for rank in ranks] for one in found]
+        )
+
+    async def suggest(self, request: Request) -> Response:
+        raise RequestError(403, "Suggestions are disabled on this server.")
+
+    async def translate_file(self, request: Request) -> Response:
+        raise RequestError(403, "Files translation are disabled on this server.")
 
     async def detect(self, request: Request) -> Response:
         text = text_of(await self._fields(request), self.settings)
@@ -157,7 +170,7 @@ class Server:
         wanted = translation_request(fields, self.settings, detailed=True)
         if wanted.format != "text":
             raise invalid("format html has no details; use /translate")
-        source, detected = await self._source(wanted)
+        source, detected = await self._source(wanted, itself=False)
         system = self.catalogue.choose(wanted, source)
         options = decoding_options(fields, system.bundle.task)
         if wanted.graph and not system.graph:
@@ -218,12 +231,16 @@ class Server:
         check_key(fields, request.headers.get("authorization", ""), self.keys)
         return fields
 
-    async def _source(self, wanted: TranslationRequest) -> Tuple[str, Optional[Dict[str, Any]]]:
-        """The language of the texts, and how it was found if that was asked for."""
+    async def _source(
+        self, wanted: TranslationRequest, *, itself: bool
+    ) -> Tuple[str, Optional[Dict[str, Any]]]:
+        """The language of the texts, and how it was found if that was asked for; ``itself``:
+        whether it may be the target language."""
         if wanted.source != "auto":
             return wanted.source, None
         text = "\n".join(wanted.texts)
-        found = (await self._in_thread(lambda: self.detector.detect(text)))[0]
+        ranked = await self._in_thread(lambda: self.detector.detect(text))
+        found = self.catalogue.detected(ranked, wanted.target, itself=itself)
         return found["language"], found
 
     async def _decode(
@@ -243,6 +260,7 @@ class Server:
         sentences = [sentence for text in texts for sentence in text.sentences]
         if len(sentences) > limit:
             raise invalid(f"request ({len(sentences)}) exceeds sentence limit ({limit})")
+        require_room(system, len(sentences), options, self.settings)
         try:
             found = await system.batcher.submit(sentences, **options) if sentences else []
         except NumericalError as error:
@@ -287,7 +305,7 @@ def _details(system: ServedSystem, translation: Any) -> Dict[str, Any]:
         "tokens": translation.tokens,
         "token_steps": translation.token_steps,
         "steps": translation.steps,
-        "unknown": system.translator.mostly_unknown(translation.source),
+        "unknown": system.translator.unknown_words(translation.source),
         "alternatives": [
             {"text": other.text, "score": _finite(other.score)}
             for other in translation.alternatives

@@ -24,7 +24,7 @@ class Settings:
         max_characters: of all texts of a request.
         max_texts: texts of a request.
         max_sentences: sentences of a request, when its texts have been split.
-        max_alternatives: other translations of a text; more are not given.
+        max_alternatives: other translations of a text.
         max_queue: sentences that wait; requests beyond it are answered with 429.
         max_connections: open ones of each worker. With as many, idle ones make room; where all are
             busy, requests are answered with 503.

@@ -3,10 +3,10 @@
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..bundles.bundle import Bundle, load_bundle
-from ..bundles.translation import PreparedLine, join_pieces
+from ..bundles.translation import LONGEST, PreparedLine, join_pieces
 from ..families import family_of_task
 from ..io.escaping import printable
 from ..options.values import SCHEMA, DecodingOptions, UnsupportedOption
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 # (folder of a bundle, settings) → what translates, with the methods of
 # bundles.translator.Translator that are used here: ``prepare``, ``translate``, ``identity``,
-# ``mostly_unknown``, its ``bundle`` and, where it aligns words, ``in_words``.
+# ``unknown_words``, its ``bundle`` and, where it aligns words, ``in_words``.
 LoadTranslator = Callable[[Path, Settings], Any]
 
 # The option with which translations have alignments.
@@ -90,20 +90,32 @@ def load_served(
     translator = load(folder, settings)
     bundle = translator.bundle
     own = settings.options_of(name)
+    usual = {**bundle.runtime_options, **bundle.options, **own}
     translator.translate(["a"], details=True, **own)
 
     def decode(pieces: Sequence[PreparedLine], options: Dict[str, Any]) -> Sequence[Any]:
         # The system's own options must not stand in the way of what a request asks for.
         asked = {name: value for name, value in options.items() if name != "graph"}
+        # The buffers of a decoder grow with sentences, beam and length.
+        more = {**usual, **asked}
+        share = _beam(usual) * _longest(usual) / (_beam(more) * _longest(more))
+        size = max(1, min(settings.max_batch, int(settings.max_batch * share)))
         common: Dict[str, Any] = dict(
-            batch_size=settings.max_batch,
+            batch_size=size,
             cancelled=batcher.given_up,
             given=frozenset(asked),
             **{**own, **asked},
         )
         if options.get("graph", False):
             return translator.graphs(list(pieces), **common)
-        return translator.translate(list(pieces), details=True, **common)
+        found: List[Any] = []
+        for start in range(0, len(pieces), size * settings.threads):
+            taken = list(pieces[start : start + size * settings.threads])
+            results = translator.translate(taken, details=True, **common)
+            for translation in results:
+                _drop_unanswered(translation, "print_alignment" in options)
+            found += results
+        return found
 
     def join(sentence: str, results: List[Any], options: Dict[str, Any]) -> Any:
         if options.get("graph", False):
@@ -141,6 +153,55 @@ def load_served(
         system.describe()["engine"],
     )
     return system
+
+
+def _drop_unanswered(translation: Any, aligned: bool) -> None:
+    """Drops what no answer has; for each token of a large request it would take memory until all
+    are translated. Only for marks in it a text needs its tokens and their alignment."""
+    others = getattr(translation, "alternatives", ())
+    for one in (translation, *others):
+        one.positional_scores = []
+    for one in others:
+        one.token_steps = []
+        if not aligned:
+            one.tokens = []
+
+
+def require_room(
+    system: ServedSystem, sentences: int, options: Mapping[str, Any], settings: Settings
+) -> None:
+    """Refuses a request whose translations could take more memory than those of the largest one
+    that chooses no options.
+
+    Args:
+        sentences: of the request.
+        options: of the request.
+
+    Raises:
+        RequestError: 400, with what to change.
+    """
+    bundle = system.bundle
+    usual = {**bundle.runtime_options, **bundle.options, **system.options}
+    hypotheses = int({**usual, **options}.get("nbest", DecodingOptions().nbest))
+    longer = max(1.0, _longest({**usual, **options}) / _longest(usual))
+    most = settings.max_sentences * (settings.max_alternatives + 1)
+    if sentences * hypotheses * longer > most:
+        length = f", {longer:.1f} times as long as usual" * (longer > 1)
+        raise invalid(
+            f"{sentences} sentences with {hypotheses} translations each{length} exceed what one"
+            f" request may take ({most}): ask for fewer sentences at a time"
+        )
+
+
+def _beam(options: Mapping[str, Any]) -> int:
+    return int(options.get("beam", DecodingOptions().beam))
+
+
+def _longest(options: Mapping[str, Any]) -> float:
+    """Tokens of the longest translation."""
+    default = DecodingOptions()
+    share = float(options.get("max_len_a", default.max_len_a))
+    return max(1.0, share * LONGEST + float(options.get("max_len_b", default.max_len_b)))
 
 
 def load_translator(folder: Path, settings: Settings) -> Any:
@@ -196,7 +257,7 @@ def _options_for(bundle: Bundle, given: Mapping[str, Any], hypotheses: int) -> D
     """The options by which a bundle finds several hypotheses. No beam is smaller than without them:
     the best translation must not be a worse one because others are asked for."""
     usual = {**bundle.runtime_options, **bundle.options, **given}
-    beam = max(hypotheses, int(usual.get("beam", DecodingOptions().beam)))
+    beam = max(hypotheses, _beam(usual))
     found: Dict[str, Any] = {"beam": beam, "nbest": hypotheses}
     for name, value in (_several(bundle) or {}).items():
         when = SCHEMA[name].when
@@ -238,19 +299,49 @@ class Catalogue:
         self.systems = list(systems)
 
     @property
-    def sources(self) -> List[str]:
-        """Codes of the languages that can be translated from."""
-        return sorted({system.bundle.source_lang for system in self.systems})
+    def codes(self) -> List[str]:
+        """Codes of the languages, those that can be translated from first."""
+        bundles = [system.bundle for system in self.systems]
+        sources = [bundle.source_lang for bundle in bundles]
+        return list(dict.fromkeys([*sources, *(bundle.target_lang for bundle in bundles)]))
+
+    def gives_back(self, source: str, target: str) -> bool:
+        """Whether source and target are one language, which no system translates: LibreTranslate
+        gives such a text back."""
+        wanted = source.lower(), target.lower()
+        codes = [code.lower() for code in self.codes]
+        return wanted[0] == wanted[1] and wanted[0] in codes and wanted not in self._pairs
+
+    def detected(
+        self, ranked: Sequence[Dict[str, Any]], target: str, *, itself: bool
+    ) -> Dict[str, Any]:
+        """Which of the languages that a text may be in is taken: the first from which there is a
+        system to the target.
+
+        Args:
+            ranked: see :meth:`.detection.LanguageDetector.detect`.
+            target: code of the target language.
+            itself: whether the target language may be taken, too.
+        """
+        possible = [source for source, other in self._pairs if other == target]
+        for one in ranked:
+            code = one["language"].lower()
+            if code in possible or (itself and code == target):
+                return one
+        if possible and not ranked[0]["confidence"]:
+            return {"confidence": 0.0, "language": possible[0]}
+        return ranked[0]
+
+    @property
+    def _pairs(self) -> List[Tuple[str, str]]:
+        """Source and target of each system. Requests have small letters; languages of a model may
+        have others (de_DE, zho_Hans)."""
+        bundles = [system.bundle for system in self.systems]
+        return [(one.source_lang.lower(), one.target_lang.lower()) for one in bundles]
 
     def languages(self) -> List[Dict[str, Any]]:
         """LibreTranslate's ``/languages``."""
-        codes = sorted(
-            {
-                code
-                for system in self.systems
-                for code in (system.bundle.source_lang, system.bundle.target_lang)
-            }
-        )
+        codes = sorted(self.codes)
         targets = {
             code: {
                 system.bundle.target_lang
@@ -270,8 +361,7 @@ class Catalogue:
         Raises:
             RequestError: 400 if there is none.
         """
-        # Requests have small letters; languages of a model may have others (de_DE, zho_Hans).
-        pairs = [(s.bundle.source_lang.lower(), s.bundle.target_lang.lower()) for s in self.systems]
+        pairs = self._pairs
         wanted = source.lower(), request.target.lower()
         for code in wanted:
             if not any(code in pair for pair in pairs):

@@ -5,9 +5,9 @@ elements stay nested as they were.
 """
 
 from dataclasses import dataclass, field
-from typing import Callable, List, Optional, Sequence, Tuple
+from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
-from .word_alignment import Link, Words, origins
+from .word_alignment import Link, Words, cut_words, origins
 
 # Signs without a space before them.
 _CLOSING = tuple(",.;:!?)]}…%")
@@ -50,11 +50,19 @@ def write_marks(
         escape: applied to each piece of text that is written.
     """
     source, target = Words(text), Words(translation)
-    layout = _Layout(source, len(target), origins(source, target, found))
-    writer = _Writer(translation, target, escape)
+    source, target, origin = cut_words(
+        source, target, origins(source, target, found), _boundaries(root)
+    )
+    layout = _Layout(source, target, origin)
+    writer = _Writer(target, escape)
     _write(root, layout, writer, 0, len(target))
     writer.to(len(translation))
     return "".join(writer.parts)
+
+
+def _boundaries(mark: Mark) -> Iterator[int]:
+    for one in mark.inside:
+        yield from (one.start, one.end, *_boundaries(one))
 
 
 _Placed = Tuple[int, int, int, Mark]
@@ -64,14 +72,14 @@ class _Layout:
     """Finds the words of a translation that belong to each mark.
 
     Args:
-        source: the words of the text.
-        count: the number of words of the translation.
+        source: the words of the text, none of which is in a mark in part.
+        target: the words of the translation.
         origin: for each of these the number of its source word, or -1.
     """
 
-    def __init__(self, source: Words, count: int, origin: Sequence[int]) -> None:
-        self.source, self.origin = source, origin
-        size = len(source)
+    def __init__(self, source: Words, target: Words, origin: Sequence[int]) -> None:
+        self.source, self.target, self.origin = source, target, origin
+        size, count = len(source), len(target)
         first, last = [-1] * size, [-1] * size
         for word, own in enumerate(origin):
             if own >= 0:
@@ -89,6 +97,18 @@ class _Layout:
             distance, place = self._right[-1]
             self._right.append((distance + 1, place) if first[word] < 0 else (0, first[word]))
         self._right.reverse()
+
+    def wordless(self, mark: Mark) -> bool:
+        """Whether a mark has no words in the text."""
+        return self.source.before(mark.start) == self.source.before(mark.end)
+
+    def gap(self, place: int) -> Tuple[int, int]:
+        """The white space around a place in the text: the characters of it before the place, and
+        all of them."""
+        word = self.source.before(place)
+        start = self.source.ends[word - 1] if word else 0
+        end = self.source.starts[word] if word < len(self.source) else len(self.source.text)
+        return place - start, end - start
 
     def inside(self, mark: Mark, low: int, high: int) -> List[_Placed]:
         """Places the marks inside ``mark``, whose translation is the words ``low`` to ``high`` - 1:
@@ -163,8 +183,8 @@ class _Layout:
 class _Writer:
     """Writes a translation from left to right, and marks in between."""
 
-    def __init__(self, text: str, words: Words, escape: Callable[[str], str]) -> None:
-        self.text, self.words, self.escape = text, words, escape
+    def __init__(self, words: Words, escape: Callable[[str], str]) -> None:
+        self.text, self.words, self.escape = words.text, words, escape
         self.parts: List[str] = []
         self._place = 0
         self._last, self._space = "", False
@@ -177,18 +197,18 @@ class _Writer:
             self.parts.append(self.escape(piece))
             self._place, self._last = place, piece[-1]
 
-    def beginning(self, word: int) -> None:
-        """Writes the text up to a word, before which the opening tag of an element will follow."""
-        self.to(self.words.starts[word])
-        self._settle(self.text[self._place])
-
-    def beside(self, place: int, leading: bool) -> None:
-        """Writes the text up to the gap before word ``place``: to the end of the word before it,
-        or, if ``leading``, to the beginning of that word."""
-        if place < len(self.words) and (leading or not place):
-            self.to(self.words.starts[place])
-        elif place:
-            self.to(self.words.ends[place - 1])
+    def tag(self, word: int, gap: Tuple[int, int], closing: bool = False) -> None:
+        """Writes the text up to a tag in the gap before ``word``; for ``gap`` see
+        :meth:`_Layout.gap`."""
+        before, length = gap
+        start = self.words.ends[word - 1] if word else 0
+        end = self.words.starts[word] if word < len(self.words) else len(self.text)
+        if closing and not before:
+            self.to(start)
+        else:
+            self.to(min(start + before, end) if before < length else end)
+        if not closing and self._place < len(self.text):
+            self._settle(self.text[self._place])
 
     def unit(self, written: str, before: bool, after: bool) -> None:
         """Writes a unit, with a space before and after it where there was white space."""
@@ -206,16 +226,21 @@ class _Writer:
 
 def _write(mark: Mark, layout: _Layout, writer: _Writer, low: int, high: int) -> None:
     for start, end, _, one in layout.inside(mark, low, high):
-        if start < end:
-            writer.beginning(start)
+        first, last = _leaf(one, 0), _leaf(one, -1)
+        if start < end or (first.closing and layout.wordless(one)):
+            writer.tag(start, layout.gap(one.start))
             writer.parts.append(one.opening)
             _write(one, layout, writer, start, end)
-            writer.to(writer.words.ends[end - 1])
+            writer.tag(end, layout.gap(one.end), closing=True)
             writer.parts.append(one.closing)
             continue
-        first, last = _leaf(one, 0), _leaf(one, -1)
-        writer.beside(start, (first.leading or first.glued) and start < high)
-        writer.unit(_whole(one), first.space_before, last.space_after)
+        if first.glued and start < high:
+            writer.to(writer.words.starts[start])
+        elif first.glued or not layout.wordless(one):
+            writer.tag(start, (0, 0), closing=True)
+        else:
+            writer.tag(start, layout.gap(one.start), closing=not first.leading)
+        writer.unit(_whole(one, layout, writer), first.space_before, last.space_after)
 
 
 def _leaf(mark: Mark, side: int) -> Mark:
@@ -224,13 +249,16 @@ def _leaf(mark: Mark, side: int) -> Mark:
     return mark
 
 
-def _whole(mark: Mark) -> str:
-    """A mark with all marks inside it, for marks without words in the translation."""
+def _whole(mark: Mark, layout: _Layout, writer: _Writer) -> str:
+    """A mark with all marks inside it, for marks without words in the translation. A number that
+    the translation lacks stays in it."""
     parts = [mark.opening]
-    for number, one in enumerate(mark.inside):
-        if number and (
-            _leaf(one, 0).space_before or _leaf(mark.inside[number - 1], -1).space_after
-        ):
+    for place, one in enumerate(mark.inside):
+        if place and (_leaf(one, 0).space_before or _leaf(mark.inside[place - 1], -1).space_after):
             parts.append(" ")
-        parts.append(_whole(one))
+        parts.append(_whole(one, layout, writer))
+    text = layout.source.text[mark.start : mark.end].strip()
+    number = any(map(str.isdigit, text)) and not any(map(str.isalpha, text))
+    if number and not mark.inside and text not in writer.text:
+        parts.append(writer.escape(text))
     return "".join((*parts, mark.closing))

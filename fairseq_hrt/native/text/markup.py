@@ -1,12 +1,11 @@
 """HTML: text is translated across inline elements; their tags are put back around the translations
-of their words."""
+of their words. Everything else is written as it was, byte for byte."""
 
-from typing import Any, List, Set, Tuple
-
-import bs4
-from bs4.dammit import EntitySubstitution
-from bs4.element import Comment, NavigableString
-from bs4.exceptions import ParserRejectedMarkup
+import itertools
+from html import escape as escape_all
+from html import unescape
+from html.parser import HTMLParser
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from .passages import Document
 
@@ -15,14 +14,26 @@ MOST_OPEN = 100
 # Most inline elements within each other; a deeper one is translated as a text of its own.
 MOST_NESTED = 20
 # Elements whose content is kept untranslated.
-_KEPT = frozenset(("script", "style", "code", "pre", "textarea", "template", "noscript"))
+_KEPT = frozenset(
+    "code iframe noembed noframes noscript plaintext pre rp rt script style template textarea"
+    " xmp".split()
+)
 # Elements within sentences (x, g and ph are XLIFF's). Any other element ends the text before it.
 _INLINE = frozenset(
     "a abbr b bdi bdo big cite code data del dfn em font g i img ins kbd label mark ph q s samp"
     " small span strike strong sub sup time tt u var wbr x".split()
 )
+# Elements without content, which have no closing tag.
+_VOID = frozenset(
+    "area base br col embed frame hr img input link meta param source track wbr".split()
+)
+# XLIFF's elements without content; they may have a closing tag.
+_PLACES = frozenset(("x", "ph"))
 
-escape = EntitySubstitution.substitute_xml
+
+def escape(text: str) -> str:
+    """Text as HTML."""
+    return escape_all(text, quote=False)
 
 
 class UnreadableMarkup(ValueError):
@@ -33,7 +44,8 @@ class MarkedUpText(Document):
     """An HTML fragment.
 
     Args:
-        html: a fragment or a document; Beautiful Soup parses nearly everything.
+        html: a fragment or a document. Elements that are not closed, or in the wrong order, end
+            texts; their tags stay where they are.
         aligned: see :class:`Document`.
 
     Raises:
@@ -48,9 +60,10 @@ class MarkedUpText(Document):
                 f'format html: {left_open} "<" without a ">" after it; write "&lt;" where it'
                 " is text"
             )
+        super().__init__(escape, aligned)
         try:
-            soup = bs4.BeautifulSoup(html, "html.parser")
-        except ParserRejectedMarkup:
+            self._read(html)
+        except AssertionError:
             raise UnreadableMarkup(
                 'format html: "<![" does not begin a declaration here; write "&lt;![" where it'
                 " is text"
@@ -60,12 +73,13 @@ class MarkedUpText(Document):
             raise UnreadableMarkup(
                 'format html: a character reference ("&#…;") has too many digits'
             ) from None
-        super().__init__(escape, aligned)
-        events = _Events(soup)
+
+    def _read(self, html: str) -> None:
+        events = _Events(_Tokens(html).found)
         for kind, written, element in events.found:
             if kind == "text":
-                self.add(written)
-            elif not aligned or kind == "block" or id(element) in events.apart:
+                self.add(unescape(written), written)
+            elif not self.aligned or kind == "block" or element in events.apart:
                 self.end(written)
             elif kind == "open":
                 self.passage.open(written)
@@ -76,109 +90,199 @@ class MarkedUpText(Document):
         self.end()
 
 
-# (kind, text or markup, element): kind is text, open, close, unit (inline) or block.
-_Event = Tuple[str, str, Any]
+class _Token(NamedTuple):
+    """A piece of a document.
+
+    Attributes:
+        kind: text, open, close, empty (``<x/>``), comment or other.
+        name: of an element.
+        attributes: of a tag.
+        written: as it stands in the document.
+    """
+
+    kind: str
+    name: str
+    attributes: Dict[str, Optional[str]]
+    written: str
+
+
+class _Tokens(HTMLParser):
+    """Takes a document apart; together the pieces are the document.
+
+    Attributes:
+        found: the pieces.
+    """
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        lines = [0, *itertools.accumulate(len(line) + 1 for line in html.split("\n"))]
+        # (kind, name, attributes, where it begins). What the parser passes over belongs to nothing.
+        self._begun: List[Tuple[str, str, Any, int]] = []
+        self._place = lambda: lines[self.getpos()[0] - 1] + self.getpos()[1]
+        self.feed(html)
+        self.close()
+        self.found: List[_Token] = []
+        ends = [begun[3] for begun in self._begun[1:]] + [len(html)]
+        if not self._begun or self._begun[0][3]:
+            self._add("other", "", {}, html[: self._begun[0][3] if self._begun else None])
+        for (kind, name, attributes, start), end in zip(self._begun, ends):
+            # A "<" within text is passed over, too: "</>", or a tag that does not end.
+            passed = html.find("<", start + 1, end) if kind == "text" else -1
+            self._add(kind, name, attributes, html[start : end if passed < 0 else passed])
+            if passed >= 0:
+                self._add("other", "", {}, html[passed:end])
+
+    def _add(self, kind: str, name: str, attributes: Any, written: str) -> None:
+        if written:
+            self.found.append(_Token(kind, name, dict(attributes), written))
+
+    def _begin(self, kind: str, name: str = "", attributes: Any = ()) -> None:
+        self._begun.append((kind, name, attributes, self._place()))
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self._begin("empty" if tag in _VOID else "open", tag, attrs)
+
+    def handle_startendtag(self, tag: str, attrs: Any) -> None:
+        self._begin("empty", tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._begin("empty" if tag in _VOID else "close", tag)
+
+    def handle_data(self, data: str) -> None:
+        self._begin("text")
+
+    def handle_comment(self, data: str) -> None:
+        self._begin("comment")
+
+    def handle_decl(self, decl: str) -> None:
+        self._begin("other")
+
+    def handle_pi(self, data: str) -> None:
+        self._begin("other")
+
+    def unknown_decl(self, data: str) -> None:
+        self._begin("other")
+
+
+class _Open(NamedTuple):
+    """An element that is open: its name, its number among the events, and how many inline elements
+    are nested in each other here."""
+
+    name: str
+    number: int
+    nested: int
 
 
 class _Events:
     """A document as a sequence of events, in one traversal.
 
-    Looking up the ancestors of each node would take quadratic time in deeply nested documents.
-
     Attributes:
-        found: the events.
-        apart: ids of the elements that do not stand within a sentence, but around or between them.
+        found: (kind, as it is written, number of the element). The kind is text, open, close, unit
+            (inline) or block.
+        apart: numbers of the elements that do not stand within a sentence, but around or between
+            them, or are not closed.
     """
 
-    def __init__(self, soup: Any) -> None:
-        self.found: List[_Event] = []
+    def __init__(self, tokens: List[_Token]) -> None:
+        self.found: List[Tuple[str, str, int]] = []
         self.apart: Set[int] = set()
-        # The enclosing elements, and for each the number of nested inline elements.
-        self._around: List[Any] = [soup]
-        self._nested = [0]
-        # The element that is being kept untranslated, and its markup so far.
-        self._keeper: Any = None
+        self._open: List[_Open] = []
+        # How many elements of each name are open.
+        self._names: Dict[str, int] = {}
+        # The name of the element that is being kept untranslated, how many of this name are open
+        # in it, and what has been read of it.
+        self._keeper, self._depth = "", 0
         self._kept: List[str] = []
-        for node in soup.descendants:
-            while self._around[-1] is not node.parent:
-                self._leave()
-            if isinstance(node, bs4.Tag):
-                self._enter(node)
-            elif self._keeper is not None:
-                self._kept.append(node.output_ready())
-            # Comments, doctypes and the like are subclasses.
-            elif type(node) is not NavigableString:
-                self._add_kept(node.output_ready(), isinstance(node, Comment), node)
-            elif node:
-                self.found.append(("text", str(node), node))
-        while len(self._around) > 1:
-            self._leave()
+        for token in tokens:
+            if self._keeper:
+                self._keep(token)
+            elif token.kind == "text":
+                self._add("text", token.written)
+            elif token.kind == "close":
+                self._close(token)
+            elif token.kind in ("open", "empty") and _untouched(token):
+                self._keeper = token.name
+                self._keep(token)
+            elif token.kind == "open":
+                self._enter(token)
+            else:
+                self._add_whole(token.written, token.kind == "comment" or token.name in _INLINE)
+        if self._keeper:
+            self._end_kept()
+        self._leave(0)
 
-    def _enter(self, element: Any) -> None:
-        inline = element.name in _INLINE
-        if self._keeper is None and (_untouched(element) or _is_void(element)):
-            self._keeper = element
-        if self._keeper is not None:
-            self._kept.append(_opening(element))
-        else:
-            if not inline or self._nested[-1] == MOST_NESTED:
-                self._split(element)
-            self.found.append(("open", _opening(element), element))
-        self._around.append(element)
-        self._nested.append((self._nested[-1] + 1) % (MOST_NESTED + 1) if inline else 0)
+    def _add(self, kind: str, written: str, number: int = -1) -> None:
+        self.found.append((kind, written, number))
 
-    def _leave(self) -> None:
-        element = self._around.pop()
-        self._nested.pop()
-        if self._keeper is None:
-            self.found.append(("close", _closing(element), element))
-            return
-        self._kept.append(_closing(element))
-        if element is self._keeper:
-            self._add_kept("".join(self._kept), element.name in _INLINE, element)
-            self._keeper = None
-            self._kept.clear()
-
-    def _add_kept(self, written: str, inline: bool, node: Any) -> None:
+    def _add_whole(self, written: str, inline: bool) -> None:
+        """Adds what is not translated."""
         if not inline:
-            self._split(node)
-        self.found.append(("unit" if inline else "block", written, node))
+            self._split()
+        self._add("unit" if inline else "block", written)
 
-    def _split(self, node: Any) -> None:
-        """Marks a node that ends a sentence, and all elements around it, as ``apart``."""
-        self.apart.add(id(node))
-        for one in reversed(self._around):
-            # The elements around this one have been added with it.
-            if id(one) in self.apart:
+    def _split(self) -> None:
+        """Marks all open elements as ``apart``: within them a text ends."""
+        for one in reversed(self._open):
+            # Those around this one have been added with it.
+            if one.number in self.apart:
                 break
-            self.apart.add(id(one))
+            self.apart.add(one.number)
+
+    def _enter(self, token: _Token) -> None:
+        number, inline = len(self.found), token.name in _INLINE
+        nested = self._open[-1].nested if self._open else 0
+        if not inline or nested == MOST_NESTED:
+            self._split()
+            self.apart.add(number)
+        self._add("open", token.written, number)
+        nested = (nested + 1) % (MOST_NESTED + 1) if inline else 0
+        self._open.append(_Open(token.name, number, nested))
+        self._names[token.name] = self._names.get(token.name, 0) + 1
+
+    def _close(self, token: _Token) -> None:
+        if not self._names.get(token.name):
+            self._add_whole(token.written, False)
+            return
+        place = next(
+            place
+            for place in reversed(range(len(self._open)))
+            if self._open[place].name == token.name
+        )
+        self._leave(place + 1)
+        number = self._open[place].number
+        if token.name in _PLACES and number == len(self.found) - 1:
+            self._add_whole(self.found.pop()[1] + token.written, True)
+        else:
+            self._add("close", token.written, number)
+        self._pop()
+
+    def _leave(self, depth: int) -> None:
+        """Ends the elements that are not closed within those around them, ``depth`` in number."""
+        while len(self._open) > depth:
+            self._split()
+            self._pop()
+
+    def _pop(self) -> None:
+        self._names[self._open.pop().name] -= 1
+
+    def _keep(self, token: _Token) -> None:
+        self._kept.append(token.written)
+        if token.name == self._keeper:
+            self._depth += (token.kind == "open") - (token.kind == "close")
+        if not self._depth:
+            self._end_kept()
+
+    def _end_kept(self) -> None:
+        self._add_whole("".join(self._kept), self._keeper in _INLINE)
+        self._keeper, self._depth = "", 0
+        self._kept.clear()
 
 
-def _untouched(element: Any) -> bool:
+def _untouched(token: _Token) -> bool:
     """Whether the text inside an element is not translated: because of its name, ``translate="no"``
     or class ``notranslate``."""
     return (
-        element.name in _KEPT
-        or element.get("translate") == "no"
-        or "notranslate" in (element.get("class") or ())
+        token.name in _KEPT
+        or token.attributes.get("translate") == "no"
+        or "notranslate" in (token.attributes.get("class") or "").split()
     )
-
-
-def _is_void(element: Any) -> bool:
-    """Whether an element is empty and has no closing tag, such as HTML's ``img`` and XLIFF's
-    ``x``."""
-    if element.name in ("x", "ph"):
-        element.can_be_empty_element = True
-    return bool(element.is_empty_element)
-
-
-def _opening(element: Any) -> str:
-    if element.attrs or element.prefix:
-        # copy_self() copies the element without its content.
-        return str(element.copy_self()).removesuffix(_closing(element))
-    return f"<{element.name}/>" if element.is_empty_element else f"<{element.name}>"
-
-
-def _closing(element: Any) -> str:
-    prefix = f"{element.prefix}:" if element.prefix else ""
-    return "" if element.is_empty_element else f"</{prefix}{element.name}>"

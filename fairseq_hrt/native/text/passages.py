@@ -45,9 +45,10 @@ class Passage:
         """Whether it holds marks."""
         return bool(self._root.inside)
 
-    def add(self, text: str) -> None:
-        """Adds text, at least one character, to the end."""
-        self._written.append(self._escape(text))
+    def add(self, text: str, written: Optional[str] = None) -> None:
+        """Adds text, at least one character, to the end; ``written`` is how it is written where
+        nothing is translated."""
+        self._written.append(self._escape(text) if written is None else written)
         self._bare = True
         if self._unit is not None:
             unit, self._unit = self._unit, None
@@ -138,22 +139,24 @@ class Document:
             marks is a passage of its own.
 
     Attributes:
+        aligned: see above.
         passages: the passages with text, in order.
     """
 
     def __init__(self, escape: Callable[[str], str] = str, aligned: bool = False) -> None:
         self.passages: List[Passage] = []
-        self._escape, self._aligned = escape, aligned
+        self._escape, self.aligned = escape, aligned
         self._parts: List[Union[str, Passage]] = []
         # The passage under construction.
         self.passage = Passage(escape)
 
-    def add(self, text: str) -> None:
-        """Adds text; placeholders in it become units, which are not translated."""
+    def add(self, text: str, written: Optional[str] = None) -> None:
+        """Adds text; placeholders in it become units, which are not translated. ``written``: see
+        :meth:`Passage.add`."""
         for piece, is_placeholder in without_placeholders(text):
             if not is_placeholder:
-                self.passage.add(piece)
-            elif self._aligned:
+                self.passage.add(piece, written if piece == text else None)
+            elif self.aligned:
                 self.passage.unit(self._escape(piece))
             else:
                 self.end(self._escape(piece))
@@ -166,7 +169,8 @@ class Document:
         """
         ended, self.passage = self.passage, Passage(self._escape)
         ended.finish()
-        if ended.text.strip():
+        # Signs and emoji alone are not translated, either.
+        if any(map(str.isalnum, ended.text)):
             self.passages.append(ended)
             self._parts += [ended, written]
         else:

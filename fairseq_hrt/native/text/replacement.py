@@ -99,9 +99,8 @@ def read_lexicon(path: str) -> Dict[str, str]:
     return lexicon
 
 
-def mostly_unknown(symbols: Sequence[str], known: Words, scheme: str) -> List[str]:
-    """The words of a line that the dictionary lacks, if they are more than half of all words; else
-    an empty list.
+def unknown_words(symbols: Sequence[str], known: Words, scheme: str) -> List[str]:
+    """The words and signs of a line of which the dictionary lacks a part, such as a character.
 
     Args:
         symbols: the subwords of the line.
@@ -111,9 +110,21 @@ def mostly_unknown(symbols: Sequence[str], known: Words, scheme: str) -> List[st
     ids = known.ids(symbols)
     if known.unk not in ids:
         return []
-    missing = [number == known.unk for number in ids]
     words, numbers = whole_words(symbols, scheme)
+    lacking = {number for number, found in zip(numbers, ids) if found == known.unk}
+    return [words[number] for number in sorted(lacking)]
+
+
+def mostly_unknown(symbols: Sequence[str], known: Words, scheme: str) -> List[str]:
+    """The words of a line that the dictionary lacks, if they are more than half of all words; else
+    an empty list. For the arguments see :func:`unknown_words`."""
+
     # Punctuation does not count: every model has it.
-    counted = [number for number, word in enumerate(words) if any(sign.isalnum() for sign in word)]
-    unknown = {number for number, lacks in zip(numbers, missing) if lacks}.intersection(counted)
-    return [words[number] for number in sorted(unknown)] if 2 * len(unknown) > len(counted) else []
+    def counted(words: Sequence[str]) -> List[str]:
+        return [word for word in words if any(map(str.isalnum, word))]
+
+    unknown = counted(unknown_words(symbols, known, scheme))
+    # Most lines have none.
+    if not unknown or 2 * len(unknown) <= len(counted(whole_words(symbols, scheme)[0])):
+        return []
+    return unknown

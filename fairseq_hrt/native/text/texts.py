@@ -69,7 +69,13 @@ class DecodedText:
         source = target = len(segments.gaps[0])
         for sentence, one, gap in zip(segments.sentences, translations, segments.gaps[1:]):
             subwords = self._subwords(sentence) if self._subwords is not None else ()
-            for link in links(sentence, subwords, one.text, one.tokens, one.alignment):
+            own = (
+                # A name or a formula, for example: each character is where it was.
+                [Link(place, place + 1, place) for place in range(len(sentence))]
+                if one.text == sentence
+                else links(sentence, subwords, one.text, one.tokens, one.alignment)
+            )
+            for link in own:
                 found.append(Link(link.start + target, link.end + target, link.source + source))
             source += len(sentence) + len(gap)
             target += len(one.text) + len(gap)

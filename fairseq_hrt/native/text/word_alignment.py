@@ -4,9 +4,11 @@ Models align subwords. Raw text differs from them by normalisation and tokenisat
 the result is known here: each subword is searched in the text, from left to right.
 """
 
+import itertools
 import re
 from bisect import bisect_left, bisect_right
-from typing import Dict, List, NamedTuple, Sequence, Tuple
+from collections import defaultdict, deque
+from typing import Deque, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from .moses import unescape
 
@@ -41,8 +43,10 @@ class Words:
         signs: whether each is punctuation rather than a word.
     """
 
-    def __init__(self, text: str) -> None:
-        spans = [found.span() for found in _WORD.finditer(text)]
+    def __init__(self, text: str, spans: Optional[Sequence[Tuple[int, int]]] = None) -> None:
+        if spans is None:
+            spans = [found.span() for found in _WORD.finditer(text)]
+        self.text = text
         self.starts: List[int] = [start for start, _ in spans]
         self.ends: List[int] = [end for _, end in spans]
         self.signs: List[bool] = [not text[start].isalnum() for start in self.starts]
@@ -54,6 +58,20 @@ class Words:
     def before(self, place: int) -> int:
         """The number of words whose middle lies before a character."""
         return bisect_left(self._twice_middles, 2 * place)
+
+    def __getitem__(self, number: int) -> str:
+        return self.text[self.starts[number] : self.ends[number]]
+
+    def cut(self, places: Iterable[int]) -> "Tuple[Words, List[int]]":
+        """Cuts words at some places of the text; also returns the number of the first part of each
+        word, and the number of all parts."""
+        ordered, firsts = sorted(set(places)), []
+        spans: List[Tuple[int, int]] = []
+        for start, end in zip(self.starts, self.ends):
+            firsts.append(len(spans))
+            inside = ordered[bisect_right(ordered, start) : bisect_left(ordered, end)]
+            spans += zip([start, *inside], [*inside, end])
+        return Words(self.text, spans), [*firsts, len(spans)]
 
     def at(self, start: int, end: int) -> range:
         """The numbers of the words that overlap a span of characters."""
@@ -113,7 +131,8 @@ def origins(source: Words, translation: Words, found: Sequence[Link]) -> List[in
     are linked; -1 if there is none.
 
     Punctuation is only linked with punctuation and words with words: at the end of a sentence
-    attention is often on other tokens.
+    attention is often on other tokens. What is joined to a word without a space, such as the sign
+    of ``50%``, stays joined to it.
     """
     votes: List[Dict[int, int]] = [{} for _ in translation.starts]
     for link in found:
@@ -124,4 +143,133 @@ def origins(source: Words, translation: Words, found: Sequence[Link]) -> List[in
                         link.start, translation.starts[word]
                     )
                     votes[word][origin] = votes[word].get(origin, 0) + shared
-    return [max(own, key=lambda origin: own[origin]) if own else -1 for own in votes]
+    result = [max(own, key=lambda origin: own[origin]) if own else -1 for own in votes]
+    for step, order in ((1, range(len(result) - 1)), (-1, range(len(result) - 1, 0, -1))):
+        for word in order:
+            other = result[word] + step
+            if result[word] < 0 or not 0 <= other < len(source):
+                continue
+            first = min(result[word], other)
+            if (
+                source.ends[first] == source.starts[first + 1]
+                and source[other] == translation[word + step]
+            ):
+                result[word + step] = other
+    return result
+
+
+def cut_words(
+    source: Words, translation: Words, origin: Sequence[int], places: Iterable[int]
+) -> Tuple[Words, Words, List[int]]:
+    """Cuts words of the source at some places, and those of the translation at the places that
+    correspond to them.
+
+    Args:
+        origin: see :func:`origins`.
+        places: characters of the source.
+
+    Returns:
+        The parts of either side, and the origins of those of the translation; a number that
+        nothing is linked with has the same number for its translation.
+    """
+    parts, firsts = source.cut(places)
+    origin = _with_numbers(source, translation, origin, parts, firsts)
+    # (source word, words of the translation that stand side by side and have this origin).
+    groups = [
+        (own, [number for number, _ in group])
+        for own, group in itertools.groupby(enumerate(origin), key=lambda entry: entry[1])
+    ]
+    cuts: List[List[int]] = [[] for _ in groups]
+    cores: List[Sequence[int]] = [group for _, group in groups]
+    for number, (own, group) in enumerate(groups):
+        inside = parts.starts[firsts[own] + 1 : firsts[own + 1]] if own >= 0 else []
+        if inside:
+            cores[number] = core = _core(source[own], translation, group)
+            start, end = translation.starts[core[0]], translation.ends[core[-1]]
+            in_word = [place - source.starts[own] for place in inside]
+            in_translation = _counterparts(source[own], translation.text[start:end], in_word)
+            cuts[number] = [start + place for place in in_translation]
+    others, numbers = translation.cut(itertools.chain.from_iterable(cuts))
+    found: List[int] = []
+    for (own, group), core, places in zip(groups, cores, cuts):
+        own_parts = range(firsts[own], firsts[own + 1]) if own >= 0 else range(-1, 0)
+        # Words beside a number belong to the letters beside it, those beside a copy to nothing.
+        beside, lettered = set(group).difference(core), [-1]
+        if beside and not _same_words(source[own], translation[core[0]]):
+            lettered = [part for part in own_parts if any(map(str.isalpha, parts[part]))]
+        for word in group:
+            for part in range(numbers[word], numbers[word + 1]):
+                if word in beside and lettered:
+                    found.append(lettered[0])
+                else:
+                    found.append(own_parts[bisect_right(places, others.starts[part])])
+    return parts, others, found
+
+
+def _with_numbers(
+    source: Words, translation: Words, origin: Sequence[int], parts: Words, firsts: Sequence[int]
+) -> List[int]:
+    """``origin`` with links from numbers to the same numbers, whatever attention says, where these
+    have none."""
+    result, linked = (
+        list(origin),
+        set(zip(origin, map(translation.__getitem__, range(len(origin))))),
+    )
+    missing: Dict[str, Deque[int]] = defaultdict(deque)
+    for word, (first, end) in enumerate(zip(firsts, firsts[1:])):
+        for text in map(parts.__getitem__, range(first, end)):
+            if any(map(str.isdigit, text)) and (word, text) not in linked:
+                missing[text].append(word)
+    for word, own in enumerate(origin):
+        same = missing.get(translation[word])
+        if same and (own < 0 or translation[word] not in source[own]):
+            result[word] = same.popleft()
+    return result
+
+
+def _core(word: str, translation: Words, group: Sequence[int]) -> Sequence[int]:
+    """Those of some words of a translation that a word can be compared with: its only copy, or the
+    only one with digits, if it has some itself; else all."""
+    copies = [one for one in group if _same_words(word, translation[one])]
+    numbers = [one for one in group if any(map(str.isdigit, translation[one]))]
+    if len(copies) == 1:
+        return copies
+    if len(numbers) == 1 and any(map(str.isdigit, word)):
+        return numbers
+    return group
+
+
+def _same_words(word: str, other: str) -> bool:
+    return word.lower() == other.lower()
+
+
+def _counterparts(word: str, translation: str, places: Sequence[int]) -> List[int]:
+    """The places in a word's translation that correspond to places in the word: counted from the
+    beginning or end that both have in common, in proportion between these."""
+    one, other = word.lower(), translation.lower()
+    if (len(one), len(other)) != (len(word), len(translation)):
+        one, other = word, translation
+    before = _same(one, other)
+    after = min(_same(one[::-1], other[::-1]), len(one) - before, len(other) - before)
+    size, found = len(other) - before - after, []
+    for place in places:
+        if place <= before:
+            found.append(place)
+        elif len(one) - place <= after:
+            found.append(len(other) - len(one) + place)
+        else:
+            # Rounded: half of a character is a whole one.
+            share = 2 * (place - before) * size // (len(one) - before - after)
+            found.append(before + (share + 1) // 2)
+    # A number or sign is not translated to letters.
+    if not any(map(str.isalpha, word[places[-1] :])) and any(map(str.isalpha, other[found[-1] :])):
+        found[-1] = len(other)
+    if not any(map(str.isalpha, word[: places[0]])) and any(map(str.isalpha, other[: found[0]])):
+        found[0] = 0
+    return found
+
+
+def _same(one: str, other: str) -> int:
+    """The number of characters at the beginning that two texts have in common."""
+    pairs = enumerate(zip(one, other))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))

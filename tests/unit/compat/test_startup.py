@@ -11,6 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
+import fairseq_hrt
+
 LOADED = (
     "import sys, json; {statement}; "
     "print(json.dumps([name for name in ('fairseq', 'fairseq_hrt', 'fairseq_hrt.compat', 'torch', "
@@ -35,6 +37,17 @@ def test_costs_no_import(loaded):
 
 def test_other_imports_do_not_wake_it(loaded):
     assert loaded("import json, numpy") == ["numpy"]
+
+
+def test_a_second_time_it_changes_nothing(monkeypatch):
+    """Python's site runs the lines of a virtual environment twice."""
+    source = Path(fairseq_hrt.__file__).with_name("compat").joinpath("startup.py").read_text()
+    others = [one for one in sys.meta_path if getattr(one, "__name__", "") != "RepairFairseq"]
+    monkeypatch.setattr(sys, "meta_path", others)
+    count = len(others)
+    for _ in range(2):
+        exec(source, {})
+    assert len(sys.meta_path) == count + 1
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from tiny_models import write_bundle
 import fairseq_hrt
 from fairseq_hrt.export.examples import CHOSEN, LONG, SHORT, example_sentences
 from fairseq_hrt.native.bundles.description import checked_examples
-from fairseq_hrt.native.text.replacement import mostly_unknown
+from fairseq_hrt.native.text.replacement import mostly_unknown, unknown_words
 
 
 class Known:
@@ -30,6 +30,13 @@ class Known:
 ])  # fmt: skip
 def test_more_than_half_of_the_words(line, unknown):
     assert mostly_unknown(line.split(), Known(), "subword-nmt") == unknown
+
+
+@pytest.mark.parametrize("line, unknown", [
+    ("a b c", []), ("", []), ("X b c", ["X"]), ("a . b", ["."]), ("a@@ X@@ b Y c", ["aXb", "Y"]),
+])  # fmt: skip
+def test_every_word_of_which_a_part_is_unknown(line, unknown):
+    assert unknown_words(line.split(), Known(), "subword-nmt") == unknown
 
 
 @given(st.lists(st.sampled_from(["a", "b", "X", "Y", ".", "Z@@"])))
@@ -51,6 +58,7 @@ def test_a_translator_tells_what_it_does_not_know(bundle):
         model.mostly_unknown("zebra b yak") == ["zebra", "yak"]
         and model.mostly_unknown("a b yak") == []
     )
+    assert model.unknown_words("a b yak") == ["yak"]
     long = "zebra b " * 300
     taken = model.in_words(long)
     assert len(taken) == 600 and model.mostly_unknown(taken) == model.mostly_unknown(long)

@@ -60,8 +60,8 @@ function showSystems() {
   byId("systems").hidden = found.length < 2;
   if (byId("systems").dataset.known === known) return;
   byId("systems").dataset.known = known;
-  const boxes = found.map((system, number) => {
-    const box = element("input", { type: "checkbox", value: system.name, checked: number < 2 });
+  const boxes = found.map((system) => {
+    const box = element("input", { type: "checkbox", value: system.name, checked: true });
     return element("label", {}, box, system.name);
   });
   byId("systems").replaceChildren(element("legend", {}, "Systems"), ...boxes);
@@ -101,7 +101,8 @@ async function detect(text, signal) {
   detected = answer[0].confidence > 0 ? answer[0].language : "";
   const option = byId("source").selectedOptions[0];
   // Nobody translates from a language into itself: the first language that there is from the detected one.
-  if (detected && !fitting().length) byId("target").value = systems.find((system) => system.source === detected).target;
+  const other = systems.find((system) => system.source === detected);
+  if (other && !fitting().length) byId("target").value = other.target;
   option.textContent = detected ? `${languageName(detected)} (detected)` : "Detect language";
   showSystems();
 }
@@ -148,7 +149,7 @@ class Card {
     this.article = element(
       "article", { "aria-label": system.name },
       element("header", {}, element("h2", {}, system.name), ...copyButton(found.text)),
-      ...(unknown.length ? [element("p", { className: "unknown" }, `This model does not know most of these words: ${unknown.join(", ")}`)] : []),
+      ...(unknown.length ? [element("p", { className: "unknown" }, `This model does not know these words, or characters in them: ${unknown.join(", ")}. They may be lost.`)] : []),
       element("p", { className: "translation", lang: system.target, dir: "auto" }, found.text),
       element("p", { className: "facts" }, `${counted(tokens, "token")} in ${counted(steps, "step")}${rate}`),
       this.label,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fairseq_hrt.export.lexical_table import train, write_lex
+from fairseq_hrt.native.bundles import shortlist
 from fairseq_hrt.native.bundles.shortlist import (
     load_shortlist,
     mean_candidates,
@@ -130,7 +131,16 @@ def test_damaged_gzip_is_named(words, tmp_path, spoil):
     with pytest.raises(ValueError, match="lex.gz: damaged gzip data"):
         load_shortlist(tmp_path / "lex.gz", *words)
     (tmp_path / "lex.gz").write_bytes(data)
-    assert candidates(load_shortlist(tmp_path / "lex.gz", *words), 4) == [4] * 50
+    assert candidates(load_shortlist(tmp_path / "lex.gz", *words), 4) == [4]
+
+
+@pytest.mark.parametrize("content", [b"\0" * 10**6, b"A a 0.5\n" * 10**5])
+def test_a_small_file_does_not_fill_the_memory(words, tmp_path, monkeypatch, content):
+    (tmp_path / "lex.gz").write_bytes(gzip.compress(content))
+    monkeypatch.setattr(shortlist, "LARGEST", len(content) - 1)
+    monkeypatch.setattr(shortlist, "LONGEST_LINE", 1000)
+    with pytest.raises(ValueError, match="lex.gz is not a shortlist: a line has more than"):
+        load_shortlist(tmp_path / "lex.gz", *words)
 
 
 def test_a_table_goes_through_pipes_and_leaves_other_files(tmp_path):

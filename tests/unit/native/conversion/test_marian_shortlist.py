@@ -99,3 +99,8 @@ def test_tables_of_other_models_and_endless_ones(tmp_path, monkeypatch):
     (tmp_path / "lex.s2t").write_bytes(gzip.compress(b"a b 0.5\n" * 5000, mtime=0))
     with pytest.raises(ValueError, match="line 126 "):
         read_table(tmp_path / "lex.s2t", WORDS, WORDS, frequent=1, best=1, least=0.0)
+    monkeypatch.undo()
+    packed = gzip.compress(b"a b 0.5\n" * 100_000, mtime=0)
+    (tmp_path / "lex.s2t").write_bytes(packed)
+    with pytest.raises(ValueError, match=f"line {100 * len(packed) // 8 + 1} "):
+        read_table(tmp_path / "lex.s2t", WORDS, WORDS, frequent=1, best=1, least=0.0)

@@ -2,6 +2,9 @@
 raises."""
 
 import dataclasses
+import os
+import signal
+import threading
 import time
 
 import numpy as np
@@ -10,7 +13,14 @@ from runtime_models import ARCHITECTURES
 
 from fairseq_hrt.engine.torch_to_native import convert
 from fairseq_hrt.native.runtime import binding
-from fairseq_hrt.native.runtime.engine import Engine, NumericalError, UnsupportedOption, _check
+from fairseq_hrt.native.runtime.engine import (
+    Cancelled,
+    Engine,
+    NumericalError,
+    Shortlist,
+    UnsupportedOption,
+    _check,
+)
 
 
 def test_long_and_odd_sources(runtime):
@@ -127,6 +137,59 @@ def test_an_engine_and_its_end(files):
     ):
         with pytest.raises(ValueError, match="the engine is closed"):
             use()
+
+
+def in_fork(work):
+    """Whether ``work`` succeeds in a forked process, in less than 20 seconds."""
+    process = os.fork()
+    if not process:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(20)
+        status = 1
+        try:
+            status = 0 if work() else 2
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="of Unix only")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_engine_in_a_forked_process(runtime, threads):
+    """As in pools of processes: its threads are not there, and another thread may have had it."""
+    model, options = runtime.build(seed=3), runtime.options(beam=2)
+    rows = runtime.sources((3, 7, 5, 9))
+    words = len(model.encoder.dictionary)
+    shortlist = Shortlist(
+        np.zeros(words + 1, np.int64), np.zeros(0, np.int32), np.arange(4, 9, dtype=np.int32)
+    )
+    with runtime.runtime_engine(model, threads=threads) as engine:
+        engine.set_shortlist(shortlist)
+        expected = engine.decode(rows, options)
+        ended, decoding = threading.Event(), threading.Event()
+
+        def ask():
+            decoding.set()
+            return ended.is_set()
+
+        def decode():
+            with pytest.raises(Cancelled):
+                engine.decode(rows * 50_000, options, cancelled=ask)
+
+        def close():
+            engine.close()
+            return True
+
+        other = threading.Thread(target=decode)
+        for busy in (False, True):
+            if busy:
+                other.start()
+                assert decoding.wait(20)
+            assert in_fork(close)
+            assert in_fork(lambda: engine.decode(rows, options) == expected and close())
+        ended.set()
+        other.join()
+        assert engine.decode(rows, options) == expected
 
 
 @pytest.mark.parametrize("threads", [0, -1, 4097, 2.0, "2", None])

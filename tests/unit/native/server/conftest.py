@@ -41,7 +41,7 @@ class ReversingTranslator:
         self.batches = []
         self.before = lambda lines: None
 
-    def mostly_unknown(self, line):
+    def unknown_words(self, line):
         return ["unknown"] if "?" in line else []
 
     def prepare(self, line):

@@ -23,6 +23,7 @@ from fairseq_hrt.native.server.systems import (
     language_name,
     load_served,
     load_translator,
+    require_room,
 )
 
 
@@ -53,7 +54,7 @@ def test_a_request_finds_its_system():
             served("d", "en", "qq"),
         ]
     )
-    assert catalogue.sources == ["de", "en"]
+    assert catalogue.codes == ["en", "de", "qq"], "languages to translate from come first"
     assert catalogue.languages()[1:] == [
         {"code": "en", "name": "English", "targets": ["de", "qq"]},
         {"code": "qq", "name": "qq", "targets": []},
@@ -63,8 +64,8 @@ def test_a_request_finds_its_system():
         and catalogue.choose(asked("de", "b"), "en").name == "b"
     )
     for request, source, message in (
-        (asked("xx"), "en", "xx is not supported; see /languages"),
-        (asked("de"), "yy", "yy is not supported; see /languages"),
+        (asked("xx"), "en", "xx is not supported"),
+        (asked("de"), "yy", "yy is not supported"),
         (asked("qq"), "de", "qq (qq) is not available as a target language from German (de)"),
         (
             asked("de", "c"),
@@ -75,6 +76,26 @@ def test_a_request_finds_its_system():
         with pytest.raises(RequestError) as caught:
             catalogue.choose(request, source)
         assert (caught.value.status, caught.value.message) == (400, message)
+
+
+def test_a_language_that_is_detected():
+    catalogue = Catalogue(
+        [served("a", "en", "de"), served("b", "de", "en"), served("c", "fr_FR", "en")]
+    )
+    ranked = [{"language": code, "confidence": 40.0} for code in ("de", "en", "fr_FR")]
+
+    def found(ranked, target, itself):
+        return catalogue.detected(ranked, target, itself=itself)["language"]
+
+    # LibreTranslate gives a text in the target language back; a translation can only have another.
+    assert found(ranked, "de", True) == "de" and found(ranked, "de", False) == "en"
+    assert found(ranked[1:], "en", True) == "en" and found(ranked[1:], "en", False) == "fr_FR"
+    assert found(ranked[:1], "fr_fr", True) == "de", "refused by its name"
+    nothing = [{"language": "en", "confidence": 0.0}]
+    assert found(nothing, "en", False) == "de" and found(nothing, "de", False) == "en"
+    assert catalogue.gives_back("DE", "de") and catalogue.gives_back("fr_fr", "FR_FR")
+    assert not catalogue.gives_back("de", "en") and not catalogue.gives_back("xx", "xx")
+    assert not Catalogue([served("a", "en", "en")]).gives_back("en", "en"), "such as summaries"
 
 
 TASKS = (
@@ -283,6 +304,53 @@ def test_what_is_not_installed_is_named(monkeypatch):
         match="folder needs PyTorch and fairseq, and torch is not installed.*--runtime int8",
     ):
         load_translator(Path("folder"), Settings(systems=(("x", Path("folder")),), engine="torch"))
+
+
+class Copying(Greedy):
+    def translate(self, lines, *, details, **options):
+        self.calls.append(options)
+        return [self.copy(line, int(options.get("nbest", 1))) for line in lines]
+
+    def copy(self, line, hypotheses=1):
+        others = [self.copy(line) for _ in range(hypotheses - 1)]
+        return Translation(line, line, ["a"], 0.0, [0.0], 1, [1], [0], others)
+
+
+def test_a_request_holds_what_its_answer_has_and_buffers_stay_as_large_as_usual():
+    translator, settings = Copying("translation"), Settings(systems=(("x", Path("folder")),))
+    translator.bundle.options["max_len_b"] = "100"
+    system = load_served("x", Path("folder"), settings, Metrics(), lambda folder, given: translator)
+    try:
+        for options, size, tokens in (
+            ({}, 32, []), ({"nbest": 3}, 32, []), ({"beam": 1}, 32, []), ({"beam": 10}, 16, []),
+            ({"beam": 16, "max_len_b": 512}, 1, []), ({"max_len_a": 1.0}, 8, []),
+            ({"nbest": 2, "print_alignment": "hard"}, 32, ["a"]),
+        ):  # fmt: skip
+            (found,) = system.batcher._decode(["b"], options)
+            assert translator.calls[-1]["batch_size"] == size
+            assert (found.tokens, found.token_steps, found.positional_scores) == (["a"], [1], [])
+            for other in found.alternatives:
+                assert (other.text, other.tokens, other.positional_scores) == ("b", tokens, [])
+    finally:
+        system.batcher.close()
+
+
+@pytest.mark.parametrize("sentences, options, message", [
+    (1024, {}, None), (1024, {"nbest": 6}, None), (384, {"nbest": 16}, None),
+    (1024, {"max_len_b": 512}, None), (1024, {"max_len_b": 512, "nbest": 2}, None),
+    (385, {"nbest": 16}, r"385 sentences with 16 translations each exceed .* \(6144\): ask for fewer"),
+    (1000, {"nbest": 16, "max_len_b": 512}, "16 translations each, 2.6 times as long as usual exceed"),
+    (1024, {"max_len_a": 4, "nbest": 3}, "3 translations each, 6.1 times as long"),
+])  # fmt: skip
+def test_how_much_a_request_may_hold(sentences, options, message):
+    settings = Settings(systems=(("x", Path("folder")),))
+    system = served("x", "en", "de", "translation")
+    if message is None:
+        require_room(system, sentences, options, settings)
+        return
+    with pytest.raises(RequestError, match=message) as caught:
+        require_room(system, sentences, options, settings)
+    assert caught.value.status == 400
 
 
 def test_options_of_a_system_do_not_stand_in_the_way_of_a_request():
