@@ -236,7 +236,7 @@ def test_multi30k(start):
         assert "|tok:13a|" in (folder / compared / "table.md").read_text(encoding="utf-8")
     assert (folder / "tuned/HRT__5_5_/best").read_text() == "lenpen=0.9\n"
     assert "FA-DAT" in (folder / "sweep_dag/graph_statistics.md").read_text(encoding="utf-8")
-    # What has not been trained is left out.
+    # Models that are not there are left out.
     (start.folder / "less").mkdir()
     for name in ("at", "bidirectional_2x1", "bpe", "data-bin", "raw"):
         (start.folder / "less" / name).symlink_to(folder / name)
