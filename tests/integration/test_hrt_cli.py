@@ -218,7 +218,7 @@ def test_an_extended_training_keeps_its_curriculum(command, toy_data, tmp_path):
         "was begun with --hrt-curriculum-steps 4 --hrt-curriculum-power 1, which keep it; now they"
         " are 14 and 1" in log
     )
-    # What fairseq does not read is not known, and said.
+    # fairseq does not read the length then, and the log names the new one.
     own, log = shares("--max-update", "16", "--reset-dataloader")
     assert own[0] < 0.7 and "from update 7 on it is 16 updates long" in log
 

@@ -26,8 +26,8 @@ LIMITS = """
 limits() {
     case "${words[*]}" in
     *translation_dag*) ;;
-    *--keep-interval-updates*) echo --max-target-positions 40 --disable-validation ;;
-    *) echo --max-target-positions 40 ;;
+    *--keep-interval-updates*) echo --max-target-positions $ROOM --disable-validation ;;
+    *) echo --max-target-positions $ROOM ;;
     esac
 }
 """
@@ -95,7 +95,7 @@ def start(forks, tmp_path_factory):
     (modules / "jieba.py").write_text(JIEBA)
     settings = {
         "PYTHONPATH": str(modules), "PRECISION": "float32", "MERGES": "300", "SPEED_SENTENCES": "1",
-        "REPEATS": "1", "THREADS": "1", "BATCHES": "1",
+        "REPEATS": "1", "THREADS": "1", "BATCHES": "1", "ROOM": "32",
     }  # fmt: skip
     folder = tmp_path_factory.mktemp("recipes")
 
@@ -176,7 +176,7 @@ def test_wmt22_en_de(start):
     written(start.folder / "pieces", "en", "de")
     settings = {"DATA": "pieces", "OUT": "wmt22", "MERGES": "45", "SENTENCEPIECE": "learn"}
     start("wmt22_en_de/prepare.sh", **settings)
-    settings = {"DATA": "wmt22/data-bin", "OUT": "wmt22/hrt", "FP16": ""}
+    settings = {"DATA": "wmt22/data-bin", "OUT": "wmt22/hrt", "FP16": "", "ROOM": "60"}
     start("wmt22_en_de/hrt/train.sh", **settings)
     figure = BLEU.format("detokenised", r"\S+/wmt22/raw/test\.de\.gz", "13a")
     assert re.search(figure, start("wmt22_en_de/hrt/translate.sh", **settings), re.M)
@@ -236,7 +236,7 @@ def test_multi30k(start):
         assert "|tok:13a|" in (folder / compared / "table.md").read_text(encoding="utf-8")
     assert (folder / "tuned/HRT__5_5_/best").read_text() == "lenpen=0.9\n"
     assert "FA-DAT" in (folder / "sweep_dag/graph_statistics.md").read_text(encoding="utf-8")
-    # What has not been trained is left out.
+    # Models that are not there are left out.
     (start.folder / "less").mkdir()
     for name in ("at", "bidirectional_2x1", "bpe", "data-bin", "raw"):
         (start.folder / "less" / name).symlink_to(folder / name)
