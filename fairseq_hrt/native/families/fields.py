@@ -46,8 +46,7 @@ class ModelFields:
         tied_output: the output layer is the target embedding.
         output_bias: the output layer has a bias.
         epsilon: of all norms.
-        input_bits: to how many bits the inputs of layers with int8 weights are rounded, 8 or 16;
-            those of the output layer to 8.
+        input_bits: to how many bits the inputs of matrices of int8 weights are rounded, 8 or 16.
     """
 
     family: str

@@ -39,7 +39,7 @@ class Input(C.Structure):
 
 class _Screen(C.Structure):
     _fields_ = [
-        *((name, C.c_void_p) for name in ("nibbles", "sums", "reach")),
+        *((name, C.c_void_p) for name in ("nibbles", "sums", "reach", "norms")),
         ("norm", C.c_float),
     ]
 

@@ -183,8 +183,8 @@ static int screened(fh_work *w, const fh_matrix *matrix, const float *features,
         m->operations->prepare(&rough, w->rough.data, FH_INT8, features, d, input->rows, d, 0);
     }
     return fh_screened_best(m->operations, matrix, &m->screen, &w->screening, input,
-                            matrix->kind == FH_INT8 ? input : &rough, rules, w->bounds.data,
-                            tokens, values);
+                            matrix->kind == FH_INT8 ? input : &rough, rules, w->bounds.data, tokens,
+                            values);
 }
 
 static int best_of(fh_work *w, const float *features, const fh_ask *asks, int32_t rows,

@@ -100,7 +100,7 @@ static int matrix(builder *b, fh_matrix *to, const char *name, int32_t outputs, 
     char text[160];
     const fh_tensor *t = take(b, name, outputs, inputs, 0);
     if (!t) return b->error->code;
-    fh_kind kind = t->type == 2                         ? FH_FLOAT32
+    fh_kind kind = t->type == 2                       ? FH_FLOAT32
                    : b->model->shape.input_bits == 16 ? FH_INT8_16
                                                       : FH_INT8;
     const float *scales = NULL, *bias = NULL;

@@ -66,8 +66,8 @@ static inline int32_t fh_levels(int32_t inputs) {
 /* ------------------------------------------------------------------ weights */
 
 /* Packed weights [outputs][inputs] and a bias. `weights` is cut into panels of FH_PANEL outputs:
- * int8 of either kind [stride / 4][64][4], float32 [stride][64]. All arrays lie in the caller's buffer and are
- * padded with zeros to whole panels. */
+ * int8 of either kind [stride / 4][64][4], float32 [stride][64]. All arrays lie in the caller's
+ * buffer and are padded with zeros to whole panels. */
 typedef struct fh_matrix {
     int32_t kind; /* fh_kind */
     int32_t outputs, inputs;
@@ -85,7 +85,8 @@ typedef struct fh_screen {
     int32_t *sums;    /* of the nibbles of each output */
     float *reach;     /* how far the value of an output may be above what the upper bits say, for
                          an input of norm 1 */
-    float norm;       /* the largest one of an output's weights */
+    float *norms;     /* of the weights of each output */
+    float norm;       /* the largest of them */
 } fh_screen;
 
 /* Bytes of the buffer of a packed matrix; 0 when a size is out of range (both at least 1, see
@@ -237,9 +238,9 @@ typedef struct fh_operations {
      *   normal:   round-half-even(x * (127 / max|x|)) in [-127, 127], scale max|x| / 127
      *   positive: round-half-even(x * (255 / max|x|)) in [0, 255], scale max|x| / 255; for outputs
      * of relu (what is negative becomes 0)
-     *   FH_INT8_16, both: as normal, with fh_levels in place of 127. A row whose max|x| is below 1e-36 is zeros with scale 0;
-     * a row with a value that is not finite is zeros with scale NaN. buffer: aligned, fh_input_size
-     * bytes; NULL is fine for float32. */
+     *   FH_INT8_16, both: as normal, with fh_levels in place of 127. A row whose max|x| is below
+     * 1e-36 is zeros with scale 0; a row with a value that is not finite is zeros with scale NaN.
+     * buffer: aligned, fh_input_size bytes; NULL is fine for float32. */
     void (*prepare)(fh_input *input, void *buffer, fh_kind kind, const float *x, ptrdiff_t ldx,
                     int32_t rows, int32_t inputs, int positive);
 

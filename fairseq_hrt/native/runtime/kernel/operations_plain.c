@@ -83,8 +83,8 @@ static void panel(const fh_matrix *matrix, const fh_input *input, int32_t row, i
                   float out[FH_PANEL]) {
     size_t at = (size_t)first * (size_t)matrix->stride;
     if (matrix->kind == FH_INT8_16) {
-        const int16_t *a = (const int16_t *)(const void *)(input->integers +
-                                                           (size_t)row * (size_t)input->stride);
+        const int16_t *a =
+            (const int16_t *)(const void *)(input->integers + (size_t)row * (size_t)input->stride);
         const int8_t *w = (const int8_t *)matrix->weights + at;
         int32_t sums[FH_PANEL] = {0};
         for (int32_t i = 0; i < matrix->stride; i += 4, w += 4 * FH_PANEL)

@@ -16,7 +16,7 @@ enum {
 size_t fh_screen_size(const fh_matrix *m) {
     if (m->kind == FH_FLOAT32 || m->stride > FH_SCREEN_INPUTS) return 0;
     size_t outputs = ((size_t)m->outputs + FH_PANEL - 1) / FH_PANEL * FH_PANEL;
-    return outputs * ((size_t)m->stride / 2 + sizeof(int32_t) + sizeof(float));
+    return outputs * ((size_t)m->stride / 2 + sizeof(int32_t) + 2 * sizeof(float));
 }
 
 int fh_worth_screening(const fh_matrix *m) {
@@ -31,6 +31,7 @@ void fh_screen_pack(fh_screen *screen, void *buffer, const fh_matrix *m) {
     screen->nibbles = buffer;
     screen->sums = (int32_t *)(void *)(screen->nibbles + outputs * (size_t)k / 2);
     screen->reach = (float *)(void *)(screen->sums + outputs);
+    screen->norms = screen->reach + outputs;
     screen->norm = 0;
     for (size_t o = 0; o < outputs; o++) {
         size_t panel = o / FH_PANEL * FH_PANEL * (size_t)k, place = o % FH_PANEL * 4;
@@ -51,8 +52,8 @@ void fh_screen_pack(fh_screen *screen, void *buffer, const fh_matrix *m) {
         /* 400 * sqrt(k) bounds the norms of what the sum is made of: 16 nibbles and 120.5 ones. */
         screen->reach[o] =
             m->scales[o] * (float)(sqrt(rest) + ROUNDING * (sqrt(rest + whole) + 400 * sqrt(k)));
-        float norm = m->scales[o] * (float)sqrt(whole) * (1 + ROUNDING);
-        screen->norm = norm > screen->norm ? norm : screen->norm;
+        screen->norms[o] = m->scales[o] * (float)sqrt(whole) * (1 + ROUNDING);
+        screen->norm = screen->norms[o] > screen->norm ? screen->norms[o] : screen->norm;
     }
 }
 
@@ -79,8 +80,23 @@ typedef struct {
     int32_t row, token;
     int32_t left; /* words that may still be computed exactly */
     float value;
-    float slack; /* how far an exact value may be above a bound, of inputs of 16 bits */
+    float error; /* norm of the difference between the row and that of the bounds */
 } search;
+
+/* Of a row of 16 bits and the same row of 8 bits. */
+static float difference(const fh_input *input, const fh_input *rough, int32_t row) {
+    const int16_t *fine =
+        (const int16_t *)(const void *)(input->integers + (size_t)row * (size_t)input->stride);
+    const uint8_t *a = rough->integers + (size_t)row * (size_t)rough->stride;
+    double total = 0, step = input->scales[row], large = rough->scales[row];
+    for (int32_t i = 0; i < rough->inputs; i++) {
+        int32_t integer = (rough->offset > 0 ? a[i] : (int32_t)(int8_t)a[i]) - rough->offset,
+                at = i % 4 == 1 || i % 4 == 2 ? i ^ 3 : i;
+        double left = step * fine[at] - large * integer;
+        total += left * left;
+    }
+    return (float)sqrt(total) * (1 + ROUNDING);
+}
 
 /* Returns 0 for a value that is not a number or infinite, which `best` has names for, and when no
  * more may be computed. */
@@ -94,12 +110,14 @@ static int consider(search *s, int32_t output) {
     return 1;
 }
 
-/* What a bound has to reach: below it no exact value is as good as the best one. */
-static float threshold(const search *s) {
-    return s->token < 0 ? -INFINITY : s->value - s->slack - 4 * ROUNDING * fabsf(s->value);
+/* What a bound has to reach where weights have this norm: below it no exact value is as good as the
+ * best one. */
+static float threshold(const search *s, float norm) {
+    return s->token < 0 ? -INFINITY : s->value - s->error * norm - 4 * ROUNDING * fabsf(s->value);
 }
 
-static int best_of_row(search *s, const fh_operations *operations, float *bounds) {
+static int best_of_row(search *s, const fh_operations *operations, const fh_screen *screen,
+                       float *bounds) {
     enum { FIRST = 4 };
     int32_t outputs = s->matrix->outputs, ids[FIRST];
     float highest[FIRST];
@@ -110,12 +128,14 @@ static int best_of_row(search *s, const fh_operations *operations, float *bounds
     int32_t found = operations->top(bounds, outputs, NULL, FIRST, ids, highest);
     if (found < 1) return 0;
     for (int32_t i = 0; i < found; i++) {
-        if (highest[i] < threshold(s)) return 1;
+        if (highest[i] < threshold(s, screen->norm)) return 1;
         if (highest[i] == -INFINITY || !consider(s, ids[i])) return 0;
         bounds[ids[i]] = -INFINITY;
     }
     for (int32_t o = 0; o < outputs; o++)
-        if (bounds[o] >= threshold(s) && !consider(s, o)) return 0;
+        if (bounds[o] >= threshold(s, screen->norm) &&
+            bounds[o] >= threshold(s, screen->norms[o]) && !consider(s, o))
+            return 0;
     return s->value > -INFINITY;
 }
 
@@ -123,14 +143,19 @@ static int screened(const fh_operations *operations, const fh_matrix *matrix,
                     const fh_screen *screen, const fh_input *input, const fh_input *rough,
                     const fh_rule *rules, float *bounds, int32_t *tokens, float *values) {
     int32_t left = (int32_t)((size_t)matrix->outputs * (size_t)matrix->stride / CLOSE) + 1;
-    operations->bounds(screen, matrix, rough, bounds);
+    if (rough == input) {
+        operations->bounds(screen, matrix, input, bounds);
+    } else {
+        /* With 8 bits both halves cost less than the upper ones with 16, and come much closer. */
+        fh_matrix whole = *matrix;
+        whole.kind = FH_INT8;
+        operations->product(&whole, rough, bounds, matrix->outputs, 0, NULL, 0);
+    }
     for (int32_t r = 0; r < input->rows; r++) {
         search s = {matrix, input, rules ? rules + r : NULL, r, FH_NONE, left, 0, 0};
-        /* Both roundings are off by half a step at most, here by somewhat more. */
-        if (rough != input)
-            s.slack = 0.501f * (input->scales[r] + rough->scales[r]) *
-                      sqrtf((float)matrix->inputs) * screen->norm;
-        if (!best_of_row(&s, operations, bounds + (size_t)r * (size_t)matrix->outputs)) return 0;
+        if (rough != input) s.error = difference(input, rough, r);
+        if (!best_of_row(&s, operations, screen, bounds + (size_t)r * (size_t)matrix->outputs))
+            return 0;
         tokens[r] = s.token;
         values[r] = s.value;
         left = s.left;

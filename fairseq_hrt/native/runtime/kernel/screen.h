@@ -28,7 +28,8 @@ typedef struct {
 } fh_screening;
 
 /* As operations->best of at most FH_SCREEN_ROWS rows, without logsumexp. rough: the rows prepared
- * as FH_INT8, which is `input` where that is the matrix's kind. bounds: [rows][outputs] scratch. Returns 0 where it gave up or was not tried: tokens and values are then arbitrary. */
+ * as FH_INT8, which is `input` where that is the matrix's kind. bounds: [rows][outputs] scratch.
+ * Returns 0 where it gave up or was not tried: tokens and values are then arbitrary. */
 FH_PUBLIC int fh_screened_best(const fh_operations *operations, const fh_matrix *matrix,
                                const fh_screen *screen, fh_screening *screening,
                                const fh_input *input, const fh_input *rough, const fh_rule *rules,

@@ -126,7 +126,8 @@ static int join(fh_work *w, int32_t sentences) {
     uint8_t *marks = w->marks.data;
     int64_t words = 0, joins = w->model->operations->joins;
     w->joined = 0;
-    if (sentences < JOINED_FROM || !joins || w->model->output->kind == FH_FLOAT32 || !one_best_word(w))
+    if (sentences < JOINED_FROM || !joins || w->model->output->kind == FH_FLOAT32 ||
+        !one_best_word(w))
         return FH_OK;
     for (int32_t s = 0; s < sentences; s++) {
         const int32_t *ids = w->lists[s].ids.data;

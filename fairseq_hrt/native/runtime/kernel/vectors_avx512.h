@@ -78,9 +78,8 @@ static INLINE void i_store_bytes(uint8_t *to, vi x) {
 }
 /* Of each four the first, third, second and fourth, in 16 bits. */
 static INLINE void i_store_fours(int16_t *to, vi x) {
-    const __m256i order =
-        _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15, 0, 1, 4, 5, 2, 3, 6,
-                         7, 8, 9, 12, 13, 10, 11, 14, 15);
+    const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15, 0,
+                                           1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15);
     _mm256_storeu_si256((__m256i *)(void *)to,
                         _mm256_shuffle_epi8(_mm512_cvtepi32_epi16(x), order));
 }

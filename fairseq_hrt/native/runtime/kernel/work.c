@@ -14,11 +14,11 @@ int fh_work_start(fh_work *work, const fh_model *model) {
 
 void fh_work_free(fh_work *w) {
     fh_buffer *buffers[] = {
-        &w->memory,    &w->memory_starts, &w->encoded, &w->marks,    &w->x,       &w->y,
-        &w->projected, &w->mixed,         &w->inner,   &w->prepared, &w->scratch, &w->own_cache,
-        &w->ahead,     &w->key_positions, &w->mask,    &w->slots,    &w->logits,  &w->choice,
-        &w->gathered,  &w->links,         &w->path,    &w->parts,    &w->bounds, &w->rough,  &w->all.buffer,
-        &w->all.ids,   &w->all.places};
+        &w->memory,     &w->memory_starts, &w->encoded,   &w->marks,    &w->x,       &w->y,
+        &w->projected,  &w->mixed,         &w->inner,     &w->prepared, &w->scratch, &w->own_cache,
+        &w->ahead,      &w->key_positions, &w->mask,      &w->slots,    &w->logits,  &w->choice,
+        &w->gathered,   &w->links,         &w->path,      &w->parts,    &w->bounds,  &w->rough,
+        &w->all.buffer, &w->all.ids,       &w->all.places};
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) fh_release(buffers[i]);
     for (int32_t i = 0; i < w->row_room; i++) fh_release(&w->rows[i].cache);
     for (int32_t i = 0; i < w->list_room; i++) {
