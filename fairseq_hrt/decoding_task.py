@@ -10,7 +10,6 @@ import torch
 from fairseq import utils
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
-from fairseq.tasks.translation import TranslationTask
 from omegaconf import DictConfig
 from torch import Tensor
 
@@ -26,12 +25,11 @@ from .engine import (
 from .engine.models import load_other_model
 from .loading.checkpoints import architecture_name
 from .loading.language_tokens import TASK as MULTILINGUAL
-from .loading.language_tokens import LanguageTokens
+from .loading.language_tokens import MultilingualTask
 from .native.decoding import Rescorer
 from .native.families import BY_NAME, LEFT_TO_RIGHT, Family
-from .native.options.effects import read, settled
-from .native.options.option import options_in
-from .native.options.schema import CALLER, FAIRSEQ
+from .native.options.effects import require_rating, settled
+from .native.options.schema import FAIRSEQ
 from .native.options.values import (
     SCHEMA,
     DecodingOptions,
@@ -42,11 +40,12 @@ from .native.options.values import (
     require_native_search,
 )
 from .native.runtime.library import LibraryUnavailable
+from .training.task_options import refuse_options_of_training
 
 logger = logging.getLogger(__name__)
 
 
-class DecodingTask(TranslationTask):
+class DecodingTask(MultilingualTask):
     """fairseq's translation task with our generators; a family defines :meth:`make_generator`.
 
     Attributes:
@@ -54,7 +53,6 @@ class DecodingTask(TranslationTask):
         given: names of the options that the caller gives; the next generator refuses one of them
             that has no effect. It sets others aside, which a bundle or a checkpoint holds. None:
             all are given.
-        language: the language tokens of a model of fairseq's multilingual task, once it is loaded.
     """
 
     family: str
@@ -65,7 +63,6 @@ class DecodingTask(TranslationTask):
     given: Optional[Container[str]] = None
     # Source positions that the last generator's models can read.
     _source_positions: Sequence[int] = ()
-    language: Optional[LanguageTokens] = None
     # Source positions that the rescoring model can read.
     _choosing_positions: Sequence[int] = ()
 
@@ -153,11 +150,11 @@ class DecodingTask(TranslationTask):
                     f"--score-reference: the references of this model begin with language tokens;"
                     f" use --task {MULTILINGUAL}"
                 )
-            self._require_rating(options)
+            require_rating(options, self.record, self.given)
             logger.info("rating the references with PyTorch (--score-reference)")
             return self.make_scorer(models, args, options)
         if options.static_weights and self.given is None:
-            self._require_decoding()
+            refuse_options_of_training(TASK_DATACLASS_REGISTRY[self.record.task], self.cfg)
         if seq_gen_cls is not None or prefix_allowed_tokens_fn is not None:
             raise ValueError(
                 f"{type(self).__name__} brings its own search: another generator class or"
@@ -287,38 +284,6 @@ class DecodingTask(TranslationTask):
         if torch.cuda.is_available() and not common.cpu:
             raise UnsupportedOption("the model is trained on a GPU")
 
-    def _require_rating(self, options: DecodingOptions) -> None:
-        """Raises ValueError for given options that do not change how references are rated."""
-        if options.forced_start is not None:
-            raise ValueError(
-                f"--forced-start {options.forced_start} with --score-reference: references"
-                " have their own beginning; leave it out"
-            )
-        for name, value in options.changed().items():
-            option = SCHEMA[name]
-            searches = option.origin not in (FAIRSEQ, CALLER) and not option.rates
-            if (
-                searches
-                and value not in (self.record.default.get(name), "torch")
-                and (self.given is None or name in self.given)
-            ):
-                raise ValueError(
-                    f"{flag(name)} {value} with --score-reference: PyTorch rates the references and"
-                    " searches nothing; leave it out"
-                )
-
-    def _require_decoding(self) -> None:
-        """Raises ValueError for options of the task that only trainings read."""
-        declared = options_in(TASK_DATACLASS_REGISTRY[self.record.task])
-        for name, value in read(declared, self.cfg).items():
-            option = declared.get(name)
-            if option is None or option.origin or option.decodes or not option.is_asked_for(value):
-                continue
-            raise ValueError(
-                f"{flag(name)}{'' if value is True else f' {value}'}: an option of training, which"
-                " changes no translation; leave it out"
-            )
-
     def _in_effect(self, options: DecodingOptions, args: Any) -> DecodingOptions:
         """The options, those without effect reset: ``beam`` to 1 where one hypothesis is kept.
         fairseq's own are reset in ``args``, too, which commands print.
@@ -404,36 +369,6 @@ class DecodingTask(TranslationTask):
         if self.language is not None and self.language.target is not None:
             generator.symbols_to_strip_from_output = {generator.eos, self.language.target}
         return generator
-
-    def inference_step(
-        self,
-        generator: Any,
-        models: Sequence[FairseqEncoderDecoderModel],
-        sample: Dict[str, Any],
-        prefix_tokens: Optional[Tensor] = None,
-        constraints: Optional[Tensor] = None,
-    ) -> Any:
-        """Translates a batch; with a multilingual model, into its target language."""
-        language = self.language
-        if language is None or language.target is None:
-            return super().inference_step(generator, models, sample, prefix_tokens, constraints)
-        tokens = sample["net_input"]["src_tokens"]  # [B, S]
-        with torch.no_grad():
-            if language.at_ends:
-                return generator.generate(
-                    models, sample, constraints=constraints, bos_token=language.target
-                )
-            first = tokens.new_full((len(tokens), 1), language.target)  # [B, 1]
-            return generator.generate(models, sample, prefix_tokens=first, constraints=constraints)
-
-    def build_dataset_for_inference(
-        self, src_tokens: List[Tensor], src_lengths: List[int], constraints: Any = None
-    ) -> Any:
-        """fairseq's data set of raw lines; the sources of a multilingual model are marked."""
-        if self.language is not None:
-            src_tokens = [self.language.mark(row) for row in src_tokens]
-            src_lengths = [len(row) for row in src_tokens]
-        return super().build_dataset_for_inference(src_tokens, src_lengths, constraints)
 
     def max_positions(self) -> Tuple[int, int]:
         """(source, target) positions; the source must also fit the rescoring model."""

@@ -5,12 +5,14 @@ That task adds a token for each language to the dictionaries, puts one before th
 before the translation. The options stand beside the model's in its checkpoint.
 """
 
-from typing import Any, Callable, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 import torch
 from fairseq.data import Dictionary, LanguagePairDataset
 from fairseq.data.multilingual.multilingual_utils import augment_dictionary, get_lang_tok
+from fairseq.models import FairseqEncoderDecoderModel
+from fairseq.tasks.translation import TranslationTask
 from torch import Tensor
 
 from .checkpoints import value_of
@@ -54,6 +56,46 @@ class LanguageTokens(NamedTuple):
             else np.vstack((dataset.src_sizes, dataset.tgt_sizes)).T
         )
         return dataset
+
+
+class MultilingualTask(TranslationTask):
+    """fairseq's translation task, which also takes models of its multilingual one.
+
+    Attributes:
+        language: the language tokens of such a model, once it is loaded.
+    """
+
+    language: Optional[LanguageTokens] = None
+
+    def inference_step(
+        self,
+        generator: Any,
+        models: Sequence[FairseqEncoderDecoderModel],
+        sample: Dict[str, Any],
+        prefix_tokens: Optional[Tensor] = None,
+        constraints: Optional[Tensor] = None,
+    ) -> Any:
+        """Translates a batch; with a multilingual model, into its target language."""
+        language = self.language
+        if language is None or language.target is None:
+            return super().inference_step(generator, models, sample, prefix_tokens, constraints)
+        tokens = sample["net_input"]["src_tokens"]  # [B, S]
+        with torch.no_grad():
+            if language.at_ends:
+                return generator.generate(
+                    models, sample, constraints=constraints, bos_token=language.target
+                )
+            first = tokens.new_full((len(tokens), 1), language.target)  # [B, 1]
+            return generator.generate(models, sample, prefix_tokens=first, constraints=constraints)
+
+    def build_dataset_for_inference(
+        self, src_tokens: List[Tensor], src_lengths: List[int], constraints: Any = None
+    ) -> Any:
+        """fairseq's data set of raw lines; the sources of a multilingual model are marked."""
+        if self.language is not None:
+            src_tokens = [self.language.mark(row) for row in src_tokens]
+            src_lengths = [len(row) for row in src_tokens]
+        return super().build_dataset_for_inference(src_tokens, src_lengths, constraints)
 
 
 class _Marked(torch.utils.data.Dataset):

@@ -93,6 +93,27 @@ def checked_options(declared: Sequence[type], configurations: Sequence[Any]) -> 
     return values
 
 
+def refuse_options_of_training(config: type, values: Any) -> None:
+    """Refuses options of a task that only a training reads.
+
+    Args:
+        config: the task's dataclass.
+        values: of a command that decodes.
+
+    Raises:
+        ValueError: the message names the option.
+    """
+    declared = options_in(config)
+    for name, value in read(declared, values).items():
+        known = declared.get(name)
+        if known is None or known.origin or known.decodes or not known.is_asked_for(value):
+            continue
+        shown = flag(name) if value is True else f"{flag(name)} {value}"
+        raise ValueError(
+            f"{shown}: an option of training, which changes no translation; leave it out"
+        )
+
+
 def _check_range(name: str, known: Option, value: Any) -> None:
     if known.least is not None and not value >= known.least:
         wanted = f"at least {known.least:g}"

@@ -53,6 +53,8 @@ def folder(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         # What is measured while it decodes is kept elsewhere.
         patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        # Commands raise the error with which they refuse an option, instead of one line.
+        patch.setenv("LOGLEVEL", "DEBUG")
         make_models(folder)
         yield folder
 

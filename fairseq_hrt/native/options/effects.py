@@ -11,7 +11,7 @@ import logging
 from dataclasses import replace
 from typing import Any, Container, Dict, Mapping, Optional
 
-from ..families import FAMILIES
+from ..families import FAMILIES, Family
 from .conditions import flag
 from .option import Option
 from .schema import CALLER, EVERY_TASK, FAIRSEQ, SCHEMA
@@ -89,6 +89,30 @@ def settled(
         foreign[name] = option.default
     changes = {**foreign, **set_aside(own, given)}
     return replace(options, **changes) if changes else options
+
+
+def require_rating(
+    options: DecodingOptions, family: Family, given: Optional[Container[str]] = None
+) -> None:
+    """Refuses options that do not change how given translations are rated.
+
+    Args:
+        family: of the task, whose own defaults pass.
+        given: see :func:`set_aside`.
+
+    Raises:
+        ValueError: the message names the option.
+    """
+    for name, value in options.changed().items():
+        option = SCHEMA[name]
+        if option.origin in (FAIRSEQ, CALLER) or option.rates:
+            continue
+        if value in (family.default.get(name), "torch") or not (given is None or name in given):
+            continue
+        why = "PyTorch rates the references and searches nothing"
+        if name == "forced_start":
+            why = "references have their own beginning"
+        raise ValueError(f"{flag(name)} {value} with --score-reference: {why}; leave it out")
 
 
 def read(options: Mapping[str, Option], *configurations: Any) -> Dict[str, Any]:
