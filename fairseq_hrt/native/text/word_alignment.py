@@ -209,8 +209,7 @@ def cut_words(
 def _with_numbers(
     source: Words, translation: Words, origin: Sequence[int], parts: Words, firsts: Sequence[int]
 ) -> List[int]:
-    """``origin`` with links from numbers to the same numbers, whatever attention says, where these
-    have none."""
+    """``origin`` with links between equal numbers, for those that have none."""
     result, linked = (
         list(origin),
         set(zip(origin, map(translation.__getitem__, range(len(origin))))),
