@@ -25,6 +25,8 @@ def _space(code: int) -> int:
 
 
 _SPACES = Remembered(_space)
+# Anything but white space and control characters.
+_SIGN = re.compile(r"[^\s\x00-\x1f\x7f-\x9f]")
 
 
 # Language tokens of multilingual models: of M2M-100, of MBart-50 and NLLB, of Marian.
@@ -55,9 +57,9 @@ class TextPipeline:
         self._split, self._join = subword_units(recipe)
 
     def words(self, line: str) -> List[str]:
-        """The subwords of a raw line; empty for a line without a printable character."""
+        """The subwords of a raw line; empty for one of white space and control characters."""
         text, prefix = one_line(line), self.recipe.source_prefix
-        if not any(sign.isprintable() and not sign.isspace() for sign in text):
+        if _SIGN.search(text) is None:
             return []
         if prefix is None:
             return self._split(self._tokenize(text))

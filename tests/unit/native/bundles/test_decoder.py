@@ -17,7 +17,9 @@ def test_both_engines_take_what_a_translator_gives(decoder):
         for name, method in vars(Decoder).items()
         if inspect.isfunction(method) and not name.startswith("_")
     }
-    assert set(contract) == {"identity", "prepare", "longest", "decode", "score", "graphs"}
+    assert set(contract) == {
+        "decode", "describe", "graphs", "identity", "longest", "prepare", "score",
+    }  # fmt: skip
     for name, parameters in contract.items():
         assert list(inspect.signature(getattr(decoder, name)).parameters) == parameters, name
 
