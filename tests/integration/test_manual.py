@@ -70,7 +70,7 @@ def test_every_verb_is_there(manual):
 def test_every_page_of_a_family_has_the_same_sections():
     pages = [
         ROOT / "docs" / "families" / f"{name}.md"
-        for name in ("transformer", "hrt", "bidirectional", "dag", "jacobi")
+        for name in ("transformer", "hrt", "bidirectional", "dag", "jacobi", "ctc")
     ]
     for page in pages:
         titles = re.findall("^## (.+)$", page.read_text(), re.M)

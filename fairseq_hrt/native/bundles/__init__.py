@@ -2,6 +2,8 @@
 loaded, and the translator."""
 
 __all__ = [
+    "asynchronous",
+    "batching",
     "bundle",
     "decoder",
     "description",

@@ -18,6 +18,7 @@ from ..options.values import UnsupportedOption
 from ..text.pipeline import TextPipeline
 from ..text.replacement import mostly_unknown, read_lexicon, unknown_words, with_words
 from ..text.unknown_symbols import UnknownSymbols, with_symbols
+from .asynchronous import AsyncTranslation
 from .bundle import Bundle
 from .decoder import Decoder, Wanted, Watch
 from .translation import (
@@ -158,6 +159,30 @@ class Translator:
             ]
             results.append(join_pieces(raw_text(line), translations))
         return results[0] if single else results
+
+    async def translate_async(
+        self, lines: Union[str, Sequence[str]], *, details: bool = False, **decoding: Any
+    ) -> Any:
+        """:meth:`translate` for asyncio: the event loop goes on while lines are decoded, in a
+        thread, together with those of other calls that have the same options.
+
+        A call that is cancelled, also by :func:`asyncio.wait_for`, takes its lines out of the
+        queue.
+
+        Args:
+            lines: raw text; a single string is one line.
+            details, decoding: see :meth:`translate`.
+
+        Raises:
+            ValueError: an option that the task does not have or refuses.
+            TypeError: a line is not a text.
+            QueueFull: thousands of lines wait already.
+        """
+        return await self._asynchronous.translate(lines, details=details, **decoding)
+
+    @cached_property
+    def _asynchronous(self) -> AsyncTranslation:
+        return AsyncTranslation(self)
 
     def prepare(self, line: str) -> List[PreparedLine]:
         """Splits a line into the pieces that are translated: the slow part of :meth:`translate`

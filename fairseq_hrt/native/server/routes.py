@@ -262,7 +262,7 @@ class Server:
             raise invalid(f"request ({len(sentences)}) exceeds sentence limit ({limit})")
         require_room(system, len(sentences), options, self.settings)
         try:
-            found = await system.batcher.submit(sentences, **options) if sentences else []
+            found = await system.submit(sentences, **options) if sentences else []
         except NumericalError as error:
             logger.error("%s: %s", system.name, printable(str(error)))
             raise RequestError(500, "this system's model computed NaN: it is broken") from None
@@ -282,7 +282,7 @@ class Server:
         translations does not pay for it)."""
         try:
             found = (
-                await system.batcher.submit(
+                await system.submit(
                     [sentence["source"] for sentence in sentences], graph=True, **options
                 )
                 if sentences

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ..bundles.batching import Batcher, QueueClosed, QueueFull
 from ..bundles.bundle import Bundle, load_bundle
 from ..bundles.translation import LONGEST, PreparedLine, join_pieces
 from ..families import family_of_task
 from ..io.escaping import printable
 from ..options.values import SCHEMA, DecodingOptions, UnsupportedOption
 from ..runtime.library import LibraryUnavailable
-from .batching import Batcher
 from .errors import RequestError, invalid
 from .metrics import Metrics
 from .requests import TranslationRequest, unsupported_language
@@ -56,6 +56,21 @@ class ServedSystem:
     alternatives: bool = True
     aligned: bool = False
     options: Dict[str, str] = field(default_factory=dict)
+
+    async def submit(self, sentences: Sequence[str], **options: Any) -> List[Any]:
+        """See :meth:`..bundles.batching.Batcher.submit`.
+
+        Raises:
+            RequestError: the queue is full or closed.
+        """
+        try:
+            return await self.batcher.submit(sentences, **options)
+        except QueueFull:
+            raise RequestError(
+                429, "Too many requests: the queue is full, try again later", {"Retry-After": "1"}
+            ) from None
+        except QueueClosed:
+            raise RequestError(503, "The server is shutting down", {"Retry-After": "5"}) from None
 
     @property
     def graph(self) -> bool:

@@ -11,9 +11,9 @@ from typing import List
 import pytest
 from starlette.testclient import TestClient
 
+from fairseq_hrt.native.bundles.batching import Batcher
 from fairseq_hrt.native.bundles.bundle import Bundle
 from fairseq_hrt.native.server import application, connections, process, routes
-from fairseq_hrt.native.server.batching import Batcher
 from fairseq_hrt.native.server.settings import Settings
 from fairseq_hrt.native.server.systems import ServedSystem
 

@@ -26,8 +26,6 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
 
-from .errors import RequestError
-
 Options = Tuple[Tuple[str, Any], ...]
 # A sentence → its pieces, at least one; the length of each is that of its work.
 Prepare = Callable[[str], Sequence[Any]]
@@ -44,6 +42,14 @@ OLDEST = 8
 # Batches for which pieces of one request are prepared ahead, so that there are some of similar
 # length to choose from.
 AHEAD = 4
+
+
+class QueueFull(RuntimeError):
+    """Too many sentences wait."""
+
+
+class QueueClosed(RuntimeError):
+    """No sentences are taken any more."""
 
 
 @dataclass(eq=False)
@@ -160,7 +166,8 @@ class Batcher:
         """The results of some sentences, in their order.
 
         Raises:
-            RequestError: the queue is full (429).
+            QueueFull: there are as many sentences as may wait.
+            QueueClosed: the queue takes none any more.
             Exception: what preparation or the decoder raised.
         """
         loop = asyncio.get_running_loop()
@@ -171,13 +178,9 @@ class Batcher:
         answers = [sentence.answer for sentence in request.sentences]
         with self._submitted:
             if self._closed:
-                raise RequestError(503, "The server is shutting down", {"Retry-After": "5"})
+                raise QueueClosed("the queue is closed")
             if self._waiting + len(answers) > self._max_queue:
-                raise RequestError(
-                    429,
-                    "Too many requests: the queue is full, try again later",
-                    {"Retry-After": "1"},
-                )
+                raise QueueFull(f"{self._max_queue} sentences may wait, no more")
             self._requests.append(request)
             self._count(len(answers))
             self._submitted.notify()

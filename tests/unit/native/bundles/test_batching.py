@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.native.server.batching import AHEAD, LONG, OLDEST, Batcher
-from fairseq_hrt.native.server.errors import RequestError
+from fairseq_hrt.native.bundles.batching import (
+    AHEAD,
+    LONG,
+    OLDEST,
+    Batcher,
+    QueueClosed,
+    QueueFull,
+)
 
 
 class Gate:
@@ -107,14 +113,12 @@ def test_a_full_queue_refuses(gate):
     async def scenario(own):
         kept = asyncio.ensure_future(own.submit(["a", "b"]))
         await ready(own, 2)
-        with pytest.raises(RequestError) as refused:
+        with pytest.raises(QueueFull, match="2 sentences may wait"):
             await own.submit(["c"])
         gate.open.set()
-        await kept
-        return refused.value
+        return await kept
 
-    error = occupied(gate, scenario, max_queue=2)
-    assert (error.status, error.headers) == (429, {"Retry-After": "1"})
+    assert occupied(gate, scenario, max_queue=2) == ["A", "B"]
 
 
 def test_what_was_given_up_is_not_decoded(gate):
@@ -190,13 +194,13 @@ def test_closing_finishes_what_waits_and_refuses_the_rest(gate):
         await ready(own, 1)
         closing = asyncio.get_running_loop().run_in_executor(None, own.close, 5)
         await asyncio.sleep(0.05)
-        with pytest.raises(RequestError) as refused:
+        with pytest.raises(QueueClosed):
             await own.submit(["too late"])
         gate.open.set()
         await closing
-        return refused.value.status, await last
+        return await last
 
-    assert occupied(gate, scenario) == (503, ["LAST"])
+    assert occupied(gate, scenario) == ["LAST"]
 
 
 def test_a_sentence_that_fails_takes_no_other_with_it(gate):

@@ -1,0 +1,142 @@
+"""Translation in asyncio: the same results, decoded together; cancelled, refused, forked."""
+
+import asyncio
+import os
+import threading
+
+import pytest
+from native_bundles import with_runtime
+
+import fairseq_hrt
+from fairseq_hrt.native.bundles import asynchronous
+from fairseq_hrt.native.bundles.batching import QueueFull
+from fairseq_hrt.native.bundles.translation import raw_text
+
+LINES = ["a b c", "", "d", "e f g h i", "b a"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("asynchronous") / "bundle"
+    with_runtime(folder, "autoregressive")
+    return fairseq_hrt.from_pretrained(folder, engine="native", threads=1)
+
+
+@pytest.fixture
+def batches(model, monkeypatch):
+    """The lines of each call of the decoder."""
+    found, translate = [], model.translate
+
+    def watched(lines, **options):
+        found.append([raw_text(line) for line in lines])
+        return translate(lines, **options)
+
+    monkeypatch.setattr(model, "translate", watched)
+    return found
+
+
+def test_calls_at_the_same_time_share_batches_and_find_the_same(model, batches):
+    async def run():
+        return await asyncio.gather(
+            *map(model.translate_async, LINES), model.translate_async(LINES, beam=2)
+        )
+
+    *single, several = asyncio.run(run())
+    assert single == [model.translate([line])[0] for line in LINES]
+    assert several == fairseq_hrt.from_pretrained(model.bundle.folder).translate(LINES, beam=2)
+    assert len(batches[:-5]) <= 4 < len(LINES)
+
+
+def test_details_single_lines_and_nothing(model):
+    async def run():
+        return (
+            await model.translate_async("a b", details=True),
+            await model.translate_async([]),
+            await model.translate_async("a " * 600),
+        )
+
+    detailed, nothing, long = asyncio.run(run())
+    expected = model.translate("a b", details=True)
+    assert (detailed.text, detailed.score, detailed.tokens) == (
+        expected.text, expected.score, expected.tokens,
+    )  # fmt: skip
+    assert nothing == [] and long == model.translate("a " * 600)
+
+
+def test_what_is_refused_reaches_its_caller_alone(model, monkeypatch):
+    async def run():
+        return await asyncio.gather(
+            model.translate_async("a", nonsense=1), model.translate_async("a"),
+            return_exceptions=True,
+        )  # fmt: skip
+
+    refused, found = asyncio.run(run())
+    assert isinstance(refused, ValueError) and "nonsense" in str(refused)
+    assert found == model.translate("a")
+    with pytest.raises(TypeError):
+        asyncio.run(model.translate_async([3]))
+    monkeypatch.setattr(asynchronous, "QUEUE", 1)
+    model._asynchronous.close()
+    with pytest.raises(QueueFull):
+        asyncio.run(model.translate_async(["a", "b"]))
+    model._asynchronous.close()
+
+
+def test_a_call_whose_time_is_over_leaves_the_queue(model, monkeypatch):
+    entered, go_on, translate = threading.Event(), threading.Event(), model.translate
+
+    def slow(lines, **options):
+        entered.set()
+        assert go_on.wait(10)
+        return translate(lines, **options)
+
+    monkeypatch.setattr(model, "translate", slow)
+
+    async def run():
+        first = asyncio.ensure_future(model.translate_async("a"))
+        while not entered.is_set():
+            await asyncio.sleep(0.001)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(model.translate_async("b"), 0.05)
+        assert model._asynchronous._queue().waiting == 0
+        go_on.set()
+        return await first
+
+    assert asyncio.run(run()) == translate("a")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_process_has_a_queue_of_its_own(model):
+    expected = asyncio.run(model.translate_async(LINES))
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(0 if asyncio.run(model.translate_async(LINES)) == expected else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_the_application_of_the_manual(model):
+    from pathlib import Path
+
+    text = (Path(__file__).resolve().parents[4] / "docs" / "python.md").read_text()
+    block = next(part for part in text.split("```python\n") if "def application" in part)
+    names = {}
+    exec(block.split("```")[0], names)
+
+    def answer(application, body):
+        sent = []
+
+        async def receive():
+            return {"type": "http.request", "body": body}
+
+        async def send(message):
+            sent.append(message)
+
+        asyncio.run(application({"type": "http"}, receive, send))
+        return sent[0]["status"], sent[1]["body"].decode()
+
+    status, body = answer(names["application"](model), b"a b")
+    assert (status, body) == (200, f'"{model.translate("a b")}"')
+    assert answer(names["application"](model, seconds=0), b"a b") == (503, '"no time left"')
