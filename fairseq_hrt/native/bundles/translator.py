@@ -163,7 +163,7 @@ class Translator:
     async def translate_async(
         self, lines: Union[str, Sequence[str]], *, details: bool = False, **decoding: Any
     ) -> Any:
-        """:meth:`translate` for asyncio: the event loop goes on while lines are decoded, in a
+        """:meth:`translate` for asyncio: the event loop runs while lines are decoded, in a
         thread, together with those of other calls that have the same options.
 
         A call that is cancelled, also by :func:`asyncio.wait_for`, takes its lines out of the

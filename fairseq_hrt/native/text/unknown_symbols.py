@@ -172,7 +172,7 @@ def with_symbols(
             words. Then symbols stand as far from the beginning as in the source.
         found: the symbols.
         source: the source's subwords.
-        first: how many of them are no text.
+        first: the number of language tokens at their beginning.
     """
     if not text.strip():
         return " ".join(symbol.text for symbol in found)
