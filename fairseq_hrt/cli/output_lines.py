@@ -30,7 +30,7 @@ def by_sentence(model: Any, texts: Sequence[str], wanted: Dict[str, Any]) -> Lis
         ValueError: the splitter is not installed.
     """
     from ..native.bundles.translation import join_pieces
-    from ..native.text.segments import split
+    from ..native.text.sentences import split
 
     try:
         lines = [split(text, model.bundle.source_lang).sentences for text in texts]

@@ -2,7 +2,7 @@
 that shows how a text is written.
 
 A request passes the limits (:mod:`.middleware`), is checked (:mod:`.keys`, :mod:`.requests`) and
-cut into sentences (:mod:`..text.segments`), whose translations are found together with those of
+cut into sentences (:mod:`..text.sentences`), whose translations are found together with those of
 other requests (:mod:`..bundles.batching`), and put together again (:mod:`..text.texts`).
 :mod:`.application` is the ASGI application, ``fairseq-hrt serve`` runs it.
 """

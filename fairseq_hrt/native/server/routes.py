@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from ..decoding import NumericalError
 from ..io.escaping import printable
-from ..text.markup import UnreadableMarkup
+from ..text.html_text import UnreadableMarkup
 from ..text.texts import DecodedText
 from .detection import LanguageDetector
 from .errors import RequestError, invalid

@@ -7,7 +7,7 @@ and unit is written exactly once, whatever the alignment; elements stay nested a
 
 from typing import Callable, List, Optional, Sequence, Union
 
-from .marks import Mark, write_marks
+from .inline_elements import Mark, write_marks
 from .placeholders import without_placeholders
 from .word_alignment import Link
 

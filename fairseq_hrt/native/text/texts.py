@@ -2,9 +2,9 @@
 
 from typing import Any, Callable, List, Optional, Sequence
 
-from .markup import MarkedUpText
+from .html_text import MarkedUpText
 from .passages import Document
-from .segments import Segments, split
+from .sentences import Segments, split
 from .word_alignment import Link, links
 
 

@@ -8,7 +8,7 @@
  *
  * The way of a call through the files:
  *
- * - model.c: checks named tensors and packs them, once (packing.c)
+ * - model.c: checks named tensors and packs them, once (layout.c)
  * - batch.c: fh_decode and fh_score: checks (checks.c), sorts sentences by length, cuts batches,
  *   spreads them over threads (threads.c)
  * - encoder.c: encodes a batch, and leaves keys and values of the source for the decoder

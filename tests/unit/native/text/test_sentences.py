@@ -5,7 +5,7 @@ import sentencex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.native.text.segments import Segments, split
+from fairseq_hrt.native.text.sentences import Segments, split
 
 LENGTH = 20000
 PIECES = st.sampled_from(

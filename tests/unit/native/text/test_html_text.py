@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_hrt.native.text.markup import (
+from fairseq_hrt.native.text.html_text import (
     MOST_NESTED,
     MOST_OPEN,
     MarkedUpText,
