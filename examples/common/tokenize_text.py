@@ -25,9 +25,8 @@ def read_lines(path: Path) -> Iterator[str]:
     languages. A carriage return, at which the tools that come later split, becomes a space.
     """
     with reading(path) as source:
-        for number, line in enumerate(raw_lines(source, str(path))):
-            # A byte order mark at the beginning of a file is none of its text.
-            yield line.decode("utf-8" if number else "utf-8-sig").rstrip("\r\n").replace("\r", " ")
+        for line in raw_lines(source, str(path)):
+            yield line.decode("utf-8").rstrip("\r\n").replace("\r", " ")
 
 
 def tokenize(lines: Iterator[str], language: str, tokenizer: Optional[str] = None) -> Iterator[str]:

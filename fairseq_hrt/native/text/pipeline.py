@@ -16,8 +16,9 @@ Step = Callable[[str], str]
 
 def one_line(text: str) -> str:
     """Returns a text as a line of a file would hold it: without line feeds and lone surrogates,
-    which become spaces. The rest is left to the steps of the preparation, as in training."""
-    return text if text.isprintable() else text.translate(_SPACES)
+    which become spaces, and without a byte order mark before it. The rest is left to the steps of
+    the preparation, as in training."""
+    return text if text.isprintable() else text.removeprefix("\ufeff").translate(_SPACES)
 
 
 def _space(code: int) -> int:

@@ -467,7 +467,7 @@ def test_what_is_not_text_is_refused(run, monkeypatch, model, through, content, 
 
 def test_reading_from_a_terminal_is_said(run, monkeypatch, model):
     class Terminal:
-        buffer, closed = [b"ab\n", b"cd\n"], False
+        buffer, closed = io.BytesIO(b"ab\ncd\n"), False
 
         def isatty(self):
             return True
