@@ -1,7 +1,9 @@
 """Task ``translation_ctc``."""
 
+import logging
 from typing import Any, Dict, List, Optional, Sequence
 
+import numpy as np
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
@@ -15,6 +17,8 @@ from .config import CtcTaskConfig
 from .criterion import log_likelihood
 from .generator import CtcGenerator
 from .sample import CtcSample, ctc_sample
+
+logger = logging.getLogger(__name__)
 
 
 @register_task("translation_ctc", dataclass=CtcTaskConfig)
@@ -40,6 +44,37 @@ class CtcTranslationTask(EngineTranslationTask):
         return ctc_sample(
             sample, self.decoder.rule, update=update or 0, eos=self.target_dictionary.eos()
         )
+
+    def filter_indices_by_size(
+        self,
+        indices: Any,
+        dataset: Any,
+        max_positions: Any = None,
+        ignore_invalid_inputs: bool = False,
+    ) -> Any:
+        """fairseq's filter; names training pairs with fewer positions than words, which are
+        skipped at every update.
+
+        Raises:
+            ValueError: no pair has enough positions.
+        """
+        indices = np.asarray(
+            super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
+        )
+        if dataset is self.datasets.get(self.cfg.train_subset) and dataset.tgt_sizes is not None:
+            rule = self.decoder.rule
+            sizes = rule.lengths(torch.from_numpy(dataset.src_sizes[indices])).numpy()
+            # </s> is not written.
+            lost = int((sizes < dataset.tgt_sizes[indices] - 1).sum())
+            told = (
+                f"--ctc-upsample-scale {rule.scale:g}: {lost} of {len(indices)} training pairs have"
+                " fewer positions than words"
+            )
+            if 0 < lost == len(indices):
+                raise ValueError(f"{told}: give a larger scale")
+            if lost:
+                logger.warning("%s, and are skipped at every update", told)
+        return indices
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
         return {**sample, "ctc": self.ctc_sample(sample, update)}

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Set, Tuple
 
 from ..native.text.dictionary import Words
 from ..native.text.moses_rules import MosesRules
@@ -18,15 +18,19 @@ logger = logging.getLogger(__name__)
 
 # Sentences of the validation set that are compared, and subwords of each at most.
 COMPARED, LONGEST = 200, 40
-# A preparation that gives back fewer of the sentences than this share is refused; one that another
-# surpasses by MARGIN is warned about.
-LIMIT, MARGIN = 0.5, 0.05
+# A preparation that gives back fewer of the sentences than LIMIT is refused; fewer than GOOD are
+# warned about, and so is one that another surpasses by MARGIN.
+LIMIT, GOOD, MARGIN = 0.5, 0.9, 0.05
 # Sentences that are translated, and by how much chrF with their references has to surpass chrF with
 # those of other sentences.
 TRANSLATED, BETTER = 20, 1.0
 # Signs that punctuation normalisation replaces wherever they stand.
 _TYPOGRAPHIC = re.compile("[„“”–—´‘‚’…«»]")
 _ESCAPE = re.compile("&(apos|quot|amp|lt|gt|#124|#91|#93);")
+# A punctuation mark on its own, as tokenisers leave it; this share of sentences shows one.
+_APART = re.compile(r"(?<!\S)[.,!?;:。，！？](?!\S)")
+TOKENISED = 0.2
+_PUNCTUATION = re.compile(r"[.,!?;:。，！？]")
 Rows = Sequence[Any]
 
 
@@ -41,12 +45,20 @@ def validation_sides(
     for subset in ("valid", "test", "train"):
         for pair in (f"{source}-{target}", f"{target}-{source}"):
             sides = [
-                data_utils.load_indexed_dataset(str(data / f"{subset}.{pair}.{language}"), None)
-                for language in languages
+                _loaded(data / f"{subset}.{pair}.{language}", data_utils) for language in languages
             ]
             if sides[0] is not None and len(sides[0]):
                 yield sides[0], sides[1]
                 break
+
+
+def _loaded(path: Path, data_utils: Any) -> Optional[Rows]:
+    """A side of a subset; None if it is not there, or empty, which fairseq cannot map."""
+    content = path.with_name(f"{path.name}.bin")
+    if not content.is_file() or not content.stat().st_size:
+        return None
+    found: Optional[Rows] = data_utils.load_indexed_dataset(str(path), None)
+    return found
 
 
 @dataclass(frozen=True)
@@ -55,10 +67,12 @@ class Sentences:
 
     Attributes:
         rows: their subwords.
+        words: their words, separated by spaces.
         raw: their raw text; empty where it is not known.
     """
 
     rows: List[List[str]]
+    words: List[str]
     raw: List[str]
 
 
@@ -69,13 +83,14 @@ class Fit:
     Attributes:
         recipe: the recipe.
         shares: the shares of source and target sentences that it gives back token for token.
-        telling: how many sentences it gives back of those that would be others if it left the text
-            as it is.
+        evidence: of source and target, how many more sentences show that their words were separated
+            than that they were not. The former differ as text and as words and come back, the
+            latter come back only if the text is left as it is.
     """
 
     recipe: TextRecipe
     shares: Tuple[float, float]
-    telling: int
+    evidence: Tuple[int, int]
 
     @property
     def share(self) -> float:
@@ -123,24 +138,25 @@ def find_recipe(
         if subwords == "none" and codes is not None:
             subwords = "subword-nmt"
     sides = next(validation_sides(data, languages), ((), None))
-    samples: Optional[Tuple[Sentences, Sentences]] = None
-    if sides[1] is not None:
-        if sources is not None and len(sources) != len(sides[0]):
-            raise ValueError(
-                f"--sources: {len(sources)} raw lines, but the validation set has"
-                f" {len(sides[0])} sentences: give its own text"
-            )
-        samples = (
-            _sample(sides[0], source, subwords, data, sources),
-            _sample(sides[1], target, subwords, data, None),
+    if sides[1] is not None and sources is not None and len(sources) != len(sides[0]):
+        raise ValueError(
+            f"--sources: {len(sources)} raw lines, but the validation set has {len(sides[0])}"
+            " sentences: give its own text"
         )
-        if not all(sample.rows for sample in samples):
-            samples = None
 
     def recipe(name: str) -> TextRecipe:
         return TextRecipe(*languages, name, subwords, codes)
 
     given = None if tokenizer is None else recipe(tokenizer)
+    samples: Optional[Tuple[Sentences, Sentences]] = None
+    if sides[1] is not None:
+        join = [subword_units(one)[1] for one in (recipe("space").reversed(), recipe("space"))]
+        samples = (
+            _sample(sides[0], source, subwords, data, join[0], sources),
+            _sample(sides[1], target, subwords, data, join[1], None),
+        )
+        if not all(sample.rows for sample in samples):
+            samples = None
     names = _tokenizers(languages, written, samples, subwords)
     if samples is None:
         found = given or recipe("space" if subwords == "sentencepiece" else names[0])
@@ -164,14 +180,44 @@ def find_recipe(
             f" those of its training; {advice}, or give --data a folder with the dictionaries alone"
             " to skip this comparison"
         )
-    if sum(best.shares) >= sum(chosen.shares) + MARGIN or _is_more_than_spaces(best, chosen):
-        logger.warning("text preparation %s; %s", chosen, best)
+    for doubt in _doubts(chosen, best, samples):
+        logger.warning("text preparation %s; %s", chosen, doubt)
     return chosen.recipe, chosen
 
 
-def _is_more_than_spaces(best: Fit, chosen: Fit) -> bool:
-    """Whether text that would be left as it is looks tokenised. Any text fits ``space``."""
-    return chosen.recipe.tokenizer == "space" and best.recipe.tokenization.name == "moses"
+def _doubts(chosen: Fit, best: Fit, samples: Tuple[Sentences, Sentences]) -> Iterator[str]:
+    """What speaks against a preparation that gives back most sentences."""
+    tokenization, known = chosen.recipe.tokenization, bool(samples[0].raw)
+    surpassed = sum(best.shares) >= sum(chosen.shares) + MARGIN
+    # Any text comes back from spaces alone.
+    separated = tokenization.name == "space" and best.recipe.tokenization.name == "moses"
+    if surpassed or (separated and best.evidence[0] > 0):
+        yield str(best)
+    elif chosen.share < GOOD:
+        yield "the others were prepared otherwise, or by subwords with a vocabulary threshold"
+    if tokenization.name != "moses":
+        apart = sum(_APART.search(words) is not None for words in samples[0].words)
+        if apart > TOKENISED * len(samples[0].words):
+            yield (
+                f"{apart} of {len(samples[0].words)} source sentences have punctuation marks on"
+                " their own, as tokenised text has: give such text to the bundle, or the"
+                " --tokenizer of the training"
+            )
+    elif min(best.evidence) < 0 < max(best.evidence):
+        yield "one language looks tokenised and the other does not"
+    firsts = {words.partition(" ")[0] for words in samples[0].words}
+    if len(firsts) == 1 and len(set(samples[0].words)) >= 20 and not known:
+        yield (
+            f"every source begins with {firsts.pop()!r}: if that is a language token, raw lines"
+            " need it, too"
+        )
+    text = "".join(samples[0].words)
+    if not known and len(samples[0].words) >= 50:
+        # Raw text cannot be told from what is left of it.
+        if _PUNCTUATION.search(text) is None:
+            yield "the sources have no punctuation: leave it out of raw lines, too"
+        if text.upper() == text != text.lower():
+            yield "the sources are in upper case: give raw lines so, too"
 
 
 def _kind_of_subwords(words: Sequence[str]) -> str:
@@ -183,7 +229,12 @@ def _kind_of_subwords(words: Sequence[str]) -> str:
 
 
 def _sample(
-    rows: Rows, words: Words, subwords: str, data: Path, sources: Optional[Sequence[str]]
+    rows: Rows,
+    words: Words,
+    subwords: str,
+    data: Path,
+    join: Callable[[str], str],
+    sources: Optional[Sequence[str]],
 ) -> Sentences:
     """Sentences spread over a side of the data, without unknown words; whole if their raw text is
     given, else cut after a word."""
@@ -206,7 +257,7 @@ def _sample(
             raw += [] if sources is None else [sources[number]]
         if len(found) == COMPARED:
             break
-    return Sentences(found, raw)
+    return Sentences(found, [join(" ".join(row)) for row in found], raw)
 
 
 def _whole(symbols: Sequence[str], subwords: str) -> int:
@@ -228,15 +279,16 @@ def _tokenizers(
 ) -> List[str]:
     """The tokenizers to try, the likeliest first: Moses, with the variants that words and sentences
     show."""
-    text = [] if samples is None else [word for row in samples[0].rows for word in row]
+    text = words if samples is None else samples[0].words
     # Some scripts have no cases.
-    cased = [word for word in text if word.lower() != word.upper()] or words
+    cased = [one for one in text if one.lower() != one.upper()] or words
+    both = words if samples is None else [*words, *samples[0].words, *samples[1].words]
     variants = [
         name
         for name, shown in (
-            ("unnormalised", any(map(_TYPOGRAPHIC.search, words))),
-            ("aggressive", any("@-@" in word for word in words)),
-            ("escape", any(map(_ESCAPE.search, words))),
+            ("unnormalised", any(map(_TYPOGRAPHIC.search, text))),
+            ("aggressive", any("@-@" in one for one in both)),
+            ("escape", any(map(_ESCAPE.search, both))),
             ("lower", bool(cased) and not any(word != word.lower() for word in cased)),
         )
         if shown
@@ -288,10 +340,10 @@ def _fits(recipes: Sequence[TextRecipe], samples: Tuple[Sentences, Sentences]) -
             if len(recipes) == 1:
                 raise
             continue
-        # (words to subwords, text to words; subwords to words, words to text) of a side
-        source = _share(samples[0], forth[0], prepare[0], back[1], restore[1], recipe)
-        target = _share(samples[1], back[0], restore[0], forth[1], prepare[1], recipe)
-        yield Fit(recipe, (source[0], target[0]), source[1] + target[1])
+        # (words to subwords, text to words, words to text) of a side
+        source = _share(samples[0], forth[0], prepare[0], restore[1], recipe, target=False)
+        target = _share(samples[1], back[0], restore[0], prepare[1], recipe, target=True)
+        yield Fit(recipe, (source[0], target[0]), (source[1], target[1]))
 
 
 def _rules_of(recipe: TextRecipe) -> Optional[MosesRules]:
@@ -300,20 +352,26 @@ def _rules_of(recipe: TextRecipe) -> Optional[MosesRules]:
 
 
 def _share(
-    sample: Sentences, split: Any, tokenize: Any, join: Any, detokenize: Any, recipe: TextRecipe
+    sample: Sentences,
+    split: Callable[[str], List[str]],
+    tokenize: Callable[[str], str],
+    detokenize: Callable[[str], str],
+    recipe: TextRecipe,
+    *,
+    target: bool,
 ) -> Tuple[float, int]:
-    """(the share of sentences that come back token for token, how many of these are not the same as
-    text and as words)."""
-    lower = "lower" in recipe.tokenization.variants
-    same = telling = 0
-    for number, row in enumerate(sample.rows):
-        words = join(" ".join(row))
+    """(the share of sentences that come back token for token, evidence; see :class:`Fit`)."""
+    # The targets of lower-case sources may be in any case.
+    lower = target and "lower" in recipe.tokenization.variants
+    same = evidence = 0
+    for number, (row, words) in enumerate(zip(sample.rows, sample.words)):
         text = sample.raw[number] if sample.raw else detokenize(words)
-        # The targets of lower-case sources may be in any case.
         if split(tokenize(text)) == (split(words.lower()) if lower else row):
             same += 1
-            telling += text != words
-    return same / len(sample.rows), telling
+            evidence += text != words
+        else:
+            evidence -= split(words) == row
+    return same / len(sample.rows), evidence
 
 
 def _best(fits: Sequence[Fit], subwords: str, *, raw: bool) -> Fit:
@@ -322,8 +380,9 @@ def _best(fits: Sequence[Fit], subwords: str, *, raw: bool) -> Fit:
         return max(fits, key=lambda fit: sum(fit.shares))
     moses = [fit for fit in fits if fit.recipe.tokenization.name == "moses"]
     best = max(moses, key=lambda fit: sum(fit.shares))
-    # Any text comes back from spaces alone, so Moses has the preference.
-    if best.share >= LIMIT and (best.telling or subwords != "sentencepiece"):
+    # Any text comes back from spaces alone. Subwords of BPE are usually those of words.
+    shown = best.evidence[0]
+    if shown > 0 or (shown == 0 and subwords != "sentencepiece"):
         return best
     return next(fit for fit in fits if fit.recipe.tokenization.name == "space")
 

@@ -61,6 +61,14 @@ def test_a_resumed_training_ends_as_if_it_had_not_stopped(command, toy_data, tmp
     assert_same(parameters(tmp_path / "whole"), parameters(tmp_path / "parts"))
 
 
+def test_positions_for_no_pair_are_refused(command, toy_data, tmp_path):
+    output = refused(
+        command, "fairseq-train", toy_data, *MODEL, "ctc_nll_loss", *SIZES, *OPTIMIZER,
+        "--save-dir", tmp_path, "--max-update", "1", "--ctc-upsample-scale", "0.01",
+    )  # fmt: skip
+    assert "training pairs have fewer positions than words: give a larger scale" in output
+
+
 @pytest.mark.parametrize(
     "options, message",
     [

@@ -244,7 +244,9 @@ class _Layout:
         if symbol.inside and place in self._starts:
             return self._settled(self._starts[place] + 1, 1)
         if place <= first:
-            return 0
+            # At the beginning of a line a symbol stays there, unless it belongs to the first word.
+            own = symbol.right.isalnum() and first in self._starts
+            return self._settled(self._starts[first], 0) if own else 0
         if not self.aligned:
             words = len(self.words)
             share = (place - first) / (last - first)

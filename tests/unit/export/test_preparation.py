@@ -96,7 +96,8 @@ def test_variants_of_moses_are_recognised_and_prepare_text_as_it_was(
     sources = ENGLISH if given else None
     recipe, fit = find_recipe(data, ("en", "fr"), codes=codes, sources=sources)
     assert recipe.tokenizer == name and recipe.subwords == "subword-nmt"
-    assert (fit.shares[0] == 1 if given else fit.share > 0.7) and not warnings(caplog)
+    assert fit.shares[0] == 1 if given else fit.share > 0.7
+    assert not warnings(caplog) or fit.share < 0.9
     forth, back = TextPipeline(recipe), TextPipeline(recipe.reversed())
     assert [forth.words(line) for line in ENGLISH] == [line.split() for line in subwords["en"]]
     assert [back.words(line) for line in FRENCH] == [line.split() for line in subwords["fr"]]
@@ -246,3 +247,84 @@ def test_translations_are_compared_with_their_references(escaped, caplog, right)
 def test_both_sides_are_found_whatever_the_order_of_the_languages(escaped):
     data, codes, _ = escaped
     assert find_recipe(data, ("fr", "en"), codes=codes)[0].tokenizer == "moses+aggressive+escape"
+
+
+RAW = [
+    f"{word} talks about {other} again {'?' if not number else ''}".strip() + "!" * (number % 2)
+    for number, (word, other) in enumerate(
+        itertools.product(
+            ("Anna", "Paul", "Julia", "Otto", "Emma", "Ida"), ("red cars", "it", "us", "big dogs")
+        )
+    )
+]
+
+
+@pytest.mark.parametrize("subwords", ["subword-nmt", "sentencepiece"])
+def test_raw_text_with_few_marks_is_not_tokenised(tmp_path, subwords, caplog):
+    """Most sentences come back from Moses as well; those with a mark at a word do not."""
+    texts = {"en": RAW, "fr": RAW}
+    if subwords == "subword-nmt":
+        data, codes, _ = prepared(tmp_path, texts, {"en": str, "fr": str})
+    else:
+        data, codes = in_pieces(tmp_path, texts)
+    recipe, fit = find_recipe(data, ("en", "fr"), codes=codes)
+    assert (recipe.tokenizer, recipe.subwords, fit.share) == ("space", subwords, 1.0)
+    assert not warnings(caplog)
+
+
+def in_pieces(folder, words):
+    """(data, model) of texts in pieces of SentencePiece."""
+    sentencepiece = pytest.importorskip("sentencepiece")
+    with open(folder / "model", "wb") as file:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=itertools.chain(*words.values()), model_writer=file, minloglevel=2,
+            vocab_size=120, hard_vocab_limit=False,
+        )  # fmt: skip
+    model = sentencepiece.SentencePieceProcessor(model_file=str(folder / "model"))
+    pieces = {
+        language: [" ".join(model.encode(line, out_type=str)) for line in lines]
+        for language, lines in words.items()
+    }
+    return binarised(folder / "data", pieces), folder / "model"
+
+
+def test_pieces_of_escaped_text(tmp_path):
+    prepare = both(escape=True, aggressive=True)
+    words = {language: list(map(prepare[language], lines)) for language, lines in TEXTS.items()}
+    data, model = in_pieces(tmp_path, words)
+    recipe, fit = find_recipe(data, ("en", "fr"), codes=model)
+    assert recipe.tokenizer == "moses+aggressive+escape" and fit.share > 0.7
+
+
+def test_lower_case_is_not_that_of_cased_text(tmp_path):
+    data, codes, _ = prepared(tmp_path, TEXTS, both())
+    with pytest.raises(ValueError, match=r"moses\+lower, subword-nmt gives back 0 % of the source"):
+        find_recipe(data, ("en", "fr"), codes=codes, tokenizer="moses+lower")
+
+
+@pytest.mark.parametrize("change, doubt", [
+    (lambda line: line, None),
+    (lambda line: f"<2de> {moses('en')(line)}", "every source begins with '<2de>'"),
+    (lambda line: "".join(sign for sign in line if sign.isalnum() or sign == " "),
+     "the sources have no punctuation"),
+    (str.upper, "the sources are in upper case"),
+    (lambda line: f". {line} ,", "have punctuation marks on their own"),
+])  # fmt: skip
+def test_what_the_round_trip_cannot_show_is_said(tmp_path, change, doubt, caplog):
+    data, codes, _ = prepared(tmp_path, TEXTS, {"en": change, "fr": str}, symbols=90)
+    find_recipe(data, ("en", "fr"), codes=codes, tokenizer="space")
+    assert doubt is None or doubt in caplog.text
+    assert bool(warnings(caplog)) is (doubt is not None)
+
+
+def test_an_empty_validation_set_leaves_the_test_set(escaped, tmp_path):
+    import shutil
+
+    data, codes, subwords = escaped
+    folder = binarised(tmp_path / "data", subwords, subset="test")
+    for language in ("en", "fr"):
+        for kind in ("bin", "idx"):
+            name = f"en-fr.{language}.{kind}"
+            shutil.copyfile(data / f"valid.{name}", folder / f"valid.{name}")
+        (folder / f"valid.en-fr.{language}.bin").write_bytes(b"")
+    assert find_recipe(folder, ("en", "fr"), codes=codes)[1].share > 0.7
