@@ -127,11 +127,15 @@ def _tokenizer(text: str) -> str:
     return text
 
 
+def _is_bundle(path: Path) -> bool:
+    return (path / "bundle.json").is_file()
+
+
 def recipe_of_bundle(specs: "Sequence[SystemSpec]") -> Optional[TextRecipe]:
     """The text preparation of the first bundle among systems; None if there is none."""
     from ..native.bundles.bundle import load_bundle
 
-    folders = [Path(spec.path) for spec in specs if Path(spec.path).is_dir()]
+    folders = [path for path in (Path(spec.path) for spec in specs) if _is_bundle(path)]
     return load_bundle(folders[0], for_runtime=True).recipe if folders else None
 
 

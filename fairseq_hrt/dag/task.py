@@ -49,7 +49,7 @@ class DagTranslationTask(EngineTranslationTask):
         Raises:
             ValueError: the family is not trained with it, or an option has no effect.
         """
-        if self._trained_options is not None and getattr(cfg, "sentence_avg", False):
+        if self._trained_options is not None and getattr(cfg, "sentence_avg", False) is True:
             raise ValueError(
                 f"--sentence-avg: {cfg._name} is always divided by the number of sentences; leave"
                 " it out"

@@ -127,7 +127,7 @@ def test_the_teacher_chooses(command, toy_data, student, teacher, tmp_path):
         ),
         (
             "--beam 2 --rescore-path {teacher}.gone",
-            "--rescore-path: No such file or directory: '{teacher}.gone'",
+            "{teacher}.gone: --rescore-path: No such file or directory",
         ),
         (
             "--beam 2 --rescore-path {teacher} --rescore-lenpen nan",

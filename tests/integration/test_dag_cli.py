@@ -195,7 +195,7 @@ def test_targets_longer_than_their_graph_are_counted_or_filtered(command, toy_da
         "--max-update",
         "2",
         "--dag-upsample-scale",
-        "0.9",
+        "1.1",
     ]
     output = command("fairseq-train", *arguments, "--save-dir", tmp_path / "counted")
     inner = next(

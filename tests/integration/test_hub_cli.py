@@ -338,7 +338,7 @@ def test_what_is_refused(command, bundles, toy_data, teacher, tmp_path):
                 "--subwords",
                 "none",
             ],
-            "do not tell the languages",
+            "tell the source language",
         ),
         (
             [

@@ -105,7 +105,7 @@ def test_trusted_files_get_what_they_ask_for(checkpoints, monkeypatch):
     with pytest.raises(OversizedModelError):
         build(path)
     monkeypatch.setenv(TRUST_VARIABLE, path)
-    with pytest.raises(RuntimeError, match="Missing key"):
+    with pytest.raises(RuntimeError, match="--encoder-layers 1 \\(this model 200\\)"):
         build(path)
 
 

@@ -24,7 +24,7 @@ def test_the_plugin_is_there_for_those_that_name_it(line, plugin):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plugin, status", [([], 2), (["--user-dir", "fairseq_hrt"], 1)])
+@pytest.mark.parametrize("plugin, status", [([], 2), (["--user-dir", "fairseq_hrt"], 2)])
 def test_a_command_sees_what_it_sees_alone(command, plugin, status):
     """Also the second time, when what the first one composed is remembered; without the plugin it
     has none of its tasks.

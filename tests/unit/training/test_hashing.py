@@ -60,9 +60,9 @@ def test_the_purposes_of_random_numbers_stay():
     """Another value would draw other numbers from the same seed."""
     names = (
         "RAW_TARGET CHUNKED CHUNK_SIZE MASK_COUNT MASK_ORDER GLANCED_VERTEX GLANCED_SHARE"
-        " GRAPH_SCALE WALK".split()
+        " GRAPH_SCALE WALK GLANCED_POSITION".split()
     )
     assert {purpose.name: int(purpose) for purpose in Purpose} == dict(
-        zip(names, (1, 2, 3, 4, 5, 11, 12, 13, 14))
+        zip(names, (1, 2, 3, 4, 5, 11, 12, 13, 14, 21))
     )
     assert float(hash_uniform(1, 7, torch.tensor(3), Purpose.WALK)) == splitmix(1, 7, 3, 14)
