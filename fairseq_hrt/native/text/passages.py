@@ -37,7 +37,7 @@ class Passage:
         self._unit: Optional[Mark] = None
         self._cut = False
         self._worded = False
-        # Whether the last addition was text.
+        # Whether the last addition was text, apart from opening tags.
         self._bare = False
 
     @property
@@ -94,7 +94,6 @@ class Passage:
         element = Mark(written, self._length)
         self._open[-1].inside.append(element)
         self._open.append(element)
-        self._bare = False
 
     def close(self, written: str) -> None:
         """Ends the innermost open element with this closing tag."""

@@ -1,10 +1,11 @@
 """Splits a text into the sentences that are translated, and joins their translations."""
 
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from .html_text import MarkedUpText
 from .passages import Document
 from .sentences import Segments, split
+from .unknown_symbols import symbols
 from .word_alignment import Link, links
 
 
@@ -73,13 +74,33 @@ class DecodedText:
                 # A name or a formula, for example: each character is where it was.
                 [Link(place, place + 1, place) for place in range(len(sentence))]
                 if one.text == sentence
-                else links(sentence, subwords, one.text, one.tokens, one.alignment)
+                else _with_symbols(
+                    sentence,
+                    one.text,
+                    links(sentence, subwords, one.text, one.tokens, one.alignment),
+                )
             )
             for link in own:
                 found.append(Link(link.start + target, link.end + target, link.source + source))
             source += len(sentence) + len(gap)
             target += len(one.text) + len(gap)
         return found
+
+
+def _with_symbols(source: str, translation: str, found: List[Link]) -> List[Link]:
+    """Adds the links of symbols that were carried over beside the model: equal ones in order."""
+    linked = {place for link in found for place in range(link.start, link.end)}
+    places: Dict[str, List[int]] = {}
+    for start, end in symbols(source):
+        places.setdefault(source[start:end], []).append((start + end) // 2)
+    more = []
+    for start, end in symbols(translation):
+        waiting = places.get(translation[start:end])
+        if waiting:
+            place = waiting.pop(0)
+            if linked.isdisjoint(range(start, end)):
+                more.append(Link(start, end, place))
+    return [*found, *more]
 
 
 def _plain_text(text: str, aligned: bool, keep: bool) -> Document:

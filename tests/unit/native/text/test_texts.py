@@ -110,3 +110,29 @@ def test_the_parser_of_the_verb_loads_nothing_heavy():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     ).stdout
     assert json.loads(output) == []
+
+
+def reversed_words(sentence):
+    """A translation that writes the words backwards; 😀, which no model has, is carried over."""
+    words = [word for word in sentence.rstrip(".").split() if word != "😀"]
+    order = [*range(len(words))][::-1]
+    text = " ".join(f"{words[n]} 😀" if f"{words[n]} 😀" in sentence else words[n] for n in order)
+    tokens = [words[n] for n in order]
+    return SimpleNamespace(text=f"{text}.", tokens=tokens, alignment=order, alternatives=[])
+
+
+@pytest.mark.parametrize("html, expected", [
+    # carried over in its element
+    ("The cat <b>😀</b> eats.", "eats cat <b>😀</b> The."),
+    ("The <b>cat 😀</b> eats.", "eats <b>cat 😀</b> The."),
+    # a placeholder in an element leaves no second space behind
+    ("Write <a href=m>{name}</a> or call <b>{phone}</b>.",
+     "call <b>{phone}</b> or Write <a href=m>{name}</a>."),
+])  # fmt: skip
+def test_elements_keep_what_no_model_translates(html, expected):
+    decoded = DecodedText(
+        html, "html", "en", lambda text: [one for one in text.rstrip(".").split() if one != "😀"]
+    )
+    assert not any("  " in sentence for sentence in decoded.sentences)
+    decoded.translations = [*map(reversed_words, decoded.sentences)]
+    assert decoded.text() == expected
