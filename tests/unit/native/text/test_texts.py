@@ -5,6 +5,8 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import pytest
+
 from fairseq_hrt.native.text.texts import DecodedText
 
 
