@@ -7,7 +7,7 @@ stay as they are.
 """
 
 import os
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from .display import escaped, refuse
 from .importing import around
@@ -59,25 +59,27 @@ def _debugging() -> bool:
     return os.environ.get("LOGLEVEL", "").upper() == "DEBUG"
 
 
-def _command(main: Any, *args: Any, **kwargs: Any) -> Any:
-    try:
-        return main(*args, **kwargs)
-    except Exception as error:
-        message = None if _debugging() else explained(error)
-        if message is None:
-            raise
-    refuse(message)
+def _ending(refused: Callable[[str], Any]) -> Callable[..., Any]:
+    """Wraps a function of fairseq; what it refuses goes to ``refused`` in one line."""
+
+    def run(main: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return main(*args, **kwargs)
+        except Exception as error:
+            message = None if _debugging() else explained(error)
+            if message is None:
+                raise
+        # Outside of the handler: the traceback is not shown beside it.
+        return refused(message)
+
+    return run
 
 
-def _worker(main: Any, *args: Any, **kwargs: Any) -> Any:
-    try:
-        return main(*args, **kwargs)
-    except Exception as error:
-        message = None if _debugging() else explained(error)
-        if message is None:
-            raise
-        raise Refusal(message) from None
+def _pass_on(message: str) -> None:
+    raise Refusal(message)
 
+
+_command, _worker = _ending(refuse), _ending(_pass_on)
 
 REPAIR = around(
     "one-line-errors",

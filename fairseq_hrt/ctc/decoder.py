@@ -1,24 +1,22 @@
 """fairseq's Transformer decoder without the causal mask."""
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Sequence
 
 from fairseq.data import Dictionary
-from fairseq.models.transformer import TransformerDecoderBase
-from torch import Tensor, nn
+from torch import nn
 
-from ..engine import NativeParts
+from ..engine import ParallelDecoder
 from ..training import refuse_extras
 from .config import CtcModelConfig
 from .sample import InputRule
 
 
-class CtcDecoder(NativeParts, TransformerDecoderBase):
+class CtcDecoder(ParallelDecoder):
     """Writes a word or a blank, ``<s>``, at each position, in one pass.
 
     Attributes:
         blank: id of the blank.
         rule: makes its inputs.
-        only_task: the only task that can decode this model.
     """
 
     family = "ctc"
@@ -41,25 +39,3 @@ class CtcDecoder(NativeParts, TransformerDecoderBase):
 
     def not_native(self) -> Sequence[str]:
         return ("--arch ctc_transformer",)
-
-    def forward(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: Optional[Dict[str, List[Tensor]]] = None,
-        incremental_state: Optional[Dict[str, Any]] = None,
-        features_only: bool = False,
-        **options: Any,
-    ) -> Tuple[Tensor, Dict[str, Any]]:
-        """fairseq's forward pass over positions ``[B, T]``: every position attends to all.
-
-        Raises:
-            ValueError: ``incremental_state`` is given: nothing is decoded step by step.
-        """
-        if incremental_state is not None:
-            raise ValueError(
-                "fairseq's own search cannot decode a ctc_transformer; use --task translation_ctc"
-            )
-        features, extra = self.extract_features(
-            prev_output_tokens, encoder_out=encoder_out, full_context_alignment=True
-        )
-        return (features if features_only else self.output_layer(features)), extra

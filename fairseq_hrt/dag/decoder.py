@@ -1,12 +1,11 @@
 """fairseq's Transformer decoder without the causal mask, and with links between its positions."""
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Optional
 
 from fairseq.data import Dictionary
-from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor, nn
 
-from ..engine import NativeParts
+from ..engine import ParallelDecoder
 from ..native.runtime.header import Header
 from ..training import refuse_extras
 from .config import DagModelConfig
@@ -46,7 +45,7 @@ class LengthHead(nn.Module):
         return (logits.argmax(1) - self.classes // 2 + source_lengths).clamp(min=1)
 
 
-class DagDecoder(NativeParts, TransformerDecoderBase):
+class DagDecoder(ParallelDecoder):
     """Writes a graph: features of all vertices in one pass, and the links between them.
 
     Attributes:
@@ -54,7 +53,6 @@ class DagDecoder(NativeParts, TransformerDecoderBase):
         length_head: the :class:`LengthHead` with ``--dag-upsample-base predict``, else None.
         scale: the :class:`UpsampleScale`.
         count_bos: whether source lengths count a start symbol.
-        only_task: the only task that can decode this model.
     """
 
     family = "dag"
@@ -101,28 +99,6 @@ class DagDecoder(NativeParts, TransformerDecoderBase):
             output = self.length_head.output
             found.update({"length_head": output.weight, "length_head.bias": output.bias})
         return found
-
-    def forward(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: Optional[Dict[str, List[Tensor]]] = None,
-        incremental_state: Optional[Dict[str, Any]] = None,
-        features_only: bool = False,
-        **options: Any,
-    ) -> Tuple[Tensor, Dict[str, Any]]:
-        """fairseq's forward pass over vertices ``[B, L]``: every vertex attends to all.
-
-        Raises:
-            ValueError: ``incremental_state`` is given: a graph is not decoded step by step.
-        """
-        if incremental_state is not None:
-            raise ValueError(
-                "fairseq's own search cannot decode a dag_transformer; use --task translation_dag"
-            )
-        features, extra = self.extract_features(
-            prev_output_tokens, encoder_out=encoder_out, full_context_alignment=True
-        )
-        return (features if features_only else self.output_layer(features)), extra
 
     def upgrade_state_dict_named(
         self, state_dict: Dict[str, Tensor], name: str

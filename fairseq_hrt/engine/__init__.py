@@ -19,6 +19,7 @@ from .layers import FairseqModule, UnsupportedModelError
 from .model_scorer import ModelScorer
 from .native_generator import PackedGenerator
 from .native_parts import NativeParts
+from .parallel_decoder import ParallelDecoder
 from .precision import (
     at_least_float32,
     follow_precision,
@@ -46,6 +47,7 @@ __all__ = [
     "ModelScorer",
     "NativeParts",
     "PackedGenerator",
+    "ParallelDecoder",
     "StepHook",
     "TaskDictionary",
     "TransformerEngine",

@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Set, Tuple
 from ..native.text.dictionary import Words
 from ..native.text.moses_rules import MosesRules
 from ..native.text.pipeline import subword_units, tokenization
-from ..native.text.recipe import TextRecipe
+from ..native.text.recipe import TextRecipe, kind_of_subwords
 from ..native.text.word_separators import SEPARATORS
 
 logger = logging.getLogger(__name__)
@@ -134,7 +134,7 @@ def find_recipe(
     source, target = (Words(data / f"dict.{language}.txt") for language in languages)
     written = [*source.words[4:], *target.words[4:]]
     if subwords is None:
-        subwords = _kind_of_subwords(written)
+        subwords = kind_of_subwords(written)
         if subwords == "none" and codes is not None:
             subwords = "subword-nmt"
     sides = next(validation_sides(data, languages), ((), None))
@@ -218,14 +218,6 @@ def _doubts(chosen: Fit, best: Fit, samples: Tuple[Sentences, Sentences]) -> Ite
             yield "the sources have no punctuation: leave it out of raw lines, too"
         if text.upper() == text != text.lower():
             yield "the sources are in upper case: give raw lines so, too"
-
-
-def _kind_of_subwords(words: Sequence[str]) -> str:
-    pieces = sum(word.startswith("\u2581") for word in words)
-    continued = sum(word.endswith("@@") for word in words)
-    if 100 * max(pieces, continued) < len(words):
-        return "none"
-    return "sentencepiece" if pieces > continued else "subword-nmt"
 
 
 def _sample(

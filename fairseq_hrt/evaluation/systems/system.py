@@ -21,6 +21,7 @@ from ...engine.models import (
 )
 from ...loading.checkpoints import reading, task_of_checkpoint
 from ...native.decoding import Hypothesis
+from ...native.text.recipe import kind_of_subwords
 from .specification import SystemSpec, generate_arguments
 
 
@@ -31,11 +32,9 @@ def subwords(dictionary: Dictionary, tokens: Sequence[int]) -> str:
 
 
 def continuation(dictionary: Dictionary) -> str:
-    """How the subwords of a dictionary are joined, as ``--post-process`` names it: by
-    ``sentencepiece`` if most of its marks are SentencePiece's, else by ``@@ ``."""
-    pieces = sum(word.startswith("\u2581") for word in dictionary.symbols)
-    continued = sum(word.endswith("@@") for word in dictionary.symbols)
-    return "sentencepiece" if pieces > continued else "@@ "
+    """How the subwords of a dictionary are joined, as ``--post-process`` names it."""
+    kind = kind_of_subwords(dictionary.symbols)
+    return kind if kind == "sentencepiece" else "@@ "
 
 
 class System:

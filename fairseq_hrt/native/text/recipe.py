@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import FrozenSet, Optional, Tuple
+from typing import FrozenSet, Optional, Sequence, Tuple
 
 from ..io.escaping import shown
 from .word_separators import SEPARATORS
@@ -16,6 +16,15 @@ SUBWORDS = ("subword-nmt", "sentencepiece", "none")
 VARIANTS = ("unnormalised", "aggressive", "escape", "lower", *SEPARATORS)
 _FORM = re.compile(r"([a-z-]+)((?::[A-Za-z]{2,3}){0,2})((?:\+[a-z]+)*)")
 SPECIFICATION = "NAME[:LANGUAGE][+VARIANT...]"
+
+
+def kind_of_subwords(words: Sequence[str]) -> str:
+    """The kind of subwords that the marks in a dictionary show, one of SUBWORDS."""
+    pieces = sum(word.startswith("\u2581") for word in words)
+    continued = sum(word.endswith("@@") for word in words)
+    if 100 * max(pieces, continued) < len(words):
+        return "none"
+    return "sentencepiece" if pieces > continued else "subword-nmt"
 
 
 @dataclass(frozen=True)
