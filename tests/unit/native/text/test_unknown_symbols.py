@@ -170,6 +170,12 @@ def test_they_move_with_their_words():
     unit = Symbol("€", 1, False, " ", ".")
     assert with_symbols("5 ok.", ["5", "ok", "."], [0, 0, 1], [unit], ["5", "."]) == "5 ok €."
     assert with_symbols("", [], [], [unit, last], []) == "€ 😀"
+    # At the beginning of a line it stays there, unless it touches the first word alone.
+    begins = Symbol("$", 0, False, "", "5")
+    given = "price is 5", ["price", "is", "5"], [2, 1, 0]
+    assert with_symbols(*given, [begins], ["5", "is", "price"]) == "price is $5"
+    apart = begins._replace(right=" ")
+    assert with_symbols(*given, [apart], ["5", "is", "price"]) == "$ price is 5"
 
 
 @pytest.mark.parametrize(
