@@ -107,7 +107,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
                 "--prefix-size: a given beginning is known in one direction only; it needs"
                 " --bidirectional-directions 1"
             )
-        limits = self.length_limits(memories)  # [B]
+        limits = self.length_limits(memories[0].lengths)  # [B]
         rules = self.rules(limits, prefix=prefix)
         slots = rules.longest_limit + decoder.block
         positions = (

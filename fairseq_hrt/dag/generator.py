@@ -114,7 +114,7 @@ class DagGenerator(EngineGenerator):
             )
         memories = self.ensemble.encode(net_input)
         graphs = self.build_graphs(memories)
-        limits = self.length_limits(memories, capacity=int(graphs.lengths.max()) + 1)
+        limits = self.length_limits(memories[0].lengths, capacity=int(graphs.lengths.max()) + 1)
         if self.strategy == "beam":
             found = self.by_beam(graphs, limits)
         elif self.strategy == "sample" or self.suppresses_repeats:

@@ -40,7 +40,7 @@ class GraphStore:
     def __init__(self, device: torch.device) -> None:
         self.device, self.enabled = device, device.type == "cuda"
         self.lock = threading.RLock()
-        self._kept: "OrderedDict[Hashable, Tuple[Any, int]]" = OrderedDict()
+        self._kept: OrderedDict[Hashable, Tuple[Any, int]] = OrderedDict()
         self._bytes = 0
         self._pool: Any = None
         self._limit = 0
@@ -85,7 +85,12 @@ class GraphStore:
             self._bytes -= freed
         return made
 
-    def record(self, function: Callable[[], Any]) -> Callable[[], Any]:
+    def drop(self, key: Hashable) -> None:
+        """Drops the object kept under ``key``, if there is one."""
+        _, freed = self._kept.pop(key, (None, 0))
+        self._bytes -= freed
+
+    def record(self, function: Callable[[], Kept]) -> Callable[[], Kept]:
         """A callable that computes the same as ``function`` from the same addresses.
 
         On a CUDA device the function is called a few times first, so that it changes its buffers:
@@ -106,7 +111,7 @@ class GraphStore:
         with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             outputs = function()
 
-        def replay() -> Any:
+        def replay() -> Kept:
             graph.replay()
             return outputs
 

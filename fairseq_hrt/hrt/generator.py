@@ -103,9 +103,9 @@ class HRTGenerator(AutoregressiveGenerator):
         # The limit of words and </s> make ⌊(limit + 1) / K⌋ whole chunks; </s> is the token of the
         # last one.
         chunks = (
-            torch.div(self.length_limits(memories) + 1, chunk_size, rounding_mode="floor").clamp(
-                min=1
-            )
+            torch.div(
+                self.length_limits(memories[0].lengths) + 1, chunk_size, rounding_mode="floor"
+            ).clamp(min=1)
             - 1
         )
         rules = self.rules(chunks, stride=chunk_size)
@@ -143,7 +143,7 @@ class HRTGenerator(AutoregressiveGenerator):
         # Stage I limits whole chunks; only in a single chunk can more words than allowed precede
         # </s>.
         if self.options.max_len_a + self.options.max_len_b < chunk_size - 1:
-            limits = self.length_limits(memories).repeat_interleave(beams)  # [R]
+            limits = self.length_limits(memories[0].lengths).repeat_interleave(beams)  # [R]
         self._restrict(log_probs, positions[masked], rows, chunk_size, limits)
         best, choice = log_probs.max(-1)  # [R, q'] each
         if self.step_hooks:
