@@ -7,7 +7,7 @@ reads the log at the end. A step after the last one is therefore computed in vai
 
 import math
 from dataclasses import dataclass
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Hashable, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from torch import Tensor
 from ..native.decoding import Hypothesis, best_first
 from .beam_search import SearchPlan, check_number, hypothesis_of, traced
 from .buckets import LENGTHS, ROWS, bucket
+from .constraints import Constraints
 from .ensemble import EngineEnsemble
 from .graphs import GraphStore
 from .precision import log_softmax
@@ -28,26 +29,6 @@ FIRST_CAPACITY = 32
 ENOUGH = 32
 # Words of a row among which the best are looked for at once.
 CHUNK = 128
-
-
-class Rules(NamedTuple):
-    """What is the same for all batches of a recorded search."""
-
-    start: int
-    stride: int
-    beam: int
-    min_length: int
-    unkpen: float
-    temperature: float
-    pad: int
-    eos: int
-    unk: int
-
-    @classmethod
-    def of(cls, plan: SearchPlan) -> "Rules":
-        own = plan.constraints
-        return cls(plan.start, plan.stride, plan.beam, own.min_length, own.unkpen,
-                   plan.temperature, own.pad, own.eos, own.unk)  # fmt: skip
 
 
 class _Flags:
@@ -78,13 +59,26 @@ class _Flags:
         return self._host.tolist()
 
 
-class _Rows:
-    """One size of a search: buffers, and the step that works on them.
+class SearchRows:
+    """One size of a search: its buffers, and the step that works on them. Families define
+    :meth:`step`.
 
     Args:
+        store: records the steps.
         source: the encoded source, of B rows.
-        capacity: C, the steps that fit.
-        longest: positions of the model.
+        start: the z start symbols of each row.
+        beam: N.
+        places: LongTensor ``[C]``, the position in the sentence of each slot of the cache.
+        visible: see :class:`.static_decoder.StaticDecoder`.
+        numbers, ids: the width of a line of the log.
+
+    Attributes:
+        steps: the steps that fit.
+        limits: LongTensor ``[B]``, the most words of each sentence; -1 in rows without one.
+        done: LongTensor ``[1]``, the number of steps so far.
+        tokens: LongTensor ``[R, z]``, the inputs of the next step.
+        totals: ``[B, N]``, sums of log-probabilities of the open hypotheses.
+        ended: LongTensor ``[B]``, how many hypotheses have ended.
     """
 
     def __init__(
@@ -92,37 +86,46 @@ class _Rows:
         store: GraphStore,
         engine: TransformerEngine,
         source: EncodedSource,
-        rules: Rules,
-        capacity: int,
-        longest: int,
+        *,
+        start: Sequence[int],
+        beam: int,
+        places: Tensor,
+        visible: Tensor,
+        numbers: int,
+        ids: int,
     ) -> None:
-        self.source, self.rules, self.engine, self.capacity = source, rules, engine, capacity
-        device, batch, beams = store.device, source.rows, rules.beam
-        places = places_of(capacity, rules.stride, longest, device)
-        engine.embed.reserve(min(rules.stride * (capacity - 1) + 1, longest))
+        self.source, self.engine, self.beam = source, engine, beam
+        device, batch, block = store.device, source.rows, len(start)
+        self.steps = places.numel() // block
         self.decoder = StaticDecoder(
-            engine, source, beams=beams, places=places, visible=causal(capacity, device)
+            engine, source, beams=beam, places=places, visible=visible, block=block
         )
         self.flags = _Flags(store, batch)
-        self.step = torch.zeros(1, dtype=torch.long, device=device)
+        self.done = torch.zeros(1, dtype=torch.long, device=device)
         self.limits = torch.zeros(batch, dtype=torch.long, device=device)
-        self.tokens = torch.full((batch * beams, 1), rules.start, device=device)  # [R, 1]
-        # Sums of log-probabilities of the open hypotheses, and how many have ended.
-        self.totals = torch.zeros(batch, beams, device=device)
+        self._start = torch.tensor(start, device=device)  # [z]
+        self.tokens = self._start.repeat(batch * beam, 1)  # [R, z]
+        self.totals = torch.zeros(batch, beam, device=device)
         self.ended = torch.zeros(batch, dtype=torch.long, device=device)
-        self._first = torch.arange(0, batch * beams, beams, device=device).unsqueeze(1)  # [B, 1]
-        # The log, a line a step; see _Segment.
-        numbers, ids = (1, 1) if beams == 1 else (2 * beams, 3 * beams)
-        self.numbers = torch.zeros(capacity, batch, numbers, device=device)
-        self.ids = torch.zeros(capacity, batch, ids, dtype=torch.long, device=device)
+        self._first = torch.arange(0, batch * beam, beam, device=device).unsqueeze(1)  # [B, 1]
+        self._numbers = torch.zeros(self.steps, batch, numbers, device=device)
+        self._ids = torch.zeros(self.steps, batch, ids, dtype=torch.long, device=device)
         self.begin = store.record(self._begin)
-        self.advance = store.record(self._greedy_step if beams == 1 else self._beam_step)
+        self.advance = store.record(self._advance)
+
+    def step(self) -> Tuple[Tensor, Tensor]:
+        """Chooses the next tokens and updates :attr:`tokens`, :attr:`totals`, :attr:`ended`, the
+        flags and the order of the rows. Reads nothing from the device.
+
+        Returns:
+            What goes into the log: numbers and ids, ``[B, …]`` each.
+        """
+        raise NotImplementedError
 
     def _begin(self) -> None:
-        """The state before the first step; ``limits`` are set, negative in rows without a
-        sentence."""
-        self.step.zero_()
-        self.tokens.fill_(self.rules.start)
+        """The state before the first step; ``limits`` are set."""
+        self.done.zero_()
+        self.tokens.copy_(self._start.expand_as(self.tokens))
         # The N beams are equal at first: only beam 0 may have successors, or all would be copies.
         self.totals.fill_(float("-inf"))
         self.totals[:, 0] = 0
@@ -132,91 +135,151 @@ class _Rows:
         # is NaN.
         self.decoder.cache.zero_()
 
-    def take(self, other: "_Rows", kept: Tensor) -> None:
+    def _advance(self) -> None:
+        for log, line in zip((self._numbers, self._ids), self.step()):
+            log.index_copy_(0, self.done, line[None])
+        self.done.add_(1)
+        self.flags.send()
+
+    def take(self, other: "SearchRows", kept: Tensor) -> None:
         """Continues with the sentences ``kept`` ``[B']`` of another size of the same search."""
-        count, beams = kept.numel(), self.rules.beam
+        count, beam = kept.numel(), self.beam
         self.limits.fill_(-1)
         self._begin()
         if other.source is not self.source:
             self.source.take(other.source.memory, kept)
-        rows = (kept.unsqueeze(1) * beams + torch.arange(beams, device=kept.device)).flatten()
+        rows = (kept.unsqueeze(1) * beam + torch.arange(beam, device=kept.device)).flatten()
         self.decoder.take(other.decoder, rows)
         self.tokens[: rows.numel()].copy_(other.tokens[rows])
         for name in ("totals", "ended", "limits"):
             getattr(self, name)[:count].copy_(getattr(other, name)[kept])
         self.flags.open[:count].copy_(other.flags.open[kept])
-        self.step.copy_(other.step)
+        self.done.copy_(other.done)
 
-    def _log_probabilities(self) -> Tensor:
-        """Of the next token of each row, ``[R, V]``, before the limits of length are applied."""
-        rules = self.rules
-        logits = self.engine.logits(self.decoder.features(self.tokens, self.step)[:, -1])
-        if rules.temperature != 1.0:
-            logits = logits / rules.temperature
-        log_probs = log_softmax(logits)  # [R, V]
-        log_probs.select(1, rules.pad).fill_(float("-inf"))
-        if rules.unkpen:
-            log_probs.select(1, rules.unk).sub_(rules.unkpen)
-        return log_probs
-
-    def _greedy_step(self) -> None:
-        rules, log_probs = self.rules, self._log_probabilities()
-        full = self.step >= self.limits  # [B]
-        ends = log_probs.select(1, rules.eos)  # [B]
-        ending = ends.clone()
-        if rules.min_length:
-            ends.masked_fill_((self.step < rules.min_length) & ~full, float("-inf"))
-        best, tokens = log_probs.max(1)  # [B] each
-        tokens = tokens.masked_fill_(full, rules.eos)
-        best = torch.where(full, ending, best)
-        self.tokens.copy_(tokens.unsqueeze(1))
-        self._write(best[:, None], tokens[:, None])
-        self.flags.open.logical_and_(tokens.ne(rules.eos))
-        self.step.add_(1)
-        self.flags.send()
-
-    def _beam_step(self) -> None:
-        rules, beams, open_rows = self.rules, self.rules.beam, self.flags.open
-        log_probs = self._log_probabilities().unflatten(0, (-1, beams))  # [B, N, V]
-        full = self.step >= self.limits  # [B]
-        ends = log_probs.select(2, rules.eos)  # [B, N]
-        if rules.min_length:
-            ends.masked_fill_(((self.step < rules.min_length) & ~full)[:, None], float("-inf"))
-        ending = ends + self.totals  # [B, N]
-        # A sentence at its limit can only end.
-        totals = log_probs.add_(
-            self.totals.masked_fill(full.unsqueeze(1), float("-inf")).unsqueeze(2)
-        )
-        totals.select(2, rules.eos).copy_(ending)
-        vocabulary = totals.size(2)
-        # Up to N of the 2N candidates may be </s>, so 2N guarantee that N stay open.
-        scores, flat = largest(totals.flatten(1), min(2 * beams, beams * vocabulary - 1))  # [B, 2N]
-        tokens, parents = flat % vocabulary, flat // vocabulary  # [B, 2N] each
-        is_end = tokens.eq(rules.eos) & scores.gt(float("-inf"))  # [B, 2N]
-        columns = is_end.to(torch.uint8).sort(dim=1, stable=True).indices[:, :beams]  # [B, N]
-        going_on = scores.masked_fill(is_end, float("-inf")).gather(1, columns)  # [B, N]
-        chosen, rows = tokens.gather(1, columns), parents.gather(1, columns) + self._first
-        ended = scores[:, :beams].masked_fill(~is_end[:, :beams], float("-inf"))  # [B, N]
-        # NaN comes first and is no end: the best open score is NaN then.
-        self._write(
-            torch.cat([ended, going_on], 1), torch.cat([parents[:, :beams], rows, chosen], 1)
-        )
-        self.ended.add_(is_end[:, :beams].sum(1))
-        open_rows.logical_and_((self.ended < beams) & ~full & going_on[:, 0].gt(float("-inf")))
-        self.tokens.copy_(chosen.view(-1, 1))
-        self.totals.copy_(going_on)
+    def keep(self, parents: Tensor) -> Tensor:
+        """Continues with the beams ``parents`` ``[B, N]`` of each sentence; returns their rows,
+        ``[B, N]``."""
+        rows = parents + self._first
         self.decoder.reorder(rows.view(-1))
-        self.step.add_(1)
-        self.flags.send()
-
-    def _write(self, numbers: Tensor, ids: Tensor) -> None:
-        """Adds a line to the log: ``[B, width]`` each."""
-        self.numbers.index_copy_(0, self.step, numbers[None])
-        self.ids.index_copy_(0, self.step, ids[None])
+        return rows
 
     def log(self, first: int, end: int) -> Tuple[Tensor, Tensor]:
         """Steps ``first`` to ``end - 1`` of the log, on the host; waits for the device."""
-        return to_host(self.numbers[first:end], self.ids[first:end])
+        return to_host(self._numbers[first:end], self._ids[first:end])
+
+
+class Rules(NamedTuple):
+    """The constraints of :class:`.constraints.Constraints` that do not depend on the sentence, and
+    what else is the same for all batches of a search."""
+
+    pad: int
+    eos: int
+    unk: int
+    min_length: int
+    unkpen: float
+    temperature: float
+
+    @classmethod
+    def of(cls, rules: Constraints, temperature: float) -> "Rules":
+        """The part of ``rules`` that all batches share."""
+        return cls(
+            rules.pad, rules.eos, rules.unk, rules.min_length, float(rules.unkpen), temperature
+        )
+
+    def log_probabilities(self, logits: Tensor) -> Tensor:
+        """``[..., V]`` → ``[..., V]``, without padding and with the penalty of ``<unk>``."""
+        if self.temperature != 1.0:
+            logits = logits / self.temperature
+        log_probs = log_softmax(logits)
+        log_probs.select(-1, self.pad).fill_(float("-inf"))
+        if self.unkpen:
+            log_probs.select(-1, self.unk).sub_(self.unkpen)
+        return log_probs
+
+    def restrict_ends(self, log_probs: Tensor, places: Tensor, full: Tensor) -> Tensor:
+        """Forbids ``</s>`` before the least number of words.
+
+        Args:
+            log_probs: ``[B, n, V]``, changed in place.
+            places: LongTensor ``[1]`` or ``[n]``, the number of words before each.
+            full: BoolTensor ``[B, 1]`` or ``[B, n]``, where only ``</s>`` is allowed.
+
+        Returns:
+            The log-probabilities of ``</s>``, ``[B, n]``; a view.
+        """
+        ends = log_probs.select(2, self.eos)
+        if self.min_length:
+            ends.masked_fill_((places < self.min_length) & ~full, float("-inf"))
+        return ends
+
+
+class _WordRows(SearchRows):
+    """Greedy and beam search, word by word."""
+
+    def __init__(
+        self,
+        store: GraphStore,
+        engine: TransformerEngine,
+        source: EncodedSource,
+        plan: SearchPlan,
+        capacity: int,
+        longest: int,
+    ) -> None:
+        self.rules, beam = Rules.of(plan.constraints, plan.temperature), plan.beam
+        engine.embed.reserve(min(plan.stride * (capacity - 1) + 1, longest))
+        super().__init__(
+            store,
+            engine,
+            source,
+            start=[plan.start],
+            beam=beam,
+            places=places_of(capacity, plan.stride, longest, store.device),
+            visible=causal(capacity, store.device),
+            # See _greedy_found and _beam_found.
+            numbers=1 if beam == 1 else 2 * beam,
+            ids=1 if beam == 1 else 3 * beam,
+        )
+
+    def step(self) -> Tuple[Tensor, Tensor]:
+        logits = self.engine.logits(self.decoder.features(self.tokens, self.done)[:, -1])
+        log_probs = self.rules.log_probabilities(logits).unflatten(0, (-1, self.beam))  # [B, N, V]
+        full = (self.done >= self.limits).unsqueeze(1)  # [B, 1]
+        ends = self.rules.restrict_ends(log_probs, self.done, full)  # [B, N]
+        return (self._greedy if self.beam == 1 else self._beam)(log_probs, full, ends)
+
+    def _greedy(self, log_probs: Tensor, full: Tensor, ends: Tensor) -> Tuple[Tensor, Tensor]:
+        best, tokens = log_probs.max(2)  # [B, 1] each
+        tokens.masked_fill_(full, self.rules.eos)
+        best = torch.where(full, ends, best)
+        self.tokens.copy_(tokens)
+        self.flags.open.logical_and_(tokens.squeeze(1).ne(self.rules.eos))
+        return best, tokens
+
+    def _beam(self, log_probs: Tensor, full: Tensor, ends: Tensor) -> Tuple[Tensor, Tensor]:
+        beam, eos = self.beam, self.rules.eos
+        ending = ends + self.totals  # [B, N]
+        # A sentence at its limit can only end.
+        before = self.totals.masked_fill(full, float("-inf"))
+        totals = log_probs.add_(before.unsqueeze(2))  # [B, N, V]
+        totals.select(2, eos).copy_(ending)
+        vocabulary = totals.size(2)
+        # Up to N of the 2N candidates may be </s>, so 2N guarantee that N stay open.
+        scores, flat = largest(totals.flatten(1), min(2 * beam, beam * vocabulary - 1))  # [B, 2N]
+        tokens, parents = flat % vocabulary, flat // vocabulary  # [B, 2N] each
+        is_end = tokens.eq(eos) & scores.gt(float("-inf"))  # [B, 2N]
+        columns = is_end.to(torch.uint8).sort(dim=1, stable=True).indices[:, :beam]  # [B, N]
+        # NaN comes first and is no end: the best open score is NaN then.
+        going_on = scores.masked_fill(is_end, float("-inf")).gather(1, columns)  # [B, N]
+        chosen = tokens.gather(1, columns)  # [B, N]
+        ended = scores[:, :beam].masked_fill(~is_end[:, :beam], float("-inf"))  # [B, N]
+        self.ended.add_(is_end[:, :beam].sum(1))
+        self.flags.open.logical_and_(
+            (self.ended < beam) & ~full.squeeze(1) & going_on[:, 0].gt(float("-inf"))
+        )
+        self.tokens.copy_(chosen.view(-1, 1))
+        self.totals.copy_(going_on)
+        rows = self.keep(parents.gather(1, columns))  # [B, N]
+        return torch.cat([ended, going_on], 1), torch.cat([parents[:, :beam], rows, chosen], 1)
 
 
 def largest(values: Tensor, count: int) -> Tuple[Tensor, Tensor]:
@@ -242,14 +305,12 @@ def largest(values: Tensor, count: int) -> Tuple[Tensor, Tensor]:
 
 
 @dataclass
-class _Segment:
+class Segment:
     """Steps of a search in one size, on the host.
 
     Attributes:
         sentences: of each row the sentence, or None.
-        numbers, ids: the log, ``[steps, B, …]``. Greedy: log-probability and token. Beam: scores of
-            the candidates that ended ``[N]`` (-inf: none) and of the open ones ``[N]``; parent
-            beams of the former, parent rows and tokens of the latter.
+        numbers, ids: the log, ``[steps, B, …]``.
         kept: rows that continue in the next segment.
     """
 
@@ -274,44 +335,53 @@ class StaticSearch:
     def encode(self, tokens: Tensor, eos: int) -> EncodedSource:
         """Encodes ``[B, S]``, in buffers of the next larger size."""
         self.ensemble.counters.encoder_calls += 1
-        rows, width = bucket(tokens.size(0), ROWS), bucket(tokens.size(1), LENGTHS)
+        longest = max(tokens.size(1), self.engine.model.encoder.max_positions())
+        rows, width = bucket(tokens.size(0), ROWS), min(bucket(tokens.size(1), LENGTHS), longest)
         source = self._source(rows, width, eos)
         source.encode(tokens)
         return source
 
     def search(self, source: EncodedSource, count: int, plan: SearchPlan) -> List[List[Hypothesis]]:
         """The best hypotheses of the ``count`` sentences of ``source``, best first."""
-        segments = self._run(source, count, plan)
+        own = plan.constraints
+        segments = self.run(
+            source,
+            count,
+            own,
+            key=("words", plan.start, plan.stride, plan.beam, Rules.of(own, plan.temperature)),
+            make=lambda source, capacity: _WordRows(
+                self.store, self.engine, source, plan, capacity, self.longest
+            ),
+        )
         return (_greedy_found if plan.beam == 1 else _beam_found)(segments, count, plan)
 
-    def _source(self, rows: int, width: int, eos: int) -> EncodedSource:
-        return self.store.keep(
-            ("source", rows, width, eos),
-            lambda: EncodedSource(self.store, self.engine, rows, width, eos=eos),
-        )
+    def run(
+        self,
+        source: EncodedSource,
+        count: int,
+        rules: Constraints,
+        *,
+        key: Hashable,
+        make: Callable[[EncodedSource, int], SearchRows],
+        block: int = 1,
+    ) -> List[Segment]:
+        """Takes steps until all sentences are done, in sizes that follow what is left to do.
 
-    def _rows(self, source: EncodedSource, rules: Rules, capacity: int) -> _Rows:
-        key = ("search", source.rows, source.width, capacity, rules)
-        found = self.store.keep(key, lambda: self._make(source, rules, capacity))
-        if found.source is not source:
-            # Its source was dropped and made again, elsewhere.
-            self.store.drop(key)
-            found = self.store.keep(key, lambda: self._make(source, rules, capacity))
-        return found
-
-    def _make(self, source: EncodedSource, rules: Rules, capacity: int) -> _Rows:
-        return _Rows(self.store, self.engine, source, rules, capacity, self.longest)
-
-    def _run(self, source: EncodedSource, count: int, plan: SearchPlan) -> List[_Segment]:
-        own, rules = plan.constraints, Rules.of(plan)
-        last = own.longest_limit + 1  # the most steps
-        rows = self._rows(source, rules, bucket(min(last, FIRST_CAPACITY), LENGTHS))
+        Args:
+            source: holds ``count`` sentences.
+            rules: their limits.
+            key: of this kind of search: everything that its steps depend on.
+            make: function (source, slots of the cache) → buffers.
+            block: z, words of a step.
+        """
+        last = -(-(rules.longest_limit + 1) // block)  # the most steps
+        rows = self._rows(source, key, make, bucket(min(last * block, FIRST_CAPACITY), LENGTHS))
         limits = torch.full((source.rows,), -1)
-        limits[:count] = own.max_lengths
+        limits[:count] = rules.max_lengths
         rows.limits.copy_(limits)
         rows.begin()
         sentences: List[Optional[int]] = [*range(count), *[None] * (source.rows - count)]
-        segments: List[_Segment] = []
+        segments: List[Segment] = []
         step = first = 0
         while True:
             rows.advance()
@@ -322,36 +392,58 @@ class StaticSearch:
             if step == last:
                 break
             # One step behind: the device has its next step before it has finished this one.
-            flags = rows.flags.read(step - 2) if step - first > 1 else [True] * source.rows
+            flags = rows.flags.read(step - 2) if step - first > 1 else [True] * rows.source.rows
             if not any(flags):
                 break
-            crowded = rows.source.rows * rules.beam > ENOUGH
+            crowded = rows.source.rows * rows.beam > ENOUGH
             halved = crowded and 2 * bucket(sum(flags), ROWS) <= rows.source.rows
-            if step < rows.capacity and not halved:
+            if step < rows.steps and not halved:
                 continue
             flags = rows.flags.read(step - 1)
             kept = [place for place, is_open in enumerate(flags) if is_open]
             if not kept:
                 break
-            segments.append(_Segment(sentences, *rows.log(first, step)))
-            places = torch.tensor(kept, device=rows.step.device)  # [B']
-            small = self._source(bucket(len(kept), ROWS), rows.source.width, own.eos)
-            if small.rows == rows.source.rows or not crowded:
+            count, smaller = bucket(len(kept), ROWS), rows.source
+            if crowded and count < smaller.rows:
+                smaller = self._source(count, smaller.width, rules.eos)
+            else:
                 # Only more steps are needed.
-                small, kept = rows.source, list(range(rows.source.rows))
-                places = torch.arange(rows.source.rows, device=rows.step.device)
-            capacity = rows.capacity if step < rows.capacity else bucket(2 * step, LENGTHS)
-            moved = self._rows(small, rules, capacity)
-            moved.take(rows, places)
-            segments[-1].kept = kept
+                kept = list(range(smaller.rows))
+            capacity = rows.decoder.capacity
+            if step >= rows.steps:
+                capacity = bucket(2 * capacity, LENGTHS)
+            segments.append(Segment(sentences, *rows.log(first, step), kept))
+            moved = self._rows(smaller, key, make, capacity)
+            moved.take(rows, torch.tensor(kept, device=self.store.device))
             sentences = [sentences[place] for place in kept]
-            sentences += [None] * (small.rows - len(sentences))
+            sentences += [None] * (smaller.rows - len(sentences))
             rows, first = moved, step
-        segments.append(_Segment(sentences, *rows.log(first, step)))
+        segments.append(Segment(sentences, *rows.log(first, step)))
         return segments
 
+    def _source(self, rows: int, width: int, eos: int) -> EncodedSource:
+        return self.store.keep(
+            ("source", rows, width, eos),
+            lambda: EncodedSource(self.store, self.engine, rows, width, eos=eos),
+        )
 
-def _greedy_found(segments: List[_Segment], count: int, plan: SearchPlan) -> List[List[Hypothesis]]:
+    def _rows(
+        self,
+        source: EncodedSource,
+        key: Hashable,
+        make: Callable[[EncodedSource, int], SearchRows],
+        capacity: int,
+    ) -> SearchRows:
+        full_key = ("search", source.rows, source.width, capacity, key)
+        found = self.store.keep(full_key, lambda: make(source, capacity))
+        if found.source is not source:
+            # Its source was dropped and made again, elsewhere.
+            self.store.drop(full_key)
+            found = self.store.keep(full_key, lambda: make(source, capacity))
+        return found
+
+
+def _greedy_found(segments: List[Segment], count: int, plan: SearchPlan) -> List[List[Hypothesis]]:
     tokens: List[List[int]] = [[] for _ in range(count)]
     log_probs: List[List[float]] = [[] for _ in tokens]
     eos = plan.constraints.eos
@@ -367,7 +459,9 @@ def _greedy_found(segments: List[_Segment], count: int, plan: SearchPlan) -> Lis
     return [[hypothesis_of(plan, *pair)] for pair in zip(tokens, log_probs)]
 
 
-def _beam_found(segments: List[_Segment], count: int, plan: SearchPlan) -> List[List[Hypothesis]]:
+def _beam_found(segments: List[Segment], count: int, plan: SearchPlan) -> List[List[Hypothesis]]:
+    """The log has scores of the candidates that ended ``[N]`` (-inf: none) and of the open ones
+    ``[N]``; parent beams of the former, parent rows and tokens of the latter."""
     beams, limits = plan.beam, plan.constraints.limits
     links: List[Tuple[List[int], List[int]]] = []
     totals: List[List[float]] = []
