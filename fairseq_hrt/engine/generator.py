@@ -301,7 +301,7 @@ class EngineGenerator:
         elif self.step_hooks:
             reason = "a trace of the steps"
         else:
-            reason = static_refusal(self.ensemble.engines)
+            reason = self.not_static()
         if on_gpu and not self._told:
             self._told = True
             logger.info(
@@ -310,6 +310,10 @@ class EngineGenerator:
                 else f"decoding step by step, not with CUDA graphs, because of {reason}"
             )
         return reason
+
+    def not_static(self) -> Optional[str]:
+        """What of the models or the options computations of fixed shapes do not support."""
+        return static_refusal(self.ensemble.engines)
 
     @property
     def decoder_positions(self) -> int:
