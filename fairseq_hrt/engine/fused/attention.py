@@ -56,15 +56,16 @@ def block_reference(
     seen = slots <= ends.unsqueeze(2)  # [R, q, C]
     if visible is not None:
         seen = seen & visible
-    queries = queries.float() * scale  # [R, H, q, d]
+    wide = torch.promote_types(qkv.dtype, torch.float32)
+    queries = queries.to(wide) * scale  # [R, H, q, d]
     stored = cache_k.view(rows, heads, capacity, width)
-    scores = queries @ stored.float().transpose(2, 3)  # [R, H, q, C]
+    scores = queries @ stored.to(wide).transpose(2, 3)  # [R, H, q, C]
     if relative is not None:
         window = relative.size(0) // 2
         apart = ((slots - own.unsqueeze(2)) * stride).clamp(-window, window) + window  # [R, q, C]
-        scores = scores + torch.einsum("rhqd,rqcd->rhqc", queries, relative.float()[apart])
+        scores = scores + torch.einsum("rhqd,rqcd->rhqc", queries, relative.to(wide)[apart])
     weights = scores.masked_fill(~seen.unsqueeze(1), float("-inf")).softmax(-1)
-    mixed = weights @ cache_v.view(rows, heads, capacity, width).float()  # [R, H, q, d]
+    mixed = weights @ cache_v.view(rows, heads, capacity, width).to(wide)  # [R, H, q, d]
     return mixed.transpose(1, 2).reshape(rows, count, heads * width).to(qkv.dtype)
 
 
@@ -180,11 +181,12 @@ def cross_reference(
     """What :func:`cross_attention` computes, by PyTorch's own functions."""
     source, width = keys.shape[1:]  # S, d
     batch = keys.size(0) // heads
-    asked = queries.reshape(batch, -1, heads, width).transpose(1, 2).float() * scale
-    stored = keys.view(batch, heads, source, width).float()
+    wide = torch.promote_types(queries.dtype, torch.float32)
+    asked = queries.reshape(batch, -1, heads, width).transpose(1, 2).to(wide) * scale
+    stored = keys.view(batch, heads, source, width).to(wide)
     scores = asked @ stored.transpose(2, 3)  # [B, H, N * q, S]
     if bias is not None:
-        scores = scores + bias.float()[:, None, None]
+        scores = scores + bias.to(wide)[:, None, None]
     if lengths is not None:
         hidden = torch.arange(source, device=keys.device) >= lengths[:, None]  # [B, S]
         scores = scores.masked_fill(hidden[:, None, None], float("-inf"))
@@ -192,7 +194,7 @@ def cross_reference(
     # Where everything is hidden the softmax is NaN, though no score is.
     nothing = scores.eq(float("-inf")).all(-1, keepdim=True)
     weights = weights.masked_fill(nothing, 0.0)
-    mixed = weights @ values.view(batch, heads, source, width).float()  # [B, H, N * q, d]
+    mixed = weights @ values.view(batch, heads, source, width).to(wide)  # [B, H, N * q, d]
     return mixed.transpose(1, 2).reshape(queries.shape).to(queries.dtype)
 
 

@@ -52,7 +52,9 @@ def shared_memory(device: torch.device) -> int:
     an H100."""
     if device.type != "cuda":
         return 227 * 1024
-    return int(torch.cuda.get_device_properties(device).shared_memory_per_block_optin)
+    from triton.runtime import driver
+
+    return int(driver.active.utils.get_device_properties(device.index)["max_shared_mem"])
 
 
 def power_of_two(count: int) -> int:
