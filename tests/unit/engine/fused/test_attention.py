@@ -59,7 +59,7 @@ def test_any_block(device, data):
             st.integers(0, capacity - count),
             min_size=(own := draw(st.sampled_from([1, rows]))),
             max_size=own,
-        )  # fmt: skip
+        )
     )
     options = dict(causal=draw(st.booleans()))
     if draw(st.booleans()):
