@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from . import fused
+from .products import add_product
 
 # Logits computed at a time (64 MiB in float32), and the most that are kept for the gradient.
 CHUNK, KEPT = 2**24, 2**26
@@ -213,10 +214,7 @@ class _TargetLogProbs(torch.autograd.Function):
             begin += len(part)
             of_features.append((logits @ cast).to(features.dtype))  # [n, D]
             # [V, n] @ [n, D] -> [V, D]
-            if ctx.dtype == of_weight.dtype:
-                of_weight.addmm_(logits.t(), part)
-            else:
-                of_weight += logits.t() @ part  # [V, D]
+            add_product(of_weight, logits.t(), part)
         whole = torch.cat(of_features).view(features.shape)  # [B, L, D]
         return (
             whole,

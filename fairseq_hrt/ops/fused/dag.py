@@ -5,7 +5,7 @@ waits for the device. One program computes a whole recursion of a sentence: a ba
 separates two target tokens, and all sentences and both recursions run side by side.
 """
 
-from typing import Any, Tuple
+from typing import Any, Dict, Tuple
 
 import torch
 import triton
@@ -13,10 +13,11 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# Vertices of a tile in the recursions, [from, to], and in the use of the links.
-FROM, TO = 64, 64
-USED_FROM, USED_TO = 32, 64
-_WARPS, _USE_WARPS = 16, 4
+# Vertices of a tile, [from, to], and warps: of few sentences, whose programs have a multiprocessor
+# for themselves; of many; of the use of the links.
+FEW, MANY, USED = (64, 64, 16), (32, 64, 8), (32, 64, 4)
+# Programs that a GPU runs side by side with so many warps, about.
+_SIDE_BY_SIDE = 128
 
 
 @triton.jit
@@ -286,12 +287,19 @@ def _inputs(
     match, links = match.detach().float().contiguous(), links.detach().float().contiguous()
     target_lengths, vertex_lengths = target_lengths.contiguous(), vertex_lengths.contiguous()
     batch, size = links.shape[:2]
-    blocks = triton.cdiv(size, FROM)
+    before, after, warps = USED
+    blocks = triton.cdiv(size, before)
     found = torch.empty(batch, blocks, dtype=torch.int32, device=links.device)
     _backward_links_kernel[(batch, blocks)](
-        links, vertex_lengths, found, blocks, size, FROM=FROM, TO=TO, num_warps=_USE_WARPS
+        links, vertex_lengths, found, blocks, size, FROM=before, TO=after, num_warps=warps
     )
     return match, links, target_lengths, vertex_lengths, found.amax(1)
+
+
+def _tile(programs: int) -> Dict[str, int]:
+    """The tile of a recursion that so many programs compute."""
+    before, after, warps = FEW if programs <= _SIDE_BY_SIDE else MANY
+    return dict(FROM=before, TO=after, num_warps=warps)
 
 
 def likelihood(
@@ -320,7 +328,7 @@ def _recursions(
     found = match.new_empty(batch)
     _recursion_kernel[(batch, 1 + both)](
         match, links, target_lengths, vertex_lengths, backwards, alpha, beta, found,
-        tokens, size, FROM=FROM, TO=TO, num_warps=_WARPS,
+        tokens, size, **_tile(batch * (1 + both)),
     )  # fmt: skip
     return found, alpha, beta
 
@@ -349,11 +357,12 @@ class LogLikelihood(torch.autograd.Function):
         batch, tokens, size = match.shape
         gradient = gradient.float().contiguous()  # [B]
         usage = torch.empty_like(links)
-        grid = (batch, triton.cdiv(size, USED_FROM), triton.cdiv(size, USED_TO))
+        before, after, warps = USED
+        grid = (batch, triton.cdiv(size, before), triton.cdiv(size, after))
         with torch.cuda.device_of(match):
             _use_kernel[grid](
                 *given, alpha, beta, found, gradient, usage,
-                tokens, size, FROM=USED_FROM, TO=USED_TO, num_warps=_USE_WARPS,
+                tokens, size, FROM=before, TO=after, num_warps=warps,
             )  # fmt: skip
         possible = (found > float("-inf")).view(-1, 1, 1)  # [B, 1, 1]
         whole = torch.where(possible, found.view(-1, 1, 1), 0.0)
@@ -376,6 +385,6 @@ def best_alignment(
         parents = torch.empty(match.shape, dtype=torch.int32, device=match.device)
         _alignment_kernel[(batch,)](
             *given, scores, parents, alignment,
-            tokens, size, FROM=FROM, TO=TO, num_warps=_WARPS,
+            tokens, size, **_tile(batch),
         )  # fmt: skip
     return alignment

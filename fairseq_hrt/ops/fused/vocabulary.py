@@ -14,6 +14,8 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ..products import add_product
+
 # Logits computed at a time (256 MiB in half precision), and the most that are kept for the
 # gradient.
 CHUNK, KEPT = 2**27, 2**29
@@ -252,17 +254,3 @@ class TargetLogProbs(torch.autograd.Function):
             None,
             None,
         )
-
-
-def add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
-    """``total`` += ``left`` ``right``, not rounded to half precision in between where PyTorch can
-    do it: on CUDA devices from 2.8 on.
-
-    Args:
-        total: float32 ``[V, D]``.
-        left, right: ``[V, n]`` and ``[n, D]``, half precision.
-    """
-    if left.device.type == "cuda" and "dtype" in torch.ops.aten.mm.overloads():
-        total += torch.mm(left, right, out_dtype=torch.float32)
-    else:
-        total += left @ right

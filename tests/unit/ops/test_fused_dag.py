@@ -26,8 +26,8 @@ def kernels(monkeypatch):
 
 def tile(monkeypatch, before, after):
     """Several tiles at this size."""
-    for name, value in zip(("FROM", "TO", "USED_FROM", "USED_TO"), (before, after) * 2):
-        monkeypatch.setattr(dag, name, value)
+    for name in ("FEW", "MANY", "USED"):
+        monkeypatch.setattr(dag, name, (before, after, 4))
 
 
 def batch(graphs, device, *, spread=1.0, seed=0, holes=0.0, vertices=VERTICES, tokens=TOKENS):
