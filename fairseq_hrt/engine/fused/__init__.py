@@ -8,12 +8,15 @@ device, so all of them can be captured in a CUDA graph once they have run; posit
 from .attention import attention_block, attention_step, cross_attention
 from .linear import fused_linear
 from .output import choose, embed
+from .search import best_continuations, best_words
 from .support import available
 
 __all__ = [
     "attention_block",
     "attention_step",
     "available",
+    "best_continuations",
+    "best_words",
     "choose",
     "cross_attention",
     "embed",
