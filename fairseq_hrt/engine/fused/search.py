@@ -248,12 +248,7 @@ def best_continuations(
             f"totals are {totals.dtype} {tuple(totals.shape)} for {rows} rows of {logits.dtype};"
             f" give {dtype} [B, N] with B * N = {rows}"
         )
-    if (
-        not rows
-        or max(count, beams) > MOST_FOUND
-        or beams * words >= 2**31
-        or not usable(logits)
-    ):
+    if not rows or max(count, beams) > MOST_FOUND or beams * words >= 2**31 or not usable(logits):
         return best_continuations_reference(
             logits, totals, count=count, temperature=temperature, pad=pad, eos=eos, unk=unk,
             unkpen=unkpen, forbid_eos=forbid_eos, only_eos=only_eos,

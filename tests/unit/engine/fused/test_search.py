@@ -188,7 +188,7 @@ def sorted_continuations(logits, totals, *, count, **options):
     # In the order of the hypotheses and words.
     order = (parents * logits.size(1) + tokens).sort(1).indices
     whole = scores.gather(1, order)
-    scores, flat = whole.sort(1, descending=True, stable=True)
+    scores, flat = whole.sort(dim=1, descending=True, stable=True)
     scores, flat = scores[:, :count], flat[:, :count]
     return scores, flat % logits.size(1), flat // logits.size(1)
 
@@ -305,9 +305,9 @@ def test_equal_scores_in_the_order_of_hypotheses_and_words(device, blocks):
 
 
 @pytest.mark.parametrize("place", [0, PAD, EOS, UNK, 77])
-@pytest.mark.parametrize("total", [0.0, -math.inf])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize(
+    "total, dtype, sign", [(0.0, torch.float32, -1.0), (-math.inf, torch.float16, 1.0)]
+)
 def test_a_nan_anywhere_comes_first(device, blocks, place, total, dtype, sign):
     logits, totals = plain(device)
     logits = logits.to(dtype)
