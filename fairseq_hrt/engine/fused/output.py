@@ -57,9 +57,9 @@ def choose_reference(
     free[:, unk] -= unkpen
     free[:, eos] = ends.masked_fill(forbid_eos, -math.inf)
     best, token = free.max(1)  # [M] each
-    token = torch.where(only_eos, eos, token)
+    token = token.masked_fill(only_eos, eos)
     best = torch.where(only_eos, ends, best)
-    return token, torch.where(log_probs.isnan().any(1), math.nan, best).float()
+    return token, best.masked_fill(log_probs.isnan().any(1), math.nan)
 
 
 def choose(
@@ -99,7 +99,7 @@ def choose(
 
     Returns:
         token: LongTensor ``[M]``; always an id of the vocabulary.
-        log_prob: float32 ``[M]``; NaN if any logit of the row is NaN.
+        log_prob: float32 (float64 for float64) ``[M]``; NaN if any logit of the row is NaN.
 
     Raises:
         ValueError: a weight that is not contiguous, or ``out`` of another shape or type.
@@ -110,7 +110,7 @@ def choose(
     _check_flags(rows, forbid_eos=forbid_eos, only_eos=only_eos)
     own = (None, None) if out is None else out
     token = destination(own[0], (rows,), x, torch.int64)
-    log_prob = destination(own[1], (rows,), x, torch.float32)
+    log_prob = destination(own[1], (rows,), x, torch.promote_types(x.dtype, torch.float32))
     if not 1 <= rows <= MOST_ROWS or not usable(x, weight, bias, gamma, beta):
         found = choose_reference(
             x, weight, bias, norm=norm, temperature=temperature, pad=pad, eos=eos, unk=unk,
