@@ -14,6 +14,7 @@ from torch import Tensor
 from .support import (
     TILE,
     Norm,
+    delivered,
     destination,
     norm_parts,
     on_device,
@@ -252,7 +253,7 @@ def embed(
         found = embed_reference(
             token, table, positions_table, position, scale=scale, norm=norm, zero=zero
         )
-        return found if out is None else out.copy_(found)
+        return delivered(found, out)
     out = destination(out, (rows, width), table)
     from .output_kernels import embed_row
 
