@@ -276,7 +276,9 @@ def _alignment_kernel(
     for back in range(0, steps):
         step = steps - 1 - back
         tl.store(alignment + sentence * size + vertex, step.to(tl.int64), mask=possible)
-        vertex = tl.load(parents + step * size + vertex, mask=possible & (step > 0), other=0)
+        parent = tl.load(parents + step * size + vertex, mask=possible & (step > 0), other=0)
+        # NaN, which is reported elsewhere, has no predecessor.
+        vertex = tl.minimum(parent, last - 1)
 
 
 def _inputs(
