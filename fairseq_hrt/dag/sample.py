@@ -8,6 +8,9 @@ from torch import Tensor
 from ..training import Purpose, hash_uniform
 from .graph_size import UpsampleScale, vertices_from_source, vertices_from_target
 
+# Numbers of which the vertices of a batch on a device are a multiple.
+_ALIGNED = 16
+
 
 class GraphSample(NamedTuple):
     """Targets and graph sizes of a batch.
@@ -106,13 +109,14 @@ def graph_sample(
     wanted = rule.wanted(scale, source_lengths, target_lengths - 2)  # [B]
     width = None
     if ids.device.type != "cpu":
-        # The host would have to wait for the longest graph. Only with --dag-upsample-scale 4~8 or
-        # sources padded to a multiple is this more.
-        width = rule.most_wanted(
+        # The host would have to wait for the longest graph. Kernels read rows of aligned lengths
+        # several numbers at a time.
+        most = rule.most_wanted(
             rule.fixed if update is None else rule.scale.high,
             batch["net_input"]["src_tokens"].size(1),
             targets.size(1),
         )
+        width = min(-(-most // _ALIGNED) * _ALIGNED, rule.most)
     return GraphSample(
         ids=ids,
         update=update or 0,

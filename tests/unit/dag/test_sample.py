@@ -93,4 +93,7 @@ def test_on_a_device_the_host_does_not_ask_for_the_width(family):
     with SimulatedDevice() as device:
         graph = graph_sample(device.send(sample), rule, update=3, seed=1, bos=0, pad=1)
         inputs = vertex_inputs(graph.vertex_lengths, bos=0, unk=3, eos=2, pad=1, width=graph.width)
-        assert inputs.shape == (2, 12) and not device.reads
+        assert inputs.shape == (2, 16) and not device.reads
+        rule = rule._replace(most=14)
+        graph = graph_sample(device.send(sample), rule, update=3, seed=1, bos=0, pad=1)
+        assert graph.width == 14
