@@ -97,7 +97,7 @@ def hash_uniform(*keys: Union[int, Tensor]) -> Tensor:
 
 
 def _hash_tensors(first: int, keys: List[Union[int, Tensor]]) -> Tensor:
-    """Goes on from the hash of the integers before the first tensor; further integers are mixed
+    """Continues the hash of the integers before the first tensor; further integers are mixed
     already."""
     device = next(key.device for key in keys if isinstance(key, Tensor))
     if fused.available(device):
