@@ -7,6 +7,7 @@ impossible. Vertex 0 emits ``<s>`` and the last valid vertex ``</s>``; a path le
 to the last. Nothing outside ``target_lengths`` and ``vertex_lengths`` is read.
 """
 
+from .checks import PostponedChecks, postponed_checks
 from .ctc import ExpectedNgrams, ctc_best_alignment, ctc_ngrams
 from .dag_likelihood import dag_best_alignment, dag_log_likelihood
 from .fixed_shapes import FixedPaths, between_words, fixed_viterbi, follow_pointers
@@ -21,6 +22,7 @@ __all__ = [
     "ExpectedNgrams",
     "FixedPaths",
     "FuzzyAlignment",
+    "PostponedChecks",
     "ViterbiPath",
     "best_printing_path",
     "best_tokens",
@@ -36,6 +38,7 @@ __all__ = [
     "gather_with_largest",
     "joint_viterbi",
     "passing_probabilities",
+    "postponed_checks",
     "row_blocks",
     "without_repeats",
 ]
