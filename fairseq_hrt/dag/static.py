@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..engine import Memory, TransformerEngine, at_least_float32, check_number, length_limits
 from ..engine.buckets import LENGTHS, ROWS, bucket
-from ..ops import CHUNK, LEAST_MASS, between_words, fixed_viterbi, follow_pointers
+from ..ops import CHUNK, LEAST_MASS, between_words, fixed_viterbi
 from .graph import GraphBuilder, PackedLinks
 from .graph_size import vertices_from_source
 from .paths import best_successors
@@ -270,10 +270,8 @@ class StaticPaths:
                 first sentence.
 
         Returns:
-            One tensor ``[B, 2 * T + 1 + T + E]`` of integers with as many bits as the numbers have:
-            vertices and tokens of the path, source tokens; then the bits of floating-point numbers:
-            log-probabilities of the path, and those that :meth:`_read` checks. The last vertex, or
-            the first, may be repeated.
+            One tensor ``[B, …]`` of what :meth:`_sections` lists: integers and, with as many bits,
+            floating-point numbers.
         """
         search, engine = self.search, self.engine
         tables = self._tables[self._width(tokens.size(1)), tokens.device, engine.dtype]
@@ -283,7 +281,6 @@ class StaticPaths:
             tokens = torch.where(empty, tokens[:1], tokens)
         memory = engine.encode_static(tokens)
         inputs = tables.inputs.index_select(0, memory.lengths)  # [B, L]
-        last = tables.last.index_select(0, memory.lengths)  # [B]
         # [B, L] four times, and [B, K]
         begins, ends, hidden, interior, allowed = tables.numbers.index_select(
             0, memory.lengths
@@ -293,32 +290,34 @@ class StaticPaths:
         chances = self._probabilities(features, tables.ahead + hidden.unsqueeze(1), begins)
         scores, words = self._best_tokens(features, inputs, tables)  # [B, L] each
         links = counted = chances.log()
-        checks = [chances.sum((1, 2)).unsqueeze(1)]
+        ids, numbers = [memory.lengths.unsqueeze(1), words], [chances.sum((1, 2)).unsqueeze(1)]
         if search.suppress:
             links, counted, mass = _between_words(chances, words, scores, search.weight)
-            checks.append((mass + ends).amin(1, keepdim=True))
+            numbers.append((mass + ends).amin(1, keepdim=True))
+        numbers.append(scores)
         weighted = scores if search.weight else None
         if search.viterbi:
-            width = max(len(tables.powers) + 2, size if self._links.reach else 0)
             found = fixed_viterbi(
                 links,
                 weighted,
-                last=last,
+                last=tables.last.index_select(0, memory.lengths),
                 interior=interior,
                 allowed=allowed,
                 powers=tables.powers,
-                width=width,
             )
-            path, nowhere = found.paths, torch.maximum(found.totals, found.direct)
-            if self._links.reach:
-                # A short reach makes paths long: none may be within the limit.
-                instead = _best_links(links, None, 1.0, tables.vertex, width)
-                path = torch.where(nowhere == float("-inf"), instead, path)
-            else:
-                checks.append(nowhere)
-        else:
-            path = _best_links(links, weighted, search.weight, tables.vertex, size)
-        return (_packed(path, words, scores, counted, memory.lengths, checks),)
+            ids.append(found.paths)
+            steps = torch.add(found.paths[:, 1:], found.paths[:, :-1], alpha=size)  # [B, T - 1]
+            numbers += [
+                counted.flatten(1).gather(1, steps),
+                torch.maximum(found.totals, found.direct),
+            ]
+            # Where no path is within the limit, the best links are followed.
+            weighted = None
+        if self._follows:
+            following = best_successors(links, weighted, search.weight)  # [B, L]
+            ids.append(following)
+            numbers.append(counted.gather(2, following.unsqueeze(2)).squeeze(2))
+        return (_packed(ids, numbers),)
 
     def _probabilities(self, features: Tensor, hidden: Tensor, begins: Tensor) -> Tensor:
         """P(v | u), ``[B, L, L]``, as :class:`PackedLinks` computes it.
@@ -373,39 +372,136 @@ class StaticPaths:
 
     # ------------------------------------------------------------------ on the host
 
+    @property
+    def _follows(self) -> bool:
+        """Whether the best links may be followed: as the search, or because a short reach makes
+        paths long, so that none may be within the limit."""
+        return not self.search.viterbi or bool(self._links.reach)
+
+    def _sections(self, tables: _Tables) -> Tuple[Dict[str, int], Dict[str, int]]:
+        """The columns of what :meth:`paths` returns, in order, integers and numbers:
+
+        lengths: source tokens.
+        words, scores: the token of each vertex and its log-probability.
+        total: the sum of all links; NaN if one is.
+        mass: the least sum of a row of links between words.
+        path: vertices, the first one repeated on the left; along: the links between them.
+        reached: -inf if no path is within the limit.
+        next, links: the best vertex after each vertex; the link to it.
+        """
+        size, viterbi = len(tables.vertex), self.search.viterbi
+        width = viterbi * (len(tables.powers) + 2)  # T
+        follows = self._follows * size
+        ids = dict(lengths=1, words=size, path=width, next=follows)
+        numbers = dict(
+            total=1,
+            mass=int(self.search.suppress),
+            scores=size,
+            along=max(width - 1, 0),
+            reached=int(viterbi),
+            links=follows,
+        )
+        return ids, numbers
+
     def _read(self, packed: Tensor, tables: _Tables) -> Optional[Tuple[List[FoundPath], bool]]:
         """What :meth:`paths` has found, on the host; see :meth:`find`.
 
         Raises:
-            NumericalError: a link or a token of the graph is NaN.
+            NumericalError: a link of the graph is NaN.
         """
-        suppress = self.search.suppress
-        tested = self.search.viterbi and not self._links.reach
-        width = (packed.size(1) - 2 - suppress - tested) // 3  # T
-        ids = packed[:, : 2 * width + 1].tolist()
-        bits = packed[:, 2 * width + 1 :].contiguous()
-        numbers = bits.view(torch.float32 if bits.dtype == torch.int32 else torch.float64)
-        parts, checks = numbers[:, :width].tolist(), numbers[:, width:].tolist()
-        for total, *_ in checks:
-            check_number(total)
-        if suppress and any(check[1] < LEAST_MASS for check in checks):
+        kinds = self._sections(tables)
+        count = sum(kinds[0].values())
+        bits = packed[:, count:].contiguous()
+        values = bits.view(torch.float32 if bits.dtype == torch.int32 else torch.float64)
+        found: Dict[str, Tensor] = {}
+        for section, part in zip(kinds, (packed[:, :count].long(), values)):
+            found.update(zip(section, part.split(list(section.values()), 1)))
+        check_number(float(found["total"].sum()))
+        if self.search.suppress and bool((found["mass"] < LEAST_MASS).any()):
             return None
-        if tested and any(check[-1] == float("-inf") for check in checks):
+        lengths = found["lengths"].squeeze(1)  # [B]
+        last = torch.tensor(tables.sizes)[lengths] - 1  # [B]
+        vertices, links = found["path"], found["along"]  # [B, T], [B, T - 1]
+        if self._follows:
+            followed = _followed(found["next"], found["links"], last)
+            if not self.search.viterbi:
+                vertices, links = followed
+            else:
+                vertices, links = _instead(
+                    found["reached"] == float("-inf"), vertices, links, followed
+                )
+        elif bool((found["reached"] == float("-inf")).any()):
             return None
-        found = []
-        for row, scores in zip(ids, parts):
-            length, vertices = row[-1], row[:width]
-            kept = [
-                place for place in range(width)
-                if not place or vertices[place] != vertices[place - 1]
-            ]  # fmt: skip
-            path = [vertices[place] for place in kept]
-            if path[-1] != tables.sizes[length] - 1:
-                check_number(float("nan"))
-            words = [row[width + place] for place in kept]
-            own = [scores[place] for place in kept]
-            found.append(FoundPath(path, words, own, tables.limits[length]))
-        return found, any(tables.clamped[row[-1]] for row in ids)
+        words, parts = found["words"].gather(1, vertices), found["scores"].gather(1, vertices)
+        parts[:, 1:] += links
+        paths = [
+            _path(*row, tables.limits[length], end)
+            for *row, length, end in zip(
+                vertices.tolist(), words.tolist(), parts.tolist(), lengths.tolist(), last.tolist()
+            )
+        ]
+        return paths, any(tables.clamped[length] for length in lengths.tolist())
+
+
+def _followed(following: Tensor, links: Tensor, last: Tensor) -> Tuple[Tensor, Tensor]:
+    """The walk along the best links, on the host.
+
+    Args:
+        following: LongTensor ``[B, L]``, the vertex after each vertex.
+        links: ``[B, L]``, log-probability of the link to it.
+        last: LongTensor ``[B]``.
+
+    Returns:
+        (vertices, LongTensor ``[B, T]``, the last one repeated; links between them
+        ``[B, T - 1]``).
+    """
+    current, end = torch.zeros_like(last).unsqueeze(1), last.unsqueeze(1)  # [B, 1] each
+    vertices, steps = [current], []
+    for _ in range(following.size(1) - 1):
+        steps.append(links.gather(1, current))
+        current = torch.where(current == end, end, following.gather(1, current))
+        vertices.append(current)
+        if bool((current == end).all()):
+            break
+    return torch.cat(vertices, 1), torch.cat(steps, 1)
+
+
+def _instead(
+    none: Tensor, vertices: Tensor, links: Tensor, followed: Tuple[Tensor, Tensor]
+) -> Tuple[Tensor, Tensor]:
+    """``followed`` where there is no other path (``none`` ``[B, 1]``), both padded to the same
+    length."""
+    width = max(vertices.size(1), followed[0].size(1))
+    others = width - followed[0].size(1)
+    # Repeated first vertices stand on the left, repeated last ones on the right.
+    own = (
+        F.pad(vertices, (width - vertices.size(1), 0)),
+        F.pad(links, (width - 1 - links.size(1), 0)),
+    )
+    walked = torch.cat([followed[0], followed[0][:, -1:].expand(-1, others)], 1)
+    return (
+        torch.where(none, walked, own[0]),
+        torch.where(none, F.pad(followed[1], (0, others)), own[1]),
+    )
+
+
+def _path(
+    vertices: List[int], words: List[int], parts: List[float], limit: int, last: int
+) -> FoundPath:
+    """One path without repeated vertices.
+
+    Raises:
+        NumericalError: it does not lead forwards to the last vertex.
+    """
+    kept = [
+        place for place, vertex in enumerate(vertices) if not place or vertex != vertices[place - 1]
+    ]
+    path = [vertices[place] for place in kept]
+    if path[-1] != last or any(vertex >= after for vertex, after in zip(path, path[1:])):
+        check_number(float("nan"))
+    return FoundPath(
+        path, [words[place] for place in kept], [parts[place] for place in kept], limit
+    )
 
 
 def _between_words(
@@ -421,31 +517,11 @@ def _between_words(
     return weighed.log(), counted, torch.minimum(mass, weighed.sum(2))
 
 
-def _best_links(
-    links: Tensor, scores: Optional[Tensor], weight: float, vertex: Tensor, width: int
-) -> Tensor:
-    """The path along the best links: LongTensor ``[B, width]``, the last vertex repeated."""
-    best = best_successors(links, scores, weight)  # [B, L]
-    # A vertex without links is the last one, or a NaN has misled the search: both stay.
-    return follow_pointers(torch.maximum(best, vertex), best.new_zeros(len(best), 1), width)
-
-
-def _packed(
-    path: Tensor,
-    words: Tensor,
-    scores: Tensor,
-    counted: Tensor,
-    lengths: Tensor,
-    checks: List[Tensor],
-) -> Tensor:
-    """The result of :meth:`StaticPaths.paths` as one tensor, for one transfer."""
-    links = torch.add(path[:, 1:], path[:, :-1], alpha=scores.size(1))
-    parts = scores.gather(1, path)  # [B, T]
-    parts[:, 1:].add_(counted.flatten(1).gather(1, links))
-    ids = torch.cat([path, words.gather(1, path), lengths.unsqueeze(1)], 1)  # [B, 2 * T + 1]
-    numbers = torch.cat([parts, *checks], 1)  # [B, T + E]
-    bits = torch.int32 if numbers.element_size() == 4 else torch.int64
-    return torch.cat([ids.to(bits), numbers.view(bits)], 1)
+def _packed(ids: List[Tensor], numbers: List[Tensor]) -> Tensor:
+    """Integers and numbers ``[B, …]`` side by side, for one transfer."""
+    whole = torch.cat(numbers, 1)
+    bits = torch.int32 if whole.element_size() == 4 else torch.int64
+    return torch.cat([torch.cat(ids, 1).to(bits), whole.view(bits)], 1)
 
 
 def _vertex_features(

@@ -61,7 +61,7 @@ class FixedPaths(NamedTuple):
     """The best path of each sentence.
 
     Attributes:
-        paths: LongTensor ``[B, T]``, its vertices, the first one repeated on the left.
+        paths: LongTensor ``[B, K + 2]``, its vertices, the first one repeated on the left.
         totals: ``[B, 1]``, the score without the division by the length; -inf: no path has an inner
             vertex, and ``paths`` holds the link from the first vertex to the last.
         direct: ``[B, 1]``, log-probability of that link.
@@ -80,7 +80,6 @@ def fixed_viterbi(
     interior: Tensor,
     allowed: Tensor,
     powers: Tensor,
-    width: int,
 ) -> FixedPaths:
     """:func:`.joint_viterbi`, two kernels for each length.
 
@@ -93,7 +92,6 @@ def fixed_viterbi(
         allowed: ``[B, K]``, 0 for the numbers of inner vertices that a path may have, -inf for
             others; K is their maximum.
         powers: ``[K]``, k ** beta, finite.
-        width: T, at least K + 2.
     """
     batch, size = interior.shape
     onto = interior if scores is None else scores + interior  # [B, L]
@@ -115,7 +113,8 @@ def fixed_viterbi(
     torch.add(parents.transpose(0, 1), begins, out=inner)
     inner[:, 0].fill_(root)
     pointers[:, root].fill_(root)
-    walked = follow_pointers(pointers, nodes, width - 1).remainder(size)  # [B, T - 1]
+    # [B, K + 1]
+    walked = follow_pointers(pointers, nodes, len(powers) + 1).remainder(size)
     return FixedPaths(torch.cat([walked.flip(1), last.unsqueeze(1)], 1), total, to_end[:, :1])
 
 

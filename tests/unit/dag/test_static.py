@@ -38,13 +38,13 @@ def found(generator, model, sample):
     ]
 
 
-def compare(family, model, sample, strategy, *, falls_back=False, tolerance=1e-9, **options):
+def compare(family, model, sample, strategy, *, may_fall_back=False, tolerance=1e-9, **options):
     ordinary, static = both(family, model, strategy, **options)
     expected, scores = found(ordinary, model, sample)
     same, numbers = found(static, model, sample)
     assert same == expected
     assert numbers == pytest.approx(scores, abs=tolerance, rel=tolerance)
-    assert falls_back == bool(static._obstacles), static._obstacles
+    assert may_fall_back or not static._obstacles, static._obstacles
 
 
 SHAPES = {
@@ -123,6 +123,8 @@ def test_any_batch(family, data):
             lengths, seed=data.draw(st.integers(0, 50)), left_pad=data.draw(st.booleans())
         ),
         data.draw(st.sampled_from(STRATEGIES)),
+        # A short reach leaves some vertices only by long chains of repetitions.
+        may_fall_back=reach is not None,
         dag_decode_upsample_scale=data.draw(st.sampled_from([0.5, 1.0, 2.0, 4.5])),
         dag_decode_beta=data.draw(st.sampled_from([0.3, 1.0, 1.5])),
         dag_keep_repeats=data.draw(st.booleans()),
