@@ -6,105 +6,23 @@ batch alone. The sizes of the graphs follow from the number of source tokens: wh
 them is looked up in tables, which the host makes once for each bucket.
 """
 
-from dataclasses import dataclass
-from typing import Dict, Hashable, List, NamedTuple, Optional, Tuple
+from typing import Dict, Hashable, List, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
 from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor
 
-from ..engine import Memory, TransformerEngine, at_least_float32, check_number, length_limits
+from ..engine import Memory, TransformerEngine, at_least_float32
 from ..engine.buckets import LENGTHS, ROWS, bucket
-from ..ops import CHUNK, LEAST_MASS, between_words, fixed_viterbi
+from ..ops import CHUNK, between_words, fixed_viterbi
 from .graph import GraphBuilder, PackedLinks
-from .graph_size import vertices_from_source
 from .paths import best_successors
+from .static_result import FoundPath, read_paths
+from .static_tables import PathSearch, Tables, make_tables
 
-#: Hides a link. Finite: a row without any link stays free of NaN.
-_HIDDEN = -1e30
 #: Of the links of all heads. Above, the kernels take longer than their launches.
 _MOST_LINKS = 2**28
-
-
-@dataclass(frozen=True)
-class PathSearch:
-    """How a path is found.
-
-    Attributes:
-        viterbi: the best path of every length, and the best length; False: the best links.
-        weight: of the tokens' log-probabilities in the search.
-        suppress: whether the links lead from each word to another word; see
-            :func:`..ops.without_repeats`.
-        length_beta: see :func:`..ops.joint_viterbi`.
-        scale: lambda.
-        max_len_a, max_len_b: of the longest translation.
-        most: the most vertices.
-    """
-
-    viterbi: bool
-    weight: float
-    suppress: bool
-    length_beta: float
-    scale: float
-    max_len_a: float
-    max_len_b: int
-    most: int
-
-    @property
-    def all_tokens(self) -> bool:
-        """Whether the search looks at the tokens of all vertices."""
-        return self.suppress or bool(self.weight)
-
-
-class FoundPath(NamedTuple):
-    """The best path of one sentence.
-
-    Attributes:
-        vertices, tokens: of the path, the first vertex included.
-        parts: log-probability of each token and of the link into its vertex.
-        limit: the most words before ``</s>``.
-    """
-
-    vertices: List[int]
-    tokens: List[int]
-    parts: List[float]
-    limit: int
-
-
-class _Tables(NamedTuple):
-    """What depends on the number of source tokens, for all numbers up to S.
-
-    Attributes:
-        inputs: LongTensor ``[S + 1, L]``, the decoder's input.
-        bias: ``[S + 1, L]``, 0 for the vertices of the graph and -inf for padding.
-        last: LongTensor ``[S + 1]``, the last vertex.
-        numbers: ``[S + 1, 4 * L + K]``, by vertex: 1 where links begin, else 0; the opposite; 0 for
-            vertices of the graph, else ``_HIDDEN``; 0 for inner vertices, else -inf. By number of
-            inner vertices: 0 if a path may have as many, else -inf.
-        ahead: ``[L, L]``, 0 for links to later vertices within reach, else ``_HIDDEN``.
-        vertex: LongTensor ``[L]``, 0 to L - 1.
-        powers: ``[K]``, k ** beta.
-        finite: whether all of these are.
-        penalties: ``[P]``, subtracted from the log-probabilities of the tokens from ``first`` on.
-        first: the first of these tokens.
-        sizes, limits: vertices and most words, on the host.
-        clamped: whether the decoder's positions cut the graph.
-    """
-
-    inputs: Tensor
-    bias: Tensor
-    last: Tensor
-    numbers: Tensor
-    ahead: Tensor
-    vertex: Tensor
-    powers: Tensor
-    finite: bool
-    penalties: Tensor
-    first: int
-    sizes: List[int]
-    limits: List[int]
-    clamped: List[bool]
 
 
 class StaticPaths:
@@ -117,7 +35,7 @@ class StaticPaths:
 
     def __init__(self, builder: GraphBuilder, search: PathSearch) -> None:
         self.builder, self.search = builder, search
-        self._tables: Dict[Hashable, _Tables] = {}
+        self._tables: Dict[Hashable, Tables] = {}
 
     @property
     def engine(self) -> TransformerEngine:
@@ -127,6 +45,12 @@ class StaticPaths:
     @property
     def _links(self) -> PackedLinks:
         return self.builder.links[0]
+
+    @property
+    def _follows(self) -> bool:
+        """Whether the best links may be followed: as the search, or because a short reach makes
+        paths long, so that none may be within the limit."""
+        return not self.search.viterbi or bool(self._links.reach)
 
     def obstacle(self, tokens: Tensor) -> Optional[str]:
         """Why this batch ``[B, S]`` cannot be decoded in this way; None: it can."""
@@ -143,7 +67,7 @@ class StaticPaths:
         if batch > ROWS[-1] or width > LENGTHS[-1]:
             return f"more than {ROWS[-1]} sentences or {LENGTHS[-1]} source tokens"
         tables = self._tables_of(tokens)
-        links = bucket(batch, ROWS) * self._links.heads * len(tables.vertex) ** 2
+        links = bucket(batch, ROWS) * self._links.heads * tables.size**2
         if links > _MOST_LINKS:
             return f"a batch of large graphs ({links:,} links; at most {_MOST_LINKS:,})"
         if not tables.finite:
@@ -167,13 +91,13 @@ class StaticPaths:
         padded = F.pad(tokens, (self._width(width) - width, 0, 0, rows - batch), value=pad)
         ensemble.counters.encoder_calls += 1
         ensemble.counters.decoder_calls += 1
-        ensemble.counters.decoder_tokens += rows * len(tables.vertex)
+        ensemble.counters.decoder_tokens += rows * tables.size
         # Positions of the source get new addresses if a longer sentence has needed more of them.
         source = self.engine.embed_source.table
         address = 0 if source is None else source.data_ptr()
         with ensemble.graphs.lock:
             found = ensemble.graphs.run((self, padded.shape, address), self.paths, padded)[0]
-            return self._read(found[:batch].cpu(), tables)
+            return read_paths(found[:batch].cpu(), self.search, tables, follows=self._follows)
 
     # ------------------------------------------------------------------ buckets
 
@@ -185,7 +109,7 @@ class StaticPaths:
             most = source.table.size(0)
         return max(width, min(bucket(width, LENGTHS), most))
 
-    def _tables_of(self, tokens: Tensor) -> _Tables:
+    def _tables_of(self, tokens: Tensor) -> Tables:
         """The tables of a batch's bucket, made at its first use: their memory has to stay."""
         source = self.engine.embed_source
         # All at once, so that addresses stay; learned positions are always all there.
@@ -194,71 +118,16 @@ class StaticPaths:
         width = self._width(tokens.size(1))
         key = (width, tokens.device, self.engine.dtype)
         if key not in self._tables:
-            self._tables[key] = self._make_tables(width, tokens.device)
-            self.engine.embed.reserve(len(self._tables[key].vertex))
+            self._tables[key] = make_tables(
+                width,
+                self.search,
+                self.builder.decoders[0],
+                self.builder.penalties,
+                device=tokens.device,
+                dtype=self.engine.dtype,
+            )
+            self.engine.embed.reserve(self._tables[key].size)
         return self._tables[key]
-
-    def _make_tables(self, width: int, device: torch.device) -> _Tables:
-        search, decoder = self.search, self.builder.decoders[0]
-        lengths = torch.arange(width + 1)
-        scales = torch.full(lengths.shape, search.scale, dtype=torch.double)
-        # [S + 1] each
-        wanted = vertices_from_source(lengths + decoder.count_bos, scales)
-        sizes = wanted.clamp(max=search.most)
-        size = int(sizes.max())
-        # Attention and matrix units want multiples of 8.
-        size = max(size, min(-(-size // 8) * 8, search.most))
-        limits = length_limits(
-            lengths, max_len_a=search.max_len_a, max_len_b=search.max_len_b, capacity=size + 1
-        )
-        interior = torch.minimum((2 * sizes / search.scale).long(), limits).clamp(min=1)
-        vertex, last = torch.arange(size), (sizes - 1).unsqueeze(1)
-        special = decoder.special
-        inputs = torch.where(vertex < last, special["unk"], special["pad"])  # [S + 1, L]
-        inputs = inputs.masked_fill(vertex == last, special["eos"])
-        inputs[:, 0] = special["bos"]
-        count = max(min(int(interior.max()), size - 2), 1)
-        dtype = at_least_float32(self.engine.dtype)
-        number = torch.arange(1, count + 1)
-        powers = number.to(dtype) ** search.length_beta
-        begins = (vertex < last).to(dtype)
-        zeros = torch.zeros(begins.shape, dtype=dtype)
-        bias = zeros.masked_fill(vertex > last, float("-inf"))
-        numbers = torch.cat(
-            [
-                begins,
-                1 - begins,
-                zeros.masked_fill(vertex > last, _HIDDEN),
-                zeros.masked_fill((vertex == 0) | (vertex >= last), float("-inf")),
-                torch.zeros(len(lengths), count, dtype=dtype).masked_fill(
-                    number > interior.unsqueeze(1), float("-inf")
-                ),
-            ],
-            1,
-        )
-        distance, reach = vertex - vertex.unsqueeze(1), self._links.reach or size
-        ahead = torch.zeros(size, size, dtype=dtype)
-        ahead = ahead.masked_fill((distance < 1) | (distance > reach), _HIDDEN)
-        penalised = self.builder.penalties
-        first = min(penalised)
-        penalties = torch.zeros(max(penalised) - first + 1, dtype=dtype)
-        for token, penalty in penalised.items():
-            penalties[token - first] = penalty
-        return _Tables(
-            inputs=inputs.to(device),
-            bias=bias.to(device=device, dtype=self.engine.dtype),
-            last=last.squeeze(1).to(device),
-            numbers=numbers.to(device),
-            ahead=ahead.to(device),
-            vertex=vertex.to(device),
-            powers=powers.to(device),
-            finite=bool(powers.isfinite().all()),
-            penalties=penalties.to(device),
-            first=first,
-            sizes=sizes.tolist(),
-            limits=limits.tolist(),
-            clamped=(wanted > sizes).tolist(),
-        )
 
     # ------------------------------------------------------------------ on the device
 
@@ -270,12 +139,12 @@ class StaticPaths:
                 first sentence.
 
         Returns:
-            One tensor ``[B, …]`` of what :meth:`_sections` lists: integers and, with as many bits,
-            floating-point numbers.
+            One tensor ``[B, …]`` with the columns of :func:`.static_result.sections`: integers, and
+            the bits of floating-point numbers.
         """
         search, engine = self.search, self.engine
         tables = self._tables[self._width(tokens.size(1)), tokens.device, engine.dtype]
-        size = len(tables.vertex)
+        size = tables.size
         if tokens.size(0) > 1:
             empty = tokens.eq(engine.pad).all(1, keepdim=True)  # [B, 1]
             tokens = torch.where(empty, tokens[:1], tokens)
@@ -324,7 +193,7 @@ class StaticPaths:
 
         Args:
             features: ``[B, L, D]``.
-            hidden: ``[B, L, L]``, 0 for possible links, else ``_HIDDEN`` or less.
+            hidden: ``[B, L, L]``, 0 for possible links, else ``HIDDEN`` or less.
             begins: ``[B, L]``, 1 for vertices where links begin, else 0.
         """
         links, (batch, size, width) = self._links, features.shape
@@ -346,7 +215,7 @@ class StaticPaths:
         return torch.softmax(scores, -1).mul_(gates).sum(1)  # [B, L, L]
 
     def _best_tokens(
-        self, features: Tensor, inputs: Tensor, tables: _Tables
+        self, features: Tensor, inputs: Tensor, tables: Tables
     ) -> Tuple[Tensor, Tensor]:
         """The best token of each vertex: (log-probabilities, tokens), each ``[B, L]``; see
         :meth:`Graphs.best_tokens`."""
@@ -369,139 +238,6 @@ class StaticPaths:
         )
         inner = inputs.eq(self.builder.decoders[0].special["unk"])  # [B, L]
         return torch.where(inner, best, given), torch.where(inner, token, inputs)
-
-    # ------------------------------------------------------------------ on the host
-
-    @property
-    def _follows(self) -> bool:
-        """Whether the best links may be followed: as the search, or because a short reach makes
-        paths long, so that none may be within the limit."""
-        return not self.search.viterbi or bool(self._links.reach)
-
-    def _sections(self, tables: _Tables) -> Tuple[Dict[str, int], Dict[str, int]]:
-        """The columns of what :meth:`paths` returns, in order, integers and numbers:
-
-        lengths: source tokens.
-        words, scores: the token of each vertex and its log-probability.
-        total: the sum of all links; NaN if one is.
-        mass: the least sum of a row of links between words.
-        path: vertices, the first one repeated on the left; along: the links between them.
-        reached: -inf if no path is within the limit.
-        next, links: the best vertex after each vertex; the link to it.
-        """
-        size, viterbi = len(tables.vertex), self.search.viterbi
-        width = viterbi * (len(tables.powers) + 2)  # T
-        follows = self._follows * size
-        ids = dict(lengths=1, words=size, path=width, next=follows)
-        numbers = dict(
-            total=1,
-            mass=int(self.search.suppress),
-            scores=size,
-            along=max(width - 1, 0),
-            reached=int(viterbi),
-            links=follows,
-        )
-        return ids, numbers
-
-    def _read(self, packed: Tensor, tables: _Tables) -> Optional[Tuple[List[FoundPath], bool]]:
-        """What :meth:`paths` has found, on the host; see :meth:`find`.
-
-        Raises:
-            NumericalError: a link of the graph is NaN.
-        """
-        kinds = self._sections(tables)
-        count = sum(kinds[0].values())
-        bits = packed[:, count:].contiguous()
-        values = bits.view(torch.float32 if bits.dtype == torch.int32 else torch.float64)
-        found: Dict[str, Tensor] = {}
-        for section, part in zip(kinds, (packed[:, :count].long(), values)):
-            found.update(zip(section, part.split(list(section.values()), 1)))
-        check_number(float(found["total"].sum()))
-        if self.search.suppress and bool((found["mass"] < LEAST_MASS).any()):
-            return None
-        lengths = found["lengths"].squeeze(1)  # [B]
-        last = torch.tensor(tables.sizes)[lengths] - 1  # [B]
-        vertices, links = found["path"], found["along"]  # [B, T], [B, T - 1]
-        if self._follows:
-            followed = _followed(found["next"], found["links"], last)
-            if not self.search.viterbi:
-                vertices, links = followed
-            else:
-                vertices, links = _instead(
-                    found["reached"] == float("-inf"), vertices, links, followed
-                )
-        elif bool((found["reached"] == float("-inf")).any()):
-            return None
-        words, parts = found["words"].gather(1, vertices), found["scores"].gather(1, vertices)
-        parts[:, 1:] += links
-        paths = [
-            _path(*row, tables.limits[length], end)
-            for *row, length, end in zip(
-                vertices.tolist(), words.tolist(), parts.tolist(), lengths.tolist(), last.tolist()
-            )
-        ]
-        return paths, any(tables.clamped[length] for length in lengths.tolist())
-
-
-def _followed(following: Tensor, links: Tensor, last: Tensor) -> Tuple[Tensor, Tensor]:
-    """The walk along the best links, on the host.
-
-    Args:
-        following: LongTensor ``[B, L]``, the vertex after each vertex.
-        links: ``[B, L]``, log-probability of the link to it.
-        last: LongTensor ``[B]``.
-
-    Returns:
-        (vertices, LongTensor ``[B, T]``, the last one repeated; links between them
-        ``[B, T - 1]``).
-    """
-    current, end = torch.zeros_like(last).unsqueeze(1), last.unsqueeze(1)  # [B, 1] each
-    vertices, steps = [current], []
-    for _ in range(following.size(1) - 1):
-        steps.append(links.gather(1, current))
-        current = torch.where(current == end, end, following.gather(1, current))
-        vertices.append(current)
-        if bool((current == end).all()):
-            break
-    return torch.cat(vertices, 1), torch.cat(steps, 1)
-
-
-def _instead(
-    none: Tensor, vertices: Tensor, links: Tensor, followed: Tuple[Tensor, Tensor]
-) -> Tuple[Tensor, Tensor]:
-    """``followed`` where there is no other path (``none`` ``[B, 1]``), both padded to the same
-    length."""
-    width = max(vertices.size(1), followed[0].size(1))
-    others = width - followed[0].size(1)
-    # Repeated first vertices stand on the left, repeated last ones on the right.
-    own = (
-        F.pad(vertices, (width - vertices.size(1), 0)),
-        F.pad(links, (width - 1 - links.size(1), 0)),
-    )
-    walked = torch.cat([followed[0], followed[0][:, -1:].expand(-1, others)], 1)
-    return (
-        torch.where(none, walked, own[0]),
-        torch.where(none, F.pad(followed[1], (0, others)), own[1]),
-    )
-
-
-def _path(
-    vertices: List[int], words: List[int], parts: List[float], limit: int, last: int
-) -> FoundPath:
-    """One path without repeated vertices.
-
-    Raises:
-        NumericalError: it does not lead forwards to the last vertex.
-    """
-    kept = [
-        place for place, vertex in enumerate(vertices) if not place or vertex != vertices[place - 1]
-    ]
-    path = [vertices[place] for place in kept]
-    if path[-1] != last or any(vertex >= after for vertex, after in zip(path, path[1:])):
-        check_number(float("nan"))
-    return FoundPath(
-        path, [words[place] for place in kept], [parts[place] for place in kept], limit
-    )
 
 
 def _between_words(

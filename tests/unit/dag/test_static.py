@@ -151,3 +151,169 @@ def test_weights_are_read_anew(family):
     assert after[0] != before[0] and after[0] == found(ordinary, model, sample)[0]
     model.float()
     assert found(static, model, sample)[0] == found(ordinary, model, sample)[0]
+
+
+class Recorded(TorchDispatchMode):
+    """Notes the operations of the function that would be recorded, with the shapes of their tensors,
+    and refuses what a recording does not allow: tensors of the host, even single numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.operations = []
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        found = function(*args, **(kwargs or {}))
+        shapes = []
+        for value in (*args, *(kwargs or {}).values(), found):
+            for tensor in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(tensor, torch.Tensor):
+                    assert isinstance(tensor, OnDevice), f"{function}: a tensor of the host"
+                    shapes.append((tuple(tensor.shape), tensor.stride()))
+        self.operations.append((str(function), shapes))
+        return found
+
+
+def operations(family, strategy, model, samples, **options):
+    """What the function does for each sample, on a simulated device: its operations, and how often
+    the host waited."""
+    chosen = DecodingOptions(
+        unkpen=float("inf"),
+        dag_decode_strategy=strategy,
+        dag_decode_upsample_scale=2.0,
+        **options,
+    )
+    seen = []
+    with SimulatedDevice() as device:
+        moved = device.move(model)
+        generator = DagGenerator([moved], family.dictionary(), chosen)
+        generator.static = True
+        store = generator.ensemble.graphs
+
+        def run(key, function, *inputs):
+            waits, recorded = device.reads, Recorded()
+            with recorded:
+                found = function(*inputs)
+            seen.append((key, recorded.operations, device.reads - waits))
+            return found
+
+        store.run = run
+        for sample in samples:
+            generator.find(device.send(sample))
+        assert not generator._obstacles
+    return seen
+
+
+@pytest.mark.parametrize("reach", [None, 4])
+@pytest.mark.parametrize("options", [{}, dict(dag_keep_repeats=True)], ids=str)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_function_can_be_recorded(family, strategy, options, reach):
+    model = family.dag(max_transition_length=reach)
+    batches = [family.sample([5, 3, 6], seed=1), family.sample([16, 1, 9, 4], seed=2)]
+    (one, first, waits), (other, second, again) = operations(
+        family, strategy, model, batches, **options
+    )
+    assert waits == again == 0
+    assert one == other and first == second
+
+
+def test_other_buckets_have_other_recordings(family):
+    model = family.dag()
+    batches = [family.sample(lengths) for lengths in ([5], [5, 4], [17], [16])]
+    keys = [key for key, _, _ in operations(family, "greedy", model, batches)]
+    assert len(set(keys)) == 3 and keys[0] == keys[3]
+
+
+def test_few_operations(family):
+    """What one function does beyond the layers of encoder and decoder is a fraction of their work."""
+    ((_, found, _),) = operations(family, "greedy", family.dag(), [family.sample([5])])
+    assert len(found) < 220
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_nan_is_refused(family, strategy):
+    model = family.dag()
+    with torch.no_grad():
+        model.decoder.links.query.weight[0, 0] = float("nan")
+    _, static = both(family, model, strategy)
+    with pytest.raises(NumericalError, match="NaN"):
+        static.find(family.sample([5, 3]))
+
+
+def test_what_underflows_is_decoded_with_wider_arithmetic(family, monkeypatch):
+    monkeypatch.setattr("fairseq_hrt.dag.static_result.LEAST_MASS", 2.0)
+    compare(family, family.dag(), family.sample([5, 3]), "lookahead", may_fall_back=True)
+    _, static = both(family, family.dag(), "lookahead")
+    static.find(family.sample([5, 3]))
+    assert static._obstacles
+
+
+def test_why_a_batch_is_decoded_otherwise(family, caplog):
+    model, sample = family.dag(), family.sample([5, 3])
+    cases = {
+        "--dag-decode-strategy beam": (model, "beam", {}),
+        "--dag-no-repeat-consecutive": (model, "lookahead", dict(dag_no_repeat_consecutive=1)),
+        "--dag-upsample-base predict": (family.dag(upsample_base="predict"), "greedy", {}),
+        "--dag-decode-length-beta": (model, "viterbi", dict(dag_decode_length_beta=3000.0)),
+    }
+    for reason, (own, strategy, options) in cases.items():
+        ordinary, static = both(family, own, strategy, **options)
+        caplog.clear()
+        with caplog.at_level(logging.INFO):
+            for _ in range(2):
+                assert found(static, own, sample)[0] == found(ordinary, own, sample)[0]
+        lines = [line for line in caplog.messages if "recorded" in line]
+        assert len(lines) == 1 and reason in lines[0]
+    ensemble = DagGenerator(
+        [model, family.dag(seed=2)],
+        family.dictionary(),
+        DecodingOptions(dag_decode_strategy="greedy", unkpen=float("inf")),
+    )
+    ensemble.static = True
+    ensemble.find(sample)
+    assert ensemble._obstacles == {"an ensemble of models"}
+    long = both(family, family.dag(max_source_positions=2048), "greedy")[1]
+    assert "source tokens" in long._obstacle(torch.full((1, LENGTHS[-1] + 1), 5))
+
+
+def test_a_host_decodes_as_before(family):
+    ordinary, _ = both(family, family.dag(), "greedy")
+    ordinary.static = None
+    ordinary.find(family.sample([5]))
+    assert ordinary._static is None
+
+
+def test_graphs_that_are_cut_are_named(family, caplog):
+    model, sample = family.dag(max_target_positions=16), family.sample([14, 3])
+    for generator in both(family, model, "greedy"):
+        caplog.clear()
+        generator.find(sample)
+        generator.find(sample)
+        assert [line for line in caplog.messages if "cut" in line] == [
+            "graphs of long sentences are cut to the decoder's 16 positions"
+        ]
+    compare(family, model, sample, "joint-viterbi")
+
+
+def test_hooks_and_counters(family):
+    model, sample = family.dag(), family.sample([5, 3, 6])
+    _, static = both(family, model, "greedy")
+    graphs = []
+    static.graph_hooks.append(lambda *seen: graphs.append(seen))
+    static.find(sample)
+    assert len(graphs) == 1 and static._obstacles == {"hooks that read the graph"}
+    static.graph_hooks.clear()
+    steps = []
+    with static.watched(steps.append):
+        hypotheses = static.find(sample)
+    assert static._static is not None and len(steps) == 1
+    assert steps[0].tokens[0, : len(hypotheses[0][0].tokens)].tolist() == hypotheses[0][0].tokens
+    static.counters.reset()
+    static.find(sample)
+    counters = static.counters
+    # 4 rows of a bucket for 16 source tokens.
+    assert (counters.encoder_calls, counters.decoder_calls) == (1, 1)
+    assert (counters.decoder_tokens, counters.sentences) == (4 * 32, 3)
