@@ -1,9 +1,5 @@
 """The searches of graphs in fixed shapes, for CUDA graphs: nothing is read by the host, no shape
-depends on a value, and few kernels are launched.
-
-Python's numbers are never an argument of ``torch.where``: PyTorch copies them to the device, which
-a recording does not allow.
-"""
+depends on a value, and few kernels are launched."""
 
 from typing import NamedTuple, Optional, Tuple
 
