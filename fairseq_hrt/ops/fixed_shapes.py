@@ -6,6 +6,8 @@ from typing import NamedTuple, Optional, Tuple
 import torch
 from torch import Tensor
 
+from . import fused
+
 
 def follow_pointers(pointers: Tensor, start: Tensor, count: int) -> Tensor:
     """The first ``count`` nodes of the walk that begins at ``start``: LongTensor ``[B, count]``.
@@ -77,7 +79,7 @@ def fixed_viterbi(
     allowed: Tensor,
     powers: Tensor,
 ) -> FixedPaths:
-    """:func:`.joint_viterbi`, two kernels for each length.
+    """:func:`.joint_viterbi`, one or two kernels for each length.
 
     Args:
         links: ``[B, L, L]``.
@@ -132,6 +134,11 @@ def _best_of_each_length(
         best[0].copy_(edges[:, :, 0])
     else:
         torch.add(edges[:, :, 0], scores[:, :1], out=best[0])
+    if fused.available(links.device):
+        from .fused import paths
+
+        paths.fill(edges, best, parents)
+        return best, parents
     for step in range(1, count):
         into = best[step - 1].unsqueeze(1) + edges  # [B, v, u]
         torch.max(into, 2, out=(best[step], parents[step]))
