@@ -102,8 +102,8 @@ def fixed_viterbi(
     total = totals.gather(1, chosen)
     # Node (k - 1) * L + v is the k-th inner vertex v; the root, K * L, is the first vertex.
     root = len(powers) * size
+    # Where nothing is possible the first of all maxima, node 0, leads to the root, too.
     nodes = torch.add(ends.t().gather(1, chosen), chosen, alpha=size)  # [B, 1]
-    nodes = nodes.masked_fill(total == float("-inf"), root)
     pointers = parents.new_empty(batch, root + 1)
     # [B, K * L] -> [B, K, L]
     inner = pointers[:, :root].view(batch, len(powers), size)
