@@ -404,3 +404,33 @@ def test_weights_of_links_keep_their_place(family):
     places = links.weight.data_ptr(), links.table.data_ptr()
     static.find(sample)
     assert (links.weight.data_ptr(), links.table.data_ptr()) == places
+
+
+def keys_and_results(generator, samples):
+    """The key and the result of each run of the function."""
+    seen, store = [], generator.ensemble.graphs
+    run = store.run
+
+    def watched(key, function, *inputs):
+        found = run(key, function, *inputs)
+        seen.append((key, found[0].clone()))
+        return found
+
+    store.run = watched
+    for sample in samples:
+        sample() if callable(sample) else generator.find(sample)
+    return seen
+
+
+def test_rows_of_padding_are_the_first_sentence(family):
+    _, static = both(family, lively(family), "joint-viterbi")
+    ((_, rows),) = keys_and_results(static, [family.sample([7, 6, 5])])
+    assert len(rows) == 4 and torch.equal(rows[3], rows[0])
+
+
+def test_more_positions_of_the_source_lead_to_another_recording(family):
+    _, static = both(family, lively(family), "greedy")
+    sample = family.sample([5])
+    more = lambda: static.ensemble.engines[0].embed_source.reserve(3000)  # noqa: E731
+    keys = [key for key, _ in keys_and_results(static, [sample, sample, more, sample])]
+    assert keys[0] == keys[1] != keys[2]
