@@ -24,7 +24,7 @@ def copy(device: torch.device, size: int) -> Dict[str, Any]:
     source = torch.zeros(size, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     found = timed(lambda: target.copy_(source), device, warmups=3, repeats=9, events=True)
-    return {**found, "gb_a_second": round(2 * size / found["ms"] / 1e6, 1)}
+    return {**found, "gb_a_second": float(f"{2 * size / found['ms'] / 1e6:.4g}")}
 
 
 def product(device: torch.device, size: int) -> Dict[str, Any]:
@@ -36,7 +36,7 @@ def product(device: torch.device, size: int) -> Dict[str, Any]:
     found = timed(
         lambda: torch.mm(left, right, out=result), device, warmups=3, repeats=9, events=True
     )
-    return {**found, "tflops": round(2 * size**3 / found["ms"] / 1e9, 2)}
+    return {**found, "tflops": float(f"{2 * size**3 / found['ms'] / 1e9:.4g}")}
 
 
 def launch(device: torch.device, count: int = 1000) -> Dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import gc
 import itertools
-from typing import Any, Callable, Dict, Iterator, List, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 import torch
 from gpu_rows import MIB, Journal, NotMeasured, timed
@@ -34,10 +34,21 @@ def compare(journal: Journal, *, tiny: bool, seed: int, half: torch.dtype) -> No
             TINY if tiny else Size(width=128, words=1000, length=20, heads=4),
             journal.device, kind, seed=seed, lively=True,
         )  # fmt: skip
-        batches = compared_batches(models, tiny)
-        for name in names:
-            labels = {"system": name, "way": str(kind).removeprefix("torch.")}
-            journal.row(labels, lambda name=name: equality(models, name, layers, batches))
+        compare_in(journal, models, layers, names, compared_batches(models, tiny))
+
+
+def compare_in(
+    journal: Journal,
+    models: Models,
+    layers: str,
+    names: Sequence[str],
+    batches: List[Dict[str, Any]],
+) -> None:
+    """The rows of one precision."""
+    labels = [{"system": name, "way": str(models.kind).removeprefix("torch.")} for name in names]
+    journal.plan(labels)
+    for own in labels:
+        journal.row(own, lambda name=own["system"]: equality(models, name, layers, batches))
 
 
 def compared_batches(models: Models, tiny: bool) -> List[Dict[str, Any]]:
@@ -68,14 +79,23 @@ def equality(
         ways.append(passes)
     (eager, again), (recorded, replayed) = ways
     pairs = list(zip(eager, replayed))
+    unlike = [place for place, (one, other) in enumerate(pairs) if one.tokens != other.tokens]
+    example = {
+        name: [unlike[0], *pairs[unlike[0]][way].tokens]
+        for way, name in enumerate(("eager_tokens", "captured_tokens"))
+        if unlike
+    }
     return {
+        **example,
         "sentences": len(pairs),
         "equal": sum(one.tokens == other.tokens for one, other in pairs),
         "equal_recording": sum(a.tokens == b.tokens for a, b in zip(eager, recorded)),
         "equal_eager_again": sum(a.tokens == b.tokens for a, b in zip(eager, again)),
         "distinct": len({tuple(one.tokens) for one, _ in pairs}),
         "words": sum(len(one.tokens) for one, _ in pairs),
-        "largest_score_difference": max(abs(one.score - other.score) for one, other in pairs),
+        "largest_score_difference": float(
+            f"{max(abs(one.score - other.score) for one, other in pairs):.3g}"
+        ),
     }
 
 
@@ -86,8 +106,9 @@ def measure(
     device = journal.device
     size, kind = (TINY, torch.float32) if tiny else (FULL, half)
     models = Models(size, device, kind, seed=seed)
-    batches = (1, 2) if tiny else BATCHES
-    for labels, prepare in plan(models, layers, batches):
+    rows = list(plan(models, layers, (1, 2) if tiny else BATCHES))
+    journal.plan([labels for labels, _ in rows])
+    for labels, prepare in rows:
         before = {name: labels[name] for name in ("layers", "batch")}
         journal.row(labels, lambda p=prepare, b=before: timed_row(models, p, b["batch"], tiny))
         # Recorded graphs hold memory until their generator is gone.
@@ -126,12 +147,13 @@ def timed_row(models: Models, prepare: Prepare, batch: int, tiny: bool) -> Dict[
         run, calls, model = prepare(sample)
         before = calls()
         found = timed(
-            run, models.device, warmups=2, repeats=3 if tiny else 7, seconds=1.0 if tiny else 2.0
-        )
+            run, models.device, warmups=1 if tiny else 2, repeats=1 if tiny else 7,
+            seconds=0.0 if tiny else 1.5,
+        )  # fmt: skip
         made = calls() - before
     found["ms_a_sentence"] = round(found["ms"] / batch, 4)
     if made:
-        found["calls"] = round(made / (2 + found["repeats"]), 2)
+        found["calls"] = round(made / ((1 if tiny else 2) + found["repeats"]), 2)
     if "peak_mib" in found:
         # Of this system alone: models of others lie on the card, too.
         held = sum(one.numel() * one.element_size() for one in model.parameters())

@@ -74,9 +74,7 @@ def random_batch(
     )
 
 
-def measure(
-    journal: Journal, *, tiny: bool, half: torch.dtype, reference: Optional[Path]
-) -> None:
+def measure(journal: Journal, *, tiny: bool, half: torch.dtype, reference: Optional[Path]) -> None:
     """Rows of our operations and, with ``reference``, of the others and how far both differ."""
     device = journal.device
     kind = half if device.type == "cuda" else torch.float32
@@ -89,24 +87,31 @@ def measure(
         batch = random_batch(
             device, kind, tokens=tokens, sentences=total // tokens, width=width, words=words
         )
-        rows: Dict[str, Dict[str, Callable[[], Any]]] = {"ours": ours(batch)}
-        if others is not None:
-            rows["reference"] = theirs(batch, others)
-        for name in ("likelihood", "alignment", "vocabulary", "fuzzy"):
-            for way, programs in rows.items():
-                if name in programs:
-                    labels = {"system": name, "way": way, "tokens": tokens}
-                    journal.row(labels, lambda run=programs[name]: operation(run, device, tiny))
-        if others is not None:
-            labels = {"system": "difference", "tokens": tokens}
-            journal.row(labels, lambda: differences(rows["ours"], rows["reference"]))
-        del batch, rows
+        compared(journal, batch, others, tokens, tiny)
+        del batch
+
+
+def compared(
+    journal: Journal, batch: Batch, others: Optional[ModuleType], tokens: int, tiny: bool
+) -> None:
+    """The rows of one length."""
+    rows = {"ours": ours(batch)}
+    if others is not None:
+        rows["reference"] = theirs(batch, others)
+    for name in rows["ours"]:
+        for way, programs in rows.items():
+            if name in programs:
+                labels = {"system": name, "way": way, "tokens": tokens}
+                journal.row(labels, lambda run=programs[name]: operation(run, journal.device, tiny))
+    if others is not None:
+        labels = {"system": "difference", "tokens": tokens}
+        journal.row(labels, lambda: differences(rows["ours"], rows["reference"]))
 
 
 def operation(run: Callable[[], Any], device: torch.device, tiny: bool) -> Dict[str, Any]:
     """Milliseconds by the device's clock, and memory beyond the arguments."""
     return timed(
-        run, device, warmups=2, repeats=3 if tiny else 7, seconds=2.0, events=True
+        run, device, warmups=1 if tiny else 2, repeats=7, seconds=0.0 if tiny else 2.0, events=True
     )
 
 

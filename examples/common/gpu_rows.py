@@ -1,7 +1,6 @@
-"""The results of gpu_speed.py: a file that is written after every row, and the time that is left."""
+"""The results of gpu_speed.py: a file that is written after every row, and the time left."""
 
 import json
-import logging
 import statistics
 import time
 from pathlib import Path
@@ -10,8 +9,6 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 
 from fairseq_hrt.native.io.files import write_text
-
-logger = logging.getLogger(__name__)
 
 # What a row has instead of figures.
 WITHOUT = ("failed", "not_run")
@@ -49,6 +46,11 @@ class Journal:
         """Begins a part, which has ``share`` of the time that is left."""
         now = time.time()
         self.part, self.part_end = part, now + share * max(0.0, self.end - now)
+        self.document["planned"] = []
+
+    def plan(self, labels: List[Dict[str, Any]]) -> None:
+        """Notes the rows of the part: where the process is ended, they are marked as not run."""
+        self.document["planned"] = [{"part": self.part, **own} for own in labels]
 
     @property
     def left(self) -> float:
@@ -56,7 +58,7 @@ class Journal:
         return self.part_end - time.time()
 
     def row(
-        self, labels: Dict[str, Any], measure: Callable[[], Dict[str, Any]], patience: float = 60
+        self, labels: Dict[str, Any], measure: Callable[[], Dict[str, Any]], patience: float = 90
     ) -> Optional[Dict[str, Any]]:
         """Measures a row and writes it, or why there is none.
 
@@ -169,12 +171,13 @@ def timed(
     if device.type == "cuda":
         synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
+    least = min(3, repeats)
     clock = _device_clock if events and device.type == "cuda" else _host_clock
     begun = time.perf_counter()
-    first = [clock(run, device) for _ in range(max(1, warmups))][0]
+    first, *_ = [clock(run, device) for _ in range(max(1, warmups))]
     times: List[float] = []
     while len(times) < repeats:
-        if len(times) >= 3 and time.perf_counter() - begun > seconds:
+        if len(times) >= least and time.perf_counter() - begun > seconds:
             break
         times.append(clock(run, device))
     found: Dict[str, Any] = {"first_ms": round(first, 2), **spread(times), "repeats": len(times)}

@@ -94,7 +94,27 @@ def supervise(given: argparse.Namespace, arguments: Sequence[str]) -> int:
             status = watched(process, given.out, end)
         if status != LOST or time.time() > end:
             break
+    list_what_is_missing(given)
     return 0 if status == LOST else status
+
+
+def list_what_is_missing(given: argparse.Namespace) -> None:
+    """Marks the rows that were planned, and the parts, for which no time was left."""
+    document = reading(given.out)
+    if not document:
+        return
+    document.pop("doing", None)
+    rows = document["rows"]
+    for labels in document.pop("planned", []):
+        if not any(labels.items() <= row.items() for row in rows):
+            rows.append({**labels, "not_run": "no time left"})
+    begun = {row["part"] for row in rows}
+    rows += [
+        {"part": part, "not_run": "no time left"}
+        for part in given.only.split(",")
+        if part not in begun
+    ]
+    write(given.out, document)
 
 
 def watched(process: "subprocess.Popen[Any]", path: Path, end: float) -> int:
@@ -132,10 +152,15 @@ def give_up(path: Path, why: str) -> None:
         return
     doing.pop("until")
     document["rows"].append({**doing, "failed": why})
+    write(path, document)
+    print(f"{doing}: {why}", flush=True)
+
+
+def write(path: Path, document: Dict[str, Any]) -> None:
+    """Writes the results, whole or not at all."""
     partial = path.with_name(path.name + ".partial")
     partial.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     os.replace(partial, path)
-    print(f"{doing}: {why}", flush=True)
 
 
 def measure(given: argparse.Namespace) -> int:
@@ -150,6 +175,8 @@ def measure(given: argparse.Namespace) -> int:
     for name in ("fairseq", "torch", "fairseq_hrt"):
         logging.getLogger(name).setLevel(logging.ERROR)
     device, half = torch.device(given.device), torch.bfloat16 if given.bf16 else torch.float16
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
     tiny, layers = given.tiny, tuple(given.layers.split(","))
     journal = Journal(given.out, device, given.until, head(given))
     common: Dict[str, Any] = {"tiny": tiny, "half": half}

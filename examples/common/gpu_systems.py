@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.modules import SinusoidalPositionalEmbedding
 from fairseq.sequence_generator import SequenceGenerator
 from gpu_rows import NotMeasured
 
@@ -118,6 +119,17 @@ def dictionary_of(words: int) -> Dictionary:
     return dictionary
 
 
+def made_on(device: torch.device, make: Callable[[], Any]) -> Any:
+    """What ``make`` builds, its weights drawn on the device: a CPU needs seconds for 60 million
+    numbers."""
+    try:
+        with torch.device(device):
+            return make()
+    except RuntimeError:
+        # A random generator of another device, for one.
+        return make()
+
+
 class Models:
     """Models of one size on a device, each built when it is first needed.
 
@@ -129,7 +141,13 @@ class Models:
     """
 
     def __init__(
-        self, size: Size, device: torch.device, kind: torch.dtype, *, seed: int, lively: bool = False
+        self,
+        size: Size,
+        device: torch.device,
+        kind: torch.dtype,
+        *,
+        seed: int,
+        lively: bool = False,
     ) -> None:
         self.size, self.device, self.kind = size, device, kind
         self.seed, self.lively = seed, lively
@@ -154,9 +172,9 @@ class Models:
         ARCH_CONFIG_REGISTRY[architecture](options)
         task = Namespace(source_dictionary=self.dictionary, target_dictionary=self.dictionary)
         torch.manual_seed(self.seed)
-        # Made on the device: filling 60 million numbers takes a CPU seconds.
-        with torch.device(self.device):
-            model = ARCH_MODEL_REGISTRY[architecture].build_model(options, task)
+        model = made_on(
+            self.device, lambda: ARCH_MODEL_REGISTRY[architecture].build_model(options, task)
+        )
         if self.lively:
             enliven(model)
         return model.eval().to(device=self.device, dtype=self.kind)
@@ -166,12 +184,12 @@ class Models:
 
         Args:
             forced: whether translations have exactly ``size.length`` words, where the family lets
-                one force that; else at most twice as many.
+                one force that; else as many as the model writes, with a limit by the source.
         """
         system, length = SYSTEMS[name], self.size.length
         limits: Dict[str, Any] = {}
         if not forced:
-            limits = {"max_len_a": 0.0, "max_len_b": 2 * length}
+            limits = {"max_len_a": 1.5, "max_len_b": 4}
         elif system.lengths != FREE:
             most = length + (system.lengths == CHUNKS)
             limits = {"max_len_a": 0.0, "max_len_b": most, "min_len": length}
@@ -199,16 +217,38 @@ class Models:
 
 @torch.no_grad()
 def enliven(model: Any) -> None:
-    """Makes the distributions of an untrained model peaked and different from place to place."""
+    """Has an untrained model write different words for different sentences, places and words
+    before, where it would repeat one word: its layers' common part is kept small."""
     for name, parameter in model.named_parameters():
         if parameter.dim() > 1 and "embed" not in name:
             parameter.mul_(2.5)
-        elif parameter.dim() == 1:
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    output = getattr(model.decoder, "output_projection", None)
-    if output is not None:
-        # With the embeddings' own weights every word would be followed by itself.
-        output.weight.normal_(std=3 / math.sqrt(output.weight.size(1)))
+    decoder = model.decoder
+    for layer in decoder.layers:
+        for block, share in (
+            (layer.encoder_attn.out_proj, 0.15), (layer.fc2, 0.15), (layer.self_attn.out_proj, 0.8),
+        ):  # fmt: skip
+            block.weight.mul_(share)
+    # Each word asks for one other.
+    vectors = torch.randn_like(decoder.embed_tokens.weight)  # [V, D]
+    decoder.embed_tokens.weight.copy_(vectors / 4)
+    decoder.output_projection.weight.copy_(vectors[torch.randperm(len(vectors))])
+    # Some sentences end before others.
+    decoder.output_projection.weight[decoder.dictionary.eos()] *= 2
+    # The vertices of a dag read <unk>, and differ by their places alone.
+    decoder.embed_tokens.weight[decoder.dictionary.unk()] *= 0.1
+    if getattr(decoder, "links", None) is not None:
+        lead_to_neighbours(decoder.links)
+
+
+def lead_to_neighbours(links: Any) -> None:
+    """Has each vertex of a dag prefer vertices near to it: the links of an untrained model lead to
+    the end at once. Sinusoids are alike where places are near."""
+    table = links.position.weight  # [L, D]
+    width = table.size(1)
+    table.copy_(SinusoidalPositionalEmbedding.get_embedding(len(table), width))
+    for projection in (links.query, links.key):
+        projection.weight[:, :width] *= 0.3
+        projection.weight[:, width:] = 2.0 * torch.eye(width)
 
 
 def switch(generator: Any, captured: bool) -> bool:
@@ -249,16 +289,14 @@ def hugging_face(models: Models, layers: str) -> Tuple[Callable[[Dict[str, Any]]
     size = models.size
     encoder, decoder = map(int, layers.split("+"))
     last = size.words - 1
-    with torch.device(models.device):
-        model = MarianMTModel(
-            MarianConfig(
-                vocab_size=size.words, d_model=size.width, encoder_layers=encoder,
-                decoder_layers=decoder, encoder_attention_heads=size.heads,
-                decoder_attention_heads=size.heads, encoder_ffn_dim=4 * size.width,
-                decoder_ffn_dim=4 * size.width, max_position_embeddings=512, pad_token_id=last,
-                eos_token_id=0, decoder_start_token_id=last,
-            )
-        )  # fmt: skip
+    settings = MarianConfig(
+        vocab_size=size.words, d_model=size.width, encoder_layers=encoder, decoder_layers=decoder,
+        encoder_attention_heads=size.heads, decoder_attention_heads=size.heads,
+        encoder_ffn_dim=4 * size.width, decoder_ffn_dim=4 * size.width,
+        max_position_embeddings=512, pad_token_id=last, eos_token_id=0,
+        decoder_start_token_id=last,
+    )  # fmt: skip
+    model = MarianMTModel(settings)
     model = model.eval().to(device=models.device, dtype=models.kind)
 
     def run(batch: Dict[str, Any]) -> Any:

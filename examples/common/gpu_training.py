@@ -14,7 +14,7 @@ from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
 from gpu_rows import MIB, Journal, allocated, spread, synchronize
-from gpu_systems import FULL, TINY, Size, dictionary_of
+from gpu_systems import FULL, TINY, Size, dictionary_of, made_on
 from torch.utils.flop_counter import FlopCounterMode
 
 import fairseq_hrt  # noqa: F401  (registers the families)
@@ -95,8 +95,7 @@ class Training:
         config = convert_namespace_to_omegaconf(parsed)
         torch.manual_seed(seed)
         task = tasks.setup_task(config.task)
-        with torch.device(device):
-            model = task.build_model(config.model)
+        model = made_on(device, lambda: task.build_model(config.model))
         self.trainer = Trainer(config, task, model, task.build_criterion(config.criterion))
         self.trainer.begin_epoch(1)
         self.device, self.overflows = device, 0
@@ -129,9 +128,7 @@ class Training:
             self.overflows += 1
 
 
-def synthetic(
-    dictionary: Any, size: Size, sentences: int, seed: int
-) -> Iterator[Dict[str, Any]]:
+def synthetic(dictionary: Any, size: Size, sentences: int, seed: int) -> Iterator[Dict[str, Any]]:
     """Batches of random sentences of ``size.length`` tokens with ``</s>``, and translations as
     long."""
     generator = torch.Generator().manual_seed(seed)
@@ -166,11 +163,10 @@ def measure(journal: Journal, *, tiny: bool, seed: int, half: torch.dtype, layer
             dictionary_of(size.words).save(str(Path(folder, f"dict.{side}.txt")))
 
         def train(name: str) -> Dict[str, Any]:
-            training = Training(
-                name, Path(folder), size, device, kind, layers, seed, tokens
-            )
+            training = Training(name, Path(folder), size, device, kind, layers, seed, tokens)
             return trained(training, peak, tiny)
 
+        journal.plan([{"layers": layers, "system": name} for name in TRAININGS])
         for name in TRAININGS:
             journal.row({"layers": layers, "system": name}, lambda name=name: train(name), 90)
             gc.collect()
@@ -203,16 +199,26 @@ def trained(training: Training, peak: Optional[float], tiny: bool) -> Dict[str, 
     found["tokens_a_second"] = round(1000 * training.tokens / found["ms"])
     if device.type == "cuda":
         found["peak_mib"] = peak_memory(training)
+    found["overflows"] = training.overflows
+    # What follows explains the figures, and must not cost them.
+    try:
+        found.update(operations(training, found["ms"], peak))
+        if device.type == "cuda":
+            found["profile"] = profile(training.update, device)
+    except Exception as error:
+        found["not_explained"] = f"{type(error).__name__}: {str(error)[:200]}"
+    return found
+
+
+def operations(training: Training, milliseconds: float, peak: Optional[float]) -> Dict[str, float]:
+    """Floating-point operations of an update's matrix products and attention, those of PyTorch
+    alone, and how much of the card's matrix throughput that is."""
     with FlopCounterMode(display=False) as counter:
         training.update()
-    found["tflop_an_update"] = round(counter.get_total_flops() / 1e12, 4)
+    found = {"tflop_an_update": float(f"{counter.get_total_flops() / 1e12:.4g}")}
     if peak:
-        found["share_of_matrix_product"] = round(
-            found["tflop_an_update"] / (found["ms"] / 1000) / peak, 4
-        )
-    found["overflows"] = training.overflows
-    if device.type == "cuda":
-        found["profile"] = profile(training.update, device)
+        share = found["tflop_an_update"] / (milliseconds / 1000) / peak
+        found["share_of_matrix_product"] = float(f"{share:.3g}")
     return found
 
 
