@@ -87,13 +87,19 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
         """The additive mask ``[W, W]`` of inputs ``[W, B, D]``; overrides fairseq's causal mask."""
         width = tensor.size(0)
         if self._mask.size(0) < width or self._mask.device != tensor.device:
-            shown = slot_mask(width, 1, 1 if self.causal else self.block)  # [W, W]
-            if self.independent:
-                shown &= slot_mask(width, self.directions, width, independent=True)
+            shown = self.visible_slots(width)  # [W, W]
             self._mask = (
                 torch.zeros(width, width).masked_fill_(~shown, float("-inf")).to(tensor.device)
             )
         return self._mask[:width, :width].to(tensor)  # [W, W]
+
+    def visible_slots(self, width: int) -> Tensor:
+        """BoolTensor ``[W, W]`` of (query, key), True where the slot of the query may see that of
+        the key."""
+        shown = slot_mask(width, 1, 1 if self.causal else self.block)
+        if self.independent:
+            shown &= slot_mask(width, self.directions, width, independent=True)
+        return shown
 
     def visible_keys(self, first: int, device: Optional[torch.device] = None) -> Optional[Tensor]:
         """The slots that the block beginning at slot ``first`` may see: BoolTensor

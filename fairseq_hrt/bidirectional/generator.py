@@ -14,6 +14,7 @@ from ..native.options.values import DecodingOptions
 from .sample import SlotSample
 from .search import BlockPlan, block_search
 from .slots import natural_index, natural_order, slot_positions, start_symbols
+from .static_search import static_block_search
 
 # Attributes of a decoder that determine the order of its slots: the options that set them.
 ORDER = {
@@ -92,6 +93,35 @@ class BidirectionalGenerator(AutoregressiveGenerator):
             found = super().decode_memories(memories, prefix=prefix, start=start)
         else:
             found = self.decode_blocks(memories, prefix, start)
+        return self._deduplicated(found)
+
+    def decode_static(
+        self, tokens: Tensor, *, start: Optional[int] = None
+    ) -> List[List[Hypothesis]]:
+        if self.plain:
+            return self._deduplicated(super().decode_static(tokens, start=start))
+        lengths = self.host_lengths(tokens)
+        plan = self.block_plan(lengths, start=start)
+        # As many slots as the longest translation of the model takes.
+        slots = -(-self.decoder_positions // plan.block) * plan.block
+        with self.ensemble.graphs.lock:
+            search = self.static_search
+            found = static_block_search(
+                search,
+                search.encode(tokens, self.eos),
+                len(lengths),
+                plan,
+                self.decoder.visible_slots(slots),
+            )
+        return self._deduplicated([[self._natural(one) for one in best] for best in found])
+
+    def not_static(self) -> Optional[str]:
+        if self.scoring == "paper" and self.beam > 1:
+            return "--bidirectional-scoring paper"
+        return super().not_static()
+
+    def _deduplicated(self, found: List[List[Hypothesis]]) -> List[List[Hypothesis]]:
+        """Applies ``--bidirectional-deduplicate``."""
         if self.options.bidirectional_deduplicate:
             for hypothesis in (one for best in found for one in best):
                 collapse_repeats(hypothesis)
@@ -101,13 +131,21 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         self, memories: List[Memory], prefix: Optional[Tensor] = None, start: Optional[int] = None
     ) -> List[List[Hypothesis]]:
         """Block search; the hypotheses' words are in natural order."""
+        plan = self.block_plan(memories[0].lengths, prefix=prefix, start=start)
+        found = block_search(self.ensemble, memories, plan, hooks=self.step_hooks)
+        return [[self._natural(hypothesis) for hypothesis in best] for best in found]
+
+    def block_plan(
+        self, lengths: Tensor, *, prefix: Optional[Tensor] = None, start: Optional[int] = None
+    ) -> BlockPlan:
+        """The settings of a search; ``lengths`` as in :meth:`length_limits`."""
         decoder, options = self.decoder, self.options
         if prefix is not None and decoder.directions > 1:
             raise ValueError(
                 "--prefix-size: a given beginning is known in one direction only; it needs"
                 " --bidirectional-directions 1"
             )
-        limits = self.length_limits(memories)  # [B]
+        limits = self.length_limits(lengths)  # [B]
         rules = self.rules(limits, prefix=prefix)
         slots = rules.longest_limit + decoder.block
         positions = (
@@ -122,7 +160,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
             opposite=decoder.opposite_start,
         )
         device = limits.device
-        plan = BlockPlan(
+        return BlockPlan(
             start=symbols.to(device),
             block=decoder.block,
             constraints=rules,
@@ -138,8 +176,6 @@ class BidirectionalGenerator(AutoregressiveGenerator):
             normalize=options.normalize,
             temperature=options.temperature,
         )
-        found = block_search(self.ensemble, memories, plan, hooks=self.step_hooks)
-        return [[self._natural(hypothesis) for hypothesis in best] for best in found]
 
     def _natural(self, hypothesis: Hypothesis) -> Hypothesis:
         """The hypothesis with its words, scores and steps in natural order."""

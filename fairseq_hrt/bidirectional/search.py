@@ -203,7 +203,7 @@ def _greedy(
     return found
 
 
-class _Written:
+class Written:
     """The open and the finished hypotheses of a beam search, on the host.
 
     Args:
@@ -267,6 +267,10 @@ class _Written:
                 kept.append(place)
         return kept
 
+    def best(self) -> List[List[Hypothesis]]:
+        """The finished hypotheses of each sentence, best first."""
+        return [best_first(hypotheses)[: self.plan.beam] for hypotheses in self.done]
+
     def advance(self, kept: List[int], opened: Candidates, log_probs: Tensor) -> None:
         """Appends the blocks ``opened`` and their ``log_probs`` ``[B', N, z]`` to the open
         hypotheses of the present sentences with indices ``kept``, and drops other sentences."""
@@ -286,7 +290,7 @@ def _beam(
     states = ensemble.start(memories, beams=plan.beam)
     sentences, beams, block = states[0].sentences, plan.beam, plan.block
     eos, pad, device = plan.constraints.eos, plan.constraints.pad, sentences.device
-    written = _Written(sentences.numel(), plan)
+    written = Written(sentences.numel(), plan)
     current = plan.start.repeat(sentences.numel() * beams, 1)  # [R, z]
     # The N beams are equal at first: only beam 0 may have successors, or all would be copies.
     totals = torch.full((sentences.numel(), beams), float("-inf"), device=device)  # [B, N]
@@ -307,7 +311,9 @@ def _beam(
             opened.words.flatten(0, 1),
             opened.scores.flatten(),
         )
-        (here_opened, opened_parts), (here_ended, ended_parts) = _fetch(opened, ended, log_probs)
+        (here_opened, opened_parts), (here_ended, ended_parts) = unpacked(
+            *to_host(*packed(opened, ended, log_probs)), opened.scores.size(1)
+        )
         written.finish(here_ended, ended_parts)
         kept = written.searched(here_opened.scores[:, 0].tolist(), step + 1)
         if not kept:
@@ -320,33 +326,36 @@ def _beam(
         totals, current = opened.scores, opened.words.flatten(0, 1)  # [B', N], [B' * N, z]
         rows = (places.unsqueeze(1) * beams + opened.parents).flatten()  # [B' * N]
         reorder(states, rows, sentences=places if len(kept) < count else None)
-    return [best_first(hypotheses)[:beams] for hypotheses in written.done]
+    return written.best()
 
 
-def _fetch(
-    opened: Candidates, ended: Candidates, log_probs: Tensor
-) -> List[Tuple[Candidates, Tensor]]:
-    """Copies ``opened`` and ``ended`` to the host in one transfer, each with the log-probabilities
-    ``[B, P, z]`` of its words.
+def packed(opened: Candidates, ended: Candidates, log_probs: Tensor) -> Tuple[Tensor, Tensor]:
+    """``opened`` and ``ended`` with the log-probabilities of their words, for one transfer.
 
     Args:
         log_probs: ``[B, N, z, V]``.
 
-    Raises:
-        NumericalError: the model computed NaN; topk puts it first, so that it reaches this place.
+    Returns:
+        Scores and log-probabilities, parents and words of all candidates: ``[B, P, 1 + z]`` each.
     """
     both = Candidates(*(torch.cat(parts, 1) for parts in zip(opened, ended)))
     _, _, block, vocabulary = log_probs.shape
     slots = torch.arange(block, device=log_probs.device)  # [z]
     places = (both.parents.unsqueeze(2) * block + slots) * vocabulary + both.words  # [B, P, z]
     parts = log_probs.flatten(1).gather(1, places.flatten(1)).view_as(places)  # [B, P, z]
-    numbers, ids = to_host(  # [B, P, 1 + z] each
-        torch.cat([both.scores.unsqueeze(2), parts], 2),  # [B, P, 1 + z]
-        torch.cat([both.parents.unsqueeze(2), both.words], 2),  # [B, P, 1 + z]
-    )
+    numbers = torch.cat([both.scores.unsqueeze(2), parts], 2)  # [B, P, 1 + z]
+    return numbers, torch.cat([both.parents.unsqueeze(2), both.words], 2)
+
+
+def unpacked(numbers: Tensor, ids: Tensor, count: int) -> List[Tuple[Candidates, Tensor]]:
+    """What :func:`packed` packed, on the host: ``count`` open candidates, then the others; each
+    with the log-probabilities ``[B, P, z]`` of its words.
+
+    Raises:
+        NumericalError: the model computed NaN; topk puts it first, so that it reaches this place.
+    """
     if bool(numbers[..., 0].isnan().any()):
         check_number(float("nan"))
-    count = opened.scores.size(1)
     return [
         (Candidates(numbers[:, side, 0], ids[:, side, 0], ids[:, side, 1:]), numbers[:, side, 1:])
         for side in (slice(count), slice(count, None))

@@ -79,7 +79,7 @@ class CtcGenerator(EngineGenerator):
         inputs, lengths = self.rule.inputs(net_input["src_tokens"])  # [B, T], [B]
         log_probs = self.log_probs(memories, inputs, lengths)  # [B, T, V]
         # A text has at most as many words as positions.
-        limits = self.length_limits(memories, capacity=inputs.size(1) + 2).tolist()
+        limits = self.length_limits(memories[0].lengths, capacity=inputs.size(1) + 2).tolist()
         sizes = lengths.tolist()
         search = self.by_beam if self.beam > 1 or self.wanted > 1 else self.by_position
         found = search(log_probs, sizes, limits)

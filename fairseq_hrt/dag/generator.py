@@ -3,7 +3,7 @@
 import logging
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set
 
 import torch
 from fairseq.data import Dictionary
@@ -21,6 +21,7 @@ from .graph_description import describe, to_dot
 from .graph_size import vertices_of_encoded
 from .paths import WalkRules, best_successors, follow, path_lists, sentence_keys, walk
 from .scorer import TranslationScores, score_decoded
+from .static import PathSearch, StaticPaths
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +60,8 @@ class DagGenerator(EngineGenerator):
 
     Attributes:
         graph_hooks: called with the :class:`Graphs` and the best hypotheses of every batch.
+        static: whether a path is found by one function of fixed shapes (:class:`StaticPaths`),
+            which a CUDA graph records; None: on CUDA devices.
 
     Raises:
         ValueError: a value that the strategy does not support.
@@ -102,6 +105,9 @@ class DagGenerator(EngineGenerator):
         self.graph_hooks: List[Callable[[Graphs, List[List[Hypothesis]]], None]] = []
         self._builder: Optional[GraphBuilder] = None
         self._graphs: Optional[Graphs] = None
+        self.static: Optional[bool] = None
+        self._static: Optional[StaticPaths] = None
+        self._obstacles: Set[str] = set()
         self._warned_of_clamping = False
 
     def decode(
@@ -112,9 +118,12 @@ class DagGenerator(EngineGenerator):
                 "--prefix-size and start symbols of languages: a graph has no prefix; use --task"
                 " translation"
             )
+        recorded = self.by_recording(net_input["src_tokens"])
+        if recorded is not None:
+            return recorded
         memories = self.ensemble.encode(net_input)
         graphs = self.build_graphs(memories)
-        limits = self.length_limits(memories, capacity=int(graphs.lengths.max()) + 1)
+        limits = self.length_limits(memories[0].lengths, capacity=int(graphs.lengths.max()) + 1)
         if self.strategy == "beam":
             found = self.by_beam(graphs, limits)
         elif self.strategy == "sample" or self.suppresses_repeats:
@@ -149,19 +158,30 @@ class DagGenerator(EngineGenerator):
 
     def build_graphs(self, memories: List[Memory]) -> Graphs:
         """The graphs of encoded sentences."""
+        return self.builder().build(memories, self.vertex_lengths(memories))
+
+    def builder(self) -> GraphBuilder:
+        """The builder of graphs, with the present weights."""
         if self._builder is None:
             self._builder = GraphBuilder(self.ensemble, self.penalties)
         self._builder.refresh(static_weights=self.options.static_weights)
-        return self._builder.build(memories, self.vertex_lengths(memories))
+        return self._builder
 
     def vertex_lengths(self, memories: List[Memory]) -> Tensor:
         """L of each sentence, which depends on that sentence alone: LongTensor ``[B]``."""
         sizes = vertices_of_encoded([model.decoder for model in self.models], memories, self.scale)
         most = self.decoder_positions
         if not self._warned_of_clamping and bool((sizes > most).any()):
-            self._warned_of_clamping = True
-            logger.warning("graphs of long sentences are cut to the decoder's %d positions", most)
+            self._warn_of_clamping()
         return sizes.clamp(max=most)
+
+    def _warn_of_clamping(self) -> None:
+        if not self._warned_of_clamping:
+            self._warned_of_clamping = True
+            logger.warning(
+                "graphs of long sentences are cut to the decoder's %d positions",
+                self.decoder_positions,
+            )
 
     def describe_graphs(
         self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict[str, Any]
@@ -211,15 +231,82 @@ class DagGenerator(EngineGenerator):
         """Whether each choice depends on the words before it."""
         return bool(self.options.dag_no_repeat_consecutive or self.options.no_repeat_ngram_size)
 
-    def by_path(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
-        """greedy, lookahead, viterbi and joint-viterbi: finds a path, then the best token of each
-        of its vertices."""
+    @property
+    def _suppresses_in_search(self) -> bool:
+        """Whether the search of a path is in the graph of :func:`~..ops.without_repeats`."""
         options = self.options
-        keeps = (
+        return not (
             options.dag_keep_repeats
             or options.dag_repeats == "collapsed"
             or self.strategy == "greedy"
         )
+
+    @property
+    def _token_weight(self) -> float:
+        """The weight of a token's log-probability in the search of a path."""
+        return {"greedy": 0.0, "viterbi": 0.0, "joint-viterbi": 1.0}.get(
+            self.strategy, self.options.dag_decode_beta
+        )
+
+    def by_recording(self, tokens: Tensor) -> Optional[List[List[Hypothesis]]]:
+        """What :meth:`by_path` finds, by one function of fixed shapes; None where that does not
+        apply. The first time a log line gives the reason.
+
+        Args:
+            tokens: the sources, LongTensor ``[B, S]``.
+        """
+        if not (tokens.is_cuda if self.static is None else self.static):
+            return None
+        obstacle = self._obstacle(tokens)
+        if obstacle is None:
+            assert self._static is not None
+            found = self._static.find(tokens)
+            if found is not None:
+                paths, clamped = found
+                if clamped:
+                    self._warn_of_clamping()
+                hypotheses = [[self._hypothesis(*path)] for path in paths]
+                for best in hypotheses:
+                    check_number(best[0].score or 0.0)
+                return hypotheses
+            obstacle = "a batch whose paths need wider arithmetic, or exceed the length limit"
+        if obstacle not in self._obstacles:
+            self._obstacles.add(obstacle)
+            logger.info("decoded without a recorded graph: %s", obstacle)
+        return None
+
+    def _obstacle(self, tokens: Tensor) -> Optional[str]:
+        """Why one function of fixed shapes cannot decode this batch; None: it can."""
+        options = self.options
+        if self.strategy in ("beam", "sample"):
+            return f"--dag-decode-strategy {self.strategy}"
+        if self.suppresses_repeats:
+            return "--dag-no-repeat-consecutive or --no-repeat-ngram-size"
+        if self.graph_hooks:
+            return "hooks that read the graph"
+        if self.rescorer is not None:
+            return "translations of another model that ranks"
+        builder = self.builder()
+        if self._static is None or self._static.builder is not builder:
+            self._static = StaticPaths(
+                builder,
+                PathSearch(
+                    viterbi="viterbi" in self.strategy,
+                    weight=self._token_weight,
+                    suppress=self._suppresses_in_search,
+                    length_beta=options.dag_decode_length_beta,
+                    scale=self.scale,
+                    max_len_a=options.max_len_a,
+                    max_len_b=options.max_len_b,
+                    most=self.decoder_positions,
+                ),
+            )
+        return self._static.obstacle(tokens)
+
+    def by_path(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
+        """greedy, lookahead, viterbi and joint-viterbi: finds a path, then the best token of each
+        of its vertices."""
+        keeps, weight = not self._suppresses_in_search, self._token_weight
         scores: Optional[Tensor] = None
         tokens: Optional[Tensor] = None
         # links are searched, with weighted probabilities of repetitions; counted has the unweighted
@@ -227,10 +314,6 @@ class DagGenerator(EngineGenerator):
         links = counted = graphs.links
         if not keeps or self.strategy not in ("greedy", "viterbi"):
             scores, tokens = graphs.best_tokens()  # [B, L] each
-        # The weight of a token's log-probability in the search.
-        weight = {"greedy": 0.0, "viterbi": 0.0, "joint-viterbi": 1.0}.get(
-            self.strategy, options.dag_decode_beta
-        )
         if not keeps and scores is not None and tokens is not None:
             counted = links = without_repeats(graphs.links, tokens, scores, graphs.lengths)
             if weight != 1.0:

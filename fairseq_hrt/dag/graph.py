@@ -21,13 +21,19 @@ class PackedLinks:
     def __init__(self, predictor: LinkPredictor) -> None:
         self.predictor = predictor
         self.heads, self.reach = predictor.heads, predictor.reach
-        self.weight = torch.empty(0)
+        self.weight, self.table = torch.empty(0), torch.empty(0)
 
     @torch.no_grad()
     @torch.inference_mode(False)
     def refresh(self) -> None:
-        """Collects the weights."""
-        self.weight, self.table = self.predictor.packed(self.predictor.size)
+        """Collects the weights; in place where that is possible: recorded computations read them
+        from there."""
+        for name, new in zip(("weight", "table"), self.predictor.packed(self.predictor.size)):
+            old: Tensor = getattr(self, name)
+            if (old.shape, old.dtype, old.device) == (new.shape, new.dtype, new.device):
+                old.copy_(new)
+            else:
+                setattr(self, name, new)
 
     def __call__(self, features: Tensor, vertex_lengths: Tensor) -> Tensor:
         """P(v | u), ``[B, L, L]``; see :meth:`LinkPredictor.forward`."""

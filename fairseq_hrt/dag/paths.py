@@ -51,7 +51,9 @@ def best_successors(
         links: ``[B, L, L]``.
         token_scores: m, ``[B, L]``; None: greedy.
     """
-    return (links if token_scores is None else links + beta * token_scores.unsqueeze(1)).argmax(2)
+    if token_scores is None:
+        return links.argmax(2)
+    return torch.add(links, token_scores.unsqueeze(1), alpha=beta).argmax(2)
 
 
 @dataclass(frozen=True)

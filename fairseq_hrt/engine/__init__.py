@@ -6,7 +6,7 @@ cached tokens, S source tokens, L vertices or stage-II positions, V vocabulary, 
 heads, d = D / H, K chunk size.
 """
 
-from .beam_search import check_number, leave_out_finished, search
+from .beam_search import SearchPlan, check_number, leave_out_finished, search
 from .cache import DecoderState, Memory
 from .constraints import Constraints, length_limits
 from .counters import GenerationCounters
@@ -30,6 +30,7 @@ from .precision import (
 )
 from .recurrence import recur
 from .relative_positions import relative_index
+from .static_decoder import EncodedSource
 from .steps import DecodingStep, StepHook, attached, single_step
 from .transfer import lists_to_host, to_host
 from .transformer import TransformerEngine
@@ -39,6 +40,7 @@ __all__ = [
     "Constraints",
     "DecoderState",
     "DecodingStep",
+    "EncodedSource",
     "EngineEnsemble",
     "EngineGenerator",
     "FairseqModule",
@@ -48,6 +50,7 @@ __all__ = [
     "NativeParts",
     "PackedGenerator",
     "ParallelDecoder",
+    "SearchPlan",
     "StepHook",
     "TaskDictionary",
     "TransformerEngine",

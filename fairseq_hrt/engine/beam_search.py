@@ -113,7 +113,7 @@ def _greedy(
             place = positions[step : step + 1]
             hook(DecodingStep(plan.stage, step, states[0].sentences, place, current, best[:, 0]))
         rows, current = leave_out_finished(states, rows, open_rows, current)
-    return [[_hypothesis(plan, *pair)] for pair in zip(tokens, log_probs)]
+    return [[hypothesis_of(plan, *pair)] for pair in zip(tokens, log_probs)]
 
 
 def leave_out_finished(
@@ -149,7 +149,8 @@ def _token_history(
     return torch.tensor(lines, device=device)  # [R, step + 1]
 
 
-def _hypothesis(plan: SearchPlan, tokens: List[int], log_probs: List[float]) -> Hypothesis:
+def hypothesis_of(plan: SearchPlan, tokens: List[int], log_probs: List[float]) -> Hypothesis:
+    """The hypothesis of these tokens, ``</s>`` included."""
     length = len(tokens)
     return Hypothesis(
         tokens=tokens,
@@ -217,39 +218,46 @@ class _BeamTable:
     def hypotheses(self) -> List[List[Hypothesis]]:
         """The finished hypotheses of each sentence, best first."""
         sizes = [totals.numel() for totals in self._totals]
-        links: List[List[List[int]]] = []
+        links: List[Tuple[List[int], List[int]]] = []
         totals: List[List[float]] = []
         if sizes:
             parents, tokens = torch.cat(self._links, 1).tolist()
             sums, end = torch.cat(self._totals).tolist(), 0
             for size in sizes:
                 start, end = end, end + size
-                links.append([parents[start:end], tokens[start:end]])
+                links.append((parents[start:end], tokens[start:end]))
                 totals.append(sums[start:end])
-        found = [[self._traced(links, totals, *end) for end in ends] for ends in self.finished]
+        found = [[traced(self.plan, links, totals, *end) for end in ends] for ends in self.finished]
         return [best_first(done) for done in found]
 
-    def _traced(
-        self,
-        links: List[List[List[int]]],
-        totals: List[List[float]],
-        step: int,
-        row: int,
-        total: float,
-    ) -> Hypothesis:
-        """The hypothesis that ends with ``</s>`` in ``step``: its tokens are read backwards from
-        parent ``row``; ``total`` is its sum of log-probabilities."""
-        tokens, sums = [self.plan.constraints.eos], [total]
-        for (parents, words), before in zip(reversed(links[:step]), reversed(totals[:step])):
-            tokens.append(words[row])
-            sums.append(before[row])
-            row = parents[row]
-        tokens.reverse()
-        sums.reverse()
-        log_probs = [after - before for before, after in zip([0.0, *sums], sums)]
-        hypothesis = _hypothesis(self.plan, tokens, log_probs)
-        hypothesis.score = self.plan.rank(total, len(tokens))
-        return hypothesis
+
+def traced(
+    plan: SearchPlan,
+    links: Sequence[Tuple[List[int], List[int]]],
+    totals: Sequence[List[float]],
+    step: int,
+    row: int,
+    total: float,
+) -> Hypothesis:
+    """The hypothesis that ends with ``</s>`` in ``step``; its tokens are read backwards.
+
+    Args:
+        links: of each step the parent row and the token of each row.
+        totals: of each step the sum of log-probabilities of each row.
+        row: the row that ``</s>`` extends.
+        total: the hypothesis's sum of log-probabilities.
+    """
+    tokens, sums = [plan.constraints.eos], [total]
+    for (parents, words), before in zip(reversed(links[:step]), reversed(totals[:step])):
+        tokens.append(words[row])
+        sums.append(before[row])
+        row = parents[row]
+    tokens.reverse()
+    sums.reverse()
+    log_probs = [after - before for before, after in zip([0.0, *sums], sums)]
+    hypothesis = hypothesis_of(plan, tokens, log_probs)
+    hypothesis.score = plan.rank(total, len(tokens))
+    return hypothesis
 
 
 def _beam(

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from .cache import DecoderState, Memory
 from .counters import GenerationCounters
+from .graphs import GraphStore
 from .precision import log_mean, log_softmax
 from .transformer import TransformerEngine
 
@@ -33,11 +34,15 @@ class EngineEnsemble:
     ) -> None:
         self.engines = [TransformerEngine(model, static_weights=static_weights) for model in models]
         self.counters = counters
+        self.graphs = GraphStore(self.engines[0].output.weight.device)
 
     def refresh(self) -> None:
-        """See :meth:`TransformerEngine.refresh`."""
+        """See :meth:`TransformerEngine.refresh`; drops recordings of weights that were replaced."""
+        before = [engine.packings for engine in self.engines]
         for engine in self.engines:
             engine.refresh()
+        if [engine.packings for engine in self.engines] != before:
+            self.graphs = GraphStore(self.engines[0].output.weight.device)
 
     def reserve_positions(self, count: int) -> None:
         """See :meth:`PackedEmbedding.reserve`."""

@@ -1,6 +1,7 @@
 """The base class of the families' generators, with the interface that fairseq's commands expect,
 and the autoregressive generator."""
 
+import logging
 from typing import Any, ContextManager, Dict, List, Optional, Sequence
 
 import torch
@@ -18,7 +19,11 @@ from .constraints import Constraints, length_limits
 from .counters import GenerationCounters
 from .ensemble import EngineEnsemble
 from .fairseq_hypothesis import to_fairseq
+from .static_decoder import static_refusal
+from .static_search import StaticSearch
 from .steps import StepHook, attached
+
+logger = logging.getLogger(__name__)
 
 
 class EngineGenerator:
@@ -37,6 +42,9 @@ class EngineGenerator:
         step_hooks: called with every :class:`DecodingStep`.
         aligned: whether hypotheses get an alignment; see :meth:`align_words`.
         rescorer: ranks the hypotheses; None keeps the order of the search. See :meth:`rank_by`.
+        captured: whether batches are decoded by computations of fixed shapes, which a GPU replays
+            as CUDA graphs; None: on GPUs. What they do not support is decoded step by step all the
+            same, see :meth:`step_by_step`.
         eos: read by fairseq's command line to strip the end symbol from its output.
     """
 
@@ -61,6 +69,8 @@ class EngineGenerator:
         self._ensemble: Optional[EngineEnsemble] = None
         self.aligned = False
         self.rescorer: Optional[Rescorer] = None
+        self.captured: Optional[bool] = None
+        self._told = False
         longest = self.decoder_positions - 1
         if options.min_len > longest:
             raise ValueError(
@@ -214,23 +224,21 @@ class EngineGenerator:
         besides padding."""
         return min(self.options.beam, len(self.dictionary) - 1)
 
-    def length_limits(
-        self, memories: Sequence[Memory], *, capacity: Optional[int] = None
-    ) -> Tensor:
+    def length_limits(self, lengths: Tensor, *, capacity: Optional[int] = None) -> Tensor:
         """The largest number of tokens before ``</s>``: LongTensor ``[B]``.
 
         It follows from each sentence's own length. fairseq takes the padded length of the batch, so
         that its translations can depend on what they are batched with.
 
         Args:
-            memories: the encoded batch.
+            lengths: LongTensor ``[B]``, source tokens, ``</s>`` included.
             capacity: decoder positions; None: as many as all models have.
         """
         capacity = self.decoder_positions if capacity is None else capacity
         if self.rescorer is not None:
             capacity = min(capacity, self.rescorer.judge.longest_target)
         return length_limits(
-            memories[0].lengths,
+            lengths,
             max_len_a=self.options.max_len_a,
             max_len_b=self.options.max_len_b,
             capacity=capacity,
@@ -274,6 +282,39 @@ class EngineGenerator:
             **more,
         )
 
+    def step_by_step(self, prefix: Optional[Tensor]) -> Optional[str]:
+        """Why a batch is not decoded by computations of fixed shapes; None if it is.
+
+        Args:
+            prefix: given first words of translations.
+        """
+        on_gpu = self.ensemble.graphs.enabled
+        reason = None
+        if not (on_gpu if self.captured is None else self.captured):
+            return "it was not asked for"
+        if prefix is not None:
+            reason = "a given beginning"
+        elif self.options.no_repeat_ngram_size:
+            reason = "--no-repeat-ngram-size"
+        elif self.options.retain_iter_history:
+            reason = "--retain-iter-history"
+        elif self.step_hooks:
+            reason = "a trace of the steps"
+        else:
+            reason = self.not_static()
+        if on_gpu and not self._told:
+            self._told = True
+            logger.info(
+                "decoding with recorded CUDA graphs"
+                if reason is None
+                else f"decoding step by step, not with CUDA graphs, because of {reason}"
+            )
+        return reason
+
+    def not_static(self) -> Optional[str]:
+        """What of the models or the options computations of fixed shapes do not support."""
+        return static_refusal(self.ensemble.engines)
+
     @property
     def decoder_positions(self) -> int:
         """Decoder positions of the model that has the fewest."""
@@ -295,7 +336,28 @@ class AutoregressiveGenerator(EngineGenerator):
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
+        if self.step_by_step(prefix) is None:
+            return self.decode_static(net_input["src_tokens"], start=start)
         return self.decode_memories(self.ensemble.encode(net_input), prefix=prefix, start=start)
+
+    def decode_static(
+        self, tokens: Tensor, *, start: Optional[int] = None
+    ) -> List[List[Hypothesis]]:
+        """Decodes sources ``[B, S]`` on the device alone; see :mod:`.static_search`."""
+        lengths = self.host_lengths(tokens)
+        plan = self.search_plan(start, self.rules(self.length_limits(lengths)))
+        with self.ensemble.graphs.lock:
+            source = self.static_search.encode(tokens, self.eos)
+            return self.static_search.search(source, len(lengths), plan)
+
+    def host_lengths(self, tokens: Tensor) -> Tensor:
+        """Source tokens of each sentence of ``[B, S]``, on the host: LongTensor ``[B]``."""
+        return tokens.ne(self.ensemble.engines[0].pad).sum(1).cpu()
+
+    @property
+    def static_search(self) -> StaticSearch:
+        """The search on the device; what it keeps belongs to :attr:`ensemble`."""
+        return StaticSearch(self.ensemble, longest=self.decoder_positions)
 
     def decode_memories(
         self,
@@ -305,7 +367,7 @@ class AutoregressiveGenerator(EngineGenerator):
         start: Optional[int] = None,
     ) -> List[List[Hypothesis]]:
         """Decodes sentences that are encoded already."""
-        rules = self.rules(self.length_limits(memories), prefix=prefix)
+        rules = self.rules(self.length_limits(memories[0].lengths), prefix=prefix)
         self.ensemble.reserve_positions(rules.longest_limit + 1)
         plan = self.search_plan(start, rules)
         found = search(self.ensemble, memories, plan, hooks=self.step_hooks)

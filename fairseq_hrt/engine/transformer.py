@@ -45,6 +45,8 @@ class TransformerEngine:
 
     def __init__(self, model: FairseqEncoderDecoderModel, *, static_weights: bool = False) -> None:
         self.model, self.static_weights = model, static_weights
+        # How often the weights were collected.
+        self.packings = 0
         self._check_decoder(model.decoder)
         self._pack()
 
@@ -80,6 +82,17 @@ class TransformerEngine:
         )
         return self.remember(encoded, bias, lengths)
 
+    def encode_static(self, tokens: Tensor) -> Memory:
+        """:meth:`encode` without reading anything from the device: ``[B, S]``, padded anywhere.
+
+        Only for encoders that the engine packs (:attr:`encoder_layers`).
+        """
+        padding = tokens.eq(self.pad)  # [B, S]
+        bias = torch.zeros(padding.shape, dtype=self.dtype, device=tokens.device)  # [B, S]
+        bias = bias.masked_fill_(padding, float("-inf"))[:, None, None]  # [B, 1, 1, S]
+        encoded = self._encode_packed(tokens, padding, bias)
+        return self.remember(encoded, bias, (~padding).sum(1))
+
     def remember(self, encoded: Tensor, bias: Optional[Tensor], lengths: Tensor) -> Memory:
         """Computes keys and values of all decoder layers; arguments as in :class:`Memory`."""
         pairs = [layer.cross.remember(encoded) for layer in self.layers]
@@ -88,12 +101,13 @@ class TransformerEngine:
 
     def _encode_packed(self, tokens: Tensor, padding: Tensor, bias: Optional[Tensor]) -> Tensor:
         """``[B, S]`` → ``[B, S, D]`` as the encoder module computes it."""
+        self.embed_source.reserve(tokens.size(1))
         if bias is None:
-            self.embed_source.reserve(tokens.size(1))
             x = self.embed_source(tokens, None)  # [B, S, D]
         else:
-            x, _ = self.model.encoder.forward_embedding(tokens)
-            x = x * (~padding).unsqueeze(-1).to(x)  # [B, S, D]
+            # Positions are counted from the first word, wherever the padding is.
+            places = (~padding).cumsum(1).sub_(1).clamp_(min=0)  # [B, S]
+            x = self.embed_source(tokens, places).masked_fill_(padding.unsqueeze(-1), 0.0)
         for layer in self.encoder_layers:
             x = layer.block(x, layer.attention_norm, lambda y: layer.attention(y, bias))  # noqa: B023 - called at once
             x = layer.block(x, layer.final_norm, layer.feed_forward)
@@ -275,6 +289,7 @@ class TransformerEngine:
         Inference mode is switched off: parameters moved within it would become inference tensors
         and could not be trained any more.
         """
+        self.packings += 1
         decoder, encoder = self.model.decoder, self.model.encoder
         self.pad: int = decoder.padding_idx
         special = getattr(decoder, "embed_special", None)

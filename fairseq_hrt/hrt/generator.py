@@ -1,5 +1,6 @@
 """Two-stage decoding: every K-th token by beam search, then all others in one parallel pass."""
 
+from functools import partial
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
@@ -10,11 +11,15 @@ from torch import Tensor
 from ..engine import (
     AutoregressiveGenerator,
     DecodingStep,
+    EncodedSource,
     Memory,
+    SearchPlan,
     check_number,
     lists_to_host,
+    log_softmax,
     search,
 )
+from ..engine.buckets import LENGTHS, bucket
 from ..native.decoding import Hypothesis, best_first
 from ..native.families.hrt import chunk_table, completed
 from ..native.options.values import DecodingOptions
@@ -31,6 +36,14 @@ def chunk_sizes_of(table: Sequence[Tuple[float, int]], lengths: Tensor) -> List[
     if len(table) == 1:
         return [table[0][1]] * lengths.numel()
     return [next(size for limit, size in table if length <= limit) for length in lengths.tolist()]
+
+
+def _same_number(kept: List[List[Hypothesis]]) -> Tuple[List[Hypothesis], int]:
+    """Equally many rows for each sentence, and how many: where a sentence has fewer hypotheses, its
+    last one is repeated."""
+    beams = max(len(hypotheses) for hypotheses in kept)
+    rows = [hypotheses[min(n, len(hypotheses) - 1)] for hypotheses in kept for n in range(beams)]
+    return rows, beams
 
 
 class HRTGenerator(AutoregressiveGenerator):
@@ -68,6 +81,8 @@ class HRTGenerator(AutoregressiveGenerator):
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
+        if self.step_by_step(prefix) is None:
+            return self.decode_static(net_input["src_tokens"], start=start)
         memories = self.ensemble.encode(net_input)
         # The table counts subwords without </s>.
         sizes = chunk_sizes_of(self.table, memories[0].lengths - 1)
@@ -91,6 +106,101 @@ class HRTGenerator(AutoregressiveGenerator):
                 found[row] = hypotheses
         return found
 
+    def decode_static(
+        self, tokens: Tensor, *, start: Optional[int] = None
+    ) -> List[List[Hypothesis]]:
+        sizes = chunk_sizes_of(self.table, self.host_lengths(tokens) - 1)
+        found: List[Any] = [None] * len(sizes)
+        for size in sorted(set(sizes)):
+            members = [row for row, own in enumerate(sizes) if own == size]
+            group = tokens
+            if len(members) < len(sizes):
+                group = tokens[torch.tensor(members, device=tokens.device)]  # [B', S]
+            best = (
+                super().decode_static(group, start=start)
+                if size == 1
+                else self.decode_static_chunks(group, size)
+            )
+            for row, hypotheses in zip(members, best):
+                found[row] = hypotheses
+        return found
+
+    def decode_static_chunks(self, tokens: Tensor, chunk_size: int) -> List[List[Hypothesis]]:
+        """:meth:`decode_chunks` of sources ``[B, S]``, by computations of fixed shapes."""
+        lengths, store = self.host_lengths(tokens), self.ensemble.graphs
+        with store.lock:
+            source = self.static_search.encode(tokens, self.eos)
+            plan = self.skip_at_plan(lengths, chunk_size)
+            kept = self.static_search.search(source, len(lengths), plan)
+            kept = [hypotheses[: self.nat_beam] for hypotheses in kept]
+            rows, beams = _same_number(kept)
+            # Filled up to the rows of the encoded source, and to one of a few lengths.
+            filled = rows + [rows[0]] * (beams * source.rows - len(rows))
+            most = bucket(max(row.steps for row in rows), LENGTHS)
+            inputs = [
+                torch.tensor(
+                    [self._masked_line(row, chunk_size, most) for row in filled]
+                ),  # [R, L]
+                torch.tensor([row.steps for row in filled]),  # [R]
+            ]
+            limits = self._limits_behind(lengths, chunk_size)
+            if limits is not None:
+                rest = limits[:1].expand(source.rows - len(lengths))
+                inputs.append(torch.cat([limits, rest]).repeat_interleave(beams))  # [R]
+            names = ("temperature", "unkpen", "min_len", "hrt_eos_last_chunk")
+            options = tuple(getattr(self.options, name) for name in names)
+            best, choice = store.run(
+                # The recorded function keeps the source, whose number is no other's meanwhile.
+                ("skip_cmlm", id(source), beams, most, chunk_size, len(inputs), options),
+                partial(self._fill, source, beams, chunk_size),
+                *(part.to(store.device) for part in inputs),
+            )
+            self.ensemble.counters.decoder_calls += 1
+            self.ensemble.counters.decoder_tokens += inputs[0].numel()
+            words, numbers = lists_to_host(choice[: len(rows)], best[: len(rows)])
+        return self._completed(kept, rows, words, numbers, chunk_size)
+
+    def _fill(
+        self,
+        source: EncodedSource,
+        beams: int,
+        chunk_size: int,
+        tokens: Tensor,
+        steps: Tensor,
+        limits: Optional[Tensor] = None,
+    ) -> Tuple[Tensor, Tensor]:
+        """Stage II, without reading anything from the device.
+
+        Args:
+            tokens: LongTensor ``[R, L]``, see :meth:`_masked_input`.
+            steps: LongTensor ``[R]``, the chunks of each row.
+            limits: LongTensor ``[R]``, see :meth:`_restrict`.
+
+        Returns:
+            The log-probabilities of the best words at the masked positions, and the words:
+            ``[R, q']`` each.
+        """
+        engine, longest = self.ensemble.engines[0], self.decoder_positions
+        engine.embed.reserve(min(tokens.size(1), longest) + 1)
+        places = torch.arange(tokens.size(1), device=tokens.device)  # [L]
+        masked = places.view(-1, chunk_size)[:, :-1].reshape(-1)  # [q']
+        features = engine.step(
+            engine.start(source.memory, beams=beams, capacity=0),
+            tokens,
+            (places + 1).clamp_(max=longest),
+            only=masked,
+            visible=(places < (steps * chunk_size).unsqueeze(1)).unsqueeze(1),  # [R, 1, L]
+            causal=False,
+            remember=False,
+        )  # [R, q', D]
+        logits = engine.logits(features)
+        if self.options.temperature != 1.0:
+            logits = logits / self.options.temperature
+        log_probs = log_softmax(logits)  # [R, q', V]
+        self._restrict(log_probs, masked + 1, steps, chunk_size, limits)
+        best, choice = log_probs.max(-1)
+        return best, choice
+
     def decode_chunks(self, memories: List[Memory], chunk_size: int) -> List[List[Hypothesis]]:
         """Runs both stages on encoded sentences; returns the translations of each, best first."""
         kept = self.skip_at(memories, chunk_size)
@@ -100,31 +210,25 @@ class HRTGenerator(AutoregressiveGenerator):
     def skip_at(self, memories: List[Memory], chunk_size: int) -> List[List[Hypothesis]]:
         """Stage I: beam search over z_1 … z_m, the tokens at positions K, 2K, …; z_m is
         ``</s>``."""
+        plan = self.skip_at_plan(memories[0].lengths, chunk_size)
+        self.ensemble.reserve_positions(chunk_size * (plan.constraints.longest_limit + 1) + 1)
+        return search(self.ensemble, memories, plan, hooks=self.step_hooks)
+
+    def skip_at_plan(self, lengths: Tensor, chunk_size: int) -> SearchPlan:
+        """The search of stage I; ``lengths`` as in :meth:`length_limits`."""
         # The limit of words and </s> make ⌊(limit + 1) / K⌋ whole chunks; </s> is the token of the
         # last one.
-        chunks = (
-            torch.div(self.length_limits(memories) + 1, chunk_size, rounding_mode="floor").clamp(
-                min=1
-            )
-            - 1
-        )
-        rules = self.rules(chunks, stride=chunk_size)
-        self.ensemble.reserve_positions(chunk_size * (rules.longest_limit + 1) + 1)
+        chunks = torch.div(self.length_limits(lengths) + 1, chunk_size, rounding_mode="floor")
+        rules = self.rules(chunks.clamp(min=1) - 1, stride=chunk_size)
         start = self.models[0].decoder.start_symbol(chunk_size)
-        plan = self.search_plan(start, rules, stride=chunk_size, stage="skip_at")
-        return search(self.ensemble, memories, plan, hooks=self.step_hooks)
+        return self.search_plan(start, rules, stride=chunk_size, stage="skip_at")
 
     def skip_cmlm(
         self, memories: List[Memory], kept: List[List[Hypothesis]], chunk_size: int
     ) -> List[List[Hypothesis]]:
         """Stage II: fills K - 1 masks before every token of stage I in one pass and ranks the
         translations by HRT's Eq. 2."""
-        beams = max(len(hypotheses) for hypotheses in kept)
-        # Every sentence needs the same number of rows: where it has fewer hypotheses, its last one
-        # is repeated, and the copies are dropped below.
-        rows = [
-            hypotheses[min(n, len(hypotheses) - 1)] for hypotheses in kept for n in range(beams)
-        ]
+        rows, beams = _same_number(kept)
         # [R, L], [R, 1, L]
         tokens, visible = self._masked_input(rows, chunk_size, memories[0].lengths.device)
         positions, masked = self._layout(tokens.size(1), chunk_size, tokens.device)  # [L], [q']
@@ -139,12 +243,11 @@ class HRTGenerator(AutoregressiveGenerator):
             remember=False,
             temperature=self.options.temperature,
         )
-        limits: Optional[Tensor] = None
-        # Stage I limits whole chunks; only in a single chunk can more words than allowed precede
-        # </s>.
-        if self.options.max_len_a + self.options.max_len_b < chunk_size - 1:
-            limits = self.length_limits(memories).repeat_interleave(beams)  # [R]
-        self._restrict(log_probs, positions[masked], rows, chunk_size, limits)
+        limits = self._limits_behind(memories[0].lengths, chunk_size)
+        if limits is not None:
+            limits = limits.repeat_interleave(beams)  # [R]
+        steps = torch.tensor([row.steps for row in rows], device=tokens.device)  # [R]
+        self._restrict(log_probs, positions[masked], steps, chunk_size, limits)
         best, choice = log_probs.max(-1)  # [R, q'] each
         if self.step_hooks:
             scores = torch.zeros(tokens.shape, dtype=best.dtype, device=best.device)  # [R, L]
@@ -156,28 +259,54 @@ class HRTGenerator(AutoregressiveGenerator):
                         "skip_cmlm", number, torch.arange(len(kept)), positions, tokens, scores
                     )
                 )
+        return self._completed(kept, rows, *lists_to_host(choice, best), chunk_size)
+
+    def _limits_behind(self, lengths: Tensor, chunk_size: int) -> Optional[Tensor]:
+        """The most words of each sentence, where stage II has to know them."""
+        # Stage I limits whole chunks; only in a single chunk can more words than allowed precede
+        # </s>.
+        if self.options.max_len_a + self.options.max_len_b >= chunk_size - 1:
+            return None
+        return self.length_limits(lengths)  # [B]
+
+    def _completed(
+        self,
+        kept: List[List[Hypothesis]],
+        rows: List[Hypothesis],
+        words: List[List[int]],
+        numbers: List[List[float]],
+        chunk_size: int,
+    ) -> List[List[Hypothesis]]:
+        """The translations of each sentence, best first.
+
+        Args:
+            kept: hypotheses of stage I.
+            rows: the same, equally many for each sentence; see :func:`_same_number`.
+            words, numbers: what stage II chose in each row, and its log-probabilities.
+        """
         finished = [
-            self._complete(row, words, numbers, chunk_size)
-            for row, words, numbers in zip(rows, *lists_to_host(choice, best))
+            self._complete(row, line, scores, chunk_size)
+            for row, line, scores in zip(rows, words, numbers)
         ]
+        beams = len(rows) // len(kept)
         found = []
         for number, hypotheses in enumerate(kept):
             mine = finished[number * beams : number * beams + len(hypotheses)]
             found.append(best_first(mine))
         return found
 
+    def _masked_line(self, row: Hypothesis, chunk_size: int, steps: int) -> List[int]:
+        """The input of stage II for ``steps`` chunks, padded."""
+        line = skip_cmlm_input(row.tokens, chunk_size, mask=self.models[0].decoder.mask)
+        return line + [self.dictionary.pad()] * (chunk_size * (steps - row.steps))
+
     def _masked_input(
         self, rows: List[Hypothesis], chunk_size: int, device: torch.device
     ) -> Tuple[Tensor, Optional[Tensor]]:
         """Inputs of stage II ``[R, L]``, padded, and a mask of the visible keys ``[R, 1, L]``
         (None: all)."""
-        pad, mask = self.dictionary.pad(), self.models[0].decoder.mask
         steps = max(row.steps for row in rows)
-        lines = [
-            skip_cmlm_input(row.tokens, chunk_size, mask=mask)
-            + [pad] * (chunk_size * (steps - row.steps))
-            for row in rows
-        ]
+        lines = [self._masked_line(row, chunk_size, steps) for row in rows]
         tokens = torch.tensor(lines, device=device)  # [R, L]
         if all(row.steps == steps for row in rows):
             return tokens, None
@@ -199,7 +328,7 @@ class HRTGenerator(AutoregressiveGenerator):
         self,
         log_probs: Tensor,
         positions: Tensor,
-        rows: List[Hypothesis],
+        steps: Tensor,
         chunk_size: int,
         limits: Optional[Tensor],
     ) -> None:
@@ -208,6 +337,7 @@ class HRTGenerator(AutoregressiveGenerator):
         Args:
             log_probs: ``[R, q', V]`` of the masked positions.
             positions: LongTensor ``[q']``, these positions.
+            steps: LongTensor ``[R]``, the chunks of each row.
             limits: LongTensor ``[R]``, the most words of each row; None if no row can exceed them.
         """
         log_probs.select(2, self.dictionary.pad()).fill_(float("-inf"))
@@ -216,8 +346,8 @@ class HRTGenerator(AutoregressiveGenerator):
         ends = log_probs.select(2, self.eos)  # [R, q']
         unforbidden = None if limits is None else ends.clone()
         if self.options.hrt_eos_last_chunk:
-            earliest = [max(self.options.min_len, chunk_size * (row.steps - 1)) for row in rows]
-            early = positions <= torch.tensor(earliest, device=positions.device).unsqueeze(1)
+            earliest = (chunk_size * (steps - 1)).clamp(min=self.options.min_len)  # [R]
+            early = positions <= earliest.unsqueeze(1)  # [R, q']
             ends.masked_fill_(early, float("-inf"))
         elif self.options.min_len > 0:
             # The number of masks at positions 1 to min_len.

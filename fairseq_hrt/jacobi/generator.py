@@ -79,7 +79,7 @@ class JacobiGenerator(EngineGenerator):
             with torch.inference_mode(False), torch.no_grad():
                 self.drafter.begin(net_input, memories)
             drafted = self._now() - before if type(self.drafter) is not Drafter else 0.0
-        limits = self.length_limits(memories)
+        limits = self.length_limits(memories[0].lengths)
         self.ensemble.reserve_positions(int(limits.max()) + 1)
         greedy = self.search_plan(start, self.rules(limits, prefix=prefix))
         if options.jacobi_known_length:

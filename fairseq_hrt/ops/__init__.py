@@ -9,22 +9,28 @@ to the last. Nothing outside ``target_lengths`` and ``vertex_lengths`` is read.
 
 from .ctc import ExpectedNgrams, ctc_best_alignment, ctc_ngrams
 from .dag_likelihood import dag_best_alignment, dag_log_likelihood
+from .fixed_shapes import FixedPaths, between_words, fixed_viterbi, follow_pointers
 from .fuzzy import FuzzyAlignment, fuzzy_alignment, passing_probabilities
 from .gather import CHUNK, best_tokens, gather_log_probs, gather_with_largest, row_blocks
-from .repeats import best_printing_path, without_repeats
+from .repeats import LEAST_MASS, best_printing_path, without_repeats
 from .viterbi import ViterbiPath, joint_viterbi
 
 __all__ = [
     "CHUNK",
+    "LEAST_MASS",
     "ExpectedNgrams",
+    "FixedPaths",
     "FuzzyAlignment",
     "ViterbiPath",
     "best_printing_path",
     "best_tokens",
+    "between_words",
     "ctc_best_alignment",
     "ctc_ngrams",
     "dag_best_alignment",
     "dag_log_likelihood",
+    "fixed_viterbi",
+    "follow_pointers",
     "fuzzy_alignment",
     "gather_log_probs",
     "gather_with_largest",

@@ -7,7 +7,7 @@ from torch import Tensor
 from .checks import check, only_inside, probabilities
 
 #: Rows that sum to less may have lost probability to underflow in float32; they are recomputed.
-_LEAST_MASS = 1e-20
+LEAST_MASS = 1e-20
 #: From this many vertices on a system is solved for each word; below, one for all is faster.
 _LARGE = 512
 
@@ -58,7 +58,7 @@ def without_repeats(
     through = _through_repeats(repeats, others, same)  # [B, L, L]
     found = through.log()
     leads_on = torch.arange(links.size(1), device=links.device) < (vertex_lengths - 1).unsqueeze(1)
-    small = (leads_on & (through.sum(2) < _LEAST_MASS)).any(1)  # [B]
+    small = (leads_on & (through.sum(2) < LEAST_MASS)).any(1)  # [B]
     if bool(small.any()):
         exact = _relative_to_rows(
             links[small], same[small], token_scores[small], vertex_lengths[small]

@@ -34,7 +34,7 @@ def test_every_path_is_counted_under_the_vertices_where_its_words_begin(graphs, 
     scores = -3 * torch.rand(links.shape[:2], dtype=torch.double, generator=generator)
     # As if all rows were small, too.
     small = mock.patch.object(
-        repeats, "_LEAST_MASS", data.draw(st.sampled_from([repeats._LEAST_MASS, 2.0]))
+        repeats, "LEAST_MASS", data.draw(st.sampled_from([repeats.LEAST_MASS, 2.0]))
     )
     # As if the graphs were large.
     large = mock.patch.object(repeats, "_LARGE", data.draw(st.sampled_from([repeats._LARGE, 0])))

@@ -1,0 +1,17 @@
+"""The sizes to which batches are padded where a computation needs fixed shapes."""
+
+from typing import Sequence
+
+# Sentences of a batch.
+ROWS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+# Tokens of a source or a target. Multiples of 16, as matrix units and attention kernels want them.
+LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+
+
+def bucket(value: int, ladder: Sequence[int]) -> int:
+    """The smallest size of ``ladder`` that holds ``value``; beyond its end, a multiple of the
+    largest."""
+    for size in ladder:
+        if value <= size:
+            return size
+    return -(-value // ladder[-1]) * ladder[-1]

@@ -1,0 +1,149 @@
+"""CUDA graphs: a computation of fixed shapes and addresses, recorded once and replayed.
+
+A decoding step of one sentence needs microseconds on a GPU, and its host a hundred times as long to
+launch the kernels. Replaying a graph launches all of them at once. On a CPU everything here just
+calls the function: the arithmetic is the same.
+
+A function that is recorded reads nothing from the device to the host, and its shapes depend on
+nothing but the key under which it is kept.
+"""
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from typing import Any, Callable, Hashable, Optional, Tuple, TypeVar
+
+import torch
+from torch import Tensor
+
+logger = logging.getLogger(__name__)
+
+# Recordings that are kept, and the share of the device's memory that they and their buffers take.
+MOST, SHARE = 128, 0.25
+# Calls before a recording: libraries allocate their workspaces, Triton compiles its kernels.
+WARM_UPS = 2
+
+Kept = TypeVar("Kept")
+
+
+class GraphStore:
+    """Recorded functions and the buffers they work on; the least recently used ones are dropped.
+
+    Args:
+        device: the device of the model. On any but a CUDA device functions are called.
+
+    Attributes:
+        lock: held while recorded functions run: their buffers serve one batch at a time.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device, self.enabled = device, device.type == "cuda"
+        self.lock = threading.RLock()
+        self._kept: OrderedDict[Hashable, Tuple[Any, int]] = OrderedDict()
+        self._bytes = 0
+        self._pool: Any = None
+        self._limit = 0
+        if self.enabled:
+            self._limit = int(SHARE * torch.cuda.get_device_properties(device).total_memory)
+
+    def run(
+        self, key: Hashable, function: Callable[..., Tuple[Tensor, ...]], *inputs: Tensor
+    ) -> Tuple[Tensor, ...]:
+        """``function(*inputs)``, on a CUDA device by replaying a recording.
+
+        Args:
+            key: everything but the values of the tensors that the computation depends on: the
+                function, shapes, dtypes, options.
+
+        Returns:
+            What the function returns. The next run with this key overwrites it.
+        """
+        if not self.enabled:
+            return function(*inputs)
+        call = self.keep(key, lambda: _RecordedCall(self, function, inputs))
+        return call(*inputs)
+
+    def keep(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
+        """The object kept under ``key``, made at first use. It is dropped when others need its
+        place."""
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key][0]
+        began, before = time.perf_counter(), self._allocated()
+        made = make()
+        size = max(self._allocated() - before, 0)
+        self._kept[key], self._bytes = (made, size), self._bytes + size
+        if self.enabled:
+            logger.debug(
+                "recorded %s: %.2f s, %d MiB", key, time.perf_counter() - began, size >> 20
+            )
+        while len(self._kept) > 1 and (
+            len(self._kept) > MOST or (self.enabled and self._bytes > self._limit)
+        ):
+            _, (_, freed) = self._kept.popitem(last=False)
+            self._bytes -= freed
+        return made
+
+    def drop(self, key: Hashable) -> None:
+        """Drops the object kept under ``key``, if there is one."""
+        _, freed = self._kept.pop(key, (None, 0))
+        self._bytes -= freed
+
+    def record(self, function: Callable[[], Kept]) -> Callable[[], Kept]:
+        """A callable that computes the same as ``function`` from the same addresses.
+
+        On a CUDA device the function is called a few times first, so that it changes its buffers:
+        the caller sets them afterwards.
+        """
+        if not self.enabled:
+            return function
+        if self._pool is None:
+            self._pool = torch.cuda.graph_pool_handle()
+        aside = torch.cuda.Stream(self.device)
+        aside.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(aside):
+            for _ in range(WARM_UPS):
+                function()
+        torch.cuda.current_stream(self.device).wait_stream(aside)
+        graph = torch.cuda.CUDAGraph()
+        # Other threads may use the device meanwhile.
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            outputs = function()
+
+        def replay() -> Kept:
+            graph.replay()
+            return outputs
+
+        # The function's closure holds the tensors whose addresses the graph reads.
+        replay.function = function  # type: ignore[attr-defined]
+        return replay
+
+    def clear(self) -> None:
+        """Drops everything, because addresses or values of weights have changed."""
+        self._kept.clear()
+        self._bytes = 0
+
+    def _allocated(self) -> int:
+        return torch.cuda.memory_allocated(self.device) if self.enabled else 0
+
+
+class _RecordedCall:
+    """A function of tensors, recorded with buffers for its inputs."""
+
+    def __init__(
+        self,
+        store: GraphStore,
+        function: Callable[..., Tuple[Tensor, ...]],
+        inputs: Tuple[Tensor, ...],
+    ) -> None:
+        self.inputs = tuple(tensor.clone() for tensor in inputs)
+        self._replay: Optional[Callable[[], Tuple[Tensor, ...]]] = store.record(
+            lambda: function(*self.inputs)
+        )
+
+    def __call__(self, *inputs: Tensor) -> Tuple[Tensor, ...]:
+        for buffer, tensor in zip(self.inputs, inputs):
+            buffer.copy_(tensor)
+        assert self._replay is not None
+        return self._replay()
