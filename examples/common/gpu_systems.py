@@ -3,7 +3,7 @@
 import math
 from argparse import Namespace
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from fairseq.data import Dictionary
@@ -251,12 +251,31 @@ def lead_to_neighbours(links: Any) -> None:
         projection.weight[:, width:] = 2.0 * torch.eye(width)
 
 
-def switch(generator: Any, captured: bool) -> bool:
-    """Has the generator replay recorded graphs, or not; returns False where it has no such way."""
+def switch(generator: Any, captured: bool) -> List[str]:
+    """Has the generator decode by recorded graphs, or step by step.
+
+    Returns:
+        Why it decodes otherwise than it was told, filled as it decodes; empty while it does not.
+
+    Raises:
+        NotMeasured: this decoder records nothing.
+    """
     if not hasattr(generator, "captured"):
-        return False
+        if captured:
+            raise NotMeasured("this decoder records no graphs")
+        return []
     generator.captured = captured
-    return True
+    if not captured:
+        return []
+    ask, reasons = generator.step_by_step, ["this search records no graphs"]
+
+    def told(*given: Any) -> Any:
+        reason = ask(*given)
+        reasons[:] = [] if reason is None else [reason]
+        return reason
+
+    generator.step_by_step = told
+    return reasons
 
 
 def stock(models: Models, layers: str, beam: int) -> Callable[[Dict[str, Any]], Any]:
