@@ -174,9 +174,7 @@ def measure(given: argparse.Namespace) -> int:
 
     for name in ("fairseq", "torch", "fairseq_hrt"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    device, half = torch.device(given.device), torch.bfloat16 if given.bf16 else torch.float16
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
+    device, half = chosen_device(given.device), torch.bfloat16 if given.bf16 else torch.float16
     tiny, layers = given.tiny, tuple(given.layers.split(","))
     journal = Journal(given.out, device, given.until, head(given))
     common: Dict[str, Any] = {"tiny": tiny, "half": half}
@@ -247,16 +245,35 @@ def head(given: argparse.Namespace) -> Dict[str, Any]:
     }
 
 
-def card(device: str) -> Dict[str, str]:
-    """Name, memory, driver and CUDA version of a CUDA device.
+def chosen_device(name: str) -> Any:
+    """The device; a CUDA device has a number, and is the current one.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is no such device.
     """
     import torch
 
-    if not torch.cuda.is_available():
-        raise ValueError(f"--device {device}: PyTorch finds no CUDA device; give --device cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ValueError(f"--device {name}: {str(error).splitlines()[0]}") from None
+    if device.type != "cuda":
+        return device
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    number = device.index or 0
+    if number >= count:
+        raise ValueError(
+            f"--device {name}: PyTorch finds {count} CUDA devices; give --device cpu for a"
+            " rehearsal with --tiny"
+        )
+    torch.cuda.set_device(number)
+    return torch.device("cuda", number)
+
+
+def card(device: str) -> Dict[str, str]:
+    """Name, memory, driver and CUDA version of a CUDA device."""
+    import torch
+
     found = torch.cuda.get_device_properties(torch.device(device))
     entries = {
         "gpu": found.name,

@@ -233,7 +233,7 @@ def enliven(model: Any) -> None:
     decoder.embed_tokens.weight.copy_(vectors / 4)
     decoder.output_projection.weight.copy_(vectors[torch.randperm(len(vectors))])
     # Some sentences end before others.
-    decoder.output_projection.weight[decoder.dictionary.eos()] *= 2
+    decoder.output_projection.weight[decoder.dictionary.eos()] *= 1.2
     # The vertices of a dag read <unk>, and differ by their places alone.
     decoder.embed_tokens.weight[decoder.dictionary.unk()] *= 0.1
     if getattr(decoder, "links", None) is not None:

@@ -107,7 +107,7 @@ def test_translations_differ():
     batch = models.padded([12, 11, 10, 9, 8, 7], seed=1)
     for name in ("Transformer greedy", "hrt k=2", "bidirectional", "ctc greedy"):
         found = models.generator(name, "1+1", forced=False).find(batch)
-        assert len({tuple(best[0].tokens) for best in found}) > 3, name
+        assert len({tuple(best[0].tokens) for best in found}) > 2, name
 
 
 def test_a_row_that_fails_keeps_the_others(journal):
@@ -141,7 +141,9 @@ def test_a_new_process_continues(journal, monkeypatch):
         journal.row({"system": "b"}, fails)
     other = Journal(journal.path, CPU, journal.end, {})
     other.begin("decoding", 1.0)
-    assert other.row({"system": "a"}, fails)["ms"] == 2 and other.row({"system": "b"}, fails) is None
+    assert (
+        other.row({"system": "a"}, fails)["ms"] == 2 and other.row({"system": "b"}, fails) is None
+    )
     assert other.row({"system": "c"}, lambda: {"equal": 3}) and len(rows_of(journal.path)) == 3
 
 
