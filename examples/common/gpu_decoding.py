@@ -1,11 +1,10 @@
 """Decoding: whether recorded graphs translate as the eager way does, and how long both take."""
 
-import gc
 import itertools
 from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 import torch
-from gpu_rows import MIB, Journal, NotMeasured, timed
+from gpu_rows import MIB, Journal, NotMeasured, allocated, release, timed
 from gpu_systems import (
     FULL,
     SYSTEMS,
@@ -20,6 +19,8 @@ from gpu_systems import (
 # Sentences of the comparison: batches of several sizes, and lengths that need padding.
 COMPARED = ((1, 9), (8, 17), (5, 4), (17, 23))
 BATCHES = (1, 32, 128, 8)
+# Share of the device's memory from which on recorded graphs of earlier rows are dropped.
+FULLEST = 0.25
 
 
 def compare(journal: Journal, *, tiny: bool, seed: int, half: torch.dtype) -> None:
@@ -111,10 +112,9 @@ def measure(
     for labels, prepare in rows:
         before = {name: labels[name] for name in ("layers", "batch")}
         journal.row(labels, lambda p=prepare, b=before: timed_row(models, p, b["batch"], tiny))
-        # Recorded graphs hold memory until their generator is gone.
-        if labels["way"] == "captured" and device.type == "cuda":
-            gc.collect()
-            torch.cuda.empty_cache()
+        # Each time would cost seconds in all.
+        if device.type == "cuda" and allocated(device) > FULLEST * total_memory(device):
+            release(device)
 
 
 Prepared = Tuple[Callable[[], Any], Callable[[], int], Any]
@@ -138,6 +138,11 @@ def plan(
             yield {**labels, "system": name, "way": "stock"}, _hugging_face(models, depth)
             for name in names:
                 yield {**labels, "system": name, "way": "eager"}, _ours(models, name, depth, False)
+
+
+def total_memory(device: torch.device) -> int:
+    """Bytes of a CUDA device."""
+    return int(torch.cuda.get_device_properties(device).total_memory)
 
 
 def timed_row(models: Models, prepare: Prepare, batch: int, tiny: bool) -> Dict[str, Any]:

@@ -1,5 +1,6 @@
 """The results of gpu_speed.py: a file that is written after every row, and the time left."""
 
+import gc
 import json
 import statistics
 import time
@@ -47,6 +48,7 @@ class Journal:
         now = time.time()
         self.part, self.part_end = part, now + share * max(0.0, self.end - now)
         self.document["planned"] = []
+        release(self.device)
 
     def plan(self, labels: List[Dict[str, Any]]) -> None:
         """Notes the rows of the part: where the process is ended, they are marked as not run."""
@@ -144,6 +146,13 @@ def synchronize(device: torch.device) -> None:
 def allocated(device: torch.device) -> int:
     """Bytes that PyTorch holds on the device; 0 on a CPU."""
     return torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
+
+
+def release(device: torch.device) -> None:
+    """Frees what nobody uses any more: recorded graphs and their buffers, above all."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
 
 
 def timed(

@@ -144,6 +144,25 @@ def reading(path: Path) -> Dict[str, Any]:
     return document
 
 
+def table(document: Dict[str, Any]) -> List[str]:
+    """Milliseconds a sentence: a line for each system and way, a column for each batch size."""
+    rows = [row for row in document.get("rows", []) if "ms_a_sentence" in row]
+    batches = sorted({row["batch"] for row in rows})
+    lines: Dict[Any, Dict[int, float]] = {}
+    for row in rows:
+        name = row["layers"], row["system"], row["way"]
+        lines.setdefault(name, {})[row["batch"]] = row["ms_a_sentence"]
+    if not lines:
+        return []
+    header = "ms a sentence".ljust(43) + "".join(f"batch {size}".rjust(11) for size in batches)
+    found = [header]
+    for (layers, system, way), times in lines.items():
+        cells = (f"{times[size]:.3f}" if size in times else "–" for size in batches)
+        label = f"{layers:5} {system:26} {way:9}".ljust(43)
+        found.append(label + "".join(cell.rjust(11) for cell in cells))
+    return found
+
+
 def give_up(path: Path, why: str) -> None:
     """Writes the row that was being measured as failed."""
     document = reading(path)
@@ -222,6 +241,9 @@ def head(given: argparse.Namespace) -> Dict[str, Any]:
     from fairseq_hrt.evaluation.comparison import environment
 
     known = environment(torch.get_num_threads())
+    precision = "bf16" if given.bf16 else "fp16"
+    if given.device == "cpu":
+        precision = "float32"
     if given.device.startswith("cuda"):
         known.update(card(given.device))
     try:
@@ -236,7 +258,7 @@ def head(given: argparse.Namespace) -> Dict[str, Any]:
         "environment": known,
         "settings": {
             "device": given.device,
-            "precision": "bf16" if given.bf16 else "fp16",
+            "precision": precision,
             "layers": given.layers,
             "seed": given.seed,
             "tiny": given.tiny,
@@ -301,6 +323,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         if given.until is not None:
             sys.exit(measure(given))
         status = supervise(given, words)
+        print("\n".join(table(reading(given.out))))
         if given.picture is not None and given.out.exists():
             from gpu_picture import draw
 

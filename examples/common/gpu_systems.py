@@ -315,7 +315,9 @@ def hugging_face(models: Models, layers: str) -> Tuple[Callable[[Dict[str, Any]]
         max_position_embeddings=512, pad_token_id=last, eos_token_id=0,
         decoder_start_token_id=last,
     )  # fmt: skip
-    model = MarianMTModel(settings)
+    if ("Hugging Face", layers) not in models.built:
+        models.built["Hugging Face", layers] = MarianMTModel(settings)
+    model = models.built["Hugging Face", layers]
     model = model.eval().to(device=models.device, dtype=models.kind)
 
     def run(batch: Dict[str, Any]) -> Any:

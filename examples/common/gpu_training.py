@@ -1,6 +1,5 @@
 """Training at full size with fairseq's own trainer, one model after the other."""
 
-import gc
 import itertools
 import re
 import tempfile
@@ -13,7 +12,7 @@ import torch
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
-from gpu_rows import MIB, Journal, allocated, spread, synchronize
+from gpu_rows import MIB, Journal, allocated, release, spread, synchronize
 from gpu_systems import FULL, TINY, Size, dictionary_of, made_on
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -86,7 +85,7 @@ class Training:
             "--lr-scheduler", "inverse_sqrt", "--warmup-updates", "4000", "--clip-norm", "1.0",
             "--adam-betas", "(0.9, 0.98)", "--dropout", "0.1", "--max-update", "300000",
             "--max-tokens", str(tokens), "--seed", str(seed), "--save-dir", str(folder / "saved"),
-            "--no-save", "--log-format", "none",
+            "--no-save", "--distributed-world-size", "1", "--log-format", "none",
         ]  # fmt: skip
         words += {torch.float16: ["--fp16"], torch.bfloat16: ["--bf16"]}.get(kind, [])
         if device.type == "cpu":
@@ -169,9 +168,7 @@ def measure(journal: Journal, *, tiny: bool, seed: int, half: torch.dtype, layer
         journal.plan([{"layers": layers, "system": name} for name in TRAININGS])
         for name in TRAININGS:
             journal.row({"layers": layers, "system": name}, lambda name=name: train(name), 90)
-            gc.collect()
-            if device.type == "cuda":
-                torch.cuda.empty_cache()
+            release(device)
 
 
 def trained(training: Training, peak: Optional[float], tiny: bool) -> Dict[str, Any]:
