@@ -52,6 +52,8 @@ class _BlockRows(SearchRows):
         capacity: int,
     ) -> None:
         self.rules, self.scoring, block, beam = rules, plan.scoring, plan.block, plan.beam
+        # Before the steps are recorded.
+        self._ahead = torch.arange(block, device=store.device)  # [z]
         longest = visible.size(0)
         engine.embed.reserve(min(capacity, longest))
         # Slots behind the longest translation are never read.
@@ -75,7 +77,6 @@ class _BlockRows(SearchRows):
             numbers=width,
             ids=width,
         )
-        self._ahead = torch.arange(block, device=store.device)  # [z]
 
     def step(self) -> Tuple[Tensor, Tensor]:
         logits = self.engine.logits(self.decoder.features(self.tokens, self.done))  # [R, z, V]

@@ -18,7 +18,7 @@ from .buckets import LENGTHS, ROWS, bucket
 from .constraints import Constraints
 from .ensemble import EngineEnsemble
 from .graphs import GraphStore
-from .precision import log_softmax
+from .precision import at_least_float32, log_softmax
 from .static_decoder import EncodedSource, StaticDecoder, causal, places_of
 from .transfer import to_host
 from .transformer import TransformerEngine
@@ -105,10 +105,11 @@ class SearchRows:
         self.limits = torch.zeros(batch, dtype=torch.long, device=device)
         self._start = torch.tensor(start, device=device)  # [z]
         self.tokens = self._start.repeat(batch * beam, 1)  # [R, z]
-        self.totals = torch.zeros(batch, beam, device=device)
+        dtype = at_least_float32(engine.dtype)
+        self.totals = torch.zeros(batch, beam, dtype=dtype, device=device)
         self.ended = torch.zeros(batch, dtype=torch.long, device=device)
         self._first = torch.arange(0, batch * beam, beam, device=device).unsqueeze(1)  # [B, 1]
-        self._numbers = torch.zeros(self.steps, batch, numbers, device=device)
+        self._numbers = torch.zeros(self.steps, batch, numbers, dtype=dtype, device=device)
         self._ids = torch.zeros(self.steps, batch, ids, dtype=torch.long, device=device)
         self.begin = store.record(self._begin)
         self.advance = store.record(self._advance)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Optional, Tuple
 import torch
 from torch import Tensor
 
+from . import fused
 from .checks import check, only_inside
 
 
@@ -33,18 +34,31 @@ def dag_log_likelihood(
         ``[B]``, differentiable in match and links; -inf with gradient 0 if no path fits, e.g. with
         more tokens than vertices. The gradient in ``match`` is the posterior of each vertex, in
         ``links`` the expected use of each link. Computed in float64; float32 for half-precision
-        arguments, else of their dtype.
+        arguments, else of their dtype. On CUDA devices all but float64 arguments are computed in
+        float32, in log space, by :mod:`.fused`.
 
     Raises:
         ValueError: wrong shapes or lengths, or NaN.
     """
     check(links, vertex_lengths, match, target_lengths)
-    if not (torch.is_grad_enabled() and (match.requires_grad or links.requires_grad)):
+    differentiable = torch.is_grad_enabled() and (match.requires_grad or links.requires_grad)
+    if _fuses(match, links):
+        from .fused import dag
+
+        program = dag.LogLikelihood.apply if differentiable else dag.likelihood
+        return program(match, links, target_lengths, vertex_lengths)
+    if not differentiable:
         likelihood, _, _ = forward_backward(
             match, links, target_lengths, vertex_lengths, gradients=False
         )
         return _as(match, likelihood)
     return _LogLikelihood.apply(match, links, target_lengths, vertex_lengths)
+
+
+def _fuses(match: Tensor, links: Tensor) -> bool:
+    """Whether kernels run where these lie, in their precision."""
+    narrow = match.dtype.itemsize <= 4 and links.dtype.itemsize <= 4
+    return narrow and fused.available(match.device)
 
 
 def _as(match: Tensor, likelihood: Tensor) -> Tensor:
@@ -324,12 +338,17 @@ def dag_best_alignment(
 
     Returns:
         LongTensor ``[B, L]``: index of the target token that each vertex emits; -1 for vertices
-        that are not on the path, and for all vertices if no path fits.
+        that are not on the path, and for all vertices if no path fits. Scores are float64, on CUDA
+        devices float32 unless the arguments are float64.
 
     Raises:
         ValueError: wrong shapes or lengths, or NaN.
     """
     check(links, vertex_lengths, match, target_lengths)
+    if _fuses(match, links):
+        from .fused import dag
+
+        return dag.best_alignment(match, links, target_lengths, vertex_lengths)
     batch, steps, size = match.shape
     edges = only_inside(links, vertex_lengths).double()
     best = torch.full((batch, size), float("-inf"), dtype=torch.float64, device=match.device)

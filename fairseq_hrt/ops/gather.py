@@ -8,6 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from . import fused
+from .products import add_product
+
 # Logits computed at a time (64 MiB in float32), and the most that are kept for the gradient.
 CHUNK, KEPT = 2**24, 2**26
 # Logits normalised at a time: in float32 they fit into the second-level cache of a core.
@@ -30,6 +33,8 @@ def gather_log_probs(
     instead of several tensors ``[B, L, V]``. Kept logits are overwritten by their gradient, so
     PyTorch refuses a second backward pass.
 
+    In half precision on a CUDA device, :mod:`.fused` does this with larger chunks.
+
     Args:
         features: ``[B, L, D]``.
         weight: ``[V, D]``.
@@ -41,7 +46,24 @@ def gather_log_probs(
         ``[B, T, L]``, differentiable in features, weight and bias; float32 for half-precision
         arguments.
     """
+    dtype = _product_type(features, weight)
+    if _fuses(features, dtype):
+        from .fused.vocabulary import TargetLogProbs
+
+        asked = None if chunk == CHUNK else chunk
+        return TargetLogProbs.apply(features, weight, bias, targets, dtype, asked)
     return _TargetLogProbs.apply(features, weight, bias, targets, chunk)
+
+
+def _product_type(features: Tensor, weight: Tensor) -> torch.dtype:
+    """The type in which PyTorch multiplies features and weight."""
+    device = features.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+
+
+def _fuses(features: Tensor, dtype: torch.dtype) -> bool:
+    """Whether kernels for logits of this type run where ``features`` lie."""
+    return dtype in (torch.float16, torch.bfloat16) and fused.available(features.device)
 
 
 @torch.no_grad()
@@ -56,6 +78,13 @@ def gather_with_largest(
     """:func:`gather_log_probs` ``[B, T, L]`` and the log-probability of each vertex's best token,
     ``[B, L]``; the two are equal exactly where a target is the best token.
     """
+    dtype = _product_type(features, weight)
+    if _fuses(features, dtype):
+        from .fused import vocabulary
+
+        return vocabulary.gather_with_largest(
+            features, weight, bias, targets, dtype=dtype, chunk=chunk
+        )
     batch, size = features.shape[:2]
     wanted = targets.repeat_interleave(size, 0)  # [B * L, T]
     found, largest = [], []
@@ -138,11 +167,8 @@ class _TargetLogProbs(torch.autograd.Function):
         targets: Tensor,
         chunk: int,
     ) -> Tensor:
-        device = features.device.type
         # Under autocast the backward pass multiplies in the same type as the forward pass.
-        ctx.dtype = (
-            torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
-        )
+        ctx.dtype = _product_type(features, weight)
         batch, size = features.shape[:2]
         keeps = chunk == CHUNK and batch * size * weight.size(0) <= KEPT
         wanted = targets.repeat_interleave(size, 0)  # [B * L, T]
@@ -188,10 +214,7 @@ class _TargetLogProbs(torch.autograd.Function):
             begin += len(part)
             of_features.append((logits @ cast).to(features.dtype))  # [n, D]
             # [V, n] @ [n, D] -> [V, D]
-            if ctx.dtype == of_weight.dtype:
-                of_weight.addmm_(logits.t(), part)
-            else:
-                of_weight += logits.t() @ part  # [V, D]
+            add_product(of_weight, logits.t(), part)
         whole = torch.cat(of_features).view(features.shape)  # [B, L, D]
         return (
             whole,

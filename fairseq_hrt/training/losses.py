@@ -10,7 +10,7 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..ops import row_blocks
+from ..ops import fused, row_blocks
 
 # Bits per nat: fairseq logs losses in bits.
 BITS = 1 / math.log(2)
@@ -60,7 +60,7 @@ def smoothed_cross_entropy(logits: Tensor, target: Tensor, epsilon: float) -> Tu
     Equals fairseq's ``label_smoothed_nll_loss``, which spreads ``epsilon`` over the other words of
     the vocabulary (Szegedy et al., 2016), without four tensors ``[N, V]``: a float32 copy of the
     logits, their log-softmax and two gradients. On a CPU these cost a small model more than its
-    layers.
+    layers. On a CUDA device a kernel of Triton reads the logits once.
 
     Args:
         logits: ``[N, V]``, V at least 2, floating-point; computed in float32 at least.
@@ -70,6 +70,10 @@ def smoothed_cross_entropy(logits: Tensor, target: Tensor, epsilon: float) -> Tu
     Returns:
         (loss ``[N]``, negative log-likelihood ``[N]`` without a gradient), both in nats.
     """
+    if logits.numel() and logits.dtype.itemsize <= 4 and fused.available(logits.device):
+        from ..ops.fused.smoothed import SmoothedCrossEntropy
+
+        return SmoothedCrossEntropy.apply(logits, target, epsilon)
     return _SmoothedCrossEntropy.apply(logits, target, epsilon)
 
 

@@ -53,6 +53,10 @@ class WrongDevice(RuntimeError):
     """An operation on tensors of the host and the device."""
 
 
+class NotRecordable(RuntimeError):
+    """An operation that a CUDA graph cannot hold."""
+
+
 class OnDevice(torch.Tensor):
     """A tensor of the device; its values lie in ``held``."""
 
@@ -122,6 +126,8 @@ class SimulatedDevice(TorchDispatchMode):
 
     Attributes:
         waits: how often the host waited, by what it did.
+        recordings: of each run of a function that :class:`fairseq_hrt.engine.graphs.GraphStore`
+            records, its operations: name, shapes and addresses of the arguments.
     """
 
     _open: ClassVar[List["SimulatedDevice"]] = []
@@ -129,6 +135,8 @@ class SimulatedDevice(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.waits: Counter = Counter()
+        self.recordings: List[List[Tuple[Any, ...]]] = []
+        self._recording = False
         self._outside = ExitStack()
 
     @classmethod
@@ -144,6 +152,8 @@ class SimulatedDevice(TorchDispatchMode):
 
     def count(self, what: str) -> None:
         """Books a read of the host."""
+        if self._recording:
+            raise NotRecordable(f"the host reads from the device: {what}")
         self.waits[what] += 1
 
     def __enter__(self) -> "SimulatedDevice":
@@ -155,6 +165,18 @@ class SimulatedDevice(TorchDispatchMode):
             self._outside.enter_context(
                 mock.patch(f"fairseq_hrt.engine.{module}.fuse_rows", _stack)
             )
+        self._outside.enter_context(
+            mock.patch(
+                "fairseq_hrt.engine.graphs.GraphStore.record",
+                lambda store, function: self._record(function),
+            )
+        )
+        self._outside.enter_context(
+            mock.patch(
+                "fairseq_hrt.engine.graphs.GraphStore.run",
+                lambda store, key, function, *inputs: self._record(lambda: function(*inputs))(),
+            )
+        )
         # Nobody casts automatically on a device of this name.
         self._outside.enter_context(mock.patch("torch.is_autocast_enabled", _is_autocast_enabled))
         self._outside.enter_context(mock.patch("torch.autocast", _autocast))
@@ -164,6 +186,21 @@ class SimulatedDevice(TorchDispatchMode):
         super().__exit__(*error)
         self._outside.close()
         self._open.pop()
+
+    def _record(self, function: Any) -> Any:
+        """Replaces :meth:`GraphStore.record`: the function runs each time, watched."""
+
+        def run() -> Any:
+            self._recording = True
+            self.recordings.append([])
+            try:
+                return function()
+            finally:
+                self._recording = False
+
+        # As a recording does, so that buffers must be set afterwards.
+        run()
+        return run
 
     def send(self, values: Any) -> Any:
         """A nest of tensors, e.g. a batch, on the device."""
@@ -215,6 +252,10 @@ class SimulatedDevice(TorchDispatchMode):
             self.count(name)
         elif mine:
             self._count_waiting(func, name, args)
+        if self._recording:
+            self._require_recordable(func, name, host)
+            shapes = [(tuple(tensor.shape), tensor.stride()) for tensor in mine]
+            self.recordings[-1].append((name, *shapes))
         held = {id(tensor.held): tensor for tensor in mine}
         open_args, open_kwargs = (
             _opened(args),
@@ -234,6 +275,12 @@ class SimulatedDevice(TorchDispatchMode):
             return OnDevice(value)
 
         return tree_map_only(torch.Tensor, wrap, result)
+
+    @staticmethod
+    def _require_recordable(func: Any, name: str, host: List[torch.Tensor]) -> None:
+        # Also a single number: it is copied from memory that may be freed before a replay.
+        if host:
+            raise NotRecordable(f"{name}: a tensor of the host is sent to the device")
 
     def _check(
         self, func: Any, name: str, args: Any, mine: List[OnDevice], host: List[torch.Tensor]

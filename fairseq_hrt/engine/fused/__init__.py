@@ -1,0 +1,21 @@
+"""Kernels that do a larger part of a decoding step at once, for the few rows of a step on a GPU.
+
+Each function has a reference of the same name in its module, written with PyTorch's own functions:
+the oracle of its tests, and what computes where :func:`available` is false. No function reads the
+device, so all of them can be captured in a CUDA graph once they have run; positions are tensors.
+"""
+
+from .attention import attention_block, attention_step, cross_attention
+from .linear import fused_linear
+from .output import choose, embed
+from .support import available
+
+__all__ = [
+    "attention_block",
+    "attention_step",
+    "available",
+    "choose",
+    "cross_attention",
+    "embed",
+    "fused_linear",
+]

@@ -1,0 +1,310 @@
+"""Attention of the few new tokens of a decoding step, in one kernel: cache and softmax included.
+
+Positions are read from the device, and the loop over the cache ends at the position: neither a mask
+nor work for unused slots. Sums are taken in float32.
+"""
+
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+from .support import (
+    TILE,
+    destination,
+    on_device,
+    power_of_two,
+    require_contiguous,
+    stride_of,
+    usable,
+)
+
+# New tokens of a row that one product on tensor cores holds.
+MOST_TOKENS = TILE
+# Numbers of a head for which the kernels have registers.
+WIDEST_HEAD = 128
+
+
+def block_reference(
+    qkv: Tensor,
+    cache_k: Tensor,
+    cache_v: Tensor,
+    position: Tensor,
+    *,
+    heads: int,
+    scale: float,
+    causal: bool = True,
+    visible: Optional[Tensor] = None,
+    relative: Optional[Tensor] = None,
+    stride: int = 1,
+) -> Tensor:
+    """What :func:`attention_block` computes, by PyTorch's own functions: over the whole capacity,
+    without reading the device."""
+    rows, count, _ = qkv.shape
+    capacity, width = cache_k.shape[1:]  # C, d
+    parts = qkv.view(rows, count, 3, heads, width).permute(2, 0, 3, 1, 4)  # [3, R, H, q, d]
+    queries, keys, values = parts
+    slots = torch.arange(capacity, device=qkv.device)  # [C]
+    own = position.view(-1, 1) + torch.arange(count, device=qkv.device)  # [1 or R, q]
+    own = own.expand(rows, count)  # [R, q]
+    for cache, new in ((cache_k, keys), (cache_v, values)):
+        stored = cache.view(rows, heads, capacity, width)
+        for number in range(count):
+            written = slots.eq(own[:, number, None])[:, None, :, None]  # [R, 1, C, 1]
+            stored.copy_(torch.where(written, new[:, :, number, None], stored))
+    ends = own if causal else own[:, -1:].expand(rows, count)
+    seen = slots <= ends.unsqueeze(2)  # [R, q, C]
+    if visible is not None:
+        seen = seen & visible
+    wide = torch.promote_types(qkv.dtype, torch.float32)
+    queries = queries.to(wide) * scale  # [R, H, q, d]
+    stored = cache_k.view(rows, heads, capacity, width)
+    scores = queries @ stored.to(wide).transpose(2, 3)  # [R, H, q, C]
+    if relative is not None:
+        window = relative.size(0) // 2
+        apart = ((slots - own.unsqueeze(2)) * stride).clamp(-window, window) + window  # [R, q, C]
+        scores = scores + torch.einsum("rhqd,rqcd->rhqc", queries, relative.to(wide)[apart])
+    weights = scores.masked_fill(~seen.unsqueeze(1), float("-inf")).softmax(-1)
+    mixed = weights @ cache_v.view(rows, heads, capacity, width).to(wide)  # [R, H, q, d]
+    return mixed.transpose(1, 2).reshape(rows, count, heads * width).to(qkv.dtype)
+
+
+def attention_block(
+    qkv: Tensor,
+    cache_k: Tensor,
+    cache_v: Tensor,
+    position: Tensor,
+    *,
+    heads: int,
+    scale: float,
+    causal: bool = True,
+    visible: Optional[Tensor] = None,
+    relative: Optional[Tensor] = None,
+    stride: int = 1,
+    out: Optional[Tensor] = None,
+) -> Tensor:
+    """Self-attention of q new tokens a row to the cache and to each other, in one kernel.
+
+    Keys and values of the new tokens are written into slots ``position`` to ``position + q - 1``;
+    what would lie behind the capacity is not written.
+
+    Args:
+        qkv: ``[R, q, 3 * D]``, projected queries, keys and values; queries are not scaled yet.
+        cache_k, cache_v: ``[R * H, C, d]`` of one layer, contiguous, written in place.
+        position: LongTensor ``[1]`` or ``[R]`` on the device: the cached tokens so far.
+        heads: H.
+        scale: of the queries.
+        causal: a new token sees the new tokens up to itself; False: all new tokens.
+        visible: BoolTensor ``[q, C]`` or ``[R, q, C]``, the slots that a new token may see besides;
+            each must be allowed to see at least one. None: all.
+        relative: ``[2w + 1, d]``, see :func:`..relative_positions.relative_index`, or None.
+        stride: distance of the tokens of two neighbouring slots.
+        out: ``[R, q, D]``, contiguous, to be written. None: a new tensor.
+
+    Returns:
+        ``[R, q, D]``, before the output projection.
+
+    Raises:
+        ValueError: a shape or type that does not fit, or a tensor that is not contiguous.
+    """
+    rows, count = _check(qkv, cache_k, cache_v, heads, relative)
+    capacity, width = cache_k.shape[1:]
+    position_stride = stride_of(position, rows)
+    _check_visible(visible, rows, count, capacity)
+    fits = width <= WIDEST_HEAD and count <= MOST_TOKENS
+    if not fits or not usable(qkv, cache_k, cache_v, relative, out):
+        found = block_reference(
+            qkv, cache_k, cache_v, position, heads=heads, scale=scale, causal=causal,
+            visible=visible, relative=relative, stride=stride,
+        )  # fmt: skip
+        return found if out is None else out.copy_(found)
+    out = destination(out, (rows, count, heads * width), qkv)
+    window = 0 if relative is None else relative.size(0) // 2
+    from .attention_kernels import one_token, some_tokens
+
+    block = min(max(power_of_two(capacity), TILE), 128 if width <= 64 else 64)
+    with on_device(qkv):
+        if count == 1 and visible is None:
+            one_token[(rows * heads,)](
+                qkv, cache_k, cache_v, position, relative, out, heads, width, capacity,
+                position_stride, stride, window, scale,
+                BLOCK_S=block, BLOCK_D=power_of_two(width), num_warps=4,
+            )  # fmt: skip
+        else:
+            table = None if visible is None else visible.view(torch.uint8)
+            # Shared memory: fetching ahead doubles what a block of the cache takes.
+            stages = 1 if qkv.itemsize > 2 or relative is not None else 3
+            by_row = 0 if visible is None or visible.dim() == 2 else count * capacity
+            some_tokens[(rows * heads,)](
+                qkv, cache_k, cache_v, position, relative, table, out, heads, width, capacity,
+                position_stride, by_row, stride, window, scale,
+                COUNT=count, CAUSAL=causal, BLOCK_M=TILE, BLOCK_S=min(block, 64),
+                BLOCK_D=max(power_of_two(width), TILE), num_warps=4, num_stages=stages,
+            )  # fmt: skip
+    return out
+
+
+def attention_step(
+    qkv: Tensor,
+    cache_k: Tensor,
+    cache_v: Tensor,
+    position: Tensor,
+    *,
+    heads: int,
+    scale: float,
+    relative: Optional[Tensor] = None,
+    stride: int = 1,
+    out: Optional[Tensor] = None,
+) -> Tensor:
+    """:func:`attention_block` of one new token a row: ``[R, 3 * D]`` → ``[R, D]``, also the shape
+    of ``out``."""
+    if qkv.dim() != 2:
+        raise ValueError(f"qkv is {tuple(qkv.shape)}; give [R, 3 * D], or call attention_block")
+    found = attention_block(
+        qkv.unsqueeze(1), cache_k, cache_v, position, heads=heads, scale=scale,
+        relative=relative, stride=stride, out=None if out is None else out.unsqueeze(1),
+    )  # fmt: skip
+    return found.squeeze(1)
+
+
+def cross_reference(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    *,
+    heads: int,
+    scale: float,
+    beams: int = 1,
+    bias: Optional[Tensor] = None,
+    lengths: Optional[Tensor] = None,
+) -> Tensor:
+    """What :func:`cross_attention` computes, by PyTorch's own functions."""
+    source, width = keys.shape[1:]  # S, d
+    batch = keys.size(0) // heads
+    wide = torch.promote_types(queries.dtype, torch.float32)
+    asked = queries.reshape(batch, -1, heads, width).transpose(1, 2).to(wide) * scale
+    stored = keys.view(batch, heads, source, width).to(wide)
+    scores = asked @ stored.transpose(2, 3)  # [B, H, N * q, S]
+    if bias is not None:
+        scores = scores + bias.to(wide)[:, None, None]
+    if lengths is not None:
+        hidden = torch.arange(source, device=keys.device) >= lengths[:, None]  # [B, S]
+        scores = scores.masked_fill(hidden[:, None, None], float("-inf"))
+    weights = scores.softmax(-1)
+    # Where everything is hidden the softmax is NaN, though no score is.
+    nothing = scores.eq(float("-inf")).all(-1, keepdim=True)
+    weights = weights.masked_fill(nothing, 0.0)
+    mixed = weights @ values.view(batch, heads, source, width).to(wide)  # [B, H, N * q, d]
+    return mixed.transpose(1, 2).reshape(queries.shape).to(queries.dtype)
+
+
+def cross_attention(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    *,
+    heads: int,
+    scale: float,
+    beams: int = 1,
+    bias: Optional[Tensor] = None,
+    lengths: Optional[Tensor] = None,
+    out: Optional[Tensor] = None,
+) -> Tensor:
+    """Attention of R = B * N rows to the encoded source of their sentences, in one kernel.
+
+    Args:
+        queries: ``[R, q * D]`` (or ``[R, q, D]``), the projected queries of the q tokens of a row;
+            not scaled yet; contiguous.
+        keys, values: ``[B * H, S, d]``, contiguous.
+        heads: H.
+        scale: of the queries.
+        beams: N, rows of a sentence.
+        bias: ``[B, S]``, added to the scores; -inf hides a source token. Of any shape with B * S
+            numbers, such as ``[B, 1, 1, S]``, and of the type of the queries.
+        lengths: LongTensor ``[B]``, source tokens of each sentence; later ones are not read.
+        out: shape of ``queries``, contiguous, to be written. None: a new tensor.
+
+    Returns:
+        Shape of ``queries``, before the output projection; zeros where everything is hidden.
+
+    Raises:
+        ValueError: a shape that does not fit, or a tensor that is not contiguous.
+    """
+    source, width = keys.shape[1:]
+    batch = keys.size(0) // heads
+    _check_cross(queries, keys, values, heads, beams, lengths)
+    require_contiguous(queries=queries, keys=keys, values=values)
+    bias = None if bias is None else bias.reshape(batch, source)
+    if width > WIDEST_HEAD or not usable(queries, keys, values, bias, out):
+        found = cross_reference(
+            queries, keys, values, heads=heads, scale=scale, beams=beams, bias=bias, lengths=lengths
+        )
+        return found if out is None else out.copy_(found)
+    out = destination(out, tuple(queries.shape), queries)
+    from .attention_kernels import one_query
+
+    asked = queries.numel() // (heads * width)  # R * q
+    with on_device(queries):
+        one_query[(asked * heads,)](
+            queries, keys, values, bias, lengths, out, heads, width, source, asked // batch, scale,
+            BLOCK_S=min(max(power_of_two(source), TILE), 128 if width <= 64 else 64),
+            BLOCK_D=power_of_two(width),
+            num_warps=4,
+        )  # fmt: skip
+    return out
+
+
+def _check(
+    qkv: Tensor, cache_k: Tensor, cache_v: Tensor, heads: int, relative: Optional[Tensor]
+) -> tuple[int, int]:
+    """(R, q), after a check of all shapes."""
+    if qkv.dim() != 3 or qkv.size(2) != 3 * heads * cache_k.size(2):
+        raise ValueError(
+            f"qkv {tuple(qkv.shape)} does not fit {heads} heads of {cache_k.size(2)} numbers; give"
+            f" [R, q, {3 * heads * cache_k.size(2)}]"
+        )
+    rows, count = qkv.shape[:2]
+    if cache_k.size(0) != rows * heads or cache_v.shape != cache_k.shape:
+        raise ValueError(
+            f"the cache has shapes {tuple(cache_k.shape)} and {tuple(cache_v.shape)}; give"
+            f" [{rows * heads}, C, {cache_k.size(2)}] twice"
+        )
+    if relative is not None and (relative.size(1) != cache_k.size(2) or relative.size(0) % 2 == 0):
+        raise ValueError(
+            f"the relative table is {tuple(relative.shape)}; give [2 * w + 1, {cache_k.size(2)}]"
+        )
+    require_contiguous(qkv=qkv, cache_k=cache_k, cache_v=cache_v, relative=relative)
+    return rows, count
+
+
+def _check_visible(visible: Optional[Tensor], rows: int, count: int, capacity: int) -> None:
+    shapes = ((count, capacity), (rows, count, capacity))
+    if visible is not None and (visible.dtype != torch.bool or visible.shape not in shapes):
+        raise ValueError(
+            f"visible is {visible.dtype} {tuple(visible.shape)}; give a BoolTensor {shapes[0]} or"
+            f" {shapes[1]}"
+        )
+    require_contiguous(visible=visible)
+
+
+def _check_cross(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    heads: int,
+    beams: int,
+    lengths: Optional[Tensor],
+) -> None:
+    batch, width = keys.size(0) // heads, keys.size(2)
+    rows = batch * beams
+    if queries.size(0) != rows or queries.numel() % (rows * heads * width):
+        raise ValueError(
+            f"queries {tuple(queries.shape)} do not fit {batch} sentences with {beams} rows and"
+            f" {heads} heads of {width} numbers; give [{rows}, q * {heads * width}]"
+        )
+    if values.shape != keys.shape:
+        raise ValueError(f"values are {tuple(values.shape)}; give {tuple(keys.shape)}, as keys are")
+    if lengths is not None and (lengths.dtype != torch.int64 or lengths.shape != (batch,)):
+        raise ValueError(
+            f"lengths are {lengths.dtype} {tuple(lengths.shape)}; give a LongTensor [{batch}]"
+        )

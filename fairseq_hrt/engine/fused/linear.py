@@ -1,0 +1,210 @@
+"""A linear layer with the norm before it and the activation and residual after it, in one kernel.
+
+For the few rows of a decoding step a GPU spends most of its time on starting kernels and on reading
+the weights; each weight is read once here.
+"""
+
+from typing import Optional
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .support import (
+    TILE,
+    Norm,
+    destination,
+    norm_parts,
+    on_device,
+    power_of_two,
+    shared_memory,
+    usable,
+)
+
+# Rows and inner width for which the kernels are made; PyTorch's product is as fast for more.
+MOST_ROWS, WIDEST = TILE, 4096
+ACTIVATIONS = (None, "relu", "gelu")
+
+
+def linear_reference(
+    x: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor] = None,
+    *,
+    norm: Optional[Norm] = None,
+    activation: Optional[str] = None,
+    residual: Optional[Tensor] = None,
+    residual_norm: Optional[Norm] = None,
+) -> Tensor:
+    """What :func:`fused_linear` computes, by PyTorch's own functions."""
+    if norm is not None:
+        x = torch.layer_norm(x, x.shape[-1:], *norm)
+    out = F.linear(x, weight, bias)  # [M, N]
+    if activation == "relu":
+        out = torch.relu(out)
+    elif activation == "gelu":
+        out = F.gelu(out)
+    if residual is not None:
+        if residual_norm is not None:
+            residual = torch.layer_norm(residual, residual.shape[-1:], *residual_norm)
+        out = residual + out
+    return out
+
+
+def fused_linear(
+    x: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor] = None,
+    *,
+    norm: Optional[Norm] = None,
+    activation: Optional[str] = None,
+    residual: Optional[Tensor] = None,
+    residual_norm: Optional[Norm] = None,
+    out: Optional[Tensor] = None,
+) -> Tensor:
+    """activation(LN?(x) W^T + b) + LN?(residual), in one kernel for 1 to 16 rows.
+
+    Sums are taken in float32; the normalised rows and the result are rounded to the type of ``x``,
+    what lies between them is not. More than 16 rows, K above 4,096, and tensors that the kernels do
+    not take go to :func:`linear_reference`.
+
+    Args:
+        x: ``[M, K]``; rows may have any distance.
+        weight: ``[N, K]``, contiguous.
+        bias: ``[N]`` or None.
+        norm: (gamma ``[K]``, beta ``[K]``, eps) of the layer normalisation of ``x``, or None.
+        activation: "relu", "gelu" (exact) or None.
+        residual: ``[M, N]``, added last; with post-norm before it was normalised, see
+            ``residual_norm``.
+        residual_norm: (gamma ``[N]``, beta ``[N]``, eps) of the normalisation of ``residual``.
+        out: ``[M, N]``, contiguous, to be written; may be ``residual`` only without
+            ``residual_norm``, and never ``x``. None: a new tensor.
+
+    Returns:
+        ``[M, N]``.
+
+    Raises:
+        ValueError: an unknown activation, shapes that do not fit, or a weight that is not
+            contiguous.
+    """
+    _check(x, weight, activation, residual, residual_norm)
+    rows, width, outputs = x.size(0), x.size(1), weight.size(0)
+    gamma, beta, eps = norm_parts(norm)
+    residual_gamma, residual_beta, residual_eps = norm_parts(residual_norm)
+    tensors = (weight, bias, gamma, beta, residual, residual_gamma, residual_beta, out)
+    fitting = 1 <= rows <= MOST_ROWS and width <= WIDEST
+    if residual_norm is not None:
+        fitting = fitting and outputs <= WIDEST
+    if not fitting or not usable(x, *tensors):
+        found = linear_reference(
+            x, weight, bias, norm=norm, activation=activation,
+            residual=residual, residual_norm=residual_norm,
+        )  # fmt: skip
+        return found if out is None else out.copy_(found)
+    x = x if x.stride(1) == 1 else x.contiguous()
+    if residual is not None and residual.stride(1) != 1:
+        residual = residual.contiguous()
+    out = destination(out, (rows, outputs), x)
+    shared = (x, weight, bias, gamma, beta, residual, residual_gamma, residual_beta, out)
+    with on_device(x):
+        if rows == 1:
+            _launch_row(shared, width, outputs, eps, residual_eps, activation)
+        else:
+            strides = (x.stride(0), 0 if residual is None else residual.stride(0))
+            sizes = (rows, width, outputs, *strides)
+            _launch_rows(shared, sizes, eps, residual_eps, activation)
+    return out
+
+
+def _launch_row(
+    tensors: tuple[Optional[Tensor], ...],
+    width: int,
+    outputs: int,
+    eps: float,
+    residual_eps: float,
+    activation: Optional[str],
+) -> None:
+    from .linear_kernels import one_row
+
+    block = 4 if outputs <= 512 or width > 1024 else 8
+    inner = max(power_of_two(width), TILE)
+    one_row[(-(-outputs // block),)](
+        *tensors, width, outputs, eps, residual_eps,
+        ACTIVATION=activation,
+        BLOCK_N=block,
+        BLOCK_K=inner,
+        BLOCK_ROW=power_of_two(outputs),
+        # At most 64 numbers of the weight a thread.
+        num_warps=4 if block * inner <= 8192 else 8,
+    )  # fmt: skip
+
+
+def _launch_rows(
+    tensors: tuple[Optional[Tensor], ...],
+    sizes: tuple[int, int, int, int, int],
+    eps: float,
+    residual_eps: float,
+    activation: Optional[str],
+) -> None:
+    from .linear_kernels import some_rows
+
+    _, width, outputs, *_ = sizes
+    weight = tensors[1]
+    assert weight is not None
+    warps, block, held = _split(width, weight.itemsize, shared_memory(weight.device))
+    some_rows[(-(-outputs // TILE),)](
+        *tensors, *sizes, eps, residual_eps,
+        ACTIVATION=activation,
+        BLOCK_M=TILE,
+        BLOCK_N=TILE,
+        BLOCK_K=block,
+        BLOCK_ROW=min(max(power_of_two(outputs), TILE), 512),
+        SPLIT=warps,
+        HELD=held,
+        num_warps=warps,
+    )  # fmt: skip
+
+
+def _split(width: int, itemsize: int, memory: int) -> tuple[int, int, bool]:
+    """Warps, the part of the inner dimension that each multiplies at once, and whether that is all
+    of it.
+
+    Args:
+        width: K.
+        itemsize: bytes of a number.
+        memory: bytes of shared memory, where both operands lie, and twice where a loop fetches the
+            next ones meanwhile.
+    """
+    most = 128 if itemsize == 2 else 32
+    warps = 4 if width <= 4 * most else 8 if width <= 8 * most else 16
+    block = min(most, max(power_of_two(width) // warps, TILE))
+    while True:
+        held = warps * block >= width
+        operands = warps * block * 2 * TILE * itemsize
+        # Half as much again for the sums of rows.
+        if block == TILE or (operands if held else 2 * operands) * 3 // 2 <= memory:
+            return warps, block, held
+        block //= 2
+
+
+def _check(
+    x: Tensor,
+    weight: Tensor,
+    activation: Optional[str],
+    residual: Optional[Tensor],
+    residual_norm: Optional[Norm],
+) -> None:
+    if activation not in ACTIVATIONS:
+        raise ValueError(f"unknown activation {activation!r}; give 'relu', 'gelu' or None")
+    if x.dim() != 2 or weight.dim() != 2 or x.size(1) != weight.size(1):
+        raise ValueError(
+            f"x {tuple(x.shape)} does not fit weight {tuple(weight.shape)}; give [M, K] and [N, K]"
+        )
+    if not weight.is_contiguous():
+        raise ValueError(
+            f"weight with strides {weight.stride()} is not contiguous; give weight.contiguous()"
+        )
+    if residual is not None and residual.shape != (x.size(0), weight.size(0)):
+        raise ValueError(f"residual is {tuple(residual.shape)}; give {(x.size(0), weight.size(0))}")
+    if residual_norm is not None and residual is None:
+        raise ValueError("residual_norm without a residual; give residual, too")

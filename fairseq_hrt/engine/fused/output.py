@@ -1,0 +1,231 @@
+"""The two ends of a decoding step: the vector of a token, and the choice of the next one.
+
+The logits of a greedy choice are never written: each program keeps the largest of its part of the
+vocabulary and its sum of exponentials, and a second kernel puts the parts together.
+"""
+
+import math
+from typing import Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .support import (
+    TILE,
+    Norm,
+    destination,
+    norm_parts,
+    on_device,
+    power_of_two,
+    require_contiguous,
+    stride_of,
+    usable,
+)
+
+# Rows for which one program reads its part of the weight only once.
+MOST_ROWS = 2 * TILE
+# Words of a program: with 32,768 words two programs for each of an H100's 132 processors.
+BLOCK_V = 128
+
+
+def choose_reference(
+    x: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor] = None,
+    *,
+    norm: Optional[Norm] = None,
+    temperature: float = 1.0,
+    pad: int,
+    eos: int,
+    unk: int,
+    unkpen: float = 0.0,
+    forbid_eos: Tensor,
+    only_eos: Tensor,
+) -> Tuple[Tensor, Tensor]:
+    """What :func:`choose` computes, by PyTorch's own functions and without reading the device."""
+    if norm is not None:
+        x = torch.layer_norm(x, x.shape[-1:], *norm)
+    logits = F.linear(x, weight, bias)  # [M, V]
+    if temperature != 1.0:
+        logits = logits / temperature
+    wide = torch.float32 if logits.dtype.itemsize < 4 else logits.dtype
+    log_probs = torch.log_softmax(logits, -1, dtype=wide)
+    ends = log_probs[:, eos]  # [M]
+    free = log_probs.clone()
+    free[:, pad] = -math.inf
+    free[:, unk] -= unkpen
+    free[:, eos] = ends.masked_fill(forbid_eos, -math.inf)
+    best, token = free.max(1)  # [M] each
+    token = torch.where(only_eos, eos, token)
+    best = torch.where(only_eos, ends, best)
+    return token, torch.where(log_probs.isnan().any(1), math.nan, best).float()
+
+
+def choose(
+    x: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor] = None,
+    *,
+    norm: Optional[Norm] = None,
+    temperature: float = 1.0,
+    pad: int,
+    eos: int,
+    unk: int,
+    unkpen: float = 0.0,
+    forbid_eos: Tensor,
+    only_eos: Tensor,
+    out: Optional[Tuple[Tensor, Tensor]] = None,
+) -> Tuple[Tensor, Tensor]:
+    """The most probable allowed token of each row, with its log-probability, in two kernels.
+
+    The softmax is that of all tokens; what is allowed is that of :class:`..constraints.Constraints`
+    without prefix and n-gram blocking: padding never, ``<unk>`` with a penalty. Of equally probable
+    tokens the first is chosen. Logits are rounded to the type of ``x``, as a matrix product's
+    are, before the temperature and again behind it; sums are taken in float32.
+
+    Args:
+        x: ``[M, D]``; rows may have any distance.
+        weight: ``[V, D]``, contiguous.
+        bias: ``[V]`` or None.
+        norm: (gamma ``[D]``, beta ``[D]``, eps) of a layer normalisation of ``x``, or None.
+        temperature: divides the logits.
+        pad, eos, unk: ids of the special tokens.
+        unkpen: subtracted from the log-probability of ``<unk>``; infinity forbids it.
+        forbid_eos: BoolTensor ``[M]``, rows that must not end yet.
+        only_eos: BoolTensor ``[M]``, rows that have to end: chosen is ``eos``, with its
+            log-probability, whatever ``forbid_eos`` is.
+        out: (token, log_prob) to be written, contiguous. None: new tensors.
+
+    Returns:
+        token: LongTensor ``[M]``; always an id of the vocabulary.
+        log_prob: float32 ``[M]``; NaN if any logit of the row is NaN.
+
+    Raises:
+        ValueError: a weight that is not contiguous, or ``out`` of another shape or type.
+    """
+    require_contiguous(weight=weight, forbid_eos=forbid_eos, only_eos=only_eos)
+    (rows, width), words = x.shape, weight.size(0)
+    gamma, beta, eps = norm_parts(norm)
+    _check_flags(rows, forbid_eos=forbid_eos, only_eos=only_eos)
+    own = (None, None) if out is None else out
+    token = destination(own[0], (rows,), x, torch.int64)
+    log_prob = destination(own[1], (rows,), x, torch.float32)
+    if not 1 <= rows <= MOST_ROWS or not usable(x, weight, bias, gamma, beta):
+        found = choose_reference(
+            x, weight, bias, norm=norm, temperature=temperature, pad=pad, eos=eos, unk=unk,
+            unkpen=unkpen, forbid_eos=forbid_eos, only_eos=only_eos,
+        )  # fmt: skip
+        return token.copy_(found[0]), log_prob.copy_(found[1])
+    x = x if x.stride(1) == 1 else x.contiguous()
+    blocks = -(-words // BLOCK_V)
+    parts = torch.empty((3, rows, blocks), device=x.device)
+    picks = torch.empty((rows, blocks), dtype=torch.int32, device=x.device)
+    allowed = unkpen != math.inf
+    from .output_kernels import choose_in_block, choose_of_blocks
+
+    with on_device(x):
+        choose_in_block[(blocks,)](
+            x, weight, bias, gamma, beta,
+            forbid_eos.view(torch.uint8), only_eos.view(torch.uint8),
+            parts[0], picks, parts[1], parts[2],
+            rows, width, words, blocks, x.stride(0), eps, float(temperature), pad, eos, unk,
+            float(unkpen) if allowed else 0.0,
+            BLOCK_M=max(power_of_two(rows), TILE),
+            BLOCK_V=BLOCK_V,
+            BLOCK_K=min(max(power_of_two(width), TILE), 128 if x.itemsize == 2 else 32),
+            SCALED=temperature != 1.0,
+            WITH_UNK=allowed,
+            num_warps=4,
+            num_stages=3,
+        )  # fmt: skip
+        choose_of_blocks[(rows,)](
+            parts[0], picks, parts[1], parts[2], token, log_prob, words, blocks,
+            BLOCK=power_of_two(blocks), num_warps=4,
+        )  # fmt: skip
+    return token, log_prob
+
+
+def _check_flags(rows: int, **flags: Tensor) -> None:
+    for name, flag in flags.items():
+        if flag.dtype != torch.bool or flag.shape != (rows,):
+            raise ValueError(
+                f"{name} is {flag.dtype} {tuple(flag.shape)}; give a BoolTensor [{rows}]"
+            )
+
+
+def embed_reference(
+    token: Tensor,
+    table: Tensor,
+    positions_table: Optional[Tensor],
+    position: Optional[Tensor],
+    *,
+    scale: float = 1.0,
+    norm: Optional[Norm] = None,
+    zero: Optional[int] = None,
+) -> Tensor:
+    """What :func:`embed` computes, by PyTorch's own functions."""
+    x = torch.embedding(table, token)  # [M, D]
+    if zero is not None:
+        x = x.masked_fill(token.eq(zero).unsqueeze(1), 0.0)
+    if positions_table is not None:
+        assert position is not None
+        own = position.clamp(max=positions_table.size(0) - 1)  # [1 or M]
+        x = torch.add(torch.embedding(positions_table, own), x, alpha=scale)
+    else:
+        x = x * scale
+    return x if norm is None else torch.layer_norm(x, x.shape[-1:], *norm)
+
+
+def embed(
+    token: Tensor,
+    table: Tensor,
+    positions_table: Optional[Tensor],
+    position: Optional[Tensor],
+    *,
+    scale: float = 1.0,
+    norm: Optional[Norm] = None,
+    zero: Optional[int] = None,
+    out: Optional[Tensor] = None,
+) -> Tensor:
+    """LN?(scale * table[token] + positions_table[position]), in one kernel.
+
+    Args:
+        token: LongTensor ``[M]``.
+        table: ``[V, D]``, contiguous.
+        positions_table: ``[P, D]``, contiguous; None for a model without positions.
+        position: LongTensor ``[1]`` or ``[M]`` on the device; one at P or behind it counts as P -
+            1. None without a table.
+        scale: of the token's vector.
+        norm: (gamma ``[D]``, beta ``[D]``, eps) of a layer normalisation, or None.
+        zero: id of a token that is embedded as zeros, or None.
+        out: ``[M, D]``, contiguous, to be written. None: a new tensor.
+
+    Returns:
+        ``[M, D]``.
+
+    Raises:
+        ValueError: a table without a position, a position of another shape or type, or a tensor
+            that is not contiguous.
+    """
+    rows, width = token.size(0), table.size(1)
+    if positions_table is not None and position is None:
+        raise ValueError("positions_table without position; give both or neither")
+    by_row = 0 if position is None else stride_of(position, rows)
+    require_contiguous(token=token, table=table, positions_table=positions_table)
+    gamma, beta, eps = norm_parts(norm)
+    if rows == 0 or not usable(table, positions_table, gamma, beta, out):
+        found = embed_reference(
+            token, table, positions_table, position, scale=scale, norm=norm, zero=zero
+        )
+        return found if out is None else out.copy_(found)
+    out = destination(out, (rows, width), table)
+    from .output_kernels import embed_row
+
+    with on_device(table):
+        embed_row[(rows,)](
+            token, table, positions_table, position, gamma, beta, out, width,
+            0 if positions_table is None else positions_table.size(0), by_row, float(scale), zero,
+            eps, BLOCK_D=max(power_of_two(width), TILE), num_warps=4 if width > 256 else 1,
+        )  # fmt: skip
+    return out

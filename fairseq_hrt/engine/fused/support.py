@@ -1,0 +1,116 @@
+"""Where the fused kernels run, and checks that all of them share."""
+
+import importlib.util
+import os
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache, lru_cache
+from typing import Optional, Tuple
+
+import torch
+from torch import Tensor
+
+# (gamma [K], beta [K], eps) of a layer normalisation.
+Norm = Tuple[Tensor, Tensor, float]
+
+TYPES = (torch.float16, torch.bfloat16, torch.float32)
+# The smallest side of a matrix product on tensor cores; fewer rows are padded to it.
+TILE = 16
+
+
+@lru_cache(maxsize=1)
+def _installed() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
+def available(device: torch.device) -> bool:
+    """Whether the fused kernels run on ``device``: Triton can be imported, and the device is a CUDA
+    device or Triton's interpreter was chosen by ``TRITON_INTERPRET=1``."""
+    return _installed() and (device.type == "cuda" or os.environ.get("TRITON_INTERPRET") == "1")
+
+
+def usable(x: Tensor, *others: Optional[Tensor]) -> bool:
+    """Whether the kernels take these tensors: float16, bfloat16 or float32, all of one type and on
+    one device where kernels run. Otherwise PyTorch computes the same."""
+    return (
+        x.dtype in TYPES
+        and available(x.device)
+        and all(
+            other is None or (other.dtype == x.dtype and other.device == x.device)
+            for other in others
+        )
+    )
+
+
+def on_device(x: Tensor) -> AbstractContextManager[object]:
+    """Makes the device of ``x`` the current one, where Triton launches."""
+    return torch.cuda.device(x.device) if x.is_cuda else nullcontext()
+
+
+@cache
+def shared_memory(device: torch.device) -> int:
+    """Bytes of shared memory that a program may have on this device; under the interpreter those of
+    an H100."""
+    if device.type != "cuda":
+        return 227 * 1024
+    from triton.runtime import driver
+
+    return int(driver.active.utils.get_device_properties(device.index)["max_shared_mem"])
+
+
+def power_of_two(count: int) -> int:
+    """The smallest power of two that is at least ``count``."""
+    return 1 << (count - 1).bit_length()
+
+
+def destination(
+    out: Optional[Tensor],
+    shape: Tuple[int, ...],
+    like: Tensor,
+    dtype: Optional[torch.dtype] = None,
+) -> Tensor:
+    """``out``, or a new tensor of this shape on the device of ``like`` and of ``dtype``, by default
+    that of ``like``.
+
+    Raises:
+        ValueError: ``out`` has another shape or type, or is not contiguous.
+    """
+    dtype = dtype or like.dtype
+    if out is None:
+        return torch.empty(shape, dtype=dtype, device=like.device)
+    if out.shape != shape or out.dtype != dtype or not out.is_contiguous():
+        raise ValueError(
+            f"out is {out.dtype} {tuple(out.shape)}; give a contiguous tensor {dtype} {shape}"
+        )
+    return out
+
+
+def require_contiguous(**tensors: Optional[Tensor]) -> None:
+    """Refuses tensors with gaps, whose addresses the kernels would get wrong.
+
+    Raises:
+        ValueError: naming the first of them.
+    """
+    for name, tensor in tensors.items():
+        if tensor is not None and not tensor.is_contiguous():
+            raise ValueError(
+                f"{name} with strides {tensor.stride()} is not contiguous; give {name}.contiguous()"
+            )
+
+
+def norm_parts(norm: Optional[Norm]) -> Tuple[Optional[Tensor], Optional[Tensor], float]:
+    """(gamma, beta, eps) of a norm; (None, None, 0) without one."""
+    return (None, None, 0.0) if norm is None else norm
+
+
+def stride_of(position: Tensor, rows: int) -> int:
+    """0 if the one number of ``position`` holds for all rows, 1 if each row has its own.
+
+    Raises:
+        ValueError: it has neither one number nor ``rows`` of them, or is not of int64.
+    """
+    if position.dtype != torch.int64 or position.shape not in ((1,), (rows,)):
+        raise ValueError(
+            f"position is {position.dtype} {tuple(position.shape)}; give a LongTensor [1] or"
+            f" [{rows}]"
+        )
+    return 0 if position.numel() == 1 else 1

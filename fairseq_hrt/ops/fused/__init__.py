@@ -1,0 +1,37 @@
+"""Triton kernels of the losses for CUDA devices. PyTorch's programs beside them are the reference,
+and run on all other devices.
+
+PyTorch's CUDA wheels contain Triton. Nothing here imports it before a CUDA device is used.
+"""
+
+import functools
+import logging
+
+import torch
+
+logger = logging.getLogger(__name__)
+
+# Earlier cards are not supported by Triton.
+_CAPABILITY = (8, 0)
+
+
+def available(device: torch.device) -> bool:
+    """Whether Triton's kernels run on a device. At the first call for a CUDA device one is
+    launched, and a failure is logged: Triton may be missing, or the C compiler that it starts for
+    its launchers."""
+    return device.type == "cuda" and _runs(device.index or 0)
+
+
+@functools.cache
+def _runs(index: int) -> bool:
+    if torch.cuda.get_device_capability(index) < _CAPABILITY:
+        return False
+    try:
+        from . import probe
+
+        probe.launch(torch.device("cuda", index))
+    except Exception as error:  # of many types: import, compiler, driver
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        logger.warning("losses are computed without Triton's kernels, which do not run: %s", reason)
+        return False
+    return True

@@ -1,0 +1,20 @@
+"""Matrix products whose sums keep more digits than their factors."""
+
+import torch
+from torch import Tensor
+
+
+def add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
+    """``total`` += ``left`` ``right``. In half precision on a CUDA device, the product is not
+    rounded before it is added (PyTorch 2.8 or later).
+
+    Args:
+        total: ``[V, D]``, float32 for factors in half precision.
+        left, right: ``[V, n]`` and ``[n, D]``.
+    """
+    if left.dtype == total.dtype:
+        total.addmm_(left, right)
+    elif left.device.type == "cuda" and "dtype" in torch.ops.aten.mm.overloads():
+        total += torch.mm(left, right, out_dtype=total.dtype)
+    else:
+        total += left @ right
