@@ -11,7 +11,7 @@ import torch
 
 from fairseq_hrt.native.io.files import write_text
 
-# What a row has instead of figures.
+# Names in a row that stand in place of figures.
 WITHOUT = ("failed", "not_run")
 MIB = 2**20
 

@@ -197,7 +197,7 @@ def trained(training: Training, peak: Optional[float], tiny: bool) -> Dict[str, 
     if device.type == "cuda":
         found["peak_mib"] = peak_memory(training)
     found["overflows"] = training.overflows
-    # What follows explains the figures, and must not cost them.
+    # The explanation of the figures must not cost them.
     try:
         found.update(operations(training, found["ms"], peak))
         if device.type == "cuda":
