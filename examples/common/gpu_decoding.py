@@ -4,16 +4,16 @@ import itertools
 from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 import torch
-from gpu_rows import MIB, Journal, NotMeasured, allocated, release, timed
+from gpu_rows import MIB, Journal, allocated, release, timed
 from gpu_systems import (
     FULL,
     SYSTEMS,
     TINY,
     Models,
     Size,
+    Way,
     hugging_face,
     stock,
-    switch,
 )
 
 # Sentences of the comparison: batches of several sizes, and lengths that need padding.
@@ -72,20 +72,21 @@ def equality(
     generator = models.generator(name, layers, forced=False)
     ways = []
     for captured in (False, True):
-        reasons = switch(generator, captured)
+        way = Way(generator, captured)
         # Twice: the first translation of a shape records it, the second one replays it.
         passes = [[best[0] for batch in batches for best in generator.find(batch)] for _ in "ab"]
-        if reasons:
-            raise NotMeasured(reasons[0])
+        way.check()
         ways.append(passes)
     (eager, again), (recorded, replayed) = ways
     pairs = list(zip(eager, replayed))
     unlike = [place for place, (one, other) in enumerate(pairs) if one.tokens != other.tokens]
-    example = {
+    example: Dict[str, Any] = {
         name: [unlike[0], *pairs[unlike[0]][way].tokens]
         for way, name in enumerate(("eager_tokens", "captured_tokens"))
         if unlike
     }
+    if way.reasons:
+        example["step_by_step"] = "; ".join(way.reasons)
     return {
         **example,
         "sentences": len(pairs),
@@ -169,14 +170,13 @@ def timed_row(models: Models, prepare: Prepare, batch: int, tiny: bool) -> Dict[
 def _ours(models: Models, name: str, layers: str, captured: bool) -> Prepare:
     def prepare(sample: Dict[str, Any]) -> Prepared:
         generator = models.generator(name, layers)
-        reasons = switch(generator, captured)
+        way = Way(generator, captured)
         counters = generator.counters
 
         def run() -> None:
             generator.generate(generator.models, sample)
-            if reasons:
-                # That row is measured as «eager».
-                raise NotMeasured(reasons[0])
+            # Otherwise the row is that of «eager».
+            way.check()
 
         return (
             run,

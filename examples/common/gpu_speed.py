@@ -31,7 +31,7 @@ PARTS = {
     "ceilings": 0.1, "correctness": 0.2, "decoding": 0.5, "losses": 0.4, "training": 1.0,
 }  # fmt: skip
 # Exit status of a process whose device is lost; how often another one is started.
-LOST, PROCESSES = 75, 5
+LOST, PROCESSES = 75, 8
 # Seconds between two looks at the process that measures; before it is ended at the end.
 LOOK, GRACE = 0.2, 5.0
 

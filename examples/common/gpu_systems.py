@@ -251,31 +251,63 @@ def lead_to_neighbours(links: Any) -> None:
         projection.weight[:, width:] = 2.0 * torch.eye(width)
 
 
-def switch(generator: Any, captured: bool) -> List[str]:
-    """Has the generator decode by recorded graphs, or step by step.
+class Way:
+    """Has a generator decode by recorded graphs, or step by step, and notes what it does.
 
-    Returns:
-        Why it decodes otherwise than it was told, filled as it decodes; empty while it does not.
+    Args:
+        generator: of any family.
+        captured: the way that is wanted.
+
+    Attributes:
+        recorded: batches that were decoded by computations of fixed shapes.
+        reasons: why others were not.
 
     Raises:
         NotMeasured: this decoder records nothing.
     """
-    if not hasattr(generator, "captured"):
-        if captured:
+
+    def __init__(self, generator: Any, captured: bool) -> None:
+        self.captured, self.recorded = captured, 0
+        self.reasons: List[str] = []
+        switches = [name for name in ("captured", "static") if hasattr(generator, name)]
+        if captured and not switches:
             raise NotMeasured("this decoder records no graphs")
-        return []
-    generator.captured = captured
-    if not captured:
-        return []
-    ask, reasons = generator.step_by_step, ["this search records no graphs"]
+        for name in switches:
+            setattr(generator, name, captured)
+        if not captured:
+            return
+        # dag finds a path by one function, the others ask whether steps may be recorded.
+        if hasattr(generator, "by_recording"):
+            find = generator.by_recording
 
-    def told(*given: Any) -> Any:
-        reason = ask(*given)
-        reasons[:] = [] if reason is None else [reason]
-        return reason
+            def found(*given: Any) -> Any:
+                result = find(*given)
+                others = sorted(getattr(generator, "_obstacles", ())) or ["not told why"]
+                self.note(others[-1] if result is None else None)
+                return result
 
-    generator.step_by_step = told
-    return reasons
+            generator.by_recording = found
+        elif hasattr(generator, "step_by_step"):
+            ask = generator.step_by_step
+
+            def told(*given: Any) -> Any:
+                reason = ask(*given)
+                self.note(reason)
+                return reason
+
+            generator.step_by_step = told
+
+    def note(self, reason: Optional[str]) -> None:
+        """Notes the way of a batch; None: it was decoded as wanted."""
+        if reason is None:
+            self.recorded += 1
+        elif reason not in self.reasons:
+            self.reasons.append(reason)
+
+    def check(self) -> None:
+        """Raises NotMeasured if graphs were wanted and no batch was decoded by them."""
+        if self.captured and not self.recorded:
+            raise NotMeasured("; ".join(self.reasons) or "this search records no graphs")
 
 
 def stock(models: Models, layers: str, beam: int) -> Callable[[Dict[str, Any]], Any]:

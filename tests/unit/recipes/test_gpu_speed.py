@@ -5,6 +5,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import gpu_rows
 import gpu_speed
@@ -84,9 +85,11 @@ def test_a_difference_is_counted(name, monkeypatch):
 
     generator.find = changed
     monkeypatch.setattr(models, "generator", lambda *given, **named: generator)
-    monkeypatch.setattr("gpu_decoding.switch", lambda one, captured: ways.append(captured))
+    way = SimpleNamespace(check=lambda: None, reasons=["one of them"])
+    monkeypatch.setattr("gpu_decoding.Way", lambda one, captured: ways.append(captured) or way)
     found = equality(models, name, "1+1", batches)
     assert (found["sentences"], found["equal"], found["equal_eager_again"]) == (3, 2, 3)
+    assert found["step_by_step"] == "one of them"
     assert found["eager_tokens"][0] == 1 and found["captured_tokens"][-1] == 5
 
 
@@ -95,9 +98,21 @@ def test_a_search_without_graphs_is_not_taken_for_one():
     models = gpu_systems.Models(size, CPU, torch.float32, seed=1)
     generator = models.generator("Transformer greedy", "1+1")
     generator.step_by_step = lambda prefix: "a reason"
-    reasons = gpu_systems.switch(generator, captured=True)
+    way = gpu_systems.Way(generator, captured=True)
     generator.find(models.batch(2))
-    assert reasons == ["a reason"]
+    with pytest.raises(NotMeasured, match="^a reason$"):
+        way.check()
+    generator = models.generator("dag greedy", "1+1")
+    for captured in (True, False):
+        way = gpu_systems.Way(generator, captured)
+        generator.find(models.batch(2))
+        way.check()
+        assert way.recorded == captured
+    generator.by_recording = lambda tokens: None
+    way = gpu_systems.Way(generator, captured=True)
+    generator.find(models.batch(2))
+    with pytest.raises(NotMeasured, match="not told why"):
+        way.check()
 
 
 def test_translations_differ():
@@ -196,8 +211,6 @@ def test_repeats_and_the_first_call(monkeypatch):
 
 def test_another_layout_of_links():
     """The reference operations read links[b, u, d] from u to u + 1 + d."""
-    from types import SimpleNamespace
-
     from gpu_losses import theirs
 
     from fairseq_hrt.ops import dag_best_alignment, dag_log_likelihood, gather_log_probs
