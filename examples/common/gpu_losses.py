@@ -1,5 +1,5 @@
-"""The operations behind dag's losses, beside DA-Transformer's own CUDA operations where these have
-been built."""
+"""The operations behind the losses: by Triton's kernels where they run, by PyTorch, and beside
+DA-Transformer's own CUDA operations where these have been built."""
 
 import importlib
 import sys
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from unittest import mock
 
 import torch
 import torch.nn.functional as F
@@ -16,9 +17,11 @@ from torch import Tensor
 from fairseq_hrt.ops import (
     dag_best_alignment,
     dag_log_likelihood,
+    fused,
     fuzzy_alignment,
     gather_log_probs,
 )
+from fairseq_hrt.training import smoothed_cross_entropy
 
 # Words of a source sentence, of which a batch has TOKENS; vertices for each of them.
 LENGTHS, TOKENS, SCALE = (26, 104), 4096, 8
@@ -37,6 +40,7 @@ class Batch:
         match: ``[B, T, L]``, float32.
         links: ``[B, L, L]``, float32.
         target_lengths, vertex_lengths: LongTensors ``[B]``.
+        logits: of a Transformer's decoder, ``[B * T, V]``, in half precision on a GPU.
     """
 
     features: Tensor
@@ -46,6 +50,7 @@ class Batch:
     links: Tensor
     target_lengths: Tensor
     vertex_lengths: Tensor
+    logits: Tensor
 
     @property
     def lengths(self) -> Tuple[Tensor, Tensor]:
@@ -71,6 +76,7 @@ def random_batch(
         links=links,
         target_lengths=torch.full((sentences,), tokens, device=device),
         vertex_lengths=torch.full((sentences,), size, device=device),
+        logits=torch.randn(sentences * tokens, words, device=device).to(kind),
     )
 
 
@@ -98,14 +104,16 @@ def compared(
     rows = {"ours": ours(batch)}
     if others is not None:
         rows["reference"] = theirs(batch, others)
+    if fused.available(journal.device):
+        rows["pytorch"] = {name: plainly(run) for name, run in rows["ours"].items()}
     for name in rows["ours"]:
         for way, programs in rows.items():
             if name in programs:
                 labels = {"system": name, "way": way, "tokens": tokens}
                 journal.row(labels, lambda run=programs[name]: operation(run, journal.device, tiny))
-    if others is not None:
-        labels = {"system": "difference", "tokens": tokens}
-        journal.row(labels, lambda: differences(rows["ours"], rows["reference"]))
+    for way in list(rows)[1:]:
+        labels = {"system": "difference", "way": way, "tokens": tokens}
+        journal.row(labels, lambda other=rows[way]: differences(rows["ours"], other))
 
 
 def operation(run: Callable[[], Any], device: torch.device, tiny: bool) -> Dict[str, Any]:
@@ -134,6 +142,10 @@ def ours(batch: Batch) -> Dict[str, Callable[[], Any]]:
             lambda features, weight: gather_log_probs(features, weight, batch.targets),
             batch.features, batch.weight,
         ),
+        "smoothed": lambda: gradients(
+            lambda logits: smoothed_cross_entropy(logits, batch.targets.flatten(), 0.1)[0],
+            batch.logits,
+        ),
         "fuzzy": lambda: gradients(
             lambda match, links: fuzzy_alignment(
                 match, links, batch.targets, *batch.lengths
@@ -141,6 +153,16 @@ def ours(batch: Batch) -> Dict[str, Callable[[], Any]]:
             batch.match, batch.links,
         ),
     }  # fmt: skip
+
+
+def plainly(run: Callable[[], Any]) -> Callable[[], Any]:
+    """The same without Triton's kernels."""
+
+    def program() -> Any:
+        with mock.patch.object(fused, "available", lambda device: False):
+            return run()
+
+    return program
 
 
 def theirs(batch: Batch, others: ModuleType) -> Dict[str, Callable[[], Any]]:
@@ -176,14 +198,14 @@ def differences(
     alignments the share of vertices that are aligned otherwise."""
 
     def apart(one: Sequence[Tensor], other: Sequence[Tensor]) -> float:
-        pairs = [(a.float(), b.float()) for a, b in zip(one, other)]
+        # The gradient in the links has another layout in the reference.
+        pairs = [(a.float(), b.float()) for a, b in zip(one, other) if a.shape == b.shape]
         return max(float((a - b).abs().max() / b.abs().max()) for a, b in pairs)
 
-    mine_likelihood, their_likelihood = mine["likelihood"](), others["likelihood"]()
-    found = {"likelihood": apart(mine_likelihood[:2], their_likelihood[:2])}
-    del mine_likelihood, their_likelihood
-    found["alignment"] = float((mine["alignment"]() != others["alignment"]()).float().mean())
-    found["vocabulary"] = apart(mine["vocabulary"](), others["vocabulary"]())
+    found = {"alignment": float((mine["alignment"]() != others["alignment"]()).float().mean())}
+    for name in ("likelihood", "vocabulary", "smoothed", "fuzzy"):
+        if name in others:
+            found[name] = apart(mine[name](), others[name]())
     return {name: float(f"{value:.3g}") for name, value in found.items()}
 
 

@@ -223,21 +223,25 @@ def enliven(model: Any) -> None:
         if parameter.dim() > 1 and "embed" not in name:
             parameter.mul_(2.5)
     decoder = model.decoder
+    links = getattr(decoder, "links", None)
+    # The vertices of a dag differ by their places alone, which the inner layers have to spread.
+    # Factors for attention over words, attention over the source, and the inner layers:
+    attention, source, inner = (0.8, 0.15, 0.15) if links is None else (0.08, 0.15, 1.5)
     for layer in decoder.layers:
-        for block, share in (
-            (layer.encoder_attn.out_proj, 0.15), (layer.fc2, 0.15), (layer.self_attn.out_proj, 0.8),
-        ):  # fmt: skip
-            block.weight.mul_(share)
+        layer.self_attn.out_proj.weight.mul_(attention)
+        layer.encoder_attn.out_proj.weight.mul_(source)
+        layer.fc2.weight.mul_(inner)
     # Each word asks for one other.
     vectors = torch.randn_like(decoder.embed_tokens.weight)  # [V, D]
     decoder.embed_tokens.weight.copy_(vectors / 4)
     decoder.output_projection.weight.copy_(vectors[torch.randperm(len(vectors))])
     # Some sentences end before others.
     decoder.output_projection.weight[decoder.dictionary.eos()] *= 1.2
-    # The vertices of a dag read <unk>, and differ by their places alone.
-    decoder.embed_tokens.weight[decoder.dictionary.unk()] *= 0.1
-    if getattr(decoder, "links", None) is not None:
-        lead_to_neighbours(decoder.links)
+    if links is not None:
+        decoder.embed_tokens.weight[decoder.dictionary.unk()] = 0
+        for layer in decoder.layers:
+            layer.fc1.weight.mul_(2)
+        lead_to_neighbours(links)
 
 
 def lead_to_neighbours(links: Any) -> None:

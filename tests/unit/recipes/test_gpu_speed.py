@@ -52,7 +52,7 @@ def test_every_part_has_rows(tmp_path, monkeypatch):
     assert not [row for row in document["rows"] if "failed" in row] and "doing" not in document
     assert [row["tflops"] for row in rows["ceilings"] if "tflops" in row]
     assert {row["system"] for row in rows["losses"]} == {
-        "likelihood", "alignment", "vocabulary", "fuzzy",
+        "likelihood", "alignment", "vocabulary", "smoothed", "fuzzy",
     }  # fmt: skip
     assert all(row["tokens_a_second"] > 0 < row["tflop_an_update"] for row in rows["training"])
     timed_rows = [row for row in rows["decoding"] if "ms" in row]
