@@ -110,7 +110,9 @@ def compared(
         for way, programs in rows.items():
             if name in programs:
                 labels = {"system": name, "way": way, "tokens": tokens}
-                journal.row(labels, lambda run=programs[name]: operation(run, journal.device, tiny))
+                journal.row(
+                    labels, lambda run=programs[name]: operation(run, journal.device, tiny), 45
+                )
     for way in list(rows)[1:]:
         labels = {"system": "difference", "way": way, "tokens": tokens}
         journal.row(labels, lambda other=rows[way]: differences(rows["ours"], other))

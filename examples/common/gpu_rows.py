@@ -14,6 +14,8 @@ from fairseq_hrt.native.io.files import write_text
 # Names in a row that stand in place of figures.
 WITHOUT = ("failed", "not_run")
 MIB = 2**20
+# Why a row failed whose process was ended since it took too long.
+HUNG = "no answer"
 
 
 class NotMeasured(RuntimeError):

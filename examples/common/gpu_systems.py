@@ -234,7 +234,9 @@ def enliven(model: Any) -> None:
     # Each word asks for one other.
     vectors = torch.randn_like(decoder.embed_tokens.weight)  # [V, D]
     decoder.embed_tokens.weight.copy_(vectors / 4)
-    decoder.output_projection.weight.copy_(vectors[torch.randperm(len(vectors))])
+    decoder.output_projection.weight.copy_(
+        vectors[torch.randperm(len(vectors), device=vectors.device)]
+    )
     # Some sentences end before others.
     decoder.output_projection.weight[decoder.dictionary.eos()] *= 1.2
     if links is not None:
@@ -252,7 +254,7 @@ def lead_to_neighbours(links: Any) -> None:
     table.copy_(SinusoidalPositionalEmbedding.get_embedding(len(table), width))
     for projection in (links.query, links.key):
         projection.weight[:, :width] *= 0.3
-        projection.weight[:, width:] = 2.0 * torch.eye(width)
+        projection.weight[:, width:] = 2.0 * torch.eye(width, device=table.device)
 
 
 class Way:

@@ -12,7 +12,7 @@ import torch
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
-from gpu_rows import MIB, Journal, allocated, release, spread, synchronize
+from gpu_rows import HUNG, MIB, Journal, allocated, release, spread, synchronize
 from gpu_systems import FULL, TINY, Size, dictionary_of, made_on
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -69,7 +69,7 @@ class Training:
 
     Args:
         name: key of :data:`TRAININGS`.
-        folder: with the dictionaries; crashes are stored there, too.
+        folder: with the dictionaries.
         kind: type of the weights.
         layers: such as ``6+6``.
     """
@@ -97,6 +97,8 @@ class Training:
         model = made_on(device, lambda: task.build_model(config.model))
         self.trainer = Trainer(config, task, model, task.build_criterion(config.criterion))
         self.trainer.begin_epoch(1)
+        # After an error it would write the model, and hide the error where it cannot.
+        self.trainer.save_checkpoint = lambda *given, **named: None
         self.device, self.overflows = device, 0
         self.tokens = tokens // (size.length) * size.length
         self.batches = synthetic(task.source_dictionary, size, tokens // size.length, seed)
@@ -161,14 +163,27 @@ def measure(journal: Journal, *, tiny: bool, seed: int, half: torch.dtype, layer
         for side in ("a", "b"):
             dictionary_of(size.words).save(str(Path(folder, f"dict.{side}.txt")))
 
-        def train(name: str) -> Dict[str, Any]:
-            training = Training(name, Path(folder), size, device, kind, layers, seed, tokens)
-            return trained(training, peak, tiny)
+        def train(name: str, kept: List[Training]) -> Dict[str, Any]:
+            kept.append(Training(name, Path(folder), size, device, kind, layers, seed, tokens))
+            return trained(kept[0], peak, tiny)
 
         journal.plan([{"layers": layers, "system": name} for name in TRAININGS])
         for name in TRAININGS:
-            journal.row({"layers": layers, "system": name}, lambda name=name: train(name), 90)
+            labels, kept = {"layers": layers, "system": name}, []
+            found = journal.row(labels, lambda name=name, kept=kept: train(name, kept))
+            if found and kept and device.type == "cuda":
+                # A row of its own: where the profiler hangs, the figures are there.
+                explain(journal, labels, kept[0])
+            del kept
             release(device)
+
+
+def explain(journal: Journal, labels: Dict[str, Any], training: Training) -> None:
+    """The row of the profile, unless that made an earlier process hang."""
+    way = {**labels, "way": "profile"}
+    rows = journal.document["rows"]
+    if not any(row.get("way") == "profile" and row.get("failed") == HUNG for row in rows):
+        journal.row(way, lambda: profile(training.update, training.device), 45)
 
 
 def trained(training: Training, peak: Optional[float], tiny: bool) -> Dict[str, Any]:
@@ -197,13 +212,11 @@ def trained(training: Training, peak: Optional[float], tiny: bool) -> Dict[str, 
     if device.type == "cuda":
         found["peak_mib"] = peak_memory(training)
     found["overflows"] = training.overflows
-    # The explanation of the figures must not cost them.
+    # Counting must not cost what was measured.
     try:
         found.update(operations(training, found["ms"], peak))
-        if device.type == "cuda":
-            found["profile"] = profile(training.update, device)
     except Exception as error:
-        found["not_explained"] = f"{type(error).__name__}: {str(error)[:200]}"
+        found["not_counted"] = f"{type(error).__name__}: {str(error)[:200]}"
     return found
 
 

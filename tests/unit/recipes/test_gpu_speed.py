@@ -241,6 +241,16 @@ def test_another_layout_of_links():
     assert differences(ours(batch), theirs(batch, others))["likelihood"] < 1e-5
 
 
+def test_a_profile_that_hung_is_not_tried_again(journal, monkeypatch):
+    monkeypatch.setattr(gpu_training, "profile", lambda update, device: {"busy_ms": 1.0})
+    training = SimpleNamespace(update=None, device=CPU)
+    gpu_training.explain(journal, {"system": "a"}, training)
+    journal.document["rows"].append({"part": "training", "way": "profile", "failed": "no answer"})
+    gpu_training.explain(journal, {"system": "b"}, training)
+    assert [row["busy_ms"] for row in rows_of(journal.path)[:1]] == [1.0]
+    assert "b" not in [row.get("system") for row in journal.document["rows"]]
+
+
 def test_kernels_by_group():
     times = {
         "nvjet_hsh_128x256": 4.0, "void at::native::softmax_warp_forward": 1.0,
