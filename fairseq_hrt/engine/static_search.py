@@ -7,7 +7,7 @@ reads the log at the end. A step after the last one is therefore computed in vai
 
 import math
 from dataclasses import dataclass
-from typing import Callable, Hashable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Hashable, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -17,9 +17,10 @@ from .beam_search import SearchPlan, check_number, hypothesis_of, traced
 from .buckets import LENGTHS, ROWS, bucket
 from .constraints import Constraints
 from .ensemble import EngineEnsemble
+from .fused import choose
 from .graphs import GraphStore
 from .precision import at_least_float32, log_softmax
-from .static_decoder import EncodedSource, StaticDecoder, causal, places_of
+from .static_decoder import EncodedSource, StaticDecoder
 from .transfer import to_host
 from .transformer import TransformerEngine
 
@@ -68,9 +69,9 @@ class SearchRows:
         source: the encoded source, of B rows.
         start: the z start symbols of each row.
         beam: N.
-        places: LongTensor ``[C]``, the position in the sentence of each slot of the cache.
-        visible: see :class:`.static_decoder.StaticDecoder`.
+        capacity: C, the slots of the cache.
         numbers, ids: the width of a line of the log.
+        layout: further arguments of :class:`.static_decoder.StaticDecoder`.
 
     Attributes:
         steps: the steps that fit.
@@ -89,16 +90,16 @@ class SearchRows:
         *,
         start: Sequence[int],
         beam: int,
-        places: Tensor,
-        visible: Tensor,
+        capacity: int,
         numbers: int,
         ids: int,
+        **layout: Any,
     ) -> None:
         self.source, self.engine, self.beam = source, engine, beam
         device, batch, block = store.device, source.rows, len(start)
-        self.steps = places.numel() // block
+        self.steps = capacity // block
         self.decoder = StaticDecoder(
-            engine, source, beams=beam, places=places, visible=visible, block=block
+            engine, source, beams=beam, capacity=capacity, block=block, **layout
         )
         self.flags = _Flags(store, batch)
         self.done = torch.zeros(1, dtype=torch.long, device=device)
@@ -156,6 +157,35 @@ class SearchRows:
             getattr(self, name)[:count].copy_(getattr(other, name)[kept])
         self.flags.open[:count].copy_(other.flags.open[kept])
         self.done.copy_(other.done)
+
+    def choose(self, rules: "Rules", places: Tensor, full: Tensor) -> Tuple[Tensor, Tensor]:
+        """The most probable words behind :attr:`tokens`, which become the next ones.
+
+        Args:
+            places: LongTensor ``[1]`` or ``[z]``, the number of words before each.
+            full: BoolTensor ``[R, z]``, where only ``</s>`` is allowed.
+
+        Returns:
+            Log-probabilities and words, ``[R, z]`` each.
+        """
+        x, norm = self.decoder.features(self.tokens, self.done)
+        output = self.engine.output
+        words, best = choose(
+            x,
+            output.weight,
+            output.bias,
+            norm=norm,
+            temperature=rules.temperature,
+            pad=rules.pad,
+            eos=rules.eos,
+            unk=rules.unk,
+            unkpen=rules.unkpen,
+            forbid_eos=(places < rules.min_length).expand_as(full).reshape(-1).contiguous(),
+            only_eos=full.reshape(-1),
+        )
+        words = words.view_as(full)
+        self.tokens.copy_(words)
+        return best.view_as(full).to(self._numbers.dtype), words
 
     def keep(self, parents: Tensor) -> Tensor:
         """Continues with the beams ``parents`` ``[B, N]`` of each sentence; returns their rows,
@@ -234,27 +264,24 @@ class _WordRows(SearchRows):
             source,
             start=[plan.start],
             beam=beam,
-            places=places_of(capacity, plan.stride, longest, store.device),
-            visible=causal(capacity, store.device),
+            capacity=capacity,
+            stride=plan.stride,
             # See _greedy_found and _beam_found.
             numbers=1 if beam == 1 else 2 * beam,
             ids=1 if beam == 1 else 3 * beam,
         )
 
     def step(self) -> Tuple[Tensor, Tensor]:
-        logits = self.engine.logits(self.decoder.features(self.tokens, self.done)[:, -1])
+        full = self.done >= self.limits  # [B]
+        if self.beam == 1:
+            best, words = self.choose(self.rules, self.done, full.unsqueeze(1))  # [B, 1] each
+            self.flags.open.logical_and_(words.squeeze(1).ne(self.rules.eos))
+            return best, words
+        logits = self.decoder.logits(self.tokens, self.done)  # [R, V]
         log_probs = self.rules.log_probabilities(logits).unflatten(0, (-1, self.beam))  # [B, N, V]
-        full = (self.done >= self.limits).unsqueeze(1)  # [B, 1]
+        full = full.unsqueeze(1)  # [B, 1]
         ends = self.rules.restrict_ends(log_probs, self.done, full)  # [B, N]
-        return (self._greedy if self.beam == 1 else self._beam)(log_probs, full, ends)
-
-    def _greedy(self, log_probs: Tensor, full: Tensor, ends: Tensor) -> Tuple[Tensor, Tensor]:
-        best, tokens = log_probs.max(2)  # [B, 1] each
-        tokens.masked_fill_(full, self.rules.eos)
-        best = torch.where(full, ends, best)
-        self.tokens.copy_(tokens)
-        self.flags.open.logical_and_(tokens.squeeze(1).ne(self.rules.eos))
-        return best, tokens
+        return self._beam(log_probs, full, ends)
 
     def _beam(self, log_probs: Tensor, full: Tensor, ends: Tensor) -> Tuple[Tensor, Tensor]:
         beam, eos = self.beam, self.rules.eos
