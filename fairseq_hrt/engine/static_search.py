@@ -185,7 +185,7 @@ class SearchRows:
         )
         words = words.view_as(full)
         self.tokens.copy_(words)
-        return best.view_as(full).to(self._numbers.dtype), words
+        return best.view_as(full), words
 
     def keep(self, parents: Tensor) -> Tensor:
         """Continues with the beams ``parents`` ``[B, N]`` of each sentence; returns their rows,
