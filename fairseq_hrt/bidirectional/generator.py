@@ -102,7 +102,6 @@ class BidirectionalGenerator(AutoregressiveGenerator):
             return self._deduplicated(super().decode_static(tokens, start=start))
         lengths = self.host_lengths(tokens)
         plan = self.block_plan(lengths, start=start)
-        # As many slots as the longest translation of the model takes.
         slots = -(-self.decoder_positions // plan.block) * plan.block
         with self.ensemble.graphs.lock:
             search = self.static_search
@@ -111,7 +110,8 @@ class BidirectionalGenerator(AutoregressiveGenerator):
                 search.encode(tokens, self.eos),
                 len(lengths),
                 plan,
-                self.decoder.visible_slots(slots),
+                longest=slots,
+                visible=self.decoder.visible_slots(slots) if self.decoder.independent else None,
             )
         return self._deduplicated([[self._natural(one) for one in best] for best in found])
 

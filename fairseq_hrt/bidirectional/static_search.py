@@ -1,7 +1,7 @@
 """The searches of :mod:`.search` that run on the device alone; see
 :mod:`fairseq_hrt.engine.static_search`."""
 
-from typing import List, Tuple
+from typing import List, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -15,14 +15,21 @@ from .search import BlockPlan, Written, packed, unpacked
 
 
 def static_block_search(
-    search: StaticSearch, source: EncodedSource, count: int, plan: BlockPlan, visible: Tensor
+    search: StaticSearch,
+    source: EncodedSource,
+    count: int,
+    plan: BlockPlan,
+    *,
+    longest: int,
+    visible: Optional[Tensor],
 ) -> List[List[Hypothesis]]:
     """As :func:`.search.block_search`, for all scorings but ``paper``.
 
     Args:
         source: holds ``count`` sentences.
-        visible: BoolTensor ``[W, W]``, the slots (columns) that each slot (row) may see; W is at
-            least the slots of the longest translation.
+        longest: W, the slots of the longest translation that the model can write.
+        visible: BoolTensor ``[W, W]``, the slots (columns) that each slot (row) may see, as far as
+            causality lets it; None: all.
     """
     rules = Rules.of(plan.constraints, plan.temperature)
     segments = search.run(
@@ -31,7 +38,7 @@ def static_block_search(
         plan.constraints,
         key=("blocks", tuple(plan.start.tolist()), plan.causal, plan.beam, plan.scoring, rules),
         make=lambda source, capacity: _BlockRows(
-            search.store, search.engine, source, plan, rules, visible, capacity
+            search.store, search.engine, source, plan, rules, longest, visible, capacity
         ),
         block=plan.block,
     )
@@ -48,20 +55,20 @@ class _BlockRows(SearchRows):
         source: EncodedSource,
         plan: BlockPlan,
         rules: Rules,
-        visible: Tensor,
+        longest: int,
+        visible: Optional[Tensor],
         capacity: int,
     ) -> None:
         self.rules, self.scoring, block, beam = rules, plan.scoring, plan.block, plan.beam
         # Before the steps are recorded.
         self._ahead = torch.arange(block, device=store.device)  # [z]
-        longest = visible.size(0)
         engine.embed.reserve(min(capacity, longest))
-        # Slots behind the longest translation are never read.
-        places = torch.arange(capacity, device=store.device).clamp_(max=longest - 1)  # [C]
-        seen = torch.zeros(capacity, capacity, dtype=torch.bool, device=store.device)
-        seen.fill_diagonal_(True)
-        size = min(capacity, longest)
-        seen[:size, :size] = visible[:size, :size].to(store.device)
+        seen: Optional[Tensor] = None
+        if visible is not None:
+            # Slots behind the longest translation are never read.
+            seen = torch.eye(capacity, dtype=torch.bool, device=store.device)  # [C, C]
+            size = min(capacity, longest)
+            seen[:size, :size] = visible[:size, :size].to(store.device)
         # Of all candidates: the score and the log-probability of each word; the parent beam and the
         # words.
         candidates = beam + (beam if plan.scoring == "canonical" else beam * beam)
@@ -72,33 +79,28 @@ class _BlockRows(SearchRows):
             source,
             start=plan.start.tolist(),
             beam=beam,
-            places=places,
+            capacity=capacity,
+            causal=plan.causal,
             visible=seen,
             numbers=width,
             ids=width,
         )
 
     def step(self) -> Tuple[Tensor, Tensor]:
-        logits = self.engine.logits(self.decoder.features(self.tokens, self.done))  # [R, z, V]
-        log_probs = self.rules.log_probabilities(logits)
-        slots = self.done * self._ahead.numel() + self._ahead  # [z]
+        slots = self.first + self._ahead  # [z]
         full = slots >= self.limits.unsqueeze(1)  # [B, z]
         if self.beam == 1:
-            ends = self.rules.restrict_ends(log_probs, slots, full)  # [B, z]
-            return self._greedy(log_probs, full, ends)
+            best, words = self.rules.choose(self.decoder, self.tokens, self.first, slots, full)
+            self.tokens.copy_(words)  # [B, z]
+            self.flags.open.logical_and_(words.ne(self.rules.eos).all(1))
+            return best, words
+        logits = self.decoder.logits(self.tokens, self.first).unflatten(0, self.tokens.shape)
+        log_probs = self.rules.log_probabilities(logits)  # [R, z, V]
         full = full.repeat_interleave(self.beam, 0)  # [R, z]
         ending = self.rules.restrict_ends(log_probs, slots, full).clone()  # [R, z]
         log_probs.masked_fill_(full.unsqueeze(2), float("-inf"))
         log_probs.select(2, self.rules.eos).copy_(ending)
         return self._beam(log_probs.unflatten(0, (-1, self.beam)))
-
-    def _greedy(self, log_probs: Tensor, full: Tensor, ends: Tensor) -> Tuple[Tensor, Tensor]:
-        best, words = log_probs.max(2)  # [B, z] each
-        words.masked_fill_(full, self.rules.eos)
-        best = torch.where(full, ends, best)
-        self.tokens.copy_(words)
-        self.flags.open.logical_and_(words.ne(self.rules.eos).all(1))
-        return best, words
 
     def _beam(self, log_probs: Tensor) -> Tuple[Tensor, Tensor]:
         """``log_probs`` are ``[B, N, z, V]``."""

@@ -11,7 +11,7 @@ from fairseq.logging import metrics
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ..ops import dag_log_likelihood, fuzzy_alignment
+from ..ops import PostponedChecks, dag_log_likelihood, fuzzy_alignment, postponed_checks
 from ..training import BITS, GlanceSchedule
 from .config import DagFuzzyLossConfig, DagNllLossConfig
 from .decoder import LengthHead
@@ -64,17 +64,40 @@ class DagLoss(FairseqCriterion):
         graph, source = sample["graph"], sample["net_input"]
         share = self.schedule.at(graph.update)
         glances = model.training and (share > 0 or self.draws_its_share)
-        output = model(
-            src_tokens=source["src_tokens"],
-            src_lengths=source["src_lengths"],
-            graph=graph,
-            glance=self.glancer(graph, share) if glances else None,
-        )
-        losses, possible, log = self.losses(output, graph)
+        # On a device the checks of the dynamic programs are read with the counts below.
+        with postponed_checks() as checks:
+            output = model(
+                src_tokens=source["src_tokens"],
+                src_lengths=source["src_lengths"],
+                graph=graph,
+                glance=self.glancer(graph, share) if glances else None,
+            )
+            losses, possible, log = self.losses(output, graph)
         loss = losses.sum()
         if output.length_logits is not None:
             loss = loss + self.length_loss(output.length_logits, graph, possible, log)
         log["loss"] = loss.data
+        log.update(self.counts(output, graph, possible, checks))
+        log.update(nsentences=len(possible), skipped=len(possible) - log["sample_size"])
+        if log.get("clamped") and not self.warned_of_clamping:
+            self.warned_of_clamping = True
+            logger.warning(
+                "%d of %d graphs of a batch are cut to the decoder's positions, further ones"
+                " are counted as clamped_graphs: raise --max-target-positions, or leave such"
+                " pairs out by --dag-max-vertices",
+                log["clamped"],
+                len(possible),
+            )
+        return loss, log["sample_size"], log
+
+    def counts(
+        self, output: DagOutput, graph: GraphSample, possible: Tensor, checks: PostponedChecks
+    ) -> Dict[str, int]:
+        """What the log counts, in one transfer from the device.
+
+        Raises:
+            ValueError: one of the ``checks`` fails.
+        """
         counts = {
             "sample_size": possible.sum(),
             "ntokens": (graph.target_lengths * possible).sum(),
@@ -87,19 +110,11 @@ class DagLoss(FairseqCriterion):
             glanced = output.glanced
             counts["path_vertices"] = (glanced.alignment >= 0).sum()
             counts["path_right"], counts["shown"] = glanced.right.sum(), glanced.shown.sum()
-        # All counts in one transfer from the device.
-        log.update(zip(counts, torch.stack(list(counts.values())).tolist()))
-        log.update(nsentences=len(possible), skipped=len(possible) - log["sample_size"])
-        if log.get("clamped") and not self.warned_of_clamping:
-            self.warned_of_clamping = True
-            logger.warning(
-                "%d of %d graphs of a batch are cut to the decoder's positions, further ones"
-                " are counted as clamped_graphs: raise --max-target-positions, or leave such"
-                " pairs out by --dag-max-vertices",
-                log["clamped"],
-                len(possible),
-            )
-        return loss, log["sample_size"], log
+        suspicious = checks.suspicious(possible.device).long()
+        wrong, *values = torch.stack([suspicious, *counts.values()]).tolist()
+        if wrong:
+            checks.explain()
+        return dict(zip(counts, values))
 
     @property
     def draws_its_share(self) -> bool:

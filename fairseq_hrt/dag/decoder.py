@@ -79,9 +79,10 @@ class DagDecoder(ParallelDecoder):
         if str(cfg.dag_upsample_base) == "predict":
             self.length_head = LengthHead(cfg.encoder.embed_dim, cfg.dag_length_classes)
 
-    def vertex_inputs(self, vertex_lengths: Tensor) -> Tensor:
-        """``<s> <unk> … <unk> </s>`` for graphs of these sizes: LongTensor ``[B, L]``."""
-        return vertex_inputs(vertex_lengths, **self.special)
+    def vertex_inputs(self, vertex_lengths: Tensor, width: Optional[int] = None) -> Tensor:
+        """``<s> <unk> … <unk> </s>`` for graphs of these sizes: LongTensor ``[B, L]``; L is
+        ``width``, if given, which may be more than the largest graph has."""
+        return vertex_inputs(vertex_lengths, **self.special, width=width)
 
     def native_fields(self, longest_target: int) -> Dict[str, Any]:
         links, head = self.links, self.length_head

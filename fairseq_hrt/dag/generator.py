@@ -21,7 +21,8 @@ from .graph_description import describe, to_dot
 from .graph_size import vertices_of_encoded
 from .paths import WalkRules, best_successors, follow, path_lists, sentence_keys, walk
 from .scorer import TranslationScores, score_decoded
-from .static import PathSearch, StaticPaths
+from .static import StaticPaths
+from .static_tables import PathSearch
 
 logger = logging.getLogger(__name__)
 

@@ -79,7 +79,8 @@ class DagTransformerModel(ConfiguredTransformer):
         if graph is None:
             return super().forward(src_tokens, src_lengths, prev_output_tokens, **options)
         encoder_out = self.encoder(src_tokens, src_lengths=src_lengths)
-        inputs, glanced = self.decoder.vertex_inputs(graph.vertex_lengths), None  # [B, L]
+        inputs = self.decoder.vertex_inputs(graph.vertex_lengths, graph.width)  # [B, L]
+        glanced = None
         projection = self.decoder.output_projection
         if glance is not None:
             with torch.no_grad(), same_random_numbers_afterwards(src_tokens.device):

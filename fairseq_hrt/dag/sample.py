@@ -8,6 +8,9 @@ from torch import Tensor
 from ..training import Purpose, hash_uniform
 from .graph_size import UpsampleScale, vertices_from_source, vertices_from_target
 
+# Numbers of which the vertices of a batch on a device are a multiple.
+_ALIGNED = 16
+
 
 class GraphSample(NamedTuple):
     """Targets and graph sizes of a batch.
@@ -21,6 +24,7 @@ class GraphSample(NamedTuple):
         vertex_lengths: LongTensor ``[B]``, L.
         clamped: BoolTensor ``[B]``, graphs that were cut to the decoder's positions; None: not
             known.
+        width: the vertices of the batch's tensors, at least the most of a graph; None: as many.
     """
 
     ids: Tensor
@@ -30,6 +34,7 @@ class GraphSample(NamedTuple):
     source_lengths: Tensor
     vertex_lengths: Tensor
     clamped: Optional[Tensor] = None
+    width: Optional[int] = None
 
 
 class SizeRule(NamedTuple):
@@ -60,6 +65,16 @@ class SizeRule(NamedTuple):
         if self.from_target:
             return vertices_from_target(words, scale)
         return vertices_from_source(source_lengths + self.count_bos, scale)
+
+    def most_wanted(self, scale: float, source_width: int, target_width: int) -> int:
+        """The most vertices of a graph in a batch of padded sources and targets (``<s>`` and
+        ``</s>`` included), known without its lengths."""
+        most = self.wanted(
+            torch.tensor(scale, dtype=torch.double),
+            torch.tensor(source_width),
+            torch.tensor(target_width - 2),
+        )
+        return min(int(most), self.most)
 
 
 def graph_sample(
@@ -92,6 +107,16 @@ def graph_sample(
     else:
         scale = rule.scale.at(hash_uniform(seed, update, ids, Purpose.GRAPH_SCALE))
     wanted = rule.wanted(scale, source_lengths, target_lengths - 2)  # [B]
+    width = None
+    if ids.device.type != "cpu":
+        # The host would have to wait for the longest graph. Kernels read rows of aligned lengths
+        # several numbers at a time.
+        most = rule.most_wanted(
+            rule.fixed if update is None else rule.scale.high,
+            batch["net_input"]["src_tokens"].size(1),
+            targets.size(1),
+        )
+        width = min(-(-most // _ALIGNED) * _ALIGNED, rule.most)
     return GraphSample(
         ids=ids,
         update=update or 0,
@@ -100,6 +125,7 @@ def graph_sample(
         source_lengths=source_lengths,
         vertex_lengths=wanted.clamp(max=rule.most),
         clamped=wanted > rule.most,
+        width=width,
     )
 
 
@@ -108,9 +134,13 @@ def whole_targets(targets: Tensor, *, bos: int) -> Tensor:
     return torch.cat([targets.new_full((len(targets), 1), bos), targets], 1)  # [B, T]
 
 
-def vertex_inputs(vertex_lengths: Tensor, *, bos: int, unk: int, eos: int, pad: int) -> Tensor:
-    """Decoder input ``<s> <unk> … <unk> </s>``: LongTensor ``[B, L]``."""
-    vertex = torch.arange(int(vertex_lengths.max()), device=vertex_lengths.device)  # [L]
+def vertex_inputs(
+    vertex_lengths: Tensor, *, bos: int, unk: int, eos: int, pad: int, width: Optional[int] = None
+) -> Tensor:
+    """Decoder input ``<s> <unk> … <unk> </s>``: LongTensor ``[B, L]``; L is ``width``, if given."""
+    if width is None:
+        width = int(vertex_lengths.max())
+    vertex = torch.arange(width, device=vertex_lengths.device)  # [L]
     last = vertex_lengths.unsqueeze(1) - 1  # [B, 1]
     inputs = torch.where(vertex < last, unk, pad)  # [B, L]
     inputs = inputs.masked_fill(vertex == last, eos)

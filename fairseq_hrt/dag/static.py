@@ -6,105 +6,24 @@ batch alone. The sizes of the graphs follow from the number of source tokens: wh
 them is looked up in tables, which the host makes once for each bucket.
 """
 
-from dataclasses import dataclass
-from typing import Dict, Hashable, List, NamedTuple, Optional, Tuple
+from typing import Dict, Hashable, List, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
 from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor
 
-from ..engine import Memory, TransformerEngine, at_least_float32, check_number, length_limits
+from ..engine import Memory, TransformerEngine, at_least_float32
 from ..engine.buckets import LENGTHS, ROWS, bucket
-from ..ops import CHUNK, LEAST_MASS, between_words, fixed_viterbi, follow_pointers
+from ..engine.fused import best_words
+from ..ops import CHUNK, between_words, fixed_viterbi
 from .graph import GraphBuilder, PackedLinks
-from .graph_size import vertices_from_source
 from .paths import best_successors
+from .static_result import FoundPath, read_paths
+from .static_tables import PathSearch, Tables, make_tables
 
-#: Hides a link. Finite: a row without any link stays free of NaN.
-_HIDDEN = -1e30
 #: Of the links of all heads. Above, the kernels take longer than their launches.
 _MOST_LINKS = 2**28
-
-
-@dataclass(frozen=True)
-class PathSearch:
-    """How a path is found.
-
-    Attributes:
-        viterbi: the best path of every length, and the best length; False: the best links.
-        weight: of the tokens' log-probabilities in the search.
-        suppress: whether the links lead from each word to another word; see
-            :func:`..ops.without_repeats`.
-        length_beta: see :func:`..ops.joint_viterbi`.
-        scale: lambda.
-        max_len_a, max_len_b: of the longest translation.
-        most: the most vertices.
-    """
-
-    viterbi: bool
-    weight: float
-    suppress: bool
-    length_beta: float
-    scale: float
-    max_len_a: float
-    max_len_b: int
-    most: int
-
-    @property
-    def all_tokens(self) -> bool:
-        """Whether the search looks at the tokens of all vertices."""
-        return self.suppress or bool(self.weight)
-
-
-class FoundPath(NamedTuple):
-    """The best path of one sentence.
-
-    Attributes:
-        vertices, tokens: of the path, the first vertex included.
-        parts: log-probability of each token and of the link into its vertex.
-        limit: the most words before ``</s>``.
-    """
-
-    vertices: List[int]
-    tokens: List[int]
-    parts: List[float]
-    limit: int
-
-
-class _Tables(NamedTuple):
-    """What depends on the number of source tokens, for all numbers up to S.
-
-    Attributes:
-        inputs: LongTensor ``[S + 1, L]``, the decoder's input.
-        bias: ``[S + 1, L]``, 0 for the vertices of the graph and -inf for padding.
-        last: LongTensor ``[S + 1]``, the last vertex.
-        numbers: ``[S + 1, 4 * L + K]``, by vertex: 1 where links begin, else 0; the opposite; 0 for
-            vertices of the graph, else ``_HIDDEN``; 0 for inner vertices, else -inf. By number of
-            inner vertices: 0 if a path may have as many, else -inf.
-        ahead: ``[L, L]``, 0 for links to later vertices within reach, else ``_HIDDEN``.
-        vertex: LongTensor ``[L]``, 0 to L - 1.
-        powers: ``[K]``, k ** beta.
-        finite: whether all of these are.
-        penalties: ``[P]``, subtracted from the log-probabilities of the tokens from ``first`` on.
-        first: the first of these tokens.
-        sizes, limits: vertices and most words, on the host.
-        clamped: whether the decoder's positions cut the graph.
-    """
-
-    inputs: Tensor
-    bias: Tensor
-    last: Tensor
-    numbers: Tensor
-    ahead: Tensor
-    vertex: Tensor
-    powers: Tensor
-    finite: bool
-    penalties: Tensor
-    first: int
-    sizes: List[int]
-    limits: List[int]
-    clamped: List[bool]
 
 
 class StaticPaths:
@@ -117,7 +36,7 @@ class StaticPaths:
 
     def __init__(self, builder: GraphBuilder, search: PathSearch) -> None:
         self.builder, self.search = builder, search
-        self._tables: Dict[Hashable, _Tables] = {}
+        self._tables: Dict[Hashable, Tables] = {}
 
     @property
     def engine(self) -> TransformerEngine:
@@ -127,6 +46,12 @@ class StaticPaths:
     @property
     def _links(self) -> PackedLinks:
         return self.builder.links[0]
+
+    @property
+    def _follows(self) -> bool:
+        """Whether the best links may be followed: as the search, or because a short reach makes
+        paths long, so that none may be within the limit."""
+        return not self.search.viterbi or bool(self._links.reach)
 
     def obstacle(self, tokens: Tensor) -> Optional[str]:
         """Why this batch ``[B, S]`` cannot be decoded in this way; None: it can."""
@@ -143,7 +68,7 @@ class StaticPaths:
         if batch > ROWS[-1] or width > LENGTHS[-1]:
             return f"more than {ROWS[-1]} sentences or {LENGTHS[-1]} source tokens"
         tables = self._tables_of(tokens)
-        links = bucket(batch, ROWS) * self._links.heads * len(tables.vertex) ** 2
+        links = bucket(batch, ROWS) * self._links.heads * tables.size**2
         if links > _MOST_LINKS:
             return f"a batch of large graphs ({links:,} links; at most {_MOST_LINKS:,})"
         if not tables.finite:
@@ -167,13 +92,13 @@ class StaticPaths:
         padded = F.pad(tokens, (self._width(width) - width, 0, 0, rows - batch), value=pad)
         ensemble.counters.encoder_calls += 1
         ensemble.counters.decoder_calls += 1
-        ensemble.counters.decoder_tokens += rows * len(tables.vertex)
+        ensemble.counters.decoder_tokens += rows * tables.size
         # Positions of the source get new addresses if a longer sentence has needed more of them.
         source = self.engine.embed_source.table
         address = 0 if source is None else source.data_ptr()
         with ensemble.graphs.lock:
             found = ensemble.graphs.run((self, padded.shape, address), self.paths, padded)[0]
-            return self._read(found[:batch].cpu(), tables)
+            return read_paths(found[:batch].cpu(), self.search, tables, follows=self._follows)
 
     # ------------------------------------------------------------------ buckets
 
@@ -185,7 +110,7 @@ class StaticPaths:
             most = source.table.size(0)
         return max(width, min(bucket(width, LENGTHS), most))
 
-    def _tables_of(self, tokens: Tensor) -> _Tables:
+    def _tables_of(self, tokens: Tensor) -> Tables:
         """The tables of a batch's bucket, made at its first use: their memory has to stay."""
         source = self.engine.embed_source
         # All at once, so that addresses stay; learned positions are always all there.
@@ -194,71 +119,15 @@ class StaticPaths:
         width = self._width(tokens.size(1))
         key = (width, tokens.device, self.engine.dtype)
         if key not in self._tables:
-            self._tables[key] = self._make_tables(width, tokens.device)
-            self.engine.embed.reserve(len(self._tables[key].vertex))
+            self._tables[key] = make_tables(
+                width,
+                self.search,
+                self.builder.decoders[0],
+                device=tokens.device,
+                dtype=self.engine.dtype,
+            )
+            self.engine.embed.reserve(self._tables[key].size)
         return self._tables[key]
-
-    def _make_tables(self, width: int, device: torch.device) -> _Tables:
-        search, decoder = self.search, self.builder.decoders[0]
-        lengths = torch.arange(width + 1)
-        scales = torch.full(lengths.shape, search.scale, dtype=torch.double)
-        # [S + 1] each
-        wanted = vertices_from_source(lengths + decoder.count_bos, scales)
-        sizes = wanted.clamp(max=search.most)
-        size = int(sizes.max())
-        # Attention and matrix units want multiples of 8.
-        size = max(size, min(-(-size // 8) * 8, search.most))
-        limits = length_limits(
-            lengths, max_len_a=search.max_len_a, max_len_b=search.max_len_b, capacity=size + 1
-        )
-        interior = torch.minimum((2 * sizes / search.scale).long(), limits).clamp(min=1)
-        vertex, last = torch.arange(size), (sizes - 1).unsqueeze(1)
-        special = decoder.special
-        inputs = torch.where(vertex < last, special["unk"], special["pad"])  # [S + 1, L]
-        inputs = inputs.masked_fill(vertex == last, special["eos"])
-        inputs[:, 0] = special["bos"]
-        count = max(min(int(interior.max()), size - 2), 1)
-        dtype = at_least_float32(self.engine.dtype)
-        number = torch.arange(1, count + 1)
-        powers = number.to(dtype) ** search.length_beta
-        begins = (vertex < last).to(dtype)
-        zeros = torch.zeros(begins.shape, dtype=dtype)
-        bias = zeros.masked_fill(vertex > last, float("-inf"))
-        numbers = torch.cat(
-            [
-                begins,
-                1 - begins,
-                zeros.masked_fill(vertex > last, _HIDDEN),
-                zeros.masked_fill((vertex == 0) | (vertex >= last), float("-inf")),
-                torch.zeros(len(lengths), count, dtype=dtype).masked_fill(
-                    number > interior.unsqueeze(1), float("-inf")
-                ),
-            ],
-            1,
-        )
-        distance, reach = vertex - vertex.unsqueeze(1), self._links.reach or size
-        ahead = torch.zeros(size, size, dtype=dtype)
-        ahead = ahead.masked_fill((distance < 1) | (distance > reach), _HIDDEN)
-        penalised = self.builder.penalties
-        first = min(penalised)
-        penalties = torch.zeros(max(penalised) - first + 1, dtype=dtype)
-        for token, penalty in penalised.items():
-            penalties[token - first] = penalty
-        return _Tables(
-            inputs=inputs.to(device),
-            bias=bias.to(device=device, dtype=self.engine.dtype),
-            last=last.squeeze(1).to(device),
-            numbers=numbers.to(device),
-            ahead=ahead.to(device),
-            vertex=vertex.to(device),
-            powers=powers.to(device),
-            finite=bool(powers.isfinite().all()),
-            penalties=penalties.to(device),
-            first=first,
-            sizes=sizes.tolist(),
-            limits=limits.tolist(),
-            clamped=(wanted > sizes).tolist(),
-        )
 
     # ------------------------------------------------------------------ on the device
 
@@ -270,20 +139,17 @@ class StaticPaths:
                 first sentence.
 
         Returns:
-            One tensor ``[B, 2 * T + 1 + T + E]`` of integers with as many bits as the numbers have:
-            vertices and tokens of the path, source tokens; then the bits of floating-point numbers:
-            log-probabilities of the path, and those that :meth:`_read` checks. The last vertex, or
-            the first, may be repeated.
+            One tensor ``[B, …]`` with the columns of :func:`.static_result.sections`: integers, and
+            the bits of floating-point numbers.
         """
         search, engine = self.search, self.engine
         tables = self._tables[self._width(tokens.size(1)), tokens.device, engine.dtype]
-        size = len(tables.vertex)
+        size = tables.size
         if tokens.size(0) > 1:
             empty = tokens.eq(engine.pad).all(1, keepdim=True)  # [B, 1]
             tokens = torch.where(empty, tokens[:1], tokens)
         memory = engine.encode_static(tokens)
         inputs = tables.inputs.index_select(0, memory.lengths)  # [B, L]
-        last = tables.last.index_select(0, memory.lengths)  # [B]
         # [B, L] four times, and [B, K]
         begins, ends, hidden, interior, allowed = tables.numbers.index_select(
             0, memory.lengths
@@ -291,41 +157,43 @@ class StaticPaths:
         bias = tables.bias.index_select(0, memory.lengths)[:, None, None]  # [B, 1, 1, L]
         features = _vertex_features(engine, memory, inputs, bias)  # [B, L, D]
         chances = self._probabilities(features, tables.ahead + hidden.unsqueeze(1), begins)
-        scores, words = self._best_tokens(features, inputs, tables)  # [B, L] each
+        scores, words = self._best_tokens(features, inputs)  # [B, L] each
         links = counted = chances.log()
-        checks = [chances.sum((1, 2)).unsqueeze(1)]
+        ids, numbers = [memory.lengths.unsqueeze(1), words], [chances.sum((1, 2)).unsqueeze(1)]
         if search.suppress:
             links, counted, mass = _between_words(chances, words, scores, search.weight)
-            checks.append((mass + ends).amin(1, keepdim=True))
+            numbers.append((mass + ends).amin(1, keepdim=True))
+        numbers.append(scores)
         weighted = scores if search.weight else None
         if search.viterbi:
-            width = max(len(tables.powers) + 2, size if self._links.reach else 0)
             found = fixed_viterbi(
                 links,
                 weighted,
-                last=last,
+                last=tables.last.index_select(0, memory.lengths),
                 interior=interior,
                 allowed=allowed,
                 powers=tables.powers,
-                width=width,
             )
-            path, nowhere = found.paths, torch.maximum(found.totals, found.direct)
-            if self._links.reach:
-                # A short reach makes paths long: none may be within the limit.
-                instead = _best_links(links, None, 1.0, tables.vertex, width)
-                path = torch.where(nowhere == float("-inf"), instead, path)
-            else:
-                checks.append(nowhere)
-        else:
-            path = _best_links(links, weighted, search.weight, tables.vertex, size)
-        return (_packed(path, words, scores, counted, memory.lengths, checks),)
+            ids.append(found.paths)
+            steps = torch.add(found.paths[:, 1:], found.paths[:, :-1], alpha=size)  # [B, T - 1]
+            numbers += [
+                counted.flatten(1).gather(1, steps),
+                torch.maximum(found.totals, found.direct),
+            ]
+            # Where no path is within the limit, the best links are followed.
+            weighted = None
+        if self._follows:
+            following = best_successors(links, weighted, search.weight)  # [B, L]
+            ids.append(following)
+            numbers.append(counted.gather(2, following.unsqueeze(2)).squeeze(2))
+        return (_packed(ids, numbers),)
 
     def _probabilities(self, features: Tensor, hidden: Tensor, begins: Tensor) -> Tensor:
         """P(v | u), ``[B, L, L]``, as :class:`PackedLinks` computes it.
 
         Args:
             features: ``[B, L, D]``.
-            hidden: ``[B, L, L]``, 0 for possible links, else ``_HIDDEN`` or less.
+            hidden: ``[B, L, L]``, 0 for possible links, else ``HIDDEN`` or less.
             begins: ``[B, L]``, 1 for vertices where links begin, else 0.
         """
         links, (batch, size, width) = self._links, features.shape
@@ -346,66 +214,24 @@ class StaticPaths:
         scores = torch.add(hidden.unsqueeze(1), scores, alpha=queries.size(2) ** -0.5)
         return torch.softmax(scores, -1).mul_(gates).sum(1)  # [B, L, L]
 
-    def _best_tokens(
-        self, features: Tensor, inputs: Tensor, tables: _Tables
-    ) -> Tuple[Tensor, Tensor]:
+    def _best_tokens(self, features: Tensor, inputs: Tensor) -> Tuple[Tensor, Tensor]:
         """The best token of each vertex: (log-probabilities, tokens), each ``[B, L]``; see
         :meth:`Graphs.best_tokens`."""
-        penalised = slice(tables.first, tables.first + len(tables.penalties))
-        found: List[Tuple[Tensor, ...]] = []
         output = self.engine.output
         count = max(1, CHUNK // output.weight.size(0))
-        flat = inputs.view(-1, 1)  # [B * L, 1]
-        for part, own in zip(features.flatten(0, 1).split(count), flat.split(count)):
-            dtype = at_least_float32(part.dtype)
-            log_probs = torch.log_softmax(output(part), -1, dtype=dtype)  # [n, V]
-            # The first vertex emits <s> and the last one </s>, which are their inputs.
-            given = log_probs.gather(1, own).squeeze(1)  # [n]
-            log_probs[:, penalised].sub_(tables.penalties)
-            found.append((given, *log_probs.max(1)))
+        # The first vertex emits <s> and the last one </s>, which are their inputs.
+        inner = inputs.eq(self.builder.decoders[0].special["unk"])  # [B, L]
+        forced = inputs.masked_fill(inner, -1).flatten()  # [B * L]
+        found = [
+            best_words(output(part), penalties=self.builder.penalties, forced=own)
+            for part, own in zip(features.flatten(0, 1).split(count), forced.split(count))
+        ]
         # [B * L] -> [B, L] each
-        given, best, token = (
+        best, token = (
             (torch.cat(parts) if len(parts) > 1 else parts[0]).view(inputs.shape)
             for parts in zip(*found)
         )
-        inner = inputs.eq(self.builder.decoders[0].special["unk"])  # [B, L]
-        return torch.where(inner, best, given), torch.where(inner, token, inputs)
-
-    # ------------------------------------------------------------------ on the host
-
-    def _read(self, packed: Tensor, tables: _Tables) -> Optional[Tuple[List[FoundPath], bool]]:
-        """What :meth:`paths` has found, on the host; see :meth:`find`.
-
-        Raises:
-            NumericalError: a link or a token of the graph is NaN.
-        """
-        suppress = self.search.suppress
-        tested = self.search.viterbi and not self._links.reach
-        width = (packed.size(1) - 2 - suppress - tested) // 3  # T
-        ids = packed[:, : 2 * width + 1].tolist()
-        bits = packed[:, 2 * width + 1 :].contiguous()
-        numbers = bits.view(torch.float32 if bits.dtype == torch.int32 else torch.float64)
-        parts, checks = numbers[:, :width].tolist(), numbers[:, width:].tolist()
-        for total, *_ in checks:
-            check_number(total)
-        if suppress and any(check[1] < LEAST_MASS for check in checks):
-            return None
-        if tested and any(check[-1] == float("-inf") for check in checks):
-            return None
-        found = []
-        for row, scores in zip(ids, parts):
-            length, vertices = row[-1], row[:width]
-            kept = [
-                place for place in range(width)
-                if not place or vertices[place] != vertices[place - 1]
-            ]  # fmt: skip
-            path = [vertices[place] for place in kept]
-            if path[-1] != tables.sizes[length] - 1:
-                check_number(float("nan"))
-            words = [row[width + place] for place in kept]
-            own = [scores[place] for place in kept]
-            found.append(FoundPath(path, words, own, tables.limits[length]))
-        return found, any(tables.clamped[row[-1]] for row in ids)
+        return best, token
 
 
 def _between_words(
@@ -421,31 +247,11 @@ def _between_words(
     return weighed.log(), counted, torch.minimum(mass, weighed.sum(2))
 
 
-def _best_links(
-    links: Tensor, scores: Optional[Tensor], weight: float, vertex: Tensor, width: int
-) -> Tensor:
-    """The path along the best links: LongTensor ``[B, width]``, the last vertex repeated."""
-    best = best_successors(links, scores, weight)  # [B, L]
-    # A vertex without links is the last one, or a NaN has misled the search: both stay.
-    return follow_pointers(torch.maximum(best, vertex), best.new_zeros(len(best), 1), width)
-
-
-def _packed(
-    path: Tensor,
-    words: Tensor,
-    scores: Tensor,
-    counted: Tensor,
-    lengths: Tensor,
-    checks: List[Tensor],
-) -> Tensor:
-    """The result of :meth:`StaticPaths.paths` as one tensor, for one transfer."""
-    links = torch.add(path[:, 1:], path[:, :-1], alpha=scores.size(1))
-    parts = scores.gather(1, path)  # [B, T]
-    parts[:, 1:].add_(counted.flatten(1).gather(1, links))
-    ids = torch.cat([path, words.gather(1, path), lengths.unsqueeze(1)], 1)  # [B, 2 * T + 1]
-    numbers = torch.cat([parts, *checks], 1)  # [B, T + E]
-    bits = torch.int32 if numbers.element_size() == 4 else torch.int64
-    return torch.cat([ids.to(bits), numbers.view(bits)], 1)
+def _packed(ids: List[Tensor], numbers: List[Tensor]) -> Tensor:
+    """Integers and numbers ``[B, …]`` side by side, for one transfer."""
+    whole = torch.cat(numbers, 1)
+    bits = torch.int32 if whole.element_size() == 4 else torch.int64
+    return torch.cat([torch.cat(ids, 1).to(bits), whole.view(bits)], 1)
 
 
 def _vertex_features(

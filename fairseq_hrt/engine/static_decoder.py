@@ -1,21 +1,24 @@
 """Decoding steps of fixed shapes and addresses, which a CUDA graph can replay.
 
 :meth:`.transformer.TransformerEngine.step` appends to a cache that grows, and knows its length on
-the host. Here the cache has its full capacity from the start, the number of steps lies on the
-device, and what is not written yet is masked. On a CPU that costs more than it saves (the whole
-capacity is read in every step), so that both kinds of step exist.
+the host. Here the cache has its full capacity from the start, and the number of steps lies on the
+device. Written with PyTorch's own functions, as on a CPU, such a step reads the whole capacity,
+which costs more than it saves; the kernels of :mod:`.fused` read what is there. So both kinds of
+step exist.
 """
 
-from typing import List, Optional
+from typing import List, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
+from fairseq.modules import gelu
 from torch import Tensor
 
 from .cache import Memory
+from .fused import attention_block, cross_attention, embed, fused_linear
+from .fused.support import Norm
 from .graphs import GraphStore
-from .layers import PackedCrossAttention, PackedSelfAttention
-from .relative_positions import relative_index
+from .layers import PackedDecoderLayer, PackedNorm
 from .transformer import TransformerEngine
 
 
@@ -65,15 +68,18 @@ class EncodedSource:
 class StaticDecoder:
     """The decoder of one model, with a cache of fixed capacity.
 
-    The tokens of step s stand in the slots s * q to s * q + q - 1 of the cache.
+    Token i of a row stands in slot i of the cache, at position i * ``stride`` of the sentence.
 
     Args:
         engine: of the model.
         source: the encoded source.
         beams: N.
-        places: LongTensor ``[C]``, the position in the sentence of each slot; C is the capacity.
-        visible: BoolTensor ``[C, C]``, the slots (columns) that the token in each slot (row) sees.
+        capacity: C, the slots.
+        stride: distance of the positions of neighbouring tokens.
         block: q, the new tokens of a step.
+        causal: new tokens do not see later new tokens.
+        visible: BoolTensor ``[C, C]``, the slots (columns) that the token in each slot (row) may
+            see besides; None: all.
     """
 
     def __init__(
@@ -82,67 +88,72 @@ class StaticDecoder:
         source: EncodedSource,
         *,
         beams: int,
-        places: Tensor,
-        visible: Tensor,
+        capacity: int,
+        stride: int = 1,
         block: int = 1,
+        causal: bool = True,
+        visible: Optional[Tensor] = None,
     ) -> None:
         self.engine, self.source, self.beams, self.block = engine, source, beams, block
-        self.rows, self.capacity = source.rows * beams, places.numel()
+        self.capacity, self._stride, self._causal, self._visible = capacity, stride, causal, visible
+        self.rows = source.rows * beams
         heads, width = source.memory.keys[0].size(1), source.memory.keys[0].size(3)
-        device = places.device
-        shape = (len(engine.layers), 2, self.rows, heads, self.capacity, width)
+        device = engine.output.weight.device
+        shape = (len(engine.layers), 2, self.rows, heads, capacity, width)
         if engine.recurrent:
             # Only the last state of each row.
             shape = (len(engine.layers), 1, self.rows, 1, 1, heads * width)
         # Zeros: what is masked is multiplied by 0, and 0 * NaN is NaN.
         self.cache = torch.zeros(shape, dtype=engine.dtype, device=device)
         self._spare = torch.empty_like(self.cache) if beams > 1 else None
-        self._places = places  # [C]
-        self._mask = torch.zeros(self.capacity, self.capacity, dtype=engine.dtype, device=device)
-        self._mask.masked_fill_(~visible, float("-inf"))  # [C, C]
         self._ahead = torch.arange(block, device=device)  # [q]
-        self._index: Optional[Tensor] = None
-        if engine.distances is not None:
-            tables = [layer.attention.relative_keys for layer in engine.layers]
-            window = next(table.size(0) for table in tables if table is not None) // 2
-            self._index = relative_index(places, places, window)  # [C, C]
         # Recorded steps read this table even if the engine makes a longer one later.
         self._table = engine.embed.table
 
-    def features(self, tokens: Tensor, step: Tensor) -> Tensor:
+    def features(self, tokens: Tensor, first: Tensor) -> Tuple[Tensor, Optional[Norm]]:
         """Decodes the next q tokens of every row.
 
         Args:
             tokens: LongTensor ``[R, q]``.
-            step: LongTensor ``[1]``, the number of steps so far.
+            first: LongTensor ``[1]`` or ``[R]``, the slot of the first of them. What stands in
+                later slots is forgotten.
 
         Returns:
-            ``[R, q, D]``.
+            ``[R * q, D]``, and the layer normalisation that is still to be applied to it, if any.
         """
         engine = self.engine
-        slots = step if self.block == 1 else step * self.block + self._ahead  # [q]
-        x = engine.embed(tokens, self._places.index_select(0, slots))  # [R, q, D]
-        mask = self._mask.index_select(0, slots)  # [q, C]
-        index = None if self._index is None else self._index.index_select(0, slots)  # [q, C]
-        memory = self.source.memory
+        x = self._embed(tokens, first)  # [R * q, D]
+        visible = None
+        if self._visible is not None:
+            visible = self._visible.index_select(0, first + self._ahead)  # [q, C]
+        # With post-norm what is added up is normalised by whoever reads it.
+        pending: Optional[Norm] = None
         for number, layer in enumerate(engine.layers):
-            if layer.cell is not None:
-                x = layer.block(x, layer.attention_norm, lambda y: self._recur(number, y))  # noqa: B023
-            else:
-                x = layer.block(
-                    x,
-                    layer.attention_norm,
-                    lambda y: self._attend(layer.attention, number, y, slots, mask, index),  # noqa: B023
+            before = _norm(layer.attention_norm) if layer.before else pending
+            residual_norm = None if layer.before else pending
+            if layer.cell is None:
+                mixed = self._attend(layer, number, x, before, first, visible)
+                output = layer.attention.output
+                x = fused_linear(
+                    mixed, output.weight, output.bias, residual=x, residual_norm=residual_norm
                 )
-            x = layer.block(
-                x,
-                layer.cross_norm,
-                lambda y: self._ask(layer.cross, memory.keys[number], memory.values[number], y),  # noqa: B023
-            )
-            x = layer.block(x, layer.final_norm, layer.feed_forward)
+            else:
+                x = _normed(x, residual_norm) + self._recur(layer, number, _normed(x, before))
+            pending = None if layer.before else _norm(layer.attention_norm)
+            x = self._ask(layer, number, x, pending)
+            pending = None if layer.before else _norm(layer.cross_norm)
+            x = _feed_forward(layer, x, pending)
+            pending = None if layer.before else _norm(layer.final_norm)
         if engine.norm is not None:
-            x = engine.norm(x)
-        return x if engine.project_out is None else F.linear(x, engine.project_out)
+            x, pending = _normed(x, pending), _norm(engine.norm)
+        if engine.project_out is not None:
+            x, pending = F.linear(_normed(x, pending), engine.project_out), None
+        return x, pending
+
+    def logits(self, tokens: Tensor, first: Tensor) -> Tensor:
+        """Unnormalised scores ``[R * q, V]`` of the tokens behind each of ``tokens``; arguments as
+        those of :meth:`features`."""
+        return self.engine.logits(_normed(*self.features(tokens, first)))
 
     def reorder(self, rows: Tensor) -> None:
         """Continues with the rows ``[R]`` in this order."""
@@ -156,59 +167,106 @@ class StaticDecoder:
         length = other.cache.size(4)
         self.cache[:, :, : rows.numel(), :, :length].copy_(other.cache.index_select(2, rows))
 
-    def _recur(self, number: int, x: Tensor) -> Tensor:
-        """A layer's recurrent cells: ``[R, q, D]`` → ``[R, q, D]``."""
-        cell, last = self.engine.layers[number].cell, self.cache[number, 0, :, 0, 0]  # [R, D]
+    def _embed(self, tokens: Tensor, first: Tensor) -> Tensor:
+        """``[R, q]`` → ``[R * q, D]``."""
+        own, places = self.engine.embed, first  # [1] or [R]
+        if self.block > 1:
+            ahead = first.unsqueeze(1) + self._ahead  # [1 or R, q]
+            places = ahead.expand_as(tokens).reshape(-1)  # [R * q]
+        if self._stride > 1:
+            places = places * self._stride
+        if own.projection is not None:
+            if self._table is not None:
+                places = places.clamp(max=self._table.size(0) - 1)
+            return own(tokens.view(-1, 1), places.view(-1, 1)).squeeze(1)
+        return embed(
+            tokens.view(-1),
+            own.tokens,
+            self._table,
+            places if self._table is not None else None,
+            scale=own.scale,
+            norm=None if own.norm is None else _norm(own.norm),
+            zero=own.zero,
+        )
+
+    def _recur(self, layer: PackedDecoderLayer, number: int, x: Tensor) -> Tensor:
+        """A layer's recurrent cells: ``[R * q, D]`` → ``[R * q, D]``."""
+        cell, last = layer.cell, self.cache[number, 0, :, 0, 0]  # [R, D]
         assert cell is not None
-        states = cell.states(x, last)  # [R, q, D]
+        states = cell.states(x.view(self.rows, self.block, -1), last)  # [R, q, D]
         last.copy_(states[:, -1])
-        return torch.relu(states)
+        return torch.relu(states).flatten(0, 1)
 
     def _attend(
         self,
-        attention: PackedSelfAttention,
+        layer: PackedDecoderLayer,
         number: int,
         x: Tensor,
-        slots: Tensor,
-        mask: Tensor,
-        index: Optional[Tensor],
+        norm: Optional[Norm],
+        first: Tensor,
+        visible: Optional[Tensor],
     ) -> Tensor:
-        """Self-attention of ``[R, q, D]``, whose keys and values are added to the cache."""
-        rows, count, _ = x.shape
-        # [3, R, H, q, d]
-        fused = attention.all(x).view(rows, count, 3, attention.heads, -1).permute(2, 0, 3, 1, 4)
-        queries, cache = fused[0], self.cache[number]  # [R, H, q, d], [2, R, H, C, d]
-        cache.index_copy_(3, slots, fused[1:])
-        bias = mask[None, None]  # [1, 1, q, C]
-        if index is not None:
-            relative = attention.relative_bias(queries, index[None])  # [R, H, q, C]
-            bias = relative.mul_(attention.scale).add_(bias)
-        mixed = F.scaled_dot_product_attention(
-            queries, cache[0], cache[1], attn_mask=bias, scale=attention.scale
-        )  # [R, H, q, d]
-        return attention.output(mixed.transpose(1, 2).reshape(rows, count, -1))
+        """Self-attention of ``[R * q, D]`` before its output projection; the keys and values are
+        added to the cache."""
+        attention, cache = layer.attention, self.cache[number].flatten(1, 2)  # [2, R * H, C, d]
+        fused = fused_linear(x, attention.all.weight, attention.all.bias, norm=norm)
+        mixed = attention_block(
+            fused.view(self.rows, self.block, -1),
+            cache[0],
+            cache[1],
+            first,
+            heads=attention.heads,
+            scale=attention.scale,
+            causal=self._causal,
+            visible=visible,
+            relative=attention.relative_keys,
+            stride=self._stride,
+        )
+        return mixed.flatten(0, 1)
 
     def _ask(
-        self, attention: PackedCrossAttention, keys: Tensor, values: Tensor, x: Tensor
+        self, layer: PackedDecoderLayer, number: int, x: Tensor, pending: Optional[Norm]
     ) -> Tensor:
-        """Attention of ``[R, q, D]`` to the source, ``[B, H, S, d]``."""
-        batch, heads, _, width = keys.shape
-        # [B, H, N * q, d]: the beams of a sentence are so many queries.
-        queries = attention.query(x).view(batch, -1, heads, width).transpose(1, 2)
-        mixed = F.scaled_dot_product_attention(
-            queries, keys, values, attn_mask=self.source.memory.bias, scale=attention.scale
-        )  # [B, H, N * q, d]
-        return attention.output(mixed.transpose(1, 2).reshape(x.shape))
+        """Attention to the source, of ``[R * q, D]``, which is added to it."""
+        attention, memory = layer.cross, self.source.memory
+        norm = _norm(layer.cross_norm) if layer.before else pending
+        queries = fused_linear(x, attention.query.weight, attention.query.bias, norm=norm)
+        keys, values = memory.layer(number)  # [B * H, S, d] each
+        mixed = cross_attention(
+            queries.view(self.rows, -1),
+            keys,
+            values,
+            heads=attention.heads,
+            scale=attention.scale,
+            beams=self.beams,
+            bias=memory.bias,
+        )
+        output = attention.output
+        return fused_linear(
+            mixed.view_as(x), output.weight, output.bias, residual=x, residual_norm=pending
+        )
 
 
-def causal(capacity: int, device: torch.device) -> Tensor:
-    """BoolTensor ``[C, C]``: each token sees itself and those before it."""
-    return torch.ones(capacity, capacity, dtype=torch.bool, device=device).tril_()
+def _feed_forward(layer: PackedDecoderLayer, x: Tensor, pending: Optional[Norm]) -> Tensor:
+    own = layer.feed_forward
+    inner, outer, activation = own.inner, own.outer, _ACTIVATIONS.get(own.activation)
+    norm = _norm(layer.final_norm) if layer.before else pending
+    hidden = fused_linear(x, inner.weight, inner.bias, norm=norm, activation=activation)
+    if activation is None:
+        hidden = own.activation(hidden)
+    return fused_linear(hidden, outer.weight, outer.bias, residual=x, residual_norm=pending)
 
 
-def places_of(capacity: int, stride: int, longest: int, device: torch.device) -> Tensor:
-    """Positions of tokens that stand ``stride`` apart, ``[C]``; the model has ``longest``."""
-    return (torch.arange(capacity, device=device) * stride).clamp_(max=longest - 1)
+# Activations that fused_linear applies itself.
+_ACTIVATIONS = {torch.relu_: "relu", gelu: "gelu"}
+
+
+def _norm(norm: PackedNorm) -> Norm:
+    return norm.weight, norm.bias, norm.eps
+
+
+def _normed(x: Tensor, norm: Optional[Norm]) -> Tensor:
+    return x if norm is None else torch.layer_norm(x, x.shape[-1:], *norm)
 
 
 def static_refusal(engines: List[TransformerEngine]) -> Optional[str]:

@@ -7,7 +7,7 @@ reads the log at the end. A step after the last one is therefore computed in vai
 
 import math
 from dataclasses import dataclass
-from typing import Callable, Hashable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Hashable, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -17,9 +17,11 @@ from .beam_search import SearchPlan, check_number, hypothesis_of, traced
 from .buckets import LENGTHS, ROWS, bucket
 from .constraints import Constraints
 from .ensemble import EngineEnsemble
+from .fused import best_continuations, best_words, choose
+from .fused.output import MOST_ROWS
 from .graphs import GraphStore
 from .precision import at_least_float32, log_softmax
-from .static_decoder import EncodedSource, StaticDecoder, causal, places_of
+from .static_decoder import EncodedSource, StaticDecoder
 from .transfer import to_host
 from .transformer import TransformerEngine
 
@@ -27,8 +29,6 @@ from .transformer import TransformerEngine
 FIRST_CAPACITY = 32
 # Rows of a step beyond which fewer rows are faster.
 ENOUGH = 32
-# Words of a row among which the best are looked for at once.
-CHUNK = 128
 
 
 class _Flags:
@@ -68,9 +68,9 @@ class SearchRows:
         source: the encoded source, of B rows.
         start: the z start symbols of each row.
         beam: N.
-        places: LongTensor ``[C]``, the position in the sentence of each slot of the cache.
-        visible: see :class:`.static_decoder.StaticDecoder`.
+        capacity: C, the slots of the cache.
         numbers, ids: the width of a line of the log.
+        layout: further arguments of :class:`.static_decoder.StaticDecoder`.
 
     Attributes:
         steps: the steps that fit.
@@ -89,19 +89,20 @@ class SearchRows:
         *,
         start: Sequence[int],
         beam: int,
-        places: Tensor,
-        visible: Tensor,
+        capacity: int,
         numbers: int,
         ids: int,
+        **layout: Any,
     ) -> None:
         self.source, self.engine, self.beam = source, engine, beam
         device, batch, block = store.device, source.rows, len(start)
-        self.steps = places.numel() // block
+        self.steps = capacity // block
         self.decoder = StaticDecoder(
-            engine, source, beams=beam, places=places, visible=visible, block=block
+            engine, source, beams=beam, capacity=capacity, block=block, **layout
         )
         self.flags = _Flags(store, batch)
         self.done = torch.zeros(1, dtype=torch.long, device=device)
+        self._block = block
         self.limits = torch.zeros(batch, dtype=torch.long, device=device)
         self._start = torch.tensor(start, device=device)  # [z]
         self.tokens = self._start.repeat(batch * beam, 1)  # [R, z]
@@ -157,6 +158,11 @@ class SearchRows:
         self.flags.open[:count].copy_(other.flags.open[kept])
         self.done.copy_(other.done)
 
+    @property
+    def first(self) -> Tensor:
+        """The slot of the first of the next tokens, LongTensor ``[1]``."""
+        return self.done if self._block == 1 else self.done * self._block
+
     def keep(self, parents: Tensor) -> Tensor:
         """Continues with the beams ``parents`` ``[B, N]`` of each sentence; returns their rows,
         ``[B, N]``."""
@@ -186,6 +192,47 @@ class Rules(NamedTuple):
         return cls(
             rules.pad, rules.eos, rules.unk, rules.min_length, float(rules.unkpen), temperature
         )
+
+    def choose(
+        self, decoder: StaticDecoder, tokens: Tensor, first: Tensor, places: Tensor, full: Tensor
+    ) -> Tuple[Tensor, Tensor]:
+        """Reads tokens and chooses the most probable word behind each.
+
+        Args:
+            tokens, first: see :meth:`.static_decoder.StaticDecoder.features`; ``[R, z]``.
+            places: LongTensor, broadcastable to ``[R, z]``, the number of words before each choice.
+            full: BoolTensor ``[R, z]``, where only ``</s>`` is allowed.
+
+        Returns:
+            Log-probabilities and words, ``[R, z]`` each.
+        """
+        forbid_eos = (places < self.min_length).expand_as(full).reshape(-1).contiguous()  # [R * z]
+        if full.numel() > MOST_ROWS:
+            best, words = best_words(
+                decoder.logits(tokens, first),
+                temperature=self.temperature,
+                penalties={self.pad: math.inf, self.unk: self.unkpen},
+                eos=self.eos,
+                forbid_eos=forbid_eos,
+                only_eos=full.reshape(-1),
+            )
+            return best.view_as(full), words.view_as(full)
+        x, norm = decoder.features(tokens, first)
+        output = decoder.engine.output
+        words, best = choose(
+            x,
+            output.weight,
+            output.bias,
+            norm=norm,
+            temperature=self.temperature,
+            pad=self.pad,
+            eos=self.eos,
+            unk=self.unk,
+            unkpen=self.unkpen,
+            forbid_eos=forbid_eos,
+            only_eos=full.reshape(-1),
+        )
+        return best.view_as(full), words.view_as(full)
 
     def log_probabilities(self, logits: Tensor) -> Tensor:
         """``[..., V]`` → ``[..., V]``, without padding and with the penalty of ``<unk>``."""
@@ -234,39 +281,40 @@ class _WordRows(SearchRows):
             source,
             start=[plan.start],
             beam=beam,
-            places=places_of(capacity, plan.stride, longest, store.device),
-            visible=causal(capacity, store.device),
+            capacity=capacity,
+            stride=plan.stride,
             # See _greedy_found and _beam_found.
             numbers=1 if beam == 1 else 2 * beam,
             ids=1 if beam == 1 else 3 * beam,
         )
 
     def step(self) -> Tuple[Tensor, Tensor]:
-        logits = self.engine.logits(self.decoder.features(self.tokens, self.done)[:, -1])
-        log_probs = self.rules.log_probabilities(logits).unflatten(0, (-1, self.beam))  # [B, N, V]
-        full = (self.done >= self.limits).unsqueeze(1)  # [B, 1]
-        ends = self.rules.restrict_ends(log_probs, self.done, full)  # [B, N]
-        return (self._greedy if self.beam == 1 else self._beam)(log_probs, full, ends)
+        full = self.done >= self.limits  # [B]
+        if self.beam == 1:
+            full = full.unsqueeze(1)  # [B, 1]
+            best, words = self.rules.choose(self.decoder, self.tokens, self.first, self.done, full)
+            self.tokens.copy_(words)  # [B, 1]
+            self.flags.open.logical_and_(words.squeeze(1).ne(self.rules.eos))
+            return best, words
+        logits = self.decoder.logits(self.tokens, self.first)  # [R, V]
+        return self._beam(logits, full)
 
-    def _greedy(self, log_probs: Tensor, full: Tensor, ends: Tensor) -> Tuple[Tensor, Tensor]:
-        best, tokens = log_probs.max(2)  # [B, 1] each
-        tokens.masked_fill_(full, self.rules.eos)
-        best = torch.where(full, ends, best)
-        self.tokens.copy_(tokens)
-        self.flags.open.logical_and_(tokens.squeeze(1).ne(self.rules.eos))
-        return best, tokens
-
-    def _beam(self, log_probs: Tensor, full: Tensor, ends: Tensor) -> Tuple[Tensor, Tensor]:
-        beam, eos = self.beam, self.rules.eos
-        ending = ends + self.totals  # [B, N]
-        # A sentence at its limit can only end.
-        before = self.totals.masked_fill(full, float("-inf"))
-        totals = log_probs.add_(before.unsqueeze(2))  # [B, N, V]
-        totals.select(2, eos).copy_(ending)
-        vocabulary = totals.size(2)
+    def _beam(self, logits: Tensor, full: Tensor) -> Tuple[Tensor, Tensor]:
+        beam, rules, eos = self.beam, self.rules, self.rules.eos
+        early = (self.done < rules.min_length).expand_as(full) if rules.min_length else None  # [B]
         # Up to N of the 2N candidates may be </s>, so 2N guarantee that N stay open.
-        scores, flat = largest(totals.flatten(1), min(2 * beam, beam * vocabulary - 1))  # [B, 2N]
-        tokens, parents = flat % vocabulary, flat // vocabulary  # [B, 2N] each
+        scores, tokens, parents = best_continuations(  # [B, 2N] each
+            logits,
+            self.totals,
+            count=min(2 * beam, beam * logits.size(1) - 1),
+            temperature=rules.temperature,
+            pad=rules.pad,
+            eos=eos,
+            unk=rules.unk,
+            unkpen=rules.unkpen,
+            forbid_eos=early,
+            only_eos=full,
+        )
         is_end = tokens.eq(eos) & scores.gt(float("-inf"))  # [B, 2N]
         columns = is_end.to(torch.uint8).sort(dim=1, stable=True).indices[:, :beam]  # [B, N]
         # NaN comes first and is no end: the best open score is NaN then.
@@ -274,35 +322,11 @@ class _WordRows(SearchRows):
         chosen = tokens.gather(1, columns)  # [B, N]
         ended = scores[:, :beam].masked_fill(~is_end[:, :beam], float("-inf"))  # [B, N]
         self.ended.add_(is_end[:, :beam].sum(1))
-        self.flags.open.logical_and_(
-            (self.ended < beam) & ~full.squeeze(1) & going_on[:, 0].gt(float("-inf"))
-        )
+        self.flags.open.logical_and_((self.ended < beam) & ~full & going_on[:, 0].gt(float("-inf")))
         self.tokens.copy_(chosen.view(-1, 1))
         self.totals.copy_(going_on)
         rows = self.keep(parents.gather(1, columns))  # [B, N]
         return torch.cat([ended, going_on], 1), torch.cat([parents[:, :beam], rows, chosen], 1)
-
-
-def largest(values: Tensor, count: int) -> Tuple[Tensor, Tensor]:
-    """The ``count`` largest of each row and their columns, largest first; NaN comes first.
-
-    They lie in the chunks with the largest maxima, so that only those have to be sorted.
-
-    Args:
-        values: ``[B, M]``, contiguous.
-    """
-    batch, size = values.shape
-    chunks = size // CHUNK
-    if chunks <= 2 * count:
-        return values.topk(count)
-    whole = values[:, : chunks * CHUNK].unflatten(1, (chunks, CHUNK))  # [B, chunks, CHUNK]
-    best = whole.amax(2).topk(count).indices  # [B, count]
-    columns = (best.unsqueeze(2) * CHUNK + torch.arange(CHUNK, device=values.device)).flatten(1)
-    if chunks * CHUNK < size:
-        rest = torch.arange(chunks * CHUNK, size, device=values.device)
-        columns = torch.cat([columns, rest.expand(batch, -1)], 1)  # [B, candidates]
-    found, places = values.gather(1, columns).topk(count)
-    return found, columns.gather(1, places)
 
 
 @dataclass

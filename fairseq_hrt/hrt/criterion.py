@@ -40,14 +40,18 @@ class HRTLoss(SmoothedLoss):
         logits = model(
             src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], views=views
         )
-        learnt = [view.target.ne(self.padding_idx) for view in (views.causal, views.parallel)]
+        pair = views.causal, views.parallel
+        learnt = [view.learnt(self.padding_idx) for view in pair]
         target = torch.cat(  # [n]
-            [view.target[mask] for view, mask in zip((views.causal, views.parallel), learnt)]
+            [view.target.flatten()[places] for view, places in zip(pair, learnt)]
         )
         loss, nll = smoothed_cross_entropy(logits, target, self.label_smoothing)  # [n] each
-        causal = torch.arange(target.numel(), device=target.device) < learnt[0].sum()  # [n]
+        causal = torch.arange(target.numel(), device=target.device) < len(learnt[0])  # [n]
         chunked = torch.cat(  # [n], the token belongs to a sentence with K > 1
-            [views.chunk_sizes.unsqueeze(1).expand_as(mask)[mask] > 1 for mask in learnt]
+            [
+                views.chunk_sizes[places // view.target.size(1)] > 1
+                for view, places in zip(pair, learnt)
+            ]
         )
         sentences = views.chunk_sizes.numel()
         size = sentences if self.sentence_avg else target.numel()

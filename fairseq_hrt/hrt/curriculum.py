@@ -20,7 +20,8 @@ def draw_chunk_sizes(
     """
     chunked = hash_uniform(seed, update, ids, Purpose.CHUNKED) < share  # [B]
     choice = (hash_uniform(seed, update, ids, Purpose.CHUNK_SIZE) * len(chunk_sizes)).long()  # [B]
-    sizes = torch.tensor(list(chunk_sizes), device=ids.device)  # [sizes]
+    # So few numbers are sent without waiting for the device.
+    sizes = torch.tensor(list(chunk_sizes)).to(ids.device, non_blocking=True)  # [sizes]
     return torch.where(chunked, sizes[choice], 1)
 
 

@@ -43,9 +43,9 @@ class HRTTransformerModel(ConfiguredTransformer):
             return super().forward(src_tokens, src_lengths, prev_output_tokens, **options)
         encoder_out = self.encoder(src_tokens, src_lengths=src_lengths)
         features = [  # [n of the view, D] each
-            self.decoder.view_features(view, encoder_out, causal=causal)[
-                view.target.ne(self.decoder.padding_idx)
-            ]
+            self.decoder.view_features(view, encoder_out, causal=causal)
+            .flatten(0, 1)
+            .index_select(0, view.learnt(self.decoder.padding_idx))
             for view, causal in ((views.causal, True), (views.parallel, False))
         ]
         return self.decoder.output_layer(torch.cat(features))  # [n, V]

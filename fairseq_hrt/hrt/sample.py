@@ -34,6 +34,11 @@ class SampleView(NamedTuple):
     positions: Tensor
     target: Tensor
 
+    def learnt(self, pad: int) -> Tensor:
+        """The places of targets that have a loss, in the flattened target: LongTensor ``[n]``. The
+        host waits for the device to count them."""
+        return self.target.flatten().ne(pad).nonzero().squeeze(1)
+
 
 class TrainingViews(NamedTuple):
     """The two samples of each sentence in a training step.
@@ -87,13 +92,14 @@ def training_views(
     lengths = targets.ne(pad).sum(1, keepdim=True)  # [B, 1], N + 1
     chunks = chunk_sizes.unsqueeze(1)  # [B, 1], K
     steps = torch.div(lengths + chunks - 1, chunks, rounding_mode="floor")  # [B, 1], m
-    width = int((steps * chunks).max())
+    # In one transfer from the device.
+    width, most = torch.stack([(steps * chunks).max(), steps.max()]).tolist()
     # [B, W], W the longest L: p_j stands in column j - 1.
     filled = torch.nn.functional.pad(targets, (0, width - targets.size(1)), value=eos)
     positions = torch.arange(1, width + 1, device=targets.device).unsqueeze(0)  # [1, W]
     filled = torch.where(positions > lengths, eos, filled)  # [B, W]
 
-    number = torch.arange(int(steps.max()), device=targets.device).unsqueeze(0)  # [1, m]
+    number = torch.arange(most, device=targets.device).unsqueeze(0)  # [1, m]
     inside = number < steps  # [B, m]
     places = (number * chunks).clamp(max=width - 1)  # [B, m], 0, K, 2K, …
     before = filled.gather(1, (places - 1).clamp(min=0))  # [B, m], the token at each place

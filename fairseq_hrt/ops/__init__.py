@@ -7,9 +7,10 @@ impossible. Vertex 0 emits ``<s>`` and the last valid vertex ``</s>``; a path le
 to the last. Nothing outside ``target_lengths`` and ``vertex_lengths`` is read.
 """
 
+from .checks import PostponedChecks, postponed_checks
 from .ctc import ExpectedNgrams, ctc_best_alignment, ctc_ngrams
 from .dag_likelihood import dag_best_alignment, dag_log_likelihood
-from .fixed_shapes import FixedPaths, between_words, fixed_viterbi, follow_pointers
+from .fixed_shapes import FixedPaths, between_words, fixed_viterbi
 from .fuzzy import FuzzyAlignment, fuzzy_alignment, passing_probabilities
 from .gather import CHUNK, best_tokens, gather_log_probs, gather_with_largest, row_blocks
 from .repeats import LEAST_MASS, best_printing_path, without_repeats
@@ -21,6 +22,7 @@ __all__ = [
     "ExpectedNgrams",
     "FixedPaths",
     "FuzzyAlignment",
+    "PostponedChecks",
     "ViterbiPath",
     "best_printing_path",
     "best_tokens",
@@ -30,12 +32,12 @@ __all__ = [
     "dag_best_alignment",
     "dag_log_likelihood",
     "fixed_viterbi",
-    "follow_pointers",
     "fuzzy_alignment",
     "gather_log_probs",
     "gather_with_largest",
     "joint_viterbi",
     "passing_probabilities",
+    "postponed_checks",
     "row_blocks",
     "without_repeats",
 ]

@@ -1,11 +1,61 @@
 """Argument checks and masks of all dynamic programs."""
 
-from typing import Optional
+import functools
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Callable, Iterator, List, Optional, Tuple
 
 import torch
 from torch import Tensor
 
 _BROKEN = "the model's weights are broken or overflow in half precision"
+
+
+class PostponedChecks:
+    """Checks whose answers the host reads later, with other values, see
+    :func:`postponed_checks`."""
+
+    def __init__(self) -> None:
+        self._found: List[Tuple[Tensor, Callable[[], None]]] = []
+
+    def add(self, suspicious: Tensor, explain: Callable[[], None]) -> None:
+        self._found.append((suspicious, explain))
+
+    def suspicious(self, device: torch.device) -> Tensor:
+        """Whether any check looks wrong: BoolTensor ``[]``."""
+        flags = [flag for flag, _ in self._found] or [torch.zeros((), device=device).bool()]
+        return torch.stack(flags).any()
+
+    def explain(self) -> None:
+        """Raises the error of the first check that fails, if any does."""
+        for _, explain in self._found:
+            explain()
+
+
+_postponed: ContextVar[Optional[PostponedChecks]] = ContextVar("postponed", default=None)
+
+
+@contextmanager
+def postponed_checks() -> Iterator[PostponedChecks]:
+    """Within this block, checks of tensors on a device do not make the host wait for it: the
+    caller reads ``suspicious`` and then calls ``explain``. Checks of the host's tensors raise at
+    once."""
+    checks = PostponedChecks()
+    token = _postponed.set(checks)
+    try:
+        yield checks
+    finally:
+        _postponed.reset(token)
+
+
+def suspect(suspicious: Tensor, explain: Callable[[], None]) -> None:
+    """Calls ``explain``, which raises an error, if ``suspicious`` ``[]`` is true; at once or, in a
+    block of :func:`postponed_checks`, later."""
+    later = _postponed.get()
+    if later is not None and suspicious.device.type != "cpu":
+        later.add(suspicious, explain)
+    elif bool(suspicious):
+        explain()
 
 
 def check(
@@ -37,8 +87,14 @@ def check(
             )
         suspicions += [(lengths < 2).any(), (lengths > match.size(1)).any(), match.sum().isnan()]
     # One transfer from the device instead of six.
-    if bool(torch.stack(suspicions).any()):
-        _explain(links, vertex_lengths, match, lengths)
+    suspect(
+        torch.stack(suspicions).any(),
+        functools.partial(_explain, links.detach(), vertex_lengths, _detached(match), lengths),
+    )
+
+
+def _detached(match: Optional[Tensor]) -> Optional[Tensor]:
+    return None if match is None else match.detach()
 
 
 def _explain(

@@ -1,14 +1,12 @@
 """The searches of graphs in fixed shapes, for CUDA graphs: nothing is read by the host, no shape
-depends on a value, and few kernels are launched.
-
-Python's numbers are never an argument of ``torch.where``: PyTorch copies them to the device, which
-a recording does not allow.
-"""
+depends on a value, and few kernels are launched."""
 
 from typing import NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
+
+from . import fused
 
 
 def follow_pointers(pointers: Tensor, start: Tensor, count: int) -> Tensor:
@@ -61,7 +59,7 @@ class FixedPaths(NamedTuple):
     """The best path of each sentence.
 
     Attributes:
-        paths: LongTensor ``[B, T]``, its vertices, the first one repeated on the left.
+        paths: LongTensor ``[B, K + 2]``, its vertices, the first one repeated on the left.
         totals: ``[B, 1]``, the score without the division by the length; -inf: no path has an inner
             vertex, and ``paths`` holds the link from the first vertex to the last.
         direct: ``[B, 1]``, log-probability of that link.
@@ -80,9 +78,8 @@ def fixed_viterbi(
     interior: Tensor,
     allowed: Tensor,
     powers: Tensor,
-    width: int,
 ) -> FixedPaths:
-    """:func:`.joint_viterbi`, two kernels for each length.
+    """:func:`.joint_viterbi`, one or two kernels for each length.
 
     Args:
         links: ``[B, L, L]``.
@@ -93,7 +90,6 @@ def fixed_viterbi(
         allowed: ``[B, K]``, 0 for the numbers of inner vertices that a path may have, -inf for
             others; K is their maximum.
         powers: ``[K]``, k ** beta, finite.
-        width: T, at least K + 2.
     """
     batch, size = interior.shape
     onto = interior if scores is None else scores + interior  # [B, L]
@@ -106,8 +102,8 @@ def fixed_viterbi(
     total = totals.gather(1, chosen)
     # Node (k - 1) * L + v is the k-th inner vertex v; the root, K * L, is the first vertex.
     root = len(powers) * size
+    # Where nothing is possible the first of all maxima, node 0, leads to the root, too.
     nodes = torch.add(ends.t().gather(1, chosen), chosen, alpha=size)  # [B, 1]
-    nodes = nodes.masked_fill(total == float("-inf"), root)
     pointers = parents.new_empty(batch, root + 1)
     # [B, K * L] -> [B, K, L]
     inner = pointers[:, :root].view(batch, len(powers), size)
@@ -115,7 +111,8 @@ def fixed_viterbi(
     torch.add(parents.transpose(0, 1), begins, out=inner)
     inner[:, 0].fill_(root)
     pointers[:, root].fill_(root)
-    walked = follow_pointers(pointers, nodes, width - 1).remainder(size)  # [B, T - 1]
+    # [B, K + 1]
+    walked = follow_pointers(pointers, nodes, len(powers) + 1).remainder(size)
     return FixedPaths(torch.cat([walked.flip(1), last.unsqueeze(1)], 1), total, to_end[:, :1])
 
 
@@ -137,6 +134,11 @@ def _best_of_each_length(
         best[0].copy_(edges[:, :, 0])
     else:
         torch.add(edges[:, :, 0], scores[:, :1], out=best[0])
+    if fused.available(links.device):
+        from .fused import paths
+
+        paths.fill(edges, best, parents)
+        return best, parents
     for step in range(1, count):
         into = best[step - 1].unsqueeze(1) + edges  # [B, v, u]
         torch.max(into, 2, out=(best[step], parents[step]))

@@ -1,12 +1,13 @@
 """Expected n-gram matches between a target and the texts that a graph generates (FA-DAT, section
 3)."""
 
+import functools
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from .checks import check, probabilities
+from .checks import check, probabilities, suspect
 
 
 class FuzzyAlignment(NamedTuple):
@@ -51,11 +52,15 @@ def passing_probabilities(links: Tensor, vertex_lengths: Tensor) -> Tensor:
 def _forward_only(edges: Tensor) -> Tensor:
     """Returns ``edges``; raises ValueError if any leads backwards, for the triangular system would
     ignore it."""
-    if float(edges.detach().tril().amax()) > 0:
+    suspect(edges.detach().tril().amax() > 0, functools.partial(_refuse_backward, edges.detach()))
+    return edges
+
+
+def _refuse_backward(edges: Tensor) -> None:
+    if float(edges.tril().amax()) > 0:
         raise ValueError(
             "links leads backwards or to the vertex itself: log P(v | u) must be -inf for v <= u"
         )
-    return edges
 
 
 class _Passing(torch.autograd.Function):

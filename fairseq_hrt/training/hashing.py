@@ -6,12 +6,14 @@ changes or training is resumed. Here every number is a hash of (seed, update, se
 """
 
 from enum import IntEnum, unique
-from typing import Union
+from typing import List, Union
 
 import torch
 from torch import Tensor
 
-_MASK_53 = (1 << 53) - 1
+from ..ops import fused
+
+_MASK_53, _MASK_64 = (1 << 53) - 1, (1 << 64) - 1
 
 
 @unique
@@ -56,6 +58,14 @@ def _mix(value: Tensor) -> Tensor:
     return value ^ _shift(value, 31)
 
 
+def _mix_number(value: int) -> int:
+    """:func:`_mix` of one number, signed."""
+    value &= _MASK_64
+    value = (value ^ (value >> 30)) * _FIRST & _MASK_64
+    value = (value ^ (value >> 27)) * _SECOND & _MASK_64
+    return _signed(value ^ (value >> 31))
+
+
 def hash_uniform(*keys: Union[int, Tensor]) -> Tensor:
     """Uniform numbers in [0, 1), one for each combination of keys; their order matters.
 
@@ -71,11 +81,44 @@ def hash_uniform(*keys: Union[int, Tensor]) -> Tensor:
             "hash_uniform needs at least one tensor among its keys: it tells the device and the"
             " shape"
         )
-    state = torch.zeros((), dtype=torch.long, device=tensors[0].device)
+    # Integers are hashed by the host: each would be sent to the device, and the host wait for it.
+    mixed = [
+        key.to(tensors[0].device, torch.long)
+        if isinstance(key, Tensor)
+        else _mix_number(int(key) + _GOLDEN)
+        for key in keys
+    ]
+    first = 0
+    for number, key in enumerate(mixed):
+        if isinstance(key, Tensor):
+            return _hash_tensors(first, mixed[number:])
+        first = _mix_number(first + _GOLDEN + key)
+    raise AssertionError("one of the keys is a tensor")
+
+
+def _hash_tensors(first: int, keys: List[Union[int, Tensor]]) -> Tensor:
+    """Continues the hash of the integers before the first tensor; further integers are mixed
+    already."""
+    device = next(key.device for key in keys if isinstance(key, Tensor))
+    if fused.available(device):
+        from ..ops.fused import hashing
+
+        groups = hashing.grouped(keys)
+        if groups is not None:
+            return hashing.absorb(first, groups)
+    state: Union[int, Tensor] = first
     for key in keys:
-        state = _mix(
-            state
-            + _GOLDEN
-            + _mix(torch.as_tensor(key, dtype=torch.long, device=state.device) + _GOLDEN)
-        )
+        mixed = _mix(key + _GOLDEN) if isinstance(key, Tensor) else key
+        total = _golden(state) + mixed
+        # Keys begin with a tensor.
+        assert isinstance(total, Tensor)
+        state = _mix(total)
+    assert isinstance(state, Tensor)
     return (_shift(state, 11) & _MASK_53).double() * 2.0**-53  # of the broadcast shape
+
+
+def _golden(value: Union[int, Tensor]) -> Union[int, Tensor]:
+    """``value`` plus the golden number, within 64 bits."""
+    if isinstance(value, Tensor):
+        return value + _GOLDEN
+    return _signed(value + _GOLDEN & _MASK_64)

@@ -7,7 +7,7 @@ device, so all of them can be captured in a CUDA graph once they have run; posit
 
 from .attention import attention_block, attention_step, cross_attention
 from .linear import fused_linear
-from .output import choose, embed
+from .output import choose, embed, log_softmax_parts
 from .search import best_continuations, best_words
 from .support import available
 
@@ -21,4 +21,5 @@ __all__ = [
     "cross_attention",
     "embed",
     "fused_linear",
+    "log_softmax_parts",
 ]

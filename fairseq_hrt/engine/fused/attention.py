@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .support import (
     TILE,
+    delivered,
     destination,
     on_device,
     power_of_two,
@@ -117,7 +118,7 @@ def attention_block(
             qkv, cache_k, cache_v, position, heads=heads, scale=scale, causal=causal,
             visible=visible, relative=relative, stride=stride,
         )  # fmt: skip
-        return found if out is None else out.copy_(found)
+        return delivered(found, out)
     out = destination(out, (rows, count, heads * width), qkv)
     window = 0 if relative is None else relative.size(0) // 2
     from .attention_kernels import one_token, some_tokens
@@ -239,7 +240,7 @@ def cross_attention(
         found = cross_reference(
             queries, keys, values, heads=heads, scale=scale, beams=beams, bias=bias, lengths=lengths
         )
-        return found if out is None else out.copy_(found)
+        return delivered(found, out)
     out = destination(out, tuple(queries.shape), queries)
     from .attention_kernels import one_query
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from .support import (
     TILE,
     Norm,
+    delivered,
     destination,
     norm_parts,
     on_device,
@@ -100,7 +101,7 @@ def fused_linear(
             x, weight, bias, norm=norm, activation=activation,
             residual=residual, residual_norm=residual_norm,
         )  # fmt: skip
-        return found if out is None else out.copy_(found)
+        return delivered(found, out)
     x = x if x.stride(1) == 1 else x.contiguous()
     if residual is not None and residual.stride(1) != 1:
         residual = residual.contiguous()

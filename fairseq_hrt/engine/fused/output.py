@@ -14,6 +14,7 @@ from torch import Tensor
 from .support import (
     TILE,
     Norm,
+    delivered,
     destination,
     norm_parts,
     on_device,
@@ -57,9 +58,9 @@ def choose_reference(
     free[:, unk] -= unkpen
     free[:, eos] = ends.masked_fill(forbid_eos, -math.inf)
     best, token = free.max(1)  # [M] each
-    token = torch.where(only_eos, eos, token)
+    token = token.masked_fill(only_eos, eos)
     best = torch.where(only_eos, ends, best)
-    return token, torch.where(log_probs.isnan().any(1), math.nan, best).float()
+    return token, best.masked_fill(log_probs.isnan().any(1), math.nan)
 
 
 def choose(
@@ -99,7 +100,7 @@ def choose(
 
     Returns:
         token: LongTensor ``[M]``; always an id of the vocabulary.
-        log_prob: float32 ``[M]``; NaN if any logit of the row is NaN.
+        log_prob: float32 (float64 for float64) ``[M]``; NaN if any logit of the row is NaN.
 
     Raises:
         ValueError: a weight that is not contiguous, or ``out`` of another shape or type.
@@ -110,7 +111,7 @@ def choose(
     _check_flags(rows, forbid_eos=forbid_eos, only_eos=only_eos)
     own = (None, None) if out is None else out
     token = destination(own[0], (rows,), x, torch.int64)
-    log_prob = destination(own[1], (rows,), x, torch.float32)
+    log_prob = destination(own[1], (rows,), x, torch.promote_types(x.dtype, torch.float32))
     if not 1 <= rows <= MOST_ROWS or not usable(x, weight, bias, gamma, beta):
         found = choose_reference(
             x, weight, bias, norm=norm, temperature=temperature, pad=pad, eos=eos, unk=unk,
@@ -144,6 +145,40 @@ def choose(
             BLOCK=power_of_two(blocks), num_warps=4,
         )  # fmt: skip
     return token, log_prob
+
+
+def log_softmax_parts(logits: Tensor, *, out: Optional[Tensor] = None) -> Tensor:
+    """Log-probabilities of few rows of a large vocabulary, in two kernels of many programs: one
+    program a row, as PyTorch has it, leaves most of a GPU idle.
+
+    Args:
+        logits: ``[M, V]``; rows may have any distance.
+        out: float32 ``[M, V]``, contiguous, to be written; may be ``logits`` if these are float32.
+            None: a new tensor.
+
+    Returns:
+        float32 ``[M, V]``; a row with a NaN or nothing but -inf is NaN.
+    """
+    rows, words = logits.shape
+    out = destination(out, (rows, words), logits, torch.float32)
+    if rows == 0 or not usable(logits):
+        wide = torch.promote_types(logits.dtype, torch.float32)
+        return out.copy_(torch.log_softmax(logits, -1, dtype=wide))
+    logits = logits if logits.stride(1) == 1 else logits.contiguous()
+    size = min(power_of_two(words), 2048)
+    blocks = -(-words // size)
+    peaks, sums = torch.empty((2, rows, blocks), device=logits.device)
+    from .output_kernels import subtract_sum, sum_of_block
+
+    with on_device(logits):
+        sum_of_block[(rows, blocks)](
+            logits, peaks, sums, words, blocks, logits.stride(0), BLOCK=size, num_warps=4
+        )
+        subtract_sum[(rows, blocks)](
+            logits, peaks, sums, out, words, blocks, logits.stride(0),
+            BLOCK=size, BLOCKS=power_of_two(blocks), num_warps=4,
+        )  # fmt: skip
+    return out
 
 
 def _check_flags(rows: int, **flags: Tensor) -> None:
@@ -218,7 +253,7 @@ def embed(
         found = embed_reference(
             token, table, positions_table, position, scale=scale, norm=norm, zero=zero
         )
-        return found if out is None else out.copy_(found)
+        return delivered(found, out)
     out = destination(out, (rows, width), table)
     from .output_kernels import embed_row
 

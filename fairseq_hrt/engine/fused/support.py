@@ -84,6 +84,11 @@ def destination(
     return out
 
 
+def delivered(found: Tensor, out: Optional[Tensor]) -> Tensor:
+    """``found``, copied to ``out`` if that is given; errors as of :func:`destination`."""
+    return found if out is None else destination(out, tuple(found.shape), found).copy_(found)
+
+
 def require_contiguous(**tensors: Optional[Tensor]) -> None:
     """Refuses tensors with gaps, whose addresses the kernels would get wrong.
 

@@ -48,6 +48,17 @@ def _backward_links_kernel(
 
 
 @triton.jit
+def _links(links, source, vertex, size):
+    """A tile of the links of one sentence. It may reach behind the last vertex: the condition of a
+    load has to be that of the tensor's width, if several numbers are to be read at once."""
+    return tl.load(
+        links + source[:, None] * size + vertex[None, :],
+        mask=(source[:, None] < size) & (vertex[None, :] < size),
+        other=float("-inf"),
+    )
+
+
+@triton.jit
 def _accumulated(top, total, score):
     """Adds exp(score) to ``total`` exp(``top``), by element; ``top`` is finite, ``score`` may be
     -inf. One exponential serves both cases."""
@@ -81,12 +92,10 @@ def _forward(
                 reached = tl.load(
                     alpha + (step - 1) * size + source, mask=source < last, other=float("-inf")
                 )
-                link = tl.load(
-                    links + source[:, None] * size + vertex[None, :],
-                    mask=(source[:, None] < last) & inside[None, :],
-                    other=float("-inf"),
-                )
-                top, total = _accumulated(top, total, reached[:, None] + link)
+                link = _links(links, source, vertex, size)
+                # Behind the last vertex there may be anything.
+                score = tl.where(source[:, None] < last, reached[:, None] + link, float("-inf"))
+                top, total = _accumulated(top, total, score)
             whole = tl.max(top, 0)
             mass = tl.sum(total * tl.exp(top - whole[None, :]), 0)
             own = tl.load(match + step * size + vertex, mask=inside, other=float("-inf"))
@@ -114,12 +123,9 @@ def _backward(
                 at = (step + 1) * size + vertex
                 goes_on = tl.load(beta + at, mask=vertex < last, other=float("-inf"))
                 emits = tl.load(match + at, mask=vertex < last, other=float("-inf"))
-                link = tl.load(
-                    links + source[:, None] * size + vertex[None, :],
-                    mask=inside[:, None] & (vertex[None, :] < last),
-                    other=float("-inf"),
-                )
-                top, total = _accumulated(top, total, link + (goes_on + emits)[None, :])
+                score = _links(links, source, vertex, size) + (goes_on + emits)[None, :]
+                score = tl.where(vertex[None, :] < last, score, float("-inf"))
+                top, total = _accumulated(top, total, score)
             whole = tl.max(top, 1)
             mass = tl.sum(total * tl.exp(top - whole[:, None]), 1)
             tl.store(beta + step * size + source, _logarithm(whole, mass), mask=inside)
@@ -215,14 +221,10 @@ def _use_kernel(
 
 @triton.jit
 def _best(scores, links, source, vertex, last, size, step):
-    """Scores of the paths from ``source`` to ``vertex``, -inf outside."""
+    """Scores of the paths by ``source`` to ``vertex``, -inf behind the last source."""
     reached = tl.load(scores + (step - 1) * size + source, mask=source < last, other=float("-inf"))
-    link = tl.load(
-        links + source[:, None] * size + vertex[None, :],
-        mask=(source[:, None] < last) & (vertex[None, :] < last),
-        other=float("-inf"),
-    )
-    return reached[:, None] + link
+    score = reached[:, None] + _links(links, source, vertex, size)
+    return tl.where(source[:, None] < last, score, float("-inf"))
 
 
 @triton.jit(do_not_specialize=["tokens"])
@@ -276,7 +278,9 @@ def _alignment_kernel(
     for back in range(0, steps):
         step = steps - 1 - back
         tl.store(alignment + sentence * size + vertex, step.to(tl.int64), mask=possible)
-        vertex = tl.load(parents + step * size + vertex, mask=possible & (step > 0), other=0)
+        parent = tl.load(parents + step * size + vertex, mask=possible & (step > 0), other=0)
+        # NaN, which is reported elsewhere, has no predecessor.
+        vertex = tl.minimum(parent, last - 1)
 
 
 def _inputs(

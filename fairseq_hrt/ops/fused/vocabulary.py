@@ -106,7 +106,7 @@ def _gradient_kernel(
         scores = tl.load(logits + base + word, mask=word < words, other=float("-inf"))
         spread = -total * tl.exp(scores.to(tl.float32) - logarithm)
         tl.store(logits + base + word, spread.to(logits.dtype.element_ty), mask=word < words)
-    # What follows is written over values of other threads.
+    # The values below are written over those of other threads.
     tl.debug_barrier()
     for start in range(0, steps, PART):
         step = start + tl.arange(0, PART)

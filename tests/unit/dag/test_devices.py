@@ -87,3 +87,9 @@ def test_training_happens_on_the_device(family, base, criterion, options):
     expected = train(model, sample)
     with SimulatedDevice() as device:
         assert train(device.move(model), device.send(sample)) == pytest.approx(expected, abs=1e-6)
+        # fairseq looks for padding three times; a transfer of all counts; the loss, which this test
+        # reads. The likelihood's reference, but no kernel, asks whether it has to be redone.
+        assert device.reads == 5 + (criterion is DagNllLoss), device.waits
+        model.decoder.links.query.bias.data.fill_(float("nan"))
+        with pytest.raises(ValueError, match="links holds NaN"):
+            train(device.move(model), device.send(sample))

@@ -4,7 +4,9 @@ import math
 
 import pytest
 import torch
+from simulated_device import SimulatedDevice
 
+from fairseq_hrt.ops import passing_probabilities, postponed_checks
 from fairseq_hrt.ops.checks import check, pairs_inside, probabilities
 
 LINKS, MATCH = torch.zeros(2, 4, 4), torch.zeros(2, 3, 4)
@@ -61,3 +63,34 @@ def test_what_lies_inside():
         found, torch.where(inside, math.exp(-1), 0.0)
     )
     assert probabilities(LINKS.double(), VERTICES).dtype == torch.float64
+
+
+def test_on_a_device_checks_can_wait(graphs):
+    links = graphs.links(1, 4, [4])
+    broken = links.clone()
+    broken[0, 0, 1] = float("nan")
+    with SimulatedDevice() as device:
+        lengths, links, broken = device.send((torch.tensor([4]), links, broken))
+        for given, wrong in ((links, False), (broken, True)):
+            with postponed_checks() as checks:
+                check(given, lengths)
+                passing_probabilities(given, lengths)
+            assert not device.reads
+            assert bool(checks.suspicious(lengths.device)) == wrong
+            device.waits.clear()
+        with pytest.raises(ValueError, match="links holds NaN"):
+            checks.explain()
+        with postponed_checks() as checks:
+            passing_probabilities(links.mT, lengths)
+        with pytest.raises(ValueError, match="leads backwards"):
+            checks.explain()
+        with postponed_checks() as checks:
+            assert not bool(checks.suspicious(lengths.device))
+        # Outside of such a block nothing waits.
+        with pytest.raises(ValueError, match="links holds NaN"):
+            check(broken, lengths)
+
+
+def test_checks_of_the_hosts_tensors_do_not_wait(graphs):
+    with postponed_checks(), pytest.raises(ValueError, match="vertex_lengths"):
+        check(graphs.links(1, 4, [4]), torch.tensor([5]))

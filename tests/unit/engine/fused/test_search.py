@@ -182,8 +182,7 @@ def test_references_keep_the_constraints_of_the_engine(step, unkpen):
 
 def sorted_continuations(logits, totals, *, count, **options):
     """All continuations, sorted."""
-    batch, beams = totals.shape
-    size = beams * logits.size(1)
+    size = totals.size(1) * logits.size(1)
     scores, tokens, parents = best_continuations_reference(logits, totals, count=size, **options)
     # In the order of the hypotheses and words.
     order = (parents * logits.size(1) + tokens).sort(1).indices
@@ -287,11 +286,11 @@ def plain(device, beams=3, words=90):
 def test_equal_scores_in_the_order_of_hypotheses_and_words(device, blocks):
     logits, totals = plain(device)
     totals[0, 0] = -1.0
-    scores, tokens, parents = best_continuations(logits, totals, count=6, **SPECIAL)
+    _, tokens, parents = best_continuations(logits, totals, count=6, **SPECIAL)
     assert tokens.tolist() == [[0, 2, 3, 4, 5, 6]] * 2
     assert parents.tolist() == [[1] * 6, [0] * 6]
     logits[3:, 4:] = -1.0
-    scores, tokens, parents = best_continuations(logits, totals, count=6, **SPECIAL)
+    _, tokens, parents = best_continuations(logits, totals, count=6, **SPECIAL)
     assert tokens.tolist()[1] == [0, 2, 3, 0, 2, 3] and parents.tolist()[1] == [0] * 3 + [1] * 3
     # The best words are the last ones of their part.
     logits[3:] = torch.arange(90, device=device) / 10.0

@@ -1,0 +1,149 @@
+"""What a bucket of :class:`.static.StaticPaths` looks up: everything that depends on the number of
+source tokens alone."""
+
+from dataclasses import dataclass
+from typing import List, Mapping, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..engine import at_least_float32, length_limits
+from .decoder import DagDecoder
+from .graph_size import vertices_from_source
+
+#: Hides a link. Finite: a row without any link stays free of NaN.
+HIDDEN = -1e30
+
+
+@dataclass(frozen=True)
+class PathSearch:
+    """How a path is found.
+
+    Attributes:
+        viterbi: the best path of every length, and the best length; False: the best links.
+        weight: of the tokens' log-probabilities in the search.
+        suppress: whether the links lead from each word to another word; see
+            :func:`..ops.without_repeats`.
+        length_beta: see :func:`..ops.joint_viterbi`.
+        scale: lambda.
+        max_len_a, max_len_b: of the longest translation.
+        most: the most vertices.
+    """
+
+    viterbi: bool
+    weight: float
+    suppress: bool
+    length_beta: float
+    scale: float
+    max_len_a: float
+    max_len_b: int
+    most: int
+
+    @property
+    def all_tokens(self) -> bool:
+        """Whether the search looks at the tokens of all vertices."""
+        return self.suppress or bool(self.weight)
+
+
+class Tables(NamedTuple):
+    """What depends on the number of source tokens, for all numbers up to S.
+
+    Attributes:
+        inputs: LongTensor ``[S + 1, L]``, the decoder's input.
+        bias: ``[S + 1, L]``, 0 for the vertices of the graph and -inf for padding.
+        last: LongTensor ``[S + 1]``, the last vertex.
+        numbers: ``[S + 1, 4 * L + K]``, by vertex: 1 where links begin, else 0; the opposite; 0 for
+            vertices of the graph, else ``HIDDEN``; 0 for inner vertices, else -inf. By number of
+            inner vertices: 0 if a path may have as many, else -inf.
+        ahead: ``[L, L]``, 0 for links to later vertices within reach, else ``HIDDEN``.
+        powers: ``[K]``, k ** beta.
+        finite: whether all of these are.
+        sizes, limits: vertices and most words, on the host.
+        clamped: whether the decoder's positions cut the graph.
+    """
+
+    inputs: Tensor
+    bias: Tensor
+    last: Tensor
+    numbers: Tensor
+    ahead: Tensor
+    powers: Tensor
+    finite: bool
+    sizes: List[int]
+    limits: List[int]
+    clamped: List[bool]
+
+    @property
+    def size(self) -> int:
+        """L."""
+        return self.ahead.size(0)
+
+
+def make_tables(
+    width: int,
+    search: PathSearch,
+    decoder: DagDecoder,
+    *,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> Tables:
+    """The tables for up to ``width`` source tokens.
+
+    Args:
+        width: S.
+        search: how paths are found.
+        decoder: of the model.
+        device, dtype: of the model.
+    """
+    lengths = torch.arange(width + 1)
+    scales = torch.full(lengths.shape, search.scale, dtype=torch.double)
+    # [S + 1] each
+    wanted = vertices_from_source(lengths + decoder.count_bos, scales)
+    sizes = wanted.clamp(max=search.most)
+    size = int(sizes.max())
+    # Attention and matrix units want multiples of 8.
+    size = max(size, min(-(-size // 8) * 8, search.most))
+    limits = length_limits(
+        lengths, max_len_a=search.max_len_a, max_len_b=search.max_len_b, capacity=size + 1
+    )
+    # At most twice as many words as the scale implies: L / lambda.
+    interior = torch.minimum((2 * sizes / search.scale).long(), limits).clamp(min=1)
+    number = torch.arange(1, max(min(int(interior.max()), size - 2), 1) + 1)  # [K]
+    wide = at_least_float32(dtype)
+    powers = number.to(wide) ** search.length_beta
+    vertex, last = torch.arange(size), (sizes - 1).unsqueeze(1)  # [L], [S + 1, 1]
+    ahead = vertex - vertex.unsqueeze(1)
+    possible = (ahead > 0) & (ahead <= (decoder.links.reach or size))  # [L, L]
+    numbers = [
+        (vertex < last).to(wide),
+        (vertex >= last).to(wide),
+        _masked(vertex > last, HIDDEN, wide),
+        _masked((vertex == 0) | (vertex >= last), float("-inf"), wide),
+        _masked(number > interior.unsqueeze(1), float("-inf"), wide),
+    ]
+    return Tables(
+        inputs=_vertex_inputs(vertex, last, decoder.special).to(device),
+        bias=_masked(vertex > last, float("-inf"), dtype).to(device),
+        last=last.squeeze(1).to(device),
+        numbers=torch.cat(numbers, 1).to(device),
+        ahead=_masked(~possible, HIDDEN, wide).to(device),
+        powers=powers.to(device),
+        finite=bool(powers.isfinite().all()),
+        sizes=sizes.tolist(),
+        limits=limits.tolist(),
+        clamped=(wanted > sizes).tolist(),
+    )
+
+
+def _masked(mask: Tensor, value: float, dtype: torch.dtype) -> Tensor:
+    """``value`` where ``mask`` is True, else 0."""
+    return torch.zeros(mask.shape, dtype=dtype).masked_fill(mask, value)
+
+
+def _vertex_inputs(vertex: Tensor, last: Tensor, special: Mapping[str, int]) -> Tensor:
+    """The decoder's input for graphs with each of the ``last`` vertices ``[S + 1, 1]``:
+    LongTensor ``[S + 1, L]``."""
+    inputs = torch.where(vertex < last, special["unk"], special["pad"])
+    inputs = inputs.masked_fill(vertex == last, special["eos"])
+    inputs[:, 0] = special["bos"]
+    return inputs

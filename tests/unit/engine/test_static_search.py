@@ -1,0 +1,193 @@
+"""Searches that run on the device alone find what those find that the host leads."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from static_decoding import assert_recordable, assert_static_equals
+
+from fairseq_hrt.engine import static_search
+from fairseq_hrt.engine.buckets import LENGTHS, ROWS, bucket
+from fairseq_hrt.engine.fused.search import largest
+from fairseq_hrt.engine.generator import AutoregressiveGenerator
+from fairseq_hrt.engine.graphs import GraphStore
+from fairseq_hrt.native.decoding import NumericalError
+from fairseq_hrt.native.options.values import DecodingOptions
+
+
+@pytest.fixture(autouse=True)
+def small_sizes(monkeypatch):
+    """Few rows already move to smaller buffers, few steps to larger ones."""
+    monkeypatch.setattr(static_search, "ENOUGH", 2)
+    monkeypatch.setattr(static_search, "FIRST_CAPACITY", 4)
+    monkeypatch.setattr(static_search, "LENGTHS", (4, 8, 16, 32))
+    monkeypatch.setattr(static_search, "ROWS", (1, 2, 3, 6, 8))
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    beam=st.sampled_from([1, 2, 5]),
+    rules=st.sampled_from(
+        [dict(), dict(unkpen=2.0, min_len=4), dict(unkpen=math.inf), dict(temperature=0.5)]
+    ),
+    ranking=st.sampled_from([dict(), dict(lenpen=0.0), dict(unnormalized=True, nbest=2)]),
+    limit=st.sampled_from([(0, 9), (1.5, 2), (0, 30)]),
+    lengths=st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=7), min_size=1, max_size=3),
+    variant=st.sampled_from(
+        [
+            dict(),
+            dict(encoder_normalize_before=True, decoder_normalize_before=True),
+            dict(decoder_learned_pos=True, encoder_learned_pos=True, max_target_positions=18),
+            dict(layernorm_embedding=True, activation_fn="gelu", no_scale_embedding=True),
+            dict(activation_fn="tanh", no_token_positional_embeddings=True),
+        ]
+    ),
+)
+def test_equal_to_search_by_the_host(tiny, seed, beam, rules, ranking, limit, lengths, variant):
+    if "nbest" in ranking and beam == 1:
+        ranking = dict()
+    options = DecodingOptions(beam=beam, max_len_a=limit[0], max_len_b=limit[1], **rules, **ranking)
+    assert_static_equals(
+        lambda model: AutoregressiveGenerator([model], tiny.dictionary(), options),
+        tiny.lively(seed=seed, **variant),
+        [tiny.sample(own, seed=seed + place) for place, own in enumerate(lengths)],
+    )
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_recurrent_cells(tiny, beam):
+    options = DecodingOptions(beam=beam, max_len_b=9)
+    assert_static_equals(
+        lambda model: AutoregressiveGenerator([model], tiny.dictionary(), options),
+        tiny.lively("marian_transformer", marian_cell="ssru"),
+        [tiny.sample([5, 3, 6, 1]), tiny.sample([2, 4])],
+    )
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_steps_can_be_recorded(tiny, beam):
+    options = DecodingOptions(beam=beam, max_len_b=14, min_len=2, unkpen=1.0, temperature=0.9)
+    steps = 15
+    reads = assert_recordable(
+        lambda model: AutoregressiveGenerator([model], tiny.dictionary(), options),
+        tiny.lively(),
+        tiny.sample([5, 3, 6, 2, 8, 4]),
+    )
+    # The flags of each step, the lengths of the sources, and a log for each size.
+    assert reads <= steps + 6
+
+
+@pytest.mark.parametrize(
+    "options, reason",
+    [
+        (dict(no_repeat_ngram_size=2), "--no-repeat-ngram-size"),
+        (dict(retain_iter_history=True), "--retain-iter-history"),
+    ],
+)
+def test_what_is_decoded_step_by_step(tiny, options, reason):
+    generator = AutoregressiveGenerator(
+        [tiny.model()], tiny.dictionary(), DecodingOptions(**options)
+    )
+    generator.captured = True
+    assert generator.step_by_step(None) == reason
+    # All the same it is decoded.
+    assert generator.find(tiny.sample([4, 2]))
+
+
+def test_prefixes_traces_ensembles_and_training_go_step_by_step(tiny):
+    models = [tiny.model(), tiny.model(seed=2)]
+    generator = AutoregressiveGenerator(models[:1], tiny.dictionary(), DecodingOptions())
+    assert generator.step_by_step(None) == "it was not asked for"
+    generator.captured = True
+    assert generator.step_by_step(None) is None
+    assert generator.step_by_step(torch.tensor([[4]])) == "a given beginning"
+    with generator.watched(print):
+        assert generator.step_by_step(None) == "a trace of the steps"
+    generator = AutoregressiveGenerator(models, tiny.dictionary(), DecodingOptions())
+    generator.captured = True
+    assert generator.step_by_step(None) == "an ensemble"
+    generator = AutoregressiveGenerator(
+        models[:1], tiny.dictionary(), DecodingOptions(static_weights=False)
+    )
+    generator.captured = True
+    assert generator.step_by_step(None) == "weights that are being trained"
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_nan_is_an_error_and_leaves_nothing_behind(tiny, beam):
+    """Also for later batches, although buffers are used again."""
+    model, sample = tiny.lively(), tiny.sample([5, 3])
+    generator = AutoregressiveGenerator(
+        [model], tiny.dictionary(), DecodingOptions(beam=beam, max_len_b=6)
+    )
+    generator.captured = True
+    expected = [[one.tokens for one in best] for best in generator.find(sample)]
+    word = int(sample["net_input"]["src_tokens"][0, 0])
+    kept = model.encoder.embed_tokens.weight[word].clone()
+    with torch.no_grad():
+        model.encoder.embed_tokens.weight[word] = math.nan
+        with pytest.raises(NumericalError):
+            generator.find(sample)
+        model.encoder.embed_tokens.weight[word] = kept
+    assert [[one.tokens for one in best] for best in generator.find(sample)] == expected
+
+
+def test_a_batch_counts_its_steps(tiny):
+    model = tiny.lively()
+    counts = []
+    for captured in (False, True):
+        generator = AutoregressiveGenerator(
+            [model], tiny.dictionary(), DecodingOptions(max_len_b=9)
+        )
+        generator.captured = captured
+        generator.find(tiny.sample([5, 3, 6]))
+        counts.append((generator.counters.sentences, generator.counters.encoder_calls))
+        assert generator.counters.decoder_calls >= 1
+    assert counts[0] == counts[1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    batch=st.integers(1, 3),
+    size=st.integers(1, 900),
+    count=st.integers(1, 5),
+    seed=st.integers(0, 99),
+)
+def test_largest_equals_topk(batch, size, count, seed):
+    count = min(count, size)
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.rand(batch, size, generator=generator, dtype=torch.float64)
+    values[values < 0.2] = -math.inf
+    found, places = largest(values, count)
+    assert torch.equal(found, values.topk(count).values)
+    assert torch.equal(values.gather(1, places), found)
+
+
+def test_buckets():
+    assert [bucket(value, ROWS) for value in (1, 3, 8, 9, 512, 513, 1025)] == [
+        1, 4, 8, 16, 512, 1024, 1536,
+    ]  # fmt: skip
+    assert all(length % 16 == 0 for length in LENGTHS)
+
+
+def test_the_store_keeps_what_was_used_last(monkeypatch):
+    monkeypatch.setattr("fairseq_hrt.engine.graphs.MOST", 2)
+    store, made = GraphStore(torch.device("cpu")), []
+
+    def keep(key):
+        return store.keep(key, lambda: made.append(key) or [key])
+
+    first = keep("a")
+    keep("b")
+    assert keep("a") is first
+    keep("c")
+    assert keep("a") is first
+    keep("b")
+    assert made == ["a", "b", "c", "b"]
+    store.drop("b")
+    keep("b")
+    store.clear()
+    assert keep("a") is not first
