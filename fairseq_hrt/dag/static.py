@@ -157,7 +157,8 @@ class StaticPaths:
         bias = tables.bias.index_select(0, memory.lengths)[:, None, None]  # [B, 1, 1, L]
         features = _vertex_features(engine, memory, inputs, bias)  # [B, L, D]
         chances = self._probabilities(features, tables.ahead + hidden.unsqueeze(1), begins)
-        scores, words = self._best_tokens(features, inputs)  # [B, L] each
+        forced = tables.forced.index_select(0, memory.lengths)  # [B, L]
+        scores, words = self._best_tokens(features, forced)  # [B, L] each
         links = counted = chances.log()
         ids, numbers = [memory.lengths.unsqueeze(1), words], [chances.sum((1, 2)).unsqueeze(1)]
         if search.suppress:
@@ -214,21 +215,18 @@ class StaticPaths:
         scores = torch.add(hidden.unsqueeze(1), scores, alpha=queries.size(2) ** -0.5)
         return torch.softmax(scores, -1).mul_(gates).sum(1)  # [B, L, L]
 
-    def _best_tokens(self, features: Tensor, inputs: Tensor) -> Tuple[Tensor, Tensor]:
+    def _best_tokens(self, features: Tensor, forced: Tensor) -> Tuple[Tensor, Tensor]:
         """The best token of each vertex: (log-probabilities, tokens), each ``[B, L]``; see
         :meth:`Graphs.best_tokens`."""
         output = self.engine.output
         count = max(1, CHUNK // output.weight.size(0))
-        # The first vertex emits <s> and the last one </s>, which are their inputs.
-        inner = inputs.eq(self.builder.decoders[0].special["unk"])  # [B, L]
-        forced = inputs.masked_fill(inner, -1).flatten()  # [B * L]
         found = [
             best_words(output(part), penalties=self.builder.penalties, forced=own)
-            for part, own in zip(features.flatten(0, 1).split(count), forced.split(count))
+            for part, own in zip(features.flatten(0, 1).split(count), forced.flatten().split(count))
         ]
         # [B * L] -> [B, L] each
         best, token = (
-            (torch.cat(parts) if len(parts) > 1 else parts[0]).view(inputs.shape)
+            (torch.cat(parts) if len(parts) > 1 else parts[0]).view(forced.shape)
             for parts in zip(*found)
         )
         return best, token

@@ -50,6 +50,8 @@ class Tables(NamedTuple):
 
     Attributes:
         inputs: LongTensor ``[S + 1, L]``, the decoder's input.
+        forced: LongTensor ``[S + 1, L]``, the token of a vertex that has no other; -1 for inner
+            vertices.
         bias: ``[S + 1, L]``, 0 for the vertices of the graph and -inf for padding.
         last: LongTensor ``[S + 1]``, the last vertex.
         numbers: ``[S + 1, 4 * L + K]``, by vertex: 1 where links begin, else 0; the opposite; 0 for
@@ -63,6 +65,7 @@ class Tables(NamedTuple):
     """
 
     inputs: Tensor
+    forced: Tensor
     bias: Tensor
     last: Tensor
     numbers: Tensor
@@ -112,6 +115,7 @@ def make_tables(
     wide = at_least_float32(dtype)
     powers = number.to(wide) ** search.length_beta
     vertex, last = torch.arange(size), (sizes - 1).unsqueeze(1)  # [L], [S + 1, 1]
+    inputs = _vertex_inputs(vertex, last, decoder.special)  # [S + 1, L]
     ahead = vertex - vertex.unsqueeze(1)
     possible = (ahead > 0) & (ahead <= (decoder.links.reach or size))  # [L, L]
     numbers = [
@@ -122,7 +126,9 @@ def make_tables(
         _masked(number > interior.unsqueeze(1), float("-inf"), wide),
     ]
     return Tables(
-        inputs=_vertex_inputs(vertex, last, decoder.special).to(device),
+        inputs=inputs.to(device),
+        # The first vertex emits <s> and the last one </s>, which are their inputs.
+        forced=inputs.masked_fill(inputs == decoder.special["unk"], -1).to(device),
         bias=_masked(vertex > last, float("-inf"), dtype).to(device),
         last=last.squeeze(1).to(device),
         numbers=torch.cat(numbers, 1).to(device),

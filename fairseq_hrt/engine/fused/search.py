@@ -4,7 +4,7 @@ The logits are read once, as they are: no log-softmax of them is written.
 """
 
 import math
-from typing import Mapping, Optional, Sequence, Tuple, Union
+from typing import List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -50,14 +50,14 @@ def best_words_reference(
     given: Optional[Tensor] = None
     if forced is not None:
         given = log_probs.gather(1, forced.clamp(min=0).unsqueeze(1)).squeeze(1)  # [M]
-    for word, penalty in _pairs(penalties):
-        log_probs.select(1, word).sub_(penalty)
+    for first, end, penalty in _runs(_pairs(penalties)):
+        log_probs[:, first:end].sub_(penalty)
     if forbid_eos is not None:
         log_probs.select(1, eos).masked_fill_(forbid_eos, float("-inf"))
     best, token = log_probs.max(1)  # [M] each
     if forced is not None and given is not None:
-        token = torch.where(forced >= 0, forced, token)
-        best = torch.where(forced >= 0, given, best)
+        bound = forced >= 0  # [M]
+        token, best = torch.where(bound, forced, token), torch.where(bound, given, best)
     if only_eos is not None and ends is not None:
         token = token.masked_fill(only_eos, eos)
         best = torch.where(only_eos, ends, best)
@@ -295,6 +295,18 @@ def _pairs(penalties: Penalties) -> Sequence[Tuple[int, float]]:
     """(word, penalty) of the words that have one."""
     pairs = penalties.items() if isinstance(penalties, Mapping) else penalties
     return tuple((int(word), float(penalty)) for word, penalty in pairs if penalty)
+
+
+def _runs(pairs: Sequence[Tuple[int, float]]) -> List[Tuple[int, int, float]]:
+    """(first word, last word + 1, penalty) of neighbouring words with the same penalty."""
+    found: List[Tuple[int, int, float]] = []
+    for word, penalty in sorted(pairs):
+        first, end, before = found[-1] if found else (0, -1, 0.0)
+        if (word, penalty) == (end, before):
+            found[-1] = (first, word + 1, penalty)
+        else:
+            found.append((word, word + 1, penalty))
+    return found
 
 
 def _flags(rows: int, **flags: Optional[Tensor]) -> Tuple[Optional[Tensor], ...]:
