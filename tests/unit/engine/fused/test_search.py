@@ -5,12 +5,16 @@ import math
 import pytest
 import torch
 from fairseq.data import Dictionary
+from fairseq.utils import apply_to_sample
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from fairseq_hrt.engine import static_search
 from fairseq_hrt.engine.constraints import Constraints
 from fairseq_hrt.engine.fused import best_continuations, best_words, search
 from fairseq_hrt.engine.fused.search import best_continuations_reference, best_words_reference
+from fairseq_hrt.engine.generator import AutoregressiveGenerator
+from fairseq_hrt.native.options.values import DecodingOptions
 
 PAD, EOS, UNK = 1, 2, 3
 SPECIAL = dict(pad=PAD, eos=EOS, unk=UNK)
@@ -369,6 +373,32 @@ def test_captured(device, rows):
     graph.replay()
     for own, expected in zip(found, step()):
         assert torch.equal(own, expected)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_search_by_the_kernels(device, tiny, monkeypatch, beam):
+    """Beside the search that the host leads, which takes words from all log-probabilities."""
+    monkeypatch.setattr(static_search, "MOST_ROWS", 0)
+    calls = []
+    for name in ("best_words", "best_continuations"):
+        own = getattr(static_search, name)
+        monkeypatch.setattr(
+            static_search, name, lambda *a, own=own, **k: calls.append(0) or own(*a, **k)
+        )
+    model = tiny.lively(seed=1).float().to(device)
+    sample = apply_to_sample(lambda part: part.to(device), tiny.sample([4, 2], seed=1))
+    options = DecodingOptions(
+        beam=beam, max_len_a=0, max_len_b=4, min_len=2, unkpen=0.5, temperature=0.9
+    )
+    found = []
+    for captured in (False, True):
+        generator = AutoregressiveGenerator([model], tiny.dictionary(), options)
+        generator.captured = captured
+        found.append(generator.find(sample))
+        assert bool(calls) == captured
+    for mine, theirs in zip(*found, strict=True):
+        assert [one.tokens for one in mine] == [one.tokens for one in theirs]
+        assert [one.score for one in mine] == pytest.approx([one.score for one in theirs], abs=1e-4)
 
 
 def test_what_kernels_do_not_take():
