@@ -267,6 +267,7 @@ def top_of_sentence(
     value = tl.where(ordinary, value, scaled(own, temperature, SCALED))
     word = tl.where(ordinary, lane // COUNT * part + local, special)
 
+    # NaN in the whole row if a logit is NaN, or if all are -inf.
     score = (value - finite[:, None]) - tl.log(mass)[:, None]
     score = tl.where(is_unk, score - unkpen, score) + before[:, None]
     allowed = ordinary
@@ -279,9 +280,6 @@ def top_of_sentence(
     if only_eos is not None:
         allowed = tl.where(tl.load(only_eos + sentence) != 0, is_eos & real[:, None], allowed)
     score = tl.where(allowed & real[:, None], score, float("-inf"))
-    # A NaN anywhere in a row, or nothing but -inf, whatever may be chosen.
-    broken = ((mass != mass) | (mass == 0.0) | (before != before)) & real
-    score = tl.where(broken[:, None], float("nan"), score)
 
     # Ordered by score, then by beam and word; NaN is before everything.
     rank = ordered(score.to(tl.int32, bitcast=True), 2147483647)

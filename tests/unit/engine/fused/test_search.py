@@ -145,12 +145,12 @@ def test_a_nan_anywhere_is_the_log_probability(device, blocks, place, forced):
 
 
 def test_words_that_are_impossible(device, blocks):
-    """What has to be chosen is chosen; otherwise any word, with log-probability -inf."""
+    """What has to be chosen is chosen; otherwise the first word, with log-probability -inf."""
     logits = torch.full((3, 90), -math.inf, device=device)
     logits[:, PAD] = 0.0
     given = torch.tensor([-1, 80, EOS], device=device)
     log_prob, token = best_words(logits, penalties={PAD: math.inf}, forced=given)
-    assert log_prob.tolist() == [-math.inf] * 3 and token.tolist()[1:] == [80, EOS]
+    assert log_prob.tolist() == [-math.inf] * 3 and token.tolist() == [0, 80, EOS]
 
 
 @pytest.mark.parametrize("step", [0, 3, 6])
@@ -303,8 +303,8 @@ def test_equal_scores_in_the_order_of_hypotheses_and_words(device, blocks):
     # Minus zero is zero.
     logits[3:] = -1.0
     logits[3, [20, 21, 50, 51]] = torch.tensor([-0.0, 0.0, -0.0, 0.0], device=device)
-    _, tokens, _ = best_continuations(logits, totals, count=4, **SPECIAL)
-    assert tokens.tolist()[1] == [20, 21, 50, 51]
+    _, tokens, _ = best_continuations(logits, totals, count=2, **SPECIAL)
+    assert tokens.tolist()[1] == [20, 21]
 
 
 @pytest.mark.parametrize("place", [0, PAD, EOS, UNK, 77])
