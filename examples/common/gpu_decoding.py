@@ -118,7 +118,8 @@ def measure(
             release(device)
 
 
-Prepared = Tuple[Callable[[], Any], Callable[[], int], Any]
+# What is timed, the decoder calls so far, the model, the translations of the last call.
+Prepared = Tuple[Callable[[], Any], Callable[[], int], Any, List[Any]]
 Prepare = Callable[[Dict[str, Any]], Prepared]
 
 
@@ -147,10 +148,10 @@ def total_memory(device: torch.device) -> int:
 
 
 def timed_row(models: Models, prepare: Prepare, batch: int, tiny: bool) -> Dict[str, Any]:
-    """Milliseconds a batch and a sentence, decoder calls, words, memory."""
+    """Milliseconds a batch and a sentence, decoder calls, words with ``</s>``, memory."""
     sample = models.batch(batch)
     with torch.no_grad():
-        run, calls, model = prepare(sample)
+        run, calls, model, written = prepare(sample)
         before = calls()
         found = timed(
             run, models.device, warmups=1 if tiny else 2, repeats=1 if tiny else 7,
@@ -158,6 +159,10 @@ def timed_row(models: Models, prepare: Prepare, batch: int, tiny: bool) -> Dict[
         )  # fmt: skip
         made = calls() - before
     found["ms_a_sentence"] = round(found["ms"] / batch, 4)
+    if written:
+        # Of a dag and of ctc these are not 26: an untrained one writes few.
+        count = sum(len(best[0]["tokens"]) for best in written)
+        found["words_a_sentence"] = round(count / batch, 2)
     if made:
         found["calls"] = round(made / ((1 if tiny else 2) + found["repeats"]), 2)
     if "peak_mib" in found:
@@ -170,11 +175,11 @@ def timed_row(models: Models, prepare: Prepare, batch: int, tiny: bool) -> Dict[
 def _ours(models: Models, name: str, layers: str, captured: bool) -> Prepare:
     def prepare(sample: Dict[str, Any]) -> Prepared:
         generator = models.generator(name, layers)
-        way = Way(generator, captured)
+        way, written = Way(generator, captured), []
         counters = generator.counters
 
         def run() -> None:
-            generator.generate(generator.models, sample)
+            written[:] = generator.generate(generator.models, sample)
             # Otherwise the row is that of «eager».
             way.check()
 
@@ -182,6 +187,7 @@ def _ours(models: Models, name: str, layers: str, captured: bool) -> Prepare:
             run,
             lambda: counters.decoder_calls,
             generator.models[0],
+            written,
         )
 
     return prepare
@@ -190,7 +196,7 @@ def _ours(models: Models, name: str, layers: str, captured: bool) -> Prepare:
 def _stock(models: Models, layers: str, beam: int) -> Prepare:
     def prepare(sample: Dict[str, Any]) -> Prepared:
         run = stock(models, layers, beam)
-        return lambda: run(sample), lambda: 0, models.model("transformer", layers)
+        return lambda: run(sample), lambda: 0, models.model("transformer", layers), []
 
     return prepare
 
@@ -198,6 +204,6 @@ def _stock(models: Models, layers: str, beam: int) -> Prepare:
 def _hugging_face(models: Models, layers: str) -> Prepare:
     def prepare(sample: Dict[str, Any]) -> Prepared:
         run, model = hugging_face(models, layers)
-        return lambda: run(sample), lambda: 0, model
+        return lambda: run(sample), lambda: 0, model, []
 
     return prepare

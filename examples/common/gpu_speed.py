@@ -330,6 +330,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             draw(reading(given.out), given.picture)
     except ValueError as error:
         parser.error(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
     sys.exit(status)
 
 

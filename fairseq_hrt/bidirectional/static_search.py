@@ -87,13 +87,14 @@ class _BlockRows(SearchRows):
         )
 
     def step(self) -> Tuple[Tensor, Tensor]:
-        slots = self.done * self._ahead.numel() + self._ahead  # [z]
+        slots = self.first + self._ahead  # [z]
         full = slots >= self.limits.unsqueeze(1)  # [B, z]
         if self.beam == 1:
-            best, words = self.choose(self.rules, slots, full)  # [B, z] each
+            best, words = self.rules.choose(self.decoder, self.tokens, self.first, slots, full)
+            self.tokens.copy_(words)  # [B, z]
             self.flags.open.logical_and_(words.ne(self.rules.eos).all(1))
             return best, words
-        logits = self.decoder.logits(self.tokens, self.done).unflatten(0, self.tokens.shape)
+        logits = self.decoder.logits(self.tokens, self.first).unflatten(0, self.tokens.shape)
         log_probs = self.rules.log_probabilities(logits)  # [R, z, V]
         full = full.repeat_interleave(self.beam, 0)  # [R, z]
         ending = self.rules.restrict_ends(log_probs, slots, full).clone()  # [R, z]

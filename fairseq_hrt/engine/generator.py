@@ -311,6 +311,15 @@ class EngineGenerator:
             )
         return reason
 
+    def host_lengths(self, tokens: Tensor) -> Tensor:
+        """Source tokens of each sentence of ``[B, S]``, on the host: LongTensor ``[B]``."""
+        return tokens.ne(self.ensemble.engines[0].pad).sum(1).cpu()
+
+    @property
+    def static_search(self) -> StaticSearch:
+        """The search on the device; what it keeps belongs to :attr:`ensemble`."""
+        return StaticSearch(self.ensemble, longest=self.decoder_positions)
+
     def not_static(self) -> Optional[str]:
         """What of the models or the options computations of fixed shapes do not support."""
         return static_refusal(self.ensemble.engines)
@@ -349,15 +358,6 @@ class AutoregressiveGenerator(EngineGenerator):
         with self.ensemble.graphs.lock:
             source = self.static_search.encode(tokens, self.eos)
             return self.static_search.search(source, len(lengths), plan)
-
-    def host_lengths(self, tokens: Tensor) -> Tensor:
-        """Source tokens of each sentence of ``[B, S]``, on the host: LongTensor ``[B]``."""
-        return tokens.ne(self.ensemble.engines[0].pad).sum(1).cpu()
-
-    @property
-    def static_search(self) -> StaticSearch:
-        """The search on the device; what it keeps belongs to :attr:`ensemble`."""
-        return StaticSearch(self.ensemble, longest=self.decoder_positions)
 
     def decode_memories(
         self,

@@ -68,8 +68,7 @@ class EncodedSource:
 class StaticDecoder:
     """The decoder of one model, with a cache of fixed capacity.
 
-    The tokens of step s stand in the slots s * q to s * q + q - 1 of the cache, and token i of a
-    row at position i * ``stride`` of the sentence.
+    Token i of a row stands in slot i of the cache, at position i * ``stride`` of the sentence.
 
     Args:
         engine: of the model.
@@ -111,18 +110,18 @@ class StaticDecoder:
         # Recorded steps read this table even if the engine makes a longer one later.
         self._table = engine.embed.table
 
-    def features(self, tokens: Tensor, step: Tensor) -> Tuple[Tensor, Optional[Norm]]:
+    def features(self, tokens: Tensor, first: Tensor) -> Tuple[Tensor, Optional[Norm]]:
         """Decodes the next q tokens of every row.
 
         Args:
             tokens: LongTensor ``[R, q]``.
-            step: LongTensor ``[1]``, the number of steps so far.
+            first: LongTensor ``[1]`` or ``[R]``, the slot of the first of them. What stands in
+                later slots is forgotten.
 
         Returns:
             ``[R * q, D]``, and the layer normalisation that is still to be applied to it, if any.
         """
         engine = self.engine
-        first = step if self.block == 1 else step * self.block  # [1]
         x = self._embed(tokens, first)  # [R * q, D]
         visible = None
         if self._visible is not None:
@@ -151,9 +150,10 @@ class StaticDecoder:
             x, pending = F.linear(_normed(x, pending), engine.project_out), None
         return x, pending
 
-    def logits(self, tokens: Tensor, step: Tensor) -> Tensor:
-        """Unnormalised scores ``[R * q, V]`` of the tokens behind each of ``tokens``."""
-        return self.engine.logits(_normed(*self.features(tokens, step)))
+    def logits(self, tokens: Tensor, first: Tensor) -> Tensor:
+        """Unnormalised scores ``[R * q, V]`` of the tokens behind each of ``tokens``; arguments as
+        those of :meth:`features`."""
+        return self.engine.logits(_normed(*self.features(tokens, first)))
 
     def reorder(self, rows: Tensor) -> None:
         """Continues with the rows ``[R]`` in this order."""
@@ -169,9 +169,10 @@ class StaticDecoder:
 
     def _embed(self, tokens: Tensor, first: Tensor) -> Tensor:
         """``[R, q]`` → ``[R * q, D]``."""
-        own, places = self.engine.embed, first  # [1]
+        own, places = self.engine.embed, first  # [1] or [R]
         if self.block > 1:
-            places = (first + self._ahead).repeat(tokens.size(0))  # [R * q]
+            ahead = first.unsqueeze(1) + self._ahead  # [1 or R, q]
+            places = ahead.expand_as(tokens).reshape(-1)  # [R * q]
         if self._stride > 1:
             places = places * self._stride
         if own.projection is not None:

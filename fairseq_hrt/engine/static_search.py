@@ -103,6 +103,7 @@ class SearchRows:
         )
         self.flags = _Flags(store, batch)
         self.done = torch.zeros(1, dtype=torch.long, device=device)
+        self._block = block
         self.limits = torch.zeros(batch, dtype=torch.long, device=device)
         self._start = torch.tensor(start, device=device)  # [z]
         self.tokens = self._start.repeat(batch * beam, 1)  # [R, z]
@@ -158,34 +159,10 @@ class SearchRows:
         self.flags.open[:count].copy_(other.flags.open[kept])
         self.done.copy_(other.done)
 
-    def choose(self, rules: "Rules", places: Tensor, full: Tensor) -> Tuple[Tensor, Tensor]:
-        """The most probable words behind :attr:`tokens`, which become the next ones.
-
-        Args:
-            places: LongTensor ``[1]`` or ``[z]``, the number of words before each.
-            full: BoolTensor ``[R, z]``, where only ``</s>`` is allowed.
-
-        Returns:
-            Log-probabilities and words, ``[R, z]`` each.
-        """
-        x, norm = self.decoder.features(self.tokens, self.done)
-        output = self.engine.output
-        words, best = choose(
-            x,
-            output.weight,
-            output.bias,
-            norm=norm,
-            temperature=rules.temperature,
-            pad=rules.pad,
-            eos=rules.eos,
-            unk=rules.unk,
-            unkpen=rules.unkpen,
-            forbid_eos=(places < rules.min_length).expand_as(full).reshape(-1).contiguous(),
-            only_eos=full.reshape(-1),
-        )
-        words = words.view_as(full)
-        self.tokens.copy_(words)
-        return best.view_as(full), words
+    @property
+    def first(self) -> Tensor:
+        """The slot of the first of the next tokens, LongTensor ``[1]``."""
+        return self.done if self._block == 1 else self.done * self._block
 
     def keep(self, parents: Tensor) -> Tensor:
         """Continues with the beams ``parents`` ``[B, N]`` of each sentence; returns their rows,
@@ -216,6 +193,36 @@ class Rules(NamedTuple):
         return cls(
             rules.pad, rules.eos, rules.unk, rules.min_length, float(rules.unkpen), temperature
         )
+
+    def choose(
+        self, decoder: StaticDecoder, tokens: Tensor, first: Tensor, places: Tensor, full: Tensor
+    ) -> Tuple[Tensor, Tensor]:
+        """Reads tokens and chooses the most probable word behind each.
+
+        Args:
+            tokens, first: see :meth:`.static_decoder.StaticDecoder.features`; ``[R, z]``.
+            places: LongTensor, broadcastable to ``[R, z]``, the number of words before each choice.
+            full: BoolTensor ``[R, z]``, where only ``</s>`` is allowed.
+
+        Returns:
+            Log-probabilities and words, ``[R, z]`` each.
+        """
+        x, norm = decoder.features(tokens, first)
+        output = decoder.engine.output
+        words, best = choose(
+            x,
+            output.weight,
+            output.bias,
+            norm=norm,
+            temperature=self.temperature,
+            pad=self.pad,
+            eos=self.eos,
+            unk=self.unk,
+            unkpen=self.unkpen,
+            forbid_eos=(places < self.min_length).expand_as(full).reshape(-1).contiguous(),
+            only_eos=full.reshape(-1),
+        )
+        return best.view_as(full), words.view_as(full)
 
     def log_probabilities(self, logits: Tensor) -> Tensor:
         """``[..., V]`` → ``[..., V]``, without padding and with the penalty of ``<unk>``."""
@@ -274,10 +281,12 @@ class _WordRows(SearchRows):
     def step(self) -> Tuple[Tensor, Tensor]:
         full = self.done >= self.limits  # [B]
         if self.beam == 1:
-            best, words = self.choose(self.rules, self.done, full.unsqueeze(1))  # [B, 1] each
+            full = full.unsqueeze(1)  # [B, 1]
+            best, words = self.rules.choose(self.decoder, self.tokens, self.first, self.done, full)
+            self.tokens.copy_(words)  # [B, 1]
             self.flags.open.logical_and_(words.squeeze(1).ne(self.rules.eos))
             return best, words
-        logits = self.decoder.logits(self.tokens, self.done)  # [R, V]
+        logits = self.decoder.logits(self.tokens, self.first)  # [R, V]
         log_probs = self.rules.log_probabilities(logits).unflatten(0, (-1, self.beam))  # [B, N, V]
         full = full.unsqueeze(1)  # [B, 1]
         ends = self.rules.restrict_ends(log_probs, self.done, full)  # [B, N]

@@ -7,7 +7,7 @@ it. For example, after «the» the guesses are «big dog»; the pass answers «b
 """
 
 from dataclasses import dataclass, field
-from typing import Callable, Dict, List, Sequence
+from typing import Callable, Dict, List, Protocol, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -82,7 +82,7 @@ class JacobiPlan:
 
 
 @dataclass
-class _Row:
+class Row:
     """A sentence being decoded; ``answers`` are predictions kept as guesses, ``size`` is q."""
 
     sentence: int
@@ -101,9 +101,54 @@ class _Row:
     unchanged: int = 0
 
 
+class Reader(Protocol):
+    """Reads windows: how a model answers, and what it remembers."""
+
+    device: torch.device
+
+    def read(
+        self, rows: List[Row], inputs: List[List[int]]
+    ) -> Tuple[List[List[float]], List[List[int]]]:
+        """The most probable word behind each of ``inputs``, equally many in each row, and before
+        it its log-probability."""
+
+    def advance(self, rows: List[Row]) -> List[Row]:
+        """Forgets wrong guesses; returns the rows that are read further."""
+
+
+class StepReader:
+    """Reads by an ensemble's cached steps.
+
+    Args:
+        memories: the encoded batch.
+    """
+
+    def __init__(self, ensemble: EngineEnsemble, memories: List[Memory], plan: JacobiPlan) -> None:
+        self.ensemble, self.plan = ensemble, plan
+        self.device = memories[0].lengths.device
+        self.states = ensemble.start(memories, stride=1)
+
+    def read(
+        self, rows: List[Row], inputs: List[List[int]]
+    ) -> Tuple[List[List[float]], List[List[int]]]:
+        width = len(inputs[0])
+        log_probs = self.ensemble.log_probabilities(  # [R, q, V]
+            self.states,
+            torch.tensor(inputs, device=self.device),  # [R, q]
+            _positions(rows, width, self.plan.constraints.longest_limit, self.device),
+            every=True,
+            temperature=self.plan.temperature,
+        )
+        _restrict(log_probs, rows, self.plan, self.states[0].sentences)
+        scores, answers = to_host(*log_probs.max(-1))  # [R, q] each
+        return scores.tolist(), answers.tolist()
+
+    def advance(self, rows: List[Row]) -> List[Row]:
+        return _advance(self.states, rows, self.device)
+
+
 def jacobi_decode(
-    ensemble: EngineEnsemble,
-    memories: List[Memory],
+    reader: Reader,
     plan: JacobiPlan,
     *,
     step_hooks: Sequence[StepHook] = (),
@@ -114,26 +159,13 @@ def jacobi_decode(
     Raises:
         NumericalError: a probability is NaN.
     """
-    rules, device = plan.constraints, memories[0].lengths.device
-    rows = [_Row(sentence, limit) for sentence, limit in enumerate(rules.max_lengths.tolist())]
+    rules, device = plan.constraints, reader.device
+    rows = [Row(sentence, limit) for sentence, limit in enumerate(rules.limits)]
     finished: Dict[int, Hypothesis] = {}
-    states = ensemble.start(memories, stride=1)
     number = 0
     while not all(row.done for row in rows):
         number += 1
-        inputs = _inputs(rows, plan)
-        width = len(inputs[0])
-        tokens = torch.tensor(inputs, device=device)  # [R, q]
-        log_probs = ensemble.log_probabilities(  # [R, q, V]
-            states,
-            tokens,
-            _positions(rows, width, rules.longest_limit, device),
-            every=True,
-            temperature=plan.temperature,
-        )
-        _restrict(log_probs, rows, plan, states[0].sentences)
-        best, chosen = log_probs.max(-1)  # [R, q] each
-        scores, answers = (part.tolist() for part in to_host(best, chosen))
+        scores, answers = reader.read(rows, _inputs(rows, plan))
         read = [place for place, row in enumerate(rows) if not row.done]
         for place in read:
             _accept(rows[place], answers[place], scores[place], plan, number, iteration_hooks)
@@ -149,11 +181,11 @@ def jacobi_decode(
                 row.done = True
                 finished[row.sentence] = _hypothesis(row, plan)
                 plan.drafter.learn(row.tokens)
-        rows = _advance(states, rows, device)
+        rows = reader.advance(rows)
     return [finished[sentence] for sentence in range(len(finished))]
 
 
-def _inputs(rows: List[_Row], plan: JacobiPlan) -> List[List[int]]:
+def _inputs(rows: List[Row], plan: JacobiPlan) -> List[List[int]]:
     """The last proved token and the guesses of each row, padded with fillers to the widest row;
     finished rows hold fillers alone."""
     inputs = []
@@ -171,7 +203,7 @@ def _inputs(rows: List[_Row], plan: JacobiPlan) -> List[List[int]]:
     return [line + [plan.filler] * (width - len(line)) for line in inputs]
 
 
-def _positions(rows: List[_Row], width: int, longest: int, device: torch.device) -> Tensor:
+def _positions(rows: List[Row], width: int, longest: int, device: torch.device) -> Tensor:
     """Positions of the window: LongTensor ``[q]`` if all rows have as many proved tokens, else
     ``[R, q]``."""
     firsts = [len(row.tokens) for row in rows]
@@ -181,7 +213,7 @@ def _positions(rows: List[_Row], width: int, longest: int, device: torch.device)
     return (torch.tensor(firsts, device=device).unsqueeze(1) + ahead).clamp_(max=longest)  # [R, q]
 
 
-def _restrict(log_probs: Tensor, rows: List[_Row], plan: JacobiPlan, sentences: Tensor) -> None:
+def _restrict(log_probs: Tensor, rows: List[Row], plan: JacobiPlan, sentences: Tensor) -> None:
     """Applies all constraints to every position of the windows, ``[R, q, V]``, in place."""
     rules, width = plan.constraints, log_probs.size(1)
     firsts = [len(row.tokens) for row in rows if not row.done]
@@ -203,7 +235,7 @@ def _restrict(log_probs: Tensor, rows: List[_Row], plan: JacobiPlan, sentences: 
 
 
 def _accept(
-    row: _Row,
+    row: Row,
     answers: List[int],
     scores: List[float],
     plan: JacobiPlan,
@@ -244,7 +276,7 @@ def _accept(
             hook(iteration)
 
 
-def _advance(states: List[DecoderState], rows: List[_Row], device: torch.device) -> List[_Row]:
+def _advance(states: List[DecoderState], rows: List[Row], device: torch.device) -> List[Row]:
     """Removes wrong guesses from the cache, and finished rows once they are a quarter of all;
     returns the rows that remain."""
     unfinished = [place for place, row in enumerate(rows) if not row.done]
@@ -265,7 +297,7 @@ def _advance(states: List[DecoderState], rows: List[_Row], device: torch.device)
     return rows
 
 
-def _hypothesis(row: _Row, plan: JacobiPlan) -> Hypothesis:
+def _hypothesis(row: Row, plan: JacobiPlan) -> Hypothesis:
     return Hypothesis(
         tokens=row.tokens,
         score=plan.rank(sum(row.log_probs), len(row.tokens)),

@@ -11,13 +11,14 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..engine import EngineGenerator, Memory, search
+from ..engine import EncodedSource, EngineGenerator, Memory, SearchPlan, search
 from ..native.decoding import Hypothesis
 from ..native.families.jacobi import require_greedy
 from ..native.options.values import DecodingOptions
 from .accounting import DecoderSize, JacobiStatistics
-from .decoding import IterationHook, JacobiIteration, JacobiPlan, jacobi_decode
-from .drafts import Drafter
+from .decoding import IterationHook, JacobiIteration, JacobiPlan, StepReader, jacobi_decode
+from .drafts import Drafter, ModelDrafter
+from .static_reader import WIDEST, StaticReader
 from .windows import WIDTH, WindowPlan
 
 logger = logging.getLogger(__name__)
@@ -69,7 +70,13 @@ class JacobiGenerator(EngineGenerator):
     ) -> List[List[Hypothesis]]:
         options, statistics = self.options, self.statistics
         began = self._now()
-        memories = self.ensemble.encode(net_input)
+        tokens, source, memories = net_input["src_tokens"], None, []
+        if self.step_by_step(prefix) is None:
+            lengths = self.host_lengths(tokens)  # [B]
+            source = self.static_search.encode(tokens, self.eos)
+        else:
+            memories = self.ensemble.encode(net_input)
+            lengths = memories[0].lengths  # [B]
         window, drafted = self.plan, 0.0
         if window.mode != "frontier" or window.width > 1:
             # With a window of 1 nothing is guessed.
@@ -79,13 +86,13 @@ class JacobiGenerator(EngineGenerator):
             with torch.inference_mode(False), torch.no_grad():
                 self.drafter.begin(net_input, memories)
             drafted = self._now() - before if type(self.drafter) is not Drafter else 0.0
-        limits = self.length_limits(memories[0].lengths)
+        limits = self.length_limits(lengths)
         self.ensemble.reserve_positions(int(limits.max()) + 1)
         greedy = self.search_plan(start, self.rules(limits, prefix=prefix))
         if options.jacobi_known_length:
             # The paper assumes that the length is known: the search that finds it is not counted.
             counted, before = replace(self.counters), self._now()
-            known = search(self.ensemble, memories, greedy)
+            known = self._greedy(memories, source, greedy)
             limits = limits.new_tensor([len(best[0].tokens) - 1 for best in known])
             self.counters.decoder_calls = counted.decoder_calls
             self.counters.decoder_tokens = counted.decoder_tokens
@@ -102,10 +109,10 @@ class JacobiGenerator(EngineGenerator):
         )
         passes: List[JacobiIteration] = []
         calls = self.counters.decoder_calls
-        found = self._run(memories, plan, passes)
+        found = self._run(memories, source, plan, passes)
         statistics.passes += (self.counters.decoder_calls - calls) // len(self.models)
         size = DecoderSize.of(self.models[0])
-        statistics.add(passes, found, memories[0].lengths.tolist(), size)
+        statistics.add(passes, found, lengths.tolist(), size)
         statistics.draft_seconds += drafted
         statistics.seconds += self._now() - began
         if options.retain_iter_history:
@@ -119,25 +126,50 @@ class JacobiGenerator(EngineGenerator):
                 hypothesis.history = [hypothesis.tokens[:end] for end in ends]
         return [[hypothesis] for hypothesis in found]
 
+    def not_static(self) -> Optional[str]:
+        if isinstance(self.drafter, ModelDrafter):
+            return "a draft model"
+        if self._widest > WIDEST:
+            return f"windows of {self._widest} tokens"
+        return super().not_static()
+
+    @property
+    def _widest(self) -> int:
+        """The tokens of the widest window."""
+        return self.plan.size(0, self.decoder_positions)
+
+    def _greedy(
+        self, memories: List[Memory], source: Optional[EncodedSource], plan: SearchPlan
+    ) -> List[List[Hypothesis]]:
+        """The ordinary search, of a batch that was encoded in one of two ways."""
+        if source is None:
+            return search(self.ensemble, memories, plan, hooks=self.step_hooks)
+        return self.static_search.search(source, len(plan.constraints.limits), plan)
+
     def _run(
-        self, memories: List[Memory], plan: JacobiPlan, passes: List[JacobiIteration]
+        self,
+        memories: List[Memory],
+        source: Optional[EncodedSource],
+        plan: JacobiPlan,
+        passes: List[JacobiIteration],
     ) -> List[Hypothesis]:
         """Decodes a batch and appends its passes to ``passes``. With a window of 1 it is the
         ordinary greedy search, which is faster."""
         if plan.window.mode == "frontier" and plan.window.width == 1 and not self.iteration_hooks:
             greedy = self.search_plan(plan.start, plan.constraints)
-            found = [
-                best[0] for best in search(self.ensemble, memories, greedy, hooks=self.step_hooks)
-            ]
+            found = [best[0] for best in self._greedy(memories, source, greedy)]
             for sentence, hypothesis in enumerate(found):
                 for step, token in enumerate(hypothesis.tokens):
                     passes.append(JacobiIteration(sentence, step + 1, step, [], [token], [], 1))
                 self.drafter.learn(hypothesis.tokens)
             return found
         hooks: List[IterationHook] = [passes.append, *self.iteration_hooks]
-        return jacobi_decode(
-            self.ensemble, memories, plan, step_hooks=self.step_hooks, iteration_hooks=hooks
+        reader = (
+            StepReader(self.ensemble, memories, plan)
+            if source is None
+            else StaticReader(self.static_search, source, plan, self._widest)
         )
+        return jacobi_decode(reader, plan, step_hooks=self.step_hooks, iteration_hooks=hooks)
 
     def _now(self) -> float:
         """The time, in seconds, after waiting for the device to finish."""

@@ -59,6 +59,7 @@ def test_every_part_has_rows(tmp_path, monkeypatch):
     assert {row["way"] for row in timed_rows} == {"captured", "eager", "stock"}
     # Two words a pass and one more for the end, of six: what the decoder was called for.
     assert {row["calls"] for row in timed_rows if row["system"] == "hrt k=2"} == {5}
+    assert {row["words_a_sentence"] for row in timed_rows if row["system"] == "hrt k=2"} == {8}
     assert all(row["equal"] == row["sentences"] for row in rows["correctness"] if "equal" in row)
     assert document["environment"]["commit"] and document["settings"]["seed"] == 1
 

@@ -119,6 +119,16 @@ def test_the_first_of_equal_tokens(device):
     assert token.tolist() == [20, 135, 0]
 
 
+def test_a_row_that_has_to_end_does_so_even_if_it_must_not(device):
+    x, weight = normal(3, 16, device=device), normal(300, 16, device=device)
+    forbid = torch.tensor([True, True, False], device=device)
+    only = torch.tensor([True, False, True], device=device)
+    token, log_prob = choose(x, weight, **SPECIAL, forbid_eos=forbid, only_eos=only)
+    assert token.eq(EOS).tolist() == [True, False, True]
+    expected = torch.log_softmax(x @ weight.t(), -1)[:, EOS]
+    torch.testing.assert_close(log_prob[only], expected[only])
+
+
 @pytest.mark.parametrize("place", [5, 250, PAD])
 def test_a_nan_anywhere_gives_nan(device, place):
     """Of a word that may be chosen or not; the row's own, or of all words."""
