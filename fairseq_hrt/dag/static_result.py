@@ -80,8 +80,10 @@ def read_paths(
     numbers = np.ascontiguousarray(columns[:, count:]).view(number)
     found: Dict[str, Any] = {}
     for section, part in zip(kinds, (columns[:, :count], numbers)):
-        ends = np.cumsum(list(section.values()))[:-1]
-        found.update(zip(section, np.split(part, ends, 1)))
+        begin = 0
+        for name, width in section.items():
+            found[name] = part[:, begin : begin + width]
+            begin += width
     check_number(float(found["total"].sum()))
     if search.suppress and bool((found["mass"] < LEAST_MASS).any()):
         return None
