@@ -62,7 +62,7 @@ class PackedEmbedding:
         self.projection = projection
         self.module = positions
         self.table: Optional[Tensor] = None
-        # Earlier tables: recorded computations go on reading them.
+        # Earlier tables, which recorded computations still read.
         self._former: List[Tensor] = []
 
     @torch.no_grad()

@@ -1,6 +1,6 @@
 """Decoding steps of fixed shapes and addresses, which a CUDA graph can replay.
 
-:meth:`.transformer.TransformerEngine.step` appends to a cache that grows, and knows its length on
+:meth:`.transformer.TransformerEngine.step` appends to a cache that grows, and holds its length on
 the host. Here the cache has its full capacity from the start, and the number of steps lies on the
 device. Written with PyTorch's own functions, as on a CPU, such a step reads the whole capacity,
 which costs more than it saves; the kernels of :mod:`.fused` read what is there. So both kinds of

@@ -323,7 +323,7 @@ class _WordRows(SearchRows):
         tokens, parents = flat % vocabulary, flat // vocabulary  # [B, 2N] each
         is_end = tokens.eq(eos) & scores.gt(float("-inf"))  # [B, 2N]
         columns = is_end.to(torch.uint8).sort(dim=1, stable=True).indices[:, :beam]  # [B, N]
-        # NaN comes first and is no end: the best open score is NaN then.
+        # NaN comes first and does not end a sentence: the best open score is NaN then.
         going_on = scores.masked_fill(is_end, float("-inf")).gather(1, columns)  # [B, N]
         chosen = tokens.gather(1, columns)  # [B, N]
         ended = scores[:, :beam].masked_fill(~is_end[:, :beam], float("-inf"))  # [B, N]
