@@ -1,9 +1,8 @@
 """Reads on the host what the one function of :class:`.static.StaticPaths` has found."""
 
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-import torch
-import torch.nn.functional as F
+import numpy as np
 from torch import Tensor
 
 from ..engine import check_number
@@ -75,93 +74,45 @@ def read_paths(
         NumericalError: a link of the graph is NaN.
     """
     kinds = sections(search, tables, follows=follows)
+    columns = packed.numpy()
     count = sum(kinds[0].values())
-    bits = packed[:, count:].contiguous()
-    values = bits.view(torch.float32 if bits.dtype == torch.int32 else torch.float64)
-    found: Dict[str, Tensor] = {}
-    for section, part in zip(kinds, (packed[:, :count].long(), values)):
-        found.update(zip(section, part.split(list(section.values()), 1)))
+    number = np.float32 if columns.dtype == np.int32 else np.float64
+    numbers = np.ascontiguousarray(columns[:, count:]).view(number)
+    found: Dict[str, Any] = {}
+    for section, part in zip(kinds, (columns[:, :count], numbers)):
+        begin = 0
+        for name, width in section.items():
+            found[name] = part[:, begin : begin + width]
+            begin += width
     check_number(float(found["total"].sum()))
     if search.suppress and bool((found["mass"] < LEAST_MASS).any()):
         return None
-    lengths = found["length"].squeeze(1)  # [B]
-    last = torch.tensor(tables.sizes)[lengths] - 1  # [B]
-    vertices, links = found["path"], found["along"]  # [B, T], [B, T - 1]
-    outside = found["inside"] == float("-inf")  # [B, 1], or no column
-    if follows:
-        followed = _followed(found["next"], found["links"], last)
-        if not search.viterbi:
-            vertices, links = followed
-        elif bool(outside.any()):
-            vertices, links = _instead(outside, vertices, links, followed)
-    elif bool(outside.any()):
+    outside = found["inside"] == -np.inf  # [B, 1], or no column
+    if not follows and bool(outside.any()):
         return None
-    words, parts = found["words"].gather(1, vertices), found["scores"].gather(1, vertices)
-    parts[:, 1:] += links
-    rows = (vertices.tolist(), words.tolist(), parts.tolist(), lengths.tolist(), last.tolist())
-    paths = [
-        _path(own, tokens, scores, tables.limits[length], end)
-        for own, tokens, scores, length, end in zip(*rows)
-    ]
-    return paths, any(tables.clamped[length] for length in lengths.tolist())
+    paths, lengths = [], found["length"][:, 0].tolist()
+    for row, length in enumerate(lengths):
+        last = tables.sizes[length] - 1
+        if search.viterbi and not outside[row, 0]:
+            vertices = found["path"][row].tolist()
+            start = vertices.count(0) - 1
+            vertices, into = vertices[start:], found["along"][row, start:]
+        else:
+            vertices = _followed(found["next"][row].tolist(), last)
+            into = found["links"][row, vertices[:-1]]
+        if [vertices[0], vertices[-1]] != [0, last] or vertices != sorted(set(vertices)):
+            # The path does not lead forwards from the first to the last vertex.
+            check_number(float("nan"))
+        parts = found["scores"][row, vertices]
+        parts[1:] += into
+        words = found["words"][row, vertices].tolist()
+        paths.append(FoundPath(vertices, words, parts.tolist(), tables.limits[length]))
+    return paths, any(tables.clamped[length] for length in lengths)
 
 
-def _followed(following: Tensor, links: Tensor, last: Tensor) -> Tuple[Tensor, Tensor]:
-    """The walk along the best links, on the host.
-
-    Args:
-        following: LongTensor ``[B, L]``, the vertex after each vertex.
-        links: ``[B, L]``, log-probability of the link to it.
-        last: LongTensor ``[B]``.
-
-    Returns:
-        (vertices, LongTensor ``[B, T]``, the last one repeated; links between them
-        ``[B, T - 1]``).
-    """
-    current, end = torch.zeros_like(last).unsqueeze(1), last.unsqueeze(1)  # [B, 1] each
-    vertices, steps = [current], []
-    for _ in range(following.size(1) - 1):
-        steps.append(links.gather(1, current))
-        current = torch.where(current == end, end, following.gather(1, current))
-        vertices.append(current)
-        if bool((current == end).all()):
-            break
-    return torch.cat(vertices, 1), torch.cat(steps, 1)
-
-
-def _instead(
-    none: Tensor, vertices: Tensor, links: Tensor, followed: Tuple[Tensor, Tensor]
-) -> Tuple[Tensor, Tensor]:
-    """``followed`` where there is no other path (``none`` ``[B, 1]``), both padded to the same
-    length."""
-    width = max(vertices.size(1), followed[0].size(1))
-    others = width - followed[0].size(1)
-    # Repeated first vertices stand on the left, repeated last ones on the right.
-    own = (
-        F.pad(vertices, (width - vertices.size(1), 0)),
-        F.pad(links, (width - 1 - links.size(1), 0)),
-    )
-    walked = torch.cat([followed[0], followed[0][:, -1:].expand(-1, others)], 1)
-    return (
-        torch.where(none, walked, own[0]),
-        torch.where(none, F.pad(followed[1], (0, others)), own[1]),
-    )
-
-
-def _path(
-    vertices: List[int], words: List[int], parts: List[float], limit: int, last: int
-) -> FoundPath:
-    """One path without repeated vertices.
-
-    Raises:
-        NumericalError: it does not lead forwards to the last vertex.
-    """
-    kept = [
-        place for place, vertex in enumerate(vertices) if not place or vertex != vertices[place - 1]
-    ]
-    path = [vertices[place] for place in kept]
-    if path[-1] != last or any(vertex >= after for vertex, after in zip(path, path[1:])):
-        check_number(float("nan"))
-    return FoundPath(
-        path, [words[place] for place in kept], [parts[place] for place in kept], limit
-    )
+def _followed(following: List[int], last: int) -> List[int]:
+    """The walk along the best links; ``following`` is the vertex after each vertex."""
+    vertices = [0]
+    while vertices[-1] < last and len(vertices) <= last:
+        vertices.append(following[vertices[-1]])
+    return vertices

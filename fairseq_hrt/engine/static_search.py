@@ -112,8 +112,29 @@ class SearchRows:
         self._first = torch.arange(0, batch * beam, beam, device=device).unsqueeze(1)  # [B, 1]
         self._numbers = torch.zeros(self.steps, batch, numbers, dtype=dtype, device=device)
         self._ids = torch.zeros(self.steps, batch, ids, dtype=torch.long, device=device)
-        self.begin = store.record(self._begin)
-        self.advance = store.record(self._advance)
+        self._clear = store.record(self._reset)
+        # With a beam a step writes the other one of two caches, and the next step the first again.
+        self._steps: List[Callable[[], None]] = []
+        self._next = 0
+        for _ in range(1 if beam == 1 else 2):
+            self._steps.append(store.record(self._advance))
+            self._turn()
+
+    def begin(self) -> None:
+        """The state before the first step; ``limits`` are set."""
+        if self._next:
+            self._turn()
+        self._clear()
+
+    def advance(self) -> None:
+        """Takes the next step of all rows."""
+        self._steps[self._next]()
+        self._turn()
+
+    def _turn(self) -> None:
+        if self.beam > 1:
+            self._next = 1 - self._next
+            self.decoder.swap()
 
     def step(self) -> Tuple[Tensor, Tensor]:
         """Chooses the next tokens and updates :attr:`tokens`, :attr:`totals`, :attr:`ended`, the
@@ -124,8 +145,7 @@ class SearchRows:
         """
         raise NotImplementedError
 
-    def _begin(self) -> None:
-        """The state before the first step; ``limits`` are set."""
+    def _reset(self) -> None:
         self.done.zero_()
         self.tokens.copy_(self._start.expand_as(self.tokens))
         # The N beams are equal at first: only beam 0 may have successors, or all would be copies.
@@ -133,9 +153,7 @@ class SearchRows:
         self.totals[:, 0] = 0
         self.ended.zero_()
         self.flags.open.copy_(self.limits.ge(0))
-        # Also what is masked: a row that ran on after its end may have left NaN there, and 0 * NaN
-        # is NaN.
-        self.decoder.cache.zero_()
+        self.decoder.clear()
 
     def _advance(self) -> None:
         for log, line in zip((self._numbers, self._ids), self.step()):
@@ -147,7 +165,7 @@ class SearchRows:
         """Continues with the sentences ``kept`` ``[B']`` of another size of the same search."""
         count, beam = kept.numel(), self.beam
         self.limits.fill_(-1)
-        self._begin()
+        self.begin()
         if other.source is not self.source:
             self.source.take(other.source.memory, kept)
         rows = (kept.unsqueeze(1) * beam + torch.arange(beam, device=kept.device)).flatten()
@@ -317,7 +335,7 @@ class _WordRows(SearchRows):
         )
         is_end = tokens.eq(eos) & scores.gt(float("-inf"))  # [B, 2N]
         columns = is_end.to(torch.uint8).sort(dim=1, stable=True).indices[:, :beam]  # [B, N]
-        # NaN comes first and is no end: the best open score is NaN then.
+        # NaN comes first and does not end a sentence: the best open score is NaN then.
         going_on = scores.masked_fill(is_end, float("-inf")).gather(1, columns)  # [B, N]
         chosen = tokens.gather(1, columns)  # [B, N]
         ended = scores[:, :beam].masked_fill(~is_end[:, :beam], float("-inf"))  # [B, N]

@@ -48,10 +48,12 @@ def gather_log_probs(
     """
     dtype = _product_type(features, weight)
     if _fuses(features, dtype):
-        from .fused.vocabulary import TargetLogProbs
+        from .fused import vocabulary
 
-        asked = None if chunk == CHUNK else chunk
-        return TargetLogProbs.apply(features, weight, bias, targets, dtype, asked)
+        # None keeps logits for the gradient.
+        default = None if torch.is_grad_enabled() else vocabulary.CHUNK
+        asked = default if chunk == CHUNK else chunk
+        return vocabulary.TargetLogProbs.apply(features, weight, bias, targets, dtype, asked)
     return _TargetLogProbs.apply(features, weight, bias, targets, chunk)
 
 

@@ -208,7 +208,7 @@ class TargetLogProbs(torch.autograd.Function):
         match, largest, partition = _empty(features, targets)
         flat, wanted = features.flatten(0, 1).to(dtype), targets.contiguous()
         cast, added = weight.to(dtype), None if bias is None else bias.to(dtype)
-        kept, room = [], KEPT if chunk is None and any(ctx.needs_input_grad) else 0
+        kept, room = [], KEPT if chunk is None else 0
         for first, end in _pieces(len(flat), len(cast), chunk):
             logits = F.linear(flat[first:end], cast, added)  # [n, V]
             _score(logits, wanted, match, largest, partition, first)

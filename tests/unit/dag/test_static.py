@@ -1,5 +1,6 @@
 """Paths by one function of fixed shapes: equal to the ordinary search, and fit for a recording."""
 
+import copy
 import logging
 
 import pytest
@@ -59,7 +60,7 @@ def both(family, model, strategy, **options):
         }
     )
     generators = [DagGenerator([model], family.dictionary(), chosen) for _ in range(2)]
-    generators[0].static, generators[1].static = False, True
+    generators[0].static, generators[1].captured = False, True
     return generators
 
 
@@ -238,7 +239,7 @@ def operations(family, strategy, model, samples, **options):
     with SimulatedDevice() as device:
         moved = device.move(model)
         generator = DagGenerator([moved], family.dictionary(), chosen)
-        generator.static = True
+        generator.captured = True
         store = generator.ensemble.graphs
 
         def run(key, function, *inputs):
@@ -328,7 +329,7 @@ def test_why_a_batch_is_decoded_otherwise(family, caplog):
         family.dictionary(),
         DecodingOptions(dag_decode_strategy="greedy", unkpen=float("inf")),
     )
-    ensemble.static = True
+    ensemble.captured = True
     ensemble.find(sample)
     assert ensemble._obstacles == {"an ensemble of models"}
     long = both(family, lively(family, max_source_positions=2048), "greedy")[1]
@@ -337,7 +338,7 @@ def test_why_a_batch_is_decoded_otherwise(family, caplog):
 
 def test_a_host_decodes_as_before(family):
     ordinary, _ = both(family, lively(family), "greedy")
-    ordinary.static = None
+    ordinary.captured = None
     ordinary.find(family.sample([5]))
     assert ordinary._static is None
 
@@ -434,3 +435,33 @@ def test_more_positions_of_the_source_lead_to_another_recording(family):
     more = lambda: static.ensemble.engines[0].embed_source.reserve(3000)  # noqa: E731
     keys = [key for key, _ in keys_and_results(static, [sample, sample, more, sample])]
     assert keys[0] == keys[1] != keys[2]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.parametrize("reach", [None, 3])
+@pytest.mark.parametrize("keeps", [False, True])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_recordings_find_what_the_host_finds(family, strategy, keeps, reach):
+    model = lively(family, max_transition_length=reach).float()
+    options = dict(dag_keep_repeats=keeps)
+    ordinary = both(family, model, strategy, **options)[0]
+    samples = [family.sample(lengths, seed=seed) for seed, lengths in enumerate(
+        [[5, 3, 6], [7, 2, 9], [16, 1, 4, 8], [5], [9], [20, 17]])]  # fmt: skip
+    expected = [found(ordinary, model, sample) for sample in samples]
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        moved = copy.deepcopy(model).to("cuda", dtype)
+        generator = both(family, moved, strategy, **options)[0]
+        generator.captured = None
+        for _ in range(2):
+            for sample, (paths, scores) in zip(samples, expected):
+                there = {**sample, "net_input": {
+                    key: value.cuda() for key, value in sample["net_input"].items()}}  # fmt: skip
+                same, numbers = found(generator, moved, there)
+                if dtype == torch.float32:
+                    assert same == paths
+                    assert numbers == pytest.approx(scores, abs=1e-3, rel=1e-3)
+                assert len(same) == len(paths)
+        if reach is None or keeps:
+            assert not generator._obstacles
+            assert len(generator.ensemble.graphs._kept) == 3

@@ -41,7 +41,7 @@ def small_sizes(monkeypatch):
             dict(),
             dict(encoder_normalize_before=True, decoder_normalize_before=True),
             dict(decoder_learned_pos=True, encoder_learned_pos=True, max_target_positions=18),
-            dict(layernorm_embedding=True, activation_fn="gelu", no_scale_embedding=True),
+            dict(layernorm_embedding=True, no_scale_embedding=True),
             dict(activation_fn="tanh", no_token_positional_embeddings=True),
         ]
     ),

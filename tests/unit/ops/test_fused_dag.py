@@ -113,11 +113,18 @@ def test_links_that_lead_backwards_count_as_in_double_precision(graphs, device):
     for own, exact in zip((found, of_match, of_links), truth):
         torch.testing.assert_close(own.double(), exact, rtol=1e-5, atol=1e-5)
     assert of_links[0, 5, 1] > 0
-    # A path that visits a vertex twice has no alignment: all others agree.
-    rows = torch.tensor([1, 3], device=device)
-    given = tuple(tensor[rows] for tensor in given)
-    exact = dag_best_alignment(given[0].double(), given[1].double(), *given[2:])
-    assert torch.equal(dag_best_alignment(*given), exact)
+
+
+def test_the_best_path_may_lead_backwards(device):
+    links = torch.full((2, 9, 9), -math.inf, device=device)
+    for row, path in enumerate(([0, 7, 1, 8], [0, 3, 5, 8])):
+        for u, v in zip(path, path[1:]):
+            links[row, u, v] = 0.0
+    match = torch.zeros(2, 4, 9, device=device)
+    sizes = torch.tensor([4, 4], device=device), torch.tensor([9, 9], device=device)
+    expected = [[0, 2, -1, -1, -1, -1, -1, 1, 3], [0, -1, -1, 1, -1, 2, -1, -1, 3]]
+    assert dag_best_alignment(match.double(), links.double(), *sizes).tolist() == expected
+    assert dag_best_alignment(match, links, *sizes).tolist() == expected
 
 
 @pytest.mark.parametrize("holes", [0.0, 0.3])

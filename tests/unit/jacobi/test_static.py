@@ -1,0 +1,73 @@
+"""Windows read by computations of fixed shapes."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from static_decoding import assert_recordable, assert_static_equals
+
+from fairseq_hrt.engine import static_search
+from fairseq_hrt.jacobi.drafts import Drafter, NGramDrafter
+from fairseq_hrt.jacobi.generator import JacobiGenerator
+from fairseq_hrt.native.options.values import DecodingOptions
+
+
+@pytest.fixture(autouse=True)
+def small_sizes(monkeypatch):
+    for module in (static_search, "fairseq_hrt.jacobi.static_reader"):
+        name = module if isinstance(module, str) else module.__name__
+        monkeypatch.setattr(f"{name}.LENGTHS", (4, 8, 16, 32))
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    window=st.sampled_from(
+        [
+            dict(jacobi_mode="frontier", jacobi_window=3),
+            dict(jacobi_mode="frontier", jacobi_window=1),
+            dict(jacobi_mode="pgj", jacobi_block_size=4),
+            dict(jacobi_mode="hgj", jacobi_block_size=3, jacobi_prefix_length=5),
+            dict(jacobi_mode="pgj", jacobi_block_size=3, jacobi_known_length=True),
+        ]
+    ),
+    rules=st.sampled_from([dict(), dict(unkpen=2.0, min_len=4), dict(temperature=0.5)]),
+    limit=st.sampled_from([(0, 9), (1.5, 2), (0, 20)]),
+    lengths=st.lists(st.integers(1, 9), min_size=1, max_size=6),
+    learns=st.booleans(),
+)
+def test_equal_to_decoding_step_by_step(tiny, seed, window, rules, limit, lengths, learns):
+    options = DecodingOptions(beam=1, max_len_a=limit[0], max_len_b=limit[1], **window, **rules)
+    assert_static_equals(
+        lambda model: JacobiGenerator(
+            [model], tiny.dictionary(), options, drafter=NGramDrafter() if learns else Drafter()
+        ),
+        tiny.lively(seed=seed),
+        [tiny.sample(lengths, seed=seed), tiny.sample(lengths[::-1], seed=seed + 1)],
+    )
+
+
+def test_a_pass_can_be_recorded(tiny):
+    options = DecodingOptions(
+        beam=1, jacobi_mode="frontier", jacobi_window=3, max_len_b=13, min_len=1
+    )
+    reads = assert_recordable(
+        lambda model: JacobiGenerator([model], tiny.dictionary(), options, drafter=Drafter()),
+        tiny.lively(seed=5),
+        tiny.sample([5, 3, 6]),
+    )
+    assert reads <= 14 + 2
+
+
+@pytest.mark.parametrize(
+    "window, reason",
+    [
+        (dict(jacobi_mode="pj"), "windows of 65 tokens"),
+        (dict(jacobi_mode="pgj", jacobi_block_size=20), "windows of 20 tokens"),
+    ],
+)
+def test_wide_windows_go_step_by_step(tiny, window, reason):
+    generator = JacobiGenerator(
+        [tiny.lively()], tiny.dictionary(), DecodingOptions(beam=1, **window), drafter=Drafter()
+    )
+    generator.captured = True
+    assert generator.step_by_step(None) == reason
