@@ -17,7 +17,7 @@ from .beam_search import SearchPlan, check_number, hypothesis_of, traced
 from .buckets import LENGTHS, ROWS, bucket
 from .constraints import Constraints
 from .ensemble import EngineEnsemble
-from .fused import best_continuations, best_words, choose
+from .fused import best_continuations, best_words, choose, close_step
 from .fused.output import MOST_ROWS
 from .graphs import GraphStore
 from .precision import at_least_float32, log_softmax
@@ -67,6 +67,7 @@ class SearchRows:
         store: records the steps.
         source: the encoded source, of B rows.
         start: the z start symbols of each row.
+        eos: id of ``</s>``, which closes a row.
         beam: N.
         capacity: C, the slots of the cache.
         numbers, ids: the width of a line of the log.
@@ -88,13 +89,14 @@ class SearchRows:
         source: EncodedSource,
         *,
         start: Sequence[int],
+        eos: int,
         beam: int,
         capacity: int,
         numbers: int,
         ids: int,
         **layout: Any,
     ) -> None:
-        self.source, self.engine, self.beam = source, engine, beam
+        self.source, self.engine, self.beam, self._eos = source, engine, beam, eos
         device, batch, block = store.device, source.rows, len(start)
         self.steps = capacity // block
         self.decoder = StaticDecoder(
@@ -137,11 +139,12 @@ class SearchRows:
             self.decoder.swap()
 
     def step(self) -> Tuple[Tensor, Tensor]:
-        """Chooses the next tokens and updates :attr:`tokens`, :attr:`totals`, :attr:`ended`, the
-        flags and the order of the rows. Reads nothing from the device.
+        """Chooses the next tokens, without reading anything from the device.
 
         Returns:
-            What goes into the log: numbers and ids, ``[B, …]`` each.
+            Numbers and ids for the log, ``[B, …]`` each. Without a beam these are the
+            log-probabilities and words chosen; with one, the step updates :attr:`tokens`,
+            :attr:`totals`, :attr:`ended`, the flags and the order of the rows.
         """
         raise NotImplementedError
 
@@ -156,9 +159,22 @@ class SearchRows:
         self.decoder.clear()
 
     def _advance(self) -> None:
-        for log, line in zip((self._numbers, self._ids), self.step()):
-            log.index_copy_(0, self.done, line[None])
-        self.done.add_(1)
+        numbers, ids = self.step()
+        if self.beam == 1:
+            close_step(
+                numbers,
+                ids,
+                tokens=self.tokens,
+                numbers=self._numbers,
+                ids=self._ids,
+                is_open=self.flags.open,
+                done=self.done,
+                eos=self._eos,
+            )
+        else:
+            for log, line in ((self._numbers, numbers), (self._ids, ids)):
+                log.index_copy_(0, self.done, line[None])
+            self.done.add_(1)
         self.flags.send()
 
     def take(self, other: "SearchRows", kept: Tensor) -> None:
@@ -298,6 +314,7 @@ class _WordRows(SearchRows):
             engine,
             source,
             start=[plan.start],
+            eos=self.rules.eos,
             beam=beam,
             capacity=capacity,
             stride=plan.stride,
@@ -310,10 +327,7 @@ class _WordRows(SearchRows):
         full = self.done >= self.limits  # [B]
         if self.beam == 1:
             full = full.unsqueeze(1)  # [B, 1]
-            best, words = self.rules.choose(self.decoder, self.tokens, self.first, self.done, full)
-            self.tokens.copy_(words)  # [B, 1]
-            self.flags.open.logical_and_(words.squeeze(1).ne(self.rules.eos))
-            return best, words
+            return self.rules.choose(self.decoder, self.tokens, self.first, self.done, full)
         logits = self.decoder.logits(self.tokens, self.first)  # [R, V]
         return self._beam(logits, full)
 

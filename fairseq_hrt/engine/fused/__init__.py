@@ -9,6 +9,7 @@ from .attention import attention_block, attention_step, cross_attention
 from .linear import fused_linear
 from .output import choose, embed, log_softmax_parts
 from .search import best_continuations, best_words
+from .step import close_step
 from .support import available
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "best_continuations",
     "best_words",
     "choose",
+    "close_step",
     "cross_attention",
     "embed",
     "fused_linear",
