@@ -363,7 +363,7 @@ class HRTGenerator(AutoregressiveGenerator):
     def _ends(
         self, positions: Tensor, steps: Tensor, chunk_size: int, limits: Optional[Tensor]
     ) -> Tuple[Optional[Tensor], Optional[Tensor]]:
-        """Where stage II must not end, and where it has to, whatever the former says.
+        """Where stage II must not end, and where it has to; the latter takes precedence.
 
         Args:
             positions, steps, limits: see :meth:`_restrict`.

@@ -45,8 +45,8 @@ def best_of_part(  # noqa: C901 - most branches are the compiler's
     """The best allowed word among ``part`` words of a row.
 
     If ``WHOLE``, the part is the row: ``tops`` ``[M]`` gets its log-probability and ``tokens`` the
-    word. Otherwise all but ``tokens`` are ``[M, splits]``, as in
-    :func:`.output_kernels.choose_in_block`.
+    word. Otherwise all but ``tokens`` are ``[M, splits]``, as those
+    of ``choose_in_block``.
     """
     place = tl.program_id(0)
     row = place // splits
@@ -144,7 +144,7 @@ def top_of_part(
 
     ``keys`` ``[R, splits, COUNT]``, in no order: the number of the logit in the order of all
     numbers, then 65535 less the place of the word in the part. Keys are compared as integers, half
-    precision needs 32 bits and float32 64. What is at most ``LEAST + PLACES`` is no word.
+    precision needs 32 bits and float32 64. Keys up to ``LEAST + PLACES`` stand for nothing.
     ``peaks`` and ``sums`` ``[R, splits]``: the largest logit of all words, special ones included,
     and the sum of exp(logit - peak).
     """
@@ -194,6 +194,21 @@ def top_of_part(
 
 
 @triton.jit
+def sums_of_rows(peaks, sums, row, real, splits, PARTS: tl.constexpr):
+    """The largest logit of each row (0 if it is -inf), and the sum of exp(logit - largest), from
+    those of its parts."""
+    split = tl.arange(0, PARTS)
+    there = real[:, None] & (split < splits)[None, :]
+    places = row[:, None] * splits + split[None, :]
+    peak = tl.load(peaks + places, mask=there, other=float("-inf"))
+    mass = tl.load(sums + places, mask=there, other=0.0)
+    largest = tl.max(peak, 1)
+    finite = tl.where(largest == float("-inf"), 0.0, largest)
+    mass = tl.where(mass == 0.0, 0.0, mass * tl.exp(peak - finite[:, None]))
+    return finite, tl.sum(mass, 1)
+
+
+@triton.jit
 def top_of_sentence(
     logits,
     totals,
@@ -232,16 +247,7 @@ def top_of_sentence(
     row = sentence.to(tl.int64) * BEAMS + beam  # [ROWS]
     before = tl.load(totals + row, mask=real, other=0.0)
 
-    split = tl.arange(0, PARTS)
-    there = real[:, None] & (split < splits)[None, :]
-    places = row[:, None] * splits + split[None, :]
-    peak = tl.load(peaks + places, mask=there, other=float("-inf"))
-    mass = tl.load(sums + places, mask=there, other=0.0)
-    largest = tl.max(peak, 1)  # [ROWS]
-    finite = tl.where(largest == float("-inf"), 0.0, largest)
-    mass = tl.where(mass == 0.0, 0.0, mass * tl.exp(peak - finite[:, None]))
-    mass = tl.sum(mass, 1)  # [ROWS]
-
+    finite, mass = sums_of_rows(peaks, sums, row, real, splits, PARTS)
     lane = tl.arange(0, LANES)[None, :]
     count = splits * COUNT
     key = tl.load(

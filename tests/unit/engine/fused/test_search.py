@@ -1,6 +1,7 @@
 """The choice of words from logits against references, and these against the engine's rules."""
 
 import math
+import os
 
 import pytest
 import torch
@@ -344,6 +345,72 @@ def test_a_sentence_that_has_to_end(device, blocks):
     assert scores[0].tolist() == pytest.approx([-1 - own, -2 - own] + [-math.inf] * 4)
     assert tokens[0, :2].tolist() == [EOS] * 2 and parents[0, :2].tolist() == [2, 0]
     assert tokens[1].tolist() == [0, 3, 4, 5, 6, 7]
+
+
+POINTERS = dict(
+    forced="*i64", forbid_eos="*u8", only_eos="*u8", picks="*i32", tokens="*i64", parents="*i64",
+    temperature="fp32", unkpen="fp32", tops="*fp32", peaks="*fp32", sums="*fp32", totals="*fp32",
+    scores="*fp32",
+)  # fmt: skip
+FORMATS = {"*fp16": (True, -(2**31)), "*bf16": (True, -(2**31)), "*fp32": (False, -(2**62))}
+
+
+@pytest.mark.parametrize("logits", list(FORMATS))
+@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize("few", [False, True])
+def test_kernels_compile(logits, capability, few):
+    """The interpreter accepts more than the compiler, which needs no GPU."""
+    pytest.importorskip("triton", reason="Triton, which PyTorch brings for CUDA, is not installed")
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        pytest.skip("kernels are interpreted: unset TRITON_INTERPRET")
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource, compile
+
+    from fairseq_hrt.engine.fused import search_kernels
+
+    half, least = FORMATS[logits]
+    flags = {} if few else dict(forbid_eos=None, only_eos=None)
+    key = dict(HALF=half, LEAST=least, SCALED=few)
+    cases = [
+        (
+            search_kernels.best_of_part,
+            dict(
+                PENALISED=(PAD, UNK), PENALTIES=(math.inf, 0.5), COUNT=2, BLOCK=1024 if few else
+                4096, ALIGN=8, SCALED=few, WHOLE=not few, forced=None, **flags,
+                **({} if few else dict(picks=None, peaks=None, sums=None, splits=1)),
+            ),
+        ),
+        (search_kernels.top_of_part, dict(COUNT=10, PLACES=16, BLOCK=2048, ALIGN=16, pad=1, **key)),
+        (
+            search_kernels.top_of_sentence,
+            dict(
+                BEAMS=5, COUNT=10, ROWS=8, PARTS=32 if few else 1, LANES=512 if few else 16,
+                PLACES=16, WITH_UNK=few, **key, **flags, **({} if few else dict(splits=1)),
+            ),
+        ),
+    ]  # fmt: skip
+    kinds = dict(**POINTERS, logits=logits, keys="*i32" if half else "*i64")
+    for kernel, constants in cases:
+        names = kernel.arg_names
+        source = ASTSource(
+            fn=kernel,
+            signature={
+                name: "constexpr" if name in constants else kinds.get(name, "i32") for name in names
+            },
+            constexprs={(names.index(name),): value for name, value in constants.items()},
+            attrs={
+                (names.index(name),): [["tt.divisibility", 16]]
+                for name in ("logits", "stride", "words", "part")
+                if name in names
+            },
+        )
+        found = compile(
+            source, target=GPUTarget("cuda", capability, 32), options={"num_warps": 4}
+        ).asm
+        assert found["cubin"]
+        if kernel is not search_kernels.top_of_sentence:
+            # 16 bytes at once.
+            assert "ld.global.v4.b32" in found["ptx"]
 
 
 @pytest.mark.gpu
