@@ -27,8 +27,8 @@ from .transformer import TransformerEngine
 
 # Steps that fit at first; most sentences end within them.
 FIRST_CAPACITY = 32
-# Rows of a step beyond which fewer rows are faster.
-ENOUGH = 32
+# Rows of a step beyond which fewer rows are so much faster that it pays to record their steps.
+ENOUGH = 256
 
 
 class _Flags:

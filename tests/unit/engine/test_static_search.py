@@ -1,6 +1,7 @@
 """Searches that run on the device alone find what those find that the host leads."""
 
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -191,3 +192,21 @@ def test_the_store_keeps_what_was_used_last(monkeypatch):
     keep("b")
     store.clear()
     assert keep("a") is not first
+
+
+def test_where_memory_is_short_decoding_goes_on_step_by_step(tiny, monkeypatch, caplog):
+    model, sample = tiny.lively(), tiny.sample([5, 3])
+    generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(max_len_b=6))
+    expected = [[one.tokens for one in best] for best in generator.find(sample)]
+    generator.captured = True
+    generator.ensemble.graphs.enabled = True
+    monkeypatch.setattr(generator.ensemble.graphs, "on_device", nullcontext)
+
+    def full(*args, **options):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(static_search.StaticSearch, "encode", full)
+    with caplog.at_level("WARNING"):
+        found = generator.find(sample)
+    assert [[one.tokens for one in best] for best in found] == expected
+    assert "too little memory for CUDA graphs" in caplog.text and generator.captured is False
