@@ -18,7 +18,7 @@ from ..engine import (
     lists_to_host,
     search,
 )
-from ..engine.buckets import LENGTHS, bucket
+from ..engine.buckets import PARTS, bucket
 from ..engine.fused import best_words
 from ..native.decoding import Hypothesis, best_first
 from ..native.families.hrt import chunk_table, completed
@@ -136,7 +136,7 @@ class HRTGenerator(AutoregressiveGenerator):
             rows, beams = _same_number(kept)
             # Filled up to the rows of the encoded source, and to one of a few lengths.
             filled = rows + [rows[0]] * (beams * source.rows - len(rows))
-            most = bucket(max(row.steps for row in rows), LENGTHS)
+            most = bucket(max(row.steps for row in rows), PARTS)
             inputs = [
                 torch.tensor(
                     [self._masked_line(row, chunk_size, most) for row in filled]

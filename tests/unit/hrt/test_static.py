@@ -15,7 +15,7 @@ def small_sizes(monkeypatch):
     monkeypatch.setattr(static_search, "ENOUGH", 2)
     monkeypatch.setattr(static_search, "FIRST_CAPACITY", 4)
     monkeypatch.setattr(static_search, "LENGTHS", (4, 8, 16, 32))
-    monkeypatch.setattr("fairseq_hrt.hrt.generator.LENGTHS", (2, 4, 8, 16))
+    monkeypatch.setattr("fairseq_hrt.hrt.generator.PARTS", (2, 4, 8, 16))
 
 
 @settings(max_examples=15, deadline=None)
