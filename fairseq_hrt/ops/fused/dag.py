@@ -2,10 +2,10 @@
 
 Numbers and sums are float32. Log space has no range to leave: nothing is redone, and the host never
 waits for the device. The vertices of a sentence are split into blocks, one program each. From one
-target token to the next a block needs the blocks before it: a counter in memory says how far these
-are. Blocks are handed out in this order as programs start, so that a program only waits for others
-that run already, however many fit on the GPU. If links lead backwards, every block needs all
-others: one program computes the whole sentence then.
+target token to the next a block needs the blocks before it, which count their tokens in memory.
+Blocks are handed out in this order as programs start, so that a program only waits for others that
+run already, however many fit on the GPU. If links lead backwards, every block needs all others: one
+program computes the whole sentence then.
 """
 
 from typing import Any, Tuple
@@ -93,7 +93,7 @@ def _wait(counter, least):
 
 @triton.jit
 def _count(counter, value):
-    """Says how far this program is: all its threads have written."""
+    """Counts what all threads of this program have written."""
     tl.debug_barrier()
     tl.atomic_xchg(counter, value, sem="release")
 
