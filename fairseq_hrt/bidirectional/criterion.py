@@ -32,10 +32,15 @@ class BidirectionalLoss(SmoothedLoss):
                 "bidirectional_loss needs the training samples of --task translation_bidirectional"
             )
         slots, source = sample["slots"], sample["net_input"]
+        # Before anything is launched that the host would wait for.
+        learnt = slots.learnt(self.padding_idx)
         logits = model(
-            src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], slots=slots
+            src_tokens=source["src_tokens"],
+            src_lengths=source["src_lengths"],
+            slots=slots,
+            learnt=learnt,
         )
-        target = slots.target[slots.target.ne(self.padding_idx)]  # [n]
+        target = slots.target.flatten()[learnt]  # [n]
         losses, nll = smoothed_cross_entropy(logits, target, self.label_smoothing)  # [n] each
         loss, sentences = losses.sum(), slots.target.size(0)
         size = sentences if self.sentence_avg else target.numel()

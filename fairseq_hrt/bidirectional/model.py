@@ -24,6 +24,7 @@ class BidirectionalTransformerModel(ConfiguredTransformer):
         src_lengths: Tensor,
         prev_output_tokens: Optional[Tensor] = None,
         slots: Optional[SlotSample] = None,
+        learnt: Optional[Tensor] = None,
         **options: Any,
     ) -> Any:
         """The forward pass of a training batch; without ``slots`` that of fairseq's Transformer.
@@ -31,6 +32,8 @@ class BidirectionalTransformerModel(ConfiguredTransformer):
         Args:
             src_tokens: LongTensor ``[B, S]``.
             slots: the training batch.
+            learnt: its :meth:`~.sample.SlotSample.learnt`, if that is known. Otherwise the host
+                waits for the device before the encoder is launched.
 
         Returns:
             With ``slots``: logits ``[n, V]`` of the n slots with a target, row by row. Only these
@@ -38,9 +41,12 @@ class BidirectionalTransformerModel(ConfiguredTransformer):
         """
         if slots is None:
             return super().forward(src_tokens, src_lengths, prev_output_tokens, **options)
+        if learnt is None:
+            learnt = slots.learnt(self.decoder.padding_idx)
         encoder_out = self.encoder(src_tokens, src_lengths=src_lengths)
         features, _ = self.decoder(slots.input, encoder_out=encoder_out, features_only=True)
-        return self.decoder.output_layer(features[slots.target.ne(self.decoder.padding_idx)])
+        # [n, D] -> [n, V]
+        return self.decoder.output_layer(features.flatten(0, 1).index_select(0, learnt))
 
 
 register_presets("bidirectional_transformer", COMMON_PRESETS)

@@ -20,6 +20,11 @@ class SlotSample(NamedTuple):
     input: Tensor
     target: Tensor
 
+    def learnt(self, pad: int) -> Tensor:
+        """The places of targets that have a loss, in the flattened target: LongTensor ``[n]``. The
+        host waits for the device to count them."""
+        return self.target.flatten().ne(pad).nonzero().squeeze(1)
+
 
 def slot_sample(
     targets: Tensor,

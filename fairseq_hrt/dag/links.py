@@ -130,22 +130,23 @@ class _MixedLinks(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, queries: Tensor, keys: Tensor, gates: Tensor, allowed: Tensor) -> Tensor:
+        missing = ~allowed
         with torch.autocast(queries.device.type, enabled=False):
-            mixed = _head_log_probs(queries[:, 0], keys[:, 0], allowed) + gates[:, 0].unsqueeze(2)
+            mixed = _head_log_probs(queries[:, 0], keys[:, 0], missing) + gates[:, 0].unsqueeze(2)
             for head in range(1, queries.size(1)):
                 # [B, L, L]
-                own = _head_log_probs(queries[:, head], keys[:, head], allowed) + gates[
+                own = _head_log_probs(queries[:, head], keys[:, head], missing) + gates[
                     :, head
                 ].unsqueeze(2)
                 mixed = torch.logaddexp(mixed, own)
             # Rows without any link hold NaN so far.
-            mixed = mixed.masked_fill_(~allowed, float("-inf"))  # [B, L, L]
-        ctx.save_for_backward(queries, keys, gates, allowed, mixed)
+            mixed = mixed.masked_fill_(missing, float("-inf"))  # [B, L, L]
+        ctx.save_for_backward(queries, keys, gates, missing, mixed)
         return mixed
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, Tensor, Tensor, None]:
-        queries, keys, gates, allowed, mixed = ctx.saved_tensors
+        queries, keys, gates, missing, mixed = ctx.saved_tensors
         of_queries, of_keys, of_gates = (
             torch.empty_like(queries),
             torch.empty_like(keys),
@@ -154,18 +155,18 @@ class _MixedLinks(torch.autograd.Function):
         scale = queries.size(3) ** -0.5
         with torch.autocast(queries.device.type, enabled=False):
             for head in range(queries.size(1)):
-                own = _head_log_probs(queries[:, head], keys[:, head], allowed)
+                own = _head_log_probs(queries[:, head], keys[:, head], missing)
                 # [B, L, L], this head's share of each link's probability, times the gradient.
                 share = (
                     (own + gates[:, head].unsqueeze(2))
                     .sub_(mixed)
                     .exp_()
                     .mul_(gradient)
-                    .masked_fill_(~allowed, 0.0)
+                    .masked_fill_(missing, 0.0)
                 )
                 total = share.sum(2)  # [B, L]
                 of_gates[:, head] = total
-                share.sub_(own.exp_().masked_fill_(~allowed, 0.0).mul_(total.unsqueeze(2))).mul_(
+                share.sub_(own.exp_().masked_fill_(missing, 0.0).mul_(total.unsqueeze(2))).mul_(
                     scale
                 )
                 of_queries[:, head] = torch.bmm(share, keys[:, head])  # [B, L, d]
@@ -173,8 +174,8 @@ class _MixedLinks(torch.autograd.Function):
         return of_queries, of_keys, of_gates, None
 
 
-def _head_log_probs(queries: Tensor, keys: Tensor, allowed: Tensor) -> Tensor:
-    """log_softmax of one head's scores over the allowed links: ``[B, L, L]``; queries and keys are
-    ``[B, L, d]``."""
+def _head_log_probs(queries: Tensor, keys: Tensor, missing: Tensor) -> Tensor:
+    """log_softmax of one head's scores over all links but the ``missing`` ones: ``[B, L, L]``;
+    queries and keys are ``[B, L, d]``."""
     scores = torch.bmm(queries, keys.transpose(1, 2)) * queries.size(2) ** -0.5  # [B, L, L]
-    return torch.log_softmax(scores.masked_fill_(~allowed, float("-inf")), -1)
+    return torch.log_softmax(scores.masked_fill_(missing, float("-inf")), -1)

@@ -37,11 +37,15 @@ class HRTLoss(SmoothedLoss):
             raise ValueError("hrt_loss needs the training samples of --task translation_hrt")
         views = sample["views"]
         source = sample["net_input"]
-        logits = model(
-            src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], views=views
-        )
         pair = views.causal, views.parallel
+        # Before anything is launched that the host would wait for.
         learnt = [view.learnt(self.padding_idx) for view in pair]
+        logits = model(
+            src_tokens=source["src_tokens"],
+            src_lengths=source["src_lengths"],
+            views=views,
+            learnt=learnt,
+        )
         target = torch.cat(  # [n]
             [view.target.flatten()[places] for view, places in zip(pair, learnt)]
         )

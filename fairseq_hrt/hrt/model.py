@@ -1,6 +1,6 @@
 """Model ``hrt_transformer`` and its presets."""
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Sequence
 
 import torch
 from fairseq.models import register_model
@@ -25,6 +25,7 @@ class HRTTransformerModel(ConfiguredTransformer):
         src_lengths: Tensor,
         prev_output_tokens: Optional[Tensor] = None,
         views: Optional[TrainingViews] = None,
+        learnt: Optional[Sequence[Tensor]] = None,
         **options: Any,
     ) -> Any:
         """Encodes each sentence once and decodes both of its training samples; without ``views``
@@ -33,6 +34,8 @@ class HRTTransformerModel(ConfiguredTransformer):
         Args:
             src_tokens: LongTensor ``[B, S]``.
             views: the training samples.
+            learnt: :meth:`~.sample.SampleView.learnt` of both, if it is known. Otherwise the host
+                waits for the device before the encoder is launched.
 
         Returns:
             Logits ``[n, V]`` of the n targets that are not padding, row by row, the causal view
@@ -41,12 +44,16 @@ class HRTTransformerModel(ConfiguredTransformer):
         """
         if views is None:
             return super().forward(src_tokens, src_lengths, prev_output_tokens, **options)
+        if learnt is None:
+            pad = self.decoder.padding_idx
+            learnt = views.causal.learnt(pad), views.parallel.learnt(pad)
         encoder_out = self.encoder(src_tokens, src_lengths=src_lengths)
+        pair = (views.causal, True, learnt[0]), (views.parallel, False, learnt[1])
         features = [  # [n of the view, D] each
             self.decoder.view_features(view, encoder_out, causal=causal)
             .flatten(0, 1)
-            .index_select(0, view.learnt(self.decoder.padding_idx))
-            for view, causal in ((views.causal, True), (views.parallel, False))
+            .index_select(0, places)
+            for view, causal, places in pair
         ]
         return self.decoder.output_layer(torch.cat(features))  # [n, V]
 

@@ -13,6 +13,8 @@ from typing import List, NamedTuple, Tuple
 import torch
 from torch import Tensor
 
+from . import fused
+
 # Log-probabilities below this count as this one, so that differences of their sums stay finite.
 _LEAST = -60.0
 
@@ -46,6 +48,24 @@ def ctc_best_alignment(
     skips[:, 3::2] = targets[:, 1:] != targets[:, :-1]
     emitted = log_probs.gather(2, labels.unsqueeze(1).expand(-1, positions, -1))  # [B, T, 2n + 1]
     emitted = emitted.masked_fill(~inside.unsqueeze(1), lowest)
+    if emitted.numel() and fused.available(device):
+        from .fused import ctc
+
+        path, scores = ctc.best_states(emitted, skips, lengths, target_lengths)
+    else:
+        path, scores = _best_states(emitted, skips, lengths, target_lengths)
+    tokens = labels.gather(1, path)  # [B, T]
+    place = torch.arange(positions, device=device)
+    return tokens.masked_fill(place >= lengths.unsqueeze(1), blank), scores
+
+
+def _best_states(
+    emitted: Tensor, skips: Tensor, lengths: Tensor, target_lengths: Tensor
+) -> Tuple[Tensor, Tensor]:
+    """See :func:`.fused.ctc.best_states`; where a path ends is repeated behind its last
+    position."""
+    (batch, positions, states), lowest = emitted.shape, float("-inf")
+    state = torch.arange(states, device=emitted.device)
     best = torch.where(state < 2, emitted[:, 0], lowest)  # [B, 2n + 1]
     steps: List[Tensor] = []
     for position in range(1, positions):
@@ -64,9 +84,7 @@ def ctc_best_alignment(
     for step in reversed(steps):
         current = current - step.gather(1, current)
         path.append(current)
-    tokens = labels.gather(1, torch.cat(path[::-1], 1))  # [B, T]
-    place = torch.arange(positions, device=device)
-    return tokens.masked_fill(place >= lengths.unsqueeze(1), blank), scores
+    return torch.cat(path[::-1], 1), scores
 
 
 class ExpectedNgrams(NamedTuple):

@@ -1,11 +1,14 @@
 """The dynamic programs of :mod:`..dag_likelihood` as kernels, in log space.
 
 Numbers and sums are float32. Log space has no range to leave: nothing is redone, and the host never
-waits for the device. One program computes a whole recursion of a sentence: a barrier of its threads
-separates two target tokens, and all sentences and both recursions run side by side.
+waits for the device. The vertices of a sentence are split into blocks, one program each. From one
+target token to the next a block needs the blocks before it, which count their tokens in memory.
+Blocks are handed out in this order as programs start, so that a program only waits for others that
+run already, however many fit on the GPU. If links lead backwards, every block needs all others: one
+program computes the whole sentence then.
 """
 
-from typing import Any, Dict, Tuple
+from typing import Any, Tuple
 
 import torch
 import triton
@@ -13,11 +16,11 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# Vertices of a tile, [from, to], and warps: of few sentences, whose programs have a multiprocessor
-# for themselves; of many; of the use of the links.
-FEW, MANY, USED = (64, 64, 16), (32, 64, 8), (32, 64, 4)
-# Programs that a GPU runs side by side with so many warps, about.
-_SIDE_BY_SIDE = 128
+# Vertices of a tile, and warps. Of the recursions and of the best path: read at a time, and of a
+# program; of the use of the links: [from, to].
+SUMMED, BEST, USED = (32, 32, 4), (64, 32, 4), (32, 64, 4)
+# Vertices of which the best one is looked for at a time when a path is read backwards.
+SCAN = 256
 
 
 @triton.jit
@@ -74,24 +77,85 @@ def _logarithm(top, total):
 
 
 @triton.jit
-def _forward(
-    match, links, alpha, steps, last, size, backwards, FROM: tl.constexpr, TO: tl.constexpr
-):
-    """The forward recursion of one sentence, see the module's reference: ``alpha`` [T, L]."""
-    tl.store(alpha, tl.load(match))
+def _first(scores, at, source, last):
+    """Scores that other programs may have written: not those of the first-level cache."""
+    return tl.load(
+        scores + at + source, mask=source < last, other=float("-inf"), cache_modifier=".cg"
+    )
+
+
+@triton.jit
+def _wait(counter, least):
+    """Waits until another program has counted so far; what it wrote before is visible then."""
+    while tl.atomic_add(counter, 0, sem="acquire") < least:
+        pass
+
+
+@triton.jit
+def _count(counter, value):
+    """Counts what all threads of this program have written."""
     tl.debug_barrier()
-    for step in range(1, steps):
-        for start in range(0, last, TO):
-            vertex = start + tl.arange(0, TO)
+    tl.atomic_xchg(counter, value, sem="release")
+
+
+@triton.jit
+def _begin(counter, order, works):
+    """Counts the first token, which the first block alone has."""
+    if order == 0:
+        _count(counter, 1)
+    if works & (order > 0):
+        _wait(counter - 1, 1)
+        _count(counter, 1)
+
+
+@triton.jit
+def _go_on(counter, order, steps, forward):
+    """Ends a token: this block and all before it have ``steps`` tokens."""
+    if forward:
+        if order > 0:
+            _wait(counter - 1, steps)
+        _count(counter, steps)
+    else:
+        tl.debug_barrier()
+
+
+@triton.jit
+def _range(step, steps, last, forward):
+    """The vertices [first, end) on which the token of a step may lie, on a path through a graph
+    whose links lead forward."""
+    first = tl.where(forward, step, 0)
+    return first, tl.where(forward, tl.maximum(last - steps + step + 1, 0), last)
+
+
+@triton.jit
+def _forward(
+    match,
+    links,
+    alpha,
+    step,
+    steps,
+    last,
+    size,
+    forward,
+    first,
+    until,
+    FROM: tl.constexpr,
+    TO: tl.constexpr,
+):
+    """One step of the forward recursion, see the module's reference, for the vertices [first,
+    until): ``alpha`` [T, L]."""
+    low, high = _range(step, steps, last, forward)
+    for start in range(first, until, TO):
+        vertex = start + tl.arange(0, TO)
+        if (start + TO > low) & (start < high):
             inside = vertex < last
             top = tl.full((FROM, TO), -1.0e30, tl.float32)
             total = tl.zeros((FROM, TO), tl.float32)
-            end = tl.where(backwards > 0, last, tl.minimum(start + TO, last))
-            for before in range(0, end, FROM):
+            begin = (tl.maximum(low - 1, 0) // FROM) * FROM
+            end = tl.where(forward, tl.minimum(start + TO, high - 1), last)
+            for before in range(begin, end, FROM):
                 source = before + tl.arange(0, FROM)
-                reached = tl.load(
-                    alpha + (step - 1) * size + source, mask=source < last, other=float("-inf")
-                )
+                reached = _first(alpha, (step - 1) * size, source, last)
                 link = _links(links, source, vertex, size)
                 # Behind the last vertex there may be anything.
                 score = tl.where(source[:, None] < last, reached[:, None] + link, float("-inf"))
@@ -100,39 +164,47 @@ def _forward(
             mass = tl.sum(total * tl.exp(top - whole[None, :]), 0)
             own = tl.load(match + step * size + vertex, mask=inside, other=float("-inf"))
             tl.store(alpha + step * size + vertex, _logarithm(whole, mass) + own, mask=inside)
-        tl.debug_barrier()
 
 
 @triton.jit
 def _backward(
-    match, links, beta, steps, last, size, backwards, FROM: tl.constexpr, TO: tl.constexpr
+    match,
+    links,
+    beta,
+    step,
+    steps,
+    last,
+    size,
+    forward,
+    first,
+    until,
+    FROM: tl.constexpr,
+    TO: tl.constexpr,
 ):
-    """The backward recursion of one sentence: ``beta`` [T, L]."""
-    tl.store(beta + (steps - 1) * size + last - 1, 0.0)
-    tl.debug_barrier()
-    for back in range(1, steps):
-        step = steps - 1 - back
-        for start in range(0, last, FROM):
-            source = start + tl.arange(0, FROM)
+    """One step of the backward recursion for the vertices [first, until): ``beta`` [T, L]."""
+    low, high = _range(step, steps, last, forward)
+    for start in range(first, until, TO):
+        source = start + tl.arange(0, TO)
+        if (start + TO > low) & (start < high):
             inside = source < last
-            top = tl.full((FROM, TO), -1.0e30, tl.float32)
-            total = tl.zeros((FROM, TO), tl.float32)
-            first = tl.where(backwards > 0, 0, (start // TO) * TO)
-            for after in range(first, last, TO):
-                vertex = after + tl.arange(0, TO)
-                at = (step + 1) * size + vertex
-                goes_on = tl.load(beta + at, mask=vertex < last, other=float("-inf"))
-                emits = tl.load(match + at, mask=vertex < last, other=float("-inf"))
+            top = tl.full((TO, FROM), -1.0e30, tl.float32)
+            total = tl.zeros((TO, FROM), tl.float32)
+            begin = tl.where(forward, (tl.maximum(start, low) // FROM) * FROM, 0)
+            end = tl.where(forward, tl.minimum(high + 1, last), last)
+            for after in range(begin, end, FROM):
+                vertex = after + tl.arange(0, FROM)
+                at = (step + 1) * size
+                goes_on = _first(beta, at, vertex, last)
+                emits = tl.load(match + at + vertex, mask=vertex < last, other=float("-inf"))
                 score = _links(links, source, vertex, size) + (goes_on + emits)[None, :]
                 score = tl.where(vertex[None, :] < last, score, float("-inf"))
                 top, total = _accumulated(top, total, score)
             whole = tl.max(top, 1)
             mass = tl.sum(total * tl.exp(top - whole[:, None]), 1)
             tl.store(beta + step * size + source, _logarithm(whole, mass), mask=inside)
-        tl.debug_barrier()
 
 
-@triton.jit(do_not_specialize=["tokens"])
+@triton.jit(do_not_specialize=["tokens", "sentences"])
 def _recursion_kernel(
     match,
     links,
@@ -142,27 +214,54 @@ def _recursion_kernel(
     alpha,
     beta,
     likelihood,
+    counters,
     tokens,
     size,
+    sentences,
+    ways,
     FROM: tl.constexpr,
     TO: tl.constexpr,
 ):
-    """One recursion of one sentence: ``match``, ``alpha``, ``beta`` [B, T, L], ``links``
-    [B, L, L], ``likelihood`` [B]; alpha and beta hold -inf. The second axis of the grid has one
-    program for the likelihood alone, two with the backward recursion."""
-    sentence = tl.program_id(0).to(tl.int64)
+    """One recursion for one block of a sentence: ``match``, ``alpha``, ``beta`` [B, T, L],
+    ``links`` [B, L, L], ``likelihood`` [B]; alpha and beta hold -inf, ``counters`` [1 + ways B
+    blocks] 0. There are two ``ways`` with the backward recursion, else one."""
+    ticket = tl.atomic_add(counters, 1, sem="relaxed")
+    order = ticket // (sentences * ways)
+    way = (ticket % (sentences * ways)) // sentences
+    sentence = (ticket % sentences).to(tl.int64)
+    counter = counters + 1 + (way * sentences + sentence) * tl.cdiv(size, TO) + order
     steps = _length(target_lengths, sentence, tokens)
     last = _length(vertex_lengths, sentence, size)
-    looks_back = tl.load(backwards + sentence)
+    forward = tl.load(backwards + sentence) == 0
+    blocks = tl.cdiv(last, TO)
+    works = tl.where(forward, order < blocks, order == 0)
+    # The backward recursion begins with the last block.
+    block = tl.where(way == 0, order, blocks - 1 - order)
+    first = tl.where(forward, block * TO, 0)
+    until = tl.where(works, tl.where(forward, tl.minimum(first + TO, last), last), first)
     match += sentence * tokens * size
     links += sentence * size * size
-    if tl.program_id(1) == 0:
-        alpha += sentence * tokens * size
-        _forward(match, links, alpha, steps, last, size, looks_back, FROM, TO)
-        tl.store(likelihood + sentence, tl.load(alpha + (steps - 1) * size + last - 1))
-    else:
-        beta += sentence * tokens * size
-        _backward(match, links, beta, steps, last, size, looks_back, FROM, TO)
+    alpha += sentence * tokens * size
+    beta += sentence * tokens * size
+    if order == 0:
+        if way == 0:
+            tl.store(alpha, tl.load(match))
+        else:
+            tl.store(beta + (steps - 1) * size + last - 1, 0.0)
+    _begin(counter, order, works)
+    for step in range(1, tl.where(works, steps, 0)):
+        if way == 0:
+            _forward(match, links, alpha, step, steps, last, size, forward, first, until, FROM, TO)
+        else:
+            _backward(
+                match, links, beta, steps - 1 - step, steps, last, size, forward, first, until,
+                FROM, TO,
+            )  # fmt: skip
+        _go_on(counter, order, step + 1, forward)
+    if works & (way == 0) & (until == last):
+        tl.debug_barrier()
+        found = tl.load(alpha + (steps - 1) * size + last - 1, cache_modifier=".cg")
+        tl.store(likelihood + sentence, found)
 
 
 @triton.jit(do_not_specialize=["tokens"])
@@ -220,14 +319,24 @@ def _use_kernel(
 
 
 @triton.jit
-def _best(scores, links, source, vertex, last, size, step):
-    """Scores of the paths by ``source`` to ``vertex``, -inf behind the last source."""
-    reached = tl.load(scores + (step - 1) * size + source, mask=source < last, other=float("-inf"))
-    score = reached[:, None] + _links(links, source, vertex, size)
-    return tl.where(source[:, None] < last, score, float("-inf"))
+def _parent(scores, links, vertex, end, size, SCAN: tl.constexpr):
+    """The first of the best predecessors below ``end`` of a vertex: ``scores`` [L] of the token
+    before."""
+    best = float("-inf")
+    chosen = 0
+    for before in range(0, end, SCAN):
+        source = before + tl.arange(0, SCAN)
+        link = tl.load(links + source * size + vertex, mask=source < end, other=float("-inf"))
+        score = _first(scores, 0, source, end) + link
+        top = tl.max(score, 0)
+        place = tl.min(tl.where(score == top, source, size), 0)
+        # NaN, which is reported elsewhere, is never better.
+        chosen = tl.where(top > best, place, chosen)
+        best = tl.maximum(best, top)
+    return chosen
 
 
-@triton.jit(do_not_specialize=["tokens"])
+@triton.jit(do_not_specialize=["tokens", "sentences"])
 def _alignment_kernel(
     match,
     links,
@@ -235,52 +344,63 @@ def _alignment_kernel(
     vertex_lengths,
     backwards,
     scores,
-    parents,
     alignment,
+    counters,
     tokens,
     size,
+    sentences,
     FROM: tl.constexpr,
     TO: tl.constexpr,
+    SCAN: tl.constexpr,
 ):
-    """The best path of one sentence: ``scores``, which hold -inf, and ``parents`` [B, T, L];
-    ``alignment`` [B, L] holds -1."""
-    sentence = tl.program_id(0).to(tl.int64)
+    """The best path of one block of a sentence: ``scores`` [B, T, L], which hold -inf;
+    ``alignment`` [B, L] holds -1, ``counters`` [1 + B blocks] 0. The last block reads the path
+    backwards: it looks for the predecessors of its vertices alone, instead of all of them being
+    stored."""
+    ticket = tl.atomic_add(counters, 1, sem="relaxed")
+    order = ticket // sentences
+    sentence = (ticket % sentences).to(tl.int64)
+    counter = counters + 1 + sentence * tl.cdiv(size, TO) + order
     steps = _length(target_lengths, sentence, tokens)
     last = _length(vertex_lengths, sentence, size)
-    looks_back = tl.load(backwards + sentence)
+    forward = tl.load(backwards + sentence) == 0
+    first = order * TO
+    until = tl.where(forward, tl.minimum(first + TO, last), tl.where(order == 0, last, 0))
+    works = first < until
     match += sentence * tokens * size
     scores += sentence * tokens * size
-    parents += sentence * tokens * size
     links += sentence * size * size
-    tl.store(scores, tl.load(match))
-    tl.debug_barrier()
-    for step in range(1, steps):
-        for start in range(0, last, TO):
+    if order == 0:
+        tl.store(scores, tl.load(match))
+    _begin(counter, order, works)
+    for step in range(1, tl.where(works, steps, 0)):
+        low, high = _range(step, steps, last, forward)
+        for start in range(first, until, TO):
             vertex = start + tl.arange(0, TO)
-            inside = vertex < last
-            top = tl.full((FROM, TO), float("-inf"), tl.float32)
-            parent = tl.zeros((FROM, TO), tl.int32)
-            end = tl.where(looks_back > 0, last, tl.minimum(start + TO, last))
-            for before in range(0, end, FROM):
-                source = before + tl.arange(0, FROM)
-                score = _best(scores, links, source, vertex, last, size, step)
-                parent = tl.where(score > top, source[:, None], parent)
-                top = tl.maximum(top, score)
-            whole = tl.max(top, 0)
-            # The first of several equal predecessors.
-            chosen = tl.min(tl.where(top == whole[None, :], parent, size), 0)
-            own = tl.load(match + step * size + vertex, mask=inside, other=float("-inf"))
-            tl.store(scores + step * size + vertex, whole + own, mask=inside)
-            tl.store(parents + step * size + vertex, chosen, mask=inside)
-        tl.debug_barrier()
-    possible = tl.load(scores + (steps - 1) * size + last - 1) > float("-inf")
-    vertex = last - 1
-    for back in range(0, steps):
-        step = steps - 1 - back
-        tl.store(alignment + sentence * size + vertex, step.to(tl.int64), mask=possible)
-        parent = tl.load(parents + step * size + vertex, mask=possible & (step > 0), other=0)
-        # NaN, which is reported elsewhere, has no predecessor.
-        vertex = tl.minimum(parent, last - 1)
+            if (start + TO > low) & (start < high):
+                inside = vertex < last
+                top = tl.full((FROM, TO), float("-inf"), tl.float32)
+                begin = (tl.maximum(low - 1, 0) // FROM) * FROM
+                end = tl.where(forward, tl.minimum(start + TO, high - 1), last)
+                for before in range(begin, end, FROM):
+                    source = before + tl.arange(0, FROM)
+                    reached = _first(scores, (step - 1) * size, source, last)
+                    score = reached[:, None] + _links(links, source, vertex, size)
+                    # Behind the last vertex there may be anything.
+                    top = tl.maximum(top, tl.where(source[:, None] < last, score, float("-inf")))
+                own = tl.load(match + step * size + vertex, mask=inside, other=float("-inf"))
+                tl.store(scores + step * size + vertex, tl.max(top, 0) + own, mask=inside)
+        _go_on(counter, order, step + 1, forward)
+    if works & (until == last):
+        found = tl.load(scores + (steps - 1) * size + last - 1, cache_modifier=".cg")
+        possible = found > float("-inf")
+        vertex = last - 1
+        for back in range(0, steps):
+            step = steps - 1 - back
+            tl.store(alignment + sentence * size + vertex, step.to(tl.int64), mask=possible)
+            end = tl.where(possible & (step > 0), tl.where(forward, vertex, last), 0)
+            before = scores + tl.maximum(step - 1, 0) * size
+            vertex = tl.minimum(_parent(before, links, vertex, end, size, SCAN), last - 1)
 
 
 def _inputs(
@@ -300,10 +420,11 @@ def _inputs(
     return match, links, target_lengths, vertex_lengths, found.amax(1)
 
 
-def _tile(programs: int) -> Dict[str, int]:
-    """The tile of a recursion that so many programs compute."""
-    before, after, warps = FEW if programs <= _SIDE_BY_SIDE else MANY
-    return dict(FROM=before, TO=after, num_warps=warps)
+def _counters(like: Tensor, ways: int, tile: Tuple[int, int, int]) -> Tuple[Tensor, int]:
+    """(counters of the programs, zeros; number of programs), for ``like`` ``[B, T, L]``."""
+    batch, _, size = like.shape
+    programs = batch * ways * triton.cdiv(size, tile[1])
+    return torch.zeros(1 + programs, dtype=torch.int32, device=like.device), programs
 
 
 def likelihood(
@@ -330,9 +451,11 @@ def _recursions(
     alpha = torch.full_like(match, float("-inf"))
     beta = torch.full_like(match, float("-inf")) if both else alpha
     found = match.new_empty(batch)
-    _recursion_kernel[(batch, 1 + both)](
-        match, links, target_lengths, vertex_lengths, backwards, alpha, beta, found,
-        tokens, size, **_tile(batch * (1 + both)),
+    before, after, warps = SUMMED
+    counters, programs = _counters(match, 1 + both, SUMMED)
+    _recursion_kernel[(programs,)](
+        match, links, target_lengths, vertex_lengths, backwards, alpha, beta, found, counters,
+        tokens, size, batch, 1 + both, FROM=before, TO=after, num_warps=warps,
     )  # fmt: skip
     return found, alpha, beta
 
@@ -386,9 +509,10 @@ def best_alignment(
     with torch.cuda.device_of(match):
         given = _inputs(match, links, target_lengths, vertex_lengths)
         scores = torch.full_like(given[0], float("-inf"))
-        parents = torch.empty(match.shape, dtype=torch.int32, device=match.device)
-        _alignment_kernel[(batch,)](
-            *given, scores, parents, alignment,
-            tokens, size, **_tile(batch),
+        before, after, warps = BEST
+        counters, programs = _counters(match, 1, BEST)
+        _alignment_kernel[(programs,)](
+            *given, scores, alignment, counters, tokens, size, batch,
+            FROM=before, TO=after, SCAN=SCAN, num_warps=warps,
         )  # fmt: skip
     return alignment

@@ -45,3 +45,5 @@ def test_training_happens_on_the_device(family, directions, block):
     expected = train(model, sample)
     with SimulatedDevice() as device:
         assert train(device.move(model), device.send(sample)) == pytest.approx(expected, rel=1e-6)
+        # Widths and fairseq's looks for padding; the slots with a loss; the loss, read above.
+        assert device.reads == 3 + 1 + 1, device.waits

@@ -3,6 +3,7 @@ loops."""
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from fairseq_hrt.ctc.beam import prefix_beam
 from fairseq_hrt.ctc.config import CtcTaskConfig
 from fairseq_hrt.ctc.criterion import CtcNgramLoss, CtcNllLoss, fits
 from fairseq_hrt.ctc.generator import CtcGenerator
-from fairseq_hrt.ctc.model import Glancing
+from fairseq_hrt.ctc.model import CtcTransformerModel, Glancing
 from fairseq_hrt.ctc.sample import InputRule, ctc_sample
 from fairseq_hrt.ctc.task import CtcTranslationTask
 from fairseq_hrt.native.options.values import DecodingOptions
@@ -288,3 +289,13 @@ def test_decoding_and_training_happen_on_the_device(tiny):
     expected = train(model, sample, loss)
     with SimulatedDevice() as device:
         assert train(device.move(model), device.send(sample), loss) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_log_probabilities_are_those_of_wide_logits(dtype):
+    logits = torch.randn(2, 3, 17, generator=torch.Generator().manual_seed(1)).to(dtype) * 9
+    model = SimpleNamespace(decoder=lambda inputs, encoder_out: (logits, None))
+    found = CtcTransformerModel._log_probs(model, torch.zeros(2, 3).long(), {})
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    assert found.dtype == wide
+    assert torch.equal(found, torch.log_softmax(logits.to(wide), -1))

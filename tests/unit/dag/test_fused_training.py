@@ -52,7 +52,7 @@ def test_loss_log_and_gradients(family, device, dtype, tolerance, criterion, opt
     monkeypatch.setattr("fairseq_hrt.ops.fused.available", lambda device: False)
     expected = train()
     use_kernels(monkeypatch)
-    for name, tile in (("FEW", (4, 4, 4)), ("MANY", (4, 4, 4)), ("USED", (4, 4, 4))):
+    for name, tile in (("SUMMED", (4, 4, 4)), ("BEST", (4, 4, 4)), ("USED", (4, 4, 4))):
         monkeypatch.setattr(dag, name, tile)
     monkeypatch.setattr(vocabulary, "BLOCK", 8)
     found = train()

@@ -72,6 +72,6 @@ def test_training_happens_on_the_device(tiny):
         assert found[0] == pytest.approx(loss, rel=1e-6) and found[1] == size
         for own, expected in zip(found[2], gradients):
             torch.testing.assert_close(own.held, expected)
-        # fairseq looks for padding twice. Widths; targets of each view, in the model and in the
-        # loss; the loss, which this test reads.
-        assert device.reads == 2 + 1 + 2 + 2 + 1, device.waits
+        # fairseq looks for padding twice. Widths; targets of each view; the loss, which this test
+        # reads.
+        assert device.reads == 2 + 1 + 2 + 1, device.waits

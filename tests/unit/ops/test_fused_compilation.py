@@ -12,20 +12,28 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.compiler import compile as compile_kernel
 
-from fairseq_hrt.ops.fused import dag, hashing, probe, smoothed, vocabulary
+from fairseq_hrt.ops.fused import ctc, dag, hashing, probe, smoothed, vocabulary
 
 HALF, FLOAT, LONG, INT = "*fp16", "*fp32", "*i64", "*i32"
 TYPES = dict(
     logits=HALF, result=FLOAT, targets=LONG, target=LONG, target_lengths=LONG, vertex_lengths=LONG,
-    backwards=INT, parents=INT, found=INT, alignment=LONG, state=LONG, key=LONG, epsilon="fp32",
+    backwards=INT, counters=INT, found=INT, alignment=LONG, state=LONG, key=LONG, epsilon="fp32",
     share="fp32", number="i64", one="i64", two="i64",
 )  # fmt: skip
 for name in "match largest partition gradient loss nll links alpha beta likelihood scores".split():
     TYPES[name] = FLOAT
-FEW, MANY, USED = (
-    (dict(FROM=before, TO=after), warps) for before, after, warps in (dag.FEW, dag.MANY, dag.USED)
+SUMMED, BEST, USED = (
+    (dict(FROM=before, TO=after), warps)
+    for before, after, warps in (dag.SUMMED, dag.BEST, dag.USED)
 )
+BEST[0]["SCAN"] = dag.SCAN
 WORDS = dict(BLOCK=vocabulary.BLOCK)
+PATHS = {
+    kind: dict(
+        emitted=kind, rows=kind, scores=kind, skips="*u8", lengths=LONG, steps="*i8", path=LONG
+    )
+    for kind in (FLOAT, "*fp64")
+}
 KERNELS = [
     (probe._one_kernel, {}, 4, {}),
     (vocabulary._gather_kernel, {**WORDS, "PART": vocabulary.PART}, 8, {}),
@@ -35,11 +43,10 @@ KERNELS = [
     (smoothed._gradient_kernel, WORDS, 8, dict(result=HALF)),
     (smoothed._gradient_kernel, WORDS, 8, dict(logits=FLOAT)),
     (dag._backward_links_kernel, *USED, {}),
-    (dag._recursion_kernel, *FEW, {}),
-    (dag._recursion_kernel, *MANY, {}),
+    (dag._recursion_kernel, *SUMMED, {}),
     (dag._use_kernel, *USED, {}),
-    (dag._alignment_kernel, *FEW, {}),
-    (dag._alignment_kernel, *MANY, {}),
+    (dag._alignment_kernel, *BEST, {}),
+    *((ctc._best_states_kernel, dict(STATES=64), ctc.WARPS, PATHS[kind]) for kind in PATHS),
     *(
         (
             hashing._absorb_kernel,
@@ -80,6 +87,6 @@ def test_it_compiles(kernel, constants, warps, types, aligned, capability):
 
 def test_none_is_forgotten():
     tested = {kernel for kernel, *_ in KERNELS}
-    for module in (dag, hashing, probe, smoothed, vocabulary):
+    for module in (ctc, dag, hashing, probe, smoothed, vocabulary):
         for name, value in vars(module).items():
             assert not name.endswith("_kernel") or value in tested, name
