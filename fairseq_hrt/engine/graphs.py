@@ -62,7 +62,7 @@ class GraphStore:
                 function, shapes, dtypes, options.
 
         Returns:
-            What the function returns. The next run with this key overwrites it.
+            What the function returns. Any later run may overwrite it: graphs share their memory.
         """
         if not self.enabled:
             return function(*inputs)

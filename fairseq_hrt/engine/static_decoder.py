@@ -45,8 +45,10 @@ class EncodedSource:
         self._tokens = torch.full((rows, width), engine.pad, device=engine.output.weight.device)
         # A row without any word would have nothing to attend to.
         self._tokens[:, -1] = eos
-        self._encode = store.record(lambda: engine.encode_static(self._tokens))
-        self.memory: Memory = self._encode()
+        # Not what a recorded function returns: graphs share their memory, and one that was recorded
+        # before may write there while the memory is still read.
+        self.memory: Memory = engine.encode_static(self._tokens)
+        self._encode = store.record(lambda: self._copy(engine.encode_static(self._tokens)))
 
     def encode(self, tokens: Tensor) -> Memory:
         """Encodes ``[B', S']``, which must fit."""
@@ -54,16 +56,23 @@ class EncodedSource:
         if width < self.width:
             tokens = F.pad(tokens, (self.width - width, 0), value=self._pad)
         self._tokens[:count].copy_(tokens)
-        self.memory = self._encode()
+        self._encode()
         return self.memory
 
     def take(self, other: Memory, rows: Tensor) -> None:
         """Continues with the sentences ``rows`` ``[B']`` of another memory, of the same width."""
-        own, count = self.memory, rows.numel()
+        self._copy(other, rows)
+
+    def _copy(self, other: Memory, rows: Optional[Tensor] = None) -> None:
+        """Copies the chosen rows of another memory into the first ones of this; None: all."""
+        own = self.memory
         pairs = [*zip(own.keys, other.keys), *zip(own.values, other.values)]
         assert own.bias is not None and other.bias is not None
         for mine, theirs in [*pairs, (own.bias, other.bias), (own.lengths, other.lengths)]:
-            mine[:count].copy_(theirs.index_select(0, rows))
+            if rows is None:
+                mine.copy_(theirs)
+            else:
+                mine[: rows.numel()].copy_(theirs.index_select(0, rows))
 
 
 class StaticDecoder:

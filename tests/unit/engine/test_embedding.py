@@ -1,5 +1,7 @@
 """Token and position vectors, and the table of positions that grows."""
 
+import weakref
+
 import pytest
 import torch
 from fairseq.modules import LearnedPositionalEmbedding, SinusoidalPositionalEmbedding
@@ -63,6 +65,16 @@ def test_the_table_grows_and_never_shrinks():
     none = embedding()
     none.reserve(100)
     assert none.table is None
+
+
+def test_earlier_tables_are_kept():
+    """A recorded CUDA graph reads the table that was there when it was recorded."""
+    packed = embedding(SinusoidalPositionalEmbedding(4, PAD))
+    packed.reserve(3)
+    earlier, rows = weakref.ref(packed.table), packed.table.clone()
+    packed.reserve(50)
+    kept = earlier()
+    assert kept is not None and kept is not packed.table and torch.equal(kept, rows)
 
 
 @pytest.mark.parametrize(
