@@ -20,6 +20,20 @@ def activate(value, ACTIVATION: tl.constexpr):
 
 
 @triton.jit
+def let_next_start(EARLY: tl.constexpr):
+    """With ``EARLY`` the kernel behind may start, and read what no kernel writes."""
+    if EARLY:
+        gdc_launch_dependents()
+
+
+@triton.jit
+def wait_for_previous(EARLY: tl.constexpr):
+    """With ``EARLY`` waits until the kernel ahead has ended and what it wrote can be read."""
+    if EARLY:
+        gdc_wait()
+
+
+@triton.jit
 def moments(x, inside, width, eps):
     """Mean and inverse deviation ``[M]`` of rows ``x`` ``[M, K]``, of which ``inside`` ``[K]`` is
     real."""
@@ -80,6 +94,17 @@ def statistics(x, stride, m, rows, width, eps, BLOCK_K: tl.constexpr):
 
 
 @triton.jit
+def finish(value, bias, residual, ACTIVATION: tl.constexpr):
+    """act(value + bias) + residual of ``[M, N]``; ``bias`` ``[N]`` or None, so ``residual``."""
+    if bias is not None:
+        value += bias.to(tl.float32)[None, :]
+    value = activate(value, ACTIVATION)
+    if residual is not None:
+        value += residual
+    return value
+
+
+@triton.jit
 def few_rows(
     x,
     weight,
@@ -108,8 +133,7 @@ def few_rows(
 
     With ``EARLY`` the parameters are read while the kernel ahead is still running.
     """
-    if EARLY:
-        gdc_launch_dependents()
+    let_next_start(EARLY)
     n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     m = tl.arange(0, BLOCK_M)
     k = tl.arange(0, BLOCK_K)
@@ -125,6 +149,7 @@ def few_rows(
     if gamma is not None:
         g = tl.load(gamma + k, mask=inside, other=0.0)
         b = tl.load(beta + k, mask=inside, other=0.0)
+    c = None
     if bias is not None:
         c = tl.load(bias + n, mask=wanted, other=0.0)
     rg = None
@@ -132,13 +157,13 @@ def few_rows(
     if residual_gamma is not None:
         rg = tl.load(residual_gamma + n, mask=wanted, other=0.0)
         rb = tl.load(residual_beta + n, mask=wanted, other=0.0)
-    if EARLY:
-        gdc_wait()
+    wait_for_previous(EARLY)
     a = tl.load(
         x + m.to(tl.int64)[:, None] * x_stride + k[None, :],
         mask=real[:, None] & inside[None, :],
         other=0.0,
     )
+    kept = None
     if residual is not None:
         kept = addend(
             residual, rg, rb, residual_stride, m, n, real, wanted, outputs, residual_eps, BLOCK_ROW
@@ -146,13 +171,47 @@ def few_rows(
     if gamma is not None:
         a = normalise(a, g, b, inside, width, eps)
     value = tl.sum(a.to(tl.float32)[:, None, :] * w.to(tl.float32)[None, :, :], 2)
-    if bias is not None:
-        value += c.to(tl.float32)[None, :]
-    value = activate(value, ACTIVATION)
-    if residual is not None:
-        value += kept
+    value = finish(value, c, kept, ACTIVATION)
     places = out + m.to(tl.int64)[:, None] * outputs + n[None, :]
     tl.store(places, value.to(out.dtype.element_ty), mask=real[:, None] & wanted[None, :])
+
+
+@triton.jit
+def normalise_split(a, gamma, beta, inside, width, eps):
+    """:func:`normalise` of rows whose inner dimension is split: ``a`` ``[SPLIT, M, BLOCK_K]``,
+    ``gamma``, ``beta`` and ``inside`` ``[SPLIT, BLOCK_K]``."""
+    exact = a.to(tl.float32)
+    mean = tl.sum(tl.sum(exact, 2), 0) / width  # [M]
+    centred = tl.where(inside[:, None, :], exact - mean[None, :, None], 0.0)
+    inverse = 1.0 / tl.sqrt(tl.sum(tl.sum(centred * centred, 2), 0) / width + eps)
+    exact = centred * inverse[None, :, None] * gamma.to(tl.float32)[:, None, :]
+    return (exact + beta.to(tl.float32)[:, None, :]).to(a.dtype)
+
+
+@triton.jit
+def in_blocks(
+    x_starts, w_starts, gamma, beta, x, m, n, k, rows, width, outputs, x_stride, eps
+):  # fmt: skip
+    """The parts ``[SPLIT, N, M]`` of the product of :func:`some_rows`, with operands that shared
+    memory does not hold at once."""
+    wanted = (n < outputs)[None, :, None]
+    real = (m < rows)[None, :, None]
+    step: tl.constexpr = k.shape[0] * k.shape[1]
+    parts = tl.zeros((k.shape[0], n.shape[0], m.shape[0]), tl.float32)
+    if gamma is not None:
+        mean, inverse = statistics(x, x_stride, m, rows, width, eps, k.shape[1])
+    for start in range(0, width, step):
+        inside = start + k < width
+        w = tl.load(w_starts + start, mask=wanted & inside[:, None, :], other=0.0)
+        a = tl.load(x_starts + start, mask=real & inside[:, None, :], other=0.0)
+        if gamma is not None:
+            g = tl.load(gamma + start + k, mask=inside, other=0.0).to(tl.float32)
+            b = tl.load(beta + start + k, mask=inside, other=0.0).to(tl.float32)
+            exact = (a.to(tl.float32) - mean[None, :, None]) * inverse[None, :, None]
+            a = (exact * g[:, None, :] + b[:, None, :]).to(a.dtype)
+        a = tl.permute(a, (0, 2, 1))
+        parts = tl.dot(w, a, parts, input_precision="ieee", out_dtype=tl.float32)
+    return parts
 
 
 @triton.jit
@@ -188,8 +247,7 @@ def some_rows(
     are added at the end. Such a small product would otherwise be the work of one warp. The weight
     is the left operand: tensor cores take 16 rows of that one, and 8 columns of the other.
     """
-    if EARLY:
-        gdc_launch_dependents()
+    let_next_start(EARLY)
     n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     m = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)
     k = tl.arange(0, SPLIT)[:, None] * BLOCK_K + tl.arange(0, BLOCK_K)[None, :]  # [SPLIT, BLOCK_K]
@@ -204,6 +262,7 @@ def some_rows(
         if gamma is not None:
             g = tl.load(gamma + k, mask=inside, other=0.0).to(tl.float32)
             b = tl.load(beta + k, mask=inside, other=0.0).to(tl.float32)
+    c = None
     if bias is not None:
         c = tl.load(bias + n, mask=wanted, other=0.0)
     rg = None
@@ -211,47 +270,24 @@ def some_rows(
     if residual_gamma is not None:
         rg = tl.load(residual_gamma + n, mask=wanted, other=0.0)
         rb = tl.load(residual_beta + n, mask=wanted, other=0.0)
-    if EARLY:
-        gdc_wait()
+    wait_for_previous(EARLY)
     if HELD:
         a = tl.load(x_starts, mask=real[None, :, None] & inside[:, None, :], other=0.0)
+    kept = None
     if residual is not None:
         kept = addend(
             residual, rg, rb, residual_stride, m, n, real, wanted, outputs, residual_eps, BLOCK_ROW
         )
     if HELD:
         if gamma is not None:
-            exact = a.to(tl.float32)
-            mean = tl.sum(tl.sum(exact, 2), 0) / width  # [BLOCK_M]
-            centred = tl.where(inside[:, None, :], exact - mean[None, :, None], 0.0)
-            inverse = 1.0 / tl.sqrt(tl.sum(tl.sum(centred * centred, 2), 0) / width + eps)
-            exact = centred * inverse[None, :, None] * g[:, None, :] + b[:, None, :]
-            # Rounded as the output of a norm of its own would be.
-            a = exact.to(a.dtype)
+            a = normalise_split(a, g, b, inside, width, eps)
         a = tl.permute(a, (0, 2, 1))
         parts = tl.dot(w, a, input_precision="ieee", out_dtype=tl.float32)
     else:
-        parts = tl.zeros((SPLIT, BLOCK_N, BLOCK_M), tl.float32)
-        if gamma is not None:
-            mean, inverse = statistics(x, x_stride, m, rows, width, eps, BLOCK_K)
-        for start in range(0, width, SPLIT * BLOCK_K):
-            inside = start + k < width
-            w = tl.load(
-                w_starts + start, mask=wanted[None, :, None] & inside[:, None, :], other=0.0
-            )
-            a = tl.load(x_starts + start, mask=real[None, :, None] & inside[:, None, :], other=0.0)
-            if gamma is not None:
-                g = tl.load(gamma + start + k, mask=inside, other=0.0).to(tl.float32)
-                b = tl.load(beta + start + k, mask=inside, other=0.0).to(tl.float32)
-                exact = (a.to(tl.float32) - mean[None, :, None]) * inverse[None, :, None]
-                a = (exact * g[:, None, :] + b[:, None, :]).to(a.dtype)
-            a = tl.permute(a, (0, 2, 1))
-            parts = tl.dot(w, a, parts, input_precision="ieee", out_dtype=tl.float32)
+        parts = in_blocks(
+            x_starts, w_starts, gamma, beta, x, m, n, k, rows, width, outputs, x_stride, eps
+        )
     value = tl.trans(tl.sum(parts, 0))  # [BLOCK_M, BLOCK_N]
-    if bias is not None:
-        value += c.to(tl.float32)[None, :]
-    value = activate(value, ACTIVATION)
-    if residual is not None:
-        value += kept
+    value = finish(value, c, kept, ACTIVATION)
     places = out + m.to(tl.int64)[:, None] * outputs + n[None, :]
     tl.store(places, value.to(out.dtype.element_ty), mask=real[:, None] & wanted[None, :])

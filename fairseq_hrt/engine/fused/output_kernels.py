@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from .linear_kernels import gdc_launch_dependents, gdc_wait, statistics
+from .linear_kernels import let_next_start, statistics, wait_for_previous
 
 
 @triton.jit
@@ -44,9 +44,8 @@ def choose_in_block(
     has it; ``peaks`` and ``sums``: the largest logit of all words, and the sum of exp(logit -
     peak).
     """
-    if EARLY:
-        gdc_launch_dependents()
-        gdc_wait()
+    let_next_start(EARLY)
+    wait_for_previous(EARLY)
     block = tl.program_id(0)
     v = block * BLOCK_V + tl.arange(0, BLOCK_V)
     m = tl.arange(0, BLOCK_M)
@@ -113,9 +112,8 @@ def choose_of_blocks(
     EARLY: tl.constexpr,
 ):
     """The choice of a row among the choices of all blocks."""
-    if EARLY:
-        gdc_launch_dependents()
-        gdc_wait()
+    let_next_start(EARLY)
+    wait_for_previous(EARLY)
     row = tl.program_id(0)
     block = tl.arange(0, BLOCK)
     inside = block < blocks
