@@ -8,6 +8,8 @@ try:
 except ImportError:  # Triton before 3.4: EARLY is never set
     gdc_launch_dependents = gdc_wait = None
 
+STARTS_EARLY = gdc_wait is not None
+
 
 @triton.jit
 def activate(value, ACTIVATION: tl.constexpr):

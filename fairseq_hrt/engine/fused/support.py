@@ -76,9 +76,9 @@ def _starts_early(device: torch.device) -> bool:
     """Whether the device and Triton have programmatic dependent launches."""
     if torch.version.hip or torch.cuda.get_device_capability(device) < (9, 0):
         return False
-    from .linear_kernels import gdc_wait
+    from .linear_kernels import STARTS_EARLY
 
-    return gdc_wait is not None
+    return STARTS_EARLY
 
 
 @cache

@@ -1,6 +1,7 @@
 """A linear layer in one kernel against PyTorch's functions, and these against the engine's."""
 
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from fairseq_hrt.engine.fused import fused_linear
+from fairseq_hrt.engine.fused import fused_linear, support
 from fairseq_hrt.engine.fused.linear import _split, linear_reference
 from fairseq_hrt.engine.fused.support import constant_parameters
+from fairseq_hrt.engine.graphs import GraphStore
 from fairseq_hrt.engine.layers import PackedNorm
 from fairseq_hrt.engine.linear import PackedLinear
 
@@ -130,6 +132,36 @@ def test_captured(device, rows, constant):
             start.copy_(torch.randn_like(start))
             graph.replay()
             assert torch.equal(out, run())
+
+
+def test_kernels_start_early_only_with_constant_parameters(monkeypatch):
+    on_gpu = SimpleNamespace(is_cuda=True, device=None)
+    monkeypatch.setattr(support, "_starts_early", lambda device: True)
+    assert support.early(on_gpu) == {"EARLY": False}
+    with constant_parameters():
+        assert support.early(on_gpu) == {"EARLY": True, "launch_pdl": True}
+        assert support.early(torch.zeros(1)) == {"EARLY": False}
+    with pytest.raises(KeyError), constant_parameters():
+        raise KeyError
+    assert support.early(on_gpu) == {"EARLY": False}
+
+
+@pytest.mark.gpu
+def test_recordings_have_constant_parameters(device):
+    """While they are recorded, and before that, when their kernels are compiled."""
+    if device.type != "cuda":
+        pytest.skip("graphs need a GPU")
+    seen = []
+
+    def function():
+        seen.append(support.early(x)["EARLY"])
+        return x + 1
+
+    x = torch.zeros(1, device=device)
+    GraphStore(device).record(function)
+    assert len(set(seen)) == 1
+    assert seen[0] == (torch.cuda.get_device_capability(device) >= (9, 0))
+    assert not support.early(x)["EARLY"]
 
 
 @pytest.mark.parametrize("rows", [1, 5])
