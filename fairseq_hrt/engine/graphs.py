@@ -18,6 +18,8 @@ from typing import Any, Callable, ContextManager, Hashable, Optional, Tuple, Typ
 import torch
 from torch import Tensor
 
+from .fused.support import constant_parameters
+
 logger = logging.getLogger(__name__)
 
 # Recordings that are kept, and the share of the device's memory that they and their buffers take.
@@ -107,13 +109,14 @@ class GraphStore:
             self._pool = torch.cuda.graph_pool_handle()
         aside = torch.cuda.Stream(self.device)
         aside.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(aside):
+        with torch.cuda.stream(aside), constant_parameters():
             for _ in range(WARM_UPS):
                 function()
         torch.cuda.current_stream(self.device).wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
         # Other threads may use the device meanwhile.
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+        recording = torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local")
+        with recording, constant_parameters():
             outputs = function()
 
         def replay() -> Kept:

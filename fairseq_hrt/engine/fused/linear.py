@@ -15,6 +15,7 @@ from .support import (
     Norm,
     delivered,
     destination,
+    early,
     norm_parts,
     on_device,
     power_of_two,
@@ -24,6 +25,8 @@ from .support import (
 
 # Rows and inner width for which the kernels are made; PyTorch's product is as fast for more.
 MOST_ROWS, WIDEST = TILE, 4096
+# Rows for which elementwise products are faster than tensor cores, and rows of a program of these.
+FEW, ROWS = 2, 8
 ACTIVATIONS = (None, "relu", "gelu")
 
 
@@ -108,39 +111,40 @@ def fused_linear(
     out = destination(out, (rows, outputs), x)
     shared = (x, weight, bias, gamma, beta, residual, residual_gamma, residual_beta, out)
     with on_device(x):
-        if rows == 1:
-            _launch_row(shared, width, outputs, eps, residual_eps, activation)
-        else:
-            strides = (x.stride(0), 0 if residual is None else residual.stride(0))
-            sizes = (rows, width, outputs, *strides)
-            _launch_rows(shared, sizes, eps, residual_eps, activation)
+        strides = (x.stride(0), 0 if residual is None else residual.stride(0))
+        launch = _launch_few if rows <= FEW else _launch_some
+        launch(shared, (rows, width, outputs, *strides), eps, residual_eps, activation)
     return out
 
 
-def _launch_row(
+def _launch_few(
     tensors: tuple[Optional[Tensor], ...],
-    width: int,
-    outputs: int,
+    sizes: tuple[int, int, int, int, int],
     eps: float,
     residual_eps: float,
     activation: Optional[str],
 ) -> None:
-    from .linear_kernels import one_row
+    from .linear_kernels import few_rows
 
-    block = 4 if outputs <= 512 or width > 1024 else 8
+    rows, width, outputs, *_ = sizes
     inner = max(power_of_two(width), TILE)
-    one_row[(-(-outputs // block),)](
-        *tensors, width, outputs, eps, residual_eps,
+    # One warp adds up rows of 512 without waiting for others.
+    warps = min(max(inner // 512, 1), 8)
+    columns = 2 if warps < 4 else 4
+    assert tensors[0] is not None
+    few_rows[(-(-outputs // columns),)](
+        *tensors, *sizes, eps, residual_eps,
         ACTIVATION=activation,
-        BLOCK_N=block,
+        BLOCK_M=power_of_two(rows),
+        BLOCK_N=columns,
         BLOCK_K=inner,
-        BLOCK_ROW=power_of_two(outputs),
-        # At most 64 numbers of the weight a thread.
-        num_warps=4 if block * inner <= 8192 else 8,
+        BLOCK_ROW=1 if tensors[6] is None else power_of_two(outputs),
+        num_warps=warps,
+        **early(tensors[0]),
     )  # fmt: skip
 
 
-def _launch_rows(
+def _launch_some(
     tensors: tuple[Optional[Tensor], ...],
     sizes: tuple[int, int, int, int, int],
     eps: float,
@@ -149,20 +153,21 @@ def _launch_rows(
 ) -> None:
     from .linear_kernels import some_rows
 
-    _, width, outputs, *_ = sizes
-    weight = tensors[1]
-    assert weight is not None
-    warps, block, held = _split(width, weight.itemsize, shared_memory(weight.device))
-    some_rows[(-(-outputs // TILE),)](
+    rows, width, outputs, *_ = sizes
+    x = tensors[0]
+    assert x is not None
+    warps, block, held = _split(width, x.itemsize, shared_memory(x.device))
+    some_rows[(-(-outputs // TILE), -(-rows // ROWS))](
         *tensors, *sizes, eps, residual_eps,
         ACTIVATION=activation,
-        BLOCK_M=TILE,
+        BLOCK_M=ROWS,
         BLOCK_N=TILE,
         BLOCK_K=block,
-        BLOCK_ROW=min(max(power_of_two(outputs), TILE), 512),
+        BLOCK_ROW=1 if tensors[6] is None else power_of_two(outputs),
         SPLIT=warps,
         HELD=held,
         num_warps=warps,
+        **early(x),
     )  # fmt: skip
 
 
@@ -176,12 +181,14 @@ def _split(width: int, itemsize: int, memory: int) -> tuple[int, int, bool]:
         memory: bytes of shared memory, where both operands lie, and twice where a loop fetches the
             next ones meanwhile.
     """
-    most = 128 if itemsize == 2 else 32
-    warps = 4 if width <= 4 * most else 8 if width <= 8 * most else 16
+    if itemsize == 2:
+        most, warps = 512, 4 if width <= 512 else 8
+    else:
+        most, warps = 32, 4 if width <= 128 else 8 if width <= 256 else 16
     block = min(most, max(power_of_two(width) // warps, TILE))
     while True:
         held = warps * block >= width
-        operands = warps * block * 2 * TILE * itemsize
+        operands = warps * block * (TILE + ROWS) * itemsize
         # Half as much again for the sums of rows.
         if block == TILE or (operands if held else 2 * operands) * 3 // 2 <= memory:
             return warps, block, held

@@ -3,6 +3,13 @@
 import triton
 import triton.language as tl
 
+try:
+    from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+except ImportError:  # Triton before 3.4: EARLY is never set
+    gdc_launch_dependents = gdc_wait = None
+
+STARTS_EARLY = gdc_wait is not None
+
 
 @triton.jit
 def activate(value, ACTIVATION: tl.constexpr):
@@ -15,79 +22,71 @@ def activate(value, ACTIVATION: tl.constexpr):
 
 
 @triton.jit
-def one_row(
-    x,
-    weight,
-    bias,
-    gamma,
-    beta,
-    residual,
-    residual_gamma,
-    residual_beta,
-    out,
-    width,
-    outputs,
-    eps,
-    residual_eps,
-    ACTIVATION: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-    BLOCK_ROW: tl.constexpr,
-):
-    """A row times ``BLOCK_N`` rows of the weight, by elementwise products."""
-    n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
-    k = tl.arange(0, BLOCK_K)
-    wanted = n < outputs
-    inside = k < width
-    # The weight is asked for first: the norm is computed while it is on its way.
-    w = tl.load(
-        weight + n.to(tl.int64)[:, None] * width + k[None, :],
-        mask=wanted[:, None] & inside[None, :],
-        other=0.0,
-    )
-    row = tl.load(x + k, mask=inside, other=0.0)
-    if gamma is not None:
-        g = tl.load(gamma + k, mask=inside, other=0.0).to(tl.float32)
-        b = tl.load(beta + k, mask=inside, other=0.0).to(tl.float32)
-        exact = row.to(tl.float32)
-        mean = tl.sum(exact, 0) / width
-        centred = tl.where(inside, exact - mean, 0.0)
-        inverse = 1.0 / tl.sqrt(tl.sum(centred * centred, 0) / width + eps)
-        # Rounded as the output of a norm of its own would be.
-        row = (centred * inverse * g + b).to(row.dtype)
-    value = tl.sum(w.to(tl.float32) * row.to(tl.float32)[None, :], 1)
-    if bias is not None:
-        value += tl.load(bias + n, mask=wanted, other=0.0).to(tl.float32)
-    value = activate(value, ACTIVATION)
-    if residual is not None:
-        kept = tl.load(residual + n, mask=wanted, other=0.0).to(tl.float32)
-        if residual_gamma is not None:
-            r = tl.arange(0, BLOCK_ROW)
-            there = r < outputs
-            whole = tl.load(residual + r, mask=there, other=0.0).to(tl.float32)
-            mean = tl.sum(whole, 0) / outputs
-            centred = tl.where(there, whole - mean, 0.0)
-            inverse = 1.0 / tl.sqrt(tl.sum(centred * centred, 0) / outputs + residual_eps)
-            g = tl.load(residual_gamma + n, mask=wanted, other=0.0).to(tl.float32)
-            b = tl.load(residual_beta + n, mask=wanted, other=0.0).to(tl.float32)
-            kept = ((kept - mean) * inverse * g + b).to(row.dtype).to(tl.float32)
-        value += kept
-    tl.store(out + n, value.to(out.dtype.element_ty), mask=wanted)
+def let_next_start(EARLY: tl.constexpr):
+    """With ``EARLY`` the kernel behind may start, and read what no kernel writes."""
+    if EARLY:
+        gdc_launch_dependents()
 
 
 @triton.jit
-def statistics(x, stride, rows, width, eps, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr):
-    """Mean and inverse deviation ``[BLOCK_M]`` of rows, read twice: the second time from a
-    cache."""
-    m = tl.arange(0, BLOCK_M)
+def wait_for_previous(EARLY: tl.constexpr):
+    """With ``EARLY`` waits until the kernel ahead has ended and what it wrote can be read."""
+    if EARLY:
+        gdc_wait()
+
+
+@triton.jit
+def moments(x, inside, width, eps):
+    """Mean and inverse deviation ``[M]`` of rows ``x`` ``[M, K]``, of which ``inside`` ``[K]`` is
+    real."""
+    exact = x.to(tl.float32)
+    mean = tl.sum(exact, 1) / width
+    centred = tl.where(inside[None, :], exact - mean[:, None], 0.0)
+    return mean, 1.0 / tl.sqrt(tl.sum(centred * centred, 1) / width + eps)
+
+
+@triton.jit
+def normalise(x, gamma, beta, inside, width, eps):
+    """Layer normalisation of rows ``[M, K]``, rounded as the output of a norm of its own would
+    be."""
+    mean, inverse = moments(x, inside, width, eps)
+    exact = (x.to(tl.float32) - mean[:, None]) * inverse[:, None]
+    exact = exact * gamma.to(tl.float32)[None, :] + beta.to(tl.float32)[None, :]
+    return tl.where(inside[None, :], exact, 0.0).to(x.dtype)
+
+
+@triton.jit
+def addend(
+    residual, gamma, beta, stride, m, n, real, wanted, outputs, eps,
+    BLOCK_ROW: tl.constexpr,
+):  # fmt: skip
+    """LN?(residual) ``[M, N]`` in fp32 at columns ``n``; ``gamma`` and ``beta`` ``[N]`` are those
+    of the columns, or None."""
+    starts = residual + m.to(tl.int64)[:, None] * stride
+    kept = tl.load(starts + n[None, :], mask=real[:, None] & wanted[None, :], other=0.0)
+    kept = kept.to(tl.float32)
+    if gamma is not None:
+        r = tl.arange(0, BLOCK_ROW)
+        there = r < outputs
+        whole = tl.load(starts + r[None, :], mask=real[:, None] & there[None, :], other=0.0)
+        mean, inverse = moments(whole, there, outputs, eps)
+        kept = (kept - mean[:, None]) * inverse[:, None] * gamma.to(tl.float32)[None, :]
+        kept += beta.to(tl.float32)[None, :]
+        kept = kept.to(residual.dtype.element_ty).to(tl.float32)
+    return kept
+
+
+@triton.jit
+def statistics(x, stride, m, rows, width, eps, BLOCK_K: tl.constexpr):
+    """Mean and inverse deviation of rows ``m``, read twice: the second time from a cache."""
     k = tl.arange(0, BLOCK_K)
     starts = x + m.to(tl.int64)[:, None] * stride + k[None, :]
-    total = tl.zeros((BLOCK_M,), tl.float32)
+    total = tl.zeros((m.shape[0],), tl.float32)
     for start in range(0, width, BLOCK_K):
         inside = (m < rows)[:, None] & (start + k < width)[None, :]
         total += tl.sum(tl.load(starts + start, mask=inside, other=0.0).to(tl.float32), 1)
     mean = total / width
-    total = tl.zeros((BLOCK_M,), tl.float32)
+    total = tl.zeros((m.shape[0],), tl.float32)
     for start in range(0, width, BLOCK_K):
         inside = (m < rows)[:, None] & (start + k < width)[None, :]
         part = tl.load(starts + start, mask=inside, other=0.0).to(tl.float32)
@@ -97,63 +96,124 @@ def statistics(x, stride, rows, width, eps, BLOCK_M: tl.constexpr, BLOCK_K: tl.c
 
 
 @triton.jit
-def product(
+def finish(value, bias, residual, ACTIVATION: tl.constexpr):
+    """act(value + bias) + residual of ``[M, N]``; ``bias`` ``[N]`` or None, so ``residual``."""
+    if bias is not None:
+        value += bias.to(tl.float32)[None, :]
+    value = activate(value, ACTIVATION)
+    if residual is not None:
+        value += residual
+    return value
+
+
+@triton.jit
+def few_rows(
     x,
     weight,
+    bias,
     gamma,
     beta,
+    residual,
+    residual_gamma,
+    residual_beta,
+    out,
     rows,
     width,
     outputs,
-    stride,
+    x_stride,
+    residual_stride,
     eps,
-    n,
+    residual_eps,
+    ACTIVATION: tl.constexpr,
     BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
-    SPLIT: tl.constexpr,
-    HELD: tl.constexpr,
+    BLOCK_ROW: tl.constexpr,
+    EARLY: tl.constexpr,
 ):
-    """LN?(x) times columns ``n`` of the transposed weight: ``[BLOCK_M, len(n)]`` in fp32.
+    """Up to ``BLOCK_M`` rows times ``BLOCK_N`` rows of the weight, by elementwise products.
 
-    The inner dimension is split over the warps: each multiplies ``BLOCK_K`` of it, and the parts
-    are added at the end. A product of 16 rows would otherwise be the work of one warp.
+    With ``EARLY`` the parameters are read while the kernel ahead is still running.
     """
+    let_next_start(EARLY)
+    n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     m = tl.arange(0, BLOCK_M)
-    k = tl.arange(0, SPLIT)[:, None] * BLOCK_K + tl.arange(0, BLOCK_K)[None, :]  # [SPLIT, BLOCK_K]
-    x_starts = x + m.to(tl.int64)[None, :, None] * stride + k[:, None, :]
-    w_starts = weight + n.to(tl.int64)[None, None, :] * width + k[:, :, None]
+    k = tl.arange(0, BLOCK_K)
+    real = m < rows
+    wanted = n < outputs
+    inside = k < width
+    # Everything is asked for before the first sum, whose synchronisation loads cannot pass.
+    w = tl.load(
+        weight + n.to(tl.int64)[:, None] * width + k[None, :],
+        mask=wanted[:, None] & inside[None, :],
+        other=0.0,
+    )
+    if gamma is not None:
+        g = tl.load(gamma + k, mask=inside, other=0.0)
+        b = tl.load(beta + k, mask=inside, other=0.0)
+    c = None
+    if bias is not None:
+        c = tl.load(bias + n, mask=wanted, other=0.0)
+    rg = None
+    rb = None
+    if residual_gamma is not None:
+        rg = tl.load(residual_gamma + n, mask=wanted, other=0.0)
+        rb = tl.load(residual_beta + n, mask=wanted, other=0.0)
+    wait_for_previous(EARLY)
+    a = tl.load(
+        x + m.to(tl.int64)[:, None] * x_stride + k[None, :],
+        mask=real[:, None] & inside[None, :],
+        other=0.0,
+    )
+    kept = None
+    if residual is not None:
+        kept = addend(
+            residual, rg, rb, residual_stride, m, n, real, wanted, outputs, residual_eps, BLOCK_ROW
+        )
+    if gamma is not None:
+        a = normalise(a, g, b, inside, width, eps)
+    value = tl.sum(a.to(tl.float32)[:, None, :] * w.to(tl.float32)[None, :, :], 2)
+    value = finish(value, c, kept, ACTIVATION)
+    places = out + m.to(tl.int64)[:, None] * outputs + n[None, :]
+    tl.store(places, value.to(out.dtype.element_ty), mask=real[:, None] & wanted[None, :])
+
+
+@triton.jit
+def normalise_split(a, gamma, beta, inside, width, eps):
+    """:func:`normalise` of rows whose inner dimension is split: ``a`` ``[SPLIT, M, BLOCK_K]``,
+    ``gamma``, ``beta`` and ``inside`` ``[SPLIT, BLOCK_K]``."""
+    exact = a.to(tl.float32)
+    mean = tl.sum(tl.sum(exact, 2), 0) / width  # [M]
+    centred = tl.where(inside[:, None, :], exact - mean[None, :, None], 0.0)
+    inverse = 1.0 / tl.sqrt(tl.sum(tl.sum(centred * centred, 2), 0) / width + eps)
+    exact = centred * inverse[None, :, None] * gamma.to(tl.float32)[:, None, :]
+    return (exact + beta.to(tl.float32)[:, None, :]).to(a.dtype)
+
+
+@triton.jit
+def in_blocks(
+    x_starts, w_starts, gamma, beta, x, m, n, k, rows, width, outputs, x_stride, eps
+):  # fmt: skip
+    """The parts ``[SPLIT, N, M]`` of the product of :func:`some_rows`, with operands that shared
+    memory does not hold at once."""
+    wanted = (n < outputs)[None, :, None]
     real = (m < rows)[None, :, None]
-    wanted = (n < outputs)[None, None, :]
-    if HELD:
-        inside = k < width
-        w = tl.load(w_starts, mask=wanted & inside[:, :, None], other=0.0)
-        a = tl.load(x_starts, mask=real & inside[:, None, :], other=0.0)
+    step: tl.constexpr = k.shape[0] * k.shape[1]
+    parts = tl.zeros((k.shape[0], n.shape[0], m.shape[0]), tl.float32)
+    if gamma is not None:
+        mean, inverse = statistics(x, x_stride, m, rows, width, eps, k.shape[1])
+    for start in range(0, width, step):
+        inside = start + k < width
+        w = tl.load(w_starts + start, mask=wanted & inside[:, None, :], other=0.0)
+        a = tl.load(x_starts + start, mask=real & inside[:, None, :], other=0.0)
         if gamma is not None:
-            g = tl.load(gamma + k, mask=inside, other=0.0).to(tl.float32)
-            b = tl.load(beta + k, mask=inside, other=0.0).to(tl.float32)
-            exact = a.to(tl.float32)
-            mean = tl.sum(tl.sum(exact, 2), 0) / width  # [BLOCK_M]
-            centred = tl.where(inside[:, None, :], exact - mean[None, :, None], 0.0)
-            inverse = 1.0 / tl.sqrt(tl.sum(tl.sum(centred * centred, 2), 0) / width + eps)
-            exact = centred * inverse[None, :, None] * g[:, None, :] + b[:, None, :]
-            # Rounded as the output of a norm of its own would be.
-            a = exact.to(a.dtype)
-        parts = tl.dot(a, w, input_precision="ieee", out_dtype=tl.float32)
-    else:
-        parts = tl.zeros((SPLIT, BLOCK_M, n.shape[0]), tl.float32)
-        if gamma is not None:
-            mean, inverse = statistics(x, stride, rows, width, eps, BLOCK_M, BLOCK_K)
-        for start in range(0, width, SPLIT * BLOCK_K):
-            inside = start + k < width
-            w = tl.load(w_starts + start, mask=wanted & inside[:, :, None], other=0.0)
-            a = tl.load(x_starts + start, mask=real & inside[:, None, :], other=0.0)
-            if gamma is not None:
-                g = tl.load(gamma + start + k, mask=inside, other=0.0).to(tl.float32)
-                b = tl.load(beta + start + k, mask=inside, other=0.0).to(tl.float32)
-                exact = (a.to(tl.float32) - mean[None, :, None]) * inverse[None, :, None]
-                a = (exact * g[:, None, :] + b[:, None, :]).to(a.dtype)
-            parts = tl.dot(a, w, parts, input_precision="ieee", out_dtype=tl.float32)
-    return tl.sum(parts, 0)
+            g = tl.load(gamma + start + k, mask=inside, other=0.0).to(tl.float32)
+            b = tl.load(beta + start + k, mask=inside, other=0.0).to(tl.float32)
+            exact = (a.to(tl.float32) - mean[None, :, None]) * inverse[None, :, None]
+            a = (exact * g[:, None, :] + b[:, None, :]).to(a.dtype)
+        a = tl.permute(a, (0, 2, 1))
+        parts = tl.dot(w, a, parts, input_precision="ieee", out_dtype=tl.float32)
+    return parts
 
 
 @triton.jit
@@ -181,30 +241,55 @@ def some_rows(
     BLOCK_ROW: tl.constexpr,
     SPLIT: tl.constexpr,
     HELD: tl.constexpr,
+    EARLY: tl.constexpr,
 ):
-    """Up to ``BLOCK_M`` rows times ``BLOCK_N`` rows of the weight, on tensor cores."""
+    """``BLOCK_M`` rows times ``BLOCK_N`` rows of the weight, on tensor cores.
+
+    The inner dimension is split over the warps: each multiplies ``BLOCK_K`` of it, and the parts
+    are added at the end. Such a small product would otherwise be the work of one warp. The weight
+    is the left operand: tensor cores take 16 rows of that one, and 8 columns of the other.
+    """
+    let_next_start(EARLY)
     n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
-    m = tl.arange(0, BLOCK_M)
+    m = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)
+    k = tl.arange(0, SPLIT)[:, None] * BLOCK_K + tl.arange(0, BLOCK_K)[None, :]  # [SPLIT, BLOCK_K]
+    real = m < rows
     wanted = n < outputs
-    value = product(
-        x, weight, gamma, beta, rows, width, outputs, x_stride, eps, n,
-        BLOCK_M, BLOCK_K, SPLIT, HELD,
-    )  # fmt: skip
+    w_starts = weight + n.to(tl.int64)[None, :, None] * width + k[:, None, :]
+    x_starts = x + m.to(tl.int64)[None, :, None] * x_stride + k[:, None, :]
+    inside = k < width
+    # Everything is asked for before the first sum, whose synchronisation loads cannot pass.
+    if HELD:
+        w = tl.load(w_starts, mask=wanted[None, :, None] & inside[:, None, :], other=0.0)
+        if gamma is not None:
+            g = tl.load(gamma + k, mask=inside, other=0.0).to(tl.float32)
+            b = tl.load(beta + k, mask=inside, other=0.0).to(tl.float32)
+    c = None
     if bias is not None:
-        value += tl.load(bias + n, mask=wanted, other=0.0).to(tl.float32)[None, :]
-    value = activate(value, ACTIVATION)
-    both = (m < rows)[:, None] & wanted[None, :]
+        c = tl.load(bias + n, mask=wanted, other=0.0)
+    rg = None
+    rb = None
+    if residual_gamma is not None:
+        rg = tl.load(residual_gamma + n, mask=wanted, other=0.0)
+        rb = tl.load(residual_beta + n, mask=wanted, other=0.0)
+    wait_for_previous(EARLY)
+    if HELD:
+        a = tl.load(x_starts, mask=real[None, :, None] & inside[:, None, :], other=0.0)
+    kept = None
     if residual is not None:
-        places = residual + m.to(tl.int64)[:, None] * residual_stride + n[None, :]
-        kept = tl.load(places, mask=both, other=0.0).to(tl.float32)
-        if residual_gamma is not None:
-            mean, inverse = statistics(
-                residual, residual_stride, rows, outputs, residual_eps, BLOCK_M, BLOCK_ROW
-            )
-            g = tl.load(residual_gamma + n, mask=wanted, other=0.0).to(tl.float32)
-            b = tl.load(residual_beta + n, mask=wanted, other=0.0).to(tl.float32)
-            kept = (kept - mean[:, None]) * inverse[:, None] * g[None, :] + b[None, :]
-            kept = kept.to(residual.dtype.element_ty).to(tl.float32)
-        value += kept
+        kept = addend(
+            residual, rg, rb, residual_stride, m, n, real, wanted, outputs, residual_eps, BLOCK_ROW
+        )
+    if HELD:
+        if gamma is not None:
+            a = normalise_split(a, g, b, inside, width, eps)
+        a = tl.permute(a, (0, 2, 1))
+        parts = tl.dot(w, a, input_precision="ieee", out_dtype=tl.float32)
+    else:
+        parts = in_blocks(
+            x_starts, w_starts, gamma, beta, x, m, n, k, rows, width, outputs, x_stride, eps
+        )
+    value = tl.trans(tl.sum(parts, 0))  # [BLOCK_M, BLOCK_N]
+    value = finish(value, c, kept, ACTIVATION)
     places = out + m.to(tl.int64)[:, None] * outputs + n[None, :]
-    tl.store(places, value.to(out.dtype.element_ty), mask=both)
+    tl.store(places, value.to(out.dtype.element_ty), mask=real[:, None] & wanted[None, :])

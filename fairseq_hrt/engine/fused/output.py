@@ -16,6 +16,7 @@ from .support import (
     Norm,
     delivered,
     destination,
+    early,
     norm_parts,
     on_device,
     power_of_two,
@@ -134,15 +135,17 @@ def choose(
             float(unkpen) if allowed else 0.0,
             BLOCK_M=max(power_of_two(rows), TILE),
             BLOCK_V=BLOCK_V,
-            BLOCK_K=min(max(power_of_two(width), TILE), 128 if x.itemsize == 2 else 32),
+            BLOCK_K=min(max(power_of_two(width), TILE), 64 if x.itemsize == 2 else 32),
+            BLOCK_ROW=min(max(power_of_two(width), TILE), 1024),
             SCALED=temperature != 1.0,
             WITH_UNK=allowed,
-            num_warps=4,
-            num_stages=3,
+            num_warps=8,
+            num_stages=4,
+            **early(x),
         )  # fmt: skip
         choose_of_blocks[(rows,)](
             parts[0], picks, parts[1], parts[2], token, log_prob, words, blocks,
-            BLOCK=power_of_two(blocks), num_warps=4,
+            BLOCK=power_of_two(blocks), num_warps=4, **early(x),
         )  # fmt: skip
     return token, log_prob
 

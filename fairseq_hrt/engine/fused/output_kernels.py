@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from .linear_kernels import statistics
+from .linear_kernels import let_next_start, statistics, wait_for_previous
 
 
 @triton.jit
@@ -33,8 +33,10 @@ def choose_in_block(
     BLOCK_M: tl.constexpr,
     BLOCK_V: tl.constexpr,
     BLOCK_K: tl.constexpr,
+    BLOCK_ROW: tl.constexpr,
     SCALED: tl.constexpr,
     WITH_UNK: tl.constexpr,
+    EARLY: tl.constexpr,
 ):
     """Logits of ``BLOCK_V`` words for all rows, and what the choice needs of them.
 
@@ -42,6 +44,8 @@ def choose_in_block(
     has it; ``peaks`` and ``sums``: the largest logit of all words, and the sum of exp(logit -
     peak).
     """
+    let_next_start(EARLY)
+    wait_for_previous(EARLY)
     block = tl.program_id(0)
     v = block * BLOCK_V + tl.arange(0, BLOCK_V)
     m = tl.arange(0, BLOCK_M)
@@ -49,7 +53,7 @@ def choose_in_block(
     real = m < rows
     wanted = v < words
     if gamma is not None:
-        mean, inverse = statistics(x, x_stride, rows, width, eps, BLOCK_M, BLOCK_K)
+        mean, inverse = statistics(x, x_stride, m, rows, width, eps, BLOCK_ROW)
     x_starts = x + m.to(tl.int64)[:, None] * x_stride + k[None, :]
     w_starts = weight + v.to(tl.int64)[None, :] * width + k[:, None]
     logits = tl.zeros((BLOCK_M, BLOCK_V), tl.float32)
@@ -95,8 +99,21 @@ def choose_in_block(
 
 
 @triton.jit
-def choose_of_blocks(tops, picks, peaks, sums, token, log_prob, words, blocks, BLOCK: tl.constexpr):
+def choose_of_blocks(
+    tops,
+    picks,
+    peaks,
+    sums,
+    token,
+    log_prob,
+    words,
+    blocks,
+    BLOCK: tl.constexpr,
+    EARLY: tl.constexpr,
+):
     """The choice of a row among the choices of all blocks."""
+    let_next_start(EARLY)
+    wait_for_previous(EARLY)
     row = tl.program_id(0)
     block = tl.arange(0, BLOCK)
     inside = block < blocks

@@ -1,9 +1,10 @@
 """Where the fused kernels run, and checks that all of them share."""
 
 import os
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import cache
-from typing import Optional, Tuple
+from typing import Any, Dict, Iterator, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -16,6 +17,8 @@ Norm = Tuple[Tensor, Tensor, float]
 TYPES = (torch.float16, torch.bfloat16, torch.float32)
 # The smallest side of a matrix product on tensor cores; fewer rows are padded to it.
 TILE = 16
+
+_constant: ContextVar[bool] = ContextVar("parameters_are_constant", default=False)
 
 
 def available(device: torch.device) -> bool:
@@ -40,6 +43,38 @@ def usable(x: Tensor, *others: Optional[Tensor]) -> bool:
 def on_device(x: Tensor) -> AbstractContextManager[object]:
     """Makes the device of ``x`` the current one, where Triton launches."""
     return torch.cuda.device(x.device) if x.is_cuda else nullcontext()
+
+
+@contextmanager
+def constant_parameters() -> Iterator[None]:
+    """Within, nothing writes weights, biases and norms: on GPUs of capability 9.0 or more a kernel
+    may start, and read them, before the kernel ahead of it has ended.
+
+    Kernels are compiled anew for this. What is recorded in a CUDA graph has to run within first.
+    """
+    before = _constant.set(True)
+    try:
+        yield
+    finally:
+        _constant.reset(before)
+
+
+def early(x: Tensor) -> Dict[str, Any]:
+    """Options of a launch, by :func:`constant_parameters`: EARLY, and where it is true what Triton
+    needs to start the kernel early."""
+    if _constant.get() and x.is_cuda and _starts_early(x.device):
+        return {"EARLY": True, "launch_pdl": True}
+    return {"EARLY": False}
+
+
+@cache
+def _starts_early(device: torch.device) -> bool:
+    """Whether the device and Triton have programmatic dependent launches."""
+    if torch.version.hip or torch.cuda.get_device_capability(device) < (9, 0):
+        return False
+    from .linear_kernels import STARTS_EARLY
+
+    return STARTS_EARLY
 
 
 @cache

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from fairseq_hrt.engine import fused
-from fairseq_hrt.engine.fused import linear
+from fairseq_hrt.engine.fused import linear, output
 
 # Compute capability, the shared memory of a program, and the type to compile for.
 GPUS = [(90, 227 * 1024, torch.float16), (86, 99 * 1024, torch.float32)]
 KERNELS = {
-    "linear_kernels": ["one_row", "some_rows"],
+    "linear_kernels": ["few_rows", "some_rows"],
     "attention_kernels": ["one_token", "some_tokens", "one_query"],
     "output_kernels": [
         "choose_in_block",
@@ -43,7 +43,7 @@ class Compiled:
     def __getitem__(self, grid):
         return self.launch
 
-    def launch(self, *args, num_warps=4, num_stages=3, **options):
+    def launch(self, *args, num_warps=4, num_stages=3, launch_pdl=False, **options):
         from triton.backends.compiler import GPUTarget
         from triton.compiler import ASTSource, compile
 
@@ -67,7 +67,7 @@ class Compiled:
         made = compile(
             ASTSource(self.kernel, signature, constants, facts),
             target=GPUTarget("cuda", capability, 32),
-            options={"num_warps": num_warps, "num_stages": num_stages},
+            options={"num_warps": num_warps, "num_stages": num_stages, "launch_pdl": launch_pdl},
         )
         name = self.kernel.__name__
         assert made.asm["cubin"] and made.metadata.shared <= memory, name
@@ -89,6 +89,9 @@ def compiled(request, monkeypatch):
             monkeypatch.setattr(found, name, Compiled(getattr(found, name), request.param, seen))
     monkeypatch.setattr("fairseq_hrt.engine.fused.support.available", lambda device: True)
     monkeypatch.setattr(linear, "shared_memory", lambda device: request.param[1])
+    if request.param[0] >= 90:
+        for module in (linear, output):
+            monkeypatch.setattr(module, "early", lambda x: {"EARLY": True, "launch_pdl": True})
     return request.param[2], seen
 
 
@@ -103,7 +106,7 @@ def test_every_kernel_compiles(compiled):
         return zeros(width), zeros(width), 1e-5
 
     for rows, width, outputs, full in (
-        (1, 512, 2048, True), (8, 512, 512, True), (8, 2048, 512, False),
+        (1, 512, 2048, True), (4, 2048, 512, False), (8, 512, 512, True), (16, 2048, 512, False),
     ):  # fmt: skip
         fused.fused_linear(
             zeros(rows, width), zeros(outputs, width), zeros(outputs),

@@ -1,5 +1,8 @@
 """A linear layer in one kernel against PyTorch's functions, and these against the engine's."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
 import pytest
 import torch
 from fairseq.modules import TransformerDecoderLayer  # noqa: F401  (registers fairseq's modules)
@@ -7,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from fairseq_hrt.engine.fused import fused_linear
+from fairseq_hrt.engine.fused import fused_linear, support
 from fairseq_hrt.engine.fused.linear import _split, linear_reference
+from fairseq_hrt.engine.fused.support import constant_parameters
+from fairseq_hrt.engine.graphs import GraphStore
 from fairseq_hrt.engine.layers import PackedNorm
 from fairseq_hrt.engine.linear import PackedLinear
 
@@ -71,7 +76,7 @@ def test_any_shape(device, rows, width, outputs, dtype, bias, norm, activation, 
     check(*make(rows, width, outputs, dtype, device, **options))
 
 
-@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("rows", [1, 6])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("norm", [False, True])
 def test_more_than_one_block_of_the_inner_dimension(device, rows, dtype, norm):
@@ -98,23 +103,68 @@ def test_sizes_of_real_models(device, dtype, rows, width, outputs):
 
 
 @pytest.mark.gpu
-def test_captured(device):
-    """A graph that is replayed sees new numbers at the same addresses."""
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("rows", [1, 4, 8])
+def test_captured(device, rows, constant):
+    """A graph that is replayed sees new numbers at the same addresses, and each layer of a chain
+    those of the layer before it, even if its kernel starts early."""
     if device.type != "cuda":
         pytest.skip("graphs need a GPU")
-    args, options = make(
-        4, 512, 512, torch.float16, device, bias=True, norm=True, activation="gelu", residual=1
-    )
-    out = fused_linear(*args, **options)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        fused_linear(*args, **options, out=out)
-    args[0].copy_(torch.randn_like(args[0]))
-    graph.replay()
-    assert torch.equal(out, fused_linear(*args, **options))
+    chain = [
+        make(rows, 512, 512, torch.float16, device, bias=True, norm=True, activation=None,
+             residual=1)
+        for _ in range(20)
+    ]  # fmt: skip
+    start = chain[0][0][0]
+
+    def run():
+        x = start
+        for (_, weight, bias), options in chain:
+            x = fused_linear(x, weight, bias, **options)
+        return x
+
+    with constant_parameters() if constant else nullcontext():
+        run()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = run()
+        for _ in range(20):
+            start.copy_(torch.randn_like(start))
+            graph.replay()
+            assert torch.equal(out, run())
 
 
-@pytest.mark.parametrize("rows", [1, 4])
+def test_kernels_start_early_only_with_constant_parameters(monkeypatch):
+    on_gpu = SimpleNamespace(is_cuda=True, device=None)
+    monkeypatch.setattr(support, "_starts_early", lambda device: True)
+    assert support.early(on_gpu) == {"EARLY": False}
+    with constant_parameters():
+        assert support.early(on_gpu) == {"EARLY": True, "launch_pdl": True}
+        assert support.early(torch.zeros(1)) == {"EARLY": False}
+    with pytest.raises(KeyError), constant_parameters():
+        raise KeyError
+    assert support.early(on_gpu) == {"EARLY": False}
+
+
+@pytest.mark.gpu
+def test_recordings_have_constant_parameters(device):
+    """While they are recorded, and before that, when their kernels are compiled."""
+    if device.type != "cuda":
+        pytest.skip("graphs need a GPU")
+    seen = []
+
+    def function():
+        seen.append(support.early(x)["EARLY"])
+        return x + 1
+
+    x = torch.zeros(1, device=device)
+    GraphStore(device).record(function)
+    assert len(set(seen)) == 1
+    assert seen[0] == (torch.cuda.get_device_capability(device) >= (9, 0))
+    assert not support.early(x)["EARLY"]
+
+
+@pytest.mark.parametrize("rows", [1, 5])
 def test_rows_of_a_wider_tensor_and_a_given_output(device, rows):
     args, options = make(
         rows, 32, 24, torch.float32, device, bias=True, norm=True, activation=None, residual=1
@@ -132,7 +182,7 @@ def test_rows_of_a_wider_tensor_and_a_given_output(device, rows):
     assert torch.equal(fused_linear(wide[:, 1], *args[1:], **options, out=own), out)
 
 
-@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize("rows", [1, 5])
 def test_a_nan_is_not_lost(device, rows):
     args, options = make(
         rows, 32, 24, torch.float32, device, bias=True, norm=True, activation="relu", residual=0

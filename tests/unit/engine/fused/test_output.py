@@ -62,7 +62,7 @@ def compare_choice(device, rows, width, words, dtype, *, bias, norm, temperature
     )  # fmt: skip
     assert token.dtype == torch.int64 and log_prob.dtype == torch.float32
     tolerance = LOGITS[dtype] / min(temperature, 1.0)
-    torch.testing.assert_close(log_prob, best, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(log_prob, best.float(), rtol=tolerance, atol=tolerance)
     if dtype == torch.float32:
         assert torch.equal(token, expected)
     only = options["only_eos"]
