@@ -5,13 +5,15 @@ NUMBER is the batch size of decoding, the tokens of losses; LAYERS those of deco
 first that were measured.
 ``gpu:times/SYSTEM/OTHER/WAY@BATCH@LAYERS``   how many times as fast as the other it decodes
 ``gpu:cost/SYSTEM/OTHER/WAY@BATCH@LAYERS``   how many of its decoder calls one of the first takes
-``gpu:hours/SYSTEM/TOKENS``   hours of 300,000 updates of so many tokens, on one card
+``gpu:hours/SYSTEM/TOKENS/BATCH``   hours of 300,000 updates of so many tokens on one card, computed
+from the time of batches of BATCH tokens, by default those of 4,096
 ``gpu:gpu``   of the environment
 
 Tables and sentences of the pages are made from it by pages.py. What was not measured is a dash.
 """
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from statistics import mean
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
@@ -50,6 +52,13 @@ SYSTEMS = (
 BASE = "Transformer greedy"
 # With CUDA graphs, without, and other programs.
 CAPTURED, EAGER, STOCK = "captured", "eager", "stock"
+# Updates of other sizes, and the size that the table of trainings has beside 4,096.
+OTHERS, LARGER = "other sizes", 16384
+# What rows are called in the pages.
+LABELS = {
+    "dag likelihood": "dag (likelihood)", "dag fuzzy": "dag (fuzzy)", "alignment": "best alignment",
+    "smoothed": "label smoothing", "fuzzy": "fuzzy alignment",
+}  # fmt: skip
 DASH = "–"
 
 Rows = List[List[str]]
@@ -94,7 +103,7 @@ class GpuRun:
             return self.document["environment"][place]
         part, *names = place.split("/")
         if part == "hours":
-            return self.hours(names[0], int(names[1]))
+            return self.hours(names[0], *map(int, names[1:]))
         if part in ("times", "cost"):
             way, _, sizes = names[2].partition("@")
 
@@ -118,10 +127,23 @@ class GpuRun:
             raise NotMeasured(f"gpu:{place}: the row has {', '.join(row)}")
         return row[last]
 
-    def hours(self, system: str, tokens: int) -> float:
-        """Hours of 300,000 updates, each of as many measured ones as make up its tokens."""
-        own = self.row("training", system, way=None)["ms"]
-        return float(own) * tokens / TOKENS * UPDATES / 3_600_000
+    def hours(self, system: str, tokens: int, batch: int = TOKENS) -> float:
+        """Hours of 300,000 updates, each of as many measured batches as make up its tokens."""
+        return self.update(system, batch)["ms"] * tokens / batch * UPDATES / 3_600_000
+
+    def update(self, system: str, batch: int) -> Mapping[str, float]:
+        """The figures of updates of so many tokens; of a few less, as sentences end.
+
+        Raises:
+            NotMeasured: there are none.
+        """
+        if batch == TOKENS:
+            return self.row("training", system, way=None)
+        grown = self.row("training", system, way=OTHERS)["by_tokens"]
+        for tokens, found in grown.items():
+            if 0.95 * batch < int(tokens) <= batch:
+                return dict(found, tokens=float(tokens))
+        raise NotMeasured(f"the GPU's run has no updates of {batch} tokens of {system}")
 
     def best(self, system: str, batch: int) -> Tuple[Optional[float], str]:
         """Milliseconds a sentence, and the way: with CUDA graphs where there are some."""
@@ -186,21 +208,21 @@ def trainings(run: GpuRun) -> List[Dict[str, Any]]:
 def training(run: GpuRun) -> Tuple[List[str], Rows]:
     """Header and rows of the table of trainings."""
     header = [
-        "family", "tokens/s", "ms an update", "of these busy", "peak memory, GiB",
-        "hours, 4,096 tokens an update", "hours, 65,536 tokens an update",
+        "family", "tokens/s", "ms an update", "of these busy", "hours, 4,096 tokens an update",
+        "hours, 65,536 tokens an update", "tokens/s in batches of 16,384",
     ]  # fmt: skip
     rows = []
     for row in trainings(run):
-        name = row["system"]
-        try:
+        name, busy, larger = row["system"], None, None
+        with suppress(NotMeasured):
             busy = run.row("training", name, way="profile")["busy_ms"]
-        except NotMeasured:
-            busy = None
-        peak = row.get("peak_mib")
+        with suppress(NotMeasured):
+            found = run.update(name, LARGER)
+            larger = round(1000 * found["tokens"] / found["ms"])
         rows.append([
-            name, number(row["tokens_a_second"], ",d"), number(row["ms"], ".0f"),
-            number(busy, ".0f"), number(None if peak is None else peak / 1024, ".1f"),
-            number(run.hours(name, TOKENS), ".0f"), number(run.hours(name, 65536), ".0f"),
+            LABELS.get(name, name), number(row["tokens_a_second"], ",d"), number(row["ms"], ".0f"),
+            number(busy, ".0f"), number(run.hours(name, TOKENS), ".0f"),
+            number(run.hours(name, 65536), ".0f"), number(larger, ",d"),
         ])  # fmt: skip
     return header, rows
 
@@ -218,36 +240,48 @@ def parameters(layers: str = "6+6", width: int = 512, words: int = 32768) -> int
     )
 
 
-def memory_of(row: Mapping[str, Any]) -> Tuple[float, float, Optional[float]]:
+def peaks(run: GpuRun, row: Mapping[str, Any]) -> Dict[int, float]:
+    """MiB at the peak of a training, by the tokens of its updates."""
+    found = {round(row["tokens_a_second"] * row["ms"] / 1000): float(row["peak_mib"])}
+    with suppress(NotMeasured):
+        grown = run.row("training", row["system"], way=OTHERS)["by_tokens"]
+        found.update({int(tokens): own["peak_mib"] for tokens, own in grown.items()})
+    return dict(sorted(found.items()))
+
+
+def memory_of(run: GpuRun, row: Mapping[str, Any]) -> Tuple[float, float, Optional[float]]:
     """MiB that do not depend on the batch, MiB for each token, and the largest error of both beside
     what was measured: None where only one batch was.
 
-    With one batch the first figure is that of the parameters, 20 bytes each.
+    With one batch the first figure is that of the parameters, 20 bytes each. With several it is
+    that of the line that is nearest to them.
     """
     held = BYTES * row.get("parameters", parameters(row["layers"])) / MIB
-    peaks = {int(tokens): peak for tokens, peak in row.get("peaks_mib", {}).items()}
-    if len(peaks) < 2:
-        return held, (row["peak_mib"] - held) / TOKENS, None
-    sizes, middle, height = list(peaks), mean(peaks), mean(peaks.values())
-    slope = sum((size - middle) * (peaks[size] - height) for size in sizes) / sum(
-        (size - middle) ** 2 for size in sizes
+    found = peaks(run, row)
+    if len(found) == 1:
+        ((tokens, peak),) = found.items()
+        return held, (peak - held) / tokens, None
+    middle, height = mean(found), mean(found.values())
+    slope = sum((size - middle) * (own - height) for size, own in found.items()) / sum(
+        (size - middle) ** 2 for size in found
     )
     rest = height - slope * middle
-    return rest, slope, max(abs(rest + slope * size - peaks[size]) for size in sizes)
+    return rest, slope, max(abs(rest + slope * size - own) for size, own in found.items())
 
 
 def memory(run: GpuRun) -> Tuple[List[str], Rows]:
     """Header and rows of the table of memory."""
-    header = ["family", "fixed, GiB", "MiB for 1,000 tokens"]
+    header = ["family", "peak, GiB", "fixed, GiB", "MiB for 1,000 tokens"]
     header += [f"tokens in {size} GB" for size in CARDS]
     rows = []
     for row in trainings(run):
         if "peak_mib" not in row:
             continue
-        held, each, _ = memory_of(row)
+        held, each, _ = memory_of(run, row)
         fit = [(USABLE * size * 1024 - held) / each for size in CARDS]
         rows.append([
-            row["system"], number(held / 1024, ".1f"), number(1000 * each, ".0f"),
+            LABELS.get(row["system"], row["system"]), number(row["peak_mib"] / 1024, ".1f"),
+            number(held / 1024, ".1f"), number(1000 * each, ",.0f"),
             *(number(int(own // 1000) * 1000, ",d") for own in fit),
         ])  # fmt: skip
     return header, rows
@@ -264,13 +298,12 @@ def losses(run: GpuRun) -> Tuple[List[str], Rows]:
         if "ms" not in row:
             continue
         size = row["tokens"]
-        line = [row["system"], str(size)]
-        for key, shape, chosen in (("ms", ".1f", ways), ("peak_mib", ".0f", ways[:2])):
+        line = [LABELS.get(row["system"], row["system"]), str(size)]
+        for key, shape, chosen in (("ms", ".1f", ways), ("peak_mib", ",.0f", ways[:2])):
             for way, _ in chosen:
-                try:
+                own = None
+                with suppress(NotMeasured):
                     own = run.row("losses", row["system"], way=way, tokens=size).get(key)
-                except NotMeasured:
-                    own = None
                 line.append(number(own, shape))
         rows.append(line)
     return header, rows
@@ -296,20 +329,19 @@ def correctness(run: GpuRun) -> str:
 
 def memory_proof(run: GpuRun) -> str:
     """How well the model of memory holds, as far as the run can tell."""
-    errors = [
-        (found[2], row) for row in trainings(run) if "peak_mib" in row
-        if (found := memory_of(row))[2] is not None
-    ]  # fmt: skip
+    rows = [row for row in trainings(run) if "peak_mib" in row]
+    errors = [error for row in rows if (error := memory_of(run, row)[2]) is not None]
     if not errors:
         return (
-            "One batch size was measured, so the split into both is computed: 20 bytes for each"
-            " parameter with `--fp16` and Adam, the rest in proportion to the tokens."
+            "Only batches of 4,096 tokens were measured. So «fixed» is computed, as 20 bytes for"
+            " each parameter (`--fp16` and Adam), and the rest is taken to grow with the tokens."
         )
-    worst = max(error or 0.0 for error, _ in errors)
-    sizes = sorted({int(size) for _, row in errors for size in row["peaks_mib"]})
+    sizes = sorted({size for row in rows for size in peaks(run, row)})
+    shown = " and ".join(", ".join(f"{size:,d}" for size in sizes).rsplit(", ", 1))
+    held = BYTES * parameters() / 2**30
     return (
-        f"Both were fitted to batches of {', '.join(f'{size:,d}' for size in sizes)} tokens; the"
-        f" fit is off by {worst:.0f} MiB at most."
+        f"Both were fitted to batches of {shown} tokens, and are off by {max(errors):.0f} MiB at"
+        f" most. By count, `--fp16` and Adam hold 20 bytes for each parameter: {held:.1f} GiB."
     )
 
 

@@ -82,7 +82,7 @@ def test_tables_have_dashes_for_what_was_not_measured(tmp_path):
         ["ctc, without graphs", "6.50", "23.1", "0.92", "–", "–", "–"],
         ["fairseq", "150", "1.0", "0.04", "–", "–", "–"],
     ]
-    assert gpu.training(run)[1] == [["Transformer", "68,000", "60", "12", "2.4", "5", "80"]]
+    assert gpu.training(run)[1] == [["Transformer", "68,000", "60", "12", "5", "80", "–"]]
 
 
 @pytest.mark.parametrize("name", gpu.TABLES)
@@ -91,14 +91,33 @@ def test_published_tables_are_small(name):
     assert rows and len(header) <= 7 and {len(row) for row in rows} == {len(header)}
 
 
-def test_memory_is_fitted_where_several_batches_were_measured():
-    row = {"layers": "6+6", "peak_mib": 3000.0, "parameters": 2**26}
-    held, each, error = gpu.memory_of(row)
-    assert held == 20 * 64 and each == (3000 - held) / 4096 and error is None
-    row["peaks_mib"] = {"1000": 1500.0, "2000": 2000.0, "4000": 3010.0}
-    held, each, error = gpu.memory_of(row)
-    # Of the line through these points by least squares.
-    assert (held, each, error) == pytest.approx((995, 0.503571, 2.142857), rel=1e-5)
+def test_memory_is_fitted_where_several_batches_were_measured(tmp_path):
+    row = {
+        "part": "training", "layers": "6+6", "system": "hrt", "peak_mib": 3000.0, "ms": 100.0,
+        "tokens_a_second": 20000, "parameters": 2**26,
+    }  # fmt: skip
+    run = run_of(tmp_path, [row])
+    assert gpu.memory_of(run, row) == (1280.0, 0.86, None)
+    assert "computed, as 20 bytes" in gpu.memory_proof(run)
+    row["peak_mib"] = 2000.0
+    grown = {"1000": {"ms": 90.0, "peak_mib": 1500.0}, "4000": {"ms": 150.0, "peak_mib": 3010.0}}
+    run = run_of(tmp_path, [row, {**row, "way": "other sizes", "by_tokens": grown}])
+    assert gpu.peaks(run, row) == {1000: 1500.0, 2000: 2000.0, 4000: 3010.0}
+    # The line through these points by least squares.
+    assert gpu.memory_of(run, row) == pytest.approx((995, 0.503571, 2.142857), rel=1e-5)
+    assert "of 1,000, 2,000 and 4,000 tokens, and are off by 2 MiB" in gpu.memory_proof(run)
+
+
+def test_hours_of_larger_batches(tmp_path):
+    grown = {"2028": {"ms": 30.0}, "16380": {"ms": 150.0}}
+    run = run_of(
+        tmp_path, [*ROWS, {**ROWS[-1], "way": "other sizes", "by_tokens": grown}]
+    )  # fmt: skip
+    # Four of them are an update: 600 ms.
+    assert run.value("hours/Transformer/65536/16384") == pytest.approx(50.0)
+    assert gpu.training(run)[1][0][-1] == "109,200"
+    with pytest.raises(gpu.NotMeasured):
+        run.value("hours/Transformer/65536/8192")
 
 
 def test_parameters_are_those_of_the_model():
