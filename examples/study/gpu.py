@@ -54,7 +54,7 @@ BASE = "Transformer greedy"
 CAPTURED, EAGER, STOCK = "captured", "eager", "stock"
 # Updates of other sizes, and the size that the table of trainings has beside 4,096.
 OTHERS, LARGER = "other sizes", 16384
-# What rows are called in the pages.
+# Names of rows in the pages.
 LABELS = {
     "dag likelihood": "dag (likelihood)", "dag fuzzy": "dag (fuzzy)", "alignment": "best alignment",
     "smoothed": "label smoothing", "fuzzy": "fuzzy alignment",
