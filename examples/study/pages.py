@@ -87,6 +87,14 @@ def filled(text: str, figures: Figures, names: Optional[Mapping[str, str]] = Non
     return PLACE.sub(shown, text)
 
 
+def cell(text: str, figures: Figures) -> str:
+    """A cell with its figures, a dash where a GPU's run has none."""
+    try:
+        return filled(text, figures)
+    except gpu.NotMeasured:
+        return gpu.DASH
+
+
 def quality_places(table: Mapping[str, Any]) -> Dict[str, str]:
     """The place of each system's quality, by its label.
 
@@ -255,7 +263,7 @@ def table_text(name: str, tables: Mapping[str, Any], figures: Figures) -> str:
         if "systems" in table:
             return system_table(table, figures)
         return markdown(
-            table["columns"], [[filled(cell, figures) for cell in row] for row in table["rows"]]
+            table["columns"], [[cell(own, figures) for own in row] for row in table["rows"]]
         )
     entry, _, file = name.partition("/")
     text = figures.outcome(entry).get("texts", {}).get(file)

@@ -82,6 +82,10 @@ def test_tables_have_dashes_for_what_was_not_measured(tmp_path):
         ["ctc, without graphs", "6.50", "23.1", "0.92", "–", "–", "–"],
         ["fairseq", "150", "1.0", "0.04", "–", "–", "–"],
     ]
+    figures = Figures()
+    figures.gpu = run
+    assert pages.cell("{gpu:hours/Transformer/4096:.1f}", figures) == "5.0"
+    assert pages.cell("{gpu:hours/hrt/4096:.1f}", figures) == "–"
     assert gpu.training(run)[1] == [["Transformer", "68,000", "60", "12", "5", "80", "–"]]
 
 
