@@ -78,6 +78,7 @@ class _BlockRows(SearchRows):
             engine,
             source,
             start=plan.start.tolist(),
+            eos=rules.eos,
             beam=beam,
             capacity=capacity,
             causal=plan.causal,
@@ -90,10 +91,7 @@ class _BlockRows(SearchRows):
         slots = self.first + self._ahead  # [z]
         full = slots >= self.limits.unsqueeze(1)  # [B, z]
         if self.beam == 1:
-            best, words = self.rules.choose(self.decoder, self.tokens, self.first, slots, full)
-            self.tokens.copy_(words)  # [B, z]
-            self.flags.open.logical_and_(words.ne(self.rules.eos).all(1))
-            return best, words
+            return self.rules.choose(self.decoder, self.tokens, self.first, slots, full)
         logits = self.decoder.logits(self.tokens, self.first).unflatten(0, self.tokens.shape)
         log_probs = self.rules.log_probabilities(logits)  # [R, z, V]
         full = full.repeat_interleave(self.beam, 0)  # [R, z]

@@ -1,13 +1,24 @@
 """Decodes the positions of a ``ctc_transformer`` into translations."""
 
+from functools import partial
 from typing import Dict, List, Optional, Sequence, Tuple
 
 import torch
+import torch.nn.functional as F
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..engine import EngineGenerator, check_number, log_mean, log_softmax, single_step
+from ..engine import (
+    EncodedSource,
+    EngineGenerator,
+    check_number,
+    log_mean,
+    log_softmax,
+    single_step,
+    to_host,
+)
+from ..engine.fused import best_words
 from ..native.decoding import Hypothesis, best_first
 from ..native.options.values import DecodingOptions
 from .beam import prefix_beam
@@ -75,17 +86,70 @@ class CtcGenerator(EngineGenerator):
                 "--prefix-size and start symbols of languages: all positions are written at once;"
                 " use --task translation"
             )
+        if self.step_by_step(prefix) is None:
+            return self.decode_static(net_input["src_tokens"])
         memories = self.ensemble.encode(net_input)
         inputs, lengths = self.rule.inputs(net_input["src_tokens"])  # [B, T], [B]
         log_probs = self.log_probs(memories, inputs, lengths)  # [B, T, V]
         # A text has at most as many words as positions.
         limits = self.length_limits(memories[0].lengths, capacity=inputs.size(1) + 2).tolist()
         sizes = lengths.tolist()
-        search = self.by_beam if self.beam > 1 or self.wanted > 1 else self.by_position
-        found = search(log_probs, sizes, limits)
-        for best in found:
-            check_number(best[0].score or 0.0)
-        return found
+        if self._searches:
+            return self.by_beam(log_probs, sizes, limits)
+        scores, tokens = log_probs.max(2)  # [B, T] each
+        return self.by_position(tokens.tolist(), scores.tolist(), sizes, limits)
+
+    @property
+    def _searches(self) -> bool:
+        """Whether texts are searched that several outputs print."""
+        return self.beam > 1 or self.wanted > 1
+
+    def not_static(self) -> Optional[str]:
+        if self._searches:
+            return f"--beam {self.beam}" if self.beam > 1 else "another model that ranks"
+        return super().not_static()
+
+    def decode_static(self, tokens: Tensor) -> List[List[Hypothesis]]:
+        """The best token of each position for sources ``[B, S]``, by one function of fixed
+        shapes."""
+        store, lengths = self.ensemble.graphs, self.host_lengths(tokens)
+        with store.lock:
+            source = self.static_search.encode(tokens, self.eos)
+            # The positions of the longest sentence that fits.
+            width = int(self.rule.lengths(torch.tensor([source.width])))
+            self.ensemble.engines[0].embed.reserve(width)
+            sources = F.pad(tokens, (source.width - tokens.size(1), 0), value=self.rule.pad)
+            rest = sources[:1].expand(source.rows - len(sources), -1)
+            scores, words = store.run(
+                # The recorded function keeps the source, whose number is no other's meanwhile.
+                ("ctc", id(source), width, tuple(self.penalties.items())),
+                partial(self._best, source, width),
+                torch.cat([sources, rest]),
+            )
+            self.counters.decoder_calls += 1
+            self.counters.decoder_tokens += source.rows * width
+            best, chosen = to_host(scores[: len(lengths)], words[: len(lengths)])
+        limits = self.length_limits(lengths, capacity=width + 2)
+        sizes = self.rule.lengths(lengths)  # [B]
+        return self.by_position(chosen.tolist(), best.tolist(), sizes.tolist(), limits.tolist())
+
+    def _best(self, source: EncodedSource, width: int, tokens: Tensor) -> Tuple[Tensor, Tensor]:
+        """The best token of each position and before it its log-probability, ``[B, T]`` each,
+        without reading anything from the device."""
+        engine = self.ensemble.engines[0]
+        inputs, lengths = self.rule.inputs(tokens, width)  # [B, T], [B]
+        positions = torch.arange(width, device=tokens.device)  # [T]
+        features = engine.step(  # [B, T, D]
+            engine.start(source.memory, capacity=0),
+            inputs,
+            positions,
+            visible=(positions < lengths.unsqueeze(1)).unsqueeze(1),  # [B, 1, T]
+            causal=False,
+            remember=False,
+        )
+        logits = engine.logits(features.flatten(0, 1))  # [B * T, V]
+        best, words = best_words(logits, penalties=self.penalties)
+        return best.view_as(inputs), words.view_as(inputs)
 
     def log_probs(self, memories: List, inputs: Tensor, lengths: Tensor) -> Tensor:
         """Log-probabilities of all tokens at all positions, less the penalties: ``[B, T, V]``."""
@@ -110,12 +174,15 @@ class CtcGenerator(EngineGenerator):
         return found
 
     def by_position(
-        self, log_probs: Tensor, sizes: Sequence[int], limits: Sequence[int]
+        self,
+        tokens: Sequence[Sequence[int]],
+        scores: Sequence[Sequence[float]],
+        sizes: Sequence[int],
+        limits: Sequence[int],
     ) -> List[List[Hypothesis]]:
-        """The best token of each position."""
-        scores, tokens = log_probs.max(2)  # [B, T] each
+        """What the best token of each position and its log-probability, ``[B, T]`` each, print."""
         found = []
-        for size, limit, row, parts in zip(sizes, limits, tokens.tolist(), scores.tolist()):
+        for size, limit, row, parts in zip(sizes, limits, tokens, scores):
             words: List[int] = []
             of_words: List[float] = []
             carried, before = 0.0, self.blank
@@ -129,6 +196,7 @@ class CtcGenerator(EngineGenerator):
                     carried = 0.0
                 before = token
             found.append([self._hypothesis(words, [*of_words, carried])])
+            check_number(found[-1][0].score or 0.0)
         return found
 
     def by_beam(
@@ -157,6 +225,7 @@ class CtcGenerator(EngineGenerator):
                     part = score / (len(text) + 1)
                     hypotheses.append(self._hypothesis(text, [part] * (len(text) + 1)))
             found.append(best_first(hypotheses)[: self.wanted])
+            check_number(found[-1][0].score or 0.0)
         return found
 
     def _hypothesis(self, words: Sequence[int], parts: List[float]) -> Hypothesis:

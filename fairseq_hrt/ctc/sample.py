@@ -1,6 +1,6 @@
 """The decoder's inputs, and training samples."""
 
-from typing import Any, Mapping, NamedTuple, Tuple
+from typing import Any, Mapping, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -29,17 +29,20 @@ class InputRule(NamedTuple):
         wanted = (self.scale * source_lengths.double() + 1e-6).floor().long()
         return wanted.clamp(1, self.most)
 
-    def inputs(self, source: Tensor) -> Tuple[Tensor, Tensor]:
+    def inputs(self, source: Tensor, width: Optional[int] = None) -> Tuple[Tensor, Tensor]:
         """The inputs, LongTensor ``[B, T]`` padded on the right, and the positions of each sentence
         ``[B]``.
 
         Args:
             source: LongTensor ``[B, S]``, padded on either side.
+            width: T; None: as many positions as the longest sentence has, which is read from the
+                device.
         """
         real = source.ne(self.pad)  # [B, S]
         source_lengths = real.sum(1)  # [B]
         lengths = self.lengths(source_lengths)
-        place = torch.arange(int(lengths.max()), device=source.device)  # [T]
+        most = int(lengths.max()) if width is None else width
+        place = torch.arange(most, device=source.device)  # [T]
         inside = place < lengths.unsqueeze(1)  # [B, T]
         if not self.copies:
             inputs = torch.full_like(inside, self.unk, dtype=torch.long)

@@ -61,8 +61,6 @@ class DagGenerator(EngineGenerator):
 
     Attributes:
         graph_hooks: called with the :class:`Graphs` and the best hypotheses of every batch.
-        static: whether a path is found by one function of fixed shapes (:class:`StaticPaths`),
-            which a CUDA graph records; None: on CUDA devices.
 
     Raises:
         ValueError: a value that the strategy does not support.
@@ -106,7 +104,6 @@ class DagGenerator(EngineGenerator):
         self.graph_hooks: List[Callable[[Graphs, List[List[Hypothesis]]], None]] = []
         self._builder: Optional[GraphBuilder] = None
         self._graphs: Optional[Graphs] = None
-        self.static: Optional[bool] = None
         self._static: Optional[StaticPaths] = None
         self._obstacles: Set[str] = set()
         self._warned_of_clamping = False
@@ -256,7 +253,7 @@ class DagGenerator(EngineGenerator):
         Args:
             tokens: the sources, LongTensor ``[B, S]``.
         """
-        if not (tokens.is_cuda if self.static is None else self.static):
+        if not (tokens.is_cuda if self.captured is None else self.captured):
             return None
         obstacle = self._obstacle(tokens)
         if obstacle is None:

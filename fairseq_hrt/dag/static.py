@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..engine import Memory, TransformerEngine, at_least_float32
 from ..engine.buckets import LENGTHS, ROWS, bucket
+from ..engine.fused import best_words
 from ..ops import CHUNK, between_words, fixed_viterbi
 from .graph import GraphBuilder, PackedLinks
 from .paths import best_successors
@@ -122,7 +123,6 @@ class StaticPaths:
                 width,
                 self.search,
                 self.builder.decoders[0],
-                self.builder.penalties,
                 device=tokens.device,
                 dtype=self.engine.dtype,
             )
@@ -157,7 +157,8 @@ class StaticPaths:
         bias = tables.bias.index_select(0, memory.lengths)[:, None, None]  # [B, 1, 1, L]
         features = _vertex_features(engine, memory, inputs, bias)  # [B, L, D]
         chances = self._probabilities(features, tables.ahead + hidden.unsqueeze(1), begins)
-        scores, words = self._best_tokens(features, inputs, tables)  # [B, L] each
+        forced = tables.forced.index_select(0, memory.lengths)  # [B, L]
+        scores, words = self._best_tokens(features, forced)  # [B, L] each
         links = counted = chances.log()
         ids, numbers = [memory.lengths.unsqueeze(1), words], [chances.sum((1, 2)).unsqueeze(1)]
         if search.suppress:
@@ -214,30 +215,21 @@ class StaticPaths:
         scores = torch.add(hidden.unsqueeze(1), scores, alpha=queries.size(2) ** -0.5)
         return torch.softmax(scores, -1).mul_(gates).sum(1)  # [B, L, L]
 
-    def _best_tokens(
-        self, features: Tensor, inputs: Tensor, tables: Tables
-    ) -> Tuple[Tensor, Tensor]:
+    def _best_tokens(self, features: Tensor, forced: Tensor) -> Tuple[Tensor, Tensor]:
         """The best token of each vertex: (log-probabilities, tokens), each ``[B, L]``; see
         :meth:`Graphs.best_tokens`."""
-        penalised = slice(tables.first, tables.first + len(tables.penalties))
-        found: List[Tuple[Tensor, ...]] = []
         output = self.engine.output
         count = max(1, CHUNK // output.weight.size(0))
-        flat = inputs.view(-1, 1)  # [B * L, 1]
-        for part, own in zip(features.flatten(0, 1).split(count), flat.split(count)):
-            dtype = at_least_float32(part.dtype)
-            log_probs = torch.log_softmax(output(part), -1, dtype=dtype)  # [n, V]
-            # The first vertex emits <s> and the last one </s>, which are their inputs.
-            given = log_probs.gather(1, own).squeeze(1)  # [n]
-            log_probs[:, penalised].sub_(tables.penalties)
-            found.append((given, *log_probs.max(1)))
+        found = [
+            best_words(output(part), penalties=self.builder.penalties, forced=own)
+            for part, own in zip(features.flatten(0, 1).split(count), forced.flatten().split(count))
+        ]
         # [B * L] -> [B, L] each
-        given, best, token = (
-            (torch.cat(parts) if len(parts) > 1 else parts[0]).view(inputs.shape)
+        best, token = (
+            (torch.cat(parts) if len(parts) > 1 else parts[0]).view(forced.shape)
             for parts in zip(*found)
         )
-        inner = inputs.eq(self.builder.decoders[0].special["unk"])  # [B, L]
-        return torch.where(inner, best, given), torch.where(inner, token, inputs)
+        return best, token
 
 
 def _between_words(

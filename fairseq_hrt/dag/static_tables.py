@@ -50,6 +50,8 @@ class Tables(NamedTuple):
 
     Attributes:
         inputs: LongTensor ``[S + 1, L]``, the decoder's input.
+        forced: LongTensor ``[S + 1, L]``, the token of a vertex that has no other; -1 for inner
+            vertices.
         bias: ``[S + 1, L]``, 0 for the vertices of the graph and -inf for padding.
         last: LongTensor ``[S + 1]``, the last vertex.
         numbers: ``[S + 1, 4 * L + K]``, by vertex: 1 where links begin, else 0; the opposite; 0 for
@@ -58,21 +60,18 @@ class Tables(NamedTuple):
         ahead: ``[L, L]``, 0 for links to later vertices within reach, else ``HIDDEN``.
         powers: ``[K]``, k ** beta.
         finite: whether all of these are.
-        penalties: ``[P]``, subtracted from the log-probabilities of the tokens from ``first`` on.
-        first: the first of these tokens.
         sizes, limits: vertices and most words, on the host.
         clamped: whether the decoder's positions cut the graph.
     """
 
     inputs: Tensor
+    forced: Tensor
     bias: Tensor
     last: Tensor
     numbers: Tensor
     ahead: Tensor
     powers: Tensor
     finite: bool
-    penalties: Tensor
-    first: int
     sizes: List[int]
     limits: List[int]
     clamped: List[bool]
@@ -87,7 +86,6 @@ def make_tables(
     width: int,
     search: PathSearch,
     decoder: DagDecoder,
-    penalties: Mapping[int, float],
     *,
     device: torch.device,
     dtype: torch.dtype,
@@ -98,7 +96,6 @@ def make_tables(
         width: S.
         search: how paths are found.
         decoder: of the model.
-        penalties: see :class:`.graph.Graphs`.
         device, dtype: of the model.
     """
     lengths = torch.arange(width + 1)
@@ -118,6 +115,7 @@ def make_tables(
     wide = at_least_float32(dtype)
     powers = number.to(wide) ** search.length_beta
     vertex, last = torch.arange(size), (sizes - 1).unsqueeze(1)  # [L], [S + 1, 1]
+    inputs = _vertex_inputs(vertex, last, decoder.special)  # [S + 1, L]
     ahead = vertex - vertex.unsqueeze(1)
     possible = (ahead > 0) & (ahead <= (decoder.links.reach or size))  # [L, L]
     numbers = [
@@ -128,19 +126,15 @@ def make_tables(
         _masked(number > interior.unsqueeze(1), float("-inf"), wide),
     ]
     return Tables(
-        inputs=_vertex_inputs(vertex, last, decoder.special).to(device),
+        inputs=inputs.to(device),
+        # The first vertex emits <s> and the last one </s>, which are their inputs.
+        forced=inputs.masked_fill(inputs == decoder.special["unk"], -1).to(device),
         bias=_masked(vertex > last, float("-inf"), dtype).to(device),
         last=last.squeeze(1).to(device),
         numbers=torch.cat(numbers, 1).to(device),
         ahead=_masked(~possible, HIDDEN, wide).to(device),
         powers=powers.to(device),
         finite=bool(powers.isfinite().all()),
-        first=min(penalties),
-        penalties=torch.tensor(
-            [penalties.get(token, 0.0) for token in range(min(penalties), max(penalties) + 1)],
-            dtype=wide,
-            device=device,
-        ),
         sizes=sizes.tolist(),
         limits=limits.tolist(),
         clamped=(wanted > sizes).tolist(),

@@ -6,6 +6,8 @@ from typing import Sequence
 ROWS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 # Tokens of a source or a target. Multiples of 16, as matrix units and attention kernels want them.
 LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+# Chunks of a translation, or other parts of it that are small in number.
+PARTS = (4, 8, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
 def bucket(value: int, ladder: Sequence[int]) -> int:

@@ -1,7 +1,7 @@
 """Token and position vectors of an encoder or decoder, without fairseq's general-purpose
 modules."""
 
-from typing import Optional
+from typing import List, Optional
 
 import torch
 import torch.nn.functional as F
@@ -62,6 +62,8 @@ class PackedEmbedding:
         self.projection = projection
         self.module = positions
         self.table: Optional[Tensor] = None
+        # Earlier tables, which recorded computations still read.
+        self._former: List[Tensor] = []
 
     @torch.no_grad()
     @torch.inference_mode(False)
@@ -87,6 +89,8 @@ class PackedEmbedding:
                 f"position {count - 1} is needed but the model has learned {table.size(0)}; {fix}"
                 f" with a larger {option}"
             )
+        if self.table is not None:
+            self._former.append(self.table)
         self.table = table.to(device=self.tokens.device, dtype=self.tokens.dtype)
 
     def refresh(self) -> None:

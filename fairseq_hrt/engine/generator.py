@@ -148,15 +148,29 @@ class EngineGenerator:
                 model.eval()
         # Before each batch: a model that was moved or cast since has new weight tensors.
         self.ensemble.refresh()
-        with torch.inference_mode():
-            hypotheses = require_found(
-                self.decode(sample["net_input"], prefix=prefix_tokens, start=bos_token)
-            )
+        # Recorded computations are replayed on the current device.
+        with torch.inference_mode(), self.ensemble.graphs.on_device():
+            hypotheses = require_found(self._decoded(sample["net_input"], prefix_tokens, bos_token))
             hypotheses = self.ranked(sample["net_input"], hypotheses)
         self.counters.sentences += len(hypotheses)
         if self.aligned:
             align(self.ensemble, sample["net_input"], hypotheses, self.dictionary, start=bos_token)
         return [best[: self.options.beam] for best in hypotheses]
+
+    def _decoded(
+        self, net_input: Dict[str, Tensor], prefix: Optional[Tensor], start: Optional[int]
+    ) -> List[List[Hypothesis]]:
+        """:meth:`decode`; step by step if the buffers of fixed shapes do not fit on the device."""
+        try:
+            return self.decode(net_input, prefix=prefix, start=start)
+        except torch.cuda.OutOfMemoryError:
+            if not self.ensemble.graphs.enabled or self.captured is False:
+                raise
+        logger.warning("too little memory for CUDA graphs: decoding step by step from here on")
+        self.captured = False
+        self.ensemble.graphs.clear()
+        torch.cuda.empty_cache()
+        return self.decode(net_input, prefix=prefix, start=start)
 
     @property
     def candidates(self) -> int:

@@ -12,7 +12,8 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from typing import Any, Callable, Hashable, Optional, Tuple, TypeVar
+from contextlib import nullcontext
+from typing import Any, Callable, ContextManager, Hashable, Optional, Tuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -46,6 +47,10 @@ class GraphStore:
         self._limit = 0
         if self.enabled:
             self._limit = int(SHARE * torch.cuda.get_device_properties(device).total_memory)
+
+    def on_device(self) -> ContextManager[None]:
+        """Makes the device the current one, where graphs are recorded and replayed."""
+        return torch.cuda.device(self.device) if self.enabled else nullcontext()
 
     def run(
         self, key: Hashable, function: Callable[..., Tuple[Tensor, ...]], *inputs: Tensor

@@ -1,6 +1,6 @@
 """Decoding steps of fixed shapes and addresses, which a CUDA graph can replay.
 
-:meth:`.transformer.TransformerEngine.step` appends to a cache that grows, and knows its length on
+:meth:`.transformer.TransformerEngine.step` appends to a cache that grows, and holds its length on
 the host. Here the cache has its full capacity from the start, and the number of steps lies on the
 device. Written with PyTorch's own functions, as on a CPU, such a step reads the whole capacity,
 which costs more than it saves; the kernels of :mod:`.fused` read what is there. So both kinds of
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from .cache import Memory
 from .fused import attention_block, cross_attention, embed, fused_linear
+from .fused.linear import MOST_ROWS
 from .fused.support import Norm
 from .graphs import GraphStore
 from .layers import PackedDecoderLayer, PackedNorm
@@ -105,10 +106,9 @@ class StaticDecoder:
             shape = (len(engine.layers), 1, self.rows, 1, 1, heads * width)
         # Zeros: what is masked is multiplied by 0, and 0 * NaN is NaN.
         self.cache = torch.zeros(shape, dtype=engine.dtype, device=device)
-        self._spare = torch.empty_like(self.cache) if beams > 1 else None
+        # The cache after a change of the order of the rows; see reorder().
+        self._other = torch.zeros_like(self.cache) if beams > 1 else None
         self._ahead = torch.arange(block, device=device)  # [q]
-        # Recorded steps read this table even if the engine makes a longer one later.
-        self._table = engine.embed.table
 
     def features(self, tokens: Tensor, first: Tensor) -> Tuple[Tensor, Optional[Norm]]:
         """Decodes the next q tokens of every row.
@@ -126,24 +126,23 @@ class StaticDecoder:
         visible = None
         if self._visible is not None:
             visible = self._visible.index_select(0, first + self._ahead)  # [q, C]
-        # With post-norm what is added up is normalised by whoever reads it.
+        # With post-norm what is added up is normalised by whoever reads it, if its kernel can.
         pending: Optional[Norm] = None
         for number, layer in enumerate(engine.layers):
             before = _norm(layer.attention_norm) if layer.before else pending
-            residual_norm = None if layer.before else pending
             if layer.cell is None:
                 mixed = self._attend(layer, number, x, before, first, visible)
                 output = layer.attention.output
                 x = fused_linear(
-                    mixed, output.weight, output.bias, residual=x, residual_norm=residual_norm
+                    mixed, output.weight, output.bias, residual=x, residual_norm=pending
                 )
             else:
-                x = _normed(x, residual_norm) + self._recur(layer, number, _normed(x, before))
-            pending = None if layer.before else _norm(layer.attention_norm)
+                x = _normed(x, pending) + self._recur(layer, number, _normed(x, before))
+            x, pending = _behind(layer, layer.attention_norm, x)
             x = self._ask(layer, number, x, pending)
-            pending = None if layer.before else _norm(layer.cross_norm)
+            x, pending = _behind(layer, layer.cross_norm, x)
             x = _feed_forward(layer, x, pending)
-            pending = None if layer.before else _norm(layer.final_norm)
+            x, pending = _behind(layer, layer.final_norm, x)
         if engine.norm is not None:
             x, pending = _normed(x, pending), _norm(engine.norm)
         if engine.project_out is not None:
@@ -156,10 +155,23 @@ class StaticDecoder:
         return self.engine.logits(_normed(*self.features(tokens, first)))
 
     def reorder(self, rows: Tensor) -> None:
-        """Continues with the rows ``[R]`` in this order."""
-        assert self._spare is not None
-        torch.index_select(self.cache, 2, rows, out=self._spare)
-        self.cache.copy_(self._spare)
+        """Writes the rows ``[R]`` in this order into the other one of two caches, which
+        :meth:`swap` makes the present one."""
+        assert self._other is not None
+        torch.index_select(self.cache, 2, rows, out=self._other)
+
+    def swap(self) -> None:
+        """Exchanges the two caches. A recorded step reads the one and writes the other that were
+        the present and the other one then."""
+        assert self._other is not None
+        self.cache, self._other = self._other, self.cache
+
+    def clear(self) -> None:
+        """Forgets all tokens, also what is masked: a row that ran on after its end may have left
+        NaN there, and 0 * NaN is NaN."""
+        self.cache.zero_()
+        if self._other is not None:
+            self._other.zero_()
 
     def take(self, other: "StaticDecoder", rows: Tensor) -> None:
         """Continues with the rows ``[R']`` of another decoder of the same model, whose capacity is
@@ -176,14 +188,14 @@ class StaticDecoder:
         if self._stride > 1:
             places = places * self._stride
         if own.projection is not None:
-            if self._table is not None:
-                places = places.clamp(max=self._table.size(0) - 1)
+            if own.table is not None:
+                places = places.clamp(max=own.table.size(0) - 1)
             return own(tokens.view(-1, 1), places.view(-1, 1)).squeeze(1)
         return embed(
             tokens.view(-1),
             own.tokens,
-            self._table,
-            places if self._table is not None else None,
+            own.table,
+            places if own.table is not None else None,
             scale=own.scale,
             norm=None if own.norm is None else _norm(own.norm),
             zero=own.zero,
@@ -263,6 +275,16 @@ _ACTIVATIONS = {torch.relu_: "relu", gelu: "gelu"}
 
 def _norm(norm: PackedNorm) -> Norm:
     return norm.weight, norm.bias, norm.eps
+
+
+def _behind(
+    layer: PackedDecoderLayer, norm: PackedNorm, x: Tensor
+) -> Tuple[Tensor, Optional[Norm]]:
+    """What a block leaves ``[M, D]``, and the normalisation that readers have to apply."""
+    if layer.before:
+        return x, None
+    # With many rows it is cheaper to do it once.
+    return (x, _norm(norm)) if x.size(0) <= MOST_ROWS else (norm(x), None)
 
 
 def _normed(x: Tensor, norm: Optional[Norm]) -> Tensor:

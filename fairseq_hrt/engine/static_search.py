@@ -17,7 +17,8 @@ from .beam_search import SearchPlan, check_number, hypothesis_of, traced
 from .buckets import LENGTHS, ROWS, bucket
 from .constraints import Constraints
 from .ensemble import EngineEnsemble
-from .fused import choose
+from .fused import best_continuations, best_words, choose, close_step
+from .fused.output import MOST_ROWS
 from .graphs import GraphStore
 from .precision import at_least_float32, log_softmax
 from .static_decoder import EncodedSource, StaticDecoder
@@ -26,10 +27,8 @@ from .transformer import TransformerEngine
 
 # Steps that fit at first; most sentences end within them.
 FIRST_CAPACITY = 32
-# Rows of a step beyond which fewer rows are faster.
-ENOUGH = 32
-# Words of a row among which the best are looked for at once.
-CHUNK = 128
+# Rows of a step beyond which fewer rows are so much faster that it pays to record their steps.
+ENOUGH = 256
 
 
 class _Flags:
@@ -68,6 +67,7 @@ class SearchRows:
         store: records the steps.
         source: the encoded source, of B rows.
         start: the z start symbols of each row.
+        eos: id of ``</s>``, which closes a row.
         beam: N.
         capacity: C, the slots of the cache.
         numbers, ids: the width of a line of the log.
@@ -89,13 +89,14 @@ class SearchRows:
         source: EncodedSource,
         *,
         start: Sequence[int],
+        eos: int,
         beam: int,
         capacity: int,
         numbers: int,
         ids: int,
         **layout: Any,
     ) -> None:
-        self.source, self.engine, self.beam = source, engine, beam
+        self.source, self.engine, self.beam, self._eos = source, engine, beam, eos
         device, batch, block = store.device, source.rows, len(start)
         self.steps = capacity // block
         self.decoder = StaticDecoder(
@@ -113,20 +114,41 @@ class SearchRows:
         self._first = torch.arange(0, batch * beam, beam, device=device).unsqueeze(1)  # [B, 1]
         self._numbers = torch.zeros(self.steps, batch, numbers, dtype=dtype, device=device)
         self._ids = torch.zeros(self.steps, batch, ids, dtype=torch.long, device=device)
-        self.begin = store.record(self._begin)
-        self.advance = store.record(self._advance)
+        self._clear = store.record(self._reset)
+        # With a beam a step writes the other one of two caches, and the next step the first again.
+        self._steps: List[Callable[[], None]] = []
+        self._next = 0
+        for _ in range(1 if beam == 1 else 2):
+            self._steps.append(store.record(self._advance))
+            self._turn()
+
+    def begin(self) -> None:
+        """The state before the first step; ``limits`` are set."""
+        if self._next:
+            self._turn()
+        self._clear()
+
+    def advance(self) -> None:
+        """Takes the next step of all rows."""
+        self._steps[self._next]()
+        self._turn()
+
+    def _turn(self) -> None:
+        if self.beam > 1:
+            self._next = 1 - self._next
+            self.decoder.swap()
 
     def step(self) -> Tuple[Tensor, Tensor]:
-        """Chooses the next tokens and updates :attr:`tokens`, :attr:`totals`, :attr:`ended`, the
-        flags and the order of the rows. Reads nothing from the device.
+        """Chooses the next tokens, without reading anything from the device.
 
         Returns:
-            What goes into the log: numbers and ids, ``[B, …]`` each.
+            Numbers and ids for the log, ``[B, …]`` each. Without a beam these are the
+            log-probabilities and words chosen; with one, the step updates :attr:`tokens`,
+            :attr:`totals`, :attr:`ended`, the flags and the order of the rows.
         """
         raise NotImplementedError
 
-    def _begin(self) -> None:
-        """The state before the first step; ``limits`` are set."""
+    def _reset(self) -> None:
         self.done.zero_()
         self.tokens.copy_(self._start.expand_as(self.tokens))
         # The N beams are equal at first: only beam 0 may have successors, or all would be copies.
@@ -134,21 +156,32 @@ class SearchRows:
         self.totals[:, 0] = 0
         self.ended.zero_()
         self.flags.open.copy_(self.limits.ge(0))
-        # Also what is masked: a row that ran on after its end may have left NaN there, and 0 * NaN
-        # is NaN.
-        self.decoder.cache.zero_()
+        self.decoder.clear()
 
     def _advance(self) -> None:
-        for log, line in zip((self._numbers, self._ids), self.step()):
-            log.index_copy_(0, self.done, line[None])
-        self.done.add_(1)
+        numbers, ids = self.step()
+        if self.beam == 1:
+            close_step(
+                numbers,
+                ids,
+                tokens=self.tokens,
+                numbers=self._numbers,
+                ids=self._ids,
+                is_open=self.flags.open,
+                done=self.done,
+                eos=self._eos,
+            )
+        else:
+            for log, line in ((self._numbers, numbers), (self._ids, ids)):
+                log.index_copy_(0, self.done, line[None])
+            self.done.add_(1)
         self.flags.send()
 
     def take(self, other: "SearchRows", kept: Tensor) -> None:
         """Continues with the sentences ``kept`` ``[B']`` of another size of the same search."""
         count, beam = kept.numel(), self.beam
         self.limits.fill_(-1)
-        self._begin()
+        self.begin()
         if other.source is not self.source:
             self.source.take(other.source.memory, kept)
         rows = (kept.unsqueeze(1) * beam + torch.arange(beam, device=kept.device)).flatten()
@@ -207,6 +240,17 @@ class Rules(NamedTuple):
         Returns:
             Log-probabilities and words, ``[R, z]`` each.
         """
+        forbid_eos = (places < self.min_length).expand_as(full).reshape(-1).contiguous()  # [R * z]
+        if full.numel() > MOST_ROWS:
+            best, words = best_words(
+                decoder.logits(tokens, first),
+                temperature=self.temperature,
+                penalties={self.pad: math.inf, self.unk: self.unkpen},
+                eos=self.eos,
+                forbid_eos=forbid_eos,
+                only_eos=full.reshape(-1),
+            )
+            return best.view_as(full), words.view_as(full)
         x, norm = decoder.features(tokens, first)
         output = decoder.engine.output
         words, best = choose(
@@ -219,7 +263,7 @@ class Rules(NamedTuple):
             eos=self.eos,
             unk=self.unk,
             unkpen=self.unkpen,
-            forbid_eos=(places < self.min_length).expand_as(full).reshape(-1).contiguous(),
+            forbid_eos=forbid_eos,
             only_eos=full.reshape(-1),
         )
         return best.view_as(full), words.view_as(full)
@@ -270,6 +314,7 @@ class _WordRows(SearchRows):
             engine,
             source,
             start=[plan.start],
+            eos=self.rules.eos,
             beam=beam,
             capacity=capacity,
             stride=plan.stride,
@@ -282,63 +327,38 @@ class _WordRows(SearchRows):
         full = self.done >= self.limits  # [B]
         if self.beam == 1:
             full = full.unsqueeze(1)  # [B, 1]
-            best, words = self.rules.choose(self.decoder, self.tokens, self.first, self.done, full)
-            self.tokens.copy_(words)  # [B, 1]
-            self.flags.open.logical_and_(words.squeeze(1).ne(self.rules.eos))
-            return best, words
+            return self.rules.choose(self.decoder, self.tokens, self.first, self.done, full)
         logits = self.decoder.logits(self.tokens, self.first)  # [R, V]
-        log_probs = self.rules.log_probabilities(logits).unflatten(0, (-1, self.beam))  # [B, N, V]
-        full = full.unsqueeze(1)  # [B, 1]
-        ends = self.rules.restrict_ends(log_probs, self.done, full)  # [B, N]
-        return self._beam(log_probs, full, ends)
+        return self._beam(logits, full)
 
-    def _beam(self, log_probs: Tensor, full: Tensor, ends: Tensor) -> Tuple[Tensor, Tensor]:
-        beam, eos = self.beam, self.rules.eos
-        ending = ends + self.totals  # [B, N]
-        # A sentence at its limit can only end.
-        before = self.totals.masked_fill(full, float("-inf"))
-        totals = log_probs.add_(before.unsqueeze(2))  # [B, N, V]
-        totals.select(2, eos).copy_(ending)
-        vocabulary = totals.size(2)
+    def _beam(self, logits: Tensor, full: Tensor) -> Tuple[Tensor, Tensor]:
+        beam, rules, eos = self.beam, self.rules, self.rules.eos
+        early = (self.done < rules.min_length).expand_as(full) if rules.min_length else None  # [B]
         # Up to N of the 2N candidates may be </s>, so 2N guarantee that N stay open.
-        scores, flat = largest(totals.flatten(1), min(2 * beam, beam * vocabulary - 1))  # [B, 2N]
-        tokens, parents = flat % vocabulary, flat // vocabulary  # [B, 2N] each
+        scores, tokens, parents = best_continuations(  # [B, 2N] each
+            logits,
+            self.totals,
+            count=min(2 * beam, beam * logits.size(1) - 1),
+            temperature=rules.temperature,
+            pad=rules.pad,
+            eos=eos,
+            unk=rules.unk,
+            unkpen=rules.unkpen,
+            forbid_eos=early,
+            only_eos=full,
+        )
         is_end = tokens.eq(eos) & scores.gt(float("-inf"))  # [B, 2N]
         columns = is_end.to(torch.uint8).sort(dim=1, stable=True).indices[:, :beam]  # [B, N]
-        # NaN comes first and is no end: the best open score is NaN then.
+        # NaN comes first and does not end a sentence: the best open score is NaN then.
         going_on = scores.masked_fill(is_end, float("-inf")).gather(1, columns)  # [B, N]
         chosen = tokens.gather(1, columns)  # [B, N]
         ended = scores[:, :beam].masked_fill(~is_end[:, :beam], float("-inf"))  # [B, N]
         self.ended.add_(is_end[:, :beam].sum(1))
-        self.flags.open.logical_and_(
-            (self.ended < beam) & ~full.squeeze(1) & going_on[:, 0].gt(float("-inf"))
-        )
+        self.flags.open.logical_and_((self.ended < beam) & ~full & going_on[:, 0].gt(float("-inf")))
         self.tokens.copy_(chosen.view(-1, 1))
         self.totals.copy_(going_on)
         rows = self.keep(parents.gather(1, columns))  # [B, N]
         return torch.cat([ended, going_on], 1), torch.cat([parents[:, :beam], rows, chosen], 1)
-
-
-def largest(values: Tensor, count: int) -> Tuple[Tensor, Tensor]:
-    """The ``count`` largest of each row and their columns, largest first; NaN comes first.
-
-    They lie in the chunks with the largest maxima, so that only those have to be sorted.
-
-    Args:
-        values: ``[B, M]``, contiguous.
-    """
-    batch, size = values.shape
-    chunks = size // CHUNK
-    if chunks <= 2 * count:
-        return values.topk(count)
-    whole = values[:, : chunks * CHUNK].unflatten(1, (chunks, CHUNK))  # [B, chunks, CHUNK]
-    best = whole.amax(2).topk(count).indices  # [B, count]
-    columns = (best.unsqueeze(2) * CHUNK + torch.arange(CHUNK, device=values.device)).flatten(1)
-    if chunks * CHUNK < size:
-        rest = torch.arange(chunks * CHUNK, size, device=values.device)
-        columns = torch.cat([columns, rest.expand(batch, -1)], 1)  # [B, candidates]
-    found, places = values.gather(1, columns).topk(count)
-    return found, columns.gather(1, places)
 
 
 @dataclass

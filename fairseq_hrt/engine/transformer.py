@@ -331,8 +331,11 @@ class TransformerEngine:
             )
         self.visibility = Visibility(self.dtype)
         self.embed.reserve(decoder.max_target_positions)
-        # half(), cuda() and the like change the addresses; training does not.
+        # half(), cuda() and the like change the addresses; training does not. They move all
+        # parameters, and of static weights nobody moves a single one: to look at two is quick.
         self._parameters = list(self.model.parameters())
+        if self.static_weights:
+            self._parameters = [self._parameters[0], self._parameters[-1]]
         self._addresses = list(map(Tensor.data_ptr, self._parameters))
 
     @staticmethod

@@ -16,10 +16,10 @@ from ..engine import (
     SearchPlan,
     check_number,
     lists_to_host,
-    log_softmax,
     search,
 )
-from ..engine.buckets import LENGTHS, bucket
+from ..engine.buckets import PARTS, bucket
+from ..engine.fused import best_words
 from ..native.decoding import Hypothesis, best_first
 from ..native.families.hrt import chunk_table, completed
 from ..native.options.values import DecodingOptions
@@ -136,7 +136,7 @@ class HRTGenerator(AutoregressiveGenerator):
             rows, beams = _same_number(kept)
             # Filled up to the rows of the encoded source, and to one of a few lengths.
             filled = rows + [rows[0]] * (beams * source.rows - len(rows))
-            most = bucket(max(row.steps for row in rows), LENGTHS)
+            most = bucket(max(row.steps for row in rows), PARTS)
             inputs = [
                 torch.tensor(
                     [self._masked_line(row, chunk_size, most) for row in filled]
@@ -193,13 +193,21 @@ class HRTGenerator(AutoregressiveGenerator):
             causal=False,
             remember=False,
         )  # [R, q', D]
-        logits = engine.logits(features)
-        if self.options.temperature != 1.0:
-            logits = logits / self.options.temperature
-        log_probs = log_softmax(logits)  # [R, q', V]
-        self._restrict(log_probs, masked + 1, steps, chunk_size, limits)
-        best, choice = log_probs.max(-1)
-        return best, choice
+        logits = engine.logits(features)  # [R, q', V]
+        shape = logits.shape[:2]
+        early, beyond = self._ends(masked + 1, steps, chunk_size, limits)
+        best, choice = best_words(
+            logits.flatten(0, 1),
+            temperature=self.options.temperature,
+            penalties={
+                self.dictionary.pad(): float("inf"),
+                self.dictionary.unk(): self.options.unkpen,
+            },
+            eos=self.eos,
+            forbid_eos=None if early is None else early.expand(shape).flatten(),
+            only_eos=None if beyond is None else beyond.flatten(),
+        )
+        return best.view(shape), choice.view(shape)
 
     def decode_chunks(self, memories: List[Memory], chunk_size: int) -> List[List[Hypothesis]]:
         """Runs both stages on encoded sentences; returns the translations of each, best first."""
@@ -343,20 +351,34 @@ class HRTGenerator(AutoregressiveGenerator):
         log_probs.select(2, self.dictionary.pad()).fill_(float("-inf"))
         if self.options.unkpen:
             log_probs[..., self.dictionary.unk()] -= self.options.unkpen
+        early, beyond = self._ends(positions, steps, chunk_size, limits)
         ends = log_probs.select(2, self.eos)  # [R, q']
-        unforbidden = None if limits is None else ends.clone()
+        unforbidden = None if beyond is None else ends.clone()
+        if early is not None:
+            ends.masked_fill_(early, float("-inf"))
+        if beyond is not None and unforbidden is not None:
+            log_probs.masked_fill_(beyond.unsqueeze(2), float("-inf"))
+            ends.copy_(torch.where(beyond, unforbidden, ends))
+
+    def _ends(
+        self, positions: Tensor, steps: Tensor, chunk_size: int, limits: Optional[Tensor]
+    ) -> Tuple[Optional[Tensor], Optional[Tensor]]:
+        """Where stage II must not end, and where it has to; the latter takes precedence.
+
+        Args:
+            positions, steps, limits: see :meth:`_restrict`.
+
+        Returns:
+            BoolTensors ``[R, q']``, the first perhaps ``[1, q']``; None: nowhere.
+        """
+        early: Optional[Tensor] = None
         if self.options.hrt_eos_last_chunk:
             earliest = (chunk_size * (steps - 1)).clamp(min=self.options.min_len)  # [R]
             early = positions <= earliest.unsqueeze(1)  # [R, q']
-            ends.masked_fill_(early, float("-inf"))
         elif self.options.min_len > 0:
-            # The number of masks at positions 1 to min_len.
-            first = self.options.min_len - self.options.min_len // chunk_size
-            ends[:, :first].fill_(float("-inf"))
-        if limits is not None and unforbidden is not None:
-            beyond = positions > limits.unsqueeze(1)  # [R, q']
-            log_probs.masked_fill_(beyond.unsqueeze(2), float("-inf"))
-            ends.copy_(torch.where(beyond, unforbidden, ends))
+            # Those among the masks at positions 1 to min_len.
+            early = (positions <= self.options.min_len).unsqueeze(0)  # [1, q']
+        return early, None if limits is None else positions > limits.unsqueeze(1)
 
     def _complete(
         self, row: Hypothesis, choice: List[int], best: List[float], chunk_size: int

@@ -55,7 +55,7 @@ class StaticReader:
         return scores.tolist(), answers.tolist()
 
     def advance(self, rows: List[Row]) -> List[Row]:
-        # Where a row goes on is said with its next window.
+        # The next window begins with the slot where its row stands.
         return rows
 
 

@@ -8,13 +8,18 @@ device, so all of them can be captured in a CUDA graph once they have run; posit
 from .attention import attention_block, attention_step, cross_attention
 from .linear import fused_linear
 from .output import choose, embed, log_softmax_parts
+from .search import best_continuations, best_words
+from .step import close_step
 from .support import available
 
 __all__ = [
     "attention_block",
     "attention_step",
     "available",
+    "best_continuations",
+    "best_words",
     "choose",
+    "close_step",
     "cross_attention",
     "embed",
     "fused_linear",

@@ -1,13 +1,14 @@
 """Where the fused kernels run, and checks that all of them share."""
 
-import importlib.util
 import os
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache, lru_cache
+from functools import cache
 from typing import Optional, Tuple
 
 import torch
 from torch import Tensor
+
+from ...ops.fused import available as runs
 
 # (gamma [K], beta [K], eps) of a layer normalisation.
 Norm = Tuple[Tensor, Tensor, float]
@@ -17,15 +18,10 @@ TYPES = (torch.float16, torch.bfloat16, torch.float32)
 TILE = 16
 
 
-@lru_cache(maxsize=1)
-def _installed() -> bool:
-    return importlib.util.find_spec("triton") is not None
-
-
 def available(device: torch.device) -> bool:
-    """Whether the fused kernels run on ``device``: Triton can be imported, and the device is a CUDA
-    device or Triton's interpreter was chosen by ``TRITON_INTERPRET=1``."""
-    return _installed() and (device.type == "cuda" or os.environ.get("TRITON_INTERPRET") == "1")
+    """Whether the fused kernels run on ``device``: as those of the losses, or in Triton's
+    interpreter, which ``TRITON_INTERPRET=1`` chooses."""
+    return runs(device) or os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def usable(x: Tensor, *others: Optional[Tensor]) -> bool:

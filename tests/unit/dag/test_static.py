@@ -60,7 +60,7 @@ def both(family, model, strategy, **options):
         }
     )
     generators = [DagGenerator([model], family.dictionary(), chosen) for _ in range(2)]
-    generators[0].static, generators[1].static = False, True
+    generators[0].static, generators[1].captured = False, True
     return generators
 
 
@@ -239,7 +239,7 @@ def operations(family, strategy, model, samples, **options):
     with SimulatedDevice() as device:
         moved = device.move(model)
         generator = DagGenerator([moved], family.dictionary(), chosen)
-        generator.static = True
+        generator.captured = True
         store = generator.ensemble.graphs
 
         def run(key, function, *inputs):
@@ -329,7 +329,7 @@ def test_why_a_batch_is_decoded_otherwise(family, caplog):
         family.dictionary(),
         DecodingOptions(dag_decode_strategy="greedy", unkpen=float("inf")),
     )
-    ensemble.static = True
+    ensemble.captured = True
     ensemble.find(sample)
     assert ensemble._obstacles == {"an ensemble of models"}
     long = both(family, lively(family, max_source_positions=2048), "greedy")[1]
@@ -338,7 +338,7 @@ def test_why_a_batch_is_decoded_otherwise(family, caplog):
 
 def test_a_host_decodes_as_before(family):
     ordinary, _ = both(family, lively(family), "greedy")
-    ordinary.static = None
+    ordinary.captured = None
     ordinary.find(family.sample([5]))
     assert ordinary._static is None
 
@@ -452,7 +452,7 @@ def test_recordings_find_what_the_host_finds(family, strategy, keeps, reach):
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
         moved = copy.deepcopy(model).to("cuda", dtype)
         generator = both(family, moved, strategy, **options)[0]
-        generator.static = None
+        generator.captured = None
         for _ in range(2):
             for sample, (paths, scores) in zip(samples, expected):
                 there = {**sample, "net_input": {

@@ -71,9 +71,9 @@ def test_each_sentence_has_its_own_limit(tiny):
     options = DecodingOptions(max_len_a=1.5, max_len_b=1)
     for models, expected in (([model], [4, 11, 8]), ([model, other], [4, 8, 8])):
         generator = AutoregressiveGenerator(models, tiny.dictionary(), options)
-        memories = generator.ensemble.encode(tiny.sample([2, 8, 5])["net_input"])
-        assert generator.length_limits(memories).tolist() == expected
-        assert generator.length_limits(memories, capacity=5).tolist() == [4, 4, 4]
+        lengths = generator.ensemble.encode(tiny.sample([2, 8, 5])["net_input"])[0].lengths
+        assert generator.length_limits(lengths).tolist() == expected
+        assert generator.length_limits(lengths, capacity=5).tolist() == [4, 4, 4]
 
 
 def test_engines_are_made_once_and_follow_their_models(tiny):

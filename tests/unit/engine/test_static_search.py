@@ -1,6 +1,7 @@
 """Searches that run on the device alone find what those find that the host leads."""
 
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from static_decoding import assert_recordable, assert_static_equals
 
 from fairseq_hrt.engine import static_search
 from fairseq_hrt.engine.buckets import LENGTHS, ROWS, bucket
+from fairseq_hrt.engine.fused.search import largest
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
 from fairseq_hrt.engine.graphs import GraphStore
 from fairseq_hrt.native.decoding import NumericalError
@@ -40,7 +42,7 @@ def small_sizes(monkeypatch):
             dict(),
             dict(encoder_normalize_before=True, decoder_normalize_before=True),
             dict(decoder_learned_pos=True, encoder_learned_pos=True, max_target_positions=18),
-            dict(layernorm_embedding=True, activation_fn="gelu", no_scale_embedding=True),
+            dict(layernorm_embedding=True, no_scale_embedding=True),
             dict(activation_fn="tanh", no_token_positional_embeddings=True),
         ]
     ),
@@ -160,7 +162,7 @@ def test_largest_equals_topk(batch, size, count, seed):
     generator = torch.Generator().manual_seed(seed)
     values = torch.rand(batch, size, generator=generator, dtype=torch.float64)
     values[values < 0.2] = -math.inf
-    found, places = static_search.largest(values, count)
+    found, places = largest(values, count)
     assert torch.equal(found, values.topk(count).values)
     assert torch.equal(values.gather(1, places), found)
 
@@ -190,3 +192,21 @@ def test_the_store_keeps_what_was_used_last(monkeypatch):
     keep("b")
     store.clear()
     assert keep("a") is not first
+
+
+def test_where_memory_is_short_decoding_goes_on_step_by_step(tiny, monkeypatch, caplog):
+    model, sample = tiny.lively(), tiny.sample([5, 3])
+    generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(max_len_b=6))
+    expected = [[one.tokens for one in best] for best in generator.find(sample)]
+    generator.captured = True
+    generator.ensemble.graphs.enabled = True
+    monkeypatch.setattr(generator.ensemble.graphs, "on_device", nullcontext)
+
+    def full(*args, **options):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(static_search.StaticSearch, "encode", full)
+    with caplog.at_level("WARNING"):
+        found = generator.find(sample)
+    assert [[one.tokens for one in best] for best in found] == expected
+    assert "too little memory for CUDA graphs" in caplog.text and generator.captured is False

@@ -9,13 +9,13 @@ from fairseq_hrt.native.decoding import Hypothesis
 
 
 def assert_equal(found: List[List[Hypothesis]], expected: List[List[Hypothesis]]) -> None:
-    """Both searches found the same, but for rounding (fairseq computes GELU in float32)."""
+    """Both searches found the same."""
     for mine, theirs in zip(found, expected, strict=True):
         for name in ("tokens", "token_steps", "token_directions", "steps"):
             assert [getattr(one, name) for one in mine] == [getattr(one, name) for one in theirs]
         for own, other in zip(mine, theirs):
             numbers = [own.score, *own.positional_scores]
-            assert numbers == pytest.approx([other.score, *other.positional_scores], abs=1e-6)
+            assert numbers == pytest.approx([other.score, *other.positional_scores], abs=1e-8)
 
 
 def assert_static_equals(

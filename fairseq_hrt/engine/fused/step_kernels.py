@@ -1,0 +1,29 @@
+"""The kernel of :mod:`.step`; imported when a GPU, or Triton's interpreter, is used."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def close_rows(
+    best, words, tokens, numbers, ids, is_open, done, rows, eos,
+    COUNT: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """One program: it counts ``done`` up when nobody reads it any more."""
+    step = tl.load(done)
+    line = step * rows * COUNT
+    for start in range(0, rows, BLOCK):
+        row = start + tl.arange(0, BLOCK)
+        inside = row < rows
+        closed = tl.zeros((BLOCK,), tl.int32)
+        for place in tl.static_range(COUNT):
+            at = row * COUNT + place
+            word = tl.load(words + at, mask=inside, other=0)
+            closed = tl.where(word == eos, 1, closed)
+            tl.store(tokens + at, word, mask=inside)
+            tl.store(ids + line + at, word, mask=inside)
+            tl.store(numbers + line + at, tl.load(best + at, mask=inside, other=0.0), mask=inside)
+        was = tl.load(is_open + row, mask=inside, other=0)
+        tl.store(is_open + row, tl.where(closed != 0, 0, was).to(tl.uint8), mask=inside)
+    tl.debug_barrier()
+    tl.store(done, step + 1)
