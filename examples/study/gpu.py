@@ -348,10 +348,11 @@ def memory_proof(run: GpuRun) -> str:
 def provenance(run: GpuRun) -> str:
     """Card, versions, commit and date, for the foot of a page."""
     known, settings = run.document["environment"], run.document["settings"]
+    commit = known["commit"].replace("+", " with changes")
     return (
         f"{known['gpu']}, {known['cpu']}, PyTorch {known['torch']}, Triton {known['triton']},"
         f" driver {known['driver']}, Python {known['python']}, {settings['precision']}, seed"
-        f" {settings['seed']}, commit {known['commit'].rstrip('+')}, {run.document['date'][:10]}."
+        f" {settings['seed']}, commit {commit}, {run.document['date'][:10]}."
     )
 
 
