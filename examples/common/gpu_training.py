@@ -5,7 +5,7 @@ import re
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 from unittest import mock
 
 import torch
@@ -20,6 +20,8 @@ import fairseq_hrt  # noqa: F401  (registers the families)
 
 TOKENS = 4096
 WARMUPS, UPDATES, PROFILED = 3, 10, 2
+# Tokens of other updates: how time and memory grow with the batch.
+OTHER_TOKENS, OTHER_UPDATES = (2048, 16384), 3
 
 # The most important first.
 TRAININGS = {
@@ -100,8 +102,15 @@ class Training:
         # After an error it would write the model, and hide the error where it cannot.
         self.trainer.save_checkpoint = lambda *given, **named: None
         self.device, self.overflows = device, 0
-        self.tokens = tokens // (size.length) * size.length
-        self.batches = synthetic(task.source_dictionary, size, tokens // size.length, seed)
+        self.parameters = sum(one.numel() for one in model.parameters())
+        self._made = lambda count: synthetic(task.source_dictionary, size, count, seed)
+        self._length = size.length
+        self.resize(tokens)
+
+    def resize(self, tokens: int) -> None:
+        """Makes updates of so many tokens, or a few less."""
+        sentences = tokens // self._length
+        self.tokens, self.batches = sentences * self._length, self._made(sentences)
 
     @staticmethod
     def _sizes(size: Size, layers: str) -> List[str]:
@@ -167,7 +176,14 @@ def measure(journal: Journal, *, tiny: bool, seed: int, half: torch.dtype, layer
             kept.append(Training(name, Path(folder), size, device, kind, layers, seed, tokens))
             return trained(kept[0], peak, tiny)
 
-        journal.plan([{"layers": layers, "system": name} for name in TRAININGS])
+        def grow(name: str) -> Dict[str, Any]:
+            training = Training(name, Path(folder), size, device, kind, layers, seed, tokens)
+            chosen = tuple(count * size.length for count in (1, 2)) if tiny else OTHER_TOKENS
+            return {"by_tokens": other_sizes(training, chosen)}
+
+        # When all have been measured, so that these cost none of them its time.
+        others = [{"layers": layers, "system": name, "way": "other sizes"} for name in TRAININGS]
+        journal.plan([{"layers": layers, "system": name} for name in TRAININGS] + others)
         for name in TRAININGS:
             labels, kept = {"layers": layers, "system": name}, []
             found = journal.row(labels, lambda name=name, kept=kept: train(name, kept))
@@ -175,6 +191,9 @@ def measure(journal: Journal, *, tiny: bool, seed: int, half: torch.dtype, layer
                 # A row of its own: where the profiler hangs, the figures are there.
                 explain(journal, labels, kept[0])
             del kept
+            release(device)
+        for labels in others:
+            journal.row(labels, lambda name=labels["system"]: grow(name))
             release(device)
 
 
@@ -212,11 +231,34 @@ def trained(training: Training, peak: Optional[float], tiny: bool) -> Dict[str, 
     if device.type == "cuda":
         found["peak_mib"] = peak_memory(training)
     found["overflows"] = training.overflows
+    found["parameters"] = training.parameters
     # Counting must not cost what was measured.
     try:
         found.update(operations(training, found["ms"], peak))
     except Exception as error:
         found["not_counted"] = f"{type(error).__name__}: {str(error)[:200]}"
+    return found
+
+
+def other_sizes(training: Training, sizes: Sequence[int]) -> Dict[str, Dict[str, float]]:
+    """Milliseconds an update and memory by the tokens of an update, as far as they fit."""
+    found: Dict[str, Dict[str, float]] = {}
+    for tokens in sizes:
+        training.resize(tokens)
+        times = []
+        try:
+            for _ in range(2 + OTHER_UPDATES):
+                synchronize(training.device)
+                begun = time.perf_counter()
+                training.update()
+                synchronize(training.device)
+                times.append(1000 * (time.perf_counter() - begun))
+            own = spread(times[2:])
+            if training.device.type == "cuda":
+                own["peak_mib"] = peak_memory(training)
+        except MemoryError:
+            break
+        found[str(training.tokens)] = own
     return found
 
 

@@ -3,6 +3,7 @@
 ``ENTRY/SYSTEM/bleu``       of a benchmark: bleu, chrf, length_ratio, identical, ms@1, sentences@32,
 calls@1, times@1 (batch size) ``ENTRY:FILE.json:KEY``     of an analysis
 ``NAME#TABLE.ROW.COLUMN``   a cell of measured/NAME.json, counted from 0
+``gpu:PLACE``               of a GPU, see gpu.py
 
 A ``*`` in the name of a system stands for each of its seeds; the figure is their mean.
 Outcomes of entries are lines of ``outcomes.jsonl``, known by their names.
@@ -11,10 +12,12 @@ Outcomes of entries are lines of ``outcomes.jsonl``, known by their names.
 import ast
 import json
 import operator
+from functools import cached_property
 from pathlib import Path
 from statistics import mean
 from typing import Any, Callable, Dict, List, Mapping, Union
 
+from gpu import GpuRun
 from matrix import SEEDS
 
 HERE = Path(__file__).resolve().parent
@@ -92,6 +95,11 @@ class Figures:
             outcome["name"]: outcome for outcome in read_outcomes(folder / "outcomes.jsonl")
         }
 
+    @cached_property
+    def gpu(self) -> GpuRun:
+        """What was measured on a GPU."""
+        return GpuRun(self.folder / "measured" / "gpu.json")
+
     def outcome(self, name: str) -> Dict[str, Any]:
         """Raises ValueError for an entry that has no outcome."""
         if name not in self.outcomes:
@@ -118,8 +126,10 @@ class Figures:
         """A figure by its place, see the module.
 
         Raises:
-            ValueError: there is no such figure.
+            ValueError: there is no such figure; of a GPU :class:`gpu.NotMeasured`.
         """
+        if place.startswith("gpu:"):
+            return self.gpu.value(place.removeprefix("gpu:"))
         try:
             if "*" in place:
                 return mean(float(self.value(place.replace("*", end))) for end in ENDS)

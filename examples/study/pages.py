@@ -7,21 +7,28 @@ A page is written by hand but for what stands between two markers, each on a lin
     <!-- NAME:begin -->
     <!-- NAME:end -->
 
-NAME is a table of ``tables.toml``, ``claims`` or ``main-claims``, or ``ENTRY/FILE.md``, the table
-that an analysis wrote. A table has ``columns`` and either ``rows``, whose cells are text with
-places of figures (see figures.py) in braces, two of them with ``÷`` for their quotient and with
-``−`` for their difference, or ``systems``: label, place of the system and, where it is compared,
-the label of the other one. Its ``quality`` gives labels other places, of their BLEU and chrF.
+NAME is a table of ``tables.toml``, ``claims`` or ``main-claims``, a table of gpu.py, or
+``ENTRY/FILE.md``, the table that an analysis wrote. A table has ``columns`` and either ``rows``,
+whose cells are text with places of figures (see figures.py) in braces, two of them with ``÷`` for
+their quotient and with ``−`` for their difference, or ``systems``: label, place of the system and,
+where it is compared, the label of the other one. Its ``quality`` gives labels other places, of
+their BLEU and chrF.
+
+Sentences that depend on figures are a table with ``lines``. Each is a list of alternatives, of
+which the first counts whose condition ``when`` holds and whose figures were measured; where there
+is none, the line is left out. ``values`` names places. ``from`` takes a text of gpu.py.
 """
 
 import argparse
 import os
 import re
 import sys
+import textwrap
 from itertools import product
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+import gpu
 from figures import ENDS, HERE, Figures, evaluate
 
 try:
@@ -36,6 +43,7 @@ PAGES = (
     HERE / RESULTS,
     REPOSITORY / "README.md",
     REPOSITORY / "docs" / "choosing.md",
+    REPOSITORY / "docs" / "guides" / "papers_size.md",
 )
 MARKER = re.compile(r"<!-- ([\w./-]+):(begin|end) -->")
 PLACE = re.compile(r"\{([^{}]+?)(?::([+,]?\.?\d*[fd]?))?\}")
@@ -63,11 +71,11 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def filled(text: str, figures: Figures) -> str:
-    """A text with figures for their places."""
+def filled(text: str, figures: Figures, names: Optional[Mapping[str, str]] = None) -> str:
+    """A text with figures for their places, which may have names."""
 
     def shown(match: re.Match) -> str:
-        place, *other = re.split(" [÷−] ", match[1])
+        place, *other = ((names or {}).get(own, own) for own in re.split(" [÷−] ", match[1]))
         if " − " in match[1]:
             return difference(place, other[0], figures)
         value = figures.value(place)
@@ -77,6 +85,14 @@ def filled(text: str, figures: Figures) -> str:
         return value.partition(" (")[0] if isinstance(value, str) else format(value, match[2] or "")
 
     return PLACE.sub(shown, text)
+
+
+def cell(text: str, figures: Figures) -> str:
+    """A cell with its figures, a dash where a GPU's run has none."""
+    try:
+        return filled(text, figures)
+    except gpu.NotMeasured:
+        return gpu.DASH
 
 
 def quality_places(table: Mapping[str, Any]) -> Dict[str, str]:
@@ -146,6 +162,51 @@ def significance(place: str, other: str, figures: Figures) -> str:
     return "" if p is None else f"{p:.3f}"
 
 
+def alternative(
+    line: Sequence[Mapping[str, str]], names: Mapping[str, str], figures: Figures
+) -> str:
+    """The first of several sentences that holds, nothing where none does."""
+    for own in line:
+        used = re.findall(r"[a-z]\w*", own.get("when", ""))
+        try:
+            values = {name: figures.value(names[name]) for name in used if name in names}
+            if "when" in own and not evaluate(own["when"], values):
+                continue
+            if "from" in own:
+                return own.get("text", "") + gpu.TEXTS[own["from"]](figures.gpu)
+            return filled(own["text"], figures, names)
+        except gpu.NotMeasured:
+            continue
+    return ""
+
+
+def lines_text(table: Mapping[str, Any], figures: Figures) -> str:
+    """Items of a list, or a paragraph, wrapped."""
+    found = [alternative(line, table.get("values", {}), figures) for line in table["lines"]]
+    blocks: List[str] = []
+    for text in filter(None, found):
+        if text.startswith("- ") or not blocks or blocks[-1].startswith("- "):
+            blocks.append(text)
+        else:
+            blocks[-1] += f" {text}"
+    return "\n".join(
+        textwrap.fill(
+            text, 100, subsequent_indent="  " if text.startswith("- ") else "",
+            break_long_words=False, break_on_hyphens=False,
+        )
+        for text in blocks
+    )  # fmt: skip
+
+
+def judged(claim: Mapping[str, Any], figures: Figures) -> Tuple[str, str]:
+    """The verdict of a claim, and what was found."""
+    try:
+        values = {name: figures.value(place) for name, place in claim.get("values", {}).items()}
+    except gpu.NotMeasured:
+        return "not run yet", claim.get("missing", "Not measured.")
+    return verdict(claim, values), claim["found"].format(**values)
+
+
 def verdict(claim: Mapping[str, Any], values: Mapping[str, Any]) -> str:
     """Whether a claim was reproduced: yes, partly, no, or not run yet."""
     if "verdict" in claim:
@@ -162,8 +223,7 @@ def claims_table(claims: Sequence[Mapping[str, Any]], figures: Figures, others: 
     rows: List[List[str]] = []
     counts = dict.fromkeys(("yes", "partly", "no", "not run yet"), 0)
     for claim in claims:
-        values = {name: figures.value(place) for name, place in claim.get("values", {}).items()}
-        word = verdict(claim, values)
+        word, found = judged(claim, figures)
         counts[word] += 1
         if claim.get("main", False) != others:
             link = claim["see"]
@@ -172,7 +232,7 @@ def claims_table(claims: Sequence[Mapping[str, Any]], figures: Figures, others: 
                 page = RESULTS if link.startswith("#") else ""
                 link = os.path.normpath(f"examples/study/{page}{link}")
             own = (claim["says"], claim["place"], claim.get("theirs", ""))
-            rows.append([*own, f"[{word}]({link})", claim["found"].format(**values)])
+            rows.append([*own, f"[{word}]({link})", found])
     said = ", ".join(f"{count} {word}" for word, count in counts.items())
     where = (
         " The main ones: [RESULTS.md](../../RESULTS.md#do-the-papers-claims-hold)."
@@ -194,12 +254,16 @@ def table_text(name: str, tables: Mapping[str, Any], figures: Figures) -> str:
         return claims_table(
             read_toml(HERE / "claims.toml")["claim"], figures, others=name == "claims"
         )
+    if name in gpu.TABLES:
+        return markdown(*gpu.TABLES[name](figures.gpu))
     if name in tables:
         table = tables[name]
+        if "lines" in table:
+            return lines_text(table, figures)
         if "systems" in table:
             return system_table(table, figures)
         return markdown(
-            table["columns"], [[filled(cell, figures) for cell in row] for row in table["rows"]]
+            table["columns"], [[cell(own, figures) for own in row] for row in table["rows"]]
         )
     entry, _, file = name.partition("/")
     text = figures.outcome(entry).get("texts", {}).get(file)
@@ -289,6 +353,49 @@ def draw(path: Path, name: str, figures: Figures) -> None:
     pyplot.close(drawing)
 
 
+def draw_gpu(path: Path, run: gpu.GpuRun) -> None:
+    """Milliseconds a sentence on a GPU: a line for each system, a colour for each batch size, with
+    CUDA graphs and without them."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    from matplotlib.lines import Line2D
+
+    pyplot.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "study", "font.size": 9})
+    systems = [(label, name) for label, name in gpu.SYSTEMS if run.best(name, 1)[0] is not None]
+    drawing, axes = pyplot.subplots(figsize=(7, 1.6 + 0.24 * len(systems)), layout="constrained")
+    colours = dict(zip(gpu.DRAWN, ("C0", "C1", "C2")))
+    for place, (_, name) in enumerate(systems):
+        for batch, colour in colours.items():
+            for way in (gpu.CAPTURED, gpu.EAGER, gpu.STOCK):
+                try:
+                    row = run.row("decoding", name, way=way, batch=batch, **run.size(name))
+                except gpu.NotMeasured:
+                    continue
+                hollow = {} if way == gpu.CAPTURED else {"markerfacecolor": "white"}
+                mark = "s" if way == gpu.STOCK else "o"
+                axes.plot(row["ms_a_sentence"], place, mark, color=colour, **hollow)
+    axes.set_yticks(range(len(systems)), [label for label, _ in systems])
+    axes.invert_yaxis()
+    axes.set(xscale="log", xlabel="milliseconds a sentence")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.grid(axis="y", color="0.9")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    marks = {"with CUDA graphs": ("o", "0.4"), "without them": ("o", "white"),
+             "other programs": ("s", "white")}  # fmt: skip
+    legend = [(f"batch size {batch}", colour, "o", colour) for batch, colour in colours.items()]
+    legend += [(label, "0.4", mark, inside) for label, (mark, inside) in marks.items()]
+    entries = [
+        Line2D([], [], color=colour, marker=mark, markerfacecolor=inside, linestyle="", label=label)
+        for label, colour, mark, inside in legend
+    ]
+    drawing.legend(handles=entries, loc="outside lower center", ncols=3, frameon=False)
+    drawing.savefig(path, metadata={"Date": None, "Creator": None})
+    pyplot.close(drawing)
+
+
 def main(arguments: Sequence[str] = ()) -> int:
     """Runs the command."""
     parser = argparse.ArgumentParser(
@@ -304,6 +411,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         page.write_text(text, encoding="utf-8")
     draw(HERE / "quality_speed.svg", "quality", figures)
     draw(HERE / "plenty_speed.svg", "plenty-speed", figures)
+    draw_gpu(HERE / "gpu_speed.svg", figures.gpu)
     return 0
 
 

@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,3 +65,30 @@ def test_a_first_minute_installs_what_it_uses(page, heading, tmp_path):
 def test_the_cheapest_student_is_named_where_students_are_chosen(page):
     text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
     assert re.search(r"try (a Transformer with )?\[?two decoder layers", text)
+
+
+def test_settings_at_the_papers_size_are_those_of_the_recipes():
+    """Each row has the same tokens an update on any number of GPUs; every option exists."""
+    page = (ROOT / "docs" / "guides" / "papers_size.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| \[.*?\]\((.*?)\) \| ([\d,]+) \| (.*?) \| (.*?) \| (.*?) \|$", page, re.M
+    )
+    assert len(rows) == 4
+    shared = {"wmt14_en_de/hrt": "hrt", "wmt14_en_de/dag": "dag"}
+    for folder, tokens, *cells in rows:
+        name = folder.removeprefix("../../examples/")
+        script = f"common/{shared[name]}_at_full_size.sh" if name in shared else f"{name}/train.sh"
+        recipe = (ROOT / "examples" / script).read_text(encoding="utf-8")
+        for gpus, cell in zip((1, 4, 8), cells):
+            batch, often = (int(own.replace(",", "")) for own in cell.split(" × "))
+            assert gpus * batch * often == int(tokens.replace(",", ""))
+            # dag's second stage has four times the updates of its first, as a product there.
+            often //= 4 if tokens == "262,144" else 1
+            own = re.search(rf"^{gpus}\) (MAX_TOKENS=(\d+) )?UPDATE_FREQ=(\d+) ;;", recipe, re.M)
+            assert int(own[3]) == often
+            assert int(own[2] or re.search(r"--max-tokens (\d+)", recipe)[1]) == batch
+    shown = set(re.findall(r"`(--[a-z0-9-]+)", page)) - {"--batch-split-by-src"}
+    words = [sys.executable, "-c", "from fairseq_cli.train import cli_main; cli_main()", "--help"]
+    chosen = ["--user-dir", str(ROOT / "fairseq_hrt"), "--task", "translation_dag"]
+    found = subprocess.run([*words, *chosen], capture_output=True, text=True, check=True).stdout
+    assert {"--dag-batch-vertices", "--update-freq"} <= shown <= set(re.findall(r"--[\w-]+", found))

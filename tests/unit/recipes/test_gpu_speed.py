@@ -54,7 +54,10 @@ def test_every_part_has_rows(tmp_path, monkeypatch):
     assert {row["system"] for row in rows["losses"]} == {
         "likelihood", "alignment", "vocabulary", "smoothed", "fuzzy",
     }  # fmt: skip
-    assert all(row["tokens_a_second"] > 0 < row["tflop_an_update"] for row in rows["training"])
+    trained, grown = rows["training"]
+    assert trained["tokens_a_second"] > 0 < trained["tflop_an_update"] and trained["parameters"]
+    assert grown["way"] == "other sizes" and all(own["ms"] for own in grown["by_tokens"].values())
+    assert list(grown["by_tokens"]) == ["6", "12"]
     timed_rows = [row for row in rows["decoding"] if "ms" in row]
     assert {row["way"] for row in timed_rows} == {"captured", "eager", "stock"}
     # Two words a pass and one more for the end, of six: what the decoder was called for.
@@ -250,6 +253,16 @@ def test_a_profile_that_hung_is_not_tried_again(journal, monkeypatch):
     gpu_training.explain(journal, {"system": "b"}, training)
     assert [row["busy_ms"] for row in rows_of(journal.path)[:1]] == [1.0]
     assert "b" not in [row.get("system") for row in journal.document["rows"]]
+
+
+def test_updates_grow_as_far_as_they_fit():
+    def update():
+        if training.tokens > 2048:
+            raise MemoryError("the batch does not fit")
+
+    training = SimpleNamespace(update=update, device=CPU, tokens=0)
+    training.resize = lambda tokens: setattr(training, "tokens", tokens)
+    assert list(gpu_training.other_sizes(training, (1024, 2048, 4096))) == ["1024", "2048"]
 
 
 def test_kernels_by_group():

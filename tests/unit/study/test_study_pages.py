@@ -60,8 +60,7 @@ def test_every_claim_has_a_verdict_and_a_place():
     claims = pages.read_toml(HERE / "claims.toml")["claim"]
     assert len({claim["says"] for claim in claims}) > 60
     for claim in claims:
-        values = {name: FIGURES.value(place) for name, place in claim.get("values", {}).items()}
-        assert pages.verdict(claim, values) in ("yes", "partly", "no", "not run yet")
+        assert pages.judged(claim, FIGURES)[0] in ("yes", "partly", "no", "not run yet")
         used = set(re.findall(r"\{(\w+)", claim["found"])) | set(
             re.findall(r"\b[a-z]\w*\b", f"{claim.get('yes')} {claim.get('partly')}")
         )

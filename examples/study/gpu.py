@@ -1,0 +1,369 @@
+"""Figures of a GPU: ``measured/gpu.json``, as examples/common/gpu_speed.py wrote it.
+
+``gpu:PART/SYSTEM/WAY/KEY@NUMBER@LAYERS``   a figure of a row. WAY is left out where rows have none.
+NUMBER is the batch size of decoding, the tokens of losses; LAYERS those of decoding, by default the
+first that were measured.
+``gpu:times/SYSTEM/OTHER/WAY@BATCH@LAYERS``   how many times as fast as the other it decodes
+``gpu:cost/SYSTEM/OTHER/WAY@BATCH@LAYERS``   how many of its decoder calls one of the first takes
+``gpu:hours/SYSTEM/TOKENS/BATCH``   hours of 300,000 updates of so many tokens on one card, computed
+from the time of batches of BATCH tokens, by default those of 4,096
+``gpu:gpu``   of the environment
+
+Tables and sentences of the pages are made from it by pages.py. What was not measured is a dash.
+"""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from statistics import mean
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+
+# Updates of the papers, and of how many tokens those of gpu_speed.py are.
+UPDATES, TOKENS = 300_000, 4096
+# Bytes a parameter with fairseq's --fp16 and Adam: weights and gradients in half precision (4),
+# both in float32 (8), two moments (8).
+BYTES = 20
+MIB = 2**20
+# Share of a card's memory that a training can have: CUDA needs some of it, and pieces stay unused.
+USABLE = 0.9
+CARDS = (24, 40, 80)
+# Batch sizes of the picture.
+DRAWN = (1, 32, 128)
+# Systems of the table of decoding: the label, the name in the file.
+SYSTEMS = (
+    ("Transformer", "Transformer greedy"),
+    ("Transformer, beam 5", "Transformer beam 5"),
+    ("Transformer, 2 decoder layers", "Transformer 6+2 greedy"),
+    ("hrt k = 2", "hrt k=2"),
+    ("hrt k = 3", "hrt k=3"),
+    ("hrt k = 2 (5,1)", "hrt k=2 (5,1)"),
+    ("bidirectional", "bidirectional"),
+    ("bidirectional, 2 words", "bidirectional 2 words"),
+    ("bidirectional, beam 4", "bidirectional beam 4"),
+    ("jacobi", "jacobi"),
+    ("dag, greedy", "dag greedy"),
+    ("dag, lookahead", "dag lookahead"),
+    ("dag, joint-Viterbi", "dag joint-viterbi"),
+    ("ctc", "ctc greedy"),
+    ("fairseq", "fairseq greedy"),
+    ("fairseq, beam 5", "fairseq beam 5"),
+    ("Hugging Face", "Hugging Face greedy"),
+)
+BASE = "Transformer greedy"
+# With CUDA graphs, without, and other programs.
+CAPTURED, EAGER, STOCK = "captured", "eager", "stock"
+# Updates of other sizes, and the size that the table of trainings has beside 4,096.
+OTHERS, LARGER = "other sizes", 16384
+# Names of rows in the pages.
+LABELS = {
+    "dag likelihood": "dag (likelihood)", "dag fuzzy": "dag (fuzzy)", "alignment": "best alignment",
+    "smoothed": "label smoothing", "fuzzy": "fuzzy alignment",
+}  # fmt: skip
+DASH = "–"
+
+Rows = List[List[str]]
+
+
+class NotMeasured(ValueError):
+    """A row that a run had no time for, or that failed."""
+
+
+class GpuRun:
+    """A document of gpu_speed.py.
+
+    Args:
+        path: of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.document: Dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        self.rows: List[Dict[str, Any]] = self.document["rows"]
+
+    def row(self, part: str, system: str, **labels: Any) -> Dict[str, Any]:
+        """The row with these labels; of several sizes the one that was measured first.
+
+        Raises:
+            NotMeasured: there is none, or it has no figures.
+        """
+        wanted = {"part": part, "system": system, **labels}
+        for row in self.rows:
+            if all(row.get(name) == own for name, own in wanted.items()):
+                if "not_run" in row or "failed" in row:
+                    break
+                return row
+        raise NotMeasured(f"the GPU's run has no figures of {wanted}")
+
+    def value(self, place: str) -> Any:
+        """A figure by its place, see the module.
+
+        Raises:
+            NotMeasured: there is no such figure.
+        """
+        if place in self.document["environment"]:
+            return self.document["environment"][place]
+        part, *names = place.split("/")
+        if part == "hours":
+            return self.hours(names[0], *map(int, names[1:]))
+        if part in ("times", "cost"):
+            way, _, sizes = names[2].partition("@")
+
+            def of(name: str, key: str) -> float:
+                return float(self.value(f"decoding/{name}/{way}/{key}@{sizes}"))
+
+            if part == "times":
+                return of(names[1], "ms_a_sentence") / of(names[0], "ms_a_sentence")
+            one, other = (of(name, "ms") / of(name, "calls") for name in names[:2])
+            return one / other
+        if not 2 <= len(names) <= 3:
+            raise NotMeasured(f"gpu:{place} is not the place of a figure")
+        last, *numbers = names[-1].split("@")
+        labels: Dict[str, Any] = {"way": names[1] if len(names) == 3 else None}
+        if numbers:
+            labels["batch" if part == "decoding" else "tokens"] = int(numbers[0])
+        if numbers[1:]:
+            labels["layers"] = numbers[1]
+        row = self.row(part, names[0], **labels)
+        if last not in row:
+            raise NotMeasured(f"gpu:{place}: the row has {', '.join(row)}")
+        return row[last]
+
+    def hours(self, system: str, tokens: int, batch: int = TOKENS) -> float:
+        """Hours of 300,000 updates, each of as many measured batches as make up its tokens."""
+        return self.update(system, batch)["ms"] * tokens / batch * UPDATES / 3_600_000
+
+    def update(self, system: str, batch: int) -> Mapping[str, float]:
+        """The figures of updates of so many tokens; of a few less, as sentences end.
+
+        Raises:
+            NotMeasured: there are none.
+        """
+        if batch == TOKENS:
+            return self.row("training", system, way=None)
+        grown = self.row("training", system, way=OTHERS)["by_tokens"]
+        for tokens, found in grown.items():
+            if 0.95 * batch < int(tokens) <= batch:
+                return dict(found, tokens=float(tokens))
+        raise NotMeasured(f"the GPU's run has no updates of {batch} tokens of {system}")
+
+    def best(self, system: str, batch: int) -> Tuple[Optional[float], str]:
+        """Milliseconds a sentence, and the way: with CUDA graphs where there are some."""
+        for way in (CAPTURED, STOCK, EAGER):
+            try:
+                found = self.row("decoding", system, way=way, batch=batch, **self.size(system))
+                return float(found["ms_a_sentence"]), way
+            except NotMeasured:
+                continue
+        return None, ""
+
+    def size(self, system: str) -> Dict[str, str]:
+        """The layers measured first."""
+        layers = [row["layers"] for row in self.rows if row["part"] == "decoding"]
+        return {"layers": layers[0]} if layers else {}
+
+
+def number(value: Optional[float], shape: str = "") -> str:
+    """A cell: three digits where no format is given, a dash where there is no figure."""
+    if value is None:
+        return DASH
+    if shape:
+        return format(value, shape)
+    return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
+
+
+def ratio(upper: Optional[float], lower: Optional[float]) -> Optional[float]:
+    """A quotient, None where one of both is."""
+    return None if upper is None or lower is None else upper / lower
+
+
+def decoding(run: GpuRun) -> Tuple[List[str], Rows]:
+    """Header and rows of the table of decoding."""
+    header = [
+        "system", "ms a sentence, batch size 1", "× fairseq", "× Transformer",
+        "ms, batch size 32", "ms, batch size 128", "× Transformer at 128",
+    ]  # fmt: skip
+    rows = []
+    for label, name in SYSTEMS:
+        one, way = run.best(name, 1)
+        if one is None:
+            continue
+        many, most = run.best(name, 32)[0], run.best(name, 128)[0]
+        if way == EAGER:
+            label += ", without graphs"
+        rows.append([
+            label, number(one), number(ratio(run.best("fairseq greedy", 1)[0], one), ".1f"),
+            number(ratio(run.best(BASE, 1)[0], one)), number(many), number(most),
+            number(ratio(run.best(BASE, 128)[0], most)),
+        ])  # fmt: skip
+    return header, rows
+
+
+def trainings(run: GpuRun) -> List[Dict[str, Any]]:
+    """The rows of trainings that have figures."""
+    return [
+        row for row in run.rows
+        if row["part"] == "training" and "tokens_a_second" in row and "way" not in row
+    ]  # fmt: skip
+
+
+def training(run: GpuRun) -> Tuple[List[str], Rows]:
+    """Header and rows of the table of trainings."""
+    header = [
+        "family", "tokens/s", "ms an update", "of these busy", "hours, 4,096 tokens an update",
+        "hours, 65,536 tokens an update", "tokens/s in batches of 16,384",
+    ]  # fmt: skip
+    rows = []
+    for row in trainings(run):
+        name, busy, larger = row["system"], None, None
+        with suppress(NotMeasured):
+            busy = run.row("training", name, way="profile")["busy_ms"]
+        with suppress(NotMeasured):
+            found = run.update(name, LARGER)
+            larger = round(1000 * found["tokens"] / found["ms"])
+        rows.append([
+            LABELS.get(name, name), number(row["tokens_a_second"], ",d"), number(row["ms"], ".0f"),
+            number(busy, ".0f"), number(run.hours(name, TOKENS), ".0f"),
+            number(run.hours(name, 65536), ".0f"), number(larger, ",d"),
+        ])  # fmt: skip
+    return header, rows
+
+
+def parameters(layers: str = "6+6", width: int = 512, words: int = 32768) -> int:
+    """Parameters of a Transformer with one table of embeddings and sinusoidal positions."""
+    inner = 4 * width
+    attention, norm = 4 * (width * width + width), 2 * width
+    feed_forward = 2 * width * inner + inner + width
+    encoder, decoder = map(int, layers.split("+"))
+    return (
+        words * width
+        + encoder * (attention + feed_forward + 2 * norm)
+        + decoder * (2 * attention + feed_forward + 3 * norm)
+    )
+
+
+def peaks(run: GpuRun, row: Mapping[str, Any]) -> Dict[int, float]:
+    """MiB at the peak of a training, by the tokens of its updates."""
+    found = {round(row["tokens_a_second"] * row["ms"] / 1000): float(row["peak_mib"])}
+    with suppress(NotMeasured):
+        grown = run.row("training", row["system"], way=OTHERS)["by_tokens"]
+        found.update({int(tokens): own["peak_mib"] for tokens, own in grown.items()})
+    return dict(sorted(found.items()))
+
+
+def memory_of(run: GpuRun, row: Mapping[str, Any]) -> Tuple[float, float, Optional[float]]:
+    """MiB that do not depend on the batch, MiB for each token, and the largest error of both beside
+    what was measured: None where only one batch was.
+
+    With one batch the first figure is that of the parameters, 20 bytes each. With several it is
+    that of the line that is nearest to them.
+    """
+    held = BYTES * row.get("parameters", parameters(row["layers"])) / MIB
+    found = peaks(run, row)
+    if len(found) == 1:
+        ((tokens, peak),) = found.items()
+        return held, (peak - held) / tokens, None
+    middle, height = mean(found), mean(found.values())
+    slope = sum((size - middle) * (own - height) for size, own in found.items()) / sum(
+        (size - middle) ** 2 for size in found
+    )
+    rest = height - slope * middle
+    return rest, slope, max(abs(rest + slope * size - own) for size, own in found.items())
+
+
+def memory(run: GpuRun) -> Tuple[List[str], Rows]:
+    """Header and rows of the table of memory."""
+    header = ["family", "peak, GiB", "fixed, GiB", "MiB for 1,000 tokens"]
+    header += [f"tokens in {size} GB" for size in CARDS]
+    rows = []
+    for row in trainings(run):
+        if "peak_mib" not in row:
+            continue
+        held, each, _ = memory_of(run, row)
+        fit = [(USABLE * size * 1024 - held) / each for size in CARDS]
+        rows.append([
+            LABELS.get(row["system"], row["system"]), number(row["peak_mib"] / 1024, ".1f"),
+            number(held / 1024, ".1f"), number(1000 * each, ",.0f"),
+            *(number(int(own // 1000) * 1000, ",d") for own in fit),
+        ])  # fmt: skip
+    return header, rows
+
+
+def losses(run: GpuRun) -> Tuple[List[str], Rows]:
+    """Header and rows of the table of dag's losses, beside DA-Transformer's CUDA operations."""
+    ways = (("ours", "ours"), ("reference", "DA-Transformer's"), ("pytorch", "PyTorch's"))
+    header = ["loss", "source tokens", *(f"{label}, ms" for _, label in ways)]
+    header += [f"{label}, MiB" for _, label in ways[:2]]
+    rows = []
+    found = [row for row in run.rows if row["part"] == "losses" and row.get("way") == "ours"]
+    for row in found:
+        if "ms" not in row:
+            continue
+        size = row["tokens"]
+        line = [LABELS.get(row["system"], row["system"]), str(size)]
+        for key, shape, chosen in (("ms", ".1f", ways), ("peak_mib", ",.0f", ways[:2])):
+            for way, _ in chosen:
+                own = None
+                with suppress(NotMeasured):
+                    own = run.row("losses", row["system"], way=way, tokens=size).get(key)
+                line.append(number(own, shape))
+        rows.append(line)
+    return header, rows
+
+
+def correctness(run: GpuRun) -> str:
+    """Whether CUDA graphs translate as their host does step by step, as this run found it."""
+    kinds: Dict[str, List[Dict[str, Any]]] = {}
+    for row in run.rows:
+        if row["part"] == "correctness" and "not_run" not in row and "way" in row:
+            kinds.setdefault(row["way"], []).append(row)
+    said = []
+    for kind, rows in kinds.items():
+        equal = [row for row in rows if "failed" not in row and row["equal"] == row["sentences"]]
+        others = [row["system"] for row in rows if row not in equal]
+        word = "translates" if len(equal) == 1 and not others else "translate"
+        text = f"In {kind} {len(equal)} of {len(rows)} searches {word} all sentences alike"
+        if others:
+            text += f"; {' and '.join(', '.join(others).rsplit(', ', 1))} do not, or failed"
+        said.append(f"{text}.")
+    return " ".join(said) or "Whether both translate alike was not measured in this run."
+
+
+def memory_proof(run: GpuRun) -> str:
+    """How well the model of memory holds, as far as the run can tell."""
+    rows = [row for row in trainings(run) if "peak_mib" in row]
+    errors = [error for row in rows if (error := memory_of(run, row)[2]) is not None]
+    if not errors:
+        return (
+            "Only batches of 4,096 tokens were measured. So «fixed» is computed, as 20 bytes for"
+            " each parameter (`--fp16` and Adam), and the rest is taken to grow with the tokens."
+        )
+    sizes = sorted({size for row in rows for size in peaks(run, row)})
+    shown = " and ".join(", ".join(f"{size:,d}" for size in sizes).rsplit(", ", 1))
+    held = BYTES * parameters() / 2**30
+    return (
+        f"Both were fitted to batches of {shown} tokens, and are off by {max(errors):.0f} MiB at"
+        f" most. By count, `--fp16` and Adam hold 20 bytes for each parameter: {held:.1f} GiB."
+    )
+
+
+def provenance(run: GpuRun) -> str:
+    """Card, versions, commit and date, for the foot of a page."""
+    known, settings = run.document["environment"], run.document["settings"]
+    commit = known["commit"].replace("+", " with changes")
+    return (
+        f"{known['gpu']}, {known['cpu']}, PyTorch {known['torch']}, Triton {known['triton']},"
+        f" driver {known['driver']}, Python {known['python']}, {settings['precision']}, seed"
+        f" {settings['seed']}, commit {commit}, {run.document['date'][:10]}."
+    )
+
+
+TABLES: Dict[str, Callable[[GpuRun], Tuple[Sequence[str], Rows]]] = {
+    "gpu-decoding": decoding,
+    "gpu-training": training,
+    "gpu-memory": memory,
+    "gpu-losses": losses,
+}
+TEXTS: Dict[str, Callable[[GpuRun], str]] = {
+    "correctness": correctness,
+    "memory": memory_proof,
+    "provenance": provenance,
+}

@@ -1,0 +1,200 @@
+"""examples/study/gpu.py: what pages print of a run on a GPU."""
+
+import json
+
+import gpu
+import pages
+import pytest
+from figures import HERE, Figures
+
+FIGURES = Figures()
+
+
+def decoded(system, way, batch, ms, calls=10.0, layers="6+6"):
+    """A row of decoding."""
+    return {
+        "part": "decoding", "layers": layers, "batch": batch, "system": system, "way": way,
+        "ms": ms * batch, "ms_a_sentence": ms, "calls": calls,
+    }  # fmt: skip
+
+
+ROWS = [
+    decoded("Transformer greedy", "captured", 1, 6.0),
+    decoded("Transformer greedy", "eager", 1, 80.0),
+    decoded("Transformer greedy", "captured", 128, 0.125),
+    decoded("dag greedy", "captured", 1, 1.5, calls=1.0),
+    decoded("ctc greedy", "eager", 1, 6.5),
+    decoded("fairseq greedy", "stock", 1, 150.0),
+    decoded("Transformer greedy", "captured", 1, 3.0, layers="12+1"),
+    {"part": "decoding", "layers": "6+6", "batch": 128, "system": "dag greedy", "way": "captured",
+     "not_run": "no time left"},
+    {"part": "training", "layers": "6+6", "system": "Transformer", "ms": 60.0, "peak_mib": 2500.0,
+     "tokens_a_second": 68000},
+    {"part": "training", "layers": "6+6", "system": "Transformer", "way": "profile",
+     "busy_ms": 12.0},
+]  # fmt: skip
+
+
+def run_of(tmp_path, rows):
+    """A run with these rows."""
+    path = tmp_path / "gpu.json"
+    path.write_text(json.dumps({"environment": {"gpu": "A card"}, "rows": rows}))
+    return gpu.GpuRun(path)
+
+
+def test_figures_by_their_places(tmp_path):
+    run = run_of(tmp_path, ROWS)
+    places = {
+        "gpu": "A card",
+        "decoding/Transformer greedy/captured/ms_a_sentence@128": 0.125,
+        "decoding/Transformer greedy/captured/ms_a_sentence@1@12+1": 3.0,
+        "training/Transformer/tokens_a_second": 68000,
+        "training/Transformer/profile/busy_ms": 12.0,
+        "times/dag greedy/Transformer greedy/captured@1": 4.0,
+        "cost/dag greedy/Transformer greedy/captured@1": 2.5,
+        # 60 ms for 4,096 tokens: 300,000 updates take 18,000 seconds.
+        "hours/Transformer/4096": 5.0,
+        "hours/Transformer/65536": 80.0,
+    }
+    assert {place: run.value(place) for place in places} == pytest.approx(places)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "none",
+        "decoding/dag greedy/captured/ms_a_sentence@128",
+        "decoding/dag greedy/captured/seconds@1",
+        "times/dag greedy/Transformer greedy/captured@128",
+        "hours/hrt/4096",
+    ],
+)
+def test_what_was_not_measured_has_no_figure(tmp_path, place):
+    with pytest.raises(gpu.NotMeasured):
+        run_of(tmp_path, ROWS).value(place)
+
+
+def test_tables_have_dashes_for_what_was_not_measured(tmp_path):
+    run = run_of(tmp_path, ROWS)
+    assert gpu.decoding(run)[1] == [
+        ["Transformer", "6.00", "25.0", "1.00", "–", "0.12", "1.00"],
+        ["dag, greedy", "1.50", "100.0", "4.00", "–", "–", "–"],
+        ["ctc, without graphs", "6.50", "23.1", "0.92", "–", "–", "–"],
+        ["fairseq", "150", "1.0", "0.04", "–", "–", "–"],
+    ]
+    figures = Figures()
+    figures.gpu = run
+    assert pages.cell("{gpu:hours/Transformer/4096:.1f}", figures) == "5.0"
+    assert pages.cell("{gpu:hours/hrt/4096:.1f}", figures) == "–"
+    assert gpu.training(run)[1] == [["Transformer", "68,000", "60", "12", "5", "80", "–"]]
+
+
+@pytest.mark.parametrize("name", gpu.TABLES)
+def test_published_tables_are_small(name):
+    header, rows = gpu.TABLES[name](FIGURES.gpu)
+    assert rows and len(header) <= 7 and {len(row) for row in rows} == {len(header)}
+
+
+def test_memory_is_fitted_where_several_batches_were_measured(tmp_path):
+    row = {
+        "part": "training", "layers": "6+6", "system": "hrt", "peak_mib": 3000.0, "ms": 100.0,
+        "tokens_a_second": 20000, "parameters": 2**26,
+    }  # fmt: skip
+    run = run_of(tmp_path, [row])
+    assert gpu.memory_of(run, row) == (1280.0, 0.86, None)
+    assert "computed, as 20 bytes" in gpu.memory_proof(run)
+    row["peak_mib"] = 2000.0
+    grown = {"1000": {"ms": 90.0, "peak_mib": 1500.0}, "4000": {"ms": 150.0, "peak_mib": 3010.0}}
+    run = run_of(tmp_path, [row, {**row, "way": "other sizes", "by_tokens": grown}])
+    assert gpu.peaks(run, row) == {1000: 1500.0, 2000: 2000.0, 4000: 3010.0}
+    # The line through these points by least squares.
+    assert gpu.memory_of(run, row) == pytest.approx((995, 0.503571, 2.142857), rel=1e-5)
+    assert "of 1,000, 2,000 and 4,000 tokens, and are off by 2 MiB" in gpu.memory_proof(run)
+
+
+def test_hours_of_larger_batches(tmp_path):
+    grown = {"2028": {"ms": 30.0}, "16380": {"ms": 150.0}}
+    run = run_of(
+        tmp_path, [*ROWS, {**ROWS[-1], "way": "other sizes", "by_tokens": grown}]
+    )  # fmt: skip
+    # Four of them are an update: 600 ms.
+    assert run.value("hours/Transformer/65536/16384") == pytest.approx(50.0)
+    assert gpu.training(run)[1][0][-1] == "109,200"
+    with pytest.raises(gpu.NotMeasured):
+        run.value("hours/Transformer/65536/8192")
+
+
+def test_parameters_are_those_of_the_model():
+    from fairseq.data import Dictionary
+    from fairseq.models.transformer import TransformerConfig, TransformerModelBase
+
+    words = Dictionary()
+    for number in range(60):
+        words.add_symbol(str(number))
+    config = TransformerConfig(share_all_embeddings=True)
+    for side, layers in ((config.encoder, 2), (config.decoder, 1)):
+        side.layers, side.embed_dim, side.ffn_embed_dim, side.attention_heads = layers, 16, 64, 2
+    config.decoder.input_dim = config.decoder.output_dim = 16
+    task = type("Task", (), {"source_dictionary": words, "target_dictionary": words})
+    model = TransformerModelBase.build_model(config, task)
+    found = sum(one.numel() for one in model.parameters())
+    assert gpu.parameters("2+1", 16, len(words)) == found
+
+
+def test_correctness_names_what_differs_or_failed(tmp_path):
+    equal = {"part": "correctness", "way": "float32", "sentences": 31, "equal": 31}
+    rows = [
+        {**equal, "system": "a"},
+        {**equal, "system": "b", "equal": 30},
+        {"part": "correctness", "way": "float32", "system": "c", "failed": "an error"},
+        {**equal, "system": "d", "way": "float16"},
+        {"part": "correctness", "way": "float16", "system": "e", "not_run": "no time left"},
+    ]
+    assert gpu.correctness(run_of(tmp_path, rows)) == (
+        "In float32 1 of 3 searches translate all sentences alike; b and c do not, or failed."
+        " In float16 1 of 1 searches translates all sentences alike."
+    )
+    assert "not measured" in gpu.correctness(run_of(tmp_path, rows[4:]))
+
+
+def test_sentences_follow_the_figures(tmp_path):
+    figures = Figures()
+    figures.gpu = run_of(tmp_path, ROWS)
+    line = [
+        {"when": "a > 5", "text": "more than 5: {a:.1f}"},
+        {"when": "a > 1", "text": "{a:.1f} and {b}"},
+        {"text": "at batch size 1 {a:.1f}"},
+    ]
+    names = {
+        "a": "gpu:times/dag greedy/Transformer greedy/captured@1",
+        "b": "gpu:times/dag greedy/Transformer greedy/captured@128",
+    }
+    assert pages.alternative(line, names, figures) == "at batch size 1 4.0"
+    assert pages.alternative(line[:2], names, figures) == ""
+    names["b"] = "gpu:gpu"
+    assert pages.alternative(line, names, figures) == "4.0 and A card"
+    lines = [[{"text": "- " + "word " * 30}], [], line]
+    text = pages.lines_text({"lines": lines, "values": names}, figures)
+    assert text.splitlines()[1].startswith("  word") and max(map(len, text.splitlines())) <= 100
+
+
+def test_a_claim_without_figures_was_not_run(tmp_path):
+    figures = Figures()
+    figures.gpu = run_of(tmp_path, ROWS)
+    claim = {"found": "{a:.1f}", "yes": "a > 2", "missing": "Not here.",
+             "values": {"a": "gpu:times/dag greedy/Transformer greedy/captured@1"}}  # fmt: skip
+    assert pages.judged(claim, figures) == ("yes", "4.0")
+    claim["values"]["a"] = "gpu:times/dag greedy/Transformer greedy/captured@128"
+    assert pages.judged(claim, figures) == ("not run yet", "Not here.")
+
+
+def test_the_picture_of_a_gpu_has_every_system(tmp_path):
+    pages.draw_gpu(tmp_path / "picture.svg", FIGURES.gpu)
+    drawn, published = (
+        path.read_text(encoding="utf-8")
+        for path in (tmp_path / "picture.svg", HERE / "gpu_speed.svg")
+    )
+    for label, name in gpu.SYSTEMS:
+        measured = FIGURES.gpu.best(name, 1)[0] is not None
+        assert (f">{label}<" in drawn) == (f">{label}<" in published) == measured
+    assert drawn.count("<use ") == published.count("<use ")
