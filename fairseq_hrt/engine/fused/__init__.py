@@ -3,7 +3,7 @@
 Each function has a reference of the same name in its module, written with PyTorch's own functions:
 the oracle of its tests, and what computes where :func:`available` is false. No function reads the
 device, so all of them can be captured in a CUDA graph once they have run; positions are tensors.
-Within :func:`.support.constant_parameters` linear layers and choices start early.
+Within :func:`.support.constant_parameters` kernels start early.
 """
 
 from .attention import attention_block, attention_step, cross_attention

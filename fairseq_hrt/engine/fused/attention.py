@@ -13,6 +13,7 @@ from .support import (
     TILE,
     delivered,
     destination,
+    early,
     on_device,
     power_of_two,
     require_contiguous,
@@ -129,7 +130,7 @@ def attention_block(
             one_token[(rows * heads,)](
                 qkv, cache_k, cache_v, position, relative, out, heads, width, capacity,
                 position_stride, stride, window, scale,
-                BLOCK_S=block, BLOCK_D=power_of_two(width), num_warps=4,
+                BLOCK_S=block, BLOCK_D=power_of_two(width), num_warps=4, **early(qkv),
             )  # fmt: skip
         else:
             table = None if visible is None else visible.view(torch.uint8)
@@ -141,6 +142,7 @@ def attention_block(
                 position_stride, by_row, stride, window, scale,
                 COUNT=count, CAUSAL=causal, BLOCK_M=TILE, BLOCK_S=min(block, 64),
                 BLOCK_D=max(power_of_two(width), TILE), num_warps=4, num_stages=stages,
+                **early(qkv),
             )  # fmt: skip
     return out
 
@@ -251,6 +253,7 @@ def cross_attention(
             BLOCK_S=min(max(power_of_two(source), TILE), 128 if width <= 64 else 64),
             BLOCK_D=power_of_two(width),
             num_warps=4,
+            **early(queries),
         )  # fmt: skip
     return out
 

@@ -7,6 +7,8 @@ exp(score - best), ``mixed`` that of exp(score - best) * value.
 import triton
 import triton.language as tl
 
+from .linear_kernels import let_next_start, wait_for_previous
+
 
 @triton.jit
 def relative_rows(slot, own, distance, window):
@@ -32,8 +34,11 @@ def one_token(
     scale,
     BLOCK_S: tl.constexpr,
     BLOCK_D: tl.constexpr,
+    EARLY: tl.constexpr,
 ):
     """A head of a row with one new token."""
+    let_next_start(EARLY)
+    wait_for_previous(EARLY)
     program = tl.program_id(0)
     row = program // heads
     channel = tl.arange(0, BLOCK_D)
@@ -147,8 +152,11 @@ def some_tokens(
     BLOCK_M: tl.constexpr,
     BLOCK_S: tl.constexpr,
     BLOCK_D: tl.constexpr,
+    EARLY: tl.constexpr,
 ):
     """A head of a row with ``COUNT`` new tokens, at most ``BLOCK_M``."""
+    let_next_start(EARLY)
+    wait_for_previous(EARLY)
     program = tl.program_id(0)
     row = program // heads
     channel = tl.arange(0, BLOCK_D)
@@ -238,8 +246,11 @@ def one_query(
     scale,
     BLOCK_S: tl.constexpr,
     BLOCK_D: tl.constexpr,
+    EARLY: tl.constexpr,
 ):
     """A head of a query that asks for the encoded source of its sentence."""
+    let_next_start(EARLY)
+    wait_for_previous(EARLY)
     program = tl.program_id(0)
     query_number = program // heads
     head = program % heads

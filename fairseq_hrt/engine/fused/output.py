@@ -265,5 +265,6 @@ def embed(
             token, table, positions_table, position, gamma, beta, out, width,
             0 if positions_table is None else positions_table.size(0), by_row, float(scale), zero,
             eps, BLOCK_D=max(power_of_two(width), TILE), num_warps=4 if width > 256 else 1,
+            **early(table),
         )  # fmt: skip
     return out

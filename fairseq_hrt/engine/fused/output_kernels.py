@@ -182,8 +182,11 @@ def embed_row(
     zero,
     eps,
     BLOCK_D: tl.constexpr,
+    EARLY: tl.constexpr,
 ):
     """scale * table[token] + positions_table[position], and its layer normalisation."""
+    let_next_start(EARLY)
+    wait_for_previous(EARLY)
     row = tl.program_id(0)
     channel = tl.arange(0, BLOCK_D)
     inside = channel < width

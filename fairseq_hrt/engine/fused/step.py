@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from .support import on_device, power_of_two, usable
+from .support import early, on_device, power_of_two, usable
 
 # Rows of a batch that the kernel takes at once.
 ROWS_AT_ONCE = 1024
@@ -61,5 +61,5 @@ def close_step(
     with on_device(best):
         close_rows[(1,)](
             best, words, tokens, numbers, ids, is_open.view(torch.uint8), done, rows, eos,
-            COUNT=count, BLOCK=min(power_of_two(rows), ROWS_AT_ONCE), num_warps=4,
+            COUNT=count, BLOCK=min(power_of_two(rows), ROWS_AT_ONCE), num_warps=4, **early(best),
         )  # fmt: skip

@@ -3,13 +3,17 @@
 import triton
 import triton.language as tl
 
+from .linear_kernels import let_next_start, wait_for_previous
+
 
 @triton.jit
 def close_rows(
     best, words, tokens, numbers, ids, is_open, done, rows, eos,
-    COUNT: tl.constexpr, BLOCK: tl.constexpr,
+    COUNT: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     """One program: it counts ``done`` up when nobody reads it any more."""
+    let_next_start(EARLY)
+    wait_for_previous(EARLY)
     step = tl.load(done)
     line = step * rows * COUNT
     for start in range(0, rows, BLOCK):

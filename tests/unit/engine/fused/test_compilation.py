@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from fairseq_hrt.engine import fused
-from fairseq_hrt.engine.fused import linear, output
+from fairseq_hrt.engine.fused import attention, linear, output, step
 
 # Compute capability, the shared memory of a program, and the type to compile for.
 GPUS = [(90, 227 * 1024, torch.float16), (86, 99 * 1024, torch.float32)]
 KERNELS = {
+    "step_kernels": ("close_rows",),
     "linear_kernels": ["few_rows", "some_rows"],
     "attention_kernels": ["one_token", "some_tokens", "one_query"],
     "output_kernels": [
@@ -90,7 +91,7 @@ def compiled(request, monkeypatch):
     monkeypatch.setattr("fairseq_hrt.engine.fused.support.available", lambda device: True)
     monkeypatch.setattr(linear, "shared_memory", lambda device: request.param[1])
     if request.param[0] >= 90:
-        for module in (linear, output):
+        for module in (attention, linear, output, step):
             monkeypatch.setattr(module, "early", lambda x: {"EARLY": True, "launch_pdl": True})
     return request.param[2], seen
 
@@ -141,5 +142,11 @@ def test_every_kernel_compiles(compiled):
         fused.embed(
             torch.zeros(rows, dtype=torch.long), zeros(9, 512), zeros(64, 512) if full else None,
             position, norm=norm(512) if full else None, zero=None if full else 4,
+        )  # fmt: skip
+        best = torch.zeros(rows, 1, dtype=torch.float32)
+        words = torch.zeros(rows, 1, dtype=torch.long)
+        fused.close_step(
+            best, words, tokens=words, numbers=best[None], ids=words[None], is_open=flags,
+            done=position, eos=2,
         )  # fmt: skip
     assert seen == {name for names in KERNELS.values() for name in names}
