@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..precision import log_softmax
 from .output import _check_flags
-from .support import on_device, power_of_two, usable
+from .support import early, on_device, power_of_two, usable
 
 # {word: subtracted from its log-probability}, or pairs of these; infinity forbids it.
 Penalties = Union[Mapping[int, float], Sequence[Tuple[int, float]]]
@@ -137,7 +137,7 @@ def best_words(
         if not whole:
             choose_of_blocks[(rows,)](
                 tops, picks, peaks, sums, token, log_prob, words, splits,
-                BLOCK=power_of_two(splits), num_warps=1,
+                BLOCK=power_of_two(splits), num_warps=1, **early(logits),
             )  # fmt: skip
     return log_prob, token
 
