@@ -146,8 +146,8 @@ class GpuRun:
         raise NotMeasured(f"the GPU's run has no updates of {batch} tokens of {system}")
 
     def best(self, system: str, batch: int) -> Tuple[Optional[float], str]:
-        """Milliseconds a sentence, and the way: with CUDA graphs where there are some."""
-        for way in (CAPTURED, STOCK, EAGER):
+        """Milliseconds a sentence with CUDA graphs, or of another program, and the way."""
+        for way in (CAPTURED, STOCK):
             try:
                 found = self.row("decoding", system, way=way, batch=batch, **self.size(system))
                 return float(found["ms_a_sentence"]), way
@@ -183,18 +183,17 @@ def decoding(run: GpuRun) -> Tuple[List[str], Rows]:
     ]  # fmt: skip
     rows = []
     for label, name in SYSTEMS:
-        one, way = run.best(name, 1)
-        if one is None:
+        one, many, most = (run.best(name, batch)[0] for batch in (1, 32, 128))
+        if one is many is most is None:
             continue
-        many, most = run.best(name, 32)[0], run.best(name, 128)[0]
-        if way == EAGER:
-            label += ", without graphs"
         rows.append([
             label, number(one), number(ratio(run.best("fairseq greedy", 1)[0], one), ".1f"),
             number(ratio(run.best(BASE, 1)[0], one)), number(many), number(most),
             number(ratio(run.best(BASE, 128)[0], most)),
         ])  # fmt: skip
-    return header, rows
+    # A column in which nothing was measured is left out.
+    kept = [place for place in range(len(header)) if any(row[place] != DASH for row in rows)]
+    return [header[place] for place in kept], [[row[place] for place in kept] for row in rows]
 
 
 def trainings(run: GpuRun) -> List[Dict[str, Any]]:

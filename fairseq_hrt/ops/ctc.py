@@ -62,7 +62,7 @@ def ctc_best_alignment(
 def _best_states(
     emitted: Tensor, skips: Tensor, lengths: Tensor, target_lengths: Tensor
 ) -> Tuple[Tensor, Tensor]:
-    """See :func:`.fused.ctc.best_states`; where a path ends is repeated behind its last
+    """What the kernel in ``fused/ctc.py`` finds; where a path ends is repeated behind its last
     position."""
     (batch, positions, states), lowest = emitted.shape, float("-inf")
     state = torch.arange(states, device=emitted.device)

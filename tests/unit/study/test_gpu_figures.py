@@ -79,7 +79,6 @@ def test_tables_have_dashes_for_what_was_not_measured(tmp_path):
     assert gpu.decoding(run)[1] == [
         ["Transformer", "6.00", "25.0", "1.00", "–", "0.12", "1.00"],
         ["dag, greedy", "1.50", "100.0", "4.00", "–", "–", "–"],
-        ["ctc, without graphs", "6.50", "23.1", "0.92", "–", "–", "–"],
         ["fairseq", "150", "1.0", "0.04", "–", "–", "–"],
     ]
     figures = Figures()
