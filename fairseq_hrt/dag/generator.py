@@ -1,6 +1,7 @@
 """Decodes graphs into translations."""
 
 import logging
+import math
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set
@@ -25,6 +26,9 @@ from .static import StaticPaths
 from .static_tables import PathSearch
 
 logger = logging.getLogger(__name__)
+
+# Links of all graphs and heads that are in memory together: 1 GiB in float32.
+MOST_LINKS = 2**28
 
 
 def decode_scale(decoder: Any, options: DecodingOptions) -> float:
@@ -116,6 +120,16 @@ class DagGenerator(EngineGenerator):
                 "--prefix-size and start symbols of languages: a graph has no prefix; use --task"
                 " translation"
             )
+        count = self.graphs_at_once(net_input["src_tokens"].size(1))
+        if count < len(net_input["src_tokens"]) and not self.graph_hooks:
+            pieces = zip(*(net_input[name].split(count) for name in ("src_tokens", "src_lengths")))
+            return [
+                best
+                for tokens, lengths in pieces
+                for best in self.decode(
+                    {"src_tokens": tokens, "src_lengths": lengths}, prefix=prefix, start=start
+                )
+            ]
         recorded = self.by_recording(net_input["src_tokens"])
         if recorded is not None:
             return recorded
@@ -153,6 +167,16 @@ class DagGenerator(EngineGenerator):
         return found
 
     # ------------------------------------------------------------------ the graph
+
+    def graphs_at_once(self, width: int) -> int:
+        """How many graphs of sources of ``width`` tokens are made together. A batch counts words,
+        and links grow with their square: larger batches are decoded in pieces, which changes no
+        translation."""
+        decoder, words = self.decoder, width + self.decoder.count_bos
+        if decoder.length_head is not None:
+            words = width + decoder.length_head.classes // 2
+        vertices = min(math.ceil(self.scale * words) + 2, self.decoder_positions)
+        return max(1, MOST_LINKS // (decoder.links.heads * vertices * vertices))
 
     def build_graphs(self, memories: List[Memory]) -> Graphs:
         """The graphs of encoded sentences."""

@@ -769,3 +769,35 @@ def test_hooks_and_scores_are_of_what_another_model_chose(tiny, family, strategy
 
     (first, own), (second, scores) = chosen(), chosen(other)
     assert first != second and own != scores
+
+
+def room_for(generator, links, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("fairseq_hrt.dag.generator.MOST_LINKS", links)
+        return generator.graphs_at_once(6)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("base", ["source", "predict"])
+def test_large_batches_are_decoded_in_pieces(family, strategy, base, monkeypatch):
+    """As many graphs together as links fit; the translations are those of the whole batch."""
+    model = family.dag(upsample_base=base)
+    sample = family.sample([5, 3, 6, 2, 4], symbols=12)
+    generator = make_generator(family, [model], strategy, options=dict(unkpen=math.inf))
+    sizes, build = [], DagGenerator.build_graphs
+
+    def watched(self, memories):
+        sizes.append(memories[0].lengths.numel())
+        return build(self, memories)
+
+    monkeypatch.setattr(DagGenerator, "build_graphs", watched)
+    expected = [best[0].tokens for best in generator.find(sample)]
+    # Room for two graphs of the widest source.
+    module = "fairseq_hrt.dag.generator.MOST_LINKS"
+    room = next(most for most in itertools.count(1) if room_for(generator, most, monkeypatch) == 2)
+    monkeypatch.setattr(module, room)
+    assert [best[0].tokens for best in generator.find(sample)] == expected
+    assert sizes == [5, 2, 2, 1]
+    monkeypatch.setattr(module, 1)
+    assert [best[0].tokens for best in generator.find(sample)] == expected
+    assert sizes[4:] == [1] * 5
