@@ -6,16 +6,15 @@ device, so all of them can be captured in a CUDA graph once they have run; posit
 Within :func:`.support.constant_parameters` kernels start early.
 """
 
-from .attention import attention_block, attention_step, cross_attention
+from .attention import attention_block, cross_attention
 from .linear import fused_linear
-from .output import choose, embed, log_softmax_parts
+from .output import choose, embed
 from .search import best_continuations, best_words
 from .step import close_step
 from .support import available
 
 __all__ = [
     "attention_block",
-    "attention_step",
     "available",
     "best_continuations",
     "best_words",
@@ -24,5 +23,4 @@ __all__ = [
     "cross_attention",
     "embed",
     "fused_linear",
-    "log_softmax_parts",
 ]

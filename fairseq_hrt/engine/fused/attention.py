@@ -147,29 +147,6 @@ def attention_block(
     return out
 
 
-def attention_step(
-    qkv: Tensor,
-    cache_k: Tensor,
-    cache_v: Tensor,
-    position: Tensor,
-    *,
-    heads: int,
-    scale: float,
-    relative: Optional[Tensor] = None,
-    stride: int = 1,
-    out: Optional[Tensor] = None,
-) -> Tensor:
-    """:func:`attention_block` of one new token a row: ``[R, 3 * D]`` → ``[R, D]``, also the shape
-    of ``out``."""
-    if qkv.dim() != 2:
-        raise ValueError(f"qkv is {tuple(qkv.shape)}; give [R, 3 * D], or call attention_block")
-    found = attention_block(
-        qkv.unsqueeze(1), cache_k, cache_v, position, heads=heads, scale=scale,
-        relative=relative, stride=stride, out=None if out is None else out.unsqueeze(1),
-    )  # fmt: skip
-    return found.squeeze(1)
-
-
 def cross_reference(
     queries: Tensor,
     keys: Tensor,

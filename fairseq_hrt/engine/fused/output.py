@@ -150,40 +150,6 @@ def choose(
     return token, log_prob
 
 
-def log_softmax_parts(logits: Tensor, *, out: Optional[Tensor] = None) -> Tensor:
-    """Log-probabilities of few rows of a large vocabulary, in two kernels of many programs: one
-    program a row, as PyTorch has it, leaves most of a GPU idle.
-
-    Args:
-        logits: ``[M, V]``; rows may have any distance.
-        out: float32 ``[M, V]``, contiguous, to be written; may be ``logits`` if these are float32.
-            None: a new tensor.
-
-    Returns:
-        float32 ``[M, V]``; a row with a NaN or nothing but -inf is NaN.
-    """
-    rows, words = logits.shape
-    out = destination(out, (rows, words), logits, torch.float32)
-    if rows == 0 or not usable(logits):
-        wide = torch.promote_types(logits.dtype, torch.float32)
-        return out.copy_(torch.log_softmax(logits, -1, dtype=wide))
-    logits = logits if logits.stride(1) == 1 else logits.contiguous()
-    size = min(power_of_two(words), 2048)
-    blocks = -(-words // size)
-    peaks, sums = torch.empty((2, rows, blocks), device=logits.device)
-    from .output_kernels import subtract_sum, sum_of_block
-
-    with on_device(logits):
-        sum_of_block[(rows, blocks)](
-            logits, peaks, sums, words, blocks, logits.stride(0), BLOCK=size, num_warps=4
-        )
-        subtract_sum[(rows, blocks)](
-            logits, peaks, sums, out, words, blocks, logits.stride(0),
-            BLOCK=size, BLOCKS=power_of_two(blocks), num_warps=4,
-        )  # fmt: skip
-    return out
-
-
 def _check_flags(rows: int, **flags: Tensor) -> None:
     for name, flag in flags.items():
         if flag.dtype != torch.bool or flag.shape != (rows,):

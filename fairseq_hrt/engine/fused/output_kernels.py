@@ -133,40 +133,6 @@ def choose_of_blocks(
 
 
 @triton.jit
-def sum_of_block(logits, peaks, sums, words, blocks, stride, BLOCK: tl.constexpr):
-    """The largest of a block of a row, and the sum of exp(logit - largest)."""
-    row = tl.program_id(0)
-    block = tl.program_id(1)
-    v = block * BLOCK + tl.arange(0, BLOCK)
-    place = row.to(tl.int64) * stride + v
-    x = tl.load(logits + place, mask=v < words, other=float("-inf")).to(tl.float32)
-    peak = tl.max(x, 0)
-    finite = tl.where(peak == float("-inf"), 0.0, peak)
-    tl.store(peaks + row * blocks + block, peak)
-    tl.store(sums + row * blocks + block, tl.sum(tl.exp(x - finite), 0))
-
-
-@triton.jit
-def subtract_sum(
-    logits, peaks, sums, out, words, blocks, stride, BLOCK: tl.constexpr, BLOCKS: tl.constexpr
-):
-    """Logits of a block minus the logarithm of the row's sum, which every program adds up."""
-    row = tl.program_id(0)
-    part = tl.arange(0, BLOCKS)
-    v = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    inside = v < words
-    place = row.to(tl.int64) * stride + v
-    x = tl.load(logits + place, mask=inside, other=0.0).to(tl.float32)
-    peak = tl.load(peaks + row * blocks + part, mask=part < blocks, other=float("-inf"))
-    total = tl.load(sums + row * blocks + part, mask=part < blocks, other=0.0)
-    # -inf where the whole row is: torch has NaN there, as has -inf - -inf.
-    largest = tl.max(peak, 0)
-    whole = tl.sum(tl.where(total == 0.0, 0.0, total * tl.exp(peak - largest)), 0)
-    place = row.to(tl.int64) * words + v
-    tl.store(out + place, (x - largest) - tl.log(whole), mask=inside)
-
-
-@triton.jit
 def embed_row(
     token,
     table,

@@ -1,26 +1,10 @@
 """Where the fused kernels are tested: in Triton's interpreter at tiny size, and on a GPU."""
 
 import importlib.util
-import os
 
 import pytest
 import torch
-
-INTERPRETED = (
-    os.environ.get("TRITON_INTERPRET") == "1" and importlib.util.find_spec("triton") is not None
-)
-
-if INTERPRETED:
-    from triton.runtime import interpreter
-
-    _patch = interpreter._patch_lang_tensor
-
-    def _with_numbers(tensor, scope):
-        _patch(tensor, scope)
-        # Triton's own conversion of arrays of one number to integers is refused by NumPy 2.4.
-        scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
-
-    interpreter._patch_lang_tensor = _with_numbers
+from triton_devices import INTERPRETED
 
 
 @pytest.fixture(

@@ -8,7 +8,7 @@ from fairseq.modules import MultiheadAttention
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.engine.fused import attention_block, attention_step, cross_attention
+from fairseq_hrt.engine.fused import attention_block, cross_attention
 from fairseq_hrt.engine.fused.attention import block_reference, cross_reference
 from fairseq_hrt.engine.layers import PackedCrossAttention, PackedSelfAttention
 from fairseq_hrt.engine.relative_positions import relative_index
@@ -114,19 +114,19 @@ def test_captured(device):
         pytest.skip("graphs need a GPU")
     cache = torch.zeros(2, 8, 64, 64, device=device, dtype=torch.float16)
     other = cache.clone()
-    qkv = normal(1, 3 * 512, dtype=torch.float16, device=device)
+    qkv = normal(1, 1, 3 * 512, dtype=torch.float16, device=device)
     position = torch.zeros(1, dtype=torch.long, device=device)
-    attention_step(qkv, *cache, position, heads=8, scale=0.125)
+    attention_block(qkv, *cache, position, heads=8, scale=0.125)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        out = attention_step(qkv, *cache, position, heads=8, scale=0.125)
+        out = attention_block(qkv, *cache, position, heads=8, scale=0.125)
         position.add_(1)
     for number in range(40):
         qkv.normal_()
         graph.replay()
         slot = torch.tensor([number], device=device)
-        expected = block_reference(qkv.unsqueeze(1), *other, slot, heads=8, scale=0.125)
-        torch.testing.assert_close(out, expected.squeeze(1), rtol=5e-3, atol=5e-3)
+        expected = block_reference(qkv, *other, slot, heads=8, scale=0.125)
+        torch.testing.assert_close(out, expected, rtol=5e-3, atol=5e-3)
 
 
 def make_engine(relative=None, heads=2, width=8):
@@ -162,17 +162,6 @@ def test_reference_is_the_self_attention_of_the_engine(causal, related):
             )  # fmt: skip
             parts.append(packed.output(mixed))
     torch.testing.assert_close(torch.cat(parts, 1), expected)
-
-
-def test_a_step_is_a_block_of_one_token(device):
-    qkv, position = normal(2, 3 * 8, device=device), torch.tensor([3, 5], device=device)
-    cache = normal(2, 4, 7, 4, device=device)
-    other = cache.clone()
-    out = torch.empty(2, 8, device=device)
-    found = attention_step(qkv, *cache, position, heads=2, scale=0.5, out=out)
-    expected = block_reference(qkv.unsqueeze(1), *other, position, heads=2, scale=0.5)
-    assert found.data_ptr() == out.data_ptr() and torch.equal(cache, other)
-    torch.testing.assert_close(out, expected.squeeze(1))
 
 
 def compare_cross(device, batch, beams, count, heads, width, source, dtype, *, padded):

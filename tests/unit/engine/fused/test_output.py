@@ -13,7 +13,7 @@ from torch import nn
 
 from fairseq_hrt.engine.constraints import Constraints
 from fairseq_hrt.engine.embedding import PackedEmbedding
-from fairseq_hrt.engine.fused import choose, embed, log_softmax_parts
+from fairseq_hrt.engine.fused import choose, embed
 from fairseq_hrt.engine.fused.output import choose_reference, embed_reference
 
 PAD, EOS, UNK = 1, 2, 3
@@ -244,36 +244,6 @@ def test_reference_is_the_embedding_of_the_engine(norm, positions, zero):
             norm=None if own_norm is None else (own_norm.weight, own_norm.bias, own_norm.eps),
         )  # fmt: skip
     torch.testing.assert_close(found, expected)
-
-
-@settings(max_examples=12, deadline=None)
-@given(rows=st.integers(1, 4), words=st.integers(1, 5000), dtype=TYPES)
-def test_any_log_softmax(device, rows, words, dtype):
-    wide = 20 * normal(rows, 2, words, dtype=dtype, device=device)
-    found = log_softmax_parts(wide[:, 1])
-    expected = torch.log_softmax(wide[:, 1].double(), -1).float()
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
-
-
-def test_log_softmax_in_place_of_rows_with_infinities(device):
-    logits = normal(4, 3000, device=device)
-    logits[0, 2999] = float("nan")
-    logits[1] = float("-inf")
-    logits[2, 5] = float("-inf")
-    expected = torch.log_softmax(logits, -1)
-    assert log_softmax_parts(logits, out=logits) is logits
-    torch.testing.assert_close(logits, expected, equal_nan=True)
-    assert logits[:2].isnan().all()
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("dtype", list(LOGITS))
-def test_log_softmax_of_real_models(device, dtype):
-    if device.type != "cuda":
-        pytest.skip("too large for the interpreter")
-    logits = normal(32, 32768, dtype=dtype, device=device)
-    expected = torch.log_softmax(logits, -1, dtype=torch.float32)
-    torch.testing.assert_close(log_softmax_parts(logits), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_bad_input():
