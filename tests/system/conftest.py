@@ -74,6 +74,19 @@ def learn_capitals(learn):
     return train
 
 
+def assert_same_in_fixed_shapes(trained, task, options):
+    """What a GPU records finds the translations that are found step by step."""
+    data, checkpoint = trained
+    system = FairseqSystem(
+        SystemSpec("model", str(checkpoint), task, {**options, "engine": "torch"}),
+        [str(data), "--source-lang", "de", "--target-lang", "en", "--cpu"],
+    )
+    sample, found = system.collate(range(100)), []
+    for system.generator.captured in (False, True):
+        found.append([best[0].tokens for best in system.decode(sample)])
+    assert found[0] == found[1]
+
+
 @pytest.fixture(scope="session")
 def decode():
     """A function that translates the 100 test sentences of ``trained`` = (data, checkpoint) with a
@@ -90,6 +103,7 @@ def decode():
         pad = system.task.target_dictionary.pad()
         targets = [[t for t in target.tolist() if t != pad] for target in sample["target"]]
         assert len(found) == len(targets) == 100
+        assert_same_in_fixed_shapes(trained, task, options)
         return sum(words == target for words, target in zip(found, targets)), system
 
     return run
