@@ -131,6 +131,9 @@ class JacobiGenerator(EngineGenerator):
             return "a draft model"
         if self._widest > WIDEST:
             return f"windows of {self._widest} tokens"
+        if any(engine.recurrent for engine in self.ensemble.engines):
+            # A static step keeps the last state alone: it cannot go back to the last proved word.
+            return "recurrent cells, whose states wrong guesses change"
         return super().not_static()
 
     @property

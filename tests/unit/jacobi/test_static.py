@@ -1,6 +1,9 @@
 """Windows read by computations of fixed shapes."""
 
+import math
+
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from static_decoding import assert_recordable, assert_static_equals
@@ -8,6 +11,7 @@ from static_decoding import assert_recordable, assert_static_equals
 from fairseq_hrt.engine import static_search
 from fairseq_hrt.jacobi.drafts import Drafter, NGramDrafter
 from fairseq_hrt.jacobi.generator import JacobiGenerator
+from fairseq_hrt.native.decoding import NumericalError
 from fairseq_hrt.native.options.values import DecodingOptions
 
 
@@ -71,3 +75,36 @@ def test_wide_windows_go_step_by_step(tiny, window, reason):
     )
     generator.captured = True
     assert generator.step_by_step(None) == reason
+
+
+@pytest.mark.parametrize(
+    "window", [dict(jacobi_mode="frontier"), dict(jacobi_mode="pgj", jacobi_block_size=4)]
+)
+def test_recurrent_cells_go_step_by_step(tiny, window):
+    """Their static steps cannot forget what a wrong guess has added to a state."""
+    options = DecodingOptions(beam=1, max_len_b=12, **window)
+    model, sample = tiny.lively("marian_transformer", marian_cell="ssru"), tiny.sample([5, 3, 6])
+    found = []
+    for captured in (False, True):
+        generator = JacobiGenerator([model], tiny.dictionary(), options, drafter=Drafter())
+        generator.captured = captured
+        found.append([best[0].tokens for best in generator.find(sample)])
+    assert found[0] == found[1]
+    assert generator.step_by_step(None) == "recurrent cells, whose states wrong guesses change"
+
+
+def test_nan_leaves_nothing_behind(tiny):
+    """Also where no later pass writes before it reads."""
+    options = DecodingOptions(beam=1, max_len_b=12, jacobi_mode="frontier", jacobi_window=3)
+    model, sample = tiny.lively(seed=26), tiny.sample([5, 3])
+    generator = JacobiGenerator([model], tiny.dictionary(), options, drafter=Drafter())
+    generator.captured = True
+    expected = [best[0].tokens for best in generator.find(sample)]
+    word = next(token for token in expected[0][4:-1] if token not in expected[0][:4])
+    with torch.no_grad():
+        kept = model.decoder.embed_tokens.weight[word].clone()
+        model.decoder.embed_tokens.weight[word] = math.nan
+        with pytest.raises(NumericalError):
+            generator.find(sample)
+        model.decoder.embed_tokens.weight[word] = kept
+    assert [best[0].tokens for best in generator.find(sample)] == expected
