@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from static_decoding import assert_recordable, assert_static_equals
 
-from fairseq_hrt.engine import static_search
+from fairseq_hrt.engine import EncodedSource, static_search
 from fairseq_hrt.jacobi.drafts import Drafter, NGramDrafter
 from fairseq_hrt.jacobi.generator import JacobiGenerator
+from fairseq_hrt.jacobi.static_reader import StaticReader
 from fairseq_hrt.native.decoding import NumericalError
 from fairseq_hrt.native.options.values import DecodingOptions
 
@@ -108,3 +109,24 @@ def test_nan_leaves_nothing_behind(tiny):
             generator.find(sample)
         model.decoder.embed_tokens.weight[word] = kept
     assert [best[0].tokens for best in generator.find(sample)] == expected
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_the_buffers_serve_one_batch_at_a_time(tiny, monkeypatch, known):
+    """Generators of other threads may share the ensemble."""
+    options = DecodingOptions(
+        beam=1, max_len_b=6, jacobi_mode="pgj", jacobi_block_size=3, jacobi_known_length=known
+    )
+    generator = JacobiGenerator([tiny.lively()], tiny.dictionary(), options, drafter=Drafter())
+    generator.captured = True
+    lock, held = generator.ensemble.graphs.lock, []
+    for owner, name in ((EncodedSource, "encode"), (StaticReader, "read")):
+        function = getattr(owner, name)
+
+        def watched(*given, function=function):
+            held.append(lock._is_owned())
+            return function(*given)
+
+        monkeypatch.setattr(owner, name, watched)
+    generator.find(tiny.sample([5, 3]))
+    assert len(held) > 1 and all(held)
