@@ -8,6 +8,7 @@ A function that is recorded reads nothing from the device to the host, and its s
 nothing but the key under which it is kept.
 """
 
+import gc
 import logging
 import threading
 import time
@@ -85,17 +86,20 @@ class GraphStore:
             logger.debug(
                 "recorded %s: %.2f s, %d MiB", key, time.perf_counter() - began, size >> 20
             )
+        dropped = False
         while len(self._kept) > 1 and (
             len(self._kept) > MOST or (self.enabled and self._bytes > self._limit)
         ):
-            _, (_, freed) = self._kept.popitem(last=False)
-            self._bytes -= freed
+            self._bytes -= self._kept.popitem(last=False)[1][1]
+            dropped = True
+        if dropped:
+            self._free()
         return made
 
     def drop(self, key: Hashable) -> None:
         """Drops the object kept under ``key``, if there is one."""
-        _, freed = self._kept.pop(key, (None, 0))
-        self._bytes -= freed
+        self._bytes -= self._kept.pop(key, (None, 0))[1]
+        self._free()
 
     def record(self, function: Callable[[], Kept]) -> Callable[[], Kept]:
         """A callable that computes the same as ``function`` from the same addresses.
@@ -107,17 +111,24 @@ class GraphStore:
             return function
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
-        aside = torch.cuda.Stream(self.device)
-        aside.wait_stream(torch.cuda.current_stream(self.device))
+        aside, before = torch.cuda.Stream(self.device), torch.cuda.current_stream(self.device)
+        aside.wait_stream(before)
         with torch.cuda.stream(aside), constant_parameters():
             for _ in range(WARM_UPS):
                 function()
-        torch.cuda.current_stream(self.device).wait_stream(aside)
+        before.wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
         # Other threads may use the device meanwhile.
         recording = torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local")
-        with recording, constant_parameters():
-            outputs = function()
+        try:
+            with recording, constant_parameters():
+                outputs = function()
+        except BaseException:
+            # PyTorch refuses a pool all of whose graphs are gone, and stays on the stream of a
+            # recording that it cannot end.
+            self._pool = None
+            torch.cuda.set_stream(before)
+            raise
 
         def replay() -> Kept:
             graph.replay()
@@ -131,6 +142,15 @@ class GraphStore:
         """Drops everything, because addresses or values of weights have changed."""
         self._kept.clear()
         self._bytes = 0
+        # As above: its graphs are gone.
+        self._pool = None
+        self._free()
+
+    def _free(self) -> None:
+        """Frees what was dropped. Recordings and their functions refer to each other: only the
+        garbage collector finds them, and it does not know that the device is full."""
+        if self.enabled:
+            gc.collect()
 
     def _allocated(self) -> int:
         return torch.cuda.memory_allocated(self.device) if self.enabled else 0

@@ -497,6 +497,7 @@ class StaticSearch:
         found = self.store.keep(full_key, lambda: make(source, capacity))
         if found.source is not source:
             # Its source was dropped and made again, elsewhere.
+            del found
             self.store.drop(full_key)
             found = self.store.keep(full_key, lambda: make(source, capacity))
         return found

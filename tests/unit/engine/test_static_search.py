@@ -1,6 +1,8 @@
 """Searches that run on the device alone find what those find that the host leads."""
 
+import gc
 import math
+import weakref
 from contextlib import nullcontext
 
 import pytest
@@ -194,7 +196,41 @@ def test_the_store_keeps_what_was_used_last(monkeypatch):
     assert keep("a") is not first
 
 
-def test_where_memory_is_short_decoding_goes_on_step_by_step(tiny, monkeypatch, caplog):
+def test_what_is_dropped_is_freed_at_once(monkeypatch):
+    """Recordings are cycles of references, and the garbage collector does not look at the device's
+    memory. A pool without graphs is not used again."""
+    monkeypatch.setattr("fairseq_hrt.engine.graphs.MOST", 1)
+    store, alive = GraphStore(torch.device("cpu")), []
+    store.enabled = True
+
+    class Recording:
+        def __init__(self):
+            self.itself = self
+            alive.append(weakref.ref(self))
+
+    gc.disable()
+    try:
+        for key in "abc":
+            store.keep(key, Recording)
+        assert [one() is None for one in alive] == [True, True, False]
+        store.drop("c")
+        store.keep("d", Recording)
+        store._pool = object()
+        store.clear()
+        assert store._pool is None and not any(one() for one in alive)
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.cuda.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("CUDA error: out of memory"),
+        RuntimeError("Triton Error [CUDA]: out of memory"),
+    ],
+)
+def test_where_memory_is_short_decoding_goes_on_step_by_step(tiny, monkeypatch, caplog, error):
     model, sample = tiny.lively(), tiny.sample([5, 3])
     generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(max_len_b=6))
     expected = [[one.tokens for one in best] for best in generator.find(sample)]
@@ -203,7 +239,7 @@ def test_where_memory_is_short_decoding_goes_on_step_by_step(tiny, monkeypatch, 
     monkeypatch.setattr(generator.ensemble.graphs, "on_device", nullcontext)
 
     def full(*args, **options):
-        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        raise error
 
     monkeypatch.setattr(static_search.StaticSearch, "encode", full)
     with caplog.at_level("WARNING"):
