@@ -12,7 +12,7 @@ import gc
 import logging
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from contextlib import nullcontext
 from typing import Any, Callable, ContextManager, Hashable, Optional, Tuple, TypeVar
 
@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 # Recordings that are kept, and the share of the device's memory that they and their buffers take.
 MOST, SHARE = 128, 0.25
+# How often the same is recorded although nothing that was kept is used meanwhile.
+AGAIN = 3
 # Calls before a recording: libraries allocate their workspaces, Triton compiles its kernels.
 WARM_UPS = 2
 
@@ -46,6 +48,8 @@ class GraphStore:
         self.lock = threading.RLock()
         self._kept: OrderedDict[Hashable, Tuple[Any, int]] = OrderedDict()
         self._bytes = 0
+        # What was made since something that was kept was used.
+        self._made: Counter[Hashable] = Counter()
         self._pool: Any = None
         self._limit = 0
         if self.enabled:
@@ -74,10 +78,19 @@ class GraphStore:
 
     def keep(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
         """The object kept under ``key``, made at first use. It is dropped when others need its
-        place."""
+        place.
+
+        Raises:
+            torch.cuda.OutOfMemoryError: what one batch needs has no place: batch after batch drops
+                what the next one needs, and recordings take far longer than they save.
+        """
         if key in self._kept:
+            self._made.clear()
             self._kept.move_to_end(key)
             return self._kept[key][0]
+        self._made[key] += 1
+        if self.enabled and self._made[key] > AGAIN:
+            raise torch.cuda.OutOfMemoryError("CUDA graphs of one batch exceed their share")
         began, before = time.perf_counter(), self._allocated()
         made = make()
         size = max(self._allocated() - before, 0)
@@ -141,6 +154,7 @@ class GraphStore:
     def clear(self) -> None:
         """Drops everything, because addresses or values of weights have changed."""
         self._kept.clear()
+        self._made.clear()
         self._bytes = 0
         # As above: its graphs are gone.
         self._pool = None

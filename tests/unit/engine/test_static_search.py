@@ -15,7 +15,7 @@ from fairseq_hrt.engine import static_search
 from fairseq_hrt.engine.buckets import LENGTHS, ROWS, bucket
 from fairseq_hrt.engine.fused.search import largest
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
-from fairseq_hrt.engine.graphs import GraphStore
+from fairseq_hrt.engine.graphs import AGAIN, GraphStore
 from fairseq_hrt.native.decoding import NumericalError
 from fairseq_hrt.native.options.values import DecodingOptions
 
@@ -220,6 +220,31 @@ def test_what_is_dropped_is_freed_at_once(monkeypatch):
         assert store._pool is None and not any(one() for one in alive)
     finally:
         gc.enable()
+
+
+def test_recording_the_same_in_every_batch_is_given_up(tiny, monkeypatch, caplog):
+    """Where the share of the memory holds less than one batch needs."""
+    monkeypatch.setattr("fairseq_hrt.engine.graphs.MOST", 2)
+    model, sample = tiny.lively(), tiny.sample([5, 3])
+    generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(max_len_b=12))
+    expected = [[one.tokens for one in best] for best in generator.find(sample)]
+    generator.captured = True
+    for name, value in (("on_device", nullcontext), ("record", lambda function: function)):
+        monkeypatch.setattr(generator.ensemble.graphs, name, value)
+    monkeypatch.setattr(static_search._Flags, "__init__", _flags_of_the_host)
+    generator.ensemble.graphs.enabled = True
+    for _ in range(AGAIN):
+        generator.find(sample)
+        assert generator.captured
+    with caplog.at_level("WARNING"):
+        found = generator.find(sample)
+    assert [[one.tokens for one in best] for best in found] == expected
+    assert "too little memory for CUDA graphs" in caplog.text and generator.captured is False
+
+
+def _flags_of_the_host(self, store, count):
+    self.open = self._host = torch.zeros(count, dtype=torch.bool)
+    self._ready = []
 
 
 @pytest.mark.parametrize(
