@@ -152,12 +152,14 @@ class GraphStore:
         return replay
 
     def clear(self) -> None:
-        """Drops everything, because addresses or values of weights have changed."""
-        self._kept.clear()
-        self._made.clear()
-        self._bytes = 0
-        # As above: its graphs are gone.
-        self._pool = None
+        """Drops everything, because addresses or values of weights have changed, or memory is
+        short; another thread's batch ends first."""
+        with self.lock:
+            self._kept.clear()
+            self._made.clear()
+            self._bytes = 0
+            # As above: its graphs are gone.
+            self._pool = None
         self._free()
 
     def _free(self) -> None:

@@ -2,6 +2,7 @@
 
 import gc
 import math
+import threading
 import weakref
 from contextlib import nullcontext
 
@@ -220,6 +221,18 @@ def test_what_is_dropped_is_freed_at_once(monkeypatch):
         assert store._pool is None and not any(one() for one in alive)
     finally:
         gc.enable()
+
+
+def test_a_batch_of_another_thread_keeps_its_recordings():
+    store = GraphStore(torch.device("cpu"))
+    store.keep("a", list)
+    clearing = threading.Thread(target=store.clear)
+    with store.lock:
+        clearing.start()
+        clearing.join(0.05)
+        assert clearing.is_alive() and "a" in store._kept
+    clearing.join()
+    assert not store._kept
 
 
 def test_recording_the_same_in_every_batch_is_given_up(tiny, monkeypatch, caplog):
