@@ -75,7 +75,9 @@ class PackedEmbedding:
         """
         if self.module is None or (self.table is not None and self.table.size(0) >= count):
             return
-        table = position_vectors(self.module, count, self.pad)
+        # At least twice as many as before, or the tables that are kept would outgrow the last one.
+        size = count if self.table is None else max(count, 2 * self.table.size(0))
+        table = position_vectors(self.module, size, self.pad)
         if table.size(0) < count:
             option = {"source": "--max-source-positions", "target": "--max-target-positions"}[
                 self.side

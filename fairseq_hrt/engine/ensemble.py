@@ -42,6 +42,7 @@ class EngineEnsemble:
         for engine in self.engines:
             engine.refresh()
         if [engine.packings for engine in self.engines] != before:
+            self.graphs.clear()
             self.graphs = GraphStore(self.engines[0].output.weight.device)
 
     def reserve_positions(self, count: int) -> None:

@@ -163,8 +163,11 @@ class EngineGenerator:
         """:meth:`decode`; step by step if the buffers of fixed shapes do not fit on the device."""
         try:
             return self.decode(net_input, prefix=prefix, start=start)
-        except torch.cuda.OutOfMemoryError:
-            if not self.ensemble.graphs.enabled or self.captured is False:
+        except RuntimeError as error:
+            # The allocator raises OutOfMemoryError; to make a graph of what was recorded, and to
+            # load a kernel, needs memory besides, with errors of other types.
+            short = isinstance(error, torch.cuda.OutOfMemoryError) or "out of memory" in str(error)
+            if not short or not self.ensemble.graphs.enabled or self.captured is False:
                 raise
         logger.warning("too little memory for CUDA graphs: decoding step by step from here on")
         self.captured = False

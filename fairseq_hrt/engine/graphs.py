@@ -8,10 +8,11 @@ A function that is recorded reads nothing from the device to the host, and its s
 nothing but the key under which it is kept.
 """
 
+import gc
 import logging
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from contextlib import nullcontext
 from typing import Any, Callable, ContextManager, Hashable, Optional, Tuple, TypeVar
 
@@ -24,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 # Recordings that are kept, and the share of the device's memory that they and their buffers take.
 MOST, SHARE = 128, 0.25
+# How often the same is recorded although nothing that was kept is used meanwhile.
+AGAIN = 3
 # Calls before a recording: libraries allocate their workspaces, Triton compiles its kernels.
 WARM_UPS = 2
 
@@ -45,6 +48,8 @@ class GraphStore:
         self.lock = threading.RLock()
         self._kept: OrderedDict[Hashable, Tuple[Any, int]] = OrderedDict()
         self._bytes = 0
+        # What was made since something that was kept was used.
+        self._made: Counter[Hashable] = Counter()
         self._pool: Any = None
         self._limit = 0
         if self.enabled:
@@ -73,10 +78,19 @@ class GraphStore:
 
     def keep(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
         """The object kept under ``key``, made at first use. It is dropped when others need its
-        place."""
+        place.
+
+        Raises:
+            torch.cuda.OutOfMemoryError: what one batch needs has no place: batch after batch drops
+                what the next one needs, and recordings take far longer than they save.
+        """
         if key in self._kept:
+            self._made.clear()
             self._kept.move_to_end(key)
             return self._kept[key][0]
+        self._made[key] += 1
+        if self.enabled and self._made[key] > AGAIN:
+            raise torch.cuda.OutOfMemoryError("CUDA graphs of one batch exceed their share")
         began, before = time.perf_counter(), self._allocated()
         made = make()
         size = max(self._allocated() - before, 0)
@@ -85,17 +99,20 @@ class GraphStore:
             logger.debug(
                 "recorded %s: %.2f s, %d MiB", key, time.perf_counter() - began, size >> 20
             )
+        dropped = False
         while len(self._kept) > 1 and (
             len(self._kept) > MOST or (self.enabled and self._bytes > self._limit)
         ):
-            _, (_, freed) = self._kept.popitem(last=False)
-            self._bytes -= freed
+            self._bytes -= self._kept.popitem(last=False)[1][1]
+            dropped = True
+        if dropped:
+            self._free()
         return made
 
     def drop(self, key: Hashable) -> None:
         """Drops the object kept under ``key``, if there is one."""
-        _, freed = self._kept.pop(key, (None, 0))
-        self._bytes -= freed
+        self._bytes -= self._kept.pop(key, (None, 0))[1]
+        self._free()
 
     def record(self, function: Callable[[], Kept]) -> Callable[[], Kept]:
         """A callable that computes the same as ``function`` from the same addresses.
@@ -107,17 +124,24 @@ class GraphStore:
             return function
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
-        aside = torch.cuda.Stream(self.device)
-        aside.wait_stream(torch.cuda.current_stream(self.device))
+        aside, before = torch.cuda.Stream(self.device), torch.cuda.current_stream(self.device)
+        aside.wait_stream(before)
         with torch.cuda.stream(aside), constant_parameters():
             for _ in range(WARM_UPS):
                 function()
-        torch.cuda.current_stream(self.device).wait_stream(aside)
+        before.wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
         # Other threads may use the device meanwhile.
         recording = torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local")
-        with recording, constant_parameters():
-            outputs = function()
+        try:
+            with recording, constant_parameters():
+                outputs = function()
+        except BaseException:
+            # PyTorch refuses a pool all of whose graphs are gone, and stays on the stream of a
+            # recording that it cannot end.
+            self._pool = None
+            torch.cuda.set_stream(before)
+            raise
 
         def replay() -> Kept:
             graph.replay()
@@ -128,9 +152,21 @@ class GraphStore:
         return replay
 
     def clear(self) -> None:
-        """Drops everything, because addresses or values of weights have changed."""
-        self._kept.clear()
-        self._bytes = 0
+        """Drops everything, because addresses or values of weights have changed, or memory is
+        short; another thread's batch ends first."""
+        with self.lock:
+            self._kept.clear()
+            self._made.clear()
+            self._bytes = 0
+            # As above: its graphs are gone.
+            self._pool = None
+        self._free()
+
+    def _free(self) -> None:
+        """Frees what was dropped. Recordings and their functions refer to each other: only the
+        garbage collector finds them, and it does not know that the device is full."""
+        if self.enabled:
+            gc.collect()
 
     def _allocated(self) -> int:
         return torch.cuda.memory_allocated(self.device) if self.enabled else 0

@@ -432,7 +432,9 @@ class StaticSearch:
             block: z, words of a step.
         """
         last = -(-(rules.longest_limit + 1) // block)  # the most steps
-        rows = self._rows(source, key, make, bucket(min(last * block, FIRST_CAPACITY), LENGTHS))
+        # At least one step fits, however many words it has.
+        capacity = bucket(max(min(last * block, FIRST_CAPACITY), block), LENGTHS)
+        rows = self._rows(source, key, make, capacity)
         limits = torch.full((source.rows,), -1)
         limits[:count] = rules.max_lengths
         rows.limits.copy_(limits)
@@ -495,6 +497,7 @@ class StaticSearch:
         found = self.store.keep(full_key, lambda: make(source, capacity))
         if found.source is not source:
             # Its source was dropped and made again, elsewhere.
+            del found
             self.store.drop(full_key)
             found = self.store.keep(full_key, lambda: make(source, capacity))
         return found

@@ -3,6 +3,7 @@
 import logging
 import time
 import weakref
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -68,10 +69,22 @@ class JacobiGenerator(EngineGenerator):
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
+        static = self.step_by_step(prefix) is None
+        with self.ensemble.graphs.lock if static else nullcontext():
+            return self._decode_batch(net_input, prefix, start, static=static)
+
+    def _decode_batch(
+        self,
+        net_input: Dict[str, Tensor],
+        prefix: Optional[Tensor],
+        start: Optional[int],
+        *,
+        static: bool,
+    ) -> List[List[Hypothesis]]:
         options, statistics = self.options, self.statistics
         began = self._now()
         tokens, source, memories = net_input["src_tokens"], None, []
-        if self.step_by_step(prefix) is None:
+        if static:
             lengths = self.host_lengths(tokens)  # [B]
             source = self.static_search.encode(tokens, self.eos)
         else:
@@ -131,6 +144,9 @@ class JacobiGenerator(EngineGenerator):
             return "a draft model"
         if self._widest > WIDEST:
             return f"windows of {self._widest} tokens"
+        if any(engine.recurrent for engine in self.ensemble.engines):
+            # A static step keeps the last state alone: it cannot go back to the last proved word.
+            return "recurrent cells, whose states wrong guesses change"
         return super().not_static()
 
     @property

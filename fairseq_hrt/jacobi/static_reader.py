@@ -38,6 +38,7 @@ class StaticReader:
         limits = torch.zeros(source.rows, dtype=torch.long)
         limits[: len(plan.constraints.limits)] = torch.tensor(plan.constraints.limits)
         self._windows.limits.copy_(limits)
+        self._windows.decoder.clear()
         self._filler = plan.filler
 
     def read(
@@ -65,6 +66,7 @@ class _Windows:
     Attributes:
         inputs: LongTensor ``[B, 1 + q]``, of each row the slot of its window and the tokens.
         limits: LongTensor ``[B]``, the most words of each sentence.
+        decoder: what an earlier batch has left in its cache is to be cleared.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class _Windows:
     ) -> None:
         self.rows, self.width, self._rules = source.rows, width, rules
         engine.embed.reserve(min(capacity, engine.model.max_decoder_positions()))
-        self._decoder = StaticDecoder(engine, source, beams=1, capacity=capacity, block=width)
+        self.decoder = StaticDecoder(engine, source, beams=1, capacity=capacity, block=width)
         device = store.device
         self.inputs = torch.zeros(self.rows, 1 + width, dtype=torch.long, device=device)
         self.limits = torch.zeros(self.rows, dtype=torch.long, device=device)
@@ -89,4 +91,4 @@ class _Windows:
         firsts, tokens = self.inputs[:, 0].contiguous(), self.inputs[:, 1:].contiguous()
         places = firsts.unsqueeze(1) + self._ahead  # [B, q]
         full = places >= self.limits.unsqueeze(1)  # [B, q]
-        return self._rules.choose(self._decoder, tokens, firsts, places, full)
+        return self._rules.choose(self.decoder, tokens, firsts, places, full)

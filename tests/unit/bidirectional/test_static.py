@@ -62,3 +62,13 @@ def test_the_released_scoring_goes_step_by_step(family):
     generator = BidirectionalGenerator([family.bidirectional()], family.dictionary(), options)
     generator.captured = True
     assert generator.step_by_step(None) == "--bidirectional-scoring paper"
+
+
+@pytest.mark.parametrize("beam", [1, 2])
+def test_a_step_may_have_more_words_than_fit_at_first(family, beam):
+    options = DecodingOptions(beam=beam, max_len_b=20)
+    assert_static_equals(
+        lambda model: BidirectionalGenerator([model], family.dictionary(), options),
+        family.bidirectional(tokens_per_step=3),
+        [family.sample([5, 3]), family.sample([2])],
+    )

@@ -1,6 +1,9 @@
 """Searches that run on the device alone find what those find that the host leads."""
 
+import gc
 import math
+import threading
+import weakref
 from contextlib import nullcontext
 
 import pytest
@@ -13,7 +16,7 @@ from fairseq_hrt.engine import static_search
 from fairseq_hrt.engine.buckets import LENGTHS, ROWS, bucket
 from fairseq_hrt.engine.fused.search import largest
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
-from fairseq_hrt.engine.graphs import GraphStore
+from fairseq_hrt.engine.graphs import AGAIN, GraphStore
 from fairseq_hrt.native.decoding import NumericalError
 from fairseq_hrt.native.options.values import DecodingOptions
 
@@ -194,7 +197,78 @@ def test_the_store_keeps_what_was_used_last(monkeypatch):
     assert keep("a") is not first
 
 
-def test_where_memory_is_short_decoding_goes_on_step_by_step(tiny, monkeypatch, caplog):
+def test_what_is_dropped_is_freed_at_once(monkeypatch):
+    """Recordings are cycles of references, and the garbage collector does not look at the device's
+    memory. A pool without graphs is not used again."""
+    monkeypatch.setattr("fairseq_hrt.engine.graphs.MOST", 1)
+    store, alive = GraphStore(torch.device("cpu")), []
+    store.enabled = True
+
+    class Recording:
+        def __init__(self):
+            self.itself = self
+            alive.append(weakref.ref(self))
+
+    gc.disable()
+    try:
+        for key in "abc":
+            store.keep(key, Recording)
+        assert [one() is None for one in alive] == [True, True, False]
+        store.drop("c")
+        store.keep("d", Recording)
+        store._pool = object()
+        store.clear()
+        assert store._pool is None and not any(one() for one in alive)
+    finally:
+        gc.enable()
+
+
+def test_a_batch_of_another_thread_keeps_its_recordings():
+    store = GraphStore(torch.device("cpu"))
+    store.keep("a", list)
+    clearing = threading.Thread(target=store.clear)
+    with store.lock:
+        clearing.start()
+        clearing.join(0.05)
+        assert clearing.is_alive() and "a" in store._kept
+    clearing.join()
+    assert not store._kept
+
+
+def test_recording_the_same_in_every_batch_is_given_up(tiny, monkeypatch, caplog):
+    """Where the share of the memory holds less than one batch needs."""
+    monkeypatch.setattr("fairseq_hrt.engine.graphs.MOST", 2)
+    model, sample = tiny.lively(), tiny.sample([5, 3])
+    generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(max_len_b=12))
+    expected = [[one.tokens for one in best] for best in generator.find(sample)]
+    generator.captured = True
+    for name, value in (("on_device", nullcontext), ("record", lambda function: function)):
+        monkeypatch.setattr(generator.ensemble.graphs, name, value)
+    monkeypatch.setattr(static_search._Flags, "__init__", _flags_of_the_host)
+    generator.ensemble.graphs.enabled = True
+    for _ in range(AGAIN):
+        generator.find(sample)
+        assert generator.captured
+    with caplog.at_level("WARNING"):
+        found = generator.find(sample)
+    assert [[one.tokens for one in best] for best in found] == expected
+    assert "too little memory for CUDA graphs" in caplog.text and generator.captured is False
+
+
+def _flags_of_the_host(self, store, count):
+    self.open = self._host = torch.zeros(count, dtype=torch.bool)
+    self._ready = []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.cuda.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("CUDA error: out of memory"),
+        RuntimeError("Triton Error [CUDA]: out of memory"),
+    ],
+)
+def test_where_memory_is_short_decoding_goes_on_step_by_step(tiny, monkeypatch, caplog, error):
     model, sample = tiny.lively(), tiny.sample([5, 3])
     generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(max_len_b=6))
     expected = [[one.tokens for one in best] for best in generator.find(sample)]
@@ -203,7 +277,7 @@ def test_where_memory_is_short_decoding_goes_on_step_by_step(tiny, monkeypatch, 
     monkeypatch.setattr(generator.ensemble.graphs, "on_device", nullcontext)
 
     def full(*args, **options):
-        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        raise error
 
     monkeypatch.setattr(static_search.StaticSearch, "encode", full)
     with caplog.at_level("WARNING"):

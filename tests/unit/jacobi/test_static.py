@@ -1,13 +1,18 @@
 """Windows read by computations of fixed shapes."""
 
+import math
+
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from static_decoding import assert_recordable, assert_static_equals
 
-from fairseq_hrt.engine import static_search
+from fairseq_hrt.engine import EncodedSource, static_search
 from fairseq_hrt.jacobi.drafts import Drafter, NGramDrafter
 from fairseq_hrt.jacobi.generator import JacobiGenerator
+from fairseq_hrt.jacobi.static_reader import StaticReader
+from fairseq_hrt.native.decoding import NumericalError
 from fairseq_hrt.native.options.values import DecodingOptions
 
 
@@ -71,3 +76,57 @@ def test_wide_windows_go_step_by_step(tiny, window, reason):
     )
     generator.captured = True
     assert generator.step_by_step(None) == reason
+
+
+@pytest.mark.parametrize(
+    "window", [dict(jacobi_mode="frontier"), dict(jacobi_mode="pgj", jacobi_block_size=4)]
+)
+def test_recurrent_cells_go_step_by_step(tiny, window):
+    """Their static steps cannot forget what a wrong guess has added to a state."""
+    options = DecodingOptions(beam=1, max_len_b=12, **window)
+    model, sample = tiny.lively("marian_transformer", marian_cell="ssru"), tiny.sample([5, 3, 6])
+    found = []
+    for captured in (False, True):
+        generator = JacobiGenerator([model], tiny.dictionary(), options, drafter=Drafter())
+        generator.captured = captured
+        found.append([best[0].tokens for best in generator.find(sample)])
+    assert found[0] == found[1]
+    assert generator.step_by_step(None) == "recurrent cells, whose states wrong guesses change"
+
+
+def test_nan_leaves_nothing_behind(tiny):
+    """Also where no later pass writes before it reads."""
+    options = DecodingOptions(beam=1, max_len_b=12, jacobi_mode="frontier", jacobi_window=3)
+    model, sample = tiny.lively(seed=26), tiny.sample([5, 3])
+    generator = JacobiGenerator([model], tiny.dictionary(), options, drafter=Drafter())
+    generator.captured = True
+    expected = [best[0].tokens for best in generator.find(sample)]
+    word = next(token for token in expected[0][4:-1] if token not in expected[0][:4])
+    with torch.no_grad():
+        kept = model.decoder.embed_tokens.weight[word].clone()
+        model.decoder.embed_tokens.weight[word] = math.nan
+        with pytest.raises(NumericalError):
+            generator.find(sample)
+        model.decoder.embed_tokens.weight[word] = kept
+    assert [best[0].tokens for best in generator.find(sample)] == expected
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_the_buffers_serve_one_batch_at_a_time(tiny, monkeypatch, known):
+    """Generators of other threads may share the ensemble."""
+    options = DecodingOptions(
+        beam=1, max_len_b=6, jacobi_mode="pgj", jacobi_block_size=3, jacobi_known_length=known
+    )
+    generator = JacobiGenerator([tiny.lively()], tiny.dictionary(), options, drafter=Drafter())
+    generator.captured = True
+    lock, held = generator.ensemble.graphs.lock, []
+    for owner, name in ((EncodedSource, "encode"), (StaticReader, "read")):
+        function = getattr(owner, name)
+
+        def watched(*given, function=function):
+            held.append(lock._is_owned())
+            return function(*given)
+
+        monkeypatch.setattr(owner, name, watched)
+    generator.find(tiny.sample([5, 3]))
+    assert len(held) > 1 and all(held)
