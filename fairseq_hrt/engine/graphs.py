@@ -109,11 +109,6 @@ class GraphStore:
             self._free()
         return made
 
-    def drop(self, key: Hashable) -> None:
-        """Drops the object kept under ``key``, if there is one."""
-        self._bytes -= self._kept.pop(key, (None, 0))[1]
-        self._free()
-
     def record(self, function: Callable[[], Kept]) -> Callable[[], Kept]:
         """A callable that computes the same as ``function`` from the same addresses.
 

@@ -7,6 +7,7 @@ which costs more than it saves; the kernels of :mod:`.fused` read what is there.
 step exist.
 """
 
+from dataclasses import replace
 from typing import List, Optional, Tuple
 
 import torch
@@ -47,7 +48,7 @@ class EncodedSource:
         self._tokens[:, -1] = eos
         # Not what a recorded function returns: graphs share their memory, and one that was recorded
         # before may write there while the memory is still read.
-        self.memory: Memory = engine.encode_static(self._tokens)
+        self.memory: Memory = replace(engine.encode_static(self._tokens), encoded=None)
         self._encode = store.record(lambda: self._copy(engine.encode_static(self._tokens)))
 
     def encode(self, tokens: Tensor) -> Memory:

@@ -117,25 +117,24 @@ class SearchRows:
         self._clear = store.record(self._reset)
         # With a beam a step writes the other one of two caches, and the next step the first again.
         self._steps: List[Callable[[], None]] = []
-        self._next = 0
+        self._home = self.decoder.cache
         for _ in range(1 if beam == 1 else 2):
             self._steps.append(store.record(self._advance))
             self._turn()
 
     def begin(self) -> None:
         """The state before the first step; ``limits`` are set."""
-        if self._next:
+        if self.decoder.cache is not self._home:
             self._turn()
         self._clear()
 
     def advance(self) -> None:
         """Takes the next step of all rows."""
-        self._steps[self._next]()
+        self._steps[int(self.decoder.cache is not self._home)]()
         self._turn()
 
     def _turn(self) -> None:
         if self.beam > 1:
-            self._next = 1 - self._next
             self.decoder.swap()
 
     def step(self) -> Tuple[Tensor, Tensor]:
@@ -493,14 +492,10 @@ class StaticSearch:
         make: Callable[[EncodedSource, int], SearchRows],
         capacity: int,
     ) -> SearchRows:
-        full_key = ("search", source.rows, source.width, capacity, key)
-        found = self.store.keep(full_key, lambda: make(source, capacity))
-        if found.source is not source:
-            # Its source was dropped and made again, elsewhere.
-            del found
-            self.store.drop(full_key)
-            found = self.store.keep(full_key, lambda: make(source, capacity))
-        return found
+        # The rows keep their source, whose number is no other's meanwhile.
+        return self.store.keep(
+            ("search", id(source), capacity, key), lambda: make(source, capacity)
+        )
 
 
 def _greedy_found(segments: List[Segment], count: int, plan: SearchPlan) -> List[List[Hypothesis]]:
