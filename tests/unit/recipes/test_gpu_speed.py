@@ -2,6 +2,7 @@
 not fit keeps the rest."""
 
 import json
+import logging
 import sys
 import time
 from pathlib import Path
@@ -18,6 +19,18 @@ from gpu_losses import differences, ours, random_batch
 from gpu_rows import DeviceLost, Journal, NotMeasured, timed
 
 CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def loggers():
+    """The script silences them for its own process, which the tests share."""
+    levels = {
+        logger: logger.level
+        for logger in map(logging.getLogger, ("fairseq", "torch", "fairseq_hrt"))
+    }
+    yield
+    for logger, level in levels.items():
+        logger.setLevel(level)
 
 
 @pytest.fixture
