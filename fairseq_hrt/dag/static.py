@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor
 
-from ..engine import Memory, TransformerEngine, at_least_float32
+from ..engine import TransformerEngine, at_least_float32
 from ..engine.buckets import LENGTHS, ROWS, bucket
 from ..engine.fused import best_words
 from ..ops import CHUNK, between_words, fixed_viterbi
@@ -154,8 +154,14 @@ class StaticPaths:
         begins, ends, hidden, interior, allowed = tables.numbers.index_select(
             0, memory.lengths
         ).split([size] * 4 + [len(tables.powers)], 1)
-        bias = tables.bias.index_select(0, memory.lengths)[:, None, None]  # [B, 1, 1, L]
-        features = _vertex_features(engine, memory, inputs, bias)  # [B, L, D]
+        features = engine.step(  # [B, L, D]
+            engine.start(memory, capacity=0),
+            inputs,
+            tables.positions,
+            visible=tables.visible.index_select(0, memory.lengths).unsqueeze(1),  # [B, 1, L]
+            causal=False,
+            remember=False,
+        )
         chances = self._probabilities(features, tables.ahead + hidden.unsqueeze(1), begins)
         forced = tables.forced.index_select(0, memory.lengths)  # [B, L]
         scores, words = self._best_tokens(features, forced)  # [B, L] each
@@ -250,23 +256,3 @@ def _packed(ids: List[Tensor], numbers: List[Tensor]) -> Tensor:
     whole = torch.cat(numbers, 1)
     bits = torch.int32 if whole.element_size() == 4 else torch.int64
     return torch.cat([torch.cat(ids, 1).to(bits), whole.view(bits)], 1)
-
-
-def _vertex_features(
-    engine: TransformerEngine, memory: Memory, inputs: Tensor, bias: Tensor
-) -> Tensor:
-    """One pass of the decoder over all vertices ``[B, L]``: ``[B, L, D]``; ``bias``
-    ``[B, 1, 1, L]`` hides padding."""
-    x = engine.embed(inputs, None)  # [B, L, D]
-    for number, layer in enumerate(engine.layers):
-        keys, values = memory.layer(number)  # [B * H, S, d] each
-        x = layer.block(x, layer.attention_norm, lambda y: layer.attention(y, bias))  # noqa: B023 - called at once
-        x = layer.block(
-            x,
-            layer.cross_norm,
-            lambda y: layer.cross(y, keys, values, memory.bias),  # noqa: B023 - called at once
-        )
-        x = layer.block(x, layer.final_norm, layer.feed_forward)
-    if engine.norm is not None:
-        x = engine.norm(x)
-    return x if engine.project_out is None else F.linear(x, engine.project_out)  # [B, L, D]

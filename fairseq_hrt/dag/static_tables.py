@@ -52,7 +52,8 @@ class Tables(NamedTuple):
         inputs: LongTensor ``[S + 1, L]``, the decoder's input.
         forced: LongTensor ``[S + 1, L]``, the token of a vertex that has no other; -1 for inner
             vertices.
-        bias: ``[S + 1, L]``, 0 for the vertices of the graph and -inf for padding.
+        visible: BoolTensor ``[S + 1, L]``, the vertices of the graph; the others are padding.
+        positions: LongTensor ``[L]``, 0, 1, 2, …
         last: LongTensor ``[S + 1]``, the last vertex.
         numbers: ``[S + 1, 4 * L + K]``, by vertex: 1 where links begin, else 0; the opposite; 0 for
             vertices of the graph, else ``HIDDEN``; 0 for inner vertices, else -inf. By number of
@@ -66,7 +67,8 @@ class Tables(NamedTuple):
 
     inputs: Tensor
     forced: Tensor
-    bias: Tensor
+    visible: Tensor
+    positions: Tensor
     last: Tensor
     numbers: Tensor
     ahead: Tensor
@@ -129,7 +131,8 @@ def make_tables(
         inputs=inputs.to(device),
         # The first vertex emits <s> and the last one </s>, which are their inputs.
         forced=inputs.masked_fill(inputs == decoder.special["unk"], -1).to(device),
-        bias=_masked(vertex > last, float("-inf"), dtype).to(device),
+        visible=(vertex <= last).to(device),
+        positions=vertex.to(device),
         last=last.squeeze(1).to(device),
         numbers=torch.cat(numbers, 1).to(device),
         ahead=_masked(~possible, HIDDEN, wide).to(device),
