@@ -8,7 +8,8 @@ from torch import Tensor
 
 from ..engine import EncodedSource, TransformerEngine, check_number
 from ..engine.graphs import GraphStore
-from ..engine.static_search import Rules, SearchRows, Segment, StaticSearch
+from ..engine.static_rows import Rules, SearchRows
+from ..engine.static_search import Segment, StaticSearch
 from ..native.decoding import Hypothesis
 from .candidates import canonical_candidates, whole_candidates
 from .search import BlockPlan, Written, packed, unpacked

@@ -9,7 +9,8 @@ from ..engine import EncodedSource, TransformerEngine, to_host
 from ..engine.buckets import LENGTHS, bucket
 from ..engine.graphs import GraphStore
 from ..engine.static_decoder import StaticDecoder
-from ..engine.static_search import Rules, StaticSearch
+from ..engine.static_rows import Rules
+from ..engine.static_search import StaticSearch
 from .decoding import JacobiPlan, Row
 
 # Tokens of a window that the kernels of attention read at once.

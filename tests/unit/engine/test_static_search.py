@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from static_decoding import assert_recordable, assert_static_equals
 
-from fairseq_hrt.engine import static_search
+from fairseq_hrt.engine import static_rows, static_search
 from fairseq_hrt.engine.buckets import LENGTHS, ROWS, bucket
 from fairseq_hrt.engine.fused.search import largest
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
@@ -240,7 +240,7 @@ def test_recording_the_same_in_every_batch_is_given_up(tiny, monkeypatch, caplog
     generator.captured = True
     for name, value in (("on_device", nullcontext), ("record", lambda function: function)):
         monkeypatch.setattr(generator.ensemble.graphs, name, value)
-    monkeypatch.setattr(static_search._Flags, "__init__", _flags_of_the_host)
+    monkeypatch.setattr(static_rows._Flags, "__init__", _flags_of_the_host)
     generator.ensemble.graphs.enabled = True
     for _ in range(AGAIN):
         generator.find(sample)

@@ -270,6 +270,7 @@ def test_bad_sources():
     with pytest.raises(ValueError, match="do not fit 2 sentences with 3 rows"):
         cross_attention(queries, keys, keys, heads=2, scale=1.0, beams=3)
     with pytest.raises(ValueError, match="keys with strides"):
-        cross_attention(queries, keys.transpose(0, 1).contiguous().transpose(0, 1), keys, heads=2, scale=1.0)  # fmt: skip
+        gaps = keys.transpose(0, 1).contiguous().transpose(0, 1)
+        cross_attention(queries, gaps, keys, heads=2, scale=1.0)
     with pytest.raises(ValueError, match=r"give a LongTensor \[2\]"):
         cross_attention(queries, keys, keys, heads=2, scale=1.0, lengths=torch.ones(3).long())

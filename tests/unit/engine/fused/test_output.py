@@ -249,7 +249,8 @@ def test_reference_is_the_embedding_of_the_engine(norm, positions, zero):
 def test_bad_input():
     none = torch.zeros(2, dtype=torch.bool)
     with pytest.raises(ValueError, match=r"only_eos is torch.float32 \(2,\)"):
-        choose(torch.zeros(2, 4), torch.zeros(9, 4), **SPECIAL, forbid_eos=none, only_eos=none.float())  # fmt: skip
+        x, weight = torch.zeros(2, 4), torch.zeros(9, 4)
+        choose(x, weight, **SPECIAL, forbid_eos=none, only_eos=none.float())
     with pytest.raises(ValueError, match="positions_table without position"):
         embed(torch.tensor([1]), torch.zeros(4, 2), torch.zeros(4, 2), None)
     with pytest.raises(ValueError, match=r"out is torch.float32 \(2, 3\)"):

@@ -10,7 +10,7 @@ from fairseq.utils import apply_to_sample
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.engine import static_search
+from fairseq_hrt.engine import static_rows, static_search
 from fairseq_hrt.engine.constraints import Constraints
 from fairseq_hrt.engine.fused import best_continuations, best_words, search
 from fairseq_hrt.engine.fused.search import best_continuations_reference, best_words_reference
@@ -445,13 +445,11 @@ def test_captured(device, rows):
 @pytest.mark.parametrize("beam", [1, 3])
 def test_a_search_by_the_kernels(device, tiny, monkeypatch, beam):
     """Beside the search that the host leads, which takes words from all log-probabilities."""
-    monkeypatch.setattr(static_search, "MOST_ROWS", 0)
+    monkeypatch.setattr(static_rows, "MOST_ROWS", 0)
     calls = []
-    for name in ("best_words", "best_continuations"):
-        own = getattr(static_search, name)
-        monkeypatch.setattr(
-            static_search, name, lambda *a, own=own, **k: calls.append(0) or own(*a, **k)
-        )
+    for module, name in ((static_rows, "best_words"), (static_search, "best_continuations")):
+        own = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, own=own, **k: calls.append(0) or own(*a, **k))
     model = tiny.lively(seed=1).float().to(device)
     sample = apply_to_sample(lambda part: part.to(device), tiny.sample([4, 2], seed=1))
     options = DecodingOptions(

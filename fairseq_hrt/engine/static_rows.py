@@ -1,0 +1,279 @@
+"""The buffers of a search that runs on the device alone, in one size, and its step."""
+
+import math
+from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
+
+import torch
+from torch import Tensor
+
+from .constraints import Constraints
+from .fused import best_words, choose, close_step
+from .fused.output import MOST_ROWS
+from .graphs import GraphStore
+from .precision import at_least_float32, log_softmax
+from .static_decoder import EncodedSource, StaticDecoder
+from .transfer import to_host
+from .transformer import TransformerEngine
+
+
+class _Flags:
+    """Which sentences are open, on their way to the host."""
+
+    def __init__(self, store: GraphStore, count: int) -> None:
+        self.open = torch.zeros(count, dtype=torch.bool, device=store.device)  # [B]
+        self._host = self.open
+        self._ready: List[torch.cuda.Event] = []
+        if store.enabled:
+            self._host = torch.zeros(count, dtype=torch.bool, pin_memory=True)
+            self._ready = [torch.cuda.Event(), torch.cuda.Event()]
+
+    def send(self) -> None:
+        """Part of a step: copies the flags to the host when it has run."""
+        if self._host is not self.open:
+            self._host.copy_(self.open, non_blocking=True)
+
+    def sent(self, step: int) -> None:
+        """To be called after each step was launched."""
+        if self._ready:
+            self._ready[step % 2].record()
+
+    def read(self, step: int) -> List[bool]:
+        """The flags after step ``step``, or after a later one that has run already."""
+        if self._ready:
+            self._ready[step % 2].synchronize()
+        return self._host.tolist()
+
+
+class SearchRows:
+    """One size of a search: its buffers, and the step that works on them. Families define
+    :meth:`step`.
+
+    Args:
+        store: records the steps.
+        source: the encoded source, of B rows.
+        start: the z start symbols of each row.
+        eos: id of ``</s>``, which closes a row.
+        beam: N.
+        capacity: C, the slots of the cache.
+        numbers, ids: the width of a line of the log.
+        layout: further arguments of :class:`.static_decoder.StaticDecoder`.
+
+    Attributes:
+        steps: the steps that fit.
+        limits: LongTensor ``[B]``, the most words of each sentence; -1 in rows without one.
+        done: LongTensor ``[1]``, the number of steps so far.
+        tokens: LongTensor ``[R, z]``, the inputs of the next step.
+        totals: ``[B, N]``, sums of log-probabilities of the open hypotheses.
+        ended: LongTensor ``[B]``, how many hypotheses have ended.
+    """
+
+    def __init__(
+        self,
+        store: GraphStore,
+        engine: TransformerEngine,
+        source: EncodedSource,
+        *,
+        start: Sequence[int],
+        eos: int,
+        beam: int,
+        capacity: int,
+        numbers: int,
+        ids: int,
+        **layout: Any,
+    ) -> None:
+        self.source, self.engine, self.beam, self._eos = source, engine, beam, eos
+        device, batch, block = store.device, source.rows, len(start)
+        self.steps = capacity // block
+        self.decoder = StaticDecoder(
+            engine, source, beams=beam, capacity=capacity, block=block, **layout
+        )
+        self.flags = _Flags(store, batch)
+        self.done = torch.zeros(1, dtype=torch.long, device=device)
+        self._block = block
+        self.limits = torch.zeros(batch, dtype=torch.long, device=device)
+        self._start = torch.tensor(start, device=device)  # [z]
+        self.tokens = self._start.repeat(batch * beam, 1)  # [R, z]
+        dtype = at_least_float32(engine.dtype)
+        self.totals = torch.zeros(batch, beam, dtype=dtype, device=device)
+        self.ended = torch.zeros(batch, dtype=torch.long, device=device)
+        self._first = torch.arange(0, batch * beam, beam, device=device).unsqueeze(1)  # [B, 1]
+        self._numbers = torch.zeros(self.steps, batch, numbers, dtype=dtype, device=device)
+        self._ids = torch.zeros(self.steps, batch, ids, dtype=torch.long, device=device)
+        self._clear = store.record(self._reset)
+        # With a beam a step writes the other one of two caches, and the next step the first again.
+        self._steps: List[Callable[[], None]] = []
+        self._home = self.decoder.cache
+        for _ in range(1 if beam == 1 else 2):
+            self._steps.append(store.record(self._advance))
+            self._turn()
+
+    def begin(self) -> None:
+        """The state before the first step; ``limits`` are set."""
+        if self.decoder.cache is not self._home:
+            self._turn()
+        self._clear()
+
+    def advance(self) -> None:
+        """Takes the next step of all rows."""
+        self._steps[int(self.decoder.cache is not self._home)]()
+        self._turn()
+
+    def _turn(self) -> None:
+        if self.beam > 1:
+            self.decoder.swap()
+
+    def step(self) -> Tuple[Tensor, Tensor]:
+        """Chooses the next tokens, without reading anything from the device.
+
+        Returns:
+            Numbers and ids for the log, ``[B, …]`` each. Without a beam these are the
+            log-probabilities and words chosen; with one, the step updates :attr:`tokens`,
+            :attr:`totals`, :attr:`ended`, the flags and the order of the rows.
+        """
+        raise NotImplementedError
+
+    def _reset(self) -> None:
+        self.done.zero_()
+        self.tokens.copy_(self._start.expand_as(self.tokens))
+        # The N beams are equal at first: only beam 0 may have successors, or all would be copies.
+        self.totals.fill_(float("-inf"))
+        self.totals[:, 0] = 0
+        self.ended.zero_()
+        self.flags.open.copy_(self.limits.ge(0))
+        self.decoder.clear()
+
+    def _advance(self) -> None:
+        numbers, ids = self.step()
+        if self.beam == 1:
+            close_step(
+                numbers,
+                ids,
+                tokens=self.tokens,
+                numbers=self._numbers,
+                ids=self._ids,
+                is_open=self.flags.open,
+                done=self.done,
+                eos=self._eos,
+            )
+        else:
+            for log, line in ((self._numbers, numbers), (self._ids, ids)):
+                log.index_copy_(0, self.done, line[None])
+            self.done.add_(1)
+        self.flags.send()
+
+    def take(self, other: "SearchRows", kept: Tensor) -> None:
+        """Continues with the sentences ``kept`` ``[B']`` of another size of the same search."""
+        count, beam = kept.numel(), self.beam
+        self.limits.fill_(-1)
+        self.begin()
+        if other.source is not self.source:
+            self.source.take(other.source.memory, kept)
+        rows = (kept.unsqueeze(1) * beam + torch.arange(beam, device=kept.device)).flatten()
+        self.decoder.take(other.decoder, rows)
+        self.tokens[: rows.numel()].copy_(other.tokens[rows])
+        for name in ("totals", "ended", "limits"):
+            getattr(self, name)[:count].copy_(getattr(other, name)[kept])
+        self.flags.open[:count].copy_(other.flags.open[kept])
+        self.done.copy_(other.done)
+
+    @property
+    def first(self) -> Tensor:
+        """The slot of the first of the next tokens, LongTensor ``[1]``."""
+        return self.done if self._block == 1 else self.done * self._block
+
+    def keep(self, parents: Tensor) -> Tensor:
+        """Continues with the beams ``parents`` ``[B, N]`` of each sentence; returns their rows,
+        ``[B, N]``."""
+        rows = parents + self._first
+        self.decoder.reorder(rows.view(-1))
+        return rows
+
+    def log(self, first: int, end: int) -> Tuple[Tensor, Tensor]:
+        """Steps ``first`` to ``end - 1`` of the log, on the host; waits for the device."""
+        return to_host(self._numbers[first:end], self._ids[first:end])
+
+
+class Rules(NamedTuple):
+    """The constraints of :class:`.constraints.Constraints` that do not depend on the sentence, and
+    what else is the same for all batches of a search."""
+
+    pad: int
+    eos: int
+    unk: int
+    min_length: int
+    unkpen: float
+    temperature: float
+
+    @classmethod
+    def of(cls, rules: Constraints, temperature: float) -> "Rules":
+        """The part of ``rules`` that all batches share."""
+        return cls(
+            rules.pad, rules.eos, rules.unk, rules.min_length, float(rules.unkpen), temperature
+        )
+
+    def choose(
+        self, decoder: StaticDecoder, tokens: Tensor, first: Tensor, places: Tensor, full: Tensor
+    ) -> Tuple[Tensor, Tensor]:
+        """Reads tokens and chooses the most probable word behind each.
+
+        Args:
+            tokens, first: see :meth:`.static_decoder.StaticDecoder.features`; ``[R, z]``.
+            places: LongTensor, broadcastable to ``[R, z]``, the number of words before each choice.
+            full: BoolTensor ``[R, z]``, where only ``</s>`` is allowed.
+
+        Returns:
+            Log-probabilities and words, ``[R, z]`` each.
+        """
+        forbid_eos = (places < self.min_length).expand_as(full).reshape(-1).contiguous()  # [R * z]
+        if full.numel() > MOST_ROWS:
+            best, words = best_words(
+                decoder.logits(tokens, first),
+                temperature=self.temperature,
+                penalties={self.pad: math.inf, self.unk: self.unkpen},
+                eos=self.eos,
+                forbid_eos=forbid_eos,
+                only_eos=full.reshape(-1),
+            )
+            return best.view_as(full), words.view_as(full)
+        x, norm = decoder.features(tokens, first)
+        output = decoder.engine.output
+        words, best = choose(
+            x,
+            output.weight,
+            output.bias,
+            norm=norm,
+            temperature=self.temperature,
+            pad=self.pad,
+            eos=self.eos,
+            unk=self.unk,
+            unkpen=self.unkpen,
+            forbid_eos=forbid_eos,
+            only_eos=full.reshape(-1),
+        )
+        return best.view_as(full), words.view_as(full)
+
+    def log_probabilities(self, logits: Tensor) -> Tensor:
+        """``[..., V]`` → ``[..., V]``, without padding and with the penalty of ``<unk>``."""
+        if self.temperature != 1.0:
+            logits = logits / self.temperature
+        log_probs = log_softmax(logits)
+        log_probs.select(-1, self.pad).fill_(float("-inf"))
+        if self.unkpen:
+            log_probs.select(-1, self.unk).sub_(self.unkpen)
+        return log_probs
+
+    def restrict_ends(self, log_probs: Tensor, places: Tensor, full: Tensor) -> Tensor:
+        """Forbids ``</s>`` before the least number of words.
+
+        Args:
+            log_probs: ``[B, n, V]``, changed in place.
+            places: LongTensor ``[1]`` or ``[n]``, the number of words before each.
+            full: BoolTensor ``[B, 1]`` or ``[B, n]``, where only ``</s>`` is allowed.
+
+        Returns:
+            The log-probabilities of ``</s>``, ``[B, n]``; a view.
+        """
+        ends = log_probs.select(2, self.eos)
+        if self.min_length:
+            ends.masked_fill_((places < self.min_length) & ~full, float("-inf"))
+        return ends
