@@ -21,7 +21,7 @@ FOLDER = Path(os.environ.get("STUDY", REPOSITORY / "runs" / "study")).resolve()
 FOLDER.mkdir(parents=True, exist_ok=True)
 STORE = Store(FOLDER, MATRIX.entries, int(os.environ.get("THREADS", "1")))
 # Measured alone: in no group.
-ALONE = ("speed", "speed-plenty", "speed-plenty-short")
+ALONE = tuple(name for name in MATRIX.entries if name.startswith("speed"))
 DOIT_CONFIG = {"default_tasks": ["main"], "dep_file": str(FOLDER / "doit.db"), "verbosity": 2}
 
 

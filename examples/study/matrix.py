@@ -37,6 +37,7 @@ IB = family(
     label_smoothing=0.1, bidirectional_directions=2,
 )  # fmt: skip
 DAG = family("translation_dag", "dag_transformer", "dag_nll_loss", dag_upsample_scale="4")
+CTC = family("translation_ctc", "ctc_transformer", "ctc_nll_loss", ctc_upsample_scale="3")
 DISTILLED = {"distilled-data": "${distilled}/data-bin"}
 NORMALISED = {"encoder-normalize-before": True, "decoder-normalize-before": True}
 QUIET = {
@@ -499,6 +500,52 @@ def plenty_capacity(matrix: Matrix, budget: Budget = PLENTY) -> None:
     matrix.test(f"test-{own}-capacity", found, against=against_at(found))
 
 
+def ctc_students(matrix: Matrix, budget: Budget, ends: str = "", **more: Any) -> List[str]:
+    """CTC by likelihood and the same after n-gram alignment, in the shares of graphs; ``ends`` are
+    behind their names, ``more`` are options of both. Returns the names."""
+    aligned = budget.updates * 3 // 20
+    likelihood, ngram = (f"{budget.name}-{kind}{ends}" for kind in ("ctc", "ctc-ngram"))
+    every = {**budget.every(), **more, "updates": budget.updates - aligned}
+    matrix.train(likelihood, CTC, **every)
+    every |= {"updates": aligned, "lr": 0.0003, "save": aligned // 9, "start": likelihood}
+    matrix.train(ngram, CTC, **every, criterion="ctc_ngram_loss")
+    return [likelihood, ngram]
+
+
+def plenty_two_layers(matrix: Matrix, budget: Budget = PLENTY) -> None:
+    """What the families lose and gain with two decoder layers, beside the Transformer that has as
+    few; and CTC, which is not in the other tables, with three as well."""
+    own = budget.name
+    every: Fields = {**FROM_NOTHING, "layers": (3, 2)}
+    hybrid, pair = f"{hrt_name(own, '2')}-2", f"{own}-ib-2"
+    matrix.train(hybrid, hrt_options(budget, "2"), **{**budget.every(), **every})
+    matrix.train(pair, DISTINCT, **{**budget.every(), **every})
+    graph_students(matrix, budget, 1, "-2", **every)
+    names = [*ctc_students(matrix, budget), *ctc_students(matrix, budget, "-2", **every)]
+    outputs = dict(zip(("CTC", "CTC n-grams", "CTC 3+2", "CTC n-grams 3+2"), names))
+
+    def systems(engine: str) -> List[str]:
+        """The Transformers and all of these, greedily."""
+        found = [
+            system(title, name, AT_GREEDY, engine=engine)
+            for title, name in (("AT greedy", f"{own}-at"), ("AT 3+2 greedy", f"{own}-at-2"))
+        ]
+        found.append(hrt("HRT for k=2 alone 3+2", hybrid, 2, (1, 1), engine=engine))
+        found.append(ib("IBDecoder 3+2 greedy", pair, 1, engine=engine))
+        graph = f"{own}-fa-dat-1-2"
+        found.append(dag("FA-DAT 3+2 greedy", graph, "greedy", engine=engine))
+        for title, name in outputs.items():
+            way = "task=translation_ctc,beam=1"
+            found.append(system(f"{title} greedy", name, way, engine=engine))
+        return found
+
+    exact = systems(EXACT)
+    titles = [text.split(",")[0].removeprefix("name=") for text in exact[2:]]
+    matrix.test(f"test-{own}-two", exact, against=dict.fromkeys(titles, "AT 3+2 greedy"))
+    ratios = {**QUIET, "ratio-to": ["AT greedy", "AT 3+2 greedy"]}
+    matrix.test(f"speed-{own}-two", systems(INT8), ratios)
+
+
 def plenty_speed(matrix: Matrix, budget: Budget = PLENTY) -> None:
     """Speed with int8 weights, to be measured while nothing else runs."""
     own = budget.name
@@ -515,12 +562,15 @@ def plenty_speed(matrix: Matrix, budget: Budget = PLENTY) -> None:
 PLENTY_PARTS = (plenty_students, plenty_figures, plenty_causes, plenty_speed)
 # Other seeds, and deeper decoders.
 PLENTY_MORE = (plenty_seeds, plenty_capacity)
+PLENTY_TWO = (plenty_two_layers,)
 GROUPS: Dict[str, Sequence[Callable[[Matrix], None]]] = {
     "main": (teachers, hrt_students, ib_students, graphs, other_models, speed),
     "plenty": (plenty_data, plenty_samples, *PLENTY_PARTS),
     "plenty-more": PLENTY_MORE,
+    "plenty-two": PLENTY_TWO,
     "plenty-short": tuple(partial(part, budget=SHORT) for part in PLENTY_PARTS),
     "plenty-short-more": tuple(partial(part, budget=SHORT) for part in PLENTY_MORE),
+    "plenty-short-two": tuple(partial(part, budget=SHORT) for part in PLENTY_TWO),
 }
 
 
