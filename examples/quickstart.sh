@@ -1,29 +1,37 @@
 #!/usr/bin/env bash
-# The main job in one command: fast translation models from raw text to a table of their quality and speed, made for two cores
-# and ten minutes; the first translations and the first table (teacher, HRT) come half-way.
-# Times and BLEU: examples/study/measured/quickstart.json. These, and those of the comments below, are of the corpus of version 0.2.
+# The main job in one command: fast translation models from raw text to a table of their quality and
+# speed. On two cores it takes six minutes, setting up included
+# (examples/study/measured/quickstart.json).
 #
-#   bash examples/quickstart.sh                                   the built-in English-German corpus
-#   DATA=folder SRC=en TGT=de bash examples/quickstart.sh         raw files train/valid/test.{en,de}, plain or gzip
+#   bash examples/quickstart.sh                                 the built-in English-German corpus
+#   FAMILIES=all bash examples/quickstart.sh                    all families, in twice the time
+#   DATA=folder SRC=en TGT=de bash examples/quickstart.sh       raw files train/valid/test.{en,de},
+#                                                               plain or gzip
 #
-# Makes the environment on first use, then: subwords -> two trainings at a time, one thread each:
-#   autoregressive teacher -> distillation -> HRT, chunk sizes 2 and 3 in one model -> first table -> HRT trained on -> bidirectional
-#   models of 2 and 4 words a step;
-#   from the teacher half-way, on raw targets with several translations of the same phrase: a directed acyclic Transformer (DAG),
-#   then fuzzy alignment (FA-DAT)
-# -> a comparison, one row a family. Results in $OUT (runs/quickstart): table.md, results.json, quality_speed.png, examples.txt.
-# The programs' output is in $OUT/logs. Stopped (Ctrl-C) and started again, it continues where it was.
+# Makes the environment on first use. Then it learns subwords and trains an autoregressive teacher;
+# the teacher translates the training set, and from these translations the students learn, two at a
+# time, one thread each:
+#   hrt            chunk sizes 2 and 3 in one model
+#   bidirectional  two words a step (IBDecoder), then four (IB+SA(2))
+#   dag            a directed acyclic Transformer, then with fuzzy alignment (FA-DAT), from human
+#                  translations, of which the same phrase has several
+#   jacobi         the teacher itself, decoded in parallel
+# At last all are compared, a row a model. Results in $OUT (runs/quickstart): table.md,
+# results.json, quality_speed.png, examples.txt. The programs' output is in $OUT/logs. Stopped
+# (Ctrl-C) and started again, it continues where it was.
 #
-# FAMILIES: what is trained and compared besides the teacher ("hrt bidirectional dag jacobi"); ROWS=all compares every way of
-# decoding, and trains fairseq's own non-autoregressive Transformer for comparison; TUNE=1 (with ROWS=all): length penalties and the
-# graphs' beta are chosen on the validation set before the comparison; PRECISION: bfloat16 (where the CPU is faster in it) or float32, in
-# which it takes longer and trains graphs a little less. TRAIN, VALID, TEST: sentences of the
-# built-in corpus; MODES, DAG_MODES: valid translations that a training target is drawn from;
-# MERGES: subword merges; AT_UPDATES, HRT_UPDATES (before the first table), HRT_MORE_UPDATES
-# (after it), IB_UPDATES (one word a direction and step),
-# IB2_UPDATES (two, fine-tuned from the former), NAT_UPDATES, DAG_UPDATES, FUZZY_UPDATES; BEAM: of the distillation;
-# RAW_PROBABILITY: share of raw targets in the students' training; SPEED_SENTENCES, REPEATS: of the comparison; THREADS: of decoding;
-# TEACHER_THREADS; SEED; DRY_RUN=1 only shows the commands.
+# FAMILIES: what is trained and compared besides the teacher ("hrt bidirectional"; all).
+# ROWS=all: compares every way of decoding, and with dag also trains fairseq's own
+#   non-autoregressive Transformer.
+# TUNE=1 (with ROWS=all): length penalties and the graphs' beta are chosen on the validation set.
+# PRECISION: bfloat16 (where the CPU is faster in it) or float32.
+# TRAIN, VALID, TEST: sentences of the built-in corpus; MODES, DAG_MODES: valid translations that a
+#   training target is drawn from; MERGES: subword merges.
+# AT_UPDATES, HRT_UPDATES, IB_UPDATES, IB2_UPDATES (of IB+SA(2)), DAG_UPDATES, FUZZY_UPDATES,
+#   NAT_UPDATES: lengths of the trainings; BEAM: of the distillation; RAW_PROBABILITY: share of raw
+#   targets in the students' training.
+# SPEED_SENTENCES, REPEATS, THREADS: of the comparison; TEACHER_THREADS; SEED.
+# DRY_RUN=1: only shows the commands.
 set -euo pipefail
 if [ -z "${DRY_RUN:-}" ]; then bash "$(dirname "$0")/setup_env.sh"; fi
 OUT=${OUT:-$(dirname "$0")/../runs/quickstart}
@@ -31,23 +39,22 @@ LOGS=$OUT/logs
 source "$(dirname "$0")/common/recipe.sh"
 source "$COMMON/systems.sh"
 KNOWN="hrt bidirectional dag jacobi"
-FAMILIES=${FAMILIES-$KNOWN}
+FAMILIES=${FAMILIES-hrt bidirectional}
+if [ "$FAMILIES" = all ]; then FAMILIES=$KNOWN; fi
 SRC=${SRC:-en} TGT=${TGT:-de} SEED=${SEED:-1} ROWS=${ROWS:-}
-TRAIN=${TRAIN:-20000} VALID=${VALID:-500} TEST=${TEST:-500} MODES=${MODES:-1} MERGES=${MERGES:-4000}
+TRAIN=${TRAIN:-10000} VALID=${VALID:-500} TEST=${TEST:-500} MODES=${MODES:-1} MERGES=${MERGES:-4000}
 
 choose_precision
-# PACE: expected milliseconds of an update in hundredths of those in bfloat16. Few updates are saved
-# in float32, those of the graphs, for which the others wait: with 60 per cent of its updates the
-# teacher has 69 BLEU instead of 91.
+# PACE: expected milliseconds of an update in hundredths of those in bfloat16.
 PACE=100
-if [ "$PRECISION" = float32 ]; then PACE=190 DAG_UPDATES=${DAG_UPDATES:-825} FUZZY_UPDATES=${FUZZY_UPDATES:-250}; fi
-AT_UPDATES=${AT_UPDATES:-800} HRT_UPDATES=${HRT_UPDATES:-750}
-HRT_MORE_UPDATES=${HRT_MORE_UPDATES:-350}
-IB_UPDATES=${IB_UPDATES:-700} IB2_UPDATES=${IB2_UPDATES:-1000}
-NAT_UPDATES=${NAT_UPDATES:-500} DAG_UPDATES=${DAG_UPDATES:-850} FUZZY_UPDATES=${FUZZY_UPDATES:-300}
+if [ "$PRECISION" = float32 ]; then PACE=190; fi
+AT_UPDATES=${AT_UPDATES:-500} HRT_UPDATES=${HRT_UPDATES:-400}
+IB_UPDATES=${IB_UPDATES:-350} IB2_UPDATES=${IB2_UPDATES:-350}
+DAG_UPDATES=${DAG_UPDATES:-850} FUZZY_UPDATES=${FUZZY_UPDATES:-300} NAT_UPDATES=${NAT_UPDATES:-500}
 DAG_MODES=${DAG_MODES:-4} DAG_SCALE=${DAG_SCALE:-4}
 BEAM=${BEAM:-1} RAW_PROBABILITY=${RAW_PROBABILITY:-0.5}
-SPEED_SENTENCES=${SPEED_SENTENCES:-20} REPEATS=${REPEATS:-3} THREADS=${THREADS:-1} TEACHER_THREADS=${TEACHER_THREADS:-1}
+SPEED_SENTENCES=${SPEED_SENTENCES:-20} REPEATS=${REPEATS:-3}
+THREADS=${THREADS:-1} TEACHER_THREADS=${TEACHER_THREADS:-1}
 export OUT SRC TGT MERGES BEAM DRY_RUN STAGE_CHAIN LOGS
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 
@@ -86,7 +93,7 @@ make_corpus() {
 train_at() {
     schedule "$AT_UPDATES" 0.004 5
     OMP_NUM_THREADS=$TEACHER_THREADS OMP_WAIT_POLICY=passive run "${TRAINER[@]}" "$OUT/data-bin" --task translation --arch transformer "${TRAINING[@]}" \
-        --criterion autoregressive_loss --label-smoothing 0.1 "${SCHEDULE[@]}" --save-interval-updates "$HALF" --save-dir "$OUT/at"
+        --criterion autoregressive_loss --label-smoothing 0.1 "${SCHEDULE[@]}" --save-dir "$OUT/at"
 }
 
 distill() {
@@ -94,15 +101,17 @@ distill() {
         --system "name=teacher,path=$TEACHER,task=translation_autoregressive,beam=$BEAM,max_len_a=1.5,max_len_b=10$ENGINE"
 }
 
-# train_hrt FOLDER UPDATES LEARNING_RATE CURRICULUM FROM. Half of the targets are raw: the built-in corpus has one translation for each
-# sentence, which a teacher of one minute does not always find.
+# Half of the targets are raw: the built-in corpus has one translation for each sentence, which a
+# teacher of one minute does not always find. The curriculum ends half of the way: what follows is
+# trained as it will be decoded, in chunks. Word by word (C_d = 1) is forgotten meanwhile; who wants
+# both lets the curriculum last as long as the training.
 train_hrt() {
-    schedule "$2" "$3" 10
+    schedule "$HRT_UPDATES" 0.004 10
     run "${TRAINER[@]}" "$OUT/data-bin" --task translation_hrt --arch hrt_transformer_tiny \
-        "${TRAINING[@]}" "${STUDENT[@]}" --criterion hrt_loss --label-smoothing 0.1 --hrt-chunk-sizes 2,3 \
-        --hrt-curriculum-steps "$4" \
+        "${TRAINING[@]}" "${STUDENT[@]}" --criterion hrt_loss --label-smoothing 0.1 \
+        --hrt-chunk-sizes 2,3 --hrt-curriculum-steps "$((HRT_UPDATES / 2))" \
         --distilled-data "$OUT/distilled/data-bin" --raw-probability "$RAW_PROBABILITY" \
-        --finetune-from-model "$5" "${SCHEDULE[@]}" --save-dir "$OUT/$1"
+        --finetune-from-model "$TEACHER" "${SCHEDULE[@]}" --save-dir "$OUT/hrt"
 }
 
 # train_bidirectional WORDS UPDATES FROM: two directions, so many words in each of them a step.
@@ -123,25 +132,18 @@ make_multimodal_corpus() {
 
 train_nat() {
     schedule "$NAT_UPDATES" 0.003 10
-    # Another process trains the teacher, and has begun long ago.
-    until [ -n "$DRY_RUN" ] || [ -f "$OUT/.stages/teacher.done" ]; do
-        kill -0 $$ || exit 1
-        sleep 1
-    done
     run python examples/common/nat_from_at.py "$TEACHER" "$OUT/nat/start.pt"
     run "${TRAINER[@]}" "$MULTIMODAL" --task translation_lev --arch nonautoregressive_transformer "${TRAINING[@]}" "${STUDENT[@]}" \
         --criterion nat_loss --label-smoothing 0.1 --noise full_mask --length-loss-factor 0.1 --pred-length-offset \
         --finetune-from-model "$OUT/nat/start.pt" "${SCHEDULE[@]}" --save-dir "$OUT/nat"
 }
 
-# From the teacher half-way, which is there when the other core has made the data, and is as good a start as the whole one.
 train_dag() {
-    local half
     schedule "$DAG_UPDATES" 0.003 10
-    half=$(half_a_teacher)
     run "${TRAINER[@]}" "$MULTIMODAL" --task translation_dag --arch dag_transformer_tiny \
-        "${TRAINING[@]}" "${STUDENT[@]}" --criterion dag_nll_loss --dag-upsample-scale "$DAG_SCALE" \
-        --dag-glance-schedule "0.5:0.1@$DAG_UPDATES" --finetune-from-model "$half" "${SCHEDULE[@]}" --save-dir "$OUT/dag"
+        "${TRAINING[@]}" "${STUDENT[@]}" --criterion dag_nll_loss \
+        --dag-upsample-scale "$DAG_SCALE" --dag-glance-schedule "0.5:0.1@$DAG_UPDATES" \
+        --finetune-from-model "$TEACHER" "${SCHEDULE[@]}" --save-dir "$OUT/dag"
 }
 
 # Without glancing, whose first pass is a third of the time. After 300 updates: 82.5 BLEU with it,
@@ -221,13 +223,6 @@ compare() {
         --speed-sentences "$SPEED_SENTENCES" --repeats "$REPEATS" "$@" --out "$folder"
 }
 
-compare_first() {
-    SYSTEMS=()
-    autoregressive_greedy "$TEACHER"
-    family "HRT" "$OUT/hrt_first/checkpoint_last.pt" translation_hrt,hrt_decode_chunk=2
-    compare "$OUT/first" --batch-sizes 1 --examples 1
-}
-
 compare_everything() {
     SYSTEMS=()
     if [ -n "$ROWS" ]; then
@@ -271,80 +266,58 @@ STAGE_CHAIN+="text: $RAW $SRC $TGT $MERGES, $(contents_of_text "$RAW")"$'\n'
 # milliseconds that are expected of each on two cores of a server of 2024.
 step() { printf ' %q' "$1|$LOGS/$2.log|$3|$(($4 * PACE / 100))"; }
 
-HALF=$(((AT_UPDATES + 1) / 2))
-TEACHER_SETTINGS="$AT_UPDATES updates, kept after $HALF, $PRECISION, seed $SEED"
-
-teacher() { TITLE="training the teacher" stage teacher "$OUT/at" "$TEACHER_SETTINGS" train_at; }
-
-BEFORE_TEACHER=$STAGE_CHAIN
-# Waits for it: another process trains the teacher, perhaps with other settings than those of a teacher that is still there.
-half_a_teacher() {
-    local stamps=$OUT/.stages chain="${BEFORE_TEACHER}teacher: $TEACHER_SETTINGS"$'\n' found
-    if [ -n "$DRY_RUN" ]; then
-        echo "$OUT/at/checkpoint_1_$HALF.pt"
-        return
-    fi
-    until [ -f "$stamps/teacher.started" ] && [ "$(cat "$stamps/teacher.started")"$'\n' = "$chain" ]; do
-        # Killed, the recipe trains no teacher any longer.
-        kill -0 $$ || exit 1
-        sleep 1
-    done
-    until found=$(compgen -G "$OUT/at/checkpoint_*_$HALF.pt"); do
-        # fairseq keeps no such state where an epoch ends with just this update.
-        if [ -f "$stamps/teacher.done" ]; then
-            found=$TEACHER
-            break
-        fi
-        kill -0 $$ || exit 1
-        sleep 1
-    done
-    echo "$found"
+teacher() {
+    TITLE="training the teacher" stage teacher "$OUT/at" \
+        "$AT_UPDATES updates, $PRECISION, seed $SEED" train_at
 }
 
 distillation() {
-    TITLE="distilling: the teacher translates the training set" stage distill "$OUT/distilled" "beam $BEAM$ENGINE" distill
+    TITLE="distilling: the teacher translates the training set" \
+        stage distill "$OUT/distilled" "beam $BEAM$ENGINE" distill
 }
 
+STUDENTS="raw $RAW_PROBABILITY, $PRECISION, seed $SEED"
+
 hrt() {
-    local chain
-    # The curriculum ends half of the way: what follows is trained as it will be decoded, in chunks. Word by word (C_d = 1) is forgotten
-    # meanwhile; who wants both lets the curriculum last as long as the training.
-    TITLE="training HRT" stage hrt_first "$OUT/hrt_first" "$HRT_UPDATES updates, raw $RAW_PROBABILITY, $PRECISION, seed $SEED" \
-        train_hrt hrt_first "$HRT_UPDATES" 0.004 "$((HRT_UPDATES / 2))" "$TEACHER"
-    chain=$STAGE_CHAIN
-    TITLE="first table" stage first "$OUT/first" "$SPEED_SENTENCES sentences, $REPEATS repeats, $THREADS threads" compare_first
-    show_results "$OUT/first"
-    # No model depends on this table.
-    STAGE_CHAIN=$chain
-    TITLE="training HRT on" stage hrt "$OUT/hrt" "$HRT_MORE_UPDATES updates" \
-        train_hrt hrt "$HRT_MORE_UPDATES" 0.002 1 "$OUT/hrt_first/checkpoint_last.pt"
+    TITLE="training HRT" stage hrt "$OUT/hrt" "$HRT_UPDATES updates, $STUDENTS" train_hrt
 }
 
 bidirectional() {
     TITLE="training IBDecoder" stage bidirectional_2x1 "$OUT/bidirectional_2x1" \
-        "$IB_UPDATES updates, raw $RAW_PROBABILITY, $PRECISION, seed $SEED" train_bidirectional 1 "$IB_UPDATES" "$TEACHER"
+        "$IB_UPDATES updates, $STUDENTS" train_bidirectional 1 "$IB_UPDATES" "$TEACHER"
     TITLE="training IB+SA(2)" stage bidirectional_2x2 "$OUT/bidirectional_2x2" \
-        "$IB2_UPDATES updates, raw $RAW_PROBABILITY, $PRECISION, seed $SEED" \
+        "$IB2_UPDATES updates, $STUDENTS" \
         train_bidirectional 2 "$IB2_UPDATES" "$OUT/bidirectional_2x1/checkpoint_last.pt"
 }
 
 dag() {
     if [ -z "${DATA:-}" ]; then
-        # The subwords and the dictionary of the teacher; other data have several translations of their own.
-        TITLE="making a corpus of several translations" stage multimodal "$OUT/multimodal" "modes $DAG_MODES" make_multimodal_corpus
-        LIKE=$OUT OUT=$OUT/multimodal LOGS=$LOGS/multimodal SPLITS="train valid" bash "$COMMON/prepare_text.sh" "$OUT/multimodal/corpus"
+        # The subwords and the dictionary of the teacher; other data have several translations of
+        # their own.
+        TITLE="making a corpus of several translations" \
+            stage multimodal "$OUT/multimodal" "modes $DAG_MODES" make_multimodal_corpus
+        LIKE=$OUT OUT=$OUT/multimodal LOGS=$LOGS/multimodal SPLITS="train valid" \
+            bash "$COMMON/prepare_text.sh" "$OUT/multimodal/corpus"
     fi
-    STAGE_CHAIN+="teacher: $TEACHER_SETTINGS"$'\n'
-    TITLE="training DAG" stage dag "$OUT/dag" "$DAG_UPDATES updates, scale $DAG_SCALE, $PRECISION, seed $SEED" train_dag
-    TITLE="training FA-DAT" stage dag_fuzzy "$OUT/dag_fuzzy" "$FUZZY_UPDATES updates at 0.001 without glancing, $PRECISION, seed $SEED" train_fuzzy
-    if [ -n "$ROWS" ]; then TITLE="training NAT" stage nat "$OUT/nat" "$NAT_UPDATES updates, $PRECISION, seed $SEED" train_nat; fi
+    TITLE="training DAG" stage dag "$OUT/dag" \
+        "$DAG_UPDATES updates, scale $DAG_SCALE, $PRECISION, seed $SEED" train_dag
+    TITLE="training FA-DAT" stage dag_fuzzy "$OUT/dag_fuzzy" \
+        "$FUZZY_UPDATES updates at 0.001 without glancing, $PRECISION, seed $SEED" train_fuzzy
+    if [ -n "$ROWS" ]; then
+        TITLE="training NAT" stage nat "$OUT/nat" \
+            "$NAT_UPDATES updates, $PRECISION, seed $SEED" train_nat
+    fi
 }
 
-STEPS_distillation=$(step distilling distill 0 12000)
-STEPS_hrt=$(step HRT hrt_first "$HRT_UPDATES" 155)$(step "first table" first 0 12000)$(step "HRT trained on" hrt "$HRT_MORE_UPDATES" 145)
-STEPS_bidirectional=$(step IBDecoder bidirectional_2x1 "$IB_UPDATES" 100)$(step "IB+SA(2)" bidirectional_2x2 "$IB2_UPDATES" 95)
-STEPS_dag=$(step "data for DAG" multimodal 0 14000)
-if [ -n "${DATA:-}" ]; then STEPS_dag=""; fi
+# What the line that shows progress is told of each: title, log, updates, and milliseconds that are
+# expected of each update on two cores of a server of 2024.
+step() { printf ' %q' "$1|$LOGS/$2.log|$3|$(($4 * PACE / 100))"; }
+
+STEPS_hrt=$(step HRT hrt "$HRT_UPDATES" 155)
+STEPS_bidirectional=$(step IBDecoder bidirectional_2x1 "$IB_UPDATES" 100)
+STEPS_bidirectional+=$(step "IB+SA(2)" bidirectional_2x2 "$IB2_UPDATES" 95)
+STEPS_dag=""
+if [ -z "${DATA:-}" ]; then STEPS_dag=$(step "data for DAG" multimodal 0 14000); fi
 STEPS_dag+=$(step DAG dag "$DAG_UPDATES" 370)$(step FA-DAT dag_fuzzy "$FUZZY_UPDATES" 260)
 COMPARISON=20
 if [ -n "$ROWS" ]; then
@@ -354,46 +327,60 @@ fi
 MULTIMODAL=$OUT/data-bin
 if [ -z "${DATA:-}" ]; then MULTIMODAL=$OUT/multimodal/data-bin; fi
 
+distilled() { chosen hrt || chosen bidirectional; }
 before_students() {
     teacher
-    if chosen hrt || chosen bidirectional; then distillation; fi
+    if distilled; then distillation; fi
 }
-# With graphs to train beside it, the left one does all the rest; otherwise HRT and the bidirectional models are trained side by side.
+# Graphs take as long as all others together.
 left() {
-    local chain of_hrt=""
-    if chosen dag; then before_students; fi
-    chain=$STAGE_CHAIN
-    if chosen hrt; then hrt; fi
-    if chosen dag && chosen bidirectional; then
-        # The bidirectional models do not depend on HRT.
-        of_hrt=${STAGE_CHAIN#"$chain"}
-        STAGE_CHAIN=$chain
-        bidirectional
-        STAGE_CHAIN+=$of_hrt
-    fi
+    local family before=$STAGE_CHAIN chain=""
+    for family in "${LEFT[@]}"; do
+        # None of them depends on another one.
+        STAGE_CHAIN=$before
+        "$family"
+        chain+=${STAGE_CHAIN#"$before"}
+    done
+    STAGE_CHAIN=$before$chain
 }
-right() {
-    if chosen dag; then dag; elif chosen bidirectional; then bidirectional; fi
-}
+right() { "$RIGHT"; }
 
-BEFORE=$(step teacher teacher "$AT_UPDATES" 80) LEFT="" RIGHT=""
-if chosen hrt || chosen bidirectional; then BEFORE+=$STEPS_distillation; fi
-if chosen hrt; then LEFT=$STEPS_hrt; fi
+LEFT=() RIGHT=""
+for family in hrt bidirectional; do
+    if chosen $family; then LEFT+=("$family"); fi
+done
 if chosen dag; then
-    LEFT=$BEFORE$LEFT RIGHT=$STEPS_dag
-    if chosen bidirectional; then LEFT+=$STEPS_bidirectional; fi
-else
-    if chosen bidirectional; then RIGHT=$STEPS_bidirectional; fi
-    AFTER=$COMPARISON
-    if [ -n "$LEFT$RIGHT" ]; then AFTER=$((COMPARISON + 200 * PACE / 100)); fi
-    side_by_side "--after $AFTER --lane$BEFORE" before_students
+    RIGHT=dag
+elif [ ${#LEFT[@]} -eq 2 ]; then
+    LEFT=(hrt) RIGHT=bidirectional
 fi
-FUNCTIONS=(${LEFT:+left} ${RIGHT:+right})
+STEPS=$(step teacher teacher "$AT_UPDATES" 80)
+if distilled; then STEPS+=$(step distilling distill 0 12000); fi
+FUNCTIONS=() STUDENT_LANES=""
+if [ ${#LEFT[@]} -gt 0 ]; then
+    FUNCTIONS+=(left) STUDENT_LANES+=" --lane"
+    for family in "${LEFT[@]}"; do
+        name=STEPS_$family
+        STUDENT_LANES+=${!name}
+    done
+fi
+if [ -n "$RIGHT" ]; then
+    name=STEPS_$RIGHT
+    FUNCTIONS+=(right) STUDENT_LANES+=" --lane${!name}"
+fi
+AFTER=$COMPARISON
+if chosen dag; then
+    AFTER=$((COMPARISON + 400 * PACE / 100))
+elif distilled; then
+    AFTER=$((COMPARISON + 70 * PACE / 100))
+fi
+side_by_side "--after $AFTER --lane$STEPS" before_students
 if [ ${#FUNCTIONS[@]} -gt 0 ]; then
-    side_by_side "--after $COMPARISON${LEFT:+ --lane$LEFT}${RIGHT:+ --lane$RIGHT}" "${FUNCTIONS[@]}"
+    side_by_side "--after $COMPARISON$STUDENT_LANES" "${FUNCTIONS[@]}"
 fi
-TITLE="comparing${ROWS:+ everything}" stage compare "$OUT/comparison" \
-    "$FAMILIES${ROWS:+, all rows}: $SPEED_SENTENCES sentences, $REPEATS repeats, $THREADS threads${TUNE:+, tuned}" compare_everything
+COMPARED="$FAMILIES${ROWS:+, all rows}: $SPEED_SENTENCES sentences, $REPEATS repeats"
+COMPARED+=", $THREADS threads${TUNE:+, tuned}"
+TITLE="comparing${ROWS:+ everything}" stage compare "$OUT/comparison" "$COMPARED" compare_everything
 show_results "$OUT"
 say "done: $OUT/table.md, results.json, quality_speed.png, examples.txt"
 if [ -n "$DRY_RUN" ]; then exit; fi
@@ -403,6 +390,7 @@ What to try next (after: source .venv/bin/activate):
     fairseq-hrt bundle $OUT/hrt/checkpoint_last.pt --data $OUT/data-bin --codes $OUT/bpe/codes --set beam=1${ENGINE:+ --runtime int8} --output $OUT/bundle
     echo "The old farmer writes a letter ." | fairseq-hrt translate $OUT/bundle -
     fairseq-hrt trace $OUT/data-bin --sentence 7 --out $OUT/trace --system name=HRT,path=$OUT/hrt/checkpoint_last.pt,beam=1
+    FAMILIES=all bash examples/quickstart.sh            graphs and parallel decoding as well
     ROWS=all bash examples/quickstart.sh                every way of decoding
     bash examples/multi30k/prepare.sh                   the same with real text (examples/multi30k/README.md)
 END

@@ -82,17 +82,21 @@ def command(forks) -> Callable[..., subprocess.CompletedProcess]:
 
     A failure raises AssertionError with the end of the output, unless ``check=False``.
     Keyword arguments: `check`, `cwd`, `stdin` (text), `environment` (added variables), `fresh` (a
-    process that starts from nothing, as a user's; otherwise, and without an environment of its own,
-    a fork of one that has imported fairseq).
+    process that starts from nothing, as a user's; otherwise a fork of one that has imported
+    fairseq, where variables that Python or the imports read come too late).
     """
 
     def run(name, *arguments, check=True, cwd=None, stdin=None, environment=None, fresh=False):
         program = [sys.executable] if name == "python" else [str(SCRIPTS / name)]
         written = list(map(str, arguments))
         forkable = name != "python" or written[:1] == ["-m"] or EXAMPLES in Path(written[0]).parents
-        if forkable and environment is None and not fresh and hasattr(os, "fork"):
+        if forkable and not fresh and hasattr(os, "fork"):
             finished = forks.run(
-                name, written, cwd=None if cwd is None else str(cwd), stdin=stdin or ""
+                name,
+                written,
+                cwd=None if cwd is None else str(cwd),
+                stdin=stdin or "",
+                environment=environment,
             )
         else:
             finished = subprocess.run(

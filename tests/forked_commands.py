@@ -84,10 +84,11 @@ class ForkedCommands:
         self._server: Optional[subprocess.Popen] = None
 
     def run(
-        self, name: str, arguments: Sequence[str], *, cwd: Optional[str] = None, stdin: str = ""
-    ) -> subprocess.CompletedProcess:
+        self, name: str, arguments: Sequence[str], *, cwd: Optional[str] = None, stdin: str = "",
+        environment: Optional[Mapping[str, str]] = None,
+    ) -> subprocess.CompletedProcess:  # fmt: skip
         """Runs a console script; with name ``python`` a module (arguments ``-m module …``) or a
-        file of Python code.
+        file of Python code; ``environment``: variables besides those of this process.
 
         Whatever it or its own children write to descriptors 1 and 2 is its output.
         """
@@ -95,7 +96,7 @@ class ForkedCommands:
             streams = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(3)]
             streams[0].write(stdin)
             streams[0].seek(0)
-            status = self.start(name, arguments, streams, cwd=cwd).wait()
+            status = self.start(name, arguments, streams, cwd=cwd, environment=environment).wait()
             # As text=True would: universal newlines.
             for stream in streams[1:]:
                 stream.seek(0)
@@ -110,11 +111,13 @@ class ForkedCommands:
         streams: Sequence[Any],
         *,
         cwd: Optional[str] = None,
+        environment: Optional[Mapping[str, str]] = None,
     ) -> "Started":
         """:meth:`run`, without waiting; ``streams``: files for the descriptors 0 to 2."""
         self._serve()
         descriptors = [stream.fileno() for stream in streams]
-        return Started(self._folder, name, arguments, descriptors, cwd or os.getcwd())
+        variables = {**os.environ, **environment} if environment else None
+        return Started(self._folder, name, arguments, descriptors, cwd or os.getcwd(), variables)
 
     def command(self, name: str) -> List[str]:
         """The beginning of a command line for other programs that start processes: arguments and

@@ -379,10 +379,10 @@ def systems_of(shown):
 
 
 def test_one_row_for_each_family_or_all_of_them():
-    short, whole = commands("quickstart.sh"), commands("quickstart.sh", ROWS="all")
+    short = commands("quickstart.sh", FAMILIES="all")
+    whole = commands("quickstart.sh", FAMILIES="all", ROWS="all")
     assert trained(short) == [
         "at",
-        "hrt_first",
         "hrt",
         "bidirectional_2x1",
         "bidirectional_2x2",
@@ -402,53 +402,33 @@ def test_one_row_for_each_family_or_all_of_them():
 
 
 @pytest.mark.parametrize("families, models", [
-    ("hrt", ["at", "hrt_first", "hrt"]),
+    (None, ["at", "hrt", "bidirectional_2x1", "bidirectional_2x2"]),
+    ("hrt", ["at", "hrt"]),
     ("bidirectional", ["at", "bidirectional_2x1", "bidirectional_2x2"]),
     ("dag", ["at", "dag", "dag_fuzzy"]),
-    ("hrt bidirectional", ["at", "hrt_first", "hrt", "bidirectional_2x1", "bidirectional_2x2"]),
+    ("hrt dag", ["at", "hrt", "dag", "dag_fuzzy"]),
     ("jacobi", ["at"]),
     ("", ["at"]),
 ])  # fmt: skip
 def test_only_the_chosen_families_are_trained(families, models):
-    shown = commands("quickstart.sh", FAMILIES=families)
+    shown = commands("quickstart.sh", **({} if families is None else {"FAMILIES": families}))
     assert trained(shown) == models
     assert sum("distill" in command[:2] for command in shown) == (
         any(name[0] in "hb" for name in models)
     )
-    assert ("AT + Jacobi" in systems_of(shown)) == ("jacobi" in families)
+    assert ("AT + Jacobi" in systems_of(shown)) == (families == "jacobi")
 
 
 @pytest.mark.parametrize(
     "recipe", ["quickstart.sh", *(r for r in RECIPES if re.match("multi30k/.*/train", r))]
 )
 def test_precision_decides_one_option_of_each_training(recipe):
-    # Of graphs the quickstart saves updates in float32, unless it is told how many.
-    updates = {"DAG_UPDATES": "9", "FUZZY_UPDATES": "9"}
     trainings = [
-        [
-            command
-            for command in commands(recipe, PRECISION=precision, **updates)
-            if "--max-update" in command
-        ]
+        [command for command in commands(recipe, PRECISION=precision) if "--max-update" in command]
         for precision in ("bfloat16", "float32")
     ]
     assert trainings[1] and {command[0] for command in trainings[1]} == {"fairseq-train"}
     assert trainings[0] == [["fairseq-train", "--bf16", *command[1:]] for command in trainings[1]]
-
-
-def test_the_quickstart_trains_graphs_a_little_less_in_float32():
-    updates = [
-        [
-            int(command[command.index("--max-update") + 1])
-            for command in commands("quickstart.sh", PRECISION=precision)
-            if "--max-update" in command
-        ]
-        for precision in ("bfloat16", "float32")
-    ]
-    assert sorted(set(zip(*updates)) - {(own, own) for own in updates[0]}) == [
-        (300, 250),
-        (850, 825),
-    ]
 
 
 def test_an_unknown_precision_is_refused():
@@ -1555,44 +1535,6 @@ def test_tokenisation_keeps_lines_and_can_be_undone(load_example, tmp_path, caps
     )
 
 
-@pytest.mark.parametrize("kept, finished", [(True, False), (True, True), (False, True)])
-def test_graphs_wait_for_half_a_teacher_of_these_settings(tmp_path, kept, finished):
-    function = re.search(
-        r"^half_a_teacher\(\) .*?^}$", (EXAMPLES / "quickstart.sh").read_text(), re.M | re.S
-    ).group()
-    variables = {
-        "OUT": str(tmp_path),
-        "BEFORE_TEACHER": "text\n",
-        "TEACHER_SETTINGS": "new",
-        "HALF": "3",
-        "TEACHER": "best",
-    }
-    stamps, checkpoint = tmp_path / ".stages", tmp_path / "at" / "checkpoint_2_3.pt"
-    for folder in (stamps, checkpoint.parent):
-        folder.mkdir()
-    (stamps / "teacher.started").write_text("text\nteacher: old\n")
-    (stamps / "teacher.done").write_text("text\nteacher: old\n")
-    checkpoint.touch()
-    process = subprocess.Popen(
-        ["bash", "-euc",
-         f"sleep() {{ echo waiting; read; }}\nDRY_RUN=\n{function}\nhalf_a_teacher"],
-        env={**os.environ, **variables}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stdout.readline() == "waiting\n", "another teacher is still there"
-    # As a stage begins: what is there goes first.
-    checkpoint.unlink()
-    (stamps / "teacher.done").unlink()
-    (stamps / "teacher.started").write_text("text\nteacher: new\n")
-    process.stdin.write("\n")
-    process.stdin.flush()
-    assert process.stdout.readline() == "waiting\n", "it is not there yet"
-    if kept:
-        checkpoint.touch()
-    if finished:
-        (stamps / "teacher.done").write_text("text\nteacher: new\n")
-    assert process.communicate("\n", timeout=20)[0] == (f"{checkpoint}\n" if kept else "best\n")
-
-
 @pytest.mark.slow
 def test_quickstart_from_end_to_end(forks, tmp_path):
     # Models that have learnt nothing write until there is no more room; graphs need theirs.
@@ -1600,20 +1542,14 @@ def test_quickstart_from_end_to_end(forks, tmp_path):
     settings = {
         **forks.of_a_shell({"fairseq-train": f"{TINY} {room}"}),
         "OUT": str(tmp_path / "out"), "TRAIN": "300", "VALID": "8", "TEST": "8", "MERGES": "600",
-        "AT_UPDATES": "6", "HRT_UPDATES": "6", "HRT_MORE_UPDATES": "6", "IB_UPDATES": "6",
-        "IB2_UPDATES": "6", "NAT_UPDATES": "6", "DAG_UPDATES": "6", "FUZZY_UPDATES": "6",
-        "SPEED_SENTENCES": "3", "REPEATS": "1", "ROWS": "all", "TEACHER_THREADS": "1",
+        "AT_UPDATES": "6", "HRT_UPDATES": "6", "IB_UPDATES": "6", "IB2_UPDATES": "6",
+        "NAT_UPDATES": "6", "DAG_UPDATES": "6", "FUZZY_UPDATES": "6",
+        "SPEED_SENTENCES": "3", "REPEATS": "1", "ROWS": "all", "FAMILIES": "all",
     }  # fmt: skip
     shown = bash(EXAMPLES / "quickstart.sh", **settings).stdout
-    # Progress and the two tables with translations; the programs' output goes to the logs.
-    assert "\n+ " not in shown and shown.count("source  ") == 1 + 5
+    # Progress and the table with translations; the programs' output goes to the logs.
+    assert "\n+ " not in shown and shown.count("source  ") == 5
     assert re.search(r"training HRT\n", shown) and "What to try next" in shown
-    first = json.loads((tmp_path / "out/first/results.json").read_text())
-    assert [system["name"].removeprefix("native ") for system in first["systems"]] == [
-        "AT greedy (fairseq)",
-        "AT greedy",
-        "HRT",
-    ]
     document = json.loads((tmp_path / "out/results.json").read_text())
     names = [system["name"] for system in document["systems"]]
     assert {
@@ -1642,8 +1578,8 @@ def test_quickstart_from_end_to_end(forks, tmp_path):
     assert (tmp_path / "out/quality_speed.png").stat().st_size > 0
     assert "× AT greedy" in (tmp_path / "out/table.md").read_text()
     again = bash(EXAMPLES / "quickstart.sh", **settings).stdout
-    assert again.count("finished before") == 19 and "\n+ " not in again
+    assert again.count("finished before") == 17 and "\n+ " not in again
     # One row a family needs no further training.
     del settings["ROWS"]
-    short = bash(EXAMPLES / "quickstart.sh", **settings, FAMILIES="hrt").stdout
-    assert "settings changed" in short and short.count("finished before") == 9
+    short = bash(EXAMPLES / "quickstart.sh", **{**settings, "FAMILIES": "hrt"}).stdout
+    assert "settings changed" in short and short.count("finished before") == 7

@@ -134,6 +134,7 @@ class BlockOracle:
         )
         self.limit, self.min_length, self.lenpen, self.gnmt = limit, min_length, lenpen, gnmt
         self.normalize, self.unkpen, self.temperature = normalize, unkpen, temperature
+        self.known = {}
 
     def score(self, total, count):
         if not self.normalize:
@@ -142,6 +143,13 @@ class BlockOracle:
 
     def log_probs(self, words):
         """``[z][V]`` of the block after ``words``, with the rules."""
+        words = tuple(words)
+        if words not in self.known:
+            self.known[words] = self.computed(words)
+        return self.known[words]
+
+    def computed(self, words):
+        """:meth:`log_probs` by the module's full pass."""
         inputs = torch.tensor([(self.start or [EOS] * self.block) + list(words)])
         logits = self.model.decoder(inputs, encoder_out=self.encoder_out)[0][0, -self.block :]
         scores = torch.log_softmax(logits / self.temperature, -1)

@@ -97,7 +97,7 @@ def compare(language, lines):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_fuzzed_lines(language):
     # sacremoses takes a quarter of a second for a line of Chinese or Japanese.
-    count = 250 if language in ("en", "de", "fr") else 20 if language in ("zh", "ja", "cjk") else 60
+    count = 250 if language in ("en", "de", "fr") else 6 if language in ("zh", "ja", "cjk") else 60
     compare(language, fuzzed_lines(count, seed=language))
 
 
