@@ -138,7 +138,7 @@ def test_every_option_reaches_the_search(family, scoring, options, beam):
     assert changed, "the option does nothing"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_batch_mates_change_nothing(family, data):
     """Whatever the options."""

@@ -60,7 +60,7 @@ def test_lossless(tiny, greedily_decoded, mode, rules):
     seed=st.integers(1, 60), lengths=st.lists(st.integers(1, 9), min_size=1, max_size=5),
     mode=st.sampled_from(MODE_OPTIONS), limit=st.integers(1, 20), data=st.data(),
 )  # fmt: skip
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_any_draft_gives_the_same_result(tiny, seed, lengths, mode, limit, data):
     """Drafts of an adversary: right, wrong, with </s> and unknown words anywhere, too short and too
     long."""
@@ -129,7 +129,7 @@ def iterations(model, source, tokens, block, rules):
     block=st.sampled_from([None, 1, 2, 3, 5, 50]),
     rules=st.sampled_from([dict(max_len_b=13), dict(max_len_b=6), dict(max_len_b=9, min_len=4)]),
 )  # fmt: skip
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_iterations_with_a_known_length_are_those_of_the_paper(tiny, seed, lengths, block, rules):
     model, sample = tiny.lively(seed=seed), tiny.sample(lengths, seed=seed)
     with torch.no_grad():
@@ -290,7 +290,7 @@ def test_finished_rows_are_dropped_together(tiny, monkeypatch):
     seed=st.integers(1, 40), lengths=st.lists(st.integers(1, 9), min_size=2, max_size=6),
     mode=st.sampled_from(MODE_OPTIONS), longest=st.integers(1, 14), data=st.data(),
 )  # fmt: skip
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_batch_mates_change_nothing(tiny, seed, lengths, mode, longest, data):
     """Whatever the options; ``--max-len-a`` alone counts padding, as in the search whose result
     this one has."""
