@@ -43,7 +43,9 @@ PAGES = (
     HERE / RESULTS,
     REPOSITORY / "README.md",
     REPOSITORY / "docs" / "choosing.md",
+    REPOSITORY / "docs" / "guides" / "engines.md",
     REPOSITORY / "docs" / "guides" / "papers_size.md",
+    REPOSITORY / "examples" / "serve" / "README.md",
 )
 MARKER = re.compile(r"<!-- ([\w./-]+):(begin|end) -->")
 PLACE = re.compile(r"\{([^{}]+?)(?::([+,]?\.?\d*[fd]?))?\}")

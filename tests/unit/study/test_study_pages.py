@@ -18,9 +18,9 @@ def test_pages_show_the_published_figures(page):
 
 def test_another_figure_changes_the_page(monkeypatch):
     found = Figures()
-    found.system("speed/native AT greedy")["quality"]["bleu"] = 12.3
+    found.system("speed-plenty/IB+SA(2) greedy")["quality"]["bleu"] = 12.3
     text = pages.PAGES[0].read_text(encoding="utf-8")
-    assert "| Transformer | 12.3 |" in pages.page_text(text, found)
+    assert "| bidirectional, 2 words (one seed) | 12.3 |" in pages.page_text(text, found)
 
 
 @pytest.mark.parametrize("page", pages.PAGES, ids=lambda page: str(page.parent.name))
