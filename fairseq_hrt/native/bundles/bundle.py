@@ -261,8 +261,8 @@ def _describe(place: Path, bundle: Bundle) -> None:
         **{key: value for key, value in asdict(bundle).items() if key != "folder"},
     }
     text = json.dumps(document, indent=1, ensure_ascii=False, default=str)
-    (place / "bundle.json").write_text(text + "\n", encoding="utf-8")
-    (place / "README.md").write_text(_card_text(bundle), encoding="utf-8")
+    (place / "bundle.json").write_text(text + "\n", encoding="utf-8", newline="\n")
+    (place / "README.md").write_text(_card_text(bundle), encoding="utf-8", newline="\n")
 
 
 def _card_text(bundle: Bundle) -> str:

@@ -141,8 +141,8 @@ def _standard_pieces() -> Iterator[bytes]:
     Raises:
         ValueError: it is a stream, or gzip.
     """
-    if sys.stdin is None:
-        raise ValueError("closed")
+    if sys.stdin is None or not hasattr(os, "pread"):
+        raise ValueError("closed, or on Windows, where reading would move the position")
     number, place = sys.stdin.fileno(), 0
     if not stat.S_ISREG(os.fstat(number).st_mode):
         raise ValueError("not a file")

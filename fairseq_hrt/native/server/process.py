@@ -18,6 +18,7 @@ from typing import Any, Callable
 
 from starlette.applications import Starlette
 
+from ..io.files import WINDOWS
 from .application import check, create_application
 from .connections import LAST_SECONDS, Server
 from .hosts import is_loopback
@@ -54,8 +55,10 @@ def bound_socket(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
         )[0]
         found = socket.socket(family, kind, protocol)
-        # As asyncio does: the port of a server that has just ended is free.
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # As asyncio does: the port of a server that has just ended is free. On Windows it always
+        # is, and two servers would share one.
+        if not WINDOWS:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             found.bind(address)
         except OSError:
