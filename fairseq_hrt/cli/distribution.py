@@ -35,11 +35,7 @@ def install_command(extra: str) -> str:
             ]
     # The shells of Windows know no single quotes.
     quoted = [f'"{line}"' if os.name == "nt" else shlex.quote(line) for line in found]
-    return (
-        f"pip install {' '.join(quoted)}"
-        if found
-        else f"install the extra {extra} of {PLUGIN}"
-    )
+    return f"pip install {' '.join(quoted)}" if found else f"install the extra {extra} of {PLUGIN}"
 
 
 def not_installed(module: Optional[str], command: str) -> str:

@@ -112,6 +112,7 @@ def find_recipe(
     tokenizer: Optional[str] = None,
     subwords: Optional[str] = None,
     codes: Optional[Path] = None,
+    target_codes: Optional[Path] = None,
     sources: Optional[Sequence[str]] = None,
 ) -> Tuple[TextRecipe, Optional[Fit]]:
     """How the text of binarised data was prepared, checked with its validation set: (the recipe,
@@ -125,6 +126,7 @@ def find_recipe(
         languages: of source and target.
         tokenizer, subwords: as the user gives them; None: to be found out.
         codes: codes or model of the subwords.
+        target_codes: those of the target language; None: the same.
         sources: raw source lines of the validation set.
 
     Raises:
@@ -145,7 +147,7 @@ def find_recipe(
         )
 
     def recipe(name: str) -> TextRecipe:
-        return TextRecipe(*languages, name, subwords, codes)
+        return TextRecipe(*languages, name, subwords, codes, target_codes)
 
     given = None if tokenizer is None else recipe(tokenizer)
     samples: Optional[Tuple[Sentences, Sentences]] = None

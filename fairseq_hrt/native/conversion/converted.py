@@ -1,7 +1,6 @@
 """The result of reading a model of another toolkit, and the bundle that is written from it."""
 
 import logging
-import shutil
 import tempfile
 from dataclasses import dataclass, field
 from functools import partial
@@ -163,9 +162,6 @@ def write_bundle(
         ]
 
         def complete(made: Bundle) -> None:
-            if converted.target_codes is not None:
-                made.target_codes = "target_codes"
-                shutil.copyfile(converted.target_codes, made.folder / made.target_codes)
             if runtime is not None:
                 _add_native_model(made, converted, runtime, place, lines)
 
@@ -173,7 +169,13 @@ def write_bundle(
             from_pretrained, device="cpu", engine="torch" if runtime is None else "native"
         )
         return create_bundle(
-            bundle, place, converted.codes, states=states, complete=complete, check=check
+            bundle,
+            place,
+            converted.codes,
+            converted.target_codes,
+            states=states,
+            complete=complete,
+            check=check,
         )
 
 
