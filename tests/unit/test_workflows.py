@@ -1,6 +1,7 @@
 """The workflows run what is in the repository, with pinned actions and no more permissions than
 reading takes."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -42,6 +43,10 @@ def commands(workflow):
     return [
         shlex.split(line) for step in steps(workflow) for line in step.get("run", "").splitlines()
     ]
+
+
+def _numbers(release):
+    return [int(part) for part in release.split(".")]
 
 
 def test_there_are_workflows_for_tests_and_wheels():
@@ -87,7 +92,20 @@ def test_the_tests_are_those_of_the_instructions_on_every_python():
     workflow = read(ROOT / ".github" / "workflows" / "tests.yml")
     classifiers = project(".")["project"]["classifiers"]
     supported = [line.split(" :: ")[-1] for line in classifiers if re.search(r":: 3\.\d+$", line)]
-    assert workflow["jobs"]["tests"]["strategy"]["matrix"]["python"] == supported
+    releases = json.loads((ROOT / "docs" / "tested_releases.json").read_text(encoding="utf-8"))
+    assert workflow["jobs"]["tests"]["strategy"]["matrix"] == {"include": releases}
+    assert sorted({one["python"] for one in releases}, key=_numbers) == supported
+    # The oldest PyTorch that is allowed, and the one that the set-up takes.
+    known = sorted({one["torch"] for one in releases}, key=_numbers)
+    (oldest,) = re.findall(r'"torch>=([\d.]+)"', (ROOT / "setup.py").read_text(encoding="utf-8"))
+    set_up = (ROOT / "examples" / "setup_env.sh").read_text(encoding="utf-8")
+    assert known[0] == f"{oldest}.0" and f":-torch=={known[-1]}}}" in set_up
+    page = (ROOT / "docs" / "installation.md").read_text(encoding="utf-8")
+    (table,) = re.findall(r"(?s)\| Python \| PyTorch \|\n\| -+ \| -+ \|\n(.*?)\n\n", page)
+    assert table.splitlines() == [
+        f"| {python} | {', '.join(one['torch'] for one in releases if one['python'] == python)} |"
+        for python in supported
+    ]
     instructions = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     shown = {" ".join(words) for words in commands(workflow)}
     for command in ("bash examples/setup_env.sh", "bash tests/run.sh"):
