@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Set, Tuple
 
+from ..native.io.progress import Progress
 from ..native.text.dictionary import Words
 from ..native.text.moses_rules import MosesRules
 from ..native.text.pipeline import subword_units, tokenization
@@ -410,7 +411,8 @@ def require_translations(translator: Any, data: Path) -> None:
     sources, references = texts
     if len(set(references)) < 2:
         return
-    found = translator.translate(sources)
+    with Progress("sentences of the validation set", len(sources)) as progress:
+        found = translator.translate(sources, progress=progress.reach)
     chrf = sacrebleu.CHRF()
     own = chrf.corpus_score(found, [references]).score
     others = chrf.corpus_score(found, [[*references[1:], references[0]]]).score

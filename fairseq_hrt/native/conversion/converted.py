@@ -15,6 +15,7 @@ from ..bundles.description import checked_options
 from ..bundles.native_bundle import read_candidates, write_native_model, write_native_shortlist
 from ..bundles.pretrained import from_pretrained
 from ..io.escaping import shown
+from ..io.progress import Doing
 from ..plugin import plugin
 from .imported_to_native import native_model
 from .plain_files import WHOLE
@@ -202,6 +203,7 @@ def _add_native_model(
         )
         return
     made.card["checkpoint"] = "none: imported without PyTorch"
-    write_native_model(made, *make_model(weights=weights))
+    with Doing("making the native engine's model"):
+        write_native_model(made, *make_model(weights=weights))
     if shortlist is not None:
         write_native_shortlist(made, read_candidates(made, shortlist))

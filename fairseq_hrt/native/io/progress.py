@@ -61,6 +61,10 @@ class Progress:
         """Counts what was done."""
         self.done += count
 
+    def reach(self, done: int, total: int) -> None:
+        """Takes what is done since the beginning, and the total: for callbacks."""
+        self.done, self._total = self._begun + done, self._begun + total
+
     def __enter__(self) -> "Progress":
         self._start = time.monotonic()
         if self._visible:
@@ -119,6 +123,23 @@ class Progress:
         except (OSError, ValueError):
             # Nobody reads it any more.
             self._visible = False
+
+
+class Doing(Progress):
+    """Tells for how long a work of one piece has been going on, where the standard error is a
+    terminal: ``reading the model, 12 s``.
+
+    Args:
+        what: the work.
+        visible: False shows nothing.
+    """
+
+    def __init__(self, what: str, *, visible: bool = True) -> None:
+        super().__init__(what, visible=None if visible else False)
+
+    def text(self, seconds: float) -> str:
+        """What is shown after so much time."""
+        return f"{self.unit}, {seconds:.0f} s"
 
 
 def count_lines(path: Optional[Path]) -> Optional[int]:
