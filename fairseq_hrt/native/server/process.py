@@ -19,6 +19,7 @@ from typing import Any, Callable
 from starlette.applications import Starlette
 
 from ..io.files import WINDOWS
+from ..io.progress import Doing
 from .application import check, create_application
 from .connections import LAST_SECONDS, Server
 from .hosts import is_loopback
@@ -239,7 +240,9 @@ def serve(
                 sys.stdout.flush()
 
         if workers == 1:
-            answer(loaded(settings, load), settings, listening, announce)
+            with Doing("loading models"):
+                application = loaded(settings, load)
+            answer(application, settings, listening, announce)
         else:
             supervise(settings, listening, announce, workers)
 

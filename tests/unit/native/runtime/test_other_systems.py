@@ -40,7 +40,7 @@ ONLY_SYSTEM = re.compile(
     r"\b(?:pthread_\w+|sched_\w+|clock_gettime|clock|timespec_get|nanosleep|usleep|aligned_alloc"
     r"|posix_memalign|mmap|madvise|syscall|sysconf|getenv|fork|dlopen|[A-Z]\w*SRW\w*)\s*\("
 )
-# What Python has of Unix only. Those of `os` are asked for by hasattr, or in a branch that Windows
+# Parts of Python that only Unix has. Attributes of `os` are asked for by hasattr, or in a branch that Windows
 # does not take.
 UNIX_MODULES = {"fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"}
 UNIX_OS = {
@@ -88,7 +88,7 @@ def of_the_light_installation():
 
 
 def test_python_needs_no_module_of_unix():
-    """Where one is imported, a system without it goes on."""
+    """An import of one may fail without an error."""
     used = {}
     for path in of_the_light_installation():
         text = path.read_text(encoding="utf-8")
