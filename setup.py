@@ -76,8 +76,8 @@ class Build(build_py):
     root of the wheel."""
 
     kernel_files: Tuple[str, ...] = ()
-    # the processor family that the kernel was compiled for, which $CC decides
-    kernel_machine = ""
+    # the tag of the machines that the kernel was compiled for, which $CC decides
+    kernel_platform = ""
     # Where fairseq is not wanted nothing waits for it.
     with_startup_line = True
     # Where PyTorch is not wanted nothing else can translate.
@@ -92,12 +92,12 @@ class Build(build_py):
             else Path(self.build_lib, "fairseq_hrt", "native", "runtime")
         )
         built = kernel.build(folder, objects=ROOT / kernel.OBJECTS)
-        self.kernel_machine = built.machine
         fix = (
-            f"{built.reason}; fix: install gcc or clang (on Debian and Ubuntu: apt install gcc),"
-            " then this package again"
+            f"{built.reason}; fix: install a C compiler (on Debian and Ubuntu: apt install gcc; the"
+            " package ziglang has one for every system), then this package again"
         )
         if built.library:
+            self.kernel_platform = kernel.platform_tag(built.target)
             self.announce(f"kernel of the runtime: {', '.join(built.instruction_sets)}", 2)
         elif self.needs_kernel:
             raise SetupError(
@@ -109,7 +109,7 @@ class Build(build_py):
         if not self.editable_mode:
             self.kernel_files = tuple(
                 str(folder / name)
-                for name in (built.library and kernel.LIBRARY, kernel.REPORT)
+                for name in (built.library and built.library.name, kernel.REPORT)
                 if name
             )
             if self.with_startup_line:
@@ -131,12 +131,7 @@ class Wheel(bdist_wheel):
     def get_tag(self) -> Tuple[str, str, str]:
         python, abi, platform = super().get_tag()
         build = self.get_finalized_command("build_py")
-        kernel = kernel_build()
-        if platform == "any" and any(
-            Path(name).name == kernel.LIBRARY for name in build.kernel_files
-        ):
-            platform = kernel.platform_tag(build.kernel_machine)
-        return python, abi, platform
+        return python, abi, (platform == "any" and build.kernel_platform) or platform
 
 
 class Editable(editable_wheel):

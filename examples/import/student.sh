@@ -4,11 +4,11 @@
 #   SOURCE=folder TEXT=lines.gz OUT=runs/import/en-pt bash examples/import/student.sh
 #
 # SOURCE is what fairseq-hrt import takes, TEXT a sentence a line in its source language, plain or gzip. For models with
-# Marian's conventions and one SentencePiece model, as Firefox and translateLocally have them. SRC (en) and TGT (pt) are
-# the languages that the import gives. HOURS (1) of training, SEED (1), TEST (1000) and VALID (500) lines held out,
-# MAX_TOKENS (1000) of a batch, CURRICULUM (400) updates until all sentences are trained in chunks, SAVE_EVERY (100)
-# updates; PRECISION as ../common/precision.py finds. $OUT/student is the bundle, $OUT/comparison.md the table. Started
-# again it does only what is missing; an interrupted training continues.
+# Marian's conventions, SentencePiece and no language tokens: Firefox', translateLocally's, OPUS-MT's of two languages.
+# SRC (en) and TGT (pt) are the languages that the import gives. HOURS (1) of training, SEED (1), TEST (1000) and VALID
+# (500) lines held out, MAX_TOKENS (1000) of a batch, CURRICULUM (400) updates until all sentences are trained in chunks,
+# SAVE_EVERY (100) updates; PRECISION as ../common/precision.py finds. $OUT/student is the bundle, $OUT/comparison.md the
+# table. Started again it does only what is missing; an interrupted training continues.
 set -euo pipefail
 SOURCE=$(realpath -m "${SOURCE:?"SOURCE names the model to import"}")
 TEXT=$(realpath -m "${TEXT:?"TEXT names lines in its source language"}")
@@ -41,8 +41,8 @@ binarise() {
     local split text
     for split in train valid test; do
         for text in "raw/$split.$SRC" "translated/$split.$TGT"; do
-            run_to "$OUT/data/${text#*/}" python "$COMMON/sentencepiece_text.py" encode \
-                --model "$OUT/imported/bundle/codes" "$OUT/$text"
+            run_to "$OUT/data/${text#*/}" python "$HERE/bundle_text.py" "$OUT/imported/bundle" "$OUT/$text" \
+                --language "${text##*.}"
         done
     done
     run fairseq-preprocess --source-lang "$SRC" --target-lang "$TGT" --trainpref "$OUT/data/train" \
@@ -64,15 +64,20 @@ train() {
         --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 1.0 \
         --lr-scheduler inverse_sqrt --lr 0.001 --warmup-updates 100 \
         --max-tokens "$MAX_TOKENS" --stop-time-hours "$HOURS" --seed "$SEED" --num-workers 0 \
-        --required-batch-size-multiple 1 --save-interval-updates "$SAVE_EVERY" --keep-interval-updates 5 \
+        --skip-invalid-size-inputs-valid-test --required-batch-size-multiple 1 \
+        --save-interval-updates "$SAVE_EVERY" --keep-interval-updates 5 \
         --no-epoch-checkpoints --save-dir "$OUT/hrt" --log-format simple --log-interval 10
 }
 
 pack() {
     if [ -d "$OUT/student/bundle" ]; then return; fi
-    run fairseq-hrt bundle "$OUT/hrt/checkpoint_last.pt" --data "$OUT/data/data-bin" --tokenizer space \
-        --subwords sentencepiece --codes "$OUT/imported/bundle/codes" --set beam=1 --runtime int8 \
-        --output "$OUT/student/bundle"
+    local options text=(--tokenizer space --subwords sentencepiece --codes "$OUT/imported/bundle/codes")
+    if [ -z "$DRY_RUN" ]; then
+        options=$(python "$HERE/student_options.py" --pack "$OUT/imported/bundle")
+        mapfile -t text <<<"$options"
+    fi
+    run fairseq-hrt bundle "$OUT/hrt/checkpoint_last.pt" --data "$OUT/data/data-bin" "${text[@]}" --set beam=1 \
+        --runtime int8 --output "$OUT/student/bundle"
 }
 
 compare() {

@@ -43,6 +43,12 @@ def build_parser() -> argparse.ArgumentParser:
     add_new_folder_argument(parser)
     add_text_arguments(parser, "found out from the validation set in --data")
     parser.add_argument(
+        "--target-codes",
+        type=Path,
+        metavar="FILE",
+        help="codes or model of the target language's subwords (default: those of --codes)",
+    )
+    parser.add_argument(
         "--sources",
         type=Path,
         metavar="FILE",
@@ -126,6 +132,7 @@ def run(options: argparse.Namespace) -> None:
         tokenizer=options.tokenizer,
         subwords=options.subwords,
         codes=options.codes,
+        target_codes=options.target_codes,
         sources=None if options.sources is None else read_lines(options.sources),
         task=options.task,
         options=read_settings(options.set),

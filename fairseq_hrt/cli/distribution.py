@@ -1,6 +1,7 @@
 """What pip has installed of this package, and how to install what is missing. Standard library
 only."""
 
+import os
 import shlex
 from importlib import metadata
 from typing import List, Optional
@@ -32,11 +33,9 @@ def install_command(extra: str) -> str:
             found = found or [
                 line.partition(";")[0].strip() for line in lines if f'extra == "{extra}"' in line
             ]
-    return (
-        f"pip install {' '.join(map(shlex.quote, found))}"
-        if found
-        else f"install the extra {extra} of {PLUGIN}"
-    )
+    # The shells of Windows know no single quotes.
+    quoted = [f'"{line}"' if os.name == "nt" else shlex.quote(line) for line in found]
+    return f"pip install {' '.join(quoted)}" if found else f"install the extra {extra} of {PLUGIN}"
 
 
 def not_installed(module: Optional[str], command: str) -> str:

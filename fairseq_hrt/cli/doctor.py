@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence
 
 from ..compat import import_error, install, left_to_the_doctor, statuses
+from ..native.io.progress import Doing
 from ..native.runtime import library as runtime
 from .distribution import PLUGIN, TRANSLATION_ONLY, install_command, only_translates, version_of
 from .parser import verb_parser
@@ -313,7 +314,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Prints the report; returns the exit status."""
     parser = build_parser()
     options = parser.parse_args(arguments)
-    found = examine()
+    with Doing("looking at this installation"):
+        found = examine()
     with reporting(parser):
         write_output(f"{found.to_json() if options.json else found}\n")
     return 1 if found.problems else 0

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import List, Optional, Tuple
 
 from ..native.bundles.bundle import load_bundle
+from ..native.io.progress import Doing
 from .command import add_language_arguments, add_new_folder_argument, command, language_arguments
 from .parser import verb_parser
 
@@ -96,14 +97,15 @@ def run(options: argparse.Namespace) -> None:
     with reading(path, "has no usable dictionaries"):
         task = tasks.setup_task(config.task)
     model = load_models([path], config, task, torch.device("cpu")).models[0]
-    exported = export(
-        model,
-        task.source_dictionary,
-        task.target_dictionary,
-        options.output,
-        quantization=options.quantization,
-        codes=codes,
-    )
+    with Doing("converting and comparing"):
+        exported = export(
+            model,
+            task.source_dictionary,
+            task.target_dictionary,
+            options.output,
+            quantization=options.quantization,
+            codes=codes,
+        )
     print(
         f"{exported.folder}: {exported.size / 1e6:.1f} MB, weights"
         f" {options.quantization or 'float32'}; log-probabilities differ from fairseq's by at most"

@@ -6,6 +6,7 @@ Exit status 0: done, or the reader of the output (``| head``) has gone; 2: an er
 
 import argparse
 import errno
+import io
 import os
 import signal
 import sys
@@ -15,6 +16,7 @@ from types import FrameType
 from typing import Any, Dict, Iterator, Optional, TextIO, cast
 
 from ..native.io.escaping import printable
+from ..native.io.files import WINDOWS
 from ..native.io.streams import STANDARD_OUTPUT
 
 # Characters of a message; one that lists all choices has fewer.
@@ -54,6 +56,7 @@ def reporting(parser: argparse.ArgumentParser) -> Iterator[None]:
         SystemExit: something went wrong.
     """
     _replace_closed_streams()
+    _write_utf8()
     handlers = _end_by_exception()
     try:
         yield
@@ -100,6 +103,14 @@ def _replace_closed_streams() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for as long as the process lives
     if sys.stdout is None:
         sys.stdout = cast(TextIO, _ClosedOutput())
+
+
+def _write_utf8() -> None:
+    """Lets what is redirected hold all characters on Windows, too, as files and pipes do
+    elsewhere."""
+    for stream in (sys.stdout, sys.stderr):
+        if WINDOWS and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")
 
 
 def _one_line(error: BaseException) -> str:

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Dict, Iterator, List, Tuple
 
-from ..native.io.progress import Progress, count_lines
+from ..native.io.progress import Doing, Progress, count_lines
 from ..native.io.streams import is_stream, writing
 from .binary import require_text
 from .command import command
@@ -93,7 +93,8 @@ def run(options: argparse.Namespace) -> None:
         **{name: getattr(options, name) for name in ("device", "engine", "threads")},
         **settings,
     }
-    model = from_pretrained(options.bundle, **named)
+    with Doing("loading the model"):
+        model = from_pretrained(options.bundle, **named)
     source, target = map(input_lines, names)
     with source as sources, target as targets, writing(output) as written:
         score(model, paired(sources, targets), written, options)

@@ -16,6 +16,7 @@ stops. It needs the extra serve.
 import argparse
 from pathlib import Path
 
+from ..native.io.files import WINDOWS
 from .command import add_numbers, command
 from .distribution import install_command
 from .parser import verb_parser
@@ -106,6 +107,11 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"--port {options.port}: give a port from 0 to 65535; 0 takes a free one")
     if options.workers < 1:
         raise ValueError(f"--workers {options.workers}: at least one process has to answer")
+    if options.workers > 1 and WINDOWS:
+        # There a process cannot be asked to finish what it has accepted.
+        raise ValueError(
+            f"--workers {options.workers}: on Windows one process answers; give --threads instead"
+        )
     fields = {
         name: value
         for name, value in vars(options).items()

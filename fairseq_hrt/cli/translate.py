@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Sequence, Tuple, cast
 
 from ..native.io.files import remove_leftovers
-from ..native.io.progress import Progress, count_lines
+from ..native.io.progress import Doing, Progress, count_lines
 from ..native.io.streams import is_stream, writing
 from .binary import text_lines
 from .command import command
@@ -169,11 +169,12 @@ def run(options: argparse.Namespace) -> None:
     # Imported here: --help needs no NumPy.
     from ..native.bundles.pretrained import from_pretrained
 
-    model = from_pretrained(
-        options.bundle, device=options.device, engine=options.engine, threads=options.threads,
-        use_shortlist=options.shortlist,
-        **settings,
-    )  # fmt: skip
+    with Doing("loading the model", visible=not options.quiet):
+        model = from_pretrained(
+            options.bundle, device=options.device, engine=options.engine, threads=options.threads,
+            use_shortlist=options.shortlist,
+            **settings,
+        )  # fmt: skip
     if options.resume:
         resume_jobs(model, jobs, options)
     else:

@@ -2,6 +2,7 @@
 
 import logging
 import multiprocessing
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -74,4 +75,5 @@ def peak_memory() -> int:
                 return 1024 * int(line.split()[1])
     import resource
 
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak

@@ -75,6 +75,7 @@ def make_bundle(
     tokenizer: Optional[str] = None,
     subwords: Optional[str] = None,
     codes: Optional[Path] = None,
+    target_codes: Optional[Path] = None,
     sources: Optional[Sequence[str]] = None,
     task: Optional[str] = None,
     languages: Tuple[Optional[str], Optional[str]] = (None, None),
@@ -89,7 +90,7 @@ def make_bundle(
         folder: to make; must not exist.
         checkpoints: one, or several for an ensemble.
         data: the folder of fairseq-preprocess, for its dictionaries.
-        tokenizer, subwords, codes, sources: how the training text was prepared, see
+        tokenizer, subwords, codes, target_codes, sources: how the training text was prepared, see
             :func:`.preparation.find_recipe`.
         task: to decode with; None: the one of the training.
         languages: source and target, where neither the checkpoint nor ``data`` names them.
@@ -105,8 +106,9 @@ def make_bundle(
     for path in checkpoints:
         require_file(path)
     require_new(folder)
-    if codes is not None:
-        require_file(codes)
+    for file in (codes, target_codes):
+        if file is not None:
+            require_file(file)
     states = [read_checkpoint(path) for path in checkpoints]
     config = states[0]["cfg"]["task"]
     # Nothing is packed that load_bundle would refuse.
@@ -116,8 +118,9 @@ def make_bundle(
     for language in pair:
         require_dictionary(data, language)
     recipe, fit = find_recipe(
-        data, pair, tokenizer=tokenizer, subwords=subwords, codes=codes, sources=sources
-    )
+        data, pair, tokenizer=tokenizer, subwords=subwords, codes=codes,
+        target_codes=target_codes, sources=sources,
+    )  # fmt: skip
     checked = {} if fit is None else {"text preparation": str(fit)}
     bundle = Bundle(
         folder=folder,
@@ -129,7 +132,9 @@ def make_bundle(
         options=dict(options or {}),
         card={**_training_card(states[0]), **checked, **(card or {})},
     )
-    return create_bundle(bundle, data, codes, states=states, check=check, complete=complete)
+    return create_bundle(
+        bundle, data, codes, target_codes, states=states, check=check, complete=complete
+    )
 
 
 def _languages(

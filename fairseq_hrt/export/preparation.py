@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Set, Tuple
 
+from ..native.io.progress import Progress
 from ..native.text.dictionary import Words
 from ..native.text.moses_rules import MosesRules
 from ..native.text.pipeline import subword_units, tokenization
@@ -112,6 +113,7 @@ def find_recipe(
     tokenizer: Optional[str] = None,
     subwords: Optional[str] = None,
     codes: Optional[Path] = None,
+    target_codes: Optional[Path] = None,
     sources: Optional[Sequence[str]] = None,
 ) -> Tuple[TextRecipe, Optional[Fit]]:
     """How the text of binarised data was prepared, checked with its validation set: (the recipe,
@@ -125,6 +127,7 @@ def find_recipe(
         languages: of source and target.
         tokenizer, subwords: as the user gives them; None: to be found out.
         codes: codes or model of the subwords.
+        target_codes: those of the target language; None: the same.
         sources: raw source lines of the validation set.
 
     Raises:
@@ -145,7 +148,7 @@ def find_recipe(
         )
 
     def recipe(name: str) -> TextRecipe:
-        return TextRecipe(*languages, name, subwords, codes)
+        return TextRecipe(*languages, name, subwords, codes, target_codes)
 
     given = None if tokenizer is None else recipe(tokenizer)
     samples: Optional[Tuple[Sentences, Sentences]] = None
@@ -408,7 +411,8 @@ def require_translations(translator: Any, data: Path) -> None:
     sources, references = texts
     if len(set(references)) < 2:
         return
-    found = translator.translate(sources)
+    with Progress("sentences of the validation set", len(sources)) as progress:
+        found = translator.translate(sources, progress=progress.reach)
     chrf = sacrebleu.CHRF()
     own = chrf.corpus_score(found, [references]).score
     others = chrf.corpus_score(found, [[*references[1:], references[0]]]).score

@@ -24,6 +24,7 @@ from ..native.bundles.native_decoder import NativeDecoder
 from ..native.bundles.shortlist import mean_candidates
 from ..native.bundles.translator import Translator
 from ..native.decoding import Hypothesis
+from ..native.io.progress import Doing, Progress
 from ..native.options.schema import CALLER, EVERY_TASK, FAIRSEQ
 from ..native.options.values import SCHEMA, DecodingOptions
 from ..native.runtime.engine import Engine
@@ -105,7 +106,8 @@ def add_runtime(
         generator.task.source_dictionary,
         generator.task.target_dictionary,
     )
-    write_native_model(bundle, *make_model(weights=weights))
+    with Doing("making the native engine's model"):
+        write_native_model(bundle, *make_model(weights=weights))
     bundle.runtime_options = trained_options(eager)
     decoder = NativeDecoder.of_bundle(bundle)
     native = Translator(bundle, decoder)
@@ -121,7 +123,8 @@ def add_runtime(
         )
     options = decoder.prepare(native.defaults, wanted, frozenset())
     first_words = decoder.first_words(options, len(sentences))
-    expected = eager.decode(generator, sentences, wanted, Watch())
+    with Progress("sentences by PyTorch, to compare with", len(sentences)) as progress:
+        expected = eager.decode(generator, sentences, wanted, Watch(progress.reach))
     if weights != "float32":
         # The conversion itself is checked without rounding.
         with Engine(*make_model(weights="float32"), threads=decoder.engine.threads) as exact:

@@ -17,6 +17,7 @@ from omegaconf import OmegaConf
 
 from ..native.families import FAMILIES
 from ..native.io.escaping import shown
+from ..native.io.progress import Progress
 from .checkpoints import architecture_name, read_checkpoint, reading
 
 logger = logging.getLogger(__name__)
@@ -133,26 +134,20 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
     sums: Dict[str, torch.Tensor] = collections.OrderedDict()
     state: Dict[str, Any] = {}
     first: Dict[str, Any] = {}
-    for path in paths:
-        # Drop the previous checkpoint before the next is read, to save memory.
-        state = {}
-        state = read_checkpoint(path, for_decoding=False)
-        with reading(path, "cannot be averaged"):
-            config = state.get("cfg") or {}
-            computation = {**_computation(config.get("model")), **_direction(config.get("task"))}
-            first = {**computation, **first}
-            for name, value in computation.items():
-                if value != first[name]:
-                    raise ValueError(
-                        f"{path} and {paths[0]} are different models: {name} is"
-                        f" {shown(_plain(value))} and {shown(_plain(first[name]))}"
-                    )
-            if not state["model"]:
-                raise ValueError(f"{path} holds no parameters")
-            _add(sums, state.pop("model"), path, paths[0])
-            # The optimizer's state, twice as large as the model, is that of one checkpoint, not of
-            # the mean.
-            state["last_optimizer_state"] = None
+    with Progress("checkpoints", len(paths), visible=True) as progress:
+        for path in paths:
+            # Drop the previous checkpoint before the next is read, to save memory.
+            state = {}
+            state = read_checkpoint(path, for_decoding=False)
+            with reading(path, "cannot be averaged"):
+                first = {**_same_computation(state, first, path, paths[0]), **first}
+                if not state["model"]:
+                    raise ValueError(f"{path} holds no parameters")
+                _add(sums, state.pop("model"), path, paths[0])
+                # The optimizer's state, twice as large as the model, is that of one checkpoint, not
+                # of the mean.
+                state["last_optimizer_state"] = None
+            progress.add(1)
     with reading(paths[-1], "cannot be averaged"):
         for value in sums.values():
             if value.is_floating_point():
@@ -161,6 +156,22 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
                 value.copy_(torch.div(value, len(paths), rounding_mode="floor"))
     state["model"] = sums
     return state
+
+
+def _same_computation(
+    state: Mapping[str, Any], first: Mapping[str, Any], path: Path, of: Path
+) -> Dict[str, Any]:
+    """What a checkpoint's model computes; ValueError if it is not what ``first``, that of ``of``,
+    computes."""
+    config = state.get("cfg") or {}
+    computation = {**_computation(config.get("model")), **_direction(config.get("task"))}
+    for name, value in computation.items():
+        if value != first.get(name, value):
+            raise ValueError(
+                f"{path} and {of} are different models: {name} is"
+                f" {shown(_plain(value))} and {shown(_plain(first[name]))}"
+            )
+    return computation
 
 
 def _computation(config: Any) -> Dict[str, Any]:

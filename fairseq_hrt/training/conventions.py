@@ -256,5 +256,25 @@ def start_self_attention(state: Dict[str, Tensor], decoder: nn.Module, name: str
     )
 
 
+def count_positions(state: Dict[str, Tensor], decoder: nn.Module, name: str) -> None:
+    """Leaves a checkpoint's table of positions out for a decoder that computes sinusoids.
+
+    Models of Hugging Face's Marian bring one, with frequencies 10000^(-2i / D) instead of fairseq's
+    10000^(-i / (D / 2 - 1)).
+
+    Args:
+        state: of the checkpoint, changed in place.
+        decoder: the module that will load it.
+        name: prefix of the decoder's parameters in the checkpoint.
+    """
+    table = "embed_positions.weight"
+    if f"{name}.{table}" in state and table not in decoder.state_dict():
+        del state[f"{name}.{table}"]
+        logger.warning(
+            "the checkpoint's decoder has a table of positions, which is left out: this one"
+            " computes fairseq's sinusoids"
+        )
+
+
 def _yes(value: bool) -> str:
     return "yes" if value else "no"

@@ -15,7 +15,14 @@ from native_bundles import with_runtime
 
 from fairseq_hrt.native.bundles.native_bundle import MODEL
 from fairseq_hrt.native.conversion import Wishes, import_model
-from fairseq_hrt.native.runtime.build import LIBRARY, OBJECTS, REPORT, compiler, platform_tag
+from fairseq_hrt.native.runtime.build import (
+    LIBRARY,
+    OBJECTS,
+    REPORT,
+    compiler,
+    platform_tag,
+    target,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 STARTUP = "fairseq_hrt_startup.pth"
@@ -152,7 +159,7 @@ def test_without_a_compiler(sources, environment, tmp_path):
 
 @pytest.mark.skipif(compiler() is None, reason="no C compiler")
 def test_sources_and_wheels_hold_the_kernel(sources, wheel, tmp_path):
-    assert wheel.name.endswith(f"-py3-none-{platform_tag()}.whl")
+    assert wheel.name.endswith(f"-py3-none-{platform_tag(target(compiler()))}.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         record = archive.read(next(name for name in names if name.endswith("/RECORD"))).decode()

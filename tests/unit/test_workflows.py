@@ -1,6 +1,7 @@
 """The workflows run what is in the repository, with pinned actions and no more permissions than
 reading takes."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -44,6 +45,10 @@ def commands(workflow):
     ]
 
 
+def _numbers(release):
+    return [int(part) for part in release.split(".")]
+
+
 def test_there_are_workflows_for_tests_and_wheels():
     assert {path.stem for path in WORKFLOWS} == {"tests", "wheels"}
 
@@ -71,7 +76,11 @@ def test_what_is_run_is_there(path):
         else:
             assert program in PROGRAMS, program
         if arguments[:3] == ["-m", "pip", "install"]:
-            assert all(re.fullmatch(r"[\w-]+==[\d.]+", word) for word in arguments[3:]), arguments
+            # What was built there is found there.
+            ours = ["--find-links", ".", "fairseq_hrt_translate"]
+            assert arguments[3:] == ours or all(
+                re.fullmatch(r"[\w-]+==[\d.]+", word) for word in arguments[3:]
+            ), arguments
         # Only steps of their own say what the events or people wrote.
         assert not [word for word in arguments if "${{ github" in word]
     # PyYAML reads the key "on" as true.
@@ -83,7 +92,20 @@ def test_the_tests_are_those_of_the_instructions_on_every_python():
     workflow = read(ROOT / ".github" / "workflows" / "tests.yml")
     classifiers = project(".")["project"]["classifiers"]
     supported = [line.split(" :: ")[-1] for line in classifiers if re.search(r":: 3\.\d+$", line)]
-    assert workflow["jobs"]["tests"]["strategy"]["matrix"]["python"] == supported
+    releases = json.loads((ROOT / "docs" / "tested_releases.json").read_text(encoding="utf-8"))
+    assert workflow["jobs"]["tests"]["strategy"]["matrix"] == {"include": releases}
+    assert sorted({one["python"] for one in releases}, key=_numbers) == supported
+    # The oldest PyTorch that is allowed, and the one that the set-up takes.
+    known = sorted({one["torch"] for one in releases}, key=_numbers)
+    (oldest,) = re.findall(r'"torch>=([\d.]+)"', (ROOT / "setup.py").read_text(encoding="utf-8"))
+    set_up = (ROOT / "examples" / "setup_env.sh").read_text(encoding="utf-8")
+    assert known[0] == f"{oldest}.0" and f":-torch=={known[-1]}}}" in set_up
+    page = (ROOT / "docs" / "installation.md").read_text(encoding="utf-8")
+    (table,) = re.findall(r"(?s)\| Python \| PyTorch \|\n\| -+ \| -+ \|\n(.*?)\n\n", page)
+    assert table.splitlines() == [
+        f"| {python} | {', '.join(one['torch'] for one in releases if one['python'] == python)} |"
+        for python in supported
+    ]
     instructions = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     shown = {" ".join(words) for words in commands(workflow)}
     for command in ("bash examples/setup_env.sh", "bash tests/run.sh"):
@@ -102,6 +124,23 @@ def test_wheels_of_both_distributions_for_both_processors():
         settings = project(distribution["folder"])
         assert settings["project"]["name"] == distribution["name"]
         assert settings["tool"]["cibuildwheel"]["build"].startswith("cp310-manylinux_*")
+
+
+def test_wheels_for_other_systems():
+    """Tagged for what zig is told to compile for, and run where they run."""
+    job = read(ROOT / ".github" / "workflows" / "wheels.yml")["jobs"]["others"]
+    compiler = next(step for step in job["steps"] if step.get("name") == "Build")["env"]["CC"]
+    assert compiler == "python -I -m ziglang cc -target ${{ matrix.machine.target }}"
+    tags = {}
+    for machine in job["strategy"]["matrix"]["machine"]:
+        family, system = machine["target"].split("-")[:2]
+        system, _, release = system.partition(".")
+        oldest = (int(release.split(".")[0]), 0) if release else (11, 0)
+        target = build.Target(family, {"macos": "darwin", "windows": "win32"}[system], oldest)
+        tags[machine["name"]] = build.platform_tag(target)
+        assert machine["runner"].startswith(system)
+        assert ("intel" in machine["runner"]) == (machine["name"] == "macosx_11_0_x86_64")
+    assert len(tags) == 3 and all(name == tag for name, tag in tags.items())
 
 
 def test_wheels_are_tested_on_every_python_without_pytorch(tmp_path):

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Sequence
 
 from ...decoding_task import DecodingTask
+from ...native.io.escaping import printable
+from ...native.io.progress import Doing
 from .specification import SystemSpec, generate_arguments, parse_system, read_systems, scoring
 from .system import FairseqSystem, System, continuation, count_calls, subwords
 
@@ -39,7 +41,8 @@ def load_system(spec: SystemSpec, data: Sequence[str]) -> System:
         ValueError: an option that the engine does not support, or a model that it cannot decode.
         OSError: a checkpoint is missing or unreadable.
     """
-    system = _loaded(spec, data)
+    with Doing(f"loading {printable(spec.name)}"):
+        system = _loaded(spec, data)
     # Our tasks say it themselves, with a reason where only PyTorch can decode.
     if system.generator is None or not isinstance(system.task, DecodingTask):
         engine = _CALLED[system.engine]

@@ -171,6 +171,7 @@ def create_bundle(
     bundle: Bundle,
     data: Path,
     codes: Optional[Path],
+    target_codes: Optional[Path] = None,
     *,
     states: Sequence[Dict[str, Any]] = (),
     check: Optional[Callable[[Path], object]] = None,
@@ -181,7 +182,7 @@ def create_bundle(
     Args:
         bundle: its description, apart from its models, codes and rules, which are set here.
         data: folder with the dictionaries.
-        codes: file of subword codes to copy, or None.
+        codes, target_codes: files of subword codes to copy, see :class:`..text.recipe.TextRecipe`.
         states: the checkpoints; if empty, PyTorch is not loaded.
         check: called with the complete folder before it gets its final name; its errors discard the
             bundle.
@@ -195,16 +196,18 @@ def create_bundle(
     folder = bundle.folder
     names = ["model.pt", *(f"model_{number}.pt" for number in range(2, len(states) + 1))]
     bundle.models = names[: len(states)]
-    if codes is not None:
-        require_file(codes)
-        bundle.codes = "codes"
+    copied = {name: file for name, file in (("codes", codes), ("target_codes", target_codes))
+              if file is not None}  # fmt: skip
+    for name, file in copied.items():
+        require_file(file)
+        setattr(bundle, name, name)
     # Raises for an unknown text preparation, before anything is written.
     moses = bundle.recipe.tokenization.name == "moses"
     bundle.rules = "moses.json" if moses else None
     remove_leftovers(folder.absolute().parent, folder.name + ".")
     with new_folder(folder) as partial:
         with _errors_naming(folder, partial):
-            _fill(partial, bundle, states, data, codes)
+            _fill(partial, bundle, states, data, copied)
             if complete is not None:
                 bundle.folder = partial
                 try:
@@ -239,16 +242,24 @@ def _errors_naming(folder: Path, partial: Path) -> Iterator[None]:
 
 
 def _fill(
-    place: Path, bundle: Bundle, states: Sequence[Dict[str, Any]], data: Path, codes: Optional[Path]
+    place: Path,
+    bundle: Bundle,
+    states: Sequence[Dict[str, Any]],
+    data: Path,
+    copied: Dict[str, Path],
 ) -> None:
-    """Writes all files of a bundle except its description into the empty folder ``place``."""
+    """Writes all files of a bundle except its description into the empty folder ``place``.
+
+    Args:
+        copied: files by their new names.
+    """
     for name, state in zip(bundle.models, states):
         plugin().save_checkpoint(state, place / name)
     for language in (bundle.source_lang, bundle.target_lang):
         require_dictionary(data, language)
         shutil.copyfile(data / f"dict.{language}.txt", place / f"dict.{language}.txt")
-    if codes is not None:
-        shutil.copyfile(codes, place / "codes")
+    for name, file in copied.items():
+        shutil.copyfile(file, place / name)
     if bundle.rules is not None:
         languages = bundle.recipe.tokenization.languages
         MosesRules.from_sacremoses(*languages).save(place / bundle.rules)
@@ -261,8 +272,8 @@ def _describe(place: Path, bundle: Bundle) -> None:
         **{key: value for key, value in asdict(bundle).items() if key != "folder"},
     }
     text = json.dumps(document, indent=1, ensure_ascii=False, default=str)
-    (place / "bundle.json").write_text(text + "\n", encoding="utf-8")
-    (place / "README.md").write_text(_card_text(bundle), encoding="utf-8")
+    (place / "bundle.json").write_text(text + "\n", encoding="utf-8", newline="\n")
+    (place / "README.md").write_text(_card_text(bundle), encoding="utf-8", newline="\n")
 
 
 def _card_text(bundle: Bundle) -> str:

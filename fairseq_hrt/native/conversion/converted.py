@@ -1,7 +1,6 @@
 """The result of reading a model of another toolkit, and the bundle that is written from it."""
 
 import logging
-import shutil
 import tempfile
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +15,7 @@ from ..bundles.description import checked_options
 from ..bundles.native_bundle import read_candidates, write_native_model, write_native_shortlist
 from ..bundles.pretrained import from_pretrained
 from ..io.escaping import shown
+from ..io.progress import Doing
 from ..plugin import plugin
 from .imported_to_native import native_model
 from .plain_files import WHOLE
@@ -163,9 +163,6 @@ def write_bundle(
         ]
 
         def complete(made: Bundle) -> None:
-            if converted.target_codes is not None:
-                made.target_codes = "target_codes"
-                shutil.copyfile(converted.target_codes, made.folder / made.target_codes)
             if runtime is not None:
                 _add_native_model(made, converted, runtime, place, lines)
 
@@ -173,7 +170,13 @@ def write_bundle(
             from_pretrained, device="cpu", engine="torch" if runtime is None else "native"
         )
         return create_bundle(
-            bundle, place, converted.codes, states=states, complete=complete, check=check
+            bundle,
+            place,
+            converted.codes,
+            converted.target_codes,
+            states=states,
+            complete=complete,
+            check=check,
         )
 
 
@@ -200,6 +203,7 @@ def _add_native_model(
         )
         return
     made.card["checkpoint"] = "none: imported without PyTorch"
-    write_native_model(made, *make_model(weights=weights))
+    with Doing("making the native engine's model"):
+        write_native_model(made, *make_model(weights=weights))
     if shortlist is not None:
         write_native_shortlist(made, read_candidates(made, shortlist))

@@ -7,6 +7,7 @@ from typing import List, Optional
 from ..bundles.bundle import Bundle, require_new
 from ..bundles.data_options import language_of_data
 from ..io.escaping import shown
+from ..io.progress import Doing
 from ..options.values import SCHEMA, DecodingOptions
 from ..text.pipeline import LANGUAGE_TOKEN
 from .converted import Converted, Wishes, write_bundle
@@ -62,9 +63,10 @@ def import_model(
             "--runtime-lines are for comparing with PyTorch's engine, which is not there: leave"
             " it out"
         )
-    converted = (
-        read_hugging_face(place, languages) if hugging_face else read_marian(source, languages)
-    )
+    with Doing("reading the model"):
+        converted = (
+            read_hugging_face(place, languages) if hugging_face else read_marian(source, languages)
+        )
     runtime = wishes.runtime or (None if wishes.checkpoint else "int8")
     if runtime is not None:
         _require_native_options(converted, wishes.checkpoint)

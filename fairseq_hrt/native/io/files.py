@@ -16,7 +16,7 @@ import shutil
 import stat
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Iterable, Iterator, Tuple, cast
+from typing import Any, BinaryIO, Callable, Iterable, Iterator, Optional, Tuple, cast
 
 try:
     import fcntl
@@ -25,6 +25,9 @@ except (
 ):  # Windows: files are not locked there, and leftovers of killed processes are not removed.
     fcntl = None  # type: ignore[assignment]
 
+# Windows would write "\r\n" for "\n".
+BINARY = getattr(os, "O_BINARY", 0)
+WINDOWS = os.name == "nt"
 _MARK = re.compile(r"\.hrt-[0-9a-f]{8}\.partial$")
 
 
@@ -78,13 +81,14 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         raise FileExistsError(
             errno.EEXIST, "a device or pipe, which a file must not replace", str(path)
         )
-    partial, descriptor = _create(target, folder=False)
+    partial, descriptor = _create(target)
     stream = io.BufferedWriter(NamedFile(descriptor, str(path)))
     try:
         yield cast(BinaryIO, stream)
         stream.flush()
-        publish(descriptor, partial, target)
+        publish(descriptor, partial, target, lambda: close_stream(stream))
     except BaseException:
+        close_stream(stream)
         with suppress(OSError):
             partial.unlink()
         raise
@@ -92,8 +96,12 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         close_stream(stream)
 
 
-def publish(descriptor: int, partial: Path, target: Path) -> None:
+def publish(descriptor: int, partial: Path, target: Path, close: Callable[[], None]) -> None:
     """Renames a finished file to ``target``, with the mode and owner of the file it replaces.
+
+    Args:
+        close: closes the descriptor. Windows renames no open file; elsewhere it is renamed while
+            it is locked, or another process could take it for a leftover.
 
     Raises:
         OSError: the disk is full or renaming fails; the error names ``target``.
@@ -110,6 +118,8 @@ def publish(descriptor: int, partial: Path, target: Path) -> None:
             ):
                 with suppress(PermissionError):
                     os.chown(partial, known.st_uid, known.st_gid)
+        if WINDOWS:
+            close()
         os.replace(partial, target)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(target)) from error
@@ -126,12 +136,11 @@ def write_new(path: Path, text: str) -> bool:
     """Like :func:`write_text`, but keeps an existing file. Returns whether the file was written; of
     several processes at a time only one writes it, if the file system has hard links."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial, descriptor = _create(path, folder=False)
+    partial, descriptor = _create(path)
     stream = io.BufferedWriter(NamedFile(descriptor, str(path)))
     try:
         stream.write(text.encode("utf-8"))
         stream.flush()
-        # Renamed while open and locked, or another process might remove it as a leftover.
         try:
             os.fsync(descriptor)
             os.link(partial, path)
@@ -141,7 +150,7 @@ def write_new(path: Path, text: str) -> bool:
             # A file system without hard links; for any other reason publish() raises an error.
             if path.exists():
                 return False
-            publish(descriptor, partial, path)
+            publish(descriptor, partial, path, lambda: close_stream(stream))
         return True
     finally:
         close_stream(stream)
@@ -160,7 +169,7 @@ def new_folder(target: Path) -> Iterator[Path]:
     above = [parent for parent in target.absolute().parents if not parent.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        partial, descriptor = _create(target, folder=True)
+        partial, descriptor = _create_folder(target)
         try:
             yield partial
         except OSError as error:
@@ -169,27 +178,49 @@ def new_folder(target: Path) -> Iterator[Path]:
             raise
         finally:
             shutil.rmtree(partial, ignore_errors=True)
-            os.close(descriptor)
+            if descriptor is not None:
+                os.close(descriptor)
     finally:
         for parent in above:
             with suppress(OSError):
                 parent.rmdir()
 
 
-def _create(target: Path, *, folder: bool) -> Tuple[Path, int]:
-    """Makes a file or folder with a unique name beside ``target`` and locks it: (path, descriptor).
-    The descriptor of a folder only holds the lock.
-    """
+def _create(target: Path) -> Tuple[Path, int]:
+    """Makes a file with a unique name beside ``target`` and locks it: (path, descriptor)."""
+
+    def opened(partial: Path) -> int:
+        return os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR | BINARY, 0o666)
+
+    return _create_by(opened, target)
+
+
+def _create_folder(target: Path) -> Tuple[Path, Optional[int]]:
+    """The same of a folder. The descriptor only holds the lock; None on Windows, where no folder
+    is opened."""
+
+    def opened(partial: Path) -> int:
+        os.mkdir(partial)
+        return os.open(partial, os.O_RDONLY)
+
+    if not WINDOWS:
+        return _create_by(opened, target)
+    partial = _unique(target)
+    os.mkdir(partial)
+    return partial, None
+
+
+def _unique(target: Path) -> Path:
     # File systems allow names of 255 bytes.
     name = os.fsdecode(os.fsencode(target.name)[:230])
+    return target.with_name(f"{name}.hrt-{secrets.token_hex(4)}.partial")
+
+
+def _create_by(opened: Callable[[Path], int], target: Path) -> Tuple[Path, int]:
     while True:
-        partial = target.with_name(f"{name}.hrt-{secrets.token_hex(4)}.partial")
+        partial = _unique(target)
         try:
-            if folder:
-                os.mkdir(partial)
-                descriptor = os.open(partial, os.O_RDONLY)
-            else:
-                descriptor = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+            descriptor = opened(partial)
         except FileExistsError:
             continue
         except OSError as error:

@@ -61,6 +61,10 @@ class Progress:
         """Counts what was done."""
         self.done += count
 
+    def reach(self, done: int, total: int) -> None:
+        """Takes what is done since the beginning, and the total: for callbacks."""
+        self.done, self._total = self._begun + done, self._begun + total
+
     def __enter__(self) -> "Progress":
         self._start = time.monotonic()
         if self._visible:
@@ -121,6 +125,23 @@ class Progress:
             self._visible = False
 
 
+class Doing(Progress):
+    """Tells for how long a work of one piece has been going on, where the standard error is a
+    terminal: ``reading the model, 12 s``.
+
+    Args:
+        what: the work.
+        visible: False shows nothing.
+    """
+
+    def __init__(self, what: str, *, visible: bool = True) -> None:
+        super().__init__(what, visible=None if visible else False)
+
+    def text(self, seconds: float) -> str:
+        """What is shown after so much time."""
+        return f"{self.unit}, {seconds:.0f} s"
+
+
 def count_lines(path: Optional[Path]) -> Optional[int]:
     """Lines of a file, plain or gzip; None: the standard input, where it is a plain file. None for
     what can be read only once, or not at all."""
@@ -141,8 +162,8 @@ def _standard_pieces() -> Iterator[bytes]:
     Raises:
         ValueError: it is a stream, or gzip.
     """
-    if sys.stdin is None:
-        raise ValueError("closed")
+    if sys.stdin is None or not hasattr(os, "pread"):
+        raise ValueError("closed, or on Windows, where reading would move the position")
     number, place = sys.stdin.fileno(), 0
     if not stat.S_ISREG(os.fstat(number).st_mode):
         raise ValueError("not a file")

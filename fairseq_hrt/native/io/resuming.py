@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
-from .files import content_hash, is_at, lock, publish, remove_leftovers, write_text
+from .files import BINARY, content_hash, is_at, lock, publish, remove_leftovers, write_text
 
 logger = logging.getLogger(__name__)
 
@@ -155,7 +155,7 @@ class ResumableOutput:
             # Notes first: a partial file without notes would be taken for somebody else's.
             self._write_notes(complete=False)
         self._descriptor = os.open(
-            self.partial, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666
+            self.partial, os.O_RDWR | os.O_CREAT | BINARY | getattr(os, "O_NOFOLLOW", 0), 0o666
         )
         # Before it was locked, another process may have finished it and renamed it.
         if not lock(self._descriptor) or not is_at(self._descriptor, self.partial):
@@ -264,7 +264,7 @@ class ResumableOutput:
         assert self._descriptor is not None
         # Notes first: if the process is killed here, the next run only has to rename the file.
         self._write_notes(complete=True)
-        publish(self._descriptor, self.partial, self.target)
+        publish(self._descriptor, self.partial, self.target, self._close)
         self.finished = True
 
     def forget(self) -> None:

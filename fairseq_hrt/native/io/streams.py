@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Iterator, Optional, Union, cast
 
-from .files import NamedFile, close_stream, replacing
+from .files import WINDOWS, NamedFile, close_stream, replacing
 
 STANDARD = "-"
 STANDARD_OUTPUT = "the standard output"
@@ -130,6 +130,9 @@ def _standard_output() -> BinaryIO:
         descriptor = sys.stdout.fileno()
     except OSError:
         # Replaced by an object without a descriptor, as in a notebook.
+        return cast(BinaryIO, sys.stdout.buffer)
+    if WINDOWS and sys.stdout.isatty():
+        # Python writes Unicode to a console of Windows, a descriptor the bytes of its code page.
         return cast(BinaryIO, sys.stdout.buffer)
     return cast(BinaryIO, io.BufferedWriter(NamedFile(descriptor, STANDARD_OUTPUT, closefd=False)))
 

@@ -6,6 +6,9 @@ library has no Python interface (ctypes calls it), so one serves all Python vers
 an instruction set are given for its own file only; sets that the compiler does not support are left
 out. The library carries a fingerprint of its sources, by which :mod:`.library` refuses one that is
 out of date.
+
+What is built is for the machine that the compiler compiles for, which need not be this one:
+``CC="python -I -m ziglang cc -target x86_64-windows-gnu"`` makes a library for Windows anywhere.
 """
 
 import hashlib
@@ -18,12 +21,20 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 HERE = Path(__file__).resolve().parent
 KERNEL = HERE / "kernel"
-LIBRARY = "libfairseq_hrt_runtime" + {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
+
+
+def library_name(system: str) -> str:
+    """The library's file on a system, named as in :data:`sys.platform`."""
+    return "libfairseq_hrt_runtime" + {"darwin": ".dylib", "win32": ".dll"}.get(system, ".so")
+
+
+LIBRARY = library_name(sys.platform)
 REPORT = "kernel_build.json"
 OBJECTS = Path("build", "fairseq_hrt_runtime")
 
@@ -35,6 +46,9 @@ FLAGS = (
     # an error of newer compilers; older ones would take the result for an int
     "-Werror=implicit-function-declaration"
 ).split()
+# Windows has its own threads, and every library may lie anywhere; its C library has what other
+# systems keep in libm.
+NOT_ON_WINDOWS = ("-fPIC", "-pthread", "-lm")
 AVX512 = "-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mprefer-vector-width=512".split()
 INSTRUCTION_SETS: Dict[str, List[str]] = {
     "amx_int8": ["-mavx2", "-mfma", *AVX512, "-mamx-tile", "-mamx-int8"],
@@ -45,8 +59,28 @@ INSTRUCTION_SETS: Dict[str, List[str]] = {
 }
 # Flags for `zig cc`, which cross-compiles without a sysroot and rejects those above.
 OTHER_SPELLINGS = {"neon_dotprod": ["-mcpu=generic+v8_2a+dotprod"]}
-# Processor families as compilers' macros call them, and their names in the tags of wheels.
+# Processor families as compilers' macros call them, and their names in the tags of wheels; systems,
+# as in sys.platform.
 FAMILIES = {"__x86_64__": "x86_64", "__aarch64__": "aarch64", "__i386__": "i686"}
+SYSTEMS = {"__linux__": "linux", "__APPLE__": "darwin", "_WIN32": "win32"}
+# Digits of major, minor and patch release, two each.
+_OLDEST_MACOS = "__ENVIRONMENT_MAC_OS_X_VERSION_MIN_REQUIRED__"
+
+
+class Target(NamedTuple):
+    """What a compiler compiles for.
+
+    Attributes:
+        machine: the processor family, as in FAMILIES.
+        system: as in :data:`sys.platform`.
+        release: of macOS, (major, minor): the oldest that runs the library.
+        compiler: "gcc", "clang" or ''.
+    """
+
+    machine: str
+    system: str
+    release: Tuple[int, int] = (11, 0)
+    compiler: str = ""
 
 
 class Built(NamedTuple):
@@ -56,7 +90,7 @@ class Built(NamedTuple):
         library: its path; None if there is none.
         reason: why there is none, in one line.
         compiler: the command that compiled.
-        machine: the processor family that the library runs on.
+        target: the machine that the library runs on.
         instruction_sets: those compiled, the portable one included.
         left_out: instruction sets of this processor family that the compiler does not support.
     """
@@ -64,7 +98,7 @@ class Built(NamedTuple):
     library: Optional[Path]
     reason: str = ""
     compiler: str = ""
-    machine: str = ""
+    target: Target = Target(platform.machine(), sys.platform)
     instruction_sets: Sequence[str] = ()
     left_out: Sequence[str] = ()
 
@@ -89,12 +123,20 @@ def fingerprint(kernel: Path = KERNEL) -> str:
 
 
 def compiler() -> Optional[List[str]]:
-    """The C compiler: $CC, or the first of cc, gcc and clang; None if there is none."""
+    """The C compiler: $CC, or the first of cc, gcc, clang and the package ziglang; None if there is
+    none."""
     chosen = os.environ.get("CC", "").strip()
+    if sys.platform == "win32":
+        chosen = chosen.replace("\\", "/")
     for command in [chosen] if chosen else ["cc", "gcc", "clang"]:
         words = shlex.split(command)
         if shutil.which(words[0]):
             return words
+    # -I: also where pip hides the packages of its environment. Unless it is told otherwise, zig
+    # compiles for this very processor.
+    zig = [sys.executable, "-I", "-m", "ziglang"]
+    if not chosen and not _run([*zig, "version"]):
+        return [*zig, "cc", "-mcpu=baseline"]
     return None
 
 
@@ -122,9 +164,8 @@ def _run(command: Sequence[str]) -> str:
     )
 
 
-def target_machine(command: List[str]) -> str:
-    """The processor family that a compiler compiles for, which may not be this machine's; this
-    machine's if it is not in FAMILIES."""
+def target(command: List[str]) -> Target:
+    """What a compiler compiles for: this machine, where its macros do not tell."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "empty.c").touch()
         try:
@@ -134,9 +175,18 @@ def target_machine(command: List[str]) -> str:
                 timeout=900,
             )
         except (OSError, subprocess.TimeoutExpired):
-            return platform.machine()
-    words = set(said.stdout.decode(errors="replace").split())
-    return next((name for macro, name in FAMILIES.items() if macro in words), platform.machine())
+            return Target(platform.machine(), sys.platform)
+    # "#define NAME VALUE"
+    lines = [line.split() for line in said.stdout.decode(errors="replace").splitlines()]
+    macros = {words[1]: words[-1] for words in lines if len(words) > 1}
+    oldest = macros.get(_OLDEST_MACOS, "").zfill(6)
+    release = (int(oldest[:-4]), int(oldest[-4:-2])) if oldest.isdecimal() else (0, 0)
+    return Target(
+        next((name for macro, name in FAMILIES.items() if macro in macros), platform.machine()),
+        next((name for macro, name in SYSTEMS.items() if macro in macros), sys.platform),
+        max(release, (11, 0)),
+        "clang" if "__clang__" in macros else "gcc" if "__GNUC__" in macros else "",
+    )
 
 
 def instruction_set_flags(command: List[str], name: str) -> Optional[List[str]]:
@@ -153,28 +203,31 @@ def instruction_set_flags(command: List[str], name: str) -> Optional[List[str]]:
 
 
 def compile_library(
-    target: Path,
+    library: Path,
     *,
     kernel: Path = KERNEL,
     objects: Path = OBJECTS,
     extra: Sequence[str] = (),
-    machine: str = "",
     command: Optional[List[str]] = None,
 ) -> Built:
     """Compiles and links the kernel; raises CompilationError.
 
     Args:
-        target: the library to write; an older one stays until the new one is complete.
+        library: the file to write; an older one stays until the new one is complete.
         objects: folder for object files; a hash of all inputs in their names keeps them up to date.
         extra: flags for every file and the linker, e.g. sanitizers.
-        machine: processor family to compile for; by default the compiler's target.
         command: the compiler; by default :func:`compiler`.
     """
     command = command or compiler()
     if not command:
         raise CompilationError("no C compiler was found")
-    machine = machine or target_machine(command)
-    wanted = instruction_sets(machine)
+    machine = target(command)
+    if machine.system == "win32" and machine.compiler == "gcc":
+        raise CompilationError(
+            "gcc for Windows puts vectors of 32 bytes at addresses that the processor refuses"
+            " (its bug 54412): set CC to clang, or install the package ziglang"
+        )
+    wanted = instruction_sets(machine.machine)
     known = ((name, instruction_set_flags(command, name)) for name in wanted)
     compiled = {name: flags for name, flags in known if flags}
     have = [f"-DFH_HAVE_{name.upper()}" for name in compiled]
@@ -186,11 +239,15 @@ def compile_library(
         [*command, "--version"], capture_output=True, text=True, errors="replace"
     ).stdout
 
+    def for_system(flags: Sequence[str]) -> List[str]:
+        left_out = NOT_ON_WINDOWS if machine.system == "win32" else ()
+        return [flag for flag in flags if flag not in left_out]
+
     def compiled_object(source: Path) -> Optional[Path]:
         name = source.stem[len("operations_") :] if source.stem.startswith("operations_") else ""
         if name in INSTRUCTION_SETS and name not in compiled:
             return None
-        flags = [*FLAGS, *extra, *compiled.get(name, [])]
+        flags = [*for_system(FLAGS), *extra, *compiled.get(name, [])]
         if source.stem == "dispatch":
             flags += [*have, stamp]
         what = (
@@ -216,16 +273,21 @@ def compile_library(
             )
             if file
         ]
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(f"{target.name}.{os.getpid()}")
-    said = _run(
-        [*command, *extra, "-shared", "-pthread", "-o", str(unfinished), *map(str, files), "-lm"]
-    )
-    if said:
-        raise CompilationError(f"the library cannot be linked: {said}")
-    unfinished.replace(target)
+    library.parent.mkdir(parents=True, exist_ok=True)
+    # In a folder of its own: linkers for Windows write more than the library.
+    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+        unfinished = Path(folder, library.name)
+        said = _run(
+            [
+                *(*command, *extra, "-shared", "-o", str(unfinished), *map(str, files)),
+                *for_system(["-pthread", "-lm"]),
+            ]
+        )
+        if said:
+            raise CompilationError(f"the library cannot be linked: {said}")
+        unfinished.replace(library)
     left_out = [name for name in wanted if name not in compiled]
-    return Built(target, "", shlex.join(command), machine, [*compiled, "plain"], left_out)
+    return Built(library, "", shlex.join(command), machine, [*compiled, "plain"], left_out)
 
 
 def build(folder: Path = HERE, *, kernel: Path = KERNEL, objects: Path = OBJECTS) -> Built:
@@ -235,34 +297,40 @@ def build(folder: Path = HERE, *, kernel: Path = KERNEL, objects: Path = OBJECTS
     A failed build removes an older library.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    command = compiler()
+    name = library_name(target(command).system) if command else LIBRARY
     try:
-        built = compile_library(folder / LIBRARY, kernel=kernel, objects=objects)
+        built = compile_library(folder / name, kernel=kernel, objects=objects, command=command)
     except (CompilationError, OSError) as error:
-        (folder / LIBRARY).unlink(missing_ok=True)
+        # Windows keeps a library that a process has loaded; its fingerprint is then refused.
+        with suppress(OSError):
+            (folder / name).unlink(missing_ok=True)
         lines = str(error).splitlines() or [type(error).__name__]
         # the first line names the file, the first one with "error" is what stops the compiler
         reason = next(
             (f"{lines[0]} … {line.strip()}" for line in lines[1:] if "error" in line), lines[0]
         )
-        built = Built(None, reason, shlex.join(compiler() or []))
+        built = Built(None, reason, shlex.join(command or []))
     told = {**built._asdict(), "library": built.library.name if built.library else None}
     (folder / REPORT).write_text(json.dumps(told, indent=1), encoding="utf-8")
     return built
 
 
-def platform_tag(machine: str = "") -> str:
-    """The wheel tag of the machines that can run a library built on this system.
-
-    Args:
-        machine: :attr:`Built.machine`, which is not this machine's after cross-compilation.
-    """
+def platform_tag(machine: Target) -> str:
+    """The wheel tag of the machines that can run a library, :attr:`Built.target`."""
     import sysconfig
 
-    if sys.platform == "darwin":
-        # a universal Python, but a library for one processor family
-        return f"macosx_11_0_{'arm64' if machine == 'aarch64' else machine or platform.machine()}"
+    family, (major, minor) = machine.machine, machine.release
+    if machine.system == "darwin":
+        # Since 11 a minor release is no other system.
+        shown = f"{major}_{minor if major == 10 else 0}"
+        return f"macosx_{shown}_{'arm64' if family == 'aarch64' else family}"
+    if machine.system == "win32":
+        names = {"x86_64": "amd64", "aarch64": "arm64"}
+        return "win32" if family == "i686" else f"win_{names.get(family, family.lower())}"
     tag = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-    return f"linux_{machine}" if machine in FAMILIES.values() and tag.startswith("linux_") else tag
+    known = machine.system == "linux" and family in FAMILIES.values()
+    return f"linux_{family}" if known else tag
 
 
 def main() -> int:

@@ -49,7 +49,10 @@ def _why_missing(folder: Path, kernel: Path) -> str:
     if not reason:
         return f"it was never built; fix: {again}"
     if "compiler was found" in reason:
-        return f"{reason} when the package was installed; fix: install gcc or clang, then {again}"
+        return (
+            f"{reason} when the package was installed; fix: install gcc or clang, or the package"
+            f" ziglang, then {again}"
+        )
     return f"{reason}; fix: {again}"
 
 

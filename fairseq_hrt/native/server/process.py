@@ -18,6 +18,8 @@ from typing import Any, Callable
 
 from starlette.applications import Starlette
 
+from ..io.files import WINDOWS
+from ..io.progress import Doing
 from .application import check, create_application
 from .connections import LAST_SECONDS, Server
 from .hosts import is_loopback
@@ -28,13 +30,17 @@ from .systems import LoadTranslator, load_translator
 
 try:
     import resource
-except ImportError:  # of Unix only
+except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
 logger = logging.getLogger(__name__)
 
 # Files that a process opens besides its connections: models, figures, the log, those of Python.
 OTHER_FILES = 64
+# Sockets that Windows can watch at a time (FD_SETSIZE of Python), and the seconds between two looks
+# whether somebody has pressed Ctrl-C, which there interrupts no waiting.
+WINDOWS_SOCKETS = 512
+WINDOWS_LOOK = 0.5
 # Status of a worker that cannot start.
 CANNOT_START = 3
 # Seconds before a worker that has died is replaced, so that one that dies at once takes no core.
@@ -54,8 +60,10 @@ def bound_socket(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
         )[0]
         found = socket.socket(family, kind, protocol)
-        # As asyncio does: the port of a server that has just ended is free.
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # As asyncio does: the port of a server that has just ended is free. On Windows it always
+        # is, and two servers would share one.
+        if not WINDOWS:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             found.bind(address)
         except OSError:
@@ -72,8 +80,16 @@ def bound_socket(host: str, port: int) -> socket.socket:
 def connections_within_limits(wanted: int) -> int:
     """How many connections this process can have open, at most ``wanted``. Its limit of open files
     is raised for them as far as the system permits."""
-    if resource is None:
-        return wanted
+    if WINDOWS:
+        possible = min(wanted, WINDOWS_SOCKETS - OTHER_FILES)
+        if possible < wanted:
+            logger.warning(
+                "--max-connections %d: on Windows a process watches %d sockets, so it takes %d",
+                wanted,
+                WINDOWS_SOCKETS,
+                possible,
+            )
+        return possible
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + OTHER_FILES
     if soft == resource.RLIM_INFINITY or soft >= needed:
@@ -132,15 +148,26 @@ def answer(
         started: called when the first request would be answered.
     """
     write_in_background()
+    if WINDOWS:
+        # Its usual loop does not tell of clients that wait to be accepted.
+        asyncio.set_event_loop_policy(getattr(asyncio, "WindowsSelectorEventLoopPolicy")())  # noqa: B009 - mypy looks on Linux
 
     async def run() -> None:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         at_signals(lambda: loop.call_soon_threadsafe(stop.set))
+        looking = asyncio.create_task(_look_for_signals()) if WINDOWS else None
         server = Server(application, settings.time_limit, settings.max_connections)
         await server.serve(listening, stop, started)
+        if looking is not None:
+            looking.cancel()
 
     asyncio.run(run())
     application.state.server.close()
+
+
+async def _look_for_signals() -> None:
+    while True:
+        await asyncio.sleep(WINDOWS_LOOK)
 
 
 def work(settings: Settings, listening: socket.socket, supervisor: Any) -> None:
@@ -213,7 +240,9 @@ def serve(
                 sys.stdout.flush()
 
         if workers == 1:
-            answer(loaded(settings, load), settings, listening, announce)
+            with Doing("loading models"):
+                application = loaded(settings, load)
+            answer(application, settings, listening, announce)
         else:
             supervise(settings, listening, announce, workers)
 

@@ -93,6 +93,7 @@ class MosesRules:
         path.write_text(
             json.dumps({"format": FORMAT, **asdict(self)}, ensure_ascii=False) + "\n",
             encoding="utf-8",
+            newline="\n",
         )
 
     @classmethod

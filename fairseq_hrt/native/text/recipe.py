@@ -137,6 +137,10 @@ class TextRecipe:
                 f"subwords {self.subwords!r} {'need' if self.codes is None else 'take no'} file of"
                 " codes (--codes)"
             )
+        if self.target_codes is not None and self.codes is None:
+            raise ValueError(
+                f"--target-codes {shown(str(self.target_codes))}: give the source's, too (--codes)"
+            )
 
     @cached_property
     def tokenization(self) -> Tokenization:

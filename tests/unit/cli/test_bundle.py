@@ -46,7 +46,14 @@ def test_defaults(made, capsys):
     verb.main(ARGUMENTS)
     assert made.positional == (Path("out"), [Path("a.pt"), Path("b.pt")], Path("bin"))
     assert made.named == dict(
-        tokenizer=None, subwords=None, codes=None, sources=None, task=None, options={}, card={}
+        tokenizer=None,
+        subwords=None,
+        codes=None,
+        target_codes=None,
+        sources=None,
+        task=None,
+        options={},
+        card={},
     )
     assert made.loaded == [(Path("out"), {"device": "cpu", "engine": "torch"})] and made.added == []
     assert made.bundle.examples == ["from bin"]
@@ -72,11 +79,12 @@ def test_examples_of_ones_own(made, tmp_path, capsys):
 def test_what_is_said_of_text_decoding_and_quality(made):
     verb.main([
         *ARGUMENTS, "--tokenizer", "space", "--subwords", "sentencepiece", "--codes", "m.model",
-        "--task", "t", "--set", "beam=1", "--set=--max-len-b=20", "--card", "BLEU=38.0", "--card",
+        "--target-codes", "n.model", "--task", "t", "--set", "beam=1", "--set=--max-len-b=20", "--card", "BLEU=38.0", "--card",
         "formula=a=b", "--card", "note",
     ])  # fmt: skip
     assert made.named == dict(
-        tokenizer="space", subwords="sentencepiece", codes=Path("m.model"), sources=None, task="t",
+        tokenizer="space", subwords="sentencepiece", codes=Path("m.model"),
+        target_codes=Path("n.model"), sources=None, task="t",
         options={"beam": "1", "max_len_b": "20"},
         card={"BLEU": "38.0", "formula": "a=b", "note": ""},
     )  # fmt: skip

@@ -288,6 +288,29 @@ def in_pieces(folder, words):
     return binarised(folder / "data", pieces), folder / "model"
 
 
+def test_each_language_has_its_own_pieces(tmp_path):
+    """OPUS-MT's models, and data with two codes of BPE: with the source's alone the targets do not
+    come back."""
+    sides = {}
+    for language, lines in TEXTS.items():
+        (tmp_path / language).mkdir()
+        found = in_pieces(tmp_path / language, {language: lines})
+        sides[language] = (lines, found[1])
+    sentencepiece = pytest.importorskip("sentencepiece")
+    data = binarised(tmp_path / "data", {
+        language: [" ".join(pieces) for pieces in
+                   sentencepiece.SentencePieceProcessor(model_file=str(model)).encode(
+                       lines, out_type=str)]
+        for language, (lines, model) in sides.items()})  # fmt: skip
+    (_, codes), (_, target_codes) = sides.values()
+    recipe, fit = find_recipe(data, ("en", "fr"), codes=codes, target_codes=target_codes)
+    assert (recipe.codes, recipe.target_codes, fit.shares) == (codes, target_codes, (1.0, 1.0))
+    with pytest.raises(ValueError, match="100 % of the source and . % of the target"):
+        find_recipe(data, ("en", "fr"), codes=codes)
+    with pytest.raises(ValueError, match=r"--target-codes .*: give the source's, too \(--codes\)"):
+        find_recipe(data, ("en", "fr"), subwords="none", target_codes=target_codes)
+
+
 def test_pieces_of_escaped_text(tmp_path):
     prepare = both(escape=True, aggressive=True)
     words = {language: list(map(prepare[language], lines)) for language, lines in TEXTS.items()}

@@ -3,10 +3,10 @@
 import pytest
 import torch
 from fairseq import options, tasks
-from imported_models import hugging_face_folder, marian_folder, sentencepiece_model
+from imported_models import WORDS, hugging_face_folder, marian_folder, sentencepiece_model
 
 from fairseq_hrt.loading.checkpoints import read_checkpoint
-from fairseq_hrt.native.conversion import import_model
+from fairseq_hrt.native.conversion import Wishes, import_model
 
 __all__ = ["hugging_face_folder", "marian_folder", "sentencepiece_model"]
 
@@ -81,10 +81,14 @@ def student_options(load_example):
     return load_example("import/student_options.py")
 
 
+@pytest.mark.parametrize("kind", ["firefox", "opus"])
 def test_a_student_of_these_options_starts_from_the_model(
-    student_options, marian_folder, tmp_path, capsys
+    student_options, marian_folder, request, kind, tmp_path, capsys
 ):
-    import_model(marian_folder().path, tmp_path / "bundle")
+    if kind == "firefox":
+        import_model(marian_folder().path, tmp_path / "bundle")
+    else:
+        request.getfixturevalue("opus")
     student_options.main([str(tmp_path / "bundle")])
     found = capsys.readouterr().out.splitlines()
     command = [
@@ -101,15 +105,56 @@ def test_a_student_of_these_options_starts_from_the_model(
     model = tasks.setup_task(arguments).build_model(arguments)
     state = read_checkpoint(tmp_path / "bundle/model.pt")["model"]
     model.load_state_dict(dict(state))
-    assert torch.equal(model.encoder.layers[1].fc1.weight, state["encoder.layers.1.fc1.weight"])
+    assert torch.equal(model.encoder.layers[-1].fc1.weight, state[
+        f"encoder.layers.{len(model.encoder.layers) - 1}.fc1.weight"])  # fmt: skip
+    if kind == "opus":
+        # The table of positions of its encoder; that of its decoder has no place.
+        table = "encoder.embed_positions.weight"
+        assert torch.equal(model.state_dict()[table], state[table])
+        assert "decoder.embed_positions.weight" in state
     assert model.encoder.embed_tokens.weight is model.decoder.output_projection.weight
 
 
+@pytest.fixture
+def opus(hugging_face_folder, tmp_path):
+    """A bundle of a model of OPUS-MT's kind, with another SentencePiece model of each language."""
+    import sentencepiece
+
+    found = hugging_face_folder("marian")
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([f"{a} {b} {a}" for a in WORDS for b in WORDS]), vocab_size=30,
+        model_prefix=str(tmp_path / "target"), minloglevel=2, hard_vocab_limit=False,
+    )  # fmt: skip
+    (tmp_path / "target.model").replace(found.path / "target.spm")
+    return import_model(found.path, tmp_path / "bundle")
+
+
+def test_text_of_a_student_is_its_teachers(opus, student_options, load_example, tmp_path, capsys):
+    """Each language by its own SentencePiece model, as SentencePiece itself does it."""
+    import sentencepiece
+
+    student_options.main(["--pack", str(opus.folder)])
+    assert capsys.readouterr().out.split() == [
+        "--tokenizer", "moses-punctuation", "--subwords", "sentencepiece",
+        "--codes", str(opus.folder / "codes"), "--target-codes", str(opus.folder / "target_codes"),
+    ]  # fmt: skip
+    text, written = load_example("import/bundle_text.py"), []
+    (tmp_path / "lines").write_text("two dogs play “here”\n\nred grass")
+    for language, model in (("en", "codes"), ("de", "target_codes")):
+        text.main([str(opus.folder), str(tmp_path / "lines"), "--language", language])
+        written.append(capsys.readouterr().out)
+        pieces = sentencepiece.SentencePieceProcessor(model_file=str(opus.folder / model))
+        lines = ['two dogs play "here"', "", "red grass"]
+        assert written[-1] == "".join(
+            " ".join(pieces.encode(line, out_type=str)) + "\n" for line in lines
+        )
+    assert written[0] != written[1]
+    assert "--language fr" in refused(text, [opus.folder, tmp_path, "--language", "fr"], capsys)
+
+
 def test_models_that_the_recipe_is_not_for(student_options, hugging_face_folder, tmp_path, capsys):
-    import_model(hugging_face_folder("marian").path, tmp_path / "bundle")
-    assert "one SentencePiece model for both languages" in refused(
-        student_options, [tmp_path / "bundle"], capsys
-    )
+    import_model(hugging_face_folder("m2m_100").path, tmp_path / "bundle", Wishes("en", "de"))
+    assert "without language tokens" in refused(student_options, [tmp_path / "bundle"], capsys)
     assert "bundle" in refused(student_options, [tmp_path / "missing"], capsys)
 
 

@@ -6,6 +6,7 @@
 
 #include "checks.h"
 #include "shortlist.h"
+#include "system.h"
 #include "team.h"
 #include "threads.h"
 #include "trial.h"

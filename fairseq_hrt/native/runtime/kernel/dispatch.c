@@ -11,13 +11,9 @@
 enum { REQUEST_STATE = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, its state component */
 #endif
 
-#if defined(__x86_64__) || defined(_M_X64) || defined(__i386__) || defined(_M_IX86)
+#if defined(__x86_64__) || defined(__i386__)
 #define X86 1
-#ifdef _MSC_VER
-#include <intrin.h>
-#else
 #include <cpuid.h>
-#endif
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #ifndef HWCAP_ASIMDDP
@@ -65,33 +61,19 @@ typedef struct {
 
 static registers cpuid(uint32_t leaf, uint32_t subleaf) {
     registers r = {0, 0, 0, 0};
-#ifdef _MSC_VER
-    int values[4];
-    __cpuid(values, 0);
-    if ((uint32_t)values[0] >= leaf) {
-        __cpuidex(values, (int)leaf, (int)subleaf);
-        r = (registers){(uint32_t)values[0], (uint32_t)values[1], (uint32_t)values[2],
-                        (uint32_t)values[3]};
-    }
-#else
     if (!__get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx))
         r = (registers){0, 0, 0, 0};
-#endif
     return r;
 }
 
 /* Which registers the operating system saves (XCR0); 0 when it does not say. */
 static uint64_t saved_state(void) {
     if (!(cpuid(1, 0).ecx >> 27 & 1)) return 0; /* OSXSAVE */
-#ifdef _MSC_VER
-    return _xgetbv(0);
-#else
     uint32_t low, high;
     __asm__ volatile(".byte 0x0f, 0x01, 0xd0"
                      : "=a"(low), "=d"(high)
                      : "c"(0)); /* xgetbv, without flags of its own */
     return (uint64_t)high << 32 | low;
-#endif
 }
 
 /* The first thing missing for AVX2 with FMA, or NULL. */

@@ -2,22 +2,10 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
 #include "operations.h"
-
-/* For all that is large; made for the weights, which are read from end to end for every word. In
- * pages of 4 KB that is a walk through the page tables every 64 cache lines, in a virtual machine a
- * twofold one, and the processor's prefetching stops at each page's end: products of 16 MB ran at
- * 32 to 91 GB/s from one start to the next, with pages of 2 MB at 69 to 97. */
-#if defined(MADV_HUGEPAGE)
-enum { FH_HUGE_PAGE = 2 << 20 };
-#endif
+#include "system.h"
 
 int fh_fail(fh_error *error, int code, const char *format, ...) {
     if (error->code == FH_OK) {
@@ -44,30 +32,11 @@ int fh_report(const fh_error *error, char *message, size_t size) {
 
 void *fh_aligned(size_t bytes) {
     if (bytes > SIZE_MAX / 2) return NULL;
-#if defined(MADV_HUGEPAGE)
-    if (bytes >= 2 * (size_t)FH_HUGE_PAGE) {
-        size_t whole = (bytes + FH_HUGE_PAGE - 1) / FH_HUGE_PAGE * FH_HUGE_PAGE;
-        void *data = aligned_alloc(FH_HUGE_PAGE, whole);
-        /* Advice only: a kernel that does not take it leaves small pages, and everything works. */
-        if (data) (void)madvise(data, whole, MADV_HUGEPAGE);
-        return data;
-    }
-#endif
     bytes = (bytes + FH_ALIGNMENT) / FH_ALIGNMENT * FH_ALIGNMENT;
-#if defined(_WIN32)
-    return _aligned_malloc(bytes, FH_ALIGNMENT);
-#else
-    return aligned_alloc(FH_ALIGNMENT, bytes);
-#endif
+    return fh_system_aligned(FH_ALIGNMENT, bytes);
 }
 
-void fh_aligned_free(void *data) {
-#if defined(_WIN32)
-    _aligned_free(data);
-#else
-    free(data);
-#endif
-}
+void fh_aligned_free(void *data) { fh_system_free(data); }
 
 static int grow(fh_buffer *buffer, size_t count, size_t width, int keep, fh_error *error) {
     if (width && count > SIZE_MAX / 4 / width) return fh_out_of_memory(error, SIZE_MAX);

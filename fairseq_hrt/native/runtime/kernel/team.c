@@ -2,9 +2,10 @@
  * thread takes. */
 #include "team.h"
 
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+
+#include "system.h"
 
 #define PARTS 16   /* bits of each half of a ticket */
 #define LOOKS 4096 /* looks before the processor is offered to somebody else */
@@ -27,7 +28,7 @@ static void rest_a_moment(int32_t *looks) {
         return;
     }
     *looks = 0;
-    sched_yield();
+    fh_thread_yield();
 }
 
 fh_team *fh_team_new(int32_t members) {

@@ -4,7 +4,6 @@
 #define FH_TRIAL_H
 
 #include <stdint.h>
-#include <time.h>
 
 /* Of so many times the way that seems slower is taken once. */
 #define FH_TRIALS 16
@@ -18,12 +17,6 @@ typedef struct {
     uint32_t times;
     int32_t key; /* what was measured; something else is measured anew */
 } fh_trial;
-
-static inline double fh_seconds(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static inline int fh_batch_size(int32_t sentences) {
     int size = 0;

@@ -9,11 +9,7 @@
 #define W 8
 #define COLUMNS 2
 #define QUERIES 2 /* queries that share the loads of attention */
-#ifdef _MSC_VER
-#define KEEP(x)
-#else
 #define KEEP(x) __asm__("" : "+x"(x));
-#endif
 
 typedef __m256 vf;
 typedef __m256i vi;

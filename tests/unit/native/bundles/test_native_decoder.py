@@ -4,6 +4,7 @@ engine."""
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import tiny_models
@@ -360,6 +362,16 @@ def test_where_words_come_from(bundles):
             one.tokens
         )
         assert all(0 <= place < len(native.pipeline.words(one.source)) for place in one.alignment)
+    # As docs/python.md names these subwords.
+    page = (Path(__file__).resolve().parents[4] / "docs" / "python.md").read_text()
+    (shown,), names = re.findall(r"```python\n(def aligned.*?)```", page, re.DOTALL), {}
+    exec(shown, names)
+    pairs = names["aligned"](native, LINES[0])
+    words = native.pipeline.words(LINES[0])
+    assert pairs == [
+        (token, words[place]) for token, place in zip(aligned[0].tokens, aligned[0].alignment)
+    ]
+    assert pairs and pairs[-1][0] == "</s>"
     # A line that was cut: its second piece stands behind the first.
     assert max(aligned[-2].alignment) >= 256
     with pytest.raises(ValueError, match="not aligned"):

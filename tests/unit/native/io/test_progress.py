@@ -7,7 +7,7 @@ import os
 import pytest
 
 from fairseq_hrt.native.io import progress
-from fairseq_hrt.native.io.progress import Progress, count_lines
+from fairseq_hrt.native.io.progress import Doing, Progress, count_lines
 
 
 class Screen(io.StringIO):
@@ -85,6 +85,23 @@ def test_texts():
     found.add(3800)
     assert found.text(4) == "5,000 of 5,000 lines, 1,200/s"
     assert Progress("pairs").text(7) == "0 pairs, 7 s"
+
+
+def test_what_callbacks_tell():
+    found = Progress("sentences", done=100)
+    found.reach(20, 50)
+    assert found.text(2) == "120 of 150 sentences, 10/s, 0:03 left"
+
+
+def test_work_of_one_piece(monkeypatch):
+    assert Doing("reading the model").text(12.4) == "reading the model, 12 s"
+    monkeypatch.setattr(progress, "FIRST", 0.01)
+    for terminal, quiet in ((True, False), (True, True), (False, False)):
+        screen = Screen(terminal=terminal)
+        monkeypatch.setattr("sys.stderr", screen)
+        with Doing("loading", visible=not quiet) as found:
+            found._ended.wait(0.2)
+        assert ("loading, 0 s" in screen.getvalue()) is (terminal and not quiet)
 
 
 def test_lines_are_counted_as_they_are_read(tmp_path, monkeypatch):

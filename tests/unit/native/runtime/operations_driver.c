@@ -11,6 +11,12 @@
 #include "dispatch.h"
 #include "screen.h"
 
+#if defined(_WIN32) /* where free() takes back only what malloc() gave */
+#include <malloc.h>
+#define free _aligned_free
+static int posix_memalign(void **found, size_t alignment, size_t size) { return !(*found = _aligned_malloc(size, alignment)); }
+#endif
+
 static uint64_t state;
 static uint32_t bits(void) { /* xorshift */
     state ^= state << 13;

@@ -89,6 +89,13 @@ def test_the_compiler(tmp_path, monkeypatch):
     # What was chosen and is not there is not replaced by another.
     monkeypatch.setenv("CC", "yours")
     assert build.compiler() is None
+    # Without any, a package may have one.
+    monkeypatch.delenv("CC")
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(build, "_run", lambda command: "" if "ziglang" in command else "no such")
+    assert build.compiler()[1:] == ["-I", "-m", "ziglang", "cc", "-mcpu=baseline"]
+    monkeypatch.setattr(build, "_run", lambda command: "No module named ziglang")
+    assert build.compiler() is None
 
 
 def test_processor_families():
@@ -167,36 +174,98 @@ def test_instruction_sets_are_those_of_the_target(small, tmp_path, monkeypatch, 
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setenv("CC", cross_compiler(tmp_path, "__aarch64__", spelling))
     result = built(small, tmp_path)
-    assert (result.machine, list(result.instruction_sets)) == (
+    assert (result.target.machine, list(result.instruction_sets)) == (
         "aarch64",
         ["neon_dotprod", "plain"],
     ), result.reason
-    assert json.loads((small[0] / build.REPORT).read_text())["machine"] == "aarch64"
+    assert json.loads((small[0] / build.REPORT).read_text())["target"][:2] == [
+        "aarch64", sys.platform,
+    ]  # fmt: skip
 
 
 @needs_compiler
 def test_a_target_that_is_not_known_is_taken_for_this_machine(tmp_path):
-    assert build.target_machine([cross_compiler(tmp_path, "__riscv", "none")]) == platform.machine()
-    assert build.target_machine(["/no/such/compiler"]) == platform.machine()
-    here = build.target_machine(build.compiler())
-    assert build.instruction_sets(here) == build.instruction_sets(platform.machine())
+    for command in ([cross_compiler(tmp_path, "__riscv", "none")], ["/no/such/compiler"]):
+        assert build.target(command)[:2] == (platform.machine(), sys.platform)
+    here = build.target(build.compiler())
+    assert here.system == sys.platform
+    assert build.instruction_sets(here.machine) == build.instruction_sets(platform.machine())
+
+
+def compiler_with(folder, *macros):
+    """Only tells what it compiles for."""
+    wrapper = folder / "telling-cc"
+    lines = "".join(f"echo '#define {macro}'\n" for macro in macros)
+    wrapper.write_text(f"#!/bin/sh\n{lines}")
+    wrapper.chmod(0o755)
+    return [str(wrapper)]
+
+
+@pytest.mark.parametrize(
+    ("macros", "library", "tag"),
+    [
+        (["_WIN32 1", "__x86_64__ 1", "__clang__ 1"], "libfairseq_hrt_runtime.dll", "win_amd64"),
+        (["_WIN32 1", "__aarch64__ 1"], "libfairseq_hrt_runtime.dll", "win_arm64"),
+        (["_WIN32 1", "__i386__ 1"], "libfairseq_hrt_runtime.dll", "win32"),
+        (
+            ["__APPLE__ 1", "__aarch64__ 1", f"{build._OLDEST_MACOS} 110000"],
+            "libfairseq_hrt_runtime.dylib",
+            "macosx_11_0_arm64",
+        ),
+        (
+            ["__APPLE__ 1", "__x86_64__ 1", f"{build._OLDEST_MACOS} 150500"],
+            "libfairseq_hrt_runtime.dylib",
+            "macosx_15_0_x86_64",
+        ),
+        # A processor's first systems are not those of 10.9.
+        (
+            ["__APPLE__ 1", "__x86_64__ 1", f"{build._OLDEST_MACOS} 1090"],
+            "libfairseq_hrt_runtime.dylib",
+            "macosx_11_0_x86_64",
+        ),
+        (["__linux__ 1", "__aarch64__ 1"], "libfairseq_hrt_runtime.so", "linux_aarch64"),
+    ],
+)
+def test_the_library_and_its_wheel_are_named_for_the_target(tmp_path, macros, library, tag):
+    target = build.target(compiler_with(tmp_path, *macros))
+    assert (build.library_name(target.system), build.platform_tag(target)) == (library, tag)
+
+
+@needs_compiler
+def test_what_windows_links_otherwise(small, tmp_path, monkeypatch):
+    """Neither position-independent code nor the libraries of threads and mathematics, which clang
+    for Windows refuses; and what a linker writes beside the library is removed."""
+    wrapper, seen = tmp_path / "windows-cc", tmp_path / "seen"
+    wrapper.write_text(f"""#!/bin/sh
+case " $* " in *" -dM "*) echo "#define _WIN32 1"; echo "#define __clang__ 1"; exit 0;; esac
+echo "$*" >> {seen}
+case " $* " in *" -shared "*) for word; do case $word in */fairseq*|*/lib*.dll) echo x > $word.pdb;; esac; done;; esac
+exec {" ".join(build.compiler())} "$@"
+""")
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("CC", str(wrapper))
+    result = built(small, tmp_path)
+    assert result.library == small[0] / "libfairseq_hrt_runtime.dll", result.reason
+    assert sorted(os.listdir(small[0])) == [build.REPORT, result.library.name]
+    words = seen.read_text().split()
+    assert "-std=c11" in words and "-shared" in words and not {*build.NOT_ON_WINDOWS} & {*words}
+
+
+def test_gcc_for_windows_is_refused(small, tmp_path, monkeypatch):
+    """Its code ends at the first vector that it has put on the stack."""
+    told = compiler_with(tmp_path, "_WIN32 1", "__x86_64__ 1", "__GNUC__ 14")
+    monkeypatch.setenv("CC", told[0])
+    result = built(small, tmp_path)
+    assert result.library is None and "gcc for Windows" in result.reason
+    assert "set CC to clang, or install the package ziglang" in result.reason
 
 
 def test_the_tag_of_a_wheel(monkeypatch):
-    tag = build.platform_tag()
+    tag = build.platform_tag(build.Target(platform.machine(), sys.platform))
     assert "-" not in tag and "." not in tag and tag.endswith(platform.machine().replace("-", "_"))
-    monkeypatch.setattr(sys, "platform", "linux")
     # As cross builds choose it, where the compiler does not tell.
     monkeypatch.setenv("_PYTHON_HOST_PLATFORM", "linux-riscv64")
-    assert build.platform_tag() == build.platform_tag("riscv64") == "linux_riscv64"
-    assert (
-        build.platform_tag("aarch64") == "linux_aarch64"
-        and build.platform_tag("x86_64") == "linux_x86_64"
-    )
-    monkeypatch.setattr(sys, "platform", "darwin")
-    monkeypatch.setattr(platform, "machine", lambda: "arm64")
-    assert build.platform_tag() == build.platform_tag("aarch64") == "macosx_11_0_arm64"
-    assert build.platform_tag("x86_64") == "macosx_11_0_x86_64"
+    assert build.platform_tag(build.Target("riscv64", "linux")) == "linux_riscv64"
 
 
 def test_files_of_the_kernel_need_each_other_in_one_direction():

@@ -68,6 +68,8 @@ def test_an_arena(tmp_path):
         build.KERNEL,
         tmp_path / "arena.c",
         build.KERNEL / "memory.c",
+        build.KERNEL / "system.c",
+        "-pthread",
     ]
     subprocess.run([*command, "-o", program], check=True)
     finished = subprocess.run([program], capture_output=True, text=True)

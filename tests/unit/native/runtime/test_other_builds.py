@@ -138,7 +138,7 @@ def test_operations_on_arm_under_an_emulator(tmp_path):
     built = build.compile_library(tmp_path / build.LIBRARY, objects=objects, command=compiler)
     # Found from the compiler's own version text, whatever machine this is.
     assert (
-        built.machine == "aarch64"
+        built.target.machine == "aarch64"
         and list(built.instruction_sets) == ["neon_dotprod", "plain"]
         and not built.left_out
     )
