@@ -1,6 +1,6 @@
 """fairseq's Transformer decoder without the causal mask."""
 
-from typing import Sequence
+from typing import Any, Dict
 
 from fairseq.data import Dictionary
 from torch import nn
@@ -16,6 +16,7 @@ class CtcDecoder(ParallelDecoder):
 
     Attributes:
         blank: id of the blank.
+        inputs: ``--ctc-inputs``.
         rule: makes its inputs.
     """
 
@@ -32,10 +33,11 @@ class CtcDecoder(ParallelDecoder):
                 f"--ctc-upsample-scale {cfg.ctc_upsample_scale} must be greater than 0, e.g. 3"
             )
         self.blank = dictionary.bos()
+        self.inputs = str(cfg.ctc_inputs)
         self.rule = InputRule(
-            scale=float(cfg.ctc_upsample_scale), copies=str(cfg.ctc_inputs) == "copy",
+            scale=float(cfg.ctc_upsample_scale), copies=self.inputs != "unk",
             most=self.max_positions(), pad=dictionary.pad(), unk=dictionary.unk(),
         )  # fmt: skip
 
-    def not_native(self) -> Sequence[str]:
-        return ("--arch ctc_transformer",)
+    def native_fields(self, longest_target: int) -> Dict[str, Any]:
+        return dict(upsample=self.rule.scale, position_inputs=self.inputs)

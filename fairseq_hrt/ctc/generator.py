@@ -20,6 +20,7 @@ from ..engine import (
 )
 from ..engine.fused import best_words
 from ..native.decoding import Hypothesis, best_first
+from ..native.families.ctc import require_search
 from ..native.options.values import DecodingOptions
 from .beam import prefix_beam
 
@@ -64,11 +65,7 @@ class CtcGenerator(EngineGenerator):
                     f"--{name.replace('_', '-')} {getattr(options, name)} has no effect, since all"
                     " positions are written at once: leave it out"
                 )
-        if options.min_len > 1 and options.beam == 1:
-            raise ValueError(
-                f"--min-len {options.min_len} needs a search that compares lengths: give --beam 2"
-                " or more, or leave it out"
-            )
+        require_search(options)
         self.rule = models[0].decoder.rule
         self.blank = models[0].decoder.blank
         if len({model.decoder.rule for model in models}) > 1:
@@ -91,23 +88,15 @@ class CtcGenerator(EngineGenerator):
         memories = self.ensemble.encode(net_input)
         inputs, lengths = self.rule.inputs(net_input["src_tokens"])  # [B, T], [B]
         log_probs = self.log_probs(memories, inputs, lengths)  # [B, T, V]
-        # A text has at most as many words as positions.
-        limits = self.length_limits(memories[0].lengths, capacity=inputs.size(1) + 2).tolist()
+        limits = self.length_limits(memories[0].lengths).tolist()
         sizes = lengths.tolist()
-        if self._searches:
+        if self.beam > 1:
             return self.by_beam(log_probs, sizes, limits)
         scores, tokens = log_probs.max(2)  # [B, T] each
         return self.by_position(tokens.tolist(), scores.tolist(), sizes, limits)
 
-    @property
-    def _searches(self) -> bool:
-        """Whether texts are searched that several outputs print."""
-        return self.beam > 1 or self.wanted > 1
-
     def not_static(self) -> Optional[str]:
-        if self._searches:
-            return f"--beam {self.beam}" if self.beam > 1 else "another model that ranks"
-        return super().not_static()
+        return f"--beam {self.beam}" if self.beam > 1 else super().not_static()
 
     def decode_static(self, tokens: Tensor) -> List[List[Hypothesis]]:
         """The best token of each position for sources ``[B, S]``, by one function of fixed
@@ -129,7 +118,7 @@ class CtcGenerator(EngineGenerator):
             self.counters.decoder_calls += 1
             self.counters.decoder_tokens += source.rows * width
             best, chosen = to_host(scores[: len(lengths)], words[: len(lengths)])
-        limits = self.length_limits(lengths, capacity=width + 2)
+        limits = self.length_limits(lengths)
         sizes = self.rule.lengths(lengths)  # [B]
         return self.by_position(chosen.tolist(), best.tolist(), sizes.tolist(), limits.tolist())
 
@@ -203,11 +192,10 @@ class CtcGenerator(EngineGenerator):
         self, log_probs: Tensor, sizes: Sequence[int], limits: Sequence[int]
     ) -> List[List[Hypothesis]]:
         """The most probable texts."""
-        beam = max(self.beam, self.wanted)
         blanks = log_probs[..., self.blank]  # [B, T]
         words = log_probs.clone()
         words[..., self.blank] = float("-inf")
-        best, tokens = words.topk(min(2 * beam, words.size(2)), 2)  # [B, T, 2 N] each
+        best, tokens = words.topk(min(2 * self.beam, words.size(2)), 2)  # [B, T, 2 N] each
         found = []
         for size, limit, row, scores, blank in zip(
             sizes, limits, tokens.tolist(), best.tolist(), blanks.tolist()
@@ -216,7 +204,7 @@ class CtcGenerator(EngineGenerator):
                 [(token, score) for token, score in zip(*pair) if score > float("-inf")]
                 for pair in zip(row[:size], scores[:size])
             ]
-            texts = prefix_beam(blank[:size], candidates, beam=beam, longest=limit)
+            texts = prefix_beam(blank[:size], candidates, beam=self.beam, longest=limit)
             least = min(self.options.min_len, max(len(text) for text, _ in texts))
             hypotheses = []
             for text, score in texts:
