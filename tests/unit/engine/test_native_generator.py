@@ -23,6 +23,7 @@ ARCHITECTURES = {
     "hrt": ("hrt_transformer", dict(hrt_chunk_sizes=[2, 3])),
     "bidirectional": ("bidirectional_transformer", dict(bidirectional_tokens_per_step=2)),
     "dag": ("dag_transformer", dict(dag_upsample_scale="2")),
+    "ctc": ("ctc_transformer", dict(ctc_upsample_scale=2.0)),
 }
 
 
@@ -99,6 +100,8 @@ def assert_same(found, expected, nbest=1, *, steps=True):
             dict(dag_decode_strategy="joint-viterbi", dag_decode_length_beta=0.5),
             dict(beam=1),
         ),
+        ("ctc", {}, dict(beam=1)),
+        ("ctc", {}, dict(beam=4, nbest=3, lenpen=0.6, min_len=2, unkpen=2.0)),
         ("jacobi", dict(jacobi_window=4), dict(beam=1)),
         (
             "jacobi",
