@@ -87,7 +87,7 @@ class CtcGenerator(EngineGenerator):
             return self.decode_static(net_input["src_tokens"])
         memories = self.ensemble.encode(net_input)
         inputs, lengths = self.rule.inputs(net_input["src_tokens"])  # [B, T], [B]
-        log_probs = self.log_probs(memories, inputs, lengths)  # [B, T, V]
+        log_probs = self.log_probs(memories, net_input["src_tokens"], inputs, lengths)  # [B, T, V]
         limits = self.length_limits(memories[0].lengths).tolist()
         sizes = lengths.tolist()
         if self.beam > 1:
@@ -135,12 +135,13 @@ class CtcGenerator(EngineGenerator):
             visible=(positions < lengths.unsqueeze(1)).unsqueeze(1),  # [B, 1, T]
             causal=False,
             remember=False,
+            vectors=self.models[0].decoder.input_vectors(tokens, width, engine.embed.tokens),
         )
         logits = engine.logits(features.flatten(0, 1))  # [B * T, V]
         best, words = best_words(logits, penalties=self.penalties)
         return best.view_as(inputs), words.view_as(inputs)
 
-    def log_probs(self, memories: List, inputs: Tensor, lengths: Tensor) -> Tensor:
+    def log_probs(self, memories: List, sources: Tensor, inputs: Tensor, lengths: Tensor) -> Tensor:
         """Log-probabilities of all tokens at all positions, less the penalties: ``[B, T, V]``."""
         size = inputs.size(1)
         positions = torch.arange(size, device=inputs.device)  # [T]
@@ -149,13 +150,14 @@ class CtcGenerator(EngineGenerator):
             visible = (positions < lengths.unsqueeze(1)).unsqueeze(1)  # [B, 1, T]
         self.ensemble.reserve_positions(size)
         parts = []
-        for engine, memory in zip(self.ensemble.engines, memories):
+        for model, engine, memory in zip(self.models, self.ensemble.engines, memories):
             self.counters.decoder_calls += 1
             self.counters.decoder_tokens += inputs.numel()
             state = engine.start(memory, capacity=size)
             features = engine.step(  # [B, T, D]
-                state, inputs, positions, visible=visible, causal=False, remember=False
-            )
+                state, inputs, positions, visible=visible, causal=False, remember=False,
+                vectors=model.decoder.input_vectors(sources, size, engine.embed.tokens),
+            )  # fmt: skip
             parts.append(log_softmax(engine.logits(features)))
         found = log_mean(parts)  # [B, T, V]
         for token, penalty in self.penalties.items():

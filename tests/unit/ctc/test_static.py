@@ -16,7 +16,7 @@ from fairseq_hrt.native.options.values import DecodingOptions
     model=st.sampled_from(
         [
             dict(ctc_upsample_scale=3.0),
-            dict(ctc_upsample_scale=1.5, ctc_inputs="copy"),
+            dict(ctc_upsample_scale=1.5, ctc_inputs="soft-copy"),
             dict(ctc_upsample_scale=2.0, max_target_positions=20, decoder_learned_pos=True),
         ]
     ),

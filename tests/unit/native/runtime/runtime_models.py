@@ -41,7 +41,7 @@ ARCHITECTURES = {
     "bidirectional_transformer": dict(bidirectional_tokens_per_step=2),
     "dag_transformer": dict(dag_upsample_base="predict", dag_upsample_scale="1.5"),
     "marian_transformer": dict(marian_cell="ssru"),
-    "ctc_transformer": dict(ctc_upsample_scale=1.5),
+    "ctc_transformer": dict(ctc_upsample_scale=1.5, ctc_inputs="soft-copy"),
 }  # fmt: skip
 
 

@@ -464,7 +464,9 @@ def test_graph_shapes(runtime, shape, strategy):
 
 
 POSITIONS = {
-    "copies": {}, "unk": dict(ctc_inputs="unk", ctc_upsample_scale=2.0),
+    "copies": {}, "soft": dict(ctc_inputs="soft-copy"),
+    "soft and cut": dict(ctc_inputs="soft-copy", max_target_positions=30, no_scale_embedding=True),
+    "unk": dict(ctc_inputs="unk", ctc_upsample_scale=2.0),
     "few": dict(ctc_upsample_scale=0.3), "broken": dict(ctc_upsample_scale=2.7),
     "cut": dict(ctc_upsample_scale=2.0, max_target_positions=20),
     "learned": dict(ctc_upsample_scale=1.5, decoder_learned_pos=True, max_target_positions=16),
@@ -491,6 +493,8 @@ def test_words_and_blanks(runtime, positions):
         )  # fmt: skip
         # What is read decides what is written.
         model.decoder.embed_tokens.weight.data.mul_(4)
+        if model.decoder.soft_copy is not None:
+            model.decoder.soft_copy.log_temperature.data.fill_(seed - 3)
         rows = runtime.sources((*LENGTHS, 9), symbols=words, seed=seed)
         found = runtime.check_equal(
             model, rows, runtime.options(**{"max_len_b": 60, **options}), near=MANY
