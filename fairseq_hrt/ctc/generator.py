@@ -12,6 +12,7 @@ from torch import Tensor
 from ..engine import (
     EncodedSource,
     EngineGenerator,
+    LanguageModel,
     check_number,
     log_mean,
     log_softmax,
@@ -31,7 +32,8 @@ class CtcGenerator(EngineGenerator):
     * ``--beam 1``: each position writes its best token; the text is what they print. Score:
       log-probability of that output.
     * ``--beam N``: the most probable texts. Score: log P(text), summed over the outputs that print
-      it and that the search has seen.
+      it and that the search has seen. With ``--ctc-lm-path`` plus the weighted log-probability of
+      that language model, which also chooses among the prefixes.
 
     Scores are divided by the number of words, ``</s>`` included, ** lenpen. Words beyond
     ``--max-len-a/-b`` are cut off or not searched.
@@ -72,6 +74,12 @@ class CtcGenerator(EngineGenerator):
             raise ValueError(
                 "the models of an ensemble must agree in --ctc-upsample-scale and --ctc-inputs"
             )
+        self.language_model: Optional[LanguageModel] = None
+        if options.ctc_lm_path is not None:
+            self.language_model = LanguageModel(
+                options.ctc_lm_path, dictionary.symbols, options.ctc_lm_weight,
+                option="--ctc-lm-path",
+            )  # fmt: skip
         self.penalties = {dictionary.unk(): options.unkpen}
         self.penalties.update({one: float("inf") for one in (dictionary.pad(), self.eos)})
 
@@ -206,20 +214,26 @@ class CtcGenerator(EngineGenerator):
                 [(token, score) for token, score in zip(*pair) if score > float("-inf")]
                 for pair in zip(row[:size], scores[:size])
             ]
-            texts = prefix_beam(blank[:size], candidates, beam=self.beam, longest=limit)
-            least = min(self.options.min_len, max(len(text) for text, _ in texts))
+            texts = prefix_beam(
+                blank[:size], candidates, beam=self.beam, longest=limit,
+                language_model=self.language_model,
+            )  # fmt: skip
+            least = min(self.options.min_len, max(len(text.words) for text in texts))
             hypotheses = []
-            for text, score in texts:
-                if len(text) >= least:
+            for text in texts:
+                if len(text.words) >= least:
                     # Spread evenly over the words and </s>.
-                    part = score / (len(text) + 1)
-                    hypotheses.append(self._hypothesis(text, [part] * (len(text) + 1)))
+                    length = len(text.words) + 1
+                    parts = [text.log_prob / length] * length
+                    hypotheses.append(self._hypothesis(text.words, parts, text.bonus))
             found.append(best_first(hypotheses)[: self.wanted])
             check_number(found[-1][0].score or 0.0)
         return found
 
-    def _hypothesis(self, words: Sequence[int], parts: List[float]) -> Hypothesis:
-        total, length = sum(parts), len(words) + 1
+    def _hypothesis(
+        self, words: Sequence[int], parts: List[float], bonus: float = 0.0
+    ) -> Hypothesis:
+        total, length = sum(parts) + bonus, len(words) + 1
         hypothesis = Hypothesis(
             tokens=[*words, self.eos],
             score=total / length**self.options.lenpen if self.options.normalize else total,

@@ -242,15 +242,30 @@ def test_glancing_shows_what_the_best_alignment_of_the_target_writes(tiny, monke
 # ------------------------------------------------------------------ searches
 
 
+class Bigrams:
+    """A language model whose state is the last word."""
+
+    def score(self, pair):
+        before, word = pair
+        return -0.7 * (word or 0) - 0.4 * (before == 2) + 0.2 * (word is None)
+
+    def start(self):
+        return None
+
+    def step(self, state, word):
+        return word, self.score((state, word))
+
+
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 5), st.integers(1, 3), st.integers(0, 5), st.integers(0, 999))
-def test_prefix_beam_finds_every_text_with_its_probability(positions, words, longest, seed):
+@given(st.integers(1, 5), st.integers(1, 3), st.integers(0, 5), st.integers(0, 999), st.booleans())
+def test_prefix_beam_finds_every_text_with_its_probability(positions, words, longest, seed, judged):
     generator = torch.Generator().manual_seed(seed)
     scores = (torch.randn(positions, words + 1, generator=generator).double() * 2).log_softmax(-1)
+    bigrams = Bigrams()
     found = prefix_beam(
         scores[:, BLANK].tolist(),
         [list(zip(range(1, words + 1), row)) for row in scores[:, 1:].tolist()],
-        beam=10**6, longest=longest,
+        beam=10**6, longest=longest, language_model=bigrams if judged else None,
     )  # fmt: skip
     expected = {}
     for output in itertools.product(range(words + 1), repeat=positions):
@@ -258,10 +273,14 @@ def test_prefix_beam_finds_every_text_with_its_probability(positions, words, lon
         if len(text) <= longest:
             mass = math.exp(sum(float(row[word]) for row, word in zip(scores, output)))
             expected[text] = expected.get(text, 0.0) + mass
-    assert dict(found).keys() == expected.keys()
-    for text, score in found:
-        assert score == pytest.approx(math.log(expected[text]))
-    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+    assert {text.words for text in found} == expected.keys()
+    ranks = []
+    for text in found:
+        assert text.log_prob == pytest.approx(math.log(expected[text.words]))
+        pairs = list(zip((None, *text.words), (*text.words, None)))
+        assert text.bonus == pytest.approx(sum(map(bigrams.score, pairs)) if judged else 0.0)
+        ranks.append(text.log_prob + (sum(map(bigrams.score, pairs[:-1])) if judged else 0.0))
+    assert ranks == sorted(ranks, reverse=True)
 
 
 def test_greedy_prints_the_best_token_of_each_position(tiny):
@@ -302,6 +321,32 @@ def test_beams_rank_texts_by_their_likelihood(tiny):
             assert float(best[rank]["score"]) == pytest.approx(own["log_likelihood"], abs=0.3)
             assert own["tokens"].tolist() == best[rank]["tokens"].tolist()
     assert len({tuple(one["tokens"].tolist()) for one in found[0]}) == 4
+
+
+def test_a_language_model_changes_ranks_and_scores(tiny, kenlm):
+    """All words are candidates and all prefixes are kept."""
+    model = tiny.model("ctc_transformer", symbols=3, ctc_upsample_scale=1.0, seed=4)
+    sample, dictionary, stub = tiny.sample([3, 2], symbols=3), tiny.dictionary(3), kenlm.Model("lm")
+    values = dict(beam=6, nbest=6, lenpen=0.5, max_len_b=9)
+    options = DecodingOptions(**values, ctc_lm_path="lm", ctc_lm_weight=0.8)
+    judged, plain = (
+        CtcGenerator([model], dictionary, own).generate([model], sample)
+        for own in (options, DecodingOptions(**values))
+    )
+    seen = 0
+    for best in judged:
+        for one in best:
+            words = [dictionary[token] for token in one["tokens"].tolist()[:-1]]
+            bigrams = sum(map(stub.scores.get, zip(["<s>", *words], [*words, "</s>"]),
+                              itertools.repeat(0.0)))  # fmt: skip
+            total = float(one["positional_scores"].sum()) + 0.8 * math.log(10) * bigrams
+            expected = total / len(one["tokens"]) ** 0.5
+            assert float(one["score"]) == pytest.approx(expected, abs=1e-4)
+            seen += bigrams < 0
+        scores = [float(one["score"]) for one in best]
+        assert scores == sorted(scores, reverse=True)
+    texts = [[[one["tokens"].tolist() for one in best] for best in own] for own in (judged, plain)]
+    assert seen and texts[0] != texts[1]
 
 
 @settings(max_examples=25, deadline=None)

@@ -388,6 +388,7 @@ def test_the_task_keeps_no_generator_alive(tiny):
         ("hrt", {}, dict(retain_iter_history=True), "--retain-iter-history True"),
         ("bidirectional", dict(bidirectional_scoring="paper"), {}, "--bidirectional-scoring paper"),
         ("dag", dict(dag_decode_strategy="beam"), {}, "--dag-decode-strategy beam"),
+        ("ctc", dict(ctc_lm_path="lm"), dict(beam=2), "--ctc-lm-path lm"),
         ("jacobi", dict(jacobi_draft="ngram"), dict(beam=1), "--jacobi-draft ngram"),
         ("jacobi", dict(jacobi_mode="pj"), dict(beam=1), "--jacobi-mode pj"),
         (
@@ -398,7 +399,7 @@ def test_the_task_keeps_no_generator_alive(tiny):
         ),
     ],
 )
-def test_what_the_native_engine_has_not(tiny, caplog, family, own, given, named):
+def test_what_the_native_engine_has_not(tiny, caplog, kenlm, family, own, given, named):
     model = model_of(tiny, family)
     with pytest.raises(ValueError, match=named):
         generator_of(tiny, family, [model], "native", own=own, **given)
