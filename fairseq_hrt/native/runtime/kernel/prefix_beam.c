@@ -73,46 +73,56 @@ static int better(const void *one, const void *other) {
     return a->word < b->word ? -1 : a->word > b->word;
 }
 
-/* The kept prefixes and what one more position makes of them: found. */
-static void advance(const fh_lattice *l, int32_t position, state *b) {
+/* The kept prefixes behind one more position that prints no word: place i of found is that of kept
+ * prefix i. */
+static void stay(const fh_lattice *l, int32_t position, state *b) {
     const int32_t *words = l->words + (size_t)position * l->width;
     const float *scores = l->scores + (size_t)position * l->width;
-    double worst = INFINITY;
-    /* The same prefixes, behind a blank, come first: place i is that of kept prefix i. */
-    for (int32_t i = 0; i < b->kept_count; i++) {
-        prefix *p = &b->found[i];
-        *p = b->kept[i];
-        p->with_blank = p->total + l->blanks[position];
-        p->with_word = -INFINITY;
-        if (p->with_blank < worst) worst = p->with_blank;
-    }
-    /* Only what reaches `worst` can be among the best, if there are enough of these. */
-    if (b->kept_count < b->beam) worst = -INFINITY;
-    b->found_count = b->kept_count;
     for (int32_t i = 0; i < b->kept_count; i++) {
         const prefix *p = &b->kept[i];
         const node *own = &b->nodes[p->node];
-        for (int32_t k = 0; k < l->counts[position]; k++) {
-            double before = p->total;
-            if (words[k] == own->word) {
-                /* The same run continues; a blank between them begins the word anew. */
-                b->found[i].with_word = sum(b->found[i].with_word, p->with_word + scores[k]);
-                before = p->with_blank;
-            }
-            double total = before + scores[k];
-            if (own->length >= l->limit || total == -INFINITY) continue;
-            int32_t child = b->table[entry_of(b, p->node, words[k])];
-            if (child >= 0 && b->nodes[child].place >= 0) {
-                prefix *known = &b->found[b->nodes[child].place];
-                known->with_word = sum(known->with_word, total);
-            } else if (total >= worst) {
-                b->found[b->found_count++] =
-                    (prefix){child, p->node, words[k], -INFINITY, total, total};
+        prefix *next = &b->found[i];
+        *next = *p;
+        next->with_blank = p->total + l->blanks[position];
+        next->with_word = -INFINITY;
+        int32_t k = 0, count = l->counts[position];
+        while (k < count && words[k] != own->word) k++;
+        if (k < count) {
+            /* The same run continues; or the word is new behind the shorter prefix, which is kept,
+             * too: there a blank has to be between equal words. */
+            next->with_word = p->with_word + scores[k];
+            const node *shorter = &b->nodes[own->parent];
+            if (shorter->place >= 0) {
+                const prefix *from = &b->kept[shorter->place];
+                double before = shorter->word == own->word ? from->with_blank : from->total;
+                next->with_word = sum(next->with_word, before + scores[k]);
             }
         }
+        next->total = sum(next->with_blank, next->with_word);
     }
-    for (int32_t i = 0; i < b->kept_count; i++)
-        b->found[i].total = sum(b->found[i].with_blank, b->found[i].with_word);
+    b->found_count = b->kept_count;
+}
+
+/* Prefixes with one more word that are not kept yet, behind those in found. Of r prefixes and k
+ * words that are at least as good, r * k - 1 make something at least as good (a word behind itself
+ * is the exception): beyond the beam nothing has to be tried. */
+static void append(const fh_lattice *l, int32_t position, state *b) {
+    const int32_t *words = l->words + (size_t)position * l->width;
+    const float *scores = l->scores + (size_t)position * l->width;
+    int64_t rows = 0;
+    for (int32_t i = 0; i < b->kept_count; i++) {
+        const prefix *p = &b->kept[i];
+        const node *own = &b->nodes[p->node];
+        if (own->length >= l->limit) continue;
+        rows++;
+        for (int32_t k = 0; k < l->counts[position] && rows * k <= b->beam; k++) {
+            double total = (words[k] == own->word ? p->with_blank : p->total) + scores[k];
+            int32_t child = b->table[entry_of(b, p->node, words[k])];
+            if (total > -INFINITY && (child < 0 || b->nodes[child].place < 0))
+                b->found[b->found_count++] =
+                    (prefix){child, p->node, words[k], -INFINITY, total, total};
+        }
+    }
 }
 
 /* The best of found become the kept ones. */
@@ -154,7 +164,8 @@ int fh_prefix_beam(fh_work *w, const fh_lattice *l, fh_found *found) {
     start(w, l, &b, &memory);
     for (int32_t position = 0; position < l->positions && !w->error.code; position++) {
         if (fh_go_on(w)) break;
-        advance(l, position, &b);
+        stay(l, position, &b);
+        append(l, position, &b);
         keep_best(&b);
     }
     int32_t least = 0;
