@@ -41,7 +41,7 @@ FAMILIES = {
         " --ctc-inputs unk"
     ),
 }
-# What needs one dictionary.
+# Their defaults need one dictionary.
 APART = {"ctc": ["model.ctc_inputs=unk"]}
 
 

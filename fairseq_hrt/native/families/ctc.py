@@ -7,7 +7,7 @@ from ..options.schema import Schema
 from .fields import ModelFields, later
 from .record import Family
 
-# What the decoder's positions read, in the order of fh_position_inputs in the kernel's runtime.h.
+# Inputs of the decoder's positions, in the order of fh_position_inputs in the kernel's runtime.h.
 INPUTS = ("unk", "copy", "soft-copy")
 
 

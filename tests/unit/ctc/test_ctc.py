@@ -150,7 +150,7 @@ def test_a_checkpoint_of_another_rule_is_named(tiny, caplog):
         model.load_state_dict(dict(trained), strict=True)
         assert model.decoder.refitted == (expected and f"that model was trained with {expected}")
         assert bool(caplog.messages) == bool(expected)
-        # What it computes is named, too, where it is trained further on.
+        # Checkpoints of this model have its own rule.
         again = make_model(tiny, **{"ctc_upsample_scale": 3.0, **changes})
         again.load_state_dict(model.state_dict(), strict=True)
         assert again.decoder.refitted == ""
