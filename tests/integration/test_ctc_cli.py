@@ -2,7 +2,16 @@
 and what is refused."""
 
 import pytest
-from command_line import OPTIMIZER, RESUMABLE, SIZES, assert_same, hypotheses, parameters, refused
+from command_line import (
+    OPTIMIZER,
+    RESUMABLE,
+    SIZES,
+    VALIDATED,
+    assert_same,
+    hypotheses,
+    parameters,
+    refused,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -20,11 +29,11 @@ def train(command, data, folder, criterion, *options, optimizer=OPTIMIZER):
 
 @pytest.fixture(scope="module")
 def student(command, toy_data, tmp_path_factory):
-    """(checkpoint, output of the training)."""
+    """(checkpoint, output of the training), validated by the native engine."""
     folder = tmp_path_factory.mktemp("student")
     log = train(
         command, toy_data, folder, "ctc_nll_loss", "--max-update", "6", "--ctc-glance-schedule",
-        "0.8",
+        "0.8", "--eval-bleu", optimizer=VALIDATED,
     )  # fmt: skip
     return folder / "checkpoint_last.pt", log
 
@@ -33,6 +42,8 @@ def test_training_logs_what_is_documented(student):
     inner = next(line for line in student[1].splitlines() if "train_inner" in line)
     for name in ("nll_loss", "ppl", "skipped_share", "wrong_share", "glance_rate"):
         assert f"{name}=" in inner
+    valid = next(line for line in student[1].splitlines() if "valid on 'valid' subset" in line)
+    assert all(f"| {name}" in valid for name in ("nll_loss", "ppl", "bleu"))
 
 
 def test_fine_tuning_by_ngrams_and_decoding(command, toy_data, student, tmp_path):
