@@ -11,6 +11,7 @@
 #   bidirectional_systems LABEL CHECKPOINT        LABEL: IBDecoder, IB+SA(2), …
 #   nat_systems CHECKPOINT                        fairseq's own nonautoregressive_transformer
 #   dag_systems LABEL CHECKPOINT                  LABEL: DAG, FA-DAT
+#   ctc_systems LABEL CHECKPOINT
 #   jacobi_systems TEACHER [FAMILY CHECKPOINT]    FAMILY: hrt, bidirectional, dag: whose drafts the teacher verifies
 #
 # With TUNE=1 the length penalties, and what the length of a graph's translation depends on, are
@@ -122,6 +123,15 @@ dag_systems() {
         --system "name=$1 greedy,$model,dag_decode_strategy=greedy"
         --system "name=$1 lookahead,$model,dag_decode_strategy=lookahead$lookahead"
         --system "name=$1 joint-viterbi,$model,dag_decode_strategy=joint-viterbi$TUNED"
+    )
+}
+
+ctc_systems() {
+    local model="path=$2,task=translation_ctc,engine=torch"
+    tuned "$1 beam 5" "$model,beam=5" "lenpen=$LENGTH_PENALTIES"
+    SYSTEMS+=(
+        --system "name=$1 greedy,$model,beam=1"
+        --system "name=$1 beam 5,$model,beam=5$TUNED"
     )
 }
 

@@ -4,7 +4,7 @@
 #
 #   OMP_NUM_THREADS=1 bash examples/multi30k/compare_all.sh [more options of fairseq-hrt benchmark]
 #
-# After hrt/train_at.sh and whichever of hrt/train_hrt.sh, bidirectional/train.sh and dag/train.sh you have run; what is not there is
+# After hrt/train_at.sh and whichever of hrt/train_hrt.sh, bidirectional/train.sh, dag/train.sh and ctc/train.sh you have run; what is not there is
 # left out. Result: $OUT/comparison_all (OUT=runs/multi30k/en-de). THREADS (1), REPEATS (5), SPEED_SENTENCES (100),
 # BATCHES ("1,2,4,8,16,32,64"). TUNE=1 chooses length penalties and the graphs' beta on the validation set first. More options may be --pin, or --comet model.ckpt.
 set -euo pipefail
@@ -37,6 +37,13 @@ for model in "DAG dag_nll" "FA-DAT dag_fuzzy"; do
     if trained "$checkpoint"; then
         dag_systems "${model% *}" "$checkpoint"
         native_systems "${model% *} greedy" "$checkpoint" translation_dag,dag_decode_strategy=greedy
+    fi
+done
+for model in "CTC ctc_nll" "CTC (n-grams) ctc_ngram"; do
+    checkpoint=$OUT/${model##* }/checkpoint_best.pt
+    if trained "$checkpoint"; then
+        ctc_systems "${model% *}" "$checkpoint"
+        native_systems "${model% *} greedy" "$checkpoint" translation_ctc
     fi
 done
 jacobi_systems "$OUT/at/checkpoint_best.pt"

@@ -2,10 +2,26 @@
 et al., 2014)."""
 
 import math
-from typing import Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from ..engine import LanguageModel
 
 _NEVER = float("-inf")
 Words = Tuple[int, ...]
+
+
+class Text(NamedTuple):
+    """What the search has found.
+
+    Attributes:
+        words: ids, without ``</s>``.
+        log_prob: log P(text).
+        bonus: the language model's weighted log-probability, ``</s>`` included; 0 without one.
+    """
+
+    words: Words
+    log_prob: float
+    bonus: float
 
 
 def prefix_beam(
@@ -14,8 +30,9 @@ def prefix_beam(
     *,
     beam: int,
     longest: int,
-) -> List[Tuple[Words, float]]:
-    """The best texts of a sentence, best first: (words, log-probability).
+    language_model: Optional[LanguageModel] = None,
+) -> List[Text]:
+    """The best texts of a sentence, by log-probability and bonus, those of prefixes in the search.
 
     Exact if ``candidates`` holds all words and ``beam`` all prefixes; otherwise a probability is
     that of the outputs which the search has seen.
@@ -25,10 +42,12 @@ def prefix_beam(
         candidates: the words that each position may write, with their log-probabilities.
         beam: prefixes that are kept after each position.
         longest: the most words of a text.
+        language_model: its score counts in the choice of prefixes.
     """
     # Log-probabilities of the outputs that print a prefix, apart by whether they end with a blank
     # or with the prefix's last word.
     kept: Dict[Words, Tuple[float, float]] = {(): (0.0, _NEVER)}
+    bonus = _Bonus(language_model)
     for blank, words in zip(blanks, candidates):
         found: Dict[Words, List[float]] = {}
 
@@ -48,9 +67,38 @@ def prefix_beam(
                     total_before = total
                 if len(prefix) < longest and total_before > _NEVER:
                     add((*prefix, word), 1, total_before + score)
-        best = sorted(found.items(), key=lambda item: (-_sum(*item[1]), item[0]))[:beam]
-        kept = {prefix: (parts[0], parts[1]) for prefix, parts in best}
-    return [(prefix, _sum(*parts)) for prefix, parts in kept.items()]
+        ranks = {prefix: _sum(*parts) + bonus.of(prefix) for prefix, parts in found.items()}
+        best = sorted(found, key=lambda prefix: (-ranks[prefix], prefix))[:beam]
+        kept = {prefix: (found[prefix][0], found[prefix][1]) for prefix in best}
+    return [Text(prefix, _sum(*parts), bonus.at_end(prefix)) for prefix, parts in kept.items()]
+
+
+class _Bonus:
+    """What a language model adds to the scores of prefixes; nothing without one."""
+
+    def __init__(self, model: Optional[LanguageModel]) -> None:
+        self.model = model
+        # The model's state behind a prefix, and the prefix's bonus.
+        self.known: Dict[Words, Tuple[Any, float]] = {}
+        if model is not None:
+            self.known[()] = (model.start(), 0.0)
+
+    def of(self, prefix: Words) -> float:
+        """The bonus of a prefix whose beginnings were asked for before."""
+        if self.model is None:
+            return 0.0
+        if prefix not in self.known:
+            state, before = self.known[prefix[:-1]]
+            following, more = self.model.step(state, prefix[-1])
+            self.known[prefix] = (following, before + more)
+        return self.known[prefix][1]
+
+    def at_end(self, prefix: Words) -> float:
+        """The bonus of a text."""
+        if self.model is None:
+            return 0.0
+        state, before = self.known[prefix]
+        return before + self.model.step(state, None)[1]
 
 
 def _sum(one: float, other: float) -> float:

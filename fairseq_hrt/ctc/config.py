@@ -7,11 +7,10 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
+from ..native.families.ctc import INPUTS
 from ..native.options.option import option
 from ..training import DistillationConfig
 from ..training.task_options import with_decoding_options
-
-INPUTS = ("copy", "unk")
 
 
 @dataclass
@@ -23,8 +22,9 @@ class CtcModelConfig(TransformerConfig):
     )
     ctc_inputs: ChoiceEnum(list(INPUTS)) = option(
         "copy",
-        "what the decoder's positions read: copy = each source token lambda times, in order,"
-        " which needs one dictionary for both languages; unk = <unk>",
+        "what the decoder's positions read: copy = each source token lambda times, in order;"
+        " soft-copy = a mixture of the source tokens around, whose width is learned; both need one"
+        " dictionary for both languages; unk = <unk>",
     )
 
 

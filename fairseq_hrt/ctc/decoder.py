@@ -1,14 +1,56 @@
-"""fairseq's Transformer decoder without the causal mask."""
+"""fairseq's Transformer decoder without the causal mask, and what its positions read."""
 
-from typing import Sequence
+import logging
+import math
+from typing import Any, Dict, Optional, Tuple
 
+import torch
 from fairseq.data import Dictionary
-from torch import nn
+from torch import Tensor, nn
 
 from ..engine import ParallelDecoder
+from ..native.families.ctc import INPUTS
 from ..training import refuse_extras
 from .config import CtcModelConfig
 from .sample import InputRule
+
+logger = logging.getLogger(__name__)
+
+# Of the soft copy before training: most of the weight lies on the nearest source token.
+FIRST_TEMPERATURE = 0.3
+# λ is stored in parts of a million, which half precision does not round.
+PARTS = 10**6
+
+
+class SoftCopy(nn.Module):
+    """Mixes the vectors of the source for each position, the near ones most (Wei et al., 2019, with
+    a learnt temperature as in Gu and Kong, 2021).
+
+    Position t stands at (t + 1/2) / λ of the source, token s at s + 1/2: the weights are
+    softmax_s(-distance / temperature).
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log_temperature = nn.Parameter(torch.full((1,), math.log(FIRST_TEMPERATURE)))
+
+    @property
+    def temperature(self) -> Tensor:
+        return self.log_temperature.float().exp()
+
+    def forward(self, real: Tensor, scale: float, width: int) -> Tensor:
+        """Weights ``[B, T, S]``.
+
+        Args:
+            real: BoolTensor ``[B, S]``, False for padding.
+            scale: λ.
+            width: T.
+        """
+        token = real.cumsum(1) - 0.5  # [B, S]
+        place = (torch.arange(width, device=real.device) + 0.5) / scale  # [T]
+        distance = (token.unsqueeze(1) - place.view(1, -1, 1)).abs()  # [B, T, S]
+        scores = (-distance / self.temperature).masked_fill(~real.unsqueeze(1), float("-inf"))
+        return scores.softmax(2)
 
 
 class CtcDecoder(ParallelDecoder):
@@ -16,7 +58,11 @@ class CtcDecoder(ParallelDecoder):
 
     Attributes:
         blank: id of the blank.
+        inputs: ``--ctc-inputs``.
         rule: makes its inputs.
+        soft_copy: the :class:`SoftCopy` with ``--ctc-inputs soft-copy``, else None.
+        input_rule: LongTensor ``[2]``, a buffer: λ in millionths and the number of ``inputs``, by
+            which a checkpoint of another rule is recognised.
     """
 
     family = "ctc"
@@ -27,15 +73,86 @@ class CtcDecoder(ParallelDecoder):
     ) -> None:
         refuse_extras(cfg, "ctc_transformer")
         super().__init__(cfg, dictionary, embed_tokens)
-        if not 0 < cfg.ctc_upsample_scale < float("inf"):
+        if not 0 < cfg.ctc_upsample_scale <= PARTS:
             raise ValueError(
-                f"--ctc-upsample-scale {cfg.ctc_upsample_scale} must be greater than 0, e.g. 3"
+                f"--ctc-upsample-scale {cfg.ctc_upsample_scale} must be greater than 0 and at most"
+                f" {PARTS}, e.g. 3"
             )
         self.blank = dictionary.bos()
+        self.inputs = str(cfg.ctc_inputs)
         self.rule = InputRule(
-            scale=float(cfg.ctc_upsample_scale), copies=str(cfg.ctc_inputs) == "copy",
+            scale=float(cfg.ctc_upsample_scale), copies=self.inputs != "unk",
             most=self.max_positions(), pad=dictionary.pad(), unk=dictionary.unk(),
         )  # fmt: skip
+        self.soft_copy = SoftCopy() if self.inputs == "soft-copy" else None
+        own = [round(PARTS * self.rule.scale), INPUTS.index(self.inputs)]
+        self.register_buffer("input_rule", torch.tensor(own))
+        # How the loaded checkpoint differs.
+        self.refitted = ""
 
-    def not_native(self) -> Sequence[str]:
-        return ("--arch ctc_transformer",)
+    def input_vectors(self, source: Tensor, width: int, words: Tensor) -> Optional[Tensor]:
+        """What positions read in place of the vectors of their tokens, ``[B, T, D]``, not scaled;
+        None if they read tokens.
+
+        Args:
+            source: LongTensor ``[B, S]``, padded on either side.
+            width: T.
+            words: ``[V, D]``, the vectors of the dictionary.
+        """
+        if self.soft_copy is None:
+            return None
+        weights = self.soft_copy(source.ne(self.rule.pad), self.rule.scale, width)  # [B, T, S]
+        return weights.to(words) @ torch.embedding(words, source)
+
+    def forward(
+        self, *given: Any, vectors: Optional[Tensor] = None, **options: Any
+    ) -> Tuple[Tensor, Dict[str, Any]]:
+        """See the base class.
+
+        Args:
+            vectors: ``[B, T, D]``, see :meth:`input_vectors`; only padding is then read from the
+                tokens.
+        """
+        if vectors is None:
+            return super().forward(*given, **options)
+        # fairseq's decoder embeds tokens itself.
+        hook = self.embed_tokens.register_forward_hook(lambda *embedded: vectors)
+        try:
+            return super().forward(*given, **options)
+        finally:
+            hook.remove()
+
+    def native_fields(self, longest_target: int) -> Dict[str, Any]:
+        soft = self.soft_copy
+        return dict(
+            upsample=self.rule.scale,
+            position_inputs=self.inputs,
+            copy_temperature=0.0 if soft is None else float(soft.temperature),
+        )
+
+    def upgrade_state_dict_named(
+        self, state_dict: Dict[str, Tensor], name: str
+    ) -> Dict[str, Tensor]:
+        """Adds a newly initialised temperature, which the checkpoint of another Transformer lacks;
+        names a checkpoint whose positions were made by another rule, which is trained further on
+        or decoded by this one."""
+        super().upgrade_state_dict_named(state_dict, name)
+        key = f"{name}.input_rule"
+        mine = _rule(self.input_rule)
+        theirs = _rule(state_dict[key]) if key in state_dict else mine
+        if theirs != mine:
+            self.refitted = f"that model was trained with {theirs}"
+            logger.warning("%s; this one has %s", self.refitted, mine)
+        state_dict[key] = self.input_rule.clone()
+        key = f"{name}.soft_copy.log_temperature"
+        if self.soft_copy is not None and key not in state_dict:
+            state_dict[key] = self.soft_copy.log_temperature.detach().clone()
+            self.refitted = self.refitted or "that model has no soft copy"
+        return state_dict
+
+
+def _rule(stored: Tensor) -> str:
+    """An ``input_rule`` as options."""
+    scale, kind = [*stored.flatten().tolist(), 0, 0][:2]
+    inputs = INPUTS[int(kind)] if 0 <= kind < len(INPUTS) else str(kind)
+    return f"--ctc-upsample-scale {scale / PARTS:g} --ctc-inputs {inputs}"

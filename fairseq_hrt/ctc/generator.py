@@ -12,6 +12,7 @@ from torch import Tensor
 from ..engine import (
     EncodedSource,
     EngineGenerator,
+    LanguageModel,
     check_number,
     log_mean,
     log_softmax,
@@ -20,6 +21,7 @@ from ..engine import (
 )
 from ..engine.fused import best_words
 from ..native.decoding import Hypothesis, best_first
+from ..native.families.ctc import require_search
 from ..native.options.values import DecodingOptions
 from .beam import prefix_beam
 
@@ -30,7 +32,8 @@ class CtcGenerator(EngineGenerator):
     * ``--beam 1``: each position writes its best token; the text is what they print. Score:
       log-probability of that output.
     * ``--beam N``: the most probable texts. Score: log P(text), summed over the outputs that print
-      it and that the search has seen.
+      it and that the search has seen. With ``--ctc-lm-path`` plus the weighted log-probability of
+      that language model, which also chooses among the prefixes.
 
     Scores are divided by the number of words, ``</s>`` included, ** lenpen. Words beyond
     ``--max-len-a/-b`` are cut off or not searched.
@@ -64,17 +67,19 @@ class CtcGenerator(EngineGenerator):
                     f"--{name.replace('_', '-')} {getattr(options, name)} has no effect, since all"
                     " positions are written at once: leave it out"
                 )
-        if options.min_len > 1 and options.beam == 1:
-            raise ValueError(
-                f"--min-len {options.min_len} needs a search that compares lengths: give --beam 2"
-                " or more, or leave it out"
-            )
+        require_search(options)
         self.rule = models[0].decoder.rule
         self.blank = models[0].decoder.blank
         if len({model.decoder.rule for model in models}) > 1:
             raise ValueError(
                 "the models of an ensemble must agree in --ctc-upsample-scale and --ctc-inputs"
             )
+        self.language_model: Optional[LanguageModel] = None
+        if options.ctc_lm_path is not None:
+            self.language_model = LanguageModel(
+                options.ctc_lm_path, dictionary.symbols, options.ctc_lm_weight,
+                option="--ctc-lm-path",
+            )  # fmt: skip
         self.penalties = {dictionary.unk(): options.unkpen}
         self.penalties.update({one: float("inf") for one in (dictionary.pad(), self.eos)})
 
@@ -90,24 +95,16 @@ class CtcGenerator(EngineGenerator):
             return self.decode_static(net_input["src_tokens"])
         memories = self.ensemble.encode(net_input)
         inputs, lengths = self.rule.inputs(net_input["src_tokens"])  # [B, T], [B]
-        log_probs = self.log_probs(memories, inputs, lengths)  # [B, T, V]
-        # A text has at most as many words as positions.
-        limits = self.length_limits(memories[0].lengths, capacity=inputs.size(1) + 2).tolist()
+        log_probs = self.log_probs(memories, net_input["src_tokens"], inputs, lengths)  # [B, T, V]
+        limits = self.length_limits(memories[0].lengths).tolist()
         sizes = lengths.tolist()
-        if self._searches:
+        if self.beam > 1:
             return self.by_beam(log_probs, sizes, limits)
         scores, tokens = log_probs.max(2)  # [B, T] each
         return self.by_position(tokens.tolist(), scores.tolist(), sizes, limits)
 
-    @property
-    def _searches(self) -> bool:
-        """Whether texts are searched that several outputs print."""
-        return self.beam > 1 or self.wanted > 1
-
     def not_static(self) -> Optional[str]:
-        if self._searches:
-            return f"--beam {self.beam}" if self.beam > 1 else "another model that ranks"
-        return super().not_static()
+        return f"--beam {self.beam}" if self.beam > 1 else super().not_static()
 
     def decode_static(self, tokens: Tensor) -> List[List[Hypothesis]]:
         """The best token of each position for sources ``[B, S]``, by one function of fixed
@@ -129,7 +126,7 @@ class CtcGenerator(EngineGenerator):
             self.counters.decoder_calls += 1
             self.counters.decoder_tokens += source.rows * width
             best, chosen = to_host(scores[: len(lengths)], words[: len(lengths)])
-        limits = self.length_limits(lengths, capacity=width + 2)
+        limits = self.length_limits(lengths)
         sizes = self.rule.lengths(lengths)  # [B]
         return self.by_position(chosen.tolist(), best.tolist(), sizes.tolist(), limits.tolist())
 
@@ -146,12 +143,13 @@ class CtcGenerator(EngineGenerator):
             visible=(positions < lengths.unsqueeze(1)).unsqueeze(1),  # [B, 1, T]
             causal=False,
             remember=False,
+            vectors=self.models[0].decoder.input_vectors(tokens, width, engine.embed.tokens),
         )
         logits = engine.logits(features.flatten(0, 1))  # [B * T, V]
         best, words = best_words(logits, penalties=self.penalties)
         return best.view_as(inputs), words.view_as(inputs)
 
-    def log_probs(self, memories: List, inputs: Tensor, lengths: Tensor) -> Tensor:
+    def log_probs(self, memories: List, sources: Tensor, inputs: Tensor, lengths: Tensor) -> Tensor:
         """Log-probabilities of all tokens at all positions, less the penalties: ``[B, T, V]``."""
         size = inputs.size(1)
         positions = torch.arange(size, device=inputs.device)  # [T]
@@ -160,13 +158,14 @@ class CtcGenerator(EngineGenerator):
             visible = (positions < lengths.unsqueeze(1)).unsqueeze(1)  # [B, 1, T]
         self.ensemble.reserve_positions(size)
         parts = []
-        for engine, memory in zip(self.ensemble.engines, memories):
+        for model, engine, memory in zip(self.models, self.ensemble.engines, memories):
             self.counters.decoder_calls += 1
             self.counters.decoder_tokens += inputs.numel()
             state = engine.start(memory, capacity=size)
             features = engine.step(  # [B, T, D]
-                state, inputs, positions, visible=visible, causal=False, remember=False
-            )
+                state, inputs, positions, visible=visible, causal=False, remember=False,
+                vectors=model.decoder.input_vectors(sources, size, engine.embed.tokens),
+            )  # fmt: skip
             parts.append(log_softmax(engine.logits(features)))
         found = log_mean(parts)  # [B, T, V]
         for token, penalty in self.penalties.items():
@@ -203,11 +202,10 @@ class CtcGenerator(EngineGenerator):
         self, log_probs: Tensor, sizes: Sequence[int], limits: Sequence[int]
     ) -> List[List[Hypothesis]]:
         """The most probable texts."""
-        beam = max(self.beam, self.wanted)
         blanks = log_probs[..., self.blank]  # [B, T]
         words = log_probs.clone()
         words[..., self.blank] = float("-inf")
-        best, tokens = words.topk(min(2 * beam, words.size(2)), 2)  # [B, T, 2 N] each
+        best, tokens = words.topk(min(2 * self.beam, words.size(2)), 2)  # [B, T, 2 N] each
         found = []
         for size, limit, row, scores, blank in zip(
             sizes, limits, tokens.tolist(), best.tolist(), blanks.tolist()
@@ -216,20 +214,26 @@ class CtcGenerator(EngineGenerator):
                 [(token, score) for token, score in zip(*pair) if score > float("-inf")]
                 for pair in zip(row[:size], scores[:size])
             ]
-            texts = prefix_beam(blank[:size], candidates, beam=beam, longest=limit)
-            least = min(self.options.min_len, max(len(text) for text, _ in texts))
+            texts = prefix_beam(
+                blank[:size], candidates, beam=self.beam, longest=limit,
+                language_model=self.language_model,
+            )  # fmt: skip
+            least = min(self.options.min_len, max(len(text.words) for text in texts))
             hypotheses = []
-            for text, score in texts:
-                if len(text) >= least:
+            for text in texts:
+                if len(text.words) >= least:
                     # Spread evenly over the words and </s>.
-                    part = score / (len(text) + 1)
-                    hypotheses.append(self._hypothesis(text, [part] * (len(text) + 1)))
+                    length = len(text.words) + 1
+                    parts = [text.log_prob / length] * length
+                    hypotheses.append(self._hypothesis(text.words, parts, text.bonus))
             found.append(best_first(hypotheses)[: self.wanted])
             check_number(found[-1][0].score or 0.0)
         return found
 
-    def _hypothesis(self, words: Sequence[int], parts: List[float]) -> Hypothesis:
-        total, length = sum(parts), len(words) + 1
+    def _hypothesis(
+        self, words: Sequence[int], parts: List[float], bonus: float = 0.0
+    ) -> Hypothesis:
+        total, length = sum(parts) + bonus, len(words) + 1
         hypothesis = Hypothesis(
             tokens=[*words, self.eos],
             score=total / length**self.options.lenpen if self.options.normalize else total,

@@ -90,9 +90,11 @@ class CtcTransformerModel(ConfiguredTransformer):
             return super().forward(src_tokens, src_lengths, prev_output_tokens, **options)
         encoder_out = self.encoder(src_tokens, src_lengths=src_lengths)
         inputs, wrong, shown = ctc.inputs, None, None  # [B, T]
+        words = self.decoder.embed_tokens.weight  # [V, D]
+        vectors = self.decoder.input_vectors(src_tokens, inputs.size(1), words)  # [B, T, D] or None
         if glancing is not None:
             with torch.no_grad(), same_random_numbers_afterwards(src_tokens.device):
-                log_probs = self._log_probs(inputs, encoder_out)
+                log_probs = self._log_probs(inputs, encoder_out, vectors)
                 aligned, scores = ctc_best_alignment(  # [B, T], [B]
                     log_probs, ctc.targets, ctc.lengths, ctc.target_lengths,
                     blank=self.decoder.blank,
@@ -108,10 +110,15 @@ class CtcTransformerModel(ConfiguredTransformer):
             chance = glancing.share * wrong / ctc.lengths  # [B]
             chosen = inside & (drawn < chance.unsqueeze(1))
             inputs, shown = torch.where(chosen, aligned, inputs), chosen.sum(1)
-        return CtcOutput(self._log_probs(inputs, encoder_out), wrong, shown)
+            if vectors is not None:
+                seen = torch.embedding(words, aligned)  # [B, T, D]
+                vectors = torch.where(chosen.unsqueeze(2), seen, vectors)
+        return CtcOutput(self._log_probs(inputs, encoder_out, vectors), wrong, shown)
 
-    def _log_probs(self, inputs: Tensor, encoder_out: Any) -> Tensor:
-        logits, _ = self.decoder(inputs, encoder_out=encoder_out)  # [B, T, V]
+    def _log_probs(
+        self, inputs: Tensor, encoder_out: Any, vectors: Optional[Tensor] = None
+    ) -> Tensor:
+        logits, _ = self.decoder(inputs, encoder_out=encoder_out, vectors=vectors)  # [B, T, V]
         # The type as an argument: CUDA's kernels then read half precision, without a wide copy.
         wide = torch.promote_types(logits.dtype, torch.float32)
         return torch.log_softmax(logits, -1, dtype=wide)

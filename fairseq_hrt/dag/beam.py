@@ -15,6 +15,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 from torch import Tensor
 
+from ..engine import LanguageModel
 from ..ops import best_printing_path, dag_best_alignment
 
 
@@ -43,7 +44,7 @@ class BeamPlan:
     eos: int
     keep_repeats: bool = False
     mass_only_falls: bool = True
-    language_model: Optional["LanguageModel"] = None
+    language_model: Optional[LanguageModel] = None
 
 
 @dataclass
@@ -230,46 +231,6 @@ def _complete(texts: Texts, scores: Tensor, plan: BeamPlan) -> bool:
     best = scores.max(1).values  # [B]
     possible = best / (plan.limits + 1) ** max(plan.lenpen, 0.0)  # [B]
     return bool((possible <= texts.ranks[:, -1]).all())
-
-
-class LanguageModel:
-    """An n-gram model read by ``kenlm``.
-
-    Args:
-        path: ARPA or binary file over the target's subwords.
-        symbols: the symbols of the target dictionary.
-        weight: factor of its natural log-probability.
-
-    Raises:
-        ValueError: the package is not installed, or the file cannot be read.
-    """
-
-    def __init__(self, path: str, symbols: List[str], weight: float) -> None:
-        try:
-            import kenlm
-        except ImportError as error:
-            raise ValueError("--dag-lm-path needs the package kenlm: pip install kenlm") from error
-        try:
-            self.model = kenlm.Model(path)
-        except (OSError, RuntimeError) as error:
-            raise ValueError(f"--dag-lm-path {path}: {error}") from error
-        self.new_state, self.symbols, self.weight = kenlm.State, symbols, weight
-
-    def start(self) -> Any:
-        """The state at the beginning of a sentence."""
-        state = self.new_state()
-        self.model.BeginSentenceWrite(state)
-        return state
-
-    def step(self, state: Any, token: Optional[int]) -> Tuple[Any, float]:
-        """(next state, weighted natural log-probability) of a token; None is the end of
-        sentence."""
-        following = self.new_state()
-        word = "</s>" if token is None else self.symbols[token]
-        # KenLM returns log10: times ln 10.
-        return following, 2.302585092994046 * self.weight * self.model.BaseScore(
-            state, word, following
-        )
 
 
 class _Bonus:

@@ -11,12 +11,12 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..engine import EngineGenerator, Memory, attached, check_number, single_step
+from ..engine import EngineGenerator, LanguageModel, Memory, attached, check_number, single_step
 from ..native.decoding import Hypothesis, best_first
 from ..native.families.dag import require_ranking
 from ..native.options.values import DecodingOptions
 from ..ops import joint_viterbi, without_repeats
-from .beam import BeamPlan, LanguageModel, best_paths, prefix_beam
+from .beam import BeamPlan, best_paths, prefix_beam
 from .graph import GraphBuilder, Graphs
 from .graph_description import describe, to_dot
 from .graph_size import vertices_of_encoded
@@ -103,8 +103,9 @@ class DagGenerator(EngineGenerator):
         self.language_model: Optional[LanguageModel] = None
         if options.dag_lm_path is not None:
             self.language_model = LanguageModel(
-                options.dag_lm_path, dictionary.symbols, options.dag_lm_weight
-            )
+                options.dag_lm_path, dictionary.symbols, options.dag_lm_weight,
+                option="--dag-lm-path",
+            )  # fmt: skip
         self.graph_hooks: List[Callable[[Graphs, List[List[Hypothesis]]], None]] = []
         self._builder: Optional[GraphBuilder] = None
         self._graphs: Optional[Graphs] = None

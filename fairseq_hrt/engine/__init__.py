@@ -15,6 +15,7 @@ from .fairseq_dictionary import TaskDictionary
 from .fairseq_hypothesis import from_fairseq, to_fairseq
 from .fairseq_options import check_ranges, options_of_command
 from .generator import AutoregressiveGenerator, EngineGenerator
+from .language_model import LanguageModel
 from .layers import FairseqModule, UnsupportedModelError
 from .model_scorer import ModelScorer
 from .native_generator import PackedGenerator
@@ -45,6 +46,7 @@ __all__ = [
     "EngineGenerator",
     "FairseqModule",
     "GenerationCounters",
+    "LanguageModel",
     "Memory",
     "ModelScorer",
     "NativeParts",

@@ -102,24 +102,28 @@ class PackedEmbedding:
             count, self.table = self.table.size(0), None
             self.reserve(count)
 
-    def __call__(self, tokens: Tensor, positions: Optional[Tensor]) -> Tensor:
+    def __call__(
+        self, tokens: Tensor, positions: Optional[Tensor], vectors: Optional[Tensor] = None
+    ) -> Tensor:
         """Vectors ``[R, q, D]``.
 
         Args:
             tokens: LongTensor ``[R, q]``.
             positions: LongTensor ``[q]`` or ``[R, q]``; None: 0 to q - 1.
+            vectors: ``[R, q, E]``, in place of the tokens' vectors.
         """
-        x, scale = torch.embedding(self.tokens, tokens), self.scale  # [R, q, E]
+        x = torch.embedding(self.tokens, tokens) if vectors is None else vectors  # [R, q, E]
+        scale = self.scale
         if self.zero is not None:
             x.masked_fill_(tokens.eq(self.zero).unsqueeze(-1), 0.0)
         if self.projection is not None:
             x, scale = F.linear(x * scale, self.projection), 1.0  # [R, q, D]
         if self.table is not None:
             if positions is None:
-                vectors = self.table[: tokens.size(1)]  # [q, D]
+                places = self.table[: tokens.size(1)]  # [q, D]
             else:
-                vectors = torch.embedding(self.table, positions)  # [q, D] or [R, q, D]
-            x = torch.add(vectors, x, alpha=scale)
+                places = torch.embedding(self.table, positions)  # [q, D] or [R, q, D]
+            x = torch.add(places, x, alpha=scale)
         elif scale != 1.0:
             x = x * scale
         return x if self.norm is None else self.norm(x)

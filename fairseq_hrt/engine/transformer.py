@@ -164,6 +164,7 @@ class TransformerEngine:
         remember: bool = True,
         only: Optional[Tensor] = None,
         attention: Optional[List[Tensor]] = None,
+        vectors: Optional[Tensor] = None,
     ) -> Tensor:
         """Decodes q new tokens of every row.
 
@@ -182,6 +183,7 @@ class TransformerEngine:
                 halves the cost.
             attention: a list to which the last layer's attention to the source, averaged over the
                 heads, is appended: ``[R, q, S]``.
+            vectors: ``[R, q, E]``, read in place of the tokens' vectors.
 
         Returns:
             Features ``[R, q, D]``, or ``[R, q', D]``, for :meth:`logits`.
@@ -195,7 +197,7 @@ class TransformerEngine:
                 "a decoder with recurrent cells sees all words before each word and none after it"
             )
         count = tokens.size(1)
-        x = self.embed(tokens, positions)  # [R, q, D]
+        x = self.embed(tokens, positions, vectors)  # [R, q, D]
         if remember:
             state.reserve(state.length + count)
         bias = (

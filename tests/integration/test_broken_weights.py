@@ -27,6 +27,7 @@ OPTIONS = {
     "hrt": "beam=1",
     "bidirectional": "beam=1",
     "dag": "dag_decode_strategy=greedy",
+    "ctc": "beam=1",
     "jacobi": "jacobi_window=3,beam=1",
     "autoregressive": "beam=2",
 }

@@ -2,7 +2,16 @@
 and what is refused."""
 
 import pytest
-from command_line import OPTIMIZER, RESUMABLE, SIZES, assert_same, hypotheses, parameters, refused
+from command_line import (
+    OPTIMIZER,
+    RESUMABLE,
+    SIZES,
+    VALIDATED,
+    assert_same,
+    hypotheses,
+    parameters,
+    refused,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -20,11 +29,11 @@ def train(command, data, folder, criterion, *options, optimizer=OPTIMIZER):
 
 @pytest.fixture(scope="module")
 def student(command, toy_data, tmp_path_factory):
-    """(checkpoint, output of the training)."""
+    """(checkpoint, output of the training), validated by the native engine."""
     folder = tmp_path_factory.mktemp("student")
     log = train(
         command, toy_data, folder, "ctc_nll_loss", "--max-update", "6", "--ctc-glance-schedule",
-        "0.8",
+        "0.8", "--eval-bleu", optimizer=VALIDATED,
     )  # fmt: skip
     return folder / "checkpoint_last.pt", log
 
@@ -33,6 +42,8 @@ def test_training_logs_what_is_documented(student):
     inner = next(line for line in student[1].splitlines() if "train_inner" in line)
     for name in ("nll_loss", "ppl", "skipped_share", "wrong_share", "glance_rate"):
         assert f"{name}=" in inner
+    valid = next(line for line in student[1].splitlines() if "valid on 'valid' subset" in line)
+    assert all(f"| {name}" in valid for name in ("nll_loss", "ppl", "bleu"))
 
 
 def test_fine_tuning_by_ngrams_and_decoding(command, toy_data, student, tmp_path):
@@ -42,7 +53,7 @@ def test_fine_tuning_by_ngrams_and_decoding(command, toy_data, student, tmp_path
     )  # fmt: skip
     assert "precision=" in log and "brevity_penalty=" in log
     path = tmp_path / "checkpoint_last.pt"
-    for options in ("--beam 1", "--beam 4 --nbest 2 --lenpen 0.6", "--beam 1 --engine auto"):
+    for options in ("--beam 1", "--beam 4 --nbest 2 --lenpen 0.6", "--beam 1 --engine torch"):
         output = command("fairseq-generate", toy_data, *DECODE, "--path", path, *options.split())
         found = hypotheses(output.stdout)
         assert sorted(found) == list(range(20))
@@ -61,6 +72,33 @@ def test_a_resumed_training_ends_as_if_it_had_not_stopped(command, toy_data, tmp
     assert_same(parameters(tmp_path / "whole"), parameters(tmp_path / "parts"))
 
 
+@pytest.mark.parametrize("engine", ["native", "torch"])
+def test_the_teacher_chooses_from_the_beam(command, toy_data, student, teacher, engine):
+    arguments = [toy_data, *DECODE, "--path", student[0], "--beam", "4", "--engine", engine]
+    own, best = (
+        hypotheses(command("fairseq-generate", *arguments, *more.split()).stdout)
+        for more in ("--nbest 4", f"--rescore-path {teacher}")
+    )
+    assert all(best[number][0] in texts for number, texts in own.items())
+    assert best != {number: texts[:1] for number, texts in own.items()}
+
+
+def test_another_upsampling_is_taken_knowingly(command, toy_data, student, tmp_path):
+    (tmp_path / "checkpoint_last.pt").write_bytes(student[0].read_bytes())
+    change = ["--ctc-upsample-scale", "2"]
+    told = "that model was trained with --ctc-upsample-scale 3 --ctc-inputs unk"
+    output = refused(
+        command, "fairseq-train", toy_data, *MODEL, "ctc_nll_loss", *SIZES, *OPTIMIZER,
+        "--save-dir", tmp_path, "--max-update", "7", *change,
+    )  # fmt: skip
+    assert f"checkpoint_last.pt: {told}; give the options of that training" in output
+    log = train(
+        command, toy_data, tmp_path / "other", "ctc_nll_loss", "--max-update", "1",
+        "--finetune-from-model", student[0], *change,
+    )  # fmt: skip
+    assert f"{told}; this one has --ctc-upsample-scale 2 --ctc-inputs unk" in log
+
+
 def test_positions_for_no_pair_are_refused(command, toy_data, tmp_path):
     output = refused(
         command, "fairseq-train", toy_data, *MODEL, "ctc_nll_loss", *SIZES, *OPTIMIZER,
@@ -72,7 +110,9 @@ def test_positions_for_no_pair_are_refused(command, toy_data, tmp_path):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ("--beam 1 --engine native", "the native engine has no search of ctc"),
+        ("--beam 4 --engine native --ctc-lm-path no.arpa", "the native engine has no such option"),
+        ("--beam 4 --ctc-lm-path no.arpa", "--ctc-lm-path needs the package kenlm"),
+        ("--beam 1 --ctc-lm-path no.arpa", "has an effect only with --beam 2 or more"),
         ("--beam 1 --min-len 3", "--min-len 3 needs a search that compares lengths"),
         ("--beam 2 --no-repeat-ngram-size 2", "--no-repeat-ngram-size 2 has no effect"),
         ("--beam 1 --prefix-size 1", "--prefix-size"),

@@ -15,7 +15,7 @@ GENERATE = "--user-dir fairseq_hrt --cpu --batch-size 7 --max-len-b 12".split()
 def models(toy_data, tmp_path_factory):
     """Checkpoints of models with random weights, by family."""
     folder = tmp_path_factory.mktemp("models")
-    families = ("autoregressive", "hrt", "dag")
+    families = ("autoregressive", "hrt", "dag", "ctc")
     return {family: write_checkpoint(folder / family, toy_data, family) for family in families}
 
 
@@ -63,6 +63,8 @@ def assert_equal(first, second):
     ("hrt", "--beam 1 --print-step"),
     ("hrt", "--beam 4 --nbest 2"),
     ("dag", "--dag-decode-strategy joint-viterbi"),
+    ("ctc", "--beam 1 --print-step"),
+    ("ctc", "--beam 4 --nbest 2 --lenpen 0.6"),
     ("autoregressive", "--beam 1 --print-alignment hard"),
     ("autoregressive", "--beam 3 --print-alignment hard"),
 ])  # fmt: skip

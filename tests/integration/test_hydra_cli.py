@@ -36,7 +36,13 @@ FAMILIES = {
     "dag": (
         "dag_transformer_iwslt_de_en --criterion dag_nll_loss --dag-glance-schedule 0.5:0.1@200k"
     ),
+    "ctc": (
+        "ctc_transformer_iwslt_de_en --criterion ctc_nll_loss --ctc-glance-schedule 0.5:0.3@100k"
+        " --ctc-inputs unk"
+    ),
 }
+# Their defaults need one dictionary.
+APART = {"ctc": ["model.ctc_inputs=unk"]}
 
 
 def nested(**sizes):
@@ -51,7 +57,8 @@ def nested(**sizes):
 def train_by_hydra(command, data, family, folder, *overrides, **options):
     return command(
         "fairseq-hydra-train", "--config-dir", CONFIGURATIONS, "--config-name", family, *SETTINGS,
-        f"task.data={data}", f"checkpoint.save_dir={folder}", *overrides, cwd=folder.parent,
+        f"task.data={data}", f"checkpoint.save_dir={folder}", *APART.get(family, []), *overrides,
+        cwd=folder.parent,
         **options,
     )  # fmt: skip
 

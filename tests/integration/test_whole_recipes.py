@@ -132,6 +132,9 @@ def test_wmt14_en_de(start):
         settings = {**data, "OUT": "wmt14/hrt", "STUDENT": student, "ITERATIONS": "4"}
         start("wmt14_en_de/hrt/train.sh", **settings)
         assert re.search(TOKENISED, start("wmt14_en_de/hrt/translate.sh", **settings), re.M)
+    settings = {**data, "OUT": "wmt14/ctc", "DISTILLED": "wmt14/hrt/distilled/data-bin"}
+    start("wmt14_en_de/ctc/train.sh", **settings)
+    assert re.search(TOKENISED, start("wmt14_en_de/ctc/translate.sh", **settings), re.M)
     settings = {**data, "OUT": "wmt14/dag"}
     start("wmt14_en_de/dag/train.sh", **settings)
     assert re.search(TOKENISED, start("wmt14_en_de/dag/translate.sh", **settings), re.M)
@@ -221,6 +224,7 @@ def test_multi30k(start):
         "multi30k/hrt/train_hrt.sh",
         "multi30k/bidirectional/train.sh",
         "multi30k/dag/train.sh",
+        "multi30k/ctc/train.sh",
     ):
         start(recipe, **settings)
     folder = start.folder / "captions"
@@ -228,6 +232,7 @@ def test_multi30k(start):
         ("multi30k/hrt/benchmark.sh", "comparison", {"TUNE": "1", "LENGTH_PENALTIES": "0.9"}),
         ("multi30k/bidirectional/benchmark.sh", "comparison_bidirectional", {"MODELS": "2x1"}),
         ("multi30k/dag/benchmark.sh", "comparison_dag", {}),
+        ("multi30k/ctc/benchmark.sh", "comparison_ctc", {}),
         ("multi30k/dag/sweep.sh", "sweep_dag", {"SCALES": "2"}),
         ("multi30k/jacobi/benchmark.sh", "comparison_jacobi_1",
          {"DRAFTS": f"hrt={folder}/hrt/checkpoint_last.pt"}),

@@ -26,6 +26,12 @@ FAMILIES = {
     "hrt": ("translation_hrt", "hrt_transformer", None, {}),
     "bidirectional": ("translation_bidirectional", "bidirectional_transformer", None, {}),
     "dag": ("translation_dag", "dag_transformer", None, {}),
+    "ctc": ("translation_ctc", "ctc_transformer", None, {}),
+}
+# Graphs of lines of hundreds of words would take long; the two languages have words of their own.
+MODELS = {
+    "dag": "--dag-upsample-scale 2",
+    "ctc": "--ctc-upsample-scale 2 --ctc-inputs unk",
 }
 
 
@@ -41,9 +47,8 @@ def write_checkpoint(path, data, family, seed=1, sizes=SIZES, fill=lambda model:
     give it other weights."""
     task_name, arch, *_ = FAMILIES[family]
     parser = options.get_training_parser(default_task=task_name)
-    # Graphs of lines of hundreds of words would take long.
-    arguments = ["--dag-upsample-scale", "2"] if family == "dag" else []
-    arguments += [
+    arguments = [
+        *MODELS.get(family, "").split(),
         str(data),
         "--task",
         task_name,

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import sys
 from argparse import Namespace
 from collections import Counter
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from stub_kenlm import MODULE as KENLM
 from tiny_weights import TINY, sharpen
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -219,3 +221,10 @@ def bundles(tmp_path_factory):
     for family in FAMILIES:
         with_runtime(place / family, family)
     return place
+
+
+@pytest.fixture
+def kenlm(monkeypatch):
+    """The package kenlm, with a bigram model."""
+    monkeypatch.setitem(sys.modules, "kenlm", KENLM)
+    return KENLM

@@ -73,7 +73,7 @@ def test_settings_at_the_papers_size_are_those_of_the_recipes():
     rows = re.findall(
         r"^\| \[.*?\]\((.*?)\) \| ([\d,]+) \| (.*?) \| (.*?) \| (.*?) \|$", page, re.M
     )
-    assert len(rows) == 4
+    assert len(rows) == 6
     shared = {"wmt14_en_de/hrt": "hrt", "wmt14_en_de/dag": "dag"}
     for folder, tokens, *cells in rows:
         name = folder.removeprefix("../../examples/")
@@ -82,7 +82,8 @@ def test_settings_at_the_papers_size_are_those_of_the_recipes():
         for gpus, cell in zip((1, 4, 8), cells):
             batch, often = (int(own.replace(",", "")) for own in cell.split(" × "))
             assert gpus * batch * often == int(tokens.replace(",", ""))
-            # dag's second stage has four times the updates of its first, as a product there.
+            # The second stage of dag and ctc has four times the tokens of their first, as a product
+            # there.
             often //= 4 if tokens == "262,144" else 1
             own = re.search(rf"^{gpus}\) (MAX_TOKENS=(\d+) )?UPDATE_FREQ=(\d+) ;;", recipe, re.M)
             assert int(own[3]) == often

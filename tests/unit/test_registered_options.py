@@ -12,6 +12,12 @@ from fairseq_hrt.autoregressive.config import MarianModelConfig
 from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig
 from fairseq_hrt.bidirectional.config import BidirectionalModelConfig, BidirectionalTaskConfig
 from fairseq_hrt.cli.option_help import option_help
+from fairseq_hrt.ctc.config import (
+    CtcModelConfig,
+    CtcNgramLossConfig,
+    CtcNllLossConfig,
+    CtcTaskConfig,
+)
 from fairseq_hrt.dag.config import (
     DagFuzzyLossConfig,
     DagLossConfig,
@@ -34,6 +40,7 @@ CONFIGS = {
     **dict.fromkeys(
         (DagModelConfig, DagTaskConfig, DagLossConfig, DagNllLossConfig, DagFuzzyLossConfig), "dag_"
     ),
+    **dict.fromkeys((CtcModelConfig, CtcTaskConfig, CtcNllLossConfig, CtcNgramLossConfig), "ctc_"),
     JacobiTaskConfig: "jacobi_",
     AutoregressiveTranslationConfig: "autoregressive_",
     DistillationConfig: "",
@@ -75,6 +82,7 @@ TASKS = (
     "translation_bidirectional",
     "translation_dag",
     "translation_jacobi",
+    "translation_ctc",
     "translation_autoregressive",
 )
 ARCHITECTURES = sorted(name for name in ARCH_MODEL_REGISTRY if name.startswith("hrt_transformer"))
@@ -100,7 +108,9 @@ def test_every_option_of_ours_is_explained():
     for config in CONFIGS:
         for field in fields(config):
             if (
-                field.name.startswith(("hrt_", "bidirectional_", "dag_", "jacobi_", "marian_"))
+                field.name.startswith(
+                    ("hrt_", "bidirectional_", "dag_", "ctc_", "jacobi_", "marian_")
+                )
                 or field.name in UNPREFIXED
             ):
                 assert f"--{field.name.replace('_', '-')}" in text
@@ -110,6 +120,7 @@ def test_every_option_of_ours_is_explained():
         ("hrt", ["hrt_loss"]),
         ("bidirectional", ["bidirectional_loss"]),
         ("dag", ["dag_nll_loss", "dag_fuzzy_loss"]),
+        ("ctc", ["ctc_nll_loss", "ctc_ngram_loss"]),
     ):
         for title in (
             f"--task translation_{family}",

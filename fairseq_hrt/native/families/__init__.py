@@ -30,6 +30,7 @@ class FamilyFields(
     hrt.HrtFields,
     bidirectional.BidirectionalFields,
     dag.DagFields,
+    ctc.CtcFields,
 ):
     """The header fields of all families."""
 

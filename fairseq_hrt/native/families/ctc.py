@@ -1,15 +1,60 @@
 """Models that write a word or a blank at each position in one pass (CTC)."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Dict
 
+from ..options.schema import Schema
+from .fields import ModelFields, later
 from .record import Family
+
+# Inputs of the decoder's positions, in the order of fh_position_inputs in the kernel's runtime.h.
+INPUTS = ("unk", "copy", "soft-copy")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CtcFields(ModelFields):
+    """See the family's decoder.
+
+    Attributes:
+        upsample: λ, positions per source token.
+        position_inputs: one of INPUTS.
+        copy_temperature: of the soft copy; 0 without one.
+    """
+
+    upsample: float = later(0.0)
+    position_inputs: str = later("unk")
+    copy_temperature: float = later(0.0)
+
+
+def require_search(options: Schema) -> None:
+    """Raises ValueError for a minimum length where no lengths are compared."""
+    if options.min_len > 1 and options.beam == 1:
+        raise ValueError(
+            f"--min-len {options.min_len} needs a search that compares lengths: give --beam 2 or"
+            " more, or leave it out"
+        )
 
 
 class Ctc(Family):
     """What differs in models that write all positions at once."""
 
+    def check_header(self, header: CtcFields) -> None:
+        header.demand(0 < header.upsample <= 1e6, "upsample")
+        header.demand(header.position_inputs in INPUTS, "position_inputs")
+        copies, soft = header.position_inputs != "unk", header.position_inputs == "soft-copy"
+        header.demand(
+            not copies or header.source_vocabulary == header.target_vocabulary,
+            "position_inputs", "source_vocabulary", "target_vocabulary",
+        )  # fmt: skip
+        fits = 0 < header.copy_temperature <= 1e6 if soft else header.copy_temperature == 0
+        header.demand(fits, "position_inputs", "copy_temperature")
+
     def writes_in_order(self, header: Any) -> bool:
         return False
+
+    def kernel_options(self, header: CtcFields, options: Schema) -> Dict[str, Any]:
+        require_search(options)
+        return {}
 
 
 FAMILY = Ctc(
@@ -18,6 +63,6 @@ FAMILY = Ctc(
     "ctc_transformer",
     ("ctc_nll_loss", "ctc_ngram_loss"),
     several=True,
-    native=False,
     computation="upsample_scale|inputs",
+    header_fields=CtcFields,
 )

@@ -21,6 +21,7 @@ from .conditions import (
     NORMALISED,
     SUPPRESSING,
     WITH_CANDIDATES,
+    at_least,
     chosen,
     given,
     other_than,
@@ -356,6 +357,21 @@ class Schema:
         "beam: weight of the language model's log-probability (natural logarithm)",
         native=False,
         when=given("dag_lm_path"),
+    )
+
+    # ---- ctc
+    ctc_lm_path: Optional[str] = option(
+        None,
+        "n-gram language model of target subwords that scores the prefixes of the beam, read by the"
+        " package kenlm",
+        native=False,
+        when=at_least("beam", 2),
+    )
+    ctc_lm_weight: float = option(
+        0.1,
+        "weight of that model's log-probability (natural logarithm)",
+        native=False,
+        when=given("ctc_lm_path"),
     )
 
     # ---- jacobi

@@ -8,11 +8,12 @@ from typing import Any, Dict, List, Mapping, Tuple
 import numpy as np
 
 from ..families import MODEL_FAMILIES
+from ..families.ctc import INPUTS
 from ..options.values import KINDS, SCHEMA
 from .format import ACTIVATIONS, CELLS, Header
 from .library import load_library
 
-INTERFACE = 11
+INTERFACE = 12
 OK, MEMORY, INVALID, NUMBER, REFUSED, ENDED = range(6)
 # gelu_fast and gelu_accurate are two names of one formula.
 _ACTIVATION = dict(zip(ACTIVATIONS, (0, 1, 2, 2, 3, 4)))
@@ -46,11 +47,13 @@ class Shape(C.Structure):
             "family activation bos pad eos unk shared_embedding tied_output output_bias "
             "special_symbols chunk_count relative_window learn_tail directions block causal "
             "independent middle_to_side link_heads link_rows reach count_bos length_classes cell "
-            "zero_start input_bits"
+            "zero_start input_bits position_inputs"
         ).split()),
         ("chunk_sizes", _INTS),
         ("epsilon", C.c_double),
         ("scale", C.c_double),
+        ("upsample", C.c_double),
+        ("copy_temperature", C.c_double),
         ("encoder", SideShape),
         ("decoder", SideShape),
     ]  # fmt: skip
@@ -203,6 +206,7 @@ def shape_of(header: Header) -> Tuple[Shape, Any]:
         _ACTIVATION[header.activation],
     )
     values["cell"] = CELLS.index(header.cell)
+    values["position_inputs"] = INPUTS.index(header.position_inputs)
     values["chunk_count"] = len(header.chunk_sizes)
     chunks = (C.c_int32 * max(len(header.chunk_sizes), 1))(*header.chunk_sizes)
     values["chunk_sizes"] = C.cast(chunks, C.POINTER(C.c_int32))

@@ -23,10 +23,11 @@ def options(text):
 
 
 def test_every_option_stands_under_its_own_heading(help_of):
-    for family in ("hrt", "bidirectional", "dag", "jacobi"):
+    families = {"hrt", "bidirectional", "dag", "jacobi", "ctc"}
+    for family in families:
         task = options(help_of[f"--task translation_{family}"])
         assert any(option.startswith(f"--{family}-") for option in task), family
-        others = {"hrt", "bidirectional", "dag", "jacobi"} - {family}
+        others = families - {family}
         # An option of one task may be explained by naming another's, but begins none of its own
         # lines.
         defined = set(

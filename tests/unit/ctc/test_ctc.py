@@ -19,6 +19,7 @@ from fairseq_hrt.ctc.generator import CtcGenerator
 from fairseq_hrt.ctc.model import CtcTransformerModel, Glancing
 from fairseq_hrt.ctc.sample import InputRule, ctc_sample
 from fairseq_hrt.ctc.task import CtcTranslationTask
+from fairseq_hrt.native.families.ctc import INPUTS
 from fairseq_hrt.native.options.values import DecodingOptions
 from fairseq_hrt.ops import ctc_best_alignment
 
@@ -87,6 +88,80 @@ def test_copies_need_one_dictionary(tiny):
         CtcTransformerModel.build_model(arguments, task)
     with pytest.raises(ValueError, match="--ctc-upsample-scale 0.0 must be greater than 0"):
         make_model(tiny, ctc_upsample_scale=0.0)
+
+
+def test_a_soft_copy_is_the_mixture_of_a_naive_loop(tiny):
+    model = make_model(tiny, ctc_upsample_scale=2.5, ctc_inputs="soft-copy")
+    decoder, source = model.decoder, torch.tensor([[5, 6, 7, EOS], [PAD, PAD, 9, EOS]])
+    words = decoder.embed_tokens.weight
+    for temperature in (0.05, 0.3, 2.0):
+        decoder.soft_copy.log_temperature.data.fill_(math.log(temperature))
+        found = decoder.input_vectors(source, 10, words)
+        for row, tokens in enumerate(([5, 6, 7, EOS], [9, EOS])):
+            for place in range(10):
+                weights = [
+                    math.exp(-abs(token + 0.5 - (place + 0.5) / 2.5) / temperature)
+                    for token in range(len(tokens))
+                ]
+                expected = sum(
+                    weight / sum(weights) * words[token] for weight, token in zip(weights, tokens)
+                )
+                assert torch.allclose(found[row, place], expected, atol=1e-5)
+    found.sum().backward()
+    assert float(decoder.soft_copy.log_temperature.grad.abs()) > 0
+
+
+def test_the_narrowest_soft_copy_is_a_copy(tiny):
+    """In training, with glancing and without, and in decoding."""
+    plain, soft = (
+        make_model(tiny, ctc_upsample_scale=3.0, ctc_inputs=inputs)
+        for inputs in ("copy", "soft-copy")
+    )
+    soft.load_state_dict(plain.state_dict(), strict=True)
+    soft.decoder.soft_copy.log_temperature.data.fill_(-6.0)
+    sample = with_targets(tiny.sample([4, 3, 6], symbols=8), [4, 2, 5])
+    source = {key: sample["net_input"][key] for key in ("src_tokens", "src_lengths")}
+    ctc = make_task(tiny, plain).ctc_sample(sample, 1)
+    inside = ctc.inputs.ne(PAD)
+    for glancing in (None, Glancing(0.7, 5)):
+        one, two = (model(**source, ctc=ctc, glancing=glancing) for model in (plain, soft))
+        assert torch.allclose(one.log_probs[inside], two.log_probs[inside], atol=1e-4)
+    assert int(one.shown.sum()) > 0
+    for beam in (1, 3):
+        found = [generator_of(tiny, beam=beam)(model).generate([model], sample)
+                 for model in (plain, soft)]  # fmt: skip
+        texts = [[best[0]["tokens"].tolist() for best in own] for own in found]
+        assert texts[0] == texts[1]
+    one = plain(**source, ctc=ctc)
+    soft.decoder.soft_copy.log_temperature.data.fill_(1.0)
+    wide = soft(**source, ctc=ctc)
+    assert not torch.allclose(wide.log_probs[inside], one.log_probs[inside], atol=1e-2)
+
+
+def test_a_checkpoint_of_another_rule_is_named(tiny, caplog):
+    trained = make_model(tiny, ctc_upsample_scale=3.0).state_dict()
+    for changes, expected in (
+        ({}, ""),
+        (dict(ctc_upsample_scale=2.0), "--ctc-upsample-scale 3 --ctc-inputs copy"),
+        (dict(ctc_inputs="unk"), "--ctc-upsample-scale 3 --ctc-inputs copy"),
+    ):
+        model = make_model(tiny, **{"ctc_upsample_scale": 3.0, **changes})
+        caplog.clear()
+        model.load_state_dict(dict(trained), strict=True)
+        assert model.decoder.refitted == (expected and f"that model was trained with {expected}")
+        assert bool(caplog.messages) == bool(expected)
+        # Checkpoints of this model have its own rule.
+        again = make_model(tiny, **{"ctc_upsample_scale": 3.0, **changes})
+        again.load_state_dict(model.state_dict(), strict=True)
+        assert again.decoder.refitted == ""
+    # Before ctc models had one, and where a Transformer is fine-tuned.
+    trained.pop("decoder.input_rule")
+    soft = make_model(tiny, ctc_upsample_scale=3.0, ctc_inputs="soft-copy")
+    soft.load_state_dict(dict(trained), strict=True)
+    assert soft.decoder.refitted == "that model has no soft copy"
+    for broken in (torch.zeros(0), torch.tensor([1.5, -3.0, 2.0])):
+        soft.load_state_dict({**soft.state_dict(), "decoder.input_rule": broken}, strict=True)
+        assert "was trained with --ctc-upsample-scale" in soft.decoder.refitted
 
 
 # ------------------------------------------------------------------ losses
@@ -167,15 +242,30 @@ def test_glancing_shows_what_the_best_alignment_of_the_target_writes(tiny, monke
 # ------------------------------------------------------------------ searches
 
 
+class Bigrams:
+    """A language model whose state is the last word."""
+
+    def score(self, pair):
+        before, word = pair
+        return -0.7 * (word or 0) - 0.4 * (before == 2) + 0.2 * (word is None)
+
+    def start(self):
+        return None
+
+    def step(self, state, word):
+        return word, self.score((state, word))
+
+
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 5), st.integers(1, 3), st.integers(0, 5), st.integers(0, 999))
-def test_prefix_beam_finds_every_text_with_its_probability(positions, words, longest, seed):
+@given(st.integers(1, 5), st.integers(1, 3), st.integers(0, 5), st.integers(0, 999), st.booleans())
+def test_prefix_beam_finds_every_text_with_its_probability(positions, words, longest, seed, judged):
     generator = torch.Generator().manual_seed(seed)
     scores = (torch.randn(positions, words + 1, generator=generator).double() * 2).log_softmax(-1)
+    bigrams = Bigrams()
     found = prefix_beam(
         scores[:, BLANK].tolist(),
         [list(zip(range(1, words + 1), row)) for row in scores[:, 1:].tolist()],
-        beam=10**6, longest=longest,
+        beam=10**6, longest=longest, language_model=bigrams if judged else None,
     )  # fmt: skip
     expected = {}
     for output in itertools.product(range(words + 1), repeat=positions):
@@ -183,10 +273,14 @@ def test_prefix_beam_finds_every_text_with_its_probability(positions, words, lon
         if len(text) <= longest:
             mass = math.exp(sum(float(row[word]) for row, word in zip(scores, output)))
             expected[text] = expected.get(text, 0.0) + mass
-    assert dict(found).keys() == expected.keys()
-    for text, score in found:
-        assert score == pytest.approx(math.log(expected[text]))
-    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+    assert {text.words for text in found} == expected.keys()
+    ranks = []
+    for text in found:
+        assert text.log_prob == pytest.approx(math.log(expected[text.words]))
+        pairs = list(zip((None, *text.words), (*text.words, None)))
+        assert text.bonus == pytest.approx(sum(map(bigrams.score, pairs)) if judged else 0.0)
+        ranks.append(text.log_prob + (sum(map(bigrams.score, pairs[:-1])) if judged else 0.0))
+    assert ranks == sorted(ranks, reverse=True)
 
 
 def test_greedy_prints_the_best_token_of_each_position(tiny):
@@ -229,10 +323,36 @@ def test_beams_rank_texts_by_their_likelihood(tiny):
     assert len({tuple(one["tokens"].tolist()) for one in found[0]}) == 4
 
 
+def test_a_language_model_changes_ranks_and_scores(tiny, kenlm):
+    """All words are candidates and all prefixes are kept."""
+    model = tiny.model("ctc_transformer", symbols=3, ctc_upsample_scale=1.0, seed=4)
+    sample, dictionary, stub = tiny.sample([3, 2], symbols=3), tiny.dictionary(3), kenlm.Model("lm")
+    values = dict(beam=6, nbest=6, lenpen=0.5, max_len_b=9)
+    options = DecodingOptions(**values, ctc_lm_path="lm", ctc_lm_weight=0.8)
+    judged, plain = (
+        CtcGenerator([model], dictionary, own).generate([model], sample)
+        for own in (options, DecodingOptions(**values))
+    )
+    seen = 0
+    for best in judged:
+        for one in best:
+            words = [dictionary[token] for token in one["tokens"].tolist()[:-1]]
+            bigrams = sum(map(stub.scores.get, zip(["<s>", *words], [*words, "</s>"]),
+                              itertools.repeat(0.0)))  # fmt: skip
+            total = float(one["positional_scores"].sum()) + 0.8 * math.log(10) * bigrams
+            expected = total / len(one["tokens"]) ** 0.5
+            assert float(one["score"]) == pytest.approx(expected, abs=1e-4)
+            seen += bigrams < 0
+        scores = [float(one["score"]) for one in best]
+        assert scores == sorted(scores, reverse=True)
+    texts = [[[one["tokens"].tolist() for one in best] for best in own] for own in (judged, plain)]
+    assert seen and texts[0] != texts[1]
+
+
 @settings(max_examples=25, deadline=None)
-@given(st.sampled_from([1, 3]), st.booleans(), batches())
-def test_a_translation_does_not_depend_on_its_batch(tiny, beam, unnormalized, batch):
-    model = tiny.model("ctc_transformer")
+@given(st.sampled_from([1, 3]), st.booleans(), st.sampled_from(INPUTS), batches())
+def test_a_translation_does_not_depend_on_its_batch(tiny, beam, unnormalized, inputs, batch):
+    model = tiny.model("ctc_transformer", ctc_inputs=inputs)
     options = DecodingOptions(beam=beam, nbest=beam, unnormalized=unnormalized, max_len_b=30)
     assert_independent(CtcGenerator([model], tiny.dictionary(), options), batch)
 
@@ -294,7 +414,7 @@ def test_decoding_and_training_happen_on_the_device(tiny):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_log_probabilities_are_those_of_wide_logits(dtype):
     logits = torch.randn(2, 3, 17, generator=torch.Generator().manual_seed(1)).to(dtype) * 9
-    model = SimpleNamespace(decoder=lambda inputs, encoder_out: (logits, None))
+    model = SimpleNamespace(decoder=lambda inputs, **given: (logits, None))
     found = CtcTransformerModel._log_probs(model, torch.zeros(2, 3).long(), {})
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     assert found.dtype == wide

@@ -16,7 +16,7 @@ from fairseq_hrt.native.options.values import DecodingOptions
     model=st.sampled_from(
         [
             dict(ctc_upsample_scale=3.0),
-            dict(ctc_upsample_scale=1.5, ctc_inputs="copy"),
+            dict(ctc_upsample_scale=1.5, ctc_inputs="soft-copy"),
             dict(ctc_upsample_scale=2.0, max_target_positions=20, decoder_learned_pos=True),
         ]
     ),
@@ -35,10 +35,11 @@ def test_equal_to_the_ordinary_way(tiny, seed, model, options, lengths):
     )
 
 
-def test_the_function_can_be_recorded(tiny):
+@pytest.mark.parametrize("inputs", ["copy", "soft-copy"])
+def test_the_function_can_be_recorded(tiny, inputs):
     reads = assert_recordable(
         lambda model: CtcGenerator([model], tiny.dictionary(8), DecodingOptions(beam=1)),
-        tiny.model("ctc_transformer", symbols=8, ctc_upsample_scale=3.0),
+        tiny.model("ctc_transformer", symbols=8, ctc_upsample_scale=3.0, ctc_inputs=inputs),
         tiny.sample([5, 3, 6], symbols=8),
     )
     # The lengths of the sources, and the result.

@@ -1,8 +1,6 @@
 """Tiny models of the family and batches with targets."""
 
-import sys
 from argparse import Namespace
-from collections import defaultdict
 from types import SimpleNamespace
 
 import pytest
@@ -99,29 +97,3 @@ def family(tiny):
 def batch(family):
     sample = family.sample([5, 3, 4], seed=2)
     return {**sample, "graph": family.graph(sample, [10, 6, 8], [4, 2, 6], update=7)}
-
-
-class StubLanguageModel:
-    """A bigram model with kenlm's interface."""
-
-    def __init__(self, path):
-        if path == "missing":
-            raise OSError("cannot read missing")
-        self.scores = defaultdict(
-            float, {("<s>", "w0"): -3.0, ("w1", "w2"): -5.0, ("w2", "</s>"): -1.0}
-        )
-
-    def BeginSentenceWrite(self, state):
-        state.word = "<s>"
-
-    def BaseScore(self, state, word, following):
-        following.word = word
-        return self.scores[state.word, word]
-
-
-@pytest.fixture
-def kenlm(monkeypatch):
-    """The package, as far as the search asks for it."""
-    module = SimpleNamespace(Model=StubLanguageModel, State=type("State", (), {}))
-    monkeypatch.setitem(sys.modules, "kenlm", module)
-    return module

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import sys
 from collections import defaultdict
 
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from fairseq_hrt.dag.beam import (
     BeamPlan,
-    LanguageModel,
     _Bonus,
     _collect,
     best_paths,
@@ -387,27 +385,3 @@ def test_the_search_ends_when_no_prefix_is_left(rounds):
         [0.0, -math.inf, -math.inf]
     ]
     assert rounds == [0, 1, 2]
-
-
-def test_a_language_model_that_cannot_be_read_is_named(kenlm):
-    with pytest.raises(ValueError, match="--dag-lm-path missing: cannot read"):
-        LanguageModel("missing", ["w0"], 1.0)
-
-
-def test_the_package_of_language_models_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "kenlm", None)
-    with pytest.raises(
-        ValueError, match="--dag-lm-path needs the package kenlm: pip install kenlm"
-    ):
-        LanguageModel("lm", ["w0"], 1.0)
-
-
-def test_scores_of_a_language_model_are_natural_logarithms(kenlm):
-    """Ten times as improbable costs ln 10, times the weight; each step continues from the word
-    before."""
-    model = LanguageModel("lm", ["w0", "w1", "w2"], 0.5)
-    state, score = model.step(model.start(), 0)
-    assert score == pytest.approx(-3.0 * 0.5 * math.log(10)) and state.word == "w0"
-    state, score = model.step(model.step(state, 1)[0], 2)
-    assert score == pytest.approx(-5.0 * 0.5 * math.log(10))
-    assert model.step(state, None)[1] == pytest.approx(-1.0 * 0.5 * math.log(10))

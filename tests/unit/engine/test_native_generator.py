@@ -23,6 +23,7 @@ ARCHITECTURES = {
     "hrt": ("hrt_transformer", dict(hrt_chunk_sizes=[2, 3])),
     "bidirectional": ("bidirectional_transformer", dict(bidirectional_tokens_per_step=2)),
     "dag": ("dag_transformer", dict(dag_upsample_scale="2")),
+    "ctc": ("ctc_transformer", dict(ctc_upsample_scale=2.0)),
 }
 
 
@@ -99,6 +100,8 @@ def assert_same(found, expected, nbest=1, *, steps=True):
             dict(dag_decode_strategy="joint-viterbi", dag_decode_length_beta=0.5),
             dict(beam=1),
         ),
+        ("ctc", {}, dict(beam=1)),
+        ("ctc", {}, dict(beam=4, nbest=3, lenpen=0.6, min_len=2, unkpen=2.0)),
         ("jacobi", dict(jacobi_window=4), dict(beam=1)),
         (
             "jacobi",
@@ -385,6 +388,7 @@ def test_the_task_keeps_no_generator_alive(tiny):
         ("hrt", {}, dict(retain_iter_history=True), "--retain-iter-history True"),
         ("bidirectional", dict(bidirectional_scoring="paper"), {}, "--bidirectional-scoring paper"),
         ("dag", dict(dag_decode_strategy="beam"), {}, "--dag-decode-strategy beam"),
+        ("ctc", dict(ctc_lm_path="lm"), dict(beam=2), "--ctc-lm-path lm"),
         ("jacobi", dict(jacobi_draft="ngram"), dict(beam=1), "--jacobi-draft ngram"),
         ("jacobi", dict(jacobi_mode="pj"), dict(beam=1), "--jacobi-mode pj"),
         (
@@ -395,7 +399,7 @@ def test_the_task_keeps_no_generator_alive(tiny):
         ),
     ],
 )
-def test_what_the_native_engine_has_not(tiny, caplog, family, own, given, named):
+def test_what_the_native_engine_has_not(tiny, caplog, kenlm, family, own, given, named):
     model = model_of(tiny, family)
     with pytest.raises(ValueError, match=named):
         generator_of(tiny, family, [model], "native", own=own, **given)

@@ -79,7 +79,7 @@ def test_what_decoding_takes_over_from_the_training():
 VALUES = dict(
     source_lang="de", target_lang="en", data="/x", eval_bleu=True, eval_bleu_args="{}",
     max_source_positions=77, seed=5, jacobi_draft="hrt", jacobi_draft_path="/x",
-    jacobi_cost_file="/x", rescore_path="/x", dag_lm_path="/x", distilled_data="/x",
+    jacobi_cost_file="/x", rescore_path="/x", dag_lm_path="/x", ctc_lm_path="/x", distilled_data="/x",
     eval_tokenized_bleu="x", load_alignments=True,
 )  # fmt: skip
 

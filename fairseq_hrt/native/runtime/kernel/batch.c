@@ -94,7 +94,7 @@ int fh_engine_shortlist(fh_engine *e, const int64_t *offsets, const int32_t *can
 /* Whether translations with this chunk size can begin with given words. */
 static int takes_first_words(const fh_model *m, const fh_options *o, int32_t chunk) {
     if (m->shape.family == FH_HRT) return chunk == 1 || o->draft_chunk;
-    return m->shape.family != FH_DAG && m->shape.directions == 1;
+    return m->shape.family != FH_DAG && m->shape.family != FH_CTC && m->shape.directions == 1;
 }
 
 static int32_t chunk_of(const fh_model *m, const fh_options *o, int32_t length) {
@@ -202,6 +202,8 @@ static int decode_batch(fh_work *w, int32_t chunk, const int32_t *const *sources
             return (fh_beam_width(w) == 1 ? fh_greedy_blocks : fh_beam_blocks)(w, limits, found);
         case FH_DAG:
             return fh_decode_dag(w, found);
+        case FH_CTC:
+            return fh_decode_ctc(w, sources, limits, found);
         default:
             if (w->options->jacobi) return decode_lossless(w, 0, sources, limits, found);
             return fh_decode_plain(w, limits, found);

@@ -172,7 +172,7 @@ static int step(fh_work *w, beam_state *b, int32_t place, int32_t *rows) {
     float *features;
     if (fh_decode_step(w, &plan, &features)) return w->error.code;
     return fh_best_lists(w, features, b->asks, at, b->width, b->found_tokens, b->found_scores,
-                         b->found_counts, NULL);
+                         b->found_counts, 0, NULL);
 }
 
 int fh_beam(fh_work *w, const fh_search *search, fh_found *found) {

@@ -250,7 +250,7 @@ static int predict(fh_work *w, state *b, const int32_t *limits, int32_t step, in
         if (b->asks[i].only < 0) fh_ban(&b->asks[i], shape->eos);
     }
     if (fh_best_lists(w, features, b->asks, at * z, b->beams, b->found_tokens, b->found_scores,
-                      b->found_counts, b->ends))
+                      b->found_counts, shape->eos, b->ends))
         return w->error.code;
     for (int32_t s = 0, i = 0; s < w->sentences && !b->whole; s++)
         for (int32_t n = 0; n < b->counts[s]; n++)

@@ -320,7 +320,8 @@ int fh_word_scores(fh_work *w, const float *features, const fh_ask *asks, int32_
 }
 
 int fh_best_lists(fh_work *w, const float *features, const fh_ask *asks, int32_t rows, int32_t n,
-                  int32_t *tokens, float *scores, int32_t *counts, float *ends) {
+                  int32_t *tokens, float *scores, int32_t *counts, int32_t noted,
+                  float *noted_scores) {
     const fh_model *m = w->model;
     size_t d = (size_t)m->decoder.shape.width;
     for (int32_t first = 0, count; first < rows; first += count) {
@@ -339,7 +340,7 @@ int fh_best_lists(fh_work *w, const float *features, const fh_ask *asks, int32_t
             size_t at = (size_t)(first + r) * n;
             float sum = m->operations->logsumexp(row, matrix->outputs);
             if (!isfinite(sum)) return not_a_number(w);
-            if (ends) ends[first + r] = one_score(w, row, sum, list, m->shape.eos);
+            if (noted_scores) noted_scores[first + r] = one_score(w, row, sum, list, noted);
             if (asks[first + r].only >= 0) {
                 counts[first + r] = 1;
                 tokens[at] = asks[first + r].only;

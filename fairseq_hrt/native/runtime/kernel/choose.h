@@ -33,10 +33,11 @@ fh_ask fh_ask_word(const fh_work *work, int32_t sentence, int32_t place, int32_t
  * of <unk>; NULL: not wanted, which saves the logsumexp. */
 int fh_best_words(fh_work *work, const float *features, const fh_ask *asks, int32_t rows,
                   int32_t *tokens, float *scores);
-/* The n best words of each row, best first: tokens and scores [rows][n], counts [rows]. ends [rows]
- * or NULL: the score of </s>, allowed or not. */
+/* The n best words of each row, best first: tokens and scores [rows][n], counts [rows].
+ * noted_scores [rows] or NULL: the score of the word `noted`, allowed or not. */
 int fh_best_lists(fh_work *work, const float *features, const fh_ask *asks, int32_t rows, int32_t n,
-                  int32_t *tokens, float *scores, int32_t *counts, float *ends);
+                  int32_t *tokens, float *scores, int32_t *counts, int32_t noted,
+                  float *noted_scores);
 /* The error that a row without a best word is. */
 int fh_no_word(fh_work *work, int32_t token);
 /* Log-probabilities of one given word of each row. */

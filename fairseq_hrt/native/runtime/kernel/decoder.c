@@ -335,7 +335,12 @@ int fh_decode_step(fh_work *w, const fh_step *step, float **features) {
     plan p = {0};
     if (make_plan(w, step, &p)) return w->error.code;
     float *x = w->x.data; /* [tokens][d], behind the last layer [wants][d] */
-    if (fh_embed(w, t, step->tokens, p.query, p.tokens, x)) return w->error.code;
+    if (step->vectors) {
+        memcpy(x, step->vectors, (size_t)p.tokens * (size_t)t->shape.width * sizeof *x);
+        if (fh_place(w, t, p.query, p.tokens, x)) return w->error.code;
+    } else if (fh_embed(w, t, step->tokens, p.query, p.tokens, x)) {
+        return w->error.code;
+    }
     int32_t rows = p.tokens;
     for (int32_t l = 0; l < t->shape.layers; l++)
         if (layer_step(w, &p, l, x, &rows)) return w->error.code;

@@ -244,7 +244,7 @@ static int check_side(const fh_side_shape *s) {
 
 /* The same checks as in format.py, for what an index or a size is computed from. */
 static int check_shape(const fh_shape *s, fh_error *error) {
-    int fits = in_range(s->family, FH_AUTOREGRESSIVE, FH_DAG) &&
+    int fits = in_range(s->family, FH_AUTOREGRESSIVE, FH_CTC) &&
                in_range(s->activation, FH_RELU, FH_SWISH) && check_side(&s->encoder) &&
                check_side(&s->decoder) && s->decoder.layers > 0 && s->epsilon > 0 && s->epsilon < 1;
     int32_t least = s->encoder.vocabulary < s->decoder.vocabulary ? s->encoder.vocabulary
@@ -278,6 +278,12 @@ static int check_shape(const fh_shape *s, fh_error *error) {
                (s->link_rows == 1 || s->link_rows >= s->decoder.longest) &&
                in_range(s->reach, 0, 1 << 20) && s->scale > 0 && s->scale <= 1e6 &&
                in_range(s->length_classes, 0, 1 << 20);
+    if (fits && s->family == FH_CTC)
+        fits = s->upsample > 0 && s->upsample <= 1e6 &&
+               in_range(s->position_inputs, FH_UNK, FH_SOFT_COPY) &&
+               (s->position_inputs == FH_UNK || s->encoder.vocabulary == s->decoder.vocabulary) &&
+               (s->position_inputs != FH_SOFT_COPY ||
+                (s->copy_temperature > 0 && s->copy_temperature <= 1e6));
     return fits ? FH_OK
                 : fh_fail(error, FH_INVALID,
                           "the sizes of the model do not fit together; convert it again");
@@ -327,8 +333,9 @@ static int build(builder *b) {
 }
 
 int fh_writes_in_order(const fh_model *m) {
-    return m->shape.family != FH_DAG && (m->shape.family != FH_BIDIRECTIONAL ||
-                                         (m->shape.block == 1 && m->shape.directions == 1));
+    return m->shape.family != FH_DAG && m->shape.family != FH_CTC &&
+           (m->shape.family != FH_BIDIRECTIONAL ||
+            (m->shape.block == 1 && m->shape.directions == 1));
 }
 
 int fh_model_new(fh_model **model, const fh_shape *shape, const fh_tensor *tensors, int64_t count,

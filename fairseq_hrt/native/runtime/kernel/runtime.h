@@ -19,8 +19,8 @@
  * - search.c and beam.c: word by word, greedily or with a beam: read decoder.c and these first
  * - verify.c: guesses checked by one pass, from the model itself (jacobi.c) or from its chunks
  *   (drafts.c)
- * - hrt.c, bidirectional.c and block_beam.c, dag.c and graph.c: the families that write several
- *   words in a pass
+ * - hrt.c, bidirectional.c and block_beam.c, dag.c and graph.c, ctc.c and prefix_beam.c: the
+ *   families that write several words in a pass
  * - given.c and align.c: read finished translations: their scores, the source word of each of their
  *   words
  * - hypotheses.c: what is found, and its copy for the caller
@@ -44,7 +44,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FH_INTERFACE 11 /* changes with every change of a structure or a function below */
+#define FH_INTERFACE 12 /* changes with every change of a structure or a function below */
 
 #if defined(_WIN32)
 #define FH_PUBLIC __declspec(dllexport)
@@ -61,7 +61,13 @@ typedef enum {
     FH_ENDED = 5    /* the caller wanted the call to end */
 } fh_status;
 
-typedef enum { FH_AUTOREGRESSIVE = 0, FH_HRT = 1, FH_BIDIRECTIONAL = 2, FH_DAG = 3 } fh_family;
+typedef enum {
+    FH_AUTOREGRESSIVE = 0,
+    FH_HRT = 1,
+    FH_BIDIRECTIONAL = 2,
+    FH_DAG = 3,
+    FH_CTC = 4
+} fh_family;
 typedef enum {
     FH_RELU = 0,
     FH_GELU = 1,
@@ -75,6 +81,7 @@ typedef enum { FH_MERGED = 0, FH_COLLAPSED = 1 } fh_repeats;
 typedef enum { FH_NORMALIZED = 0, FH_EQ2 = 1 } fh_hrt_scoring;
 typedef enum { FH_CANONICAL = 0, FH_ALGORITHM1 = 1 } fh_block_scoring;
 typedef enum { FH_PREVIOUS = 0, FH_SOURCE = 1 } fh_jacobi_draft;
+typedef enum { FH_UNK = 0, FH_COPY = 1, FH_SOFT_COPY = 2 } fh_position_inputs;
 
 /* Sizes of one side of the model; see Header in format.py. */
 typedef struct {
@@ -94,8 +101,10 @@ typedef struct {
     int32_t link_heads, link_rows, reach, count_bos, length_classes;
     int32_t cell, zero_start;   /* autoregressive: fh_cell; the decoder's </s> has a zero vector */
     int32_t input_bits;         /* of what is multiplied with int8 weights: 8 or 16 */
+    int32_t position_inputs;    /* ctc: fh_position_inputs */
     const int32_t *chunk_sizes; /* [chunk_count] */
     double epsilon, scale;
+    double upsample, copy_temperature; /* ctc */
     fh_side_shape encoder, decoder;
 } fh_shape;
 

@@ -47,6 +47,17 @@ int fh_beam_blocks(fh_work *work, const int32_t *limits, fh_found *found);
 int fh_finish_blocks(fh_work *work, const int32_t *words, const float *scores, int32_t length,
                      int32_t counted, double total, int32_t passes, fh_found *found);
 int fh_decode_dag(fh_work *work, fh_found *found);
+int fh_decode_ctc(fh_work *work, const int32_t *const *sources, const int32_t *limits,
+                  fh_found *found);
+/* What the positions of a sentence may write, and how probable that is. */
+typedef struct {
+    int32_t positions, width;      /* width: words of a position, at most */
+    int32_t limit;                 /* the most words of a text */
+    const int32_t *counts, *words; /* [positions], [positions][width], the best first */
+    const float *scores, *blanks;  /* log-probabilities of the words; of the blanks, [positions] */
+} fh_lattice;
+/* The most probable texts. */
+int fh_prefix_beam(fh_work *work, const fh_lattice *lattice, fh_found *found);
 
 /* Given translations of one sentence: number i has the tokens offsets[i] to offsets[i + 1] - 1. */
 typedef struct {

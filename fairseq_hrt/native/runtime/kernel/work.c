@@ -160,16 +160,14 @@ int fh_feed_forward(fh_work *w, const fh_side *side, const fh_layer *layer, floa
     return FH_OK;
 }
 
-int fh_embed(fh_work *w, const fh_side *side, const int32_t *tokens, const int32_t *positions,
-             int32_t rows, float *x) {
+int fh_token_vectors(fh_work *w, const fh_side *side, const int32_t *tokens, int32_t rows,
+                     float *x) {
     const fh_model *m = w->model;
     int32_t d = side->shape.width, words = side->shape.vocabulary;
     int32_t special = side == &m->decoder ? m->shape.special_symbols : 0,
             blank = side == &m->decoder && m->shape.zero_start ? m->shape.eos : -1;
-    float scale = (float)side->shape.scale;
-    /* Row by row: scale * the token's vector [d] + its position's [d]. */
     for (int32_t r = 0; r < rows; r++, x += d) {
-        int32_t token = tokens[r], position = positions[r];
+        int32_t token = tokens[r];
         if (token < 0 || token >= words + special)
             return fh_fail(&w->error, FH_INVALID, "token %d is not in the dictionary of %d words",
                            (int)token, (int)words);
@@ -184,6 +182,16 @@ int fh_embed(fh_work *w, const fh_side *side, const int32_t *tokens, const int32
             }
         } else
             memcpy(x, m->special + (size_t)(token - words) * d, (size_t)d * sizeof *x);
+    }
+    return FH_OK;
+}
+
+int fh_place(fh_work *w, const fh_side *side, const int32_t *positions, int32_t rows, float *x) {
+    int32_t d = side->shape.width;
+    float scale = (float)side->shape.scale;
+    /* Row by row: scale * the token's vector [d] + its position's [d]. */
+    for (int32_t r = 0; r < rows; r++, x += d) {
+        int32_t position = positions[r];
         if (side->positions) {
             if (position < 0 || position >= side->shape.positions)
                 return fh_fail(&w->error, FH_INVALID,
@@ -199,4 +207,10 @@ int fh_embed(fh_work *w, const fh_side *side, const int32_t *tokens, const int32
     x -= (ptrdiff_t)rows * d;
     if (side->embedding_norm.gain) fh_normalise(w, side, &side->embedding_norm, x, rows, x);
     return FH_OK;
+}
+
+int fh_embed(fh_work *w, const fh_side *side, const int32_t *tokens, const int32_t *positions,
+             int32_t rows, float *x) {
+    if (fh_token_vectors(w, side, tokens, rows, x)) return w->error.code;
+    return fh_place(w, side, positions, rows, x);
 }

@@ -107,7 +107,12 @@ void fh_norm_behind(const fh_work *work, const fh_side *side, const fh_norm *nor
 /* x = x + outer(activation(inner(x))) with its norm. */
 int fh_feed_forward(fh_work *work, const fh_side *side, const fh_layer *layer, float *x,
                     int32_t rows);
-/* x [rows][width] <- embedding, positions (rows of the position table) and norm. */
+/* x [rows][width] <- the tokens' vectors, not scaled. */
+int fh_token_vectors(fh_work *work, const fh_side *side, const int32_t *tokens, int32_t rows,
+                     float *x);
+/* x [rows][width] <- scale * x + positions (rows of the position table), and norm. */
+int fh_place(fh_work *work, const fh_side *side, const int32_t *positions, int32_t rows, float *x);
+/* Both. */
 int fh_embed(fh_work *work, const fh_side *side, const int32_t *tokens, const int32_t *positions,
              int32_t rows, float *x);
 
@@ -130,6 +135,7 @@ typedef struct {
     const int32_t *count;  /* [rows], new tokens of each; NULL: one each */
     const int32_t *tokens; /* those of all rows one behind the other; ids behind the dictionary are
                               special symbols */
+    const float *vectors;  /* [tokens][d], in place of the tokens' vectors; NULL: their own */
     int32_t origin;        /* position of the first token of a row, in the position table */
     int32_t stride;        /* distance of the positions of neighbouring tokens */
     int32_t causal;        /* a new token does not see later new ones */

@@ -105,7 +105,7 @@ def test_the_runtime_reads_no_file_that_a_bundle_names(folder, name, value):
         "translation",
         *(
             f"translation_{family}"
-            for family in ("autoregressive", "hrt", "bidirectional", "dag", "jacobi")
+            for family in ("autoregressive", "hrt", "bidirectional", "dag", "jacobi", "ctc")
         ),
     ],
 )

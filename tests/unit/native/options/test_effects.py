@@ -84,6 +84,8 @@ CASES = {
     "dag_sample_topp": (0.9, dag("sample"), except_by("sample"), "--dag-decode-strategy sample"),
     "dag_lm_path": ("lm.arpa", dag("beam"), except_by("beam"), "--dag-decode-strategy beam"),
     "dag_lm_weight": (0.3, {**dag("beam"), "dag_lm_path": "lm.arpa"}, [dag("beam")], "--dag-lm-path"),
+    "ctc_lm_path": ("lm.arpa", dict(beam=2), [dict(beam=1)], "--beam 2 or more"),
+    "ctc_lm_weight": (0.3, dict(beam=2, ctc_lm_path="lm.arpa"), [dict(beam=2, ctc_lm_path=None)], "--ctc-lm-path"),
     "beam": (7, dag("beam"), except_by("beam", "sample"), "--dag-decode-strategy beam or sample"),
     "nbest": (2, dag("sample"), except_by("beam", "sample"), "--dag-decode-strategy beam or sample"),
     "temperature": (0.5, dag("sample"), except_by("sample"), "--dag-decode-strategy sample"),

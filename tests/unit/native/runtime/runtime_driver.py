@@ -44,6 +44,7 @@ WAYS = {
         ),
         dict(beam=1, dag_decode_strategy="greedy", graphs=True),
     ],
+    "ctc": [dict(beam=1), dict(beam=1, scores=False), dict(beam=4, nbest=3)],
 }
 
 

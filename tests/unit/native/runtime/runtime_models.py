@@ -11,6 +11,8 @@ from tiny_weights import TINY, sharpen
 from fairseq_hrt.autoregressive.model import MarianTransformerModel
 from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
 from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
+from fairseq_hrt.ctc.generator import CtcGenerator
+from fairseq_hrt.ctc.model import CtcTransformerModel
 from fairseq_hrt.dag.generator import DagGenerator
 from fairseq_hrt.dag.model import DagTransformerModel
 from fairseq_hrt.engine import AutoregressiveGenerator, ModelScorer
@@ -30,7 +32,7 @@ CLASSES = {
     "transformer": TransformerModel, "hrt_transformer": HRTTransformerModel,
     "dag_transformer": DagTransformerModel,
     "bidirectional_transformer": BidirectionalTransformerModel,
-    "marian_transformer": MarianTransformerModel,
+    "marian_transformer": MarianTransformerModel, "ctc_transformer": CtcTransformerModel,
 }  # fmt: skip
 
 # Model files that there are, and how they differ from the plain ones.
@@ -39,6 +41,7 @@ ARCHITECTURES = {
     "bidirectional_transformer": dict(bidirectional_tokens_per_step=2),
     "dag_transformer": dict(dag_upsample_base="predict", dag_upsample_scale="1.5"),
     "marian_transformer": dict(marian_cell="ssru"),
+    "ctc_transformer": dict(ctc_upsample_scale=1.5, ctc_inputs="soft-copy"),
 }  # fmt: skip
 
 
@@ -98,6 +101,8 @@ def generator_of(model, options):
         return HRTGenerator([model], dictionary, options)
     if family == "dag":
         return DagGenerator([model], dictionary, options)
+    if family == "ctc":
+        return CtcGenerator([model], dictionary, options)
     if family == "bidirectional":
         return BidirectionalGenerator([model], dictionary, options)
     if options.jacobi_mode is not None:
@@ -154,7 +159,7 @@ def runtime_engine(model, *, weights="float32", **options):
     return Engine(header, tensors, **options)
 
 
-def same_hypothesis(expected, got, *, steps=True):
+def same_hypothesis(expected, got, *, steps=True, near=NEAR):
     """Whether two hypotheses agree; where tokens differ, whether the first difference is a near
     tie."""
     tokens, scores = expected["tokens"].tolist(), expected["positional_scores"].tolist()
@@ -163,9 +168,9 @@ def same_hypothesis(expected, got, *, steps=True):
             (n for n, (a, b) in enumerate(zip(tokens, got.tokens)) if a != b),
             min(len(tokens), len(got.tokens)) - 1,
         )
-        return abs(scores[place] - got.positional_scores[place]) < NEAR
-    assert got.positional_scores == pytest.approx(scores, rel=3e-6, abs=NEAR)
-    assert got.score == pytest.approx(float(expected["score"]), rel=3e-6, abs=NEAR)
+        return abs(scores[place] - got.positional_scores[place]) < near
+    assert got.positional_scores == pytest.approx(scores, rel=3e-6, abs=near)
+    assert got.score == pytest.approx(float(expected["score"]), rel=3e-6, abs=near)
     assert not steps or (got.steps, got.token_steps) == (
         expected["steps"],
         expected["token_steps"].tolist(),
@@ -173,7 +178,7 @@ def same_hypothesis(expected, got, *, steps=True):
     return True
 
 
-def check_equal(model, rows, options, *, first_words=None, **engine_options):
+def check_equal(model, rows, options, *, first_words=None, near=NEAR, **engine_options):
     """Demands that the runtime in float32 finds what the eager engine finds; returns the runtime's
     results."""
     expected = eager_results(model, rows, options, first_words=first_words)
@@ -182,5 +187,5 @@ def check_equal(model, rows, options, *, first_words=None, **engine_options):
     for row, best, mine in zip(rows, expected, got):
         assert len(best) == len(mine), (row, best, mine)
         for one, other in zip(best, mine):
-            assert same_hypothesis(one, other), (row, options, one, other)
+            assert same_hypothesis(one, other, near=near), (row, options, one, other)
     return got

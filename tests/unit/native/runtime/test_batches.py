@@ -33,6 +33,7 @@ WAYS = {
                      dict(beam=1, jacobi_mode="frontier", jacobi_window=90)),
     "dag": ("dag_transformer", dict(beam=1)),
     "dag, viterbi": ("dag_transformer", dict(beam=1, dag_decode_strategy="joint-viterbi")),
+    "ctc": ("ctc_transformer", dict(beam=1)), "ctc, beam": ("ctc_transformer", dict(beam=4, nbest=2)),
 }  # fmt: skip
 MORE = {
     "dag_transformer": dict(dag_upsample_scale="2"),

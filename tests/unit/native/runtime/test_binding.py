@@ -10,6 +10,7 @@ import pytest
 
 from fairseq_hrt.engine.torch_to_native import convert
 from fairseq_hrt.native.families import MODEL_FAMILIES
+from fairseq_hrt.native.families.ctc import INPUTS
 from fairseq_hrt.native.options.schema import NATIVE_DRAFTS, NATIVE_STRATEGIES
 from fairseq_hrt.native.options.values import KINDS as VALUES
 from fairseq_hrt.native.options.values import SCHEMA
@@ -78,6 +79,8 @@ def test_numbers_are_those_of_the_header(header):
         assert values[name.upper().replace("-", "_")] == number
     for number, name in enumerate(NATIVE_DRAFTS):
         assert values[name.upper()] == number
+    for number, name in enumerate(INPUTS):
+        assert values[name.upper().replace("-", "_")] == number
     assert [values[f"{'SELF_' * (name == 'attention')}{name.upper()}"] for name in CELLS] == [0, 1]
     for number, name in enumerate(MODEL_FAMILIES):
         assert values[name.upper()] == number
@@ -134,7 +137,8 @@ WRONG_OPTIONS = [
     ("hrt_transformer", {"table_size": 0}), ("bidirectional_transformer", {"jacobi": 1}),
     ("bidirectional_transformer", {"alignments": 1}), ("dag_transformer", {"strategy": 4}),
     ("dag_transformer", {"scale": 0.0}), ("dag_transformer", {"jacobi": 1}),
-    ("dag_transformer", {"alignments": 1}),
+    ("dag_transformer", {"alignments": 1}), ("ctc_transformer", {"alignments": 1}),
+    ("ctc_transformer", {"graphs": 1}), ("ctc_transformer", {"jacobi": 1}),
 ]  # fmt: skip
 
 

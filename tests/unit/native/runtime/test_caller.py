@@ -23,6 +23,7 @@ LONG = {
     "beam of blocks": ("bidirectional_transformer", dict(beam=200)),
     "lookahead": ("dag_transformer", dict(beam=1)),
     "viterbi": ("dag_transformer", dict(beam=1, dag_decode_strategy="joint-viterbi")),
+    "texts": ("ctc_transformer", dict(beam=200)),
 }  # fmt: skip
 LARGE = dict(
     encoder_embed_dim=32,

@@ -64,6 +64,7 @@ def test_first_words_that_are_none(runtime, first_words, message):
 @pytest.mark.parametrize("arch, options", [
     ("dag_transformer", {}), ("bidirectional_transformer", {}), ("hrt_transformer", {}),
     ("hrt_transformer", dict(hrt_decode_chunk="auto", hrt_chunk_table="3:1,inf:2")),
+    ("ctc_transformer", {}),
 ])  # fmt: skip
 def test_models_that_cannot_be_given_first_words(runtime, arch, options):
     with runtime.runtime_engine(runtime.build(arch)) as engine:

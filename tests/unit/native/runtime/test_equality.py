@@ -463,6 +463,56 @@ def test_graph_shapes(runtime, shape, strategy):
     runtime.check_equal(model, runtime.sources(LENGTHS), options)
 
 
+POSITIONS = {
+    "copies": {}, "soft": dict(ctc_inputs="soft-copy"),
+    "soft and cut": dict(ctc_inputs="soft-copy", max_target_positions=30, no_scale_embedding=True),
+    "unk": dict(ctc_inputs="unk", ctc_upsample_scale=2.0),
+    "few": dict(ctc_upsample_scale=0.3), "broken": dict(ctc_upsample_scale=2.7),
+    "cut": dict(ctc_upsample_scale=2.0, max_target_positions=20),
+    "learned": dict(ctc_upsample_scale=1.5, decoder_learned_pos=True, max_target_positions=16),
+}  # fmt: skip
+# A score is that of all positions of a sentence.
+MANY = 5e-4
+TEXTS = (
+    dict(beam=1), dict(beam=4, nbest=4), dict(beam=1, max_len_b=3, lenpen=0.5),
+    dict(beam=3, nbest=2, max_len_b=4, lenpen=0.0), dict(beam=5, nbest=3, min_len=6, unkpen=1.5),
+    dict(beam=1, unkpen=float("inf"), unnormalized=True), dict(beam=12, nbest=12, unkpen=-2.0),
+    dict(beam=2, unnormalized=True, max_len_a=0.5, max_len_b=0), dict(beam=1, max_len_b=0, min_len=0),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_words_and_blanks(runtime, positions):
+    """With few words, so that prefixes of the beam meet again."""
+    lengths = []
+    for seed, options in enumerate(TEXTS):
+        words = (2, 5, 12)[seed % 3]
+        model = runtime.build(
+            "ctc_transformer", symbols=words, seed=seed, decoder_layers=1,
+            **{"ctc_upsample_scale": 3.0, **POSITIONS[positions]},
+        )  # fmt: skip
+        # What is read decides what is written.
+        model.decoder.embed_tokens.weight.data.mul_(4)
+        if model.decoder.soft_copy is not None:
+            model.decoder.soft_copy.log_temperature.data.fill_(seed - 3)
+        rows = runtime.sources((*LENGTHS, 9), symbols=words, seed=seed)
+        found = runtime.check_equal(
+            model, rows, runtime.options(**{"max_len_b": 60, **options}), near=MANY
+        )
+        lengths += [len(one.tokens) for best in found for one in best]
+
+    assert len(set(lengths)) > 3, lengths
+
+
+@pytest.mark.parametrize(
+    "shape, beam", [(shape, 1 + 3 * (n % 2)) for n, shape in enumerate(SHAPES)]
+)
+def test_shapes_of_models_that_write_blanks(runtime, shape, beam):
+    model = runtime.build("ctc_transformer", seed=3, ctc_upsample_scale=2.0, **SHAPES[shape])
+    options = runtime.options(beam=beam, nbest=beam, max_len_b=40)
+    runtime.check_equal(model, runtime.sources(LENGTHS), options, near=MANY)
+
+
 @pytest.mark.parametrize("arch, more", [
     ("transformer", {}), ("transformer", dict(jacobi_mode="frontier", jacobi_window=3)),
     ("hrt_transformer", dict(hrt_decode_chunk="2")),
@@ -482,7 +532,10 @@ def test_sentences_whose_own_limit_is_below_the_minimum(runtime, arch, more, bea
 
 
 def test_without_scores_the_words_are_the_same(runtime):
-    for arch in ("transformer", "hrt_transformer", "bidirectional_transformer", "dag_transformer"):
+    for arch in (
+        "transformer", "hrt_transformer", "bidirectional_transformer", "dag_transformer",
+        "ctc_transformer",
+    ):  # fmt: skip
         model, rows = runtime.build(arch, seed=7), runtime.sources(LENGTHS)
         with runtime.runtime_engine(model) as engine:
             ways = [dict(beam=beam) for beam in (1, 3)]
@@ -542,6 +595,7 @@ def test_what_is_not_aligned_is_refused(runtime):
     for arch, message in (
         ("bidirectional_transformer", "not aligned"),
         ("dag_transformer", "not aligned"),
+        ("ctc_transformer", "not aligned"),
     ):
         with (
             runtime.runtime_engine(runtime.build(arch)) as engine,

@@ -180,7 +180,9 @@ def test_bad_translations(runtime, targets, message):
         engine.score(ROWS[:1], targets)
 
 
-@pytest.mark.parametrize("arch", ["bidirectional_transformer", "dag_transformer"])
+@pytest.mark.parametrize(
+    "arch", ["bidirectional_transformer", "dag_transformer", "ctc_transformer"]
+)
 def test_models_that_write_several_words_at_once(runtime, arch):
     refusal = pytest.raises(
         UnsupportedOption, match="scored by models that write one word after the other"

@@ -29,6 +29,10 @@ RECURRENT = dataclasses.replace(PLAIN, cell="ssru", zero_start=True, activation=
 GRAPH = dataclasses.replace(
     PLAIN, family="dag", link_heads=3, link_rows=1, scale=4.0, length_classes=9
 )
+BLANKS = dataclasses.replace(
+    PLAIN, family="ctc", upsample=2.5, position_inputs="soft-copy", copy_temperature=0.3,
+    target_vocabulary=20,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("change, message", [
@@ -63,7 +67,7 @@ def test_wrong_headers(files, tmp_path, change, message):
 
 @pytest.mark.parametrize(
     "header",
-    [PLAIN, RECURRENT, CHUNKS, SLOTS, GRAPH],
+    [PLAIN, RECURRENT, CHUNKS, SLOTS, GRAPH, BLANKS],
     ids=lambda header: f"{header.family} {header.cell}",
 )
 def test_what_is_written_is_read(header):
@@ -102,6 +106,13 @@ def test_what_is_written_is_read(header):
     (CHUNKS, dict(cell="ssru"), "family='hrt', cell='ssru'"),
     (GRAPH, dict(cell="ssru"), "family='dag', cell='ssru'"),
     (SLOTS, dict(zero_start=True), "family='bidirectional', zero_start=True"),
+    (BLANKS, dict(upsample=0.0), "upsample=0.0"),
+    (BLANKS, dict(upsample=float("nan")), "upsample=nan"),
+    (BLANKS, dict(position_inputs="hard"), "position_inputs='hard'"),
+    (BLANKS, dict(target_vocabulary=18), "source_vocabulary=20, target_vocabulary=18"),
+    (BLANKS, dict(copy_temperature=0.0), "position_inputs='soft-copy', copy_temperature=0.0"),
+    (BLANKS, dict(position_inputs="copy"), "position_inputs='copy', copy_temperature=0.3"),
+    (GRAPH, dict(upsample=2.0), "family='dag', upsample=2.0"),
 ])  # fmt: skip
 def test_values_that_no_model_has(header, changes, message):
     header.check()
@@ -112,7 +123,8 @@ def test_values_that_no_model_has(header, changes, message):
 def test_files_of_earlier_releases_are_read():
     """They lack the later fields; and what does not use these is written for earlier releases,
     too."""
-    assert not {"cell", "zero_start", "input_bits"} & set(json.loads(PLAIN.to_json()))
+    later = {"cell", "zero_start", "input_bits", "upsample", "position_inputs", "copy_temperature"}
+    assert not later & set(json.loads(PLAIN.to_json()))
     values = json.loads(RECURRENT.to_json())
     assert (values.pop("cell"), values.pop("zero_start")) == ("ssru", True)
     assert Header.from_json(json.dumps(values)) == dataclasses.replace(

@@ -69,6 +69,7 @@ def test_as_in_pytorch(runtime, arch, way, judge_arch, lenpen):
         ("hrt_transformer", dict(beam=4, hrt_nat_beam=1, hrt_decode_chunk="auto"), 4),
         ("bidirectional_transformer", dict(beam=2), 2),
         ("dag_transformer", dict(beam=4), 1),
+        ("ctc_transformer", dict(beam=4), 4),
     ],
 )
 def test_how_many_there_are_to_choose_from(runtime, arch, way, count):

@@ -34,7 +34,12 @@ def header(family="hrt", **more):
 
 
 def test_which_models_write_in_order():
-    for family, expected in (("autoregressive", True), ("hrt", True), ("dag", False)):
+    for family, expected in (
+        ("autoregressive", True),
+        ("hrt", True),
+        ("dag", False),
+        ("ctc", False),
+    ):
         assert writes_in_order(header(family)) is expected
     for block, directions, expected in ((1, 1, True), (2, 1, False), (1, 2, False)):
         model = header("bidirectional", block=block, directions=directions)
