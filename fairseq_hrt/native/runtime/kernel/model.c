@@ -277,7 +277,7 @@ static int check_shape(const fh_shape *s, fh_error *error) {
                s->decoder.width % s->link_heads == 0 && in_range(s->link_rows, 1, 1 << 20) &&
                (s->link_rows == 1 || s->link_rows >= s->decoder.longest) &&
                in_range(s->reach, 0, 1 << 20) && s->scale > 0 && s->scale <= 1e6 &&
-               in_range(s->length_classes, 0, 1 << 20);
+               in_range(s->length_classes, 0, 1 << 20) && in_range(s->besides, 0, 2);
     return fits ? FH_OK
                 : fh_fail(error, FH_INVALID,
                           "the sizes of the model do not fit together; convert it again");
