@@ -43,8 +43,8 @@ class Plugin(Protocol):
         """Adds the native engine's model after comparing it with PyTorch's; see
         ``export/runtime_bundle.py``."""
 
-    def pack(self, folder: Path, checkpoints: Any, data: Path, **options: Any) -> Any:
-        """Makes a bundle from checkpoints; see ``export/checkpoint_bundle.py``."""
+    def import_checkpoints(self, folder: Path, checkpoints: Any, data: Path, **options: Any) -> Any:
+        """Makes a bundle of checkpoints from elsewhere; see ``export/imported_checkpoints.py``."""
 
 
 def plugin() -> Plugin:

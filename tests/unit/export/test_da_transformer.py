@@ -1,0 +1,382 @@
+"""Checkpoints as DA-Transformer and FA-DAT write them, against their computation in NumPy.
+
+The oracle reads their parameters by their names and options, and shares nothing with the package.
+"""
+
+import math
+from argparse import Namespace
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+import torch
+from fairseq import checkpoint_utils
+
+from fairseq_hrt.dag.generator import DagGenerator
+from fairseq_hrt.export.da_transformer import convert
+from fairseq_hrt.export.imported import checkpoint_of
+from fairseq_hrt.loading.checkpoints import read_checkpoint
+from fairseq_hrt.native.options.values import DecodingOptions
+
+WORDS = 9
+BOS, PAD, EOS, UNK = range(4)
+WIDTH, INNER, HEADS = 8, 12, 2
+DAT, FIRST = "translation_dat_task", "translation_lev_modified"
+OPTIONS = dict(
+    arch="glat_decomposed_link_base", _name="glat_decomposed_link_base", source_lang="de",
+    target_lang="en", encoder_embed_dim=WIDTH, decoder_embed_dim=WIDTH, encoder_layers=1,
+    decoder_layers=2, encoder_ffn_embed_dim=INNER, decoder_ffn_embed_dim=INNER,
+    encoder_attention_heads=HEADS, decoder_attention_heads=HEADS, decoder_input_dim=WIDTH,
+    decoder_output_dim=WIDTH, max_source_positions=30, max_target_positions=40, dropout=0.1,
+    encoder_learned_pos=True, decoder_learned_pos=True, share_all_embeddings=True,
+    share_decoder_input_output_embed=True, encoder_normalize_before=False,
+    decoder_normalize_before=False, activation_fn="gelu", no_scale_embedding=False,
+    links_feature="feature:position", max_transition_length=99999, decode_strategy="lookahead",
+    decode_beta=0.7, decode_viterbibeta=1.3, adaptive_softmax_cutoff=None, adaptive_input=False,
+    layernorm_embedding=False, no_token_positional_embeddings=False, pred_length_offset=False,
+    encoder_layers_to_keep=None, src_embedding_copy=False, adam_betas=(0.9, 0.999),
+)  # fmt: skip
+SECOND = dict(
+    task=DAT, upsample_base="source_old", upsample_scale="3", decode_upsample_scale=3.0,
+    prepend_bos=False, seg_tokens=0, segment_embedding=False,
+)  # fmt: skip
+CASES = {
+    "DA-Transformer": SECOND,
+    "its default size, sinusoids, layer norms before": dict(
+        SECOND, upsample_base="source", prepend_bos=True, encoder_learned_pos=False,
+        decoder_learned_pos=False, links_feature="sinposition:feature", activation_fn="relu",
+        share_all_embeddings=False, encoder_normalize_before=True, decoder_normalize_before=True),
+    "predicted lengths, segments": dict(
+        SECOND, upsample_base="predict", upsample_scale="2~4", decode_upsample_scale=2.5,
+        seg_tokens=3, segment_embedding=True),
+    "predicted differences, a short reach": dict(
+        SECOND, upsample_base="predict", pred_length_offset=True, prepend_bos=True,
+        links_feature="position", max_transition_length=7),
+    "segments over sinusoids": dict(
+        SECOND, segment_embedding=True, seg_tokens=2, decoder_learned_pos=False,
+        max_target_positions=14),
+    "FA-DAT": dict(task=FIRST, src_upsample_scale=2.5, max_transition_length=-1),
+    "first release": dict(
+        task=FIRST, src_upsample_scale=2.0, links_feature="feature", share_all_embeddings=False,
+        share_decoder_input_output_embed=False, no_scale_embedding=True),
+}  # fmt: skip
+
+
+def parameters(own, seed=1):
+    """Random parameters by their names, float32."""
+    random, found = np.random.default_rng(seed), OrderedDict()
+
+    def add(name, *shape, std=None):
+        std = shape[-1] ** -0.5 if std is None else std
+        found[name] = torch.tensor(random.normal(0, std, shape), dtype=torch.float32)
+
+    def linear(name, outputs, inputs):
+        add(f"{name}.weight", outputs, inputs, std=1.5 * inputs**-0.5)
+        add(f"{name}.bias", outputs, std=0.2)
+
+    def norm(name):
+        add(f"{name}.weight", WIDTH, std=0.2)
+        found[f"{name}.weight"] += 1
+        add(f"{name}.bias", WIDTH, std=0.2)
+
+    size = 4 + WORDS + own.get("seg_tokens", 0)
+    add("encoder.embed_tokens.weight", size, WIDTH)
+    for side, rows in (("encoder", "max_source_positions"), ("decoder", "max_target_positions")):
+        found[f"{side}.version"] = torch.tensor([3.0])
+        if side == "decoder":
+            add("decoder.embed_tokens.weight", size, WIDTH)
+            add("decoder.output_projection.weight", size, WIDTH, std=0.8)
+        if own[f"{side}_learned_pos"]:
+            add(f"{side}.embed_positions.weight", own[rows] + 2, WIDTH, std=0.7)
+        else:
+            found[f"{side}.embed_positions._float_tensor"] = torch.zeros(1)
+        for layer in (f"{side}.layers.{number}" for number in range(own[f"{side}_layers"])):
+            for attention in ("self_attn", "encoder_attn")[: 1 + (side == "decoder")]:
+                for part in "kvq":
+                    linear(f"{layer}.{attention}.{part}_proj", WIDTH, WIDTH)
+                found[f"{layer}.{attention}.v_proj.weight"] *= 3
+                linear(f"{layer}.{attention}.out_proj", WIDTH, WIDTH)
+                norm(f"{layer}.{attention}_layer_norm")
+            linear(f"{layer}.fc1", INNER, WIDTH)
+            linear(f"{layer}.fc2", WIDTH, INNER)
+            norm(f"{layer}.final_layer_norm")
+        if own[f"{side}_normalize_before"]:
+            norm(f"{side}.layer_norm")
+    if own["share_decoder_input_output_embed"]:
+        found["decoder.output_projection.weight"] = found["decoder.embed_tokens.weight"]
+    if own["share_all_embeddings"]:
+        found["encoder.embed_tokens.weight"] = found["decoder.embed_tokens.weight"]
+    if own.get("segment_embedding"):
+        add("decoder.embed_seg.weight", own["seg_tokens"] + 1, WIDTH, std=0.7)
+    # Lengths of a few words.
+    add("decoder.embed_length.weight", 256, WIDTH, std=0.5)
+    middle = 130 if own["pred_length_offset"] else 7
+    found["decoder.embed_length.weight"][: middle - 2] *= 0.01
+    found["decoder.embed_length.weight"][middle + 4 :] *= 0.01
+    features = own["links_feature"].split(":")
+    if "position" in features:
+        add("decoder.link_positional.weight", own["max_target_positions"] + 2, WIDTH, std=0.7)
+    wide = WIDTH * len(features)
+    prefix = "decoder.link_predictor." if features == ["feature"] else "decoder."
+    for name, outputs in (("query_linear", WIDTH), ("key_linear", WIDTH), ("gate_linear", HEADS)):
+        linear(prefix + name, outputs, wide)
+    return found
+
+
+def checkpoint(path, changes=None, edit=None, **more):
+    """Writes a checkpoint; returns its options and parameters."""
+    own = {**OPTIONS, **(SECOND if changes is None else changes), **more}
+    held = parameters(own)
+    if edit is not None:
+        edit(own, held)
+    names = ("source_lang", "target_lang", "max_source_positions", "max_target_positions")
+    state = {
+        "args": None,
+        "cfg": {
+            "_name": None,
+            "model": Namespace(**own),
+            "task": {"_name": own["task"], **{name: own[name] for name in names}},
+            "criterion": Namespace(_name="nat_dag_loss"),
+            "optimization": {"lr": [0.0005], "max_update": 300000},
+        },
+        "model": held,
+        "optimizer_history": [
+            {"num_updates": 7, "optimizer_name": "FairseqAdam", "criterion_name": "x",
+             "lr_scheduler_state": {}}],
+        "extra_state": {},
+        "last_optimizer_state": {},
+    }  # fmt: skip
+    torch.save(state, path)
+    return own, held
+
+
+class Oracle:
+    """Their forward pass for one sentence, in float64."""
+
+    def __init__(self, own, held):
+        self.own = own
+        self.held = {
+            name.replace("link_predictor.", ""): value.double().numpy()
+            for name, value in held.items()
+        }
+
+    def linear(self, name, x):
+        return x @ self.held[f"{name}.weight"].T + self.held[f"{name}.bias"]
+
+    def norm(self, name, x):
+        x = x - x.mean(-1, keepdims=True)
+        x = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5)
+        return x * self.held[f"{name}.weight"] + self.held[f"{name}.bias"]
+
+    def heads(self, x):
+        return x.reshape(len(x), HEADS, -1).swapaxes(0, 1)
+
+    def attend(self, name, x, memory):
+        q, k, v = (
+            self.heads(self.linear(f"{name}.{part}_proj", source))
+            for part, source in (("q", x), ("k", memory), ("v", memory))
+        )
+        weights = np.exp(log_softmax(q @ k.swapaxes(1, 2) / math.sqrt(WIDTH // HEADS)))
+        mixed = (weights @ v).swapaxes(0, 1).reshape(len(x), WIDTH)
+        return self.linear(f"{name}.out_proj", mixed)
+
+    def feed(self, name, x):
+        x = self.linear(f"{name}.fc1", x)
+        if self.own["activation_fn"] == "relu":
+            x = np.maximum(x, 0)
+        else:
+            x = x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
+        return self.linear(f"{name}.fc2", x)
+
+    def run(self, side, x, memory=None):
+        before = self.own[f"{side}_normalize_before"]
+
+        def block(name, x, function):
+            if before:
+                return x + function(self.norm(name, x))
+            return self.norm(name, x + function(x))
+
+        for number in range(self.own[f"{side}_layers"]):
+            layer = f"{side}.layers.{number}"
+            x = block(
+                f"{layer}.self_attn_layer_norm",
+                x,
+                lambda y, layer=layer: self.attend(f"{layer}.self_attn", y, y),
+            )
+            if memory is not None:
+                x = block(
+                    f"{layer}.encoder_attn_layer_norm",
+                    x,
+                    lambda y, layer=layer: self.attend(f"{layer}.encoder_attn", y, memory),
+                )
+            x = block(f"{layer}.final_layer_norm", x, lambda y, layer=layer: self.feed(layer, y))
+        return self.norm(f"{side}.layer_norm", x) if before else x
+
+    def embed(self, side, tokens):
+        scale = 1.0 if self.own["no_scale_embedding"] else math.sqrt(WIDTH)
+        places = range(2, 2 + len(tokens))
+        if self.own[f"{side}_learned_pos"]:
+            positions = self.held[f"{side}.embed_positions.weight"][list(places)]
+        else:
+            positions = sinusoids(places)
+        return scale * self.held[f"{side}.embed_tokens.weight"][tokens] + positions
+
+    def graph(self, words):
+        """(log P(y | v) ``[L, V]``, log P(v | u) ``[L, L]``) for source words without ``</s>``."""
+        own, second = self.own, self.own["task"] == DAT
+        reads = not second or own["prepend_bos"]
+        source = [*([BOS] if reads else []), *words, EOS]
+        memory = self.run("encoder", self.embed("encoder", source))
+        if not second:
+            size = max(int(len(source) * own["src_upsample_scale"]), 2)
+        elif own["upsample_base"] == "source_old":
+            size = max(int(len(source) * own["decode_upsample_scale"]), 2)
+        elif own["upsample_base"] == "source":
+            size = int(len(words) * own["decode_upsample_scale"]) + 1 + reads
+        else:
+            length = int((memory.mean(0) @ self.held["decoder.embed_length.weight"].T).argmax())
+            if own["pred_length_offset"]:
+                length += len(source) - 128
+            size = int(max((length - 2) * own["decode_upsample_scale"], 0)) + 2
+        size = min(size, own["max_target_positions"] - second)
+        x = self.embed("decoder", [BOS, *[UNK] * (size - 2), EOS])
+        if own.get("segment_embedding"):
+            x = x + self.held["decoder.embed_seg.weight"][[1] * (size - 1) + [2]]
+        features = self.run("decoder", x, memory)
+        parts = []
+        if "feature" in own["links_feature"]:
+            parts.append(features)
+        if "sinposition" in own["links_feature"]:
+            parts.append(sinusoids(range(2, 2 + size)))
+        elif "position" in own["links_feature"]:
+            parts.append(self.held["decoder.link_positional.weight"][2 : 2 + size])
+        described = np.concatenate(parts, 1)
+        q, k = (
+            self.heads(self.linear(f"decoder.{one}_linear", described)) for one in ("query", "key")
+        )
+        gates = log_softmax(self.linear("decoder.gate_linear", described)).T  # [H, L]
+        ahead = np.arange(size) - np.arange(size)[:, None]
+        reach = own["max_transition_length"]
+        allowed = (ahead > 0) & (ahead <= (reach if reach > 0 else size))
+        scores = np.where(allowed, q @ k.swapaxes(1, 2) / math.sqrt(WIDTH // HEADS), -np.inf)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = np.exp(log_softmax(scores)) * np.exp(gates)[:, :, None]
+            links = np.log(np.where(allowed, each.sum(0), 0.0))
+        return log_softmax(features @ self.held["decoder.output_projection.weight"].T), links
+
+    def translate(self, words, strategy, beta):
+        """The words that a strategy prints. Inner vertices write words or <unk>, the ends theirs."""
+        scores, links = self.graph(words)
+        size = len(links)
+        inner = scores.copy()
+        inner[:, :UNK] = -np.inf
+        best, tokens = inner.max(1), inner.argmax(1)
+        best[0], best[-1] = scores[0, BOS], scores[-1, EOS]
+        if strategy == "joint-viterbi":
+            path = best_path(best, links, beta, int(2 * size / self.scale))
+        else:
+            path = [0]
+            while path[-1] != size - 1:
+                path.append(int((links[path[-1]] + beta * best).argmax()))
+        found, last = [], None
+        for vertex in path[1:-1]:
+            if tokens[vertex] != last:
+                found.append(int(tokens[vertex]))
+            last = tokens[vertex]
+        return found
+
+    @property
+    def scale(self):
+        return self.own.get("decode_upsample_scale") or self.own["src_upsample_scale"]
+
+
+def log_softmax(x):
+    x = x - np.max(x, -1, keepdims=True, initial=-1e30)
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def sinusoids(places):
+    half = WIDTH // 2
+    rates = np.exp(np.arange(half) * -(math.log(10000) / (half - 1)))
+    angles = np.array(list(places))[:, None] * rates
+    return np.concatenate([np.sin(angles), np.cos(angles)], 1)
+
+
+def best_path(best, links, beta, most):
+    """The path with the highest score / number ** beta, over all numbers of inner vertices."""
+    size = len(links)
+    now, back, found = links[0] + best[0] + best, [], []
+    now[-1] = -np.inf
+    for number in range(1, most + 1):
+        ends = now + links[:, -1]
+        found.append((ends.max() / number**beta, number, int(ends.argmax())))
+        steps = now[:, None] + links
+        back.append(steps.argmax(0))
+        now = steps.max(0) + best
+        now[-1] = -np.inf
+    _, number, vertex = max(found, key=lambda one: one[0])
+    path = [size - 1, vertex]
+    for choice in back[: number - 1][::-1]:
+        path.append(int(choice[path[-1]]))
+    return [*path, 0][::-1]
+
+
+def write_dictionaries(folder):
+    for language in ("de", "en"):
+        (folder / f"dict.{language}.txt").write_text("".join(f"w{n} 1\n" for n in range(WORDS)))
+
+
+def loaded(path, folder):
+    """The task and model of a converted checkpoint."""
+    made = convert(read_checkpoint(path, for_decoding=False), path)
+    state = checkpoint_of(
+        made.model.architecture, made.model.options, made.model.parameters, ("de", "en"), folder,
+        task="translation_dag")  # fmt: skip
+    torch.save({**state, "extra_state": {}, "last_optimizer_state": None}, folder / "converted.pt")
+    models, _, task = checkpoint_utils.load_model_ensemble_and_task(
+        [str(folder / "converted.pt")], arg_overrides={"data": str(folder)}
+    )
+    return task, models[0].double().eval()
+
+
+STRATEGIES = (
+    ("greedy", 0.0, {}),
+    ("lookahead", 1.5, dict(dag_decode_beta=1.5, dag_repeats="collapsed")),
+    ("joint-viterbi", 4.0, dict(dag_decode_length_beta=4.0, dag_repeats="collapsed")),
+)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_translations_are_theirs(case, tmp_path):
+    """By greedy, lookahead and joint-Viterbi search, of sources of 1 to 6 words."""
+    path = tmp_path / "checkpoint_best.pt"
+    own, held = checkpoint(path, CASES[case])
+    folder = tmp_path
+    write_dictionaries(folder)
+    if own.get("seg_tokens"):
+        for language in ("de", "en"):
+            with open(folder / f"dict.{language}.txt", "a") as file:
+                file.write("".join(f"[P{number}] 1\n" for number in range(own["seg_tokens"])))
+    task, model = loaded(path, folder)
+    oracle, random = Oracle(own, held), np.random.default_rng(3)
+    sources = [random.integers(4, 4 + WORDS, 1 + n % 6).tolist() for n in range(12)]
+    rows = torch.tensor([[PAD] * (6 - len(row)) + [*row, EOS] for row in sources])
+    sample = {
+        "net_input": {
+            "src_tokens": rows,
+            "src_lengths": torch.tensor([len(row) + 1 for row in sources]),
+        }
+    }
+    printed = set()
+    for strategy, beta, options in STRATEGIES:
+        chosen = DecodingOptions(
+            dag_decode_strategy=strategy, dag_allow_unk=True, max_len_b=99,
+            dag_decode_upsample_scale=oracle.scale, **options)  # fmt: skip
+        found = DagGenerator([model], task.target_dictionary, chosen).generate([model], sample)
+        for row, (best, source) in enumerate(zip(found, sources)):
+            expected = oracle.translate(source, strategy, beta)
+            assert best[0]["tokens"].tolist() == [*expected, EOS], (strategy, row)
+            printed.add(tuple(expected))
+    # Not the same few words everywhere.
+    print("DIVERSE", len(printed), sum(map(len, printed)))
+    assert task.cfg.dag_decode_beta == 0.7 and str(task.cfg.dag_repeats) == "collapsed"
