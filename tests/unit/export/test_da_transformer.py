@@ -4,6 +4,7 @@ The oracle reads their parameters by their names and options, and shares nothing
 """
 
 import math
+import re
 from argparse import Namespace
 from collections import OrderedDict
 
@@ -16,6 +17,8 @@ from fairseq_hrt.dag.generator import DagGenerator
 from fairseq_hrt.export.da_transformer import convert
 from fairseq_hrt.export.imported import checkpoint_of
 from fairseq_hrt.loading.checkpoints import read_checkpoint
+from fairseq_hrt.native.bundles.pretrained import from_pretrained
+from fairseq_hrt.native.conversion import Wishes, import_model
 from fairseq_hrt.native.options.values import DecodingOptions
 
 WORDS = 9
@@ -40,93 +43,111 @@ SECOND = dict(
     task=DAT, upsample_base="source_old", upsample_scale="3", decode_upsample_scale=3.0,
     prepend_bos=False, seg_tokens=0, segment_embedding=False,
 )  # fmt: skip
+# By the seed of their weights, with which they write different words.
 CASES = {
-    "DA-Transformer": SECOND,
-    "its default size, sinusoids, layer norms before": dict(
+    (8, "DA-Transformer"): SECOND,
+    (5, "its default size, sinusoids, layer norms before"): dict(
         SECOND, upsample_base="source", prepend_bos=True, encoder_learned_pos=False,
         decoder_learned_pos=False, links_feature="sinposition:feature", activation_fn="relu",
-        share_all_embeddings=False, encoder_normalize_before=True, decoder_normalize_before=True),
-    "predicted lengths, segments": dict(
+        share_all_embeddings=False, encoder_normalize_before=True, decoder_normalize_before=True,
+        max_transition_length=4),
+    (1, "predicted lengths, segments"): dict(
         SECOND, upsample_base="predict", upsample_scale="2~4", decode_upsample_scale=2.5,
-        seg_tokens=3, segment_embedding=True),
-    "predicted differences, a short reach": dict(
+        seg_tokens=3, segment_embedding=True, max_transition_length=3),
+    (12, "predicted differences, a short reach"): dict(
         SECOND, upsample_base="predict", pred_length_offset=True, prepend_bos=True,
         links_feature="position", max_transition_length=7),
-    "segments over sinusoids": dict(
+    (2, "segments over sinusoids"): dict(
         SECOND, segment_embedding=True, seg_tokens=2, decoder_learned_pos=False,
-        max_target_positions=14),
-    "FA-DAT": dict(task=FIRST, src_upsample_scale=2.5, max_transition_length=-1),
-    "first release": dict(
+        max_target_positions=14, max_transition_length=3),
+    (12, "FA-DAT"): dict(task=FIRST, src_upsample_scale=2.5, max_transition_length=-1),
+    (12, "first release"): dict(
         task=FIRST, src_upsample_scale=2.0, links_feature="feature", share_all_embeddings=False,
-        share_decoder_input_output_embed=False, no_scale_embedding=True),
+        share_decoder_input_output_embed=False, no_scale_embedding=True, max_transition_length=2),
 }  # fmt: skip
 
 
-def parameters(own, seed=1):
+class Weights:
     """Random parameters by their names, float32."""
-    random, found = np.random.default_rng(seed), OrderedDict()
 
-    def add(name, *shape, std=None):
+    def __init__(self, own, seed):
+        self.own, self.random, self.found = own, np.random.default_rng(seed), OrderedDict()
+        self.embeddings()
+        for side in ("encoder", "decoder"):
+            self.side(side)
+        self.ends()
+
+    def add(self, name, *shape, std=None, mean=0.0):
         std = shape[-1] ** -0.5 if std is None else std
-        found[name] = torch.tensor(random.normal(0, std, shape), dtype=torch.float32)
+        self.found[name] = torch.tensor(self.random.normal(mean, std, shape), dtype=torch.float32)
 
-    def linear(name, outputs, inputs):
-        add(f"{name}.weight", outputs, inputs, std=1.5 * inputs**-0.5)
-        add(f"{name}.bias", outputs, std=0.2)
+    def linear(self, name, outputs, inputs):
+        self.add(f"{name}.weight", outputs, inputs, std=1.5 * inputs**-0.5)
+        self.add(f"{name}.bias", outputs, std=0.2)
 
-    def norm(name):
-        add(f"{name}.weight", WIDTH, std=0.2)
-        found[f"{name}.weight"] += 1
-        add(f"{name}.bias", WIDTH, std=0.2)
+    def norm(self, name):
+        self.add(f"{name}.weight", WIDTH, std=0.2, mean=1.0)
+        self.add(f"{name}.bias", WIDTH, std=0.2)
 
-    size = 4 + WORDS + own.get("seg_tokens", 0)
-    add("encoder.embed_tokens.weight", size, WIDTH)
-    for side, rows in (("encoder", "max_source_positions"), ("decoder", "max_target_positions")):
-        found[f"{side}.version"] = torch.tensor([3.0])
-        if side == "decoder":
-            add("decoder.embed_tokens.weight", size, WIDTH)
-            add("decoder.output_projection.weight", size, WIDTH, std=0.8)
+    def embeddings(self):
+        found, size = self.found, 4 + WORDS + self.own.get("seg_tokens", 0)
+        source, target, output = (
+            f"{name}.weight"
+            for name in (
+                "encoder.embed_tokens",
+                "decoder.embed_tokens",
+                "decoder.output_projection",
+            )
+        )
+        self.add(source, size, WIDTH)
+        self.add(target, size, WIDTH)
+        self.add(output, size, WIDTH, std=0.8)
+        if self.own["share_decoder_input_output_embed"]:
+            found[output] = found[target]
+        if self.own["share_all_embeddings"]:
+            found[source] = found[target]
+
+    def side(self, side):
+        own = self.own
+        self.found[f"{side}.version"] = torch.tensor([3.0])
         if own[f"{side}_learned_pos"]:
-            add(f"{side}.embed_positions.weight", own[rows] + 2, WIDTH, std=0.7)
+            rows = own[f"max_{'source' if side == 'encoder' else 'target'}_positions"] + 2
+            self.add(f"{side}.embed_positions.weight", rows, WIDTH, std=0.7)
         else:
-            found[f"{side}.embed_positions._float_tensor"] = torch.zeros(1)
+            self.found[f"{side}.embed_positions._float_tensor"] = torch.zeros(1)
         for layer in (f"{side}.layers.{number}" for number in range(own[f"{side}_layers"])):
             for attention in ("self_attn", "encoder_attn")[: 1 + (side == "decoder")]:
-                for part in "kvq":
-                    linear(f"{layer}.{attention}.{part}_proj", WIDTH, WIDTH)
-                found[f"{layer}.{attention}.v_proj.weight"] *= 3
-                linear(f"{layer}.{attention}.out_proj", WIDTH, WIDTH)
-                norm(f"{layer}.{attention}_layer_norm")
-            linear(f"{layer}.fc1", INNER, WIDTH)
-            linear(f"{layer}.fc2", WIDTH, INNER)
-            norm(f"{layer}.final_layer_norm")
+                for part in ("k", "v", "q", "out"):
+                    self.linear(f"{layer}.{attention}.{part}_proj", WIDTH, WIDTH)
+                self.found[f"{layer}.{attention}.v_proj.weight"] *= 3
+                self.norm(f"{layer}.{attention}_layer_norm")
+            self.linear(f"{layer}.fc1", INNER, WIDTH)
+            self.linear(f"{layer}.fc2", WIDTH, INNER)
+            self.norm(f"{layer}.final_layer_norm")
         if own[f"{side}_normalize_before"]:
-            norm(f"{side}.layer_norm")
-    if own["share_decoder_input_output_embed"]:
-        found["decoder.output_projection.weight"] = found["decoder.embed_tokens.weight"]
-    if own["share_all_embeddings"]:
-        found["encoder.embed_tokens.weight"] = found["decoder.embed_tokens.weight"]
-    if own.get("segment_embedding"):
-        add("decoder.embed_seg.weight", own["seg_tokens"] + 1, WIDTH, std=0.7)
-    # Lengths of a few words.
-    add("decoder.embed_length.weight", 256, WIDTH, std=0.5)
-    middle = 130 if own["pred_length_offset"] else 7
-    found["decoder.embed_length.weight"][: middle - 2] *= 0.01
-    found["decoder.embed_length.weight"][middle + 4 :] *= 0.01
-    features = own["links_feature"].split(":")
-    if "position" in features:
-        add("decoder.link_positional.weight", own["max_target_positions"] + 2, WIDTH, std=0.7)
-    wide = WIDTH * len(features)
-    prefix = "decoder.link_predictor." if features == ["feature"] else "decoder."
-    for name, outputs in (("query_linear", WIDTH), ("key_linear", WIDTH), ("gate_linear", HEADS)):
-        linear(prefix + name, outputs, wide)
-    return found
+            self.norm(f"{side}.layer_norm")
+
+    def ends(self):
+        """Segments, lengths of a few words, and links."""
+        own = self.own
+        if own.get("segment_embedding"):
+            self.add("decoder.embed_seg.weight", own["seg_tokens"] + 1, WIDTH, std=0.7)
+        self.add("decoder.embed_length.weight", 256, WIDTH, std=0.005)
+        middle = 130 if own["pred_length_offset"] else 7
+        self.found["decoder.embed_length.weight"][middle - 2 : middle + 4] *= 100
+        features = own["links_feature"].split(":")
+        if "position" in features:
+            rows = own["max_target_positions"] + 2
+            self.add("decoder.link_positional.weight", rows, WIDTH, std=0.7)
+        prefix = "decoder.link_predictor." if features == ["feature"] else "decoder."
+        for name, outputs in (("query", WIDTH), ("key", WIDTH), ("gate", HEADS)):
+            self.linear(f"{prefix}{name}_linear", outputs, WIDTH * len(features))
 
 
-def checkpoint(path, changes=None, edit=None, **more):
+def checkpoint(path, changes=SECOND, seed=1, edit=None, **more):
     """Writes a checkpoint; returns its options and parameters."""
-    own = {**OPTIONS, **(SECOND if changes is None else changes), **more}
-    held = parameters(own)
+    own = {**OPTIONS, **changes, **more}
+    held = Weights(own, seed).found
     if edit is not None:
         edit(own, held)
     names = ("source_lang", "target_lang", "max_source_positions", "max_target_positions")
@@ -321,9 +342,10 @@ def best_path(best, links, beta, most):
     return [*path, 0][::-1]
 
 
-def write_dictionaries(folder):
+def write_dictionaries(folder, segments=0):
+    words = [*(f"w{number}" for number in range(WORDS)), *(f"[P{n}]" for n in range(segments))]
     for language in ("de", "en"):
-        (folder / f"dict.{language}.txt").write_text("".join(f"w{n} 1\n" for n in range(WORDS)))
+        (folder / f"dict.{language}.txt").write_text("".join(f"{word} 1\n" for word in words))
 
 
 def loaded(path, folder):
@@ -346,18 +368,13 @@ STRATEGIES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_translations_are_theirs(case, tmp_path):
     """By greedy, lookahead and joint-Viterbi search, of sources of 1 to 6 words."""
     path = tmp_path / "checkpoint_best.pt"
-    own, held = checkpoint(path, CASES[case])
-    folder = tmp_path
-    write_dictionaries(folder)
-    if own.get("seg_tokens"):
-        for language in ("de", "en"):
-            with open(folder / f"dict.{language}.txt", "a") as file:
-                file.write("".join(f"[P{number}] 1\n" for number in range(own["seg_tokens"])))
-    task, model = loaded(path, folder)
+    own, held = checkpoint(path, CASES[case], seed=case[0])
+    write_dictionaries(tmp_path, own.get("seg_tokens", 0))
+    task, model = loaded(path, tmp_path)
     oracle, random = Oracle(own, held), np.random.default_rng(3)
     sources = [random.integers(4, 4 + WORDS, 1 + n % 6).tolist() for n in range(12)]
     rows = torch.tensor([[PAD] * (6 - len(row)) + [*row, EOS] for row in sources])
@@ -378,5 +395,129 @@ def test_translations_are_theirs(case, tmp_path):
             assert best[0]["tokens"].tolist() == [*expected, EOS], (strategy, row)
             printed.add(tuple(expected))
     # Not the same few words everywhere.
-    print("DIVERSE", len(printed), sum(map(len, printed)))
+    assert len(printed) >= 5
     assert task.cfg.dag_decode_beta == 0.7 and str(task.cfg.dag_repeats) == "collapsed"
+
+
+def test_a_bundle_of_such_a_model(tmp_path, caplog):
+    """Both engines, the dictionary's segment symbols, and decoding options; graphs end one vertex
+    before the last position, as theirs."""
+    source = tmp_path / "theirs"
+    source.mkdir()
+    (seed, _), case = list(CASES.items())[2]
+    own, held = checkpoint(
+        source / "checkpoint_best.pt", case, seed=seed, decode_strategy="jointviterbi",
+        decode_no_repeated_ngram=2)  # fmt: skip
+    write_dictionaries(source)
+    wishes = Wishes(subwords="none", runtime="float32", tokenizer="space", lines=["w1 w2", "w3"])
+    bundle = import_model(source, tmp_path / "bundle", wishes)
+    assert "decode_no_repeated_ngram is left out" in caplog.text
+    assert bundle.task == "translation_dag" and (bundle.source_lang, bundle.target_lang) == (
+        "de",
+        "en",
+    )
+    assert bundle.options == {"max_len_b": "39"}
+    assert bundle.card["criterion"] == "nat_dag_loss" and bundle.card["updates"] == 7
+    assert bundle.card["imported from"] == "DA-Transformer or FA-DAT: checkpoint_best.pt"
+    words = (bundle.folder / "dict.en.txt").read_text().split("\n")
+    assert [line.split()[0] for line in words[WORDS:-1]] == ["[P0]", "[P1]", "[P2]"]
+    assert bundle.runtime_options == {
+        "dag_decode_strategy": "joint-viterbi", "dag_repeats": "collapsed",
+        "dag_allow_unk": "true", "dag_decode_length_beta": "1.3",
+        "dag_decode_upsample_scale": "2.5",
+    }  # fmt: skip
+    oracle, symbols = Oracle(own, held), ["<s>", "<pad>", "</s>", "<unk>"]
+    symbols += [f"w{n}" for n in range(WORDS)] + ["[P0]", "[P1]", "[P2]"]
+    for engine in ("torch", "native"):
+        translator = from_pretrained(bundle.folder, engine=engine, device="cpu")
+        for line in ("w1 w2 w3 w0", "w5 w4"):
+            ids = [4 + int(word[1:]) for word in line.split()]
+            expected = oracle.translate(ids, "joint-viterbi", 1.3)
+            assert translator.translate(line) == " ".join(symbols[one] for one in expected)
+
+
+def test_graphs_end_where_theirs_do(tmp_path):
+    """14 positions, of which their second release uses 13 and the first one all."""
+    for number, changes in enumerate((SECOND, dict(task=FIRST, src_upsample_scale=3.0))):
+        path = tmp_path / f"{number}.pt"
+        checkpoint(path, changes, max_target_positions=14)
+        made = convert(read_checkpoint(path, for_decoding=False), path)
+        assert made.positions == made.model.options["max_target_positions"] == 13 + number
+        assert len(made.model.parameters["decoder.embed_positions.weight"]) == 15 + number
+
+
+def without(name):
+    return lambda own, held: held.pop(name)
+
+
+def put(name, value):
+    return lambda own, held: held.update({name: value})
+
+
+REFUSED = {
+    "translation_lev": (dict(task="translation_lev"), None),
+    "layers of LightSeq": (dict(_name="ls_glat_decomposed_link_base"), None),
+    "convert_ls_to_fs.py": ({}, put("encoder.layers.0.para", torch.zeros(3))),
+    "adaptive_input: True": (dict(adaptive_input=True), None),
+    "layernorm_embedding: True": (dict(layernorm_embedding=True), None),
+    "decoder_output_dim: 4": (dict(decoder_output_dim=4), None),
+    "upsample_base: 'fixed'": (dict(upsample_base="fixed"), None),
+    "the scale '9~2'": (dict(upsample_scale="9~2"), None),
+    "no src_upsample_scale": (dict(task=FIRST, src_upsample_fixed=50), None),
+    "links_feature: 'other'": (dict(links_feature="other"), None),
+    "max_transition_length: 0": (dict(max_transition_length=0), None),
+    "activation_fn: 'linear'": (dict(activation_fn="linear"), None),
+    "segment_embedding and no_token": (
+        dict(segment_embedding=True, seg_tokens=2, no_token_positional_embeddings=True,
+             encoder_learned_pos=False, decoder_learned_pos=False), None),
+    "has 1 rows": (
+        dict(segment_embedding=True, seg_tokens=2),
+        put("decoder.embed_seg.weight", torch.zeros(1, WIDTH))),
+    "no 'decoder.query_linear.weight'": ({}, without("decoder.query_linear.weight")),
+    "no 'encoder.layers.1.self_attn": ({}, lambda own, held: own.update(encoder_layers=500)),
+    "the shape '8×9'": ({}, put("decoder.key_linear.weight", torch.zeros(8, 9))),
+    "among them 'decoder.more.weight'": ({}, put("decoder.more.weight", torch.zeros(2))),
+    "two parameters": ({}, put("decoder.link_predictor.key_linear.bias", torch.zeros(8))),
+    "is not a tensor": ({}, put("decoder.more.weight", "text")),
+    "max_target_positions: 1048576": (
+        {}, lambda own, held: own.update(max_target_positions=1 << 20)),
+    "decode_viterbibeta: inf": (
+        dict(decode_strategy="jointviterbi", decode_viterbibeta=float("inf")), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_what_is_refused(reason, tmp_path):
+    """In one line, before a model is built."""
+    changes, edit = REFUSED[reason]
+    path = tmp_path / "checkpoint_best.pt"
+    checkpoint(path, {**SECOND, **changes}, edit=edit)
+    write_dictionaries(tmp_path)
+    with pytest.raises(ValueError, match=re.escape(reason)) as refused:
+        import_model(tmp_path, tmp_path / "bundle", Wishes(subwords="none"))
+    assert "\n" not in str(refused.value) and str(path) in str(refused.value)
+
+
+def test_other_commands_name_the_way(tmp_path):
+    checkpoint(tmp_path / "checkpoint_best.pt")
+    with pytest.raises(ValueError, match="fairseq-hrt import makes a bundle of such a model"):
+        read_checkpoint(tmp_path / "checkpoint_best.pt")
+
+
+class Hostile:
+    def __reduce__(self):
+        return print, ("run",)
+
+
+def test_a_hostile_or_damaged_file(tmp_path, capfd):
+    """Nothing in it is run; models of different kinds are no ensemble."""
+    write_dictionaries(tmp_path)
+    path = tmp_path / "model.pt"
+    checkpoint(path, more=Hostile())
+    with pytest.raises(ValueError, match="none of the types that are known to be harmless"):
+        import_model(path, tmp_path / "bundle", Wishes(subwords="none"))
+    checkpoint(path)
+    path.write_bytes(path.read_bytes()[:-300])
+    with pytest.raises(ValueError, match="cut short, damaged"):
+        import_model(path, tmp_path / "bundle", Wishes(subwords="none"))
+    assert capfd.readouterr().out == "" and not (tmp_path / "bundle").exists()
