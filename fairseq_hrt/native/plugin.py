@@ -43,7 +43,10 @@ class Plugin(Protocol):
         """Adds the native engine's model after comparing it with PyTorch's; see
         ``export/runtime_bundle.py``."""
 
-    def import_checkpoints(self, folder: Path, checkpoints: Any, data: Path, **options: Any) -> Any:
+    def import_checkpoints(
+        self, folder: Path, checkpoints: Any, data: Path, *, task: str, languages: Any,
+        complete: Any, **described: Any,
+    ) -> Any:  # fmt: skip
         """Makes a bundle of checkpoints from elsewhere; see ``export/imported_checkpoints.py``."""
 
 
