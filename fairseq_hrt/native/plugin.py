@@ -35,7 +35,7 @@ class Plugin(Protocol):
 
     def checkpoint_of(
         self, architecture: str, options: Mapping[str, Any], parameters: Mapping[str, Any],
-        languages: Any, data: Path,
+        languages: Any, data: Path, *, task: str = "translation",
     ) -> Dict[str, Any]:  # fmt: skip
         """Builds a checkpoint from an imported model; see ``export/imported.py``."""
 

@@ -46,7 +46,7 @@ def test_sizes_are_those_of_exact_numbers(tokens, hundredths):
     assert int(vertices_from_source(torch.tensor(tokens), scale)) == max(source, 2)
     assert int(vertices_from_target(torch.tensor(tokens), scale)) == target
     assert vertices_from_source(torch.tensor(tokens), scale).dtype == torch.long
-    # Two of the tokens are no words.
+    # Two of the tokens are <s> and </s>.
     assert int(vertices_from_source(torch.tensor(tokens + 2), scale, 2)) == target
 
 

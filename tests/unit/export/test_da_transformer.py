@@ -510,7 +510,7 @@ class Hostile:
 
 
 def test_a_hostile_or_damaged_file(tmp_path, capfd):
-    """Nothing in it is run; models of different kinds are no ensemble."""
+    """Nothing in it is run, and no bundle is left."""
     write_dictionaries(tmp_path)
     path = tmp_path / "model.pt"
     checkpoint(path, more=Hostile())
