@@ -22,7 +22,7 @@ from ..loading.checkpoints import IMPORTED, architecture_name, task_name, value_
 from ..native.conversion.converted import NEVER, ConvertedModel
 from ..native.conversion.plain_files import Settings
 from ..native.conversion.tensors import Tensors
-from ..native.families.fields import ACTIVATIONS, MOST_LAYERS
+from ..native.families.fields import MOST_LAYERS
 from ..native.io.escaping import shown
 
 logger = logging.getLogger(__name__)
@@ -32,6 +32,8 @@ _DAT, _FIRST = "translation_dat_task", "translation_lev_modified"
 # fairseq's tables have rows for padding and what stands before it.
 _OFFSET = 2
 _PAD, _EOS = 1, 2
+# fairseq's names, of those that both engines have.
+_ACTIVATIONS = ("relu", "gelu", "gelu_fast", "gelu_accurate", "tanh")
 # Sinusoids of so many positions are made, whatever the file holds.
 _LONGEST = 1 << 16
 # Classes of their length head; lengths count <s> and </s>.
@@ -132,7 +134,7 @@ class _Converter:
             "max_source_positions", 1024, least=2, most=_LONGEST
         )
         self.options["max_target_positions"] = self.positions
-        self.options["activation_fn"] = read.require("activation_fn", ACTIVATIONS, "relu")
+        self.options["activation_fn"] = read.require("activation_fn", _ACTIVATIONS, "relu")
         for name in ("dropout", "attention_dropout", "activation_dropout"):
             self.options[name] = read.fraction(name, 0.1 if name == "dropout" else 0.0)
         if not self.first:

@@ -73,7 +73,7 @@ def import_checkpoints(
             task=_DAG_TASK,
             languages=pair,
             complete=described_as,
-            states=[_state(model, pair, place) for model in models],
+            states=[_state(model, path, pair, place) for model, path in zip(models, checkpoints)],
             # Their paths end with the graph.
             options={"max_len_b": str(max(model.positions for model in models))},
             **described,
@@ -96,6 +96,10 @@ def _dictionaries(
     return scratch
 
 
-def _state(model: DaTransformer, pair: Tuple[str, str], data: Path) -> Dict[str, Any]:
+def _state(model: DaTransformer, path: Path, pair: Tuple[str, str], data: Path) -> Dict[str, Any]:
+    """The checkpoint of a converted model."""
     own = model.model
-    return checkpoint_of(own.architecture, own.options, own.parameters, pair, data, task=_DAG_TASK)
+    with reading(path, "cannot be converted"):
+        return checkpoint_of(
+            own.architecture, own.options, own.parameters, pair, data, task=_DAG_TASK
+        )

@@ -465,6 +465,7 @@ REFUSED = {
     "the scale '9~2'": (dict(upsample_scale="9~2"), None),
     "no src_upsample_scale": (dict(task=FIRST, src_upsample_fixed=50), None),
     "links_feature: 'other'": (dict(links_feature="other"), None),
+    "cannot be converted (AssertionError": (dict(encoder_attention_heads=3), None),
     "max_transition_length: 0": (dict(max_transition_length=0), None),
     "activation_fn: 'linear'": (dict(activation_fn="linear"), None),
     "segment_embedding and no_token": (
