@@ -522,3 +522,19 @@ def test_a_hostile_or_damaged_file(tmp_path, capfd):
     with pytest.raises(ValueError, match="cut short, damaged"):
         import_model(path, tmp_path / "bundle", Wishes(subwords="none"))
     assert capfd.readouterr().out == "" and not (tmp_path / "bundle").exists()
+
+
+def test_ensembles(tmp_path):
+    """Of models of the same kind and dictionaries alone."""
+    write_dictionaries(tmp_path)
+    checkpoint(tmp_path / "model1.pt")
+    checkpoint(tmp_path / "model2.pt", _name="transformer")
+    with pytest.raises(ValueError, match="model1.pt is a model of DA-Transformer .* others in"):
+        import_model(tmp_path, tmp_path / "bundle", Wishes(subwords="none"))
+    checkpoint(tmp_path / "model2.pt", seg_tokens=2)
+    with pytest.raises(ValueError, match="different seg_tokens"):
+        import_model(tmp_path, tmp_path / "bundle", Wishes(subwords="none"))
+    checkpoint(tmp_path / "model2.pt", seed=2)
+    bundle = import_model(tmp_path, tmp_path / "bundle", Wishes(subwords="none"))
+    assert len(bundle.models) == 2
+    assert from_pretrained(bundle.folder, device="cpu").translate("w1 w2")
