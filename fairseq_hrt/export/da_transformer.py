@@ -10,7 +10,7 @@ import logging
 from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, List, Mapping, Tuple
 
 import numpy as np
 import torch
@@ -112,15 +112,7 @@ class _Converter:
                 " imported"
             )
         self.first = task == _FIRST
-        held = _renamed(state["model"], path)
-        if str(architecture_name(config.model)).startswith("ls_") or any(
-            name.endswith(".para") for name in held
-        ):
-            raise ValueError(
-                f"{path} has layers of LightSeq: make layers of fairseq of them by DA-Transformer's"
-                " fs_plugins/scripts/convert_ls_to_fs.py, then import the result"
-            )
-        self.tensors = Tensors(held, path)
+        self.tensors = Tensors(_renamed(state["model"], path), path)
         self.options: Dict[str, Any] = {}
         self.parameters: Dict[str, np.ndarray] = {}
 
@@ -191,6 +183,8 @@ class _Converter:
             f"{side}_normalize_before": before,
             f"{side}_learned_pos": read.switch(f"{side}_learned_pos"),
         })  # fmt: skip
+        if f"{side}.layers.0.para" in self.tensors:
+            self._unpack(side, layers, width, inner)
         for number in range(layers):
             layer = f"{side}.layers.{number}"
             attentions = {"self_attn": width}
@@ -206,6 +200,18 @@ class _Converter:
             self._norm(f"{layer}.final_layer_norm", width)
         if before:
             self._norm(f"{side}.layer_norm", width)
+
+    def _unpack(self, side: str, layers: int, width: int, inner: int) -> None:
+        """Takes LightSeq's layers apart, each of which is one vector, into fairseq's parameters."""
+        held = self.tensors.held
+        for number in range(layers):
+            parts = _lightseq_layer(side, number, layers, width, inner)
+            sizes = [int(np.prod(shape)) for _, shape in parts]
+            flat = self.tensors.take(f"{side}.layers.{number}.para", sum(sizes))
+            for (name, shape), part in zip(parts, np.split(flat, np.cumsum(sizes)[:-1])):
+                if name in held:
+                    raise ValueError(f"{self.path} has two parameters {shown(name)}")
+                held[name] = part.reshape(shape)
 
     def _embeddings(self) -> None:
         """Word vectors, position vectors and the output layer."""
@@ -378,6 +384,44 @@ class _Converter:
         for name in ("decode_no_consecutive_repeated_ngram", "decode_no_repeated_ngram"):
             if read.number(name, 0, least=0):
                 logger.warning("%s: its %s is left out", self.path, name)
+
+
+def _lightseq_layer(
+    side: str, number: int, layers: int, width: int, inner: int
+) -> List[Tuple[str, Tuple[int, ...]]]:
+    """fairseq's names and shapes of what LightSeq keeps in the vector of a layer, in its order. The
+    first decoder layer also has keys and values of the source for all ``layers``."""
+    layer = f"{side}.layers.{number}"
+    matrix, vector = (width, width), (width,)
+
+    def linear(name: str) -> List[Tuple[str, Tuple[int, ...]]]:
+        return [(f"{layer}.{name}.weight", matrix), (f"{layer}.{name}.bias", vector)]
+
+    def norm(name: str) -> List[Tuple[str, Tuple[int, ...]]]:
+        return [(f"{layer}.{name}.weight", vector), (f"{layer}.{name}.bias", vector)]
+
+    found: List[Tuple[str, Tuple[int, ...]]] = [
+        (f"{layer}.self_attn.{part}_proj.{kind}", shape)
+        for kind, shape in (("weight", matrix), ("bias", vector))
+        for part in "qkv"
+    ]
+    found += linear("self_attn.out_proj") + norm("self_attn_layer_norm")
+    if side == "decoder":
+        found += linear("encoder_attn.q_proj") + linear("encoder_attn.out_proj")
+        found += norm("encoder_attn_layer_norm")
+    found += [
+        (f"{layer}.fc1.weight", (inner, width)), (f"{layer}.fc1.bias", (inner,)),
+        (f"{layer}.fc2.weight", (width, inner)), (f"{layer}.fc2.bias", vector),
+        *norm("final_layer_norm"),
+    ]  # fmt: skip
+    if side == "decoder" and number == 0:
+        found += [
+            (f"{side}.layers.{other}.encoder_attn.{part}_proj.{kind}", shape)
+            for kind, shape in (("weight", matrix), ("bias", vector))
+            for other in range(layers)
+            for part in "kv"
+        ]
+    return found
 
 
 def _plain(config: Any) -> Dict[str, Any]:

@@ -446,6 +446,47 @@ def test_graphs_end_where_theirs_do(tmp_path):
         assert len(made.model.parameters["decoder.embed_positions.weight"]) == 15 + number
 
 
+def lightseq(own, held):
+    """Packs the layers as LightSeq has them."""
+    own["_name"] = "ls_glat_decomposed_link_base"
+
+    def taken(prefix, *names):
+        return [
+            held.pop(f"{prefix}.{name}.{kind}").flatten()
+            for name in names
+            for kind in ("weight", "bias")
+        ]
+
+    for side in ("encoder", "decoder"):
+        layers = [f"{side}.layers.{number}" for number in range(own[f"{side}_layers"])]
+        flat = {}
+        for layer in layers:
+            q, k, v = (taken(layer, f"self_attn.{part}_proj") for part in "qkv")
+            parts = [q[0], k[0], v[0], q[1], k[1], v[1]]
+            parts += taken(layer, "self_attn.out_proj", "self_attn_layer_norm")
+            if side == "decoder":
+                parts += taken(layer, "encoder_attn.q_proj", "encoder_attn.out_proj")
+                parts += taken(layer, "encoder_attn_layer_norm")
+            flat[layer] = parts + taken(layer, "fc1", "fc2", "final_layer_norm")
+        if side == "decoder":
+            pairs = [taken(layer, f"encoder_attn.{part}_proj") for layer in layers for part in "kv"]
+            flat[layers[0]] += [weight for weight, _ in pairs] + [bias for _, bias in pairs]
+        held.update({f"{layer}.para": torch.cat(parts) for layer, parts in flat.items()})
+
+
+def test_layers_of_lightseq(tmp_path):
+    """Each is one vector; the first of the decoder also has what all read of the source."""
+    found = []
+    for edit in (None, lightseq):
+        checkpoint(tmp_path / "checkpoint.pt", edit=edit)
+        state = read_checkpoint(tmp_path / "checkpoint.pt", for_decoding=False)
+        found.append(convert(state, tmp_path / "checkpoint.pt").model)
+    assert found[0].options == found[1].options
+    assert found[0].parameters.keys() == found[1].parameters.keys()
+    for name, value in found[0].parameters.items():
+        assert np.array_equal(value, found[1].parameters[name]), name
+
+
 def without(name):
     return lambda own, held: held.pop(name)
 
@@ -456,8 +497,9 @@ def put(name, value):
 
 REFUSED = {
     "translation_lev": (dict(task="translation_lev"), None),
-    "layers of LightSeq": (dict(_name="ls_glat_decomposed_link_base"), None),
-    "convert_ls_to_fs.py": ({}, put("encoder.layers.0.para", torch.zeros(3))),
+    "'encoder.layers.0.para' has the shape '3'": (
+        dict(_name="ls_glat_decomposed_link_base"),
+        put("encoder.layers.0.para", torch.zeros(3))),
     "adaptive_input: True": (dict(adaptive_input=True), None),
     "layernorm_embedding: True": (dict(layernorm_embedding=True), None),
     "decoder_output_dim: 4": (dict(decoder_output_dim=4), None),
