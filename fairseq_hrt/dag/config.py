@@ -26,10 +26,11 @@ _GLANCING = Condition(
 class DagModelConfig(TransformerConfig):
     """fairseq's Transformer options and those of the graph that the decoder writes."""
 
-    dag_upsample_base: ChoiceEnum(["source", "predict"]) = option(
+    dag_upsample_base: ChoiceEnum(["source", "source-words", "predict"]) = option(
         "source",
-        "size L of the graph: source = scale * source tokens; predict = scale * target"
-        " words + 2, which a length head predicts for decoding",
+        "size L of the graph: source = scale * source tokens; source-words = scale * source words,"
+        " and </s> (and <s>, where it is read) besides; predict = scale * target words + 2, which a"
+        " length head predicts for decoding",
     )
     dag_upsample_scale: str = option(
         "8",
@@ -40,6 +41,11 @@ class DagModelConfig(TransformerConfig):
         False,
         "count a start symbol as source token when L is computed, as the papers' own runs did",
         when=chosen("dag_upsample_base", "source"),
+    )
+    dag_read_bos: bool = option(
+        False,
+        "the encoder reads a start symbol before the source, as FA-DAT's own runs did; it counts as"
+        " a source token",
     )
     dag_max_transition_length: Optional[int] = option(
         None, "a vertex only leads to this many following ones; default: to all of them"
@@ -52,6 +58,12 @@ class DagModelConfig(TransformerConfig):
     dag_length_classes: int = option(
         256,
         "differences of target and source length that the length head tells apart (predict only)",
+        when=_PREDICTED,
+    )
+    dag_absolute_lengths: bool = option(
+        False,
+        "the length head tells apart the target's words themselves, from 0 on, whatever the"
+        " source's length",
         when=_PREDICTED,
     )
     dag_bert_init: bool = option(

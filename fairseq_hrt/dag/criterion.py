@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from ..ops import PostponedChecks, dag_log_likelihood, fuzzy_alignment, postponed_checks
 from ..training import BITS, GlanceSchedule
 from .config import DagFuzzyLossConfig, DagNllLossConfig
-from .decoder import LengthHead
 from .glancing import choose_glanced, force
 from .model import DagOutput, Glancer
 from .sample import GraphSample
@@ -75,7 +74,7 @@ class DagLoss(FairseqCriterion):
             losses, possible, log = self.losses(output, graph)
         loss = losses.sum()
         if output.length_logits is not None:
-            loss = loss + self.length_loss(output.length_logits, graph, possible, log)
+            loss = loss + self.length_loss(output, possible, log)
         log["loss"] = loss.data
         log.update(self.counts(output, graph, possible, checks))
         log.update(nsentences=len(possible), skipped=len(possible) - log["sample_size"])
@@ -142,13 +141,12 @@ class DagLoss(FairseqCriterion):
             seed=self.seed,
         )
 
-    def length_loss(
-        self, logits: Tensor, graph: GraphSample, possible: Tensor, log: Dict[str, Any]
-    ) -> Tensor:
-        """The length head's weighted cross-entropy, summed over sentences with a path; ``logits``
-        is ``[B, classes]``."""
-        labels = LengthHead.label(graph.target_lengths - 2, graph.source_lengths, logits.size(1))
-        losses = F.cross_entropy(logits.float(), labels, reduction="none")  # [B]
+    def length_loss(self, output: DagOutput, possible: Tensor, log: Dict[str, Any]) -> Tensor:
+        """The length head's weighted cross-entropy, summed over sentences with a path."""
+        assert output.length_logits is not None and output.length_labels is not None
+        losses = F.cross_entropy(  # [B]
+            output.length_logits.float(), output.length_labels, reduction="none"
+        )
         loss = torch.where(possible, losses, 0.0).sum()
         log["length_loss"] = loss.data
         return self.length_loss_factor * loss

@@ -1,7 +1,8 @@
 """fairseq's Transformer decoder without the causal mask, and with links between its positions."""
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
+import torch.nn.functional as F
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
@@ -20,13 +21,14 @@ class LengthHead(nn.Module):
     Args:
         width: D of the encoder.
         classes: their number; differences are clipped to -(classes // 2) … (classes - 1) // 2.
+        absolute: predicts the target's words themselves, clipped to 0 … classes - 1.
     """
 
-    def __init__(self, width: int, classes: int) -> None:
+    def __init__(self, width: int, classes: int, absolute: bool = False) -> None:
         super().__init__()
         if classes < 2:
             raise ValueError(f"--dag-length-classes {classes} must be at least 2")
-        self.classes = classes
+        self.classes, self.absolute = classes, absolute
         self.output = nn.Linear(width, classes)
 
     def forward(self, encoded: Tensor, padding: Tensor) -> Tensor:
@@ -35,14 +37,19 @@ class LengthHead(nn.Module):
         real = (~padding).unsqueeze(2).to(encoded)  # [B, S, 1]
         return self.output((encoded * real).sum(1) / real.sum(1))  # [B, classes]
 
-    @staticmethod
-    def label(words: Tensor, source_lengths: Tensor, classes: int) -> Tensor:
+    def label(self, words: Tensor, source_lengths: Tensor) -> Tensor:
         """The class of targets with this many ``words`` ``[B]``: LongTensor ``[B]``."""
-        return (words - source_lengths + classes // 2).clamp(0, classes - 1)  # [B]
+        if not self.absolute:
+            words = words - source_lengths + self.classes // 2
+        return words.clamp(0, self.classes - 1)  # [B]
 
     def words(self, logits: Tensor, source_lengths: Tensor) -> Tensor:
-        """The most probable number of words, at least 1: LongTensor ``[B]``."""
-        return (logits.argmax(1) - self.classes // 2 + source_lengths).clamp(min=1)
+        """The most probable number of words, at least 1 where the head predicts differences:
+        LongTensor ``[B]``."""
+        best = logits.argmax(1)  # [B]
+        if self.absolute:
+            return best
+        return (best - self.classes // 2 + source_lengths).clamp(min=1)
 
 
 class DagDecoder(ParallelDecoder):
@@ -52,7 +59,9 @@ class DagDecoder(ParallelDecoder):
         links: the :class:`LinkPredictor`.
         length_head: the :class:`LengthHead` with ``--dag-upsample-base predict``, else None.
         scale: the :class:`UpsampleScale`.
-        count_bos: whether source lengths count a start symbol.
+        count_bos: whether source lengths count a start symbol that is not read.
+        reads_bos: whether the encoder reads a start symbol before the source.
+        besides: see :func:`.graph_size.vertices_from_source`.
     """
 
     family = "dag"
@@ -66,6 +75,15 @@ class DagDecoder(ParallelDecoder):
         self.special = {name: getattr(dictionary, name)() for name in ("bos", "unk", "eos", "pad")}
         self.scale = UpsampleScale.parse(cfg.dag_upsample_scale)
         self.count_bos: bool = cfg.dag_count_bos
+        self.reads_bos: bool = cfg.dag_read_bos
+        if self.count_bos and self.reads_bos:
+            raise ValueError(
+                "--dag-count-bos and --dag-read-bos: a start symbol that is read counts already;"
+                " leave --dag-count-bos out"
+            )
+        self.besides = 0
+        if str(cfg.dag_upsample_base) == "source-words":
+            self.besides = 1 + self.reads_bos
         self.links = LinkPredictor(
             self.output_embed_dim,
             cfg.decoder.attention_heads,
@@ -77,12 +95,29 @@ class DagDecoder(ParallelDecoder):
         self.refitted = ""
         self.length_head: Optional[LengthHead] = None
         if str(cfg.dag_upsample_base) == "predict":
-            self.length_head = LengthHead(cfg.encoder.embed_dim, cfg.dag_length_classes)
+            self.length_head = LengthHead(
+                cfg.encoder.embed_dim, cfg.dag_length_classes, cfg.dag_absolute_lengths
+            )
 
     def vertex_inputs(self, vertex_lengths: Tensor, width: Optional[int] = None) -> Tensor:
         """``<s> <unk> … <unk> </s>`` for graphs of these sizes: LongTensor ``[B, L]``; L is
         ``width``, if given, which may be more than the largest graph has."""
         return vertex_inputs(vertex_lengths, **self.special, width=width)
+
+    def read_source(self, tokens: Tensor, lengths: Tensor) -> Tuple[Tensor, Tensor]:
+        """What the encoder reads of the data's sources: with ``<s>`` before each if
+        ``--dag-read-bos``, else unchanged.
+
+        Args:
+            tokens: LongTensor ``[B, S]``, padded on either side.
+            lengths: LongTensor ``[B]``.
+        """
+        if not self.reads_bos:
+            return tokens, lengths
+        pad = self.special["pad"]
+        before = tokens.ne(pad).cumsum(1).eq(0).sum(1, keepdim=True)  # [B, 1], padding on the left
+        widened = F.pad(tokens, (1, 0), value=pad)  # [B, S + 1]
+        return widened.scatter(1, before, self.special["bos"]), lengths + 1
 
     def native_fields(self, longest_target: int) -> Dict[str, Any]:
         links, head = self.links, self.length_head
@@ -90,7 +125,8 @@ class DagDecoder(ParallelDecoder):
             link_heads=links.heads,
             link_rows=1 if links.features == ["feature"] else longest_target,
             reach=links.reach or 0, scale=float(self.scale.middle), count_bos=bool(self.count_bos),
-            length_classes=0 if head is None else head.classes,
+            length_classes=0 if head is None else head.classes, read_bos=self.reads_bos,
+            besides=self.besides, absolute_lengths=head is not None and head.absolute,
         )  # fmt: skip
 
     def native_tensors(self, header: Header) -> Dict[str, Tensor]:

@@ -4,7 +4,7 @@ import logging
 import math
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import torch
 from fairseq.data import Dictionary
@@ -35,6 +35,12 @@ def decode_scale(decoder: Any, options: DecodingOptions) -> float:
     """lambda, the vertices per token, in decoding and validation."""
     given = options.dag_decode_upsample_scale
     return decoder.scale.middle if given is None else given
+
+
+def _size_rule(decoder: Any) -> Tuple[Any, ...]:
+    """What models of an ensemble must have in common."""
+    head = decoder.length_head
+    return decoder.count_bos, decoder.reads_bos, decoder.besides, head and head.absolute
 
 
 class DagGenerator(EngineGenerator):
@@ -90,12 +96,10 @@ class DagGenerator(EngineGenerator):
         self.strategy, self.seed = options.dag_decode_strategy, seed
         self.decoder = models[0].decoder
         self.scale = decode_scale(self.decoder, options)
-        if (
-            len({(model.decoder.count_bos, model.decoder.length_head is None) for model in models})
-            > 1
-        ):
+        if len({_size_rule(model.decoder) for model in models}) > 1:
             raise ValueError(
-                "the models of an ensemble must agree in --dag-upsample-base and --dag-count-bos"
+                "the models of an ensemble must agree in --dag-upsample-base, --dag-count-bos,"
+                " --dag-read-bos and --dag-absolute-lengths"
             )
         never = (dictionary.bos(), dictionary.pad(), dictionary.eos())
         self.penalties: Dict[int, float] = {token: float("inf") for token in never}
@@ -121,15 +125,20 @@ class DagGenerator(EngineGenerator):
                 "--prefix-size and start symbols of languages: a graph has no prefix; use --task"
                 " translation"
             )
+        tokens, lengths = self.decoder.read_source(
+            net_input["src_tokens"], net_input["src_lengths"]
+        )
+        return self._decode_read({"src_tokens": tokens, "src_lengths": lengths})
+
+    def _decode_read(self, net_input: Dict[str, Tensor]) -> List[List[Hypothesis]]:
+        """Decodes what the encoder reads; see :meth:`decode`."""
         count = self.graphs_at_once(net_input["src_tokens"].size(1))
         if count < len(net_input["src_tokens"]) and not self.graph_hooks:
             pieces = zip(*(net_input[name].split(count) for name in ("src_tokens", "src_lengths")))
             return [
                 best
                 for tokens, lengths in pieces
-                for best in self.decode(
-                    {"src_tokens": tokens, "src_lengths": lengths}, prefix=prefix, start=start
-                )
+                for best in self._decode_read({"src_tokens": tokens, "src_lengths": lengths})
             ]
         recorded = self.by_recording(net_input["src_tokens"])
         if recorded is not None:
@@ -175,7 +184,8 @@ class DagGenerator(EngineGenerator):
         translation."""
         decoder, words = self.decoder, width + self.decoder.count_bos
         if decoder.length_head is not None:
-            words = width + decoder.length_head.classes // 2
+            head = decoder.length_head
+            words = head.classes if head.absolute else width + head.classes // 2
         vertices = min(math.ceil(self.scale * words) + 2, self.decoder_positions)
         return max(1, MOST_LINKS // (decoder.links.heads * vertices * vertices))
 

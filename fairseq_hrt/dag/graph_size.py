@@ -43,9 +43,15 @@ class UpsampleScale(NamedTuple):
         return self.low + (self.high - self.low) * uniform
 
 
-def vertices_from_source(source_tokens: Tensor, scale: Tensor) -> Tensor:
-    """L = ⌊scale * source tokens⌋, at least 2: LongTensor ``[B]``."""
-    return _floor(scale * source_tokens).clamp(min=2)
+def vertices_from_source(source_tokens: Tensor, scale: Tensor, besides: int = 0) -> Tensor:
+    """L = ⌊scale * (source tokens - besides)⌋ + besides, at least 2: LongTensor ``[B]``.
+
+    Args:
+        source_tokens: LongTensor ``[B]``.
+        scale: lambda, ``[B]`` or a number.
+        besides: how many of the tokens have one vertex each.
+    """
+    return (_floor(scale * (source_tokens - besides)) + besides).clamp(min=2)
 
 
 def vertices_from_target(words: Tensor, scale: Tensor) -> Tensor:
@@ -59,14 +65,14 @@ def vertices_of_encoded(
     """L of encoded sentences: LongTensor ``[B]``.
 
     Args:
-        decoders: of an ensemble that agrees in ``--dag-upsample-base`` and ``--dag-count-bos``.
+        decoders: of an ensemble whose models determine sizes in the same way.
         memories: one per decoder.
         scale: lambda.
     """
     decoder, lengths = decoders[0], memories[0].lengths
     scales = torch.full(lengths.shape, scale, dtype=torch.double, device=lengths.device)  # [B]
     if decoder.length_head is None:
-        return vertices_from_source(lengths + decoder.count_bos, scales)
+        return vertices_from_source(lengths + decoder.count_bos, scales, decoder.besides)
     parts = []
     for own, memory in zip(decoders, memories):
         encoded = cast(Tensor, memory.encoded)

@@ -1,6 +1,6 @@
 """Model ``dag_transformer`` and its presets."""
 
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional, Tuple
 
 import torch
 from fairseq.models import register_model
@@ -28,12 +28,14 @@ class DagOutput(NamedTuple):
         match: ``[B, T, L]``, log P(y_i | v).
         links: ``[B, L, L]``, log P(v | u).
         length_logits: ``[B, classes]`` with a length head, else None.
+        length_labels: LongTensor ``[B]``, the right class of each; None without a length head.
         glanced: the tokens shown to the decoder, None without glancing.
     """
 
     match: Tensor
     links: Tensor
     length_logits: Optional[Tensor]
+    length_labels: Optional[Tensor]
     glanced: Optional[Glanced]
 
 
@@ -54,6 +56,10 @@ class DagTransformerModel(ConfiguredTransformer):
         if model.cfg.dag_bert_init:
             model.apply(init_bert_params)
         return model
+
+    def max_positions(self) -> Tuple[int, int]:
+        """The most tokens of a source and of a target."""
+        return self.encoder.max_positions() - self.decoder.reads_bos, self.decoder.max_positions()
 
     def forward(
         self,
@@ -76,6 +82,7 @@ class DagTransformerModel(ConfiguredTransformer):
             glance: chooses the tokens that are shown, after a first pass (see :mod:`.glancing`).
                 Both passes share the encoder's output and the dropout masks.
         """
+        src_tokens, src_lengths = self.decoder.read_source(src_tokens, src_lengths)
         if graph is None:
             return super().forward(src_tokens, src_lengths, prev_output_tokens, **options)
         encoder_out = self.encoder(src_tokens, src_lengths=src_lengths)
@@ -98,14 +105,14 @@ class DagTransformerModel(ConfiguredTransformer):
         features = self.decoder(inputs, encoder_out=encoder_out, features_only=True)[0]  # [B, L, D]
         match = gather_log_probs(features, projection.weight, graph.targets, bias=projection.bias)
         links = self.decoder.links(features, graph.vertex_lengths)  # [B, L, L]
-        length_logits = None
-        if self.decoder.length_head is not None:
+        length_logits = length_labels = None
+        head = self.decoder.length_head
+        if head is not None:
             # [S, B, D] -> [B, S, D]
             encoded = encoder_out["encoder_out"][0].transpose(0, 1)
-            length_logits = self.decoder.length_head(
-                encoded, encoder_out["encoder_padding_mask"][0]
-            )
-        return DagOutput(match, links, length_logits, glanced)
+            length_logits = head(encoded, encoder_out["encoder_padding_mask"][0])
+            length_labels = head.label(graph.target_lengths - 2, graph.source_lengths)
+        return DagOutput(match, links, length_logits, length_labels, glanced)
 
 
 register_presets("dag_transformer", COMMON_PRESETS)

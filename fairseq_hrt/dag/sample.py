@@ -20,7 +20,8 @@ class GraphSample(NamedTuple):
         update: number of the update; 0 outside training.
         targets: LongTensor ``[B, T]``, ``<s> y_1 … y_n </s>``, padded on the right.
         target_lengths: LongTensor ``[B]``, n + 2.
-        source_lengths: LongTensor ``[B]``, source tokens with ``</s>``.
+        source_lengths: LongTensor ``[B]``, source tokens with ``</s>``, and with ``<s>`` where the
+            encoder reads it.
         vertex_lengths: LongTensor ``[B]``, L.
         clamped: BoolTensor ``[B]``, graphs that were cut to the decoder's positions; None: not
             known.
@@ -46,6 +47,8 @@ class SizeRule(NamedTuple):
         from_target: multiply the target's words by lambda instead of the source's tokens.
         count_bos: count one source token more, as for a start symbol.
         most: the decoder's positions.
+        reads_bos: the encoder reads one token more than the data have.
+        besides: see :func:`.graph_size.vertices_from_source`.
     """
 
     scale: UpsampleScale
@@ -53,18 +56,21 @@ class SizeRule(NamedTuple):
     from_target: bool
     count_bos: bool
     most: int
+    reads_bos: bool = False
+    besides: int = 0
 
     def wanted(self, scale: Tensor, source_lengths: Tensor, words: Tensor) -> Tensor:
         """L before it is cut to the decoder's positions: LongTensor ``[B]``.
 
         Args:
             scale: lambda, float64 ``[B]`` or a number.
-            source_lengths: LongTensor ``[B]``, with ``</s>``.
+            source_lengths: LongTensor ``[B]``, of the data, with ``</s>``.
             words: LongTensor ``[B]``, of the target.
         """
         if self.from_target:
             return vertices_from_target(words, scale)
-        return vertices_from_source(source_lengths + self.count_bos, scale)
+        tokens = source_lengths + self.reads_bos + self.count_bos
+        return vertices_from_source(tokens, scale, self.besides)
 
     def most_wanted(self, scale: float, source_width: int, target_width: int) -> int:
         """The most vertices of a graph in a batch of padded sources and targets (``<s>`` and
@@ -122,7 +128,7 @@ def graph_sample(
         update=update or 0,
         targets=targets,
         target_lengths=target_lengths,
-        source_lengths=source_lengths,
+        source_lengths=source_lengths + rule.reads_bos,
         vertex_lengths=wanted.clamp(max=rule.most),
         clamped=wanted > rule.most,
         width=width,

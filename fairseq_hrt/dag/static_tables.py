@@ -103,7 +103,7 @@ def make_tables(
     lengths = torch.arange(width + 1)
     scales = torch.full(lengths.shape, search.scale, dtype=torch.double)
     # [S + 1] each
-    wanted = vertices_from_source(lengths + decoder.count_bos, scales)
+    wanted = vertices_from_source(lengths + decoder.count_bos, scales, decoder.besides)
     sizes = wanted.clamp(max=search.most)
     size = int(sizes.max())
     # Attention and matrix units want multiples of 8.

@@ -64,6 +64,8 @@ class DagTranslationTask(EngineTranslationTask):
             from_target=decoder.length_head is not None,
             count_bos=decoder.count_bos,
             most=decoder.max_positions(),
+            reads_bos=decoder.reads_bos,
+            besides=decoder.besides,
         )
 
     def graph(self, sample: Dict[str, Any], update: Optional[int]) -> GraphSample:

@@ -81,6 +81,7 @@ def make_bundle(
     languages: Tuple[Optional[str], Optional[str]] = (None, None),
     options: Optional[Dict[str, str]] = None,
     card: Optional[Dict[str, Any]] = None,
+    states: Optional[Sequence[Dict[str, Any]]] = None,
     check: Optional[Callable[[Path], object]] = None,
     complete: Optional[Callable[[Bundle], None]] = None,
 ) -> Bundle:
@@ -96,6 +97,7 @@ def make_bundle(
         languages: source and target, where neither the checkpoint nor ``data`` names them.
         options: decoding options of the bundle.
         card: further facts for its card.
+        states: what the checkpoints hold, if they have been read already.
         check, complete: see :func:`..native.bundles.bundle.create_bundle`.
 
     Raises:
@@ -109,12 +111,13 @@ def make_bundle(
     for file in (codes, target_codes):
         if file is not None:
             require_file(file)
-    states = [read_checkpoint(path) for path in checkpoints]
+    if states is None:
+        states = [read_checkpoint(path) for path in checkpoints]
     config = states[0]["cfg"]["task"]
     # Nothing is packed that load_bundle would refuse.
     task = require_known_task(task or task_name(config), str(folder))
     options = checked_options(options or {}, task, "the new bundle")
-    pair = _languages(config, data, checkpoints[0], languages)
+    pair = languages_of(config, data, checkpoints[0], languages)
     for language in pair:
         require_dictionary(data, language)
     recipe, fit = find_recipe(
@@ -130,14 +133,14 @@ def make_bundle(
         tokenizer=recipe.tokenizer,
         subwords=recipe.subwords,
         options=dict(options or {}),
-        card={**_training_card(states[0]), **checked, **(card or {})},
+        card={**training_card(states[0]), **checked, **(card or {})},
     )
     return create_bundle(
         bundle, data, codes, target_codes, states=states, check=check, complete=complete
     )
 
 
-def _languages(
+def languages_of(
     config: Any, data: Path, checkpoint: Path, given: Tuple[Optional[str], Optional[str]]
 ) -> Tuple[str, str]:
     """Source and target language of a training; ValueError if nothing names them, if they are not
@@ -164,11 +167,11 @@ def _languages(
     return found[0], found[1]
 
 
-def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
+def training_card(state: Dict[str, Any]) -> Dict[str, Any]:
     """Facts of the training: architecture, criterion, updates, learning rate, batch size, …"""
     config = state["cfg"]
     card: Dict[str, Any] = {
-        "architecture": architecture_name(config.model),
+        "architecture": architecture_name(config["model"]),
         "criterion": architecture_name(value_of(config, "criterion")),
     }
     history = state.get("optimizer_history") or [{}]

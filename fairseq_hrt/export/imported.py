@@ -25,19 +25,22 @@ def checkpoint_of(
     parameters: Mapping[str, np.ndarray],
     languages: Tuple[str, str],
     data: Path,
+    *,
+    task: str = "translation",
 ) -> Dict[str, Any]:
-    """A checkpoint as ``fairseq-train --task translation`` writes it.
+    """A checkpoint as ``fairseq-train`` writes it.
 
     Args:
         architecture, options, parameters: of the model, see
             :class:`..native.conversion.converted.ConvertedModel`.
         languages: source and target.
         data: folder of its dictionaries.
+        task: the task, some of whose options may be among ``options``.
 
     Raises:
         ValueError: names or shapes of the parameters differ from the architecture's.
     """
-    arguments = [str(data), "--task", "translation", "--arch", architecture]
+    arguments = [str(data), "--task", task, "--arch", architecture]
     arguments += ["--source-lang", languages[0], "--target-lang", languages[1], "--dropout", "0.1"]
     for name, value in options.items():
         if value is not False:
@@ -46,8 +49,7 @@ def checkpoint_of(
         fairseq_options.get_training_parser(), arguments
     )
     config = convert_namespace_to_omegaconf(namespace)
-    task = tasks.setup_task(config.task)
-    built = task.build_model(config.model)
+    built = tasks.setup_task(config.task).build_model(config.model)
     state = built.state_dict()
     own_parameters = {name for name, _ in built.named_parameters(remove_duplicate=False)}
     for name, value in parameters.items():

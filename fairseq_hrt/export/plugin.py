@@ -9,8 +9,8 @@ from ..compat import checkpoint_loading
 from ..loading.checkpoints import require_known_task
 from ..loading.data_options import allowed_options
 from ..native.bundles.bundle import load_bundle
-from .checkpoint_bundle import pack
 from .imported import checkpoint_of
+from .imported_checkpoints import import_checkpoints
 from .runtime_bundle import add_runtime
 from .torch_decoder import TorchDecoder
 
@@ -18,8 +18,8 @@ __all__ = [
     "add_runtime",
     "allowed_options",
     "checkpoint_of",
+    "import_checkpoints",
     "load_tensors",
-    "pack",
     "require_known_task",
     "save_checkpoint",
     "torch_decoder",

@@ -31,6 +31,8 @@ MODELS = frozenset(
 )
 # fairseq's tasks that a checkpoint or bundle may choose.
 TASKS = frozenset(("translation", "translation_lev"))
+# Architectures of DA-Transformer and FA-DAT begin so; their models are imported.
+IMPORTED = ("glat_decomposed_link", "ls_glat_decomposed_link")
 # Options that name files of embeddings, which fairseq would open; checkpoints hold these weights.
 _WEIGHT_FILES = ("encoder_embed_path", "decoder_embed_path", "embed_path")
 _PACKAGE = __name__.split(".")[0]
@@ -99,21 +101,33 @@ def read_checkpoint(
         )
         if not isinstance(state["model"], dict):
             raise ValueError(f"{path} is not a checkpoint of fairseq: it holds no parameters")
-        config = state.get("cfg")
-        if not for_decoding:
-            return state
-        if not isinstance(config, DictConfig) or any(
-            value_of(config, part) is None for part in ("task", "model")
-        ):
-            raise ValueError(
-                f"{path} is not a checkpoint of fairseq: it does not name its task and model"
-            )
-        if not is_trusted(str(path)):
-            require_known_architecture(config.model, str(path))
-            _leave_files_away(config.model, overrides or {})
-            # From args fairseq would build the configuration again, with the names of files.
-            state["args"] = None
+        if for_decoding:
+            make_decodable(state, path, overrides)
     return state
+
+
+def make_decodable(
+    state: Dict[str, Any],
+    path: Union[str, Path],
+    overrides: Optional[Mapping[str, Any]] = None,
+) -> None:
+    """Prepares what :func:`read_checkpoint` has read for building a model from it.
+
+    Raises:
+        ValueError: it names no task or model, or its architecture is refused.
+    """
+    config = state.get("cfg")
+    if not isinstance(config, DictConfig) or any(
+        value_of(config, part) is None for part in ("task", "model")
+    ):
+        raise ValueError(
+            f"{path} is not a checkpoint of fairseq: it does not name its task and model"
+        )
+    if not is_trusted(str(path)):
+        require_known_architecture(config.model, str(path))
+        _leave_files_away(config.model, overrides or {})
+        # From args fairseq would build the configuration again, with the names of files.
+        state["args"] = None
 
 
 def value_of(config: Any, name: str) -> Any:
@@ -154,9 +168,11 @@ def require_known_architecture(config: Any, subject: str) -> None:
         ARCH_MODEL_REGISTRY.get(name, MODEL_REGISTRY.get(name)) if isinstance(name, str) else None
     )
     if model is None:
+        advice = "if it belongs to a plugin of yours, give user_dir"
+        if isinstance(name, str) and name.startswith(IMPORTED):
+            advice = "fairseq-hrt import makes a bundle of such a model"
         raise ValueError(
-            f"{subject} names the architecture {shown(name)}, which is not registered: if it"
-            " belongs to a plugin of yours, give user_dir"
+            f"{subject} names the architecture {shown(name)}, which is not registered: {advice}"
         )
     if not _foreign(model) and ARCH_MODEL_NAME_REGISTRY.get(name, name) not in MODELS:
         raise ValueError(

@@ -35,7 +35,7 @@ class Plugin(Protocol):
 
     def checkpoint_of(
         self, architecture: str, options: Mapping[str, Any], parameters: Mapping[str, Any],
-        languages: Any, data: Path,
+        languages: Any, data: Path, *, task: str = "translation",
     ) -> Dict[str, Any]:  # fmt: skip
         """Builds a checkpoint from an imported model; see ``export/imported.py``."""
 
@@ -43,8 +43,11 @@ class Plugin(Protocol):
         """Adds the native engine's model after comparing it with PyTorch's; see
         ``export/runtime_bundle.py``."""
 
-    def pack(self, folder: Path, checkpoints: Any, data: Path, **options: Any) -> Any:
-        """Makes a bundle from checkpoints; see ``export/checkpoint_bundle.py``."""
+    def import_checkpoints(
+        self, folder: Path, checkpoints: Any, data: Path, *, task: str, languages: Any,
+        complete: Any, **described: Any,
+    ) -> Any:  # fmt: skip
+        """Makes a bundle of checkpoints from elsewhere; see ``export/imported_checkpoints.py``."""
 
 
 def plugin() -> Plugin:

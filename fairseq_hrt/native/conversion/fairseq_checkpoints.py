@@ -68,7 +68,7 @@ def read_fairseq(
         bundle.examples = list(wishes.examples)
         bundle.card["imported from"] = f"fairseq: {', '.join(path.name for path in checkpoints)}"
 
-    return plugin().pack(
+    return plugin().import_checkpoints(
         folder,
         checkpoints,
         data,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Dict
 
 from ..options.schema import SEVERAL_PATHS, Schema
-from .fields import LARGEST, ModelFields
+from .fields import LARGEST, ModelFields, later
 from .record import Family, Shapes
 
 
@@ -20,6 +20,9 @@ class DagFields(ModelFields):
         scale: λ, vertices per source token.
         count_bos: whether ``<s>`` counts as a source token.
         length_classes: classes of the length head; 0: no such head.
+        absolute_lengths: its classes are numbers of words, not differences from the source.
+        read_bos: whether the encoder reads ``<s>`` before the source; then it counts as a token.
+        besides: source tokens that have one vertex each instead of λ.
     """
 
     link_heads: int = 0
@@ -28,6 +31,9 @@ class DagFields(ModelFields):
     scale: float = 0.0
     count_bos: bool = False
     length_classes: int = 0
+    absolute_lengths: bool = later(False)
+    read_bos: bool = later(False)
+    besides: int = later(0)
 
 
 def require_ranking(options: Schema) -> None:
@@ -52,6 +58,10 @@ class Dag(Family):
         # A graph has at least a first and a last vertex.
         header.demand(header.longest_target >= 2, "longest_target")
         header.demand(header.length_classes != 1, "length_classes")
+        header.demand(header.length_classes > 0 or not header.absolute_lengths, "absolute_lengths")
+        header.between(0, 2, "besides")
+        # A source has at least ``</s>``.
+        header.demand(header.longest_source > header.read_bos, "longest_source", "read_bos")
 
     def tensors(self, header: DagFields) -> Shapes:
         width = header.decoder_width
@@ -97,7 +107,8 @@ FAMILY = Dag(
     several=True,
     several_by="--dag-decode-strategy beam (or sample) and --beam 2 or more",
     graphs=True,
-    computation="upsample_base|upsample_scale|count_bos|max_transition_length|link_features",
+    computation="upsample_base|upsample_scale|count_bos|read_bos|absolute_lengths"
+    "|max_transition_length|link_features",
     header_fields=DagFields,
     # Not rounded: the two best links of a vertex are often nearly equal.
     exact=("links",),

@@ -46,8 +46,8 @@ class Shape(C.Structure):
         *((name, C.c_int32) for name in (
             "family activation bos pad eos unk shared_embedding tied_output output_bias "
             "special_symbols chunk_count relative_window learn_tail directions block causal "
-            "independent middle_to_side link_heads link_rows reach count_bos length_classes cell "
-            "zero_start input_bits position_inputs"
+            "independent middle_to_side link_heads link_rows reach count_bos length_classes "
+            "absolute_lengths besides cell zero_start input_bits position_inputs"
         ).split()),
         ("chunk_sizes", _INTS),
         ("epsilon", C.c_double),

@@ -132,7 +132,7 @@ class Engine:
     @property
     def longest_source(self) -> int:
         """See :class:`~..decoding.Scorer`."""
-        return self.header.longest_source
+        return self.header.longest_source - self.header.read_bos
 
     @property
     def longest_target(self) -> int:
@@ -273,6 +273,9 @@ class Engine:
         cancelled: Optional[Callable[[], bool]] = None,
     ) -> List[List[Hypothesis]]:
         """Calls a function of the kernel and reads its results."""
+        if self.header.read_bos:
+            rows = [listed(row, f"source {number}") for number, row in enumerate(sources)]
+            sources = [[self.header.bos, *row] if row else row for row in rows]
         flat, offsets = flatten(sources)
         message = binding.message_buffer()
         found = C.POINTER(binding.Results)()

@@ -24,6 +24,8 @@ def make_model(tiny, *, symbols=12, seed=1, **overrides):
         "upsample_base",
         "upsample_scale",
         "count_bos",
+        "read_bos",
+        "absolute_lengths",
         "max_transition_length",
         "link_features",
         "length_classes",

@@ -118,7 +118,7 @@ def test_the_length_head_learns(family, batch):
     loss.backward()
     assert model.decoder.length_head.output.weight.grad.abs().sum() > 0
     head = model.decoder.length_head
-    words = head.label(torch.tensor([9, 2, 40]), torch.tensor([7, 7, 7]), 8)
+    words = head.label(torch.tensor([9, 2, 40]), torch.tensor([7, 7, 7]))
     assert words.tolist() == [6, 0, 7]
 
 
@@ -132,7 +132,7 @@ def test_the_length_loss_counts_the_sentences_of_the_likelihood(family):
     _, size, log = make_nll(family)(model, {**sample, "graph": graph})
     source = sample["net_input"]
     output = model(source["src_tokens"], source["src_lengths"], graph=graph)
-    label = model.decoder.length_head.label(graph.target_lengths - 2, graph.source_lengths, 8)
+    label = model.decoder.length_head.label(graph.target_lengths - 2, graph.source_lengths)
     expected = -torch.log_softmax(output.length_logits.float(), 1)[1, label[1]]
     assert size == 1 and float(log["length_loss"]) == pytest.approx(float(expected), abs=1e-6)
 

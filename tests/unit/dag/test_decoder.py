@@ -42,11 +42,15 @@ def test_the_length_head_says_what_it_was_taught(words, source, classes):
     """Differences of length outside of its classes are the nearest of them; a sentence has a word
     at least."""
     head, lengths = LengthHead(4, classes), torch.tensor([source])
-    label = head.label(torch.tensor([words]), lengths, classes)
+    label = head.label(torch.tensor([words]), lengths)
     differences = range(-(classes // 2), classes - classes // 2)
     nearest = min(differences, key=lambda difference: abs(difference - (words - source)))
     logits = torch.nn.functional.one_hot(label, classes)
     assert head.words(logits, lengths).tolist() == [max(source + nearest, 1)]
+    head = LengthHead(4, classes, absolute=True)
+    label = head.label(torch.tensor([words]), lengths)
+    logits = torch.nn.functional.one_hot(label, classes)
+    assert head.words(logits, lengths).tolist() == [min(words, classes - 1)]
 
 
 @pytest.mark.parametrize("left", [True, False])

@@ -46,6 +46,8 @@ def test_sizes_are_those_of_exact_numbers(tokens, hundredths):
     assert int(vertices_from_source(torch.tensor(tokens), scale)) == max(source, 2)
     assert int(vertices_from_target(torch.tensor(tokens), scale)) == target
     assert vertices_from_source(torch.tensor(tokens), scale).dtype == torch.long
+    # Two of the tokens are <s> and </s>.
+    assert int(vertices_from_source(torch.tensor(tokens + 2), scale, 2)) == target
 
 
 def test_each_sentence_may_have_a_scale_of_its_own():
@@ -56,7 +58,7 @@ def test_each_sentence_may_have_a_scale_of_its_own():
 
 @pytest.mark.parametrize("count_bos, expected", [(False, [20, 8]), (True, [24, 12])])
 def test_sizes_of_encoded_sentences(count_bos, expected):
-    decoder = SimpleNamespace(length_head=None, count_bos=count_bos)
+    decoder = SimpleNamespace(length_head=None, count_bos=count_bos, besides=0)
     memory = SimpleNamespace(lengths=torch.tensor([5, 2]))
     assert vertices_of_encoded([decoder], [memory], 4.0).tolist() == expected
 

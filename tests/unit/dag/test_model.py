@@ -7,7 +7,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from fairseq_hrt.dag.generator import DagGenerator
 from fairseq_hrt.dag.glancing import Glanced
+from fairseq_hrt.native.options.values import DecodingOptions
 from fairseq_hrt.ops import dag_best_alignment
 from fairseq_hrt.training import same_random_numbers_afterwards
 
@@ -101,3 +103,34 @@ def test_the_second_pass_sees_what_the_glancer_shows(family, batch):
     match, links, _ = family.plain_scores(model, source, graph, inputs)
     torch.testing.assert_close(output.links, links)
     torch.testing.assert_close(output.match[0], match[0])
+
+
+@pytest.mark.parametrize("left", [True, False])
+@torch.no_grad()
+def test_a_start_symbol_that_the_encoder_reads(family, left):
+    """--dag-read-bos: the same as data that begin with <s>, wherever their padding stands, in
+    training and decoding; a source may have a token less."""
+    model, plain = (family.dag(read_bos=own, upsample_scale="3") for own in (True, False))
+    sample = family.sample([5, 2, 4], seed=2, left_pad=left)
+    rows = [row[row != 1].tolist() for row in sample["net_input"]["src_tokens"]]
+    marked = torch.full((3, 6), 1)
+    for row, words in zip(marked, rows):
+        place = 5 - len(words) if left else 0
+        row[place : place + len(words) + 1] = torch.tensor([0, *words])
+    tokens, lengths = (sample["net_input"][name] for name in ("src_tokens", "src_lengths"))
+    graph = family.graph(sample, [10, 6, 8], [4, 2, 6])
+    assert torch.equal(model.decoder.read_source(tokens, lengths)[0], marked)
+    for name in ("match", "links"):
+        found = getattr(model(tokens, lengths, graph=graph), name)
+        expected = getattr(plain(marked, lengths + 1, graph=graph), name)
+        assert torch.equal(found, expected)
+    best = []
+    for own, net_input in (
+        (model, sample["net_input"]),
+        (plain, {"src_tokens": marked, "src_lengths": lengths + 1}),
+    ):
+        generator = DagGenerator([own], family.dictionary(), DecodingOptions())
+        found = generator.generate([own], {**sample, "net_input": net_input})
+        best.append([(one[0]["tokens"].tolist(), float(one[0]["score"])) for one in found])
+    assert best[0] == best[1]
+    assert model.max_positions()[0] == plain.max_positions()[0] - 1

@@ -133,6 +133,7 @@ def test_options_are_honoured(family, strategy, options):
         dict(max_transition_length=2),
         dict(max_transition_length=5),
         dict(count_bos=True),
+        dict(read_bos=True, upsample_base="source-words"),
         dict(link_features="feature"),
         dict(link_features="feature:sinposition"),
         dict(encoder_normalize_before=True, decoder_normalize_before=True),

@@ -40,6 +40,9 @@ def test_graph_sizes_of_the_task(family):
     for options, update, expected in (
         (dict(upsample_scale="8"), None, [48, 24]),
         (dict(upsample_scale="8", count_bos=True), None, [56, 32]),
+        (dict(upsample_scale="8", read_bos=True), None, [56, 32]),
+        (dict(upsample_scale="8", upsample_base="source-words"), None, [41, 17]),
+        (dict(upsample_scale="8", upsample_base="source-words", read_bos=True), None, [42, 18]),
         (dict(upsample_scale="4~8"), None, [36, 18]),
         (dict(upsample_scale="3", upsample_base="predict"), None, [8, 11]),
         (dict(upsample_scale="40"), None, [64, 64]),

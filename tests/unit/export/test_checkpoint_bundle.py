@@ -110,7 +110,7 @@ def test_the_card_counts_updates_in_numbers(updates, shown):
             "common": {},
         }
     )
-    card = checkpoint_bundle._training_card(
+    card = checkpoint_bundle.training_card(
         {"cfg": config, "optimizer_history": [{"num_updates": updates}]}
     )
     assert card["updates"] == shown and card["architecture"] == "x" and card["lr"] == [0.1]

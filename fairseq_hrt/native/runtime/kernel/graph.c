@@ -33,11 +33,14 @@ int fh_graph_size(fh_work *w, int32_t sentence, const float *encoded, int32_t *v
             for (int32_t r = 0; r < length; r++) means[i] += encoded[(size_t)r * d + i];
             means[i] /= length;
         }
-        int32_t words = best_class(m, means) - s->length_classes / 2 + length;
+        int32_t words = best_class(m, means);
+        if (!s->absolute_lengths) words += length - s->length_classes / 2;
+        if (words < !s->absolute_lengths) words = 1;
         /* 0.1 * 30 is a little less than 3. */
-        size = floor(w->options->scale * (words > 1 ? words : 1) + 1e-6) + 2;
+        size = floor(w->options->scale * words + 1e-6) + 2;
     } else {
-        size = floor(w->options->scale * (length + s->count_bos) + 1e-6);
+        int32_t tokens = length + s->count_bos - s->besides;
+        size = floor(w->options->scale * tokens + 1e-6) + s->besides;
         if (size < 2) size = 2;
     }
     *vertices = size < most ? (int32_t)size : most;

@@ -277,7 +277,7 @@ static int check_shape(const fh_shape *s, fh_error *error) {
                s->decoder.width % s->link_heads == 0 && in_range(s->link_rows, 1, 1 << 20) &&
                (s->link_rows == 1 || s->link_rows >= s->decoder.longest) &&
                in_range(s->reach, 0, 1 << 20) && s->scale > 0 && s->scale <= 1e6 &&
-               in_range(s->length_classes, 0, 1 << 20);
+               in_range(s->length_classes, 0, 1 << 20) && in_range(s->besides, 0, 2);
     if (fits && s->family == FH_CTC)
         fits = s->upsample > 0 && s->upsample <= 1e6 &&
                in_range(s->position_inputs, FH_UNK, FH_SOFT_COPY) &&

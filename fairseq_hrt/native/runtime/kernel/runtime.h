@@ -99,6 +99,8 @@ typedef struct {
     int32_t special_symbols, chunk_count, relative_window, learn_tail;
     int32_t directions, block, causal, independent, middle_to_side;
     int32_t link_heads, link_rows, reach, count_bos, length_classes;
+    int32_t absolute_lengths;   /* dag: classes are numbers of words */
+    int32_t besides;            /* dag: source tokens that have one vertex each */
     int32_t cell, zero_start;   /* autoregressive: fh_cell; the decoder's </s> has a zero vector */
     int32_t input_bits;         /* of what is multiplied with int8 weights: 8 or 16 */
     int32_t position_inputs;    /* ctc: fh_position_inputs */

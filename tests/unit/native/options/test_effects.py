@@ -72,6 +72,7 @@ CASES = {
     "bidirectional_train_dead_slots": (True, words(2, 1), [words(1, 1), words(2, 2, 1)], "--bidirectional-block)"),
     "bidirectional_length_penalty": ("gnmt", dict(unnormalized=False), [dict(unnormalized=True)], "remove --unnormalized"),
     "dag_count_bos": (True, dict(dag_upsample_base="source"), [dict(dag_upsample_base="predict")], "--dag-upsample-base source"),
+    "dag_absolute_lengths": (True, dict(dag_upsample_base="predict"), [dict(dag_upsample_base="source")], "--dag-upsample-base predict"),
     "dag_length_classes": (64, dict(dag_upsample_base="predict"), [dict(dag_upsample_base="source")], "--dag-upsample-base predict"),
     "dag_glance_strategy": ("fix", dict(dag_glance_schedule="0:0.1@9k"), [dict(dag_glance_schedule="0"), dict(dag_glance_schedule="0.0:0@200k")], "a --dag-glance-schedule above 0"),
     "dag_glance_forcing": ("path", dict(dag_glance_schedule="0.1"), [dict(dag_glance_schedule="0")], "a --dag-glance-schedule above 0"),

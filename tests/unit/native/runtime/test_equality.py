@@ -363,6 +363,10 @@ GRAPHS = {
     "feature": dict(dag_link_features="feature"), "position": dict(dag_link_features="position"),
     "reach": dict(dag_max_transition_length=3, dag_count_bos=True),
     "predicted": dict(dag_upsample_base="predict", dag_upsample_scale="1.5"),
+    "absolute": dict(
+        dag_upsample_base="predict", dag_absolute_lengths=True, dag_length_classes=9,
+        dag_read_bos=True),
+    "words": dict(dag_upsample_base="source-words", dag_read_bos=True),
 }  # fmt: skip
 
 

@@ -1,0 +1,452 @@
+"""Checkpoints of DA-Transformer (thu-coai) and FA-DAT (ictnlp), converted to ``dag_transformer``.
+
+Both are plugins of fairseq and name their options, parameters and rules otherwise than this
+package. What their models compute and ours lack is expressed in parameters: position tables start
+at the first vertex, sinusoids become a table, and segment embeddings become part of the positions
+and of the vector of ``</s>``.
+"""
+
+import logging
+from argparse import Namespace
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Tuple
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary
+from fairseq.modules import SinusoidalPositionalEmbedding
+
+from ..dag.graph_size import UpsampleScale
+from ..loading.checkpoints import IMPORTED, architecture_name, task_name, value_of
+from ..native.conversion.converted import NEVER, ConvertedModel
+from ..native.conversion.plain_files import Settings
+from ..native.conversion.tensors import Tensors
+from ..native.families.fields import MOST_LAYERS
+from ..native.io.escaping import shown
+
+logger = logging.getLogger(__name__)
+
+# The task of DA-Transformer's second release; of its first one, and of FA-DAT.
+_DAT, _FIRST = "translation_dat_task", "translation_lev_modified"
+# fairseq's tables have rows for padding and what stands before it.
+_OFFSET = 2
+_PAD, _EOS = 1, 2
+# fairseq's names, of those that both engines have.
+_ACTIVATIONS = ("relu", "gelu", "gelu_fast", "gelu_accurate", "tanh")
+# Sinusoids of so many positions are made, whatever the file holds.
+_LONGEST = 1 << 16
+# Classes of their length head; lengths count <s> and </s>.
+_CLASSES, _ENDS = 256, 2
+# Their names of the decoder's parts, and ours.
+_LINKS = {"query": "query_linear", "key": "key_linear", "gate": "gate_linear"}
+_STRATEGIES = {
+    "greedy": "greedy", "lookahead": "lookahead", "viterbi": "viterbi",
+    "jointviterbi": "joint-viterbi",
+}  # fmt: skip
+# Switches that change what a model computes, and that ours does not have.
+_NEVER_SET = (
+    "adaptive_input", "layernorm_embedding", "no_cross_attention", "cross_self_attention",
+    "src_embedding_copy",
+)  # fmt: skip
+
+
+def is_theirs(state: Mapping[str, Any]) -> bool:
+    """Whether a checkpoint is one of DA-Transformer or FA-DAT."""
+    name = architecture_name(value_of(state.get("cfg"), "model"))
+    return isinstance(name, str) and name.startswith(IMPORTED)
+
+
+@dataclass(frozen=True)
+class DaTransformer:
+    """A checkpoint of theirs.
+
+    Attributes:
+        model: converted.
+        segments: how many symbols ``[P0]``, ``[P1]``, … its dictionaries have behind their words.
+        positions: the most vertices of a graph.
+    """
+
+    model: ConvertedModel
+    segments: int
+    positions: int
+
+
+def convert(state: Mapping[str, Any], path: Path) -> DaTransformer:
+    """Converts a checkpoint.
+
+    Args:
+        state: as the safe loader reads it.
+        path: of the file, for error messages.
+
+    Raises:
+        ValueError: a part that cannot be represented, or a damaged file; the message names both.
+    """
+    return _Converter(state, path).converted()
+
+
+def with_segments(data: Path, language: str, segments: int, folder: Path) -> None:
+    """Writes a dictionary with the symbols that their task adds behind the words of the file.
+
+    Raises:
+        OSError, ValueError: the file cannot be read or written.
+    """
+    name = f"dict.{language}.txt"
+    words = Dictionary.load(str(data / name))
+    for number in range(segments):
+        words.add_symbol(f"[P{number}]")
+    words.save(str(folder / name))
+
+
+class _Converter:
+    """Converts one checkpoint; see :func:`convert`."""
+
+    def __init__(self, state: Mapping[str, Any], path: Path) -> None:
+        config = state["cfg"]
+        self.path = path
+        self.settings = Settings({**_plain(config.task), **_plain(config.model)}, path)
+        task = task_name(config.task)
+        if task not in (_DAT, _FIRST):
+            raise ValueError(
+                f"{path} was trained by the task {shown(task)}: models of {_DAT} and {_FIRST} are"
+                " imported"
+            )
+        self.first = task == _FIRST
+        self.tensors = Tensors(_renamed(state["model"], path), path)
+        self.options: Dict[str, Any] = {}
+        self.parameters: Dict[str, np.ndarray] = {}
+
+    def converted(self) -> DaTransformer:
+        self._refuse_parts()
+        read = self.settings
+        # Their second release cuts graphs to one position less than there are.
+        self.most = read.number("max_target_positions", 1024, least=3, most=_LONGEST)
+        self.positions = self.most - (not self.first)
+        self.options["max_source_positions"] = read.number(
+            "max_source_positions", 1024, least=2, most=_LONGEST
+        )
+        self.options["max_target_positions"] = self.positions
+        self.options["activation_fn"] = read.require("activation_fn", _ACTIVATIONS, "relu")
+        for name in ("dropout", "attention_dropout", "activation_dropout"):
+            self.options[name] = read.fraction(name, 0.1 if name == "dropout" else 0.0)
+        if not self.first:
+            self.options["truncate_source"] = read.switch("truncate_source")
+        self.options["no_scale_embedding"] = read.switch("no_scale_embedding")
+        for side in ("encoder", "decoder"):
+            self._side(side)
+        self._embeddings()
+        self._links()
+        self._sizes()
+        self._decoding()
+        self.tensors.require_all_used()
+        model = ConvertedModel("dag_transformer", self.options, self.parameters)
+        segments = 0 if self.first else read.number("seg_tokens", 0, least=0, most=4096)
+        return DaTransformer(model, segments, self.positions)
+
+    def _refuse_parts(self) -> None:
+        read = self.settings
+        for name in _NEVER_SET:
+            read.require(name, (False,), False)
+        for name in ("adaptive_softmax_cutoff", "encoder_layers_to_keep", "decoder_layers_to_keep"):
+            read.require(name, (None,), None)
+        width = read.number("decoder_embed_dim", 512)
+        for name in ("decoder_input_dim", "decoder_output_dim"):
+            read.require(name, (width,), width)
+
+    # ------------------------------------------------------------------ parameters
+
+    def _take(self, name: str, *shape: int, into: str = "") -> np.ndarray:
+        """A parameter of theirs; it becomes one of the model, called ``into`` if it is given."""
+        value: np.ndarray = self.tensors.take(name, *shape)
+        self.parameters[into or name] = value
+        return value
+
+    def _linear(self, name: str, outputs: int, inputs: int, *, into: str = "") -> None:
+        self._take(f"{name}.weight", outputs, inputs, into=into and f"{into}.weight")
+        self._take(f"{name}.bias", outputs, into=into and f"{into}.bias")
+
+    def _norm(self, name: str, width: int) -> None:
+        self._take(f"{name}.weight", width)
+        self._take(f"{name}.bias", width)
+
+    def _side(self, side: str) -> None:
+        """Layers of the encoder or decoder, and its options."""
+        read, options = self.settings, self.options
+        width = read.number(f"{side}_embed_dim", 512)
+        inner = read.number(f"{side}_ffn_embed_dim", 2048)
+        layers = read.number(f"{side}_layers", 6, most=MOST_LAYERS)
+        source = read.number("encoder_embed_dim", 512)
+        before = read.switch(f"{side}_normalize_before")
+        options.update({
+            f"{side}_embed_dim": width, f"{side}_ffn_embed_dim": inner, f"{side}_layers": layers,
+            f"{side}_attention_heads": read.number(f"{side}_attention_heads", 8),
+            f"{side}_normalize_before": before,
+            f"{side}_learned_pos": read.switch(f"{side}_learned_pos"),
+        })  # fmt: skip
+        if f"{side}.layers.0.para" in self.tensors:
+            self._unpack(side, layers, width, inner)
+        for number in range(layers):
+            layer = f"{side}.layers.{number}"
+            attentions = {"self_attn": width}
+            if side == "decoder":
+                attentions["encoder_attn"] = source
+            for attention, reads in attentions.items():
+                for part in ("q", "k", "v", "out"):
+                    inputs = reads if part in "kv" else width
+                    self._linear(f"{layer}.{attention}.{part}_proj", width, inputs)
+                self._norm(f"{layer}.{attention}_layer_norm", width)
+            self._linear(f"{layer}.fc1", inner, width)
+            self._linear(f"{layer}.fc2", width, inner)
+            self._norm(f"{layer}.final_layer_norm", width)
+        if before:
+            self._norm(f"{side}.layer_norm", width)
+
+    def _unpack(self, side: str, layers: int, width: int, inner: int) -> None:
+        """Takes LightSeq's layers apart, each of which is one vector, into fairseq's parameters."""
+        held = self.tensors.held
+        for number in range(layers):
+            parts = _lightseq_layer(side, number, layers, width, inner)
+            sizes = [int(np.prod(shape)) for _, shape in parts]
+            flat = self.tensors.take(f"{side}.layers.{number}.para", sum(sizes))
+            for (name, shape), part in zip(parts, np.split(flat, np.cumsum(sizes)[:-1])):
+                if name in held:
+                    raise ValueError(f"{self.path} has two parameters {shown(name)}")
+                held[name] = part.reshape(shape)
+
+    def _embeddings(self) -> None:
+        """Word vectors, position vectors and the output layer."""
+        read, options = self.settings, self.options
+        for name, side in (
+            ("encoder.embed_tokens", "encoder"),
+            ("decoder.embed_tokens", "decoder"),
+            ("decoder.output_projection", "decoder"),
+        ):
+            words = self.tensors.shape(f"{name}.weight")[0]
+            self._take(f"{name}.weight", words, options[f"{side}_embed_dim"])
+        positions = not read.switch("no_token_positional_embeddings")
+        options["no_token_positional_embeddings"] = not positions
+        if positions and options["encoder_learned_pos"]:
+            rows = options["max_source_positions"] + _OFFSET
+            self._take("encoder.embed_positions.weight", rows, options["encoder_embed_dim"])
+        if positions and options["decoder_learned_pos"]:
+            self.parameters["decoder.embed_positions.weight"] = self._target_table(
+                "decoder.embed_positions.weight"
+            )
+        if not self.first and read.switch("segment_embedding"):
+            self._segments(positions)
+        parameters = self.parameters
+        output, target, source = (
+            parameters[name]
+            for name in (
+                "decoder.output_projection.weight", "decoder.embed_tokens.weight",
+                "encoder.embed_tokens.weight",
+            )
+        )  # fmt: skip
+        tied = np.array_equal(output, target)
+        options["share_all_embeddings"] = tied and np.array_equal(source, target)
+        options["share_decoder_input_output_embed"] = tied
+
+    def _target_table(self, name: str) -> np.ndarray:
+        """A learned table of the decoder, cut to the positions that it uses."""
+        width = self.options["decoder_embed_dim"]
+        table: np.ndarray = self.tensors.take(name, self.most + _OFFSET, width)
+        return table[: self.positions + _OFFSET]
+
+    def _segments(self, positions: bool) -> None:
+        """Adds the segment embedding: vertices have number 1, the last one, ``</s>``, number 2.
+
+        What all have in common is added to the positions, the difference to the vector of
+        ``</s>``, which therefore is no longer that of the output layer.
+        """
+        options, width = self.options, self.options["decoder_embed_dim"]
+        name = "decoder.embed_seg.weight"
+        rows = self.tensors.shape(name)[0]
+        if rows < 3:
+            raise ValueError(f"{self.path}: {name} has {rows} rows; it must have at least 3")
+        segments = self.tensors.take(name, rows, width)
+        if not positions:
+            raise ValueError(
+                f"{self.path} has segment_embedding and no_token_positional_embeddings: True, which"
+                " cannot be represented here together"
+            )
+        table = self.parameters.get("decoder.embed_positions.weight")
+        if table is None:
+            table = _sinusoids(self.positions + _OFFSET, width)
+            options["decoder_learned_pos"] = True
+        table = table.copy()
+        table[_OFFSET:] += segments[1]
+        words = self.parameters["decoder.embed_tokens.weight"].copy()
+        scale = 1.0 if options["no_scale_embedding"] else width**0.5
+        words[_EOS] += (segments[2] - segments[1]) / scale
+        self.parameters["decoder.embed_positions.weight"] = table
+        self.parameters["decoder.embed_tokens.weight"] = words
+
+    def _links(self) -> None:
+        """Links between vertices."""
+        read, options, width = self.settings, self.options, self.options["decoder_embed_dim"]
+        named = read.text("links_feature", "feature:position").split(":")
+        table = None
+        if "position" in named:
+            table = self._target_table("decoder.link_positional.weight")[_OFFSET:]
+        elif "sinposition" in named:
+            table = _sinusoids(self.positions + _OFFSET, width)[_OFFSET:]
+        features = ["feature"] if "feature" in named else []
+        if table is not None:
+            features.append("position")
+            self.parameters["decoder.links.position.weight"] = table
+        if not features:
+            raise ValueError(
+                f"{self.path} has links_feature: {shown(':'.join(named))}; models with feature,"
+                " position or sinposition can be represented here"
+            )
+        options["dag_link_features"] = ":".join(features)
+        for own, theirs in _LINKS.items():
+            outputs = options["decoder_attention_heads"] if own == "gate" else width
+            self._linear(
+                f"decoder.{theirs}", outputs, width * len(features), into=f"decoder.links.{own}"
+            )
+        reach = read.number("max_transition_length", 99999, least=-1)
+        if reach == 0:
+            raise ValueError(f"{self.path} has max_transition_length: 0, with which no link exists")
+        if 0 < reach < self.positions:
+            options["dag_max_transition_length"] = reach
+
+    # ------------------------------------------------------------------ sizes and decoding
+
+    def _sizes(self) -> None:
+        """How many vertices a graph has."""
+        read, options = self.settings, self.options
+        width = options["encoder_embed_dim"]
+        head = self.tensors.take("decoder.embed_length.weight", _CLASSES, width)
+        if self.first:
+            if read.values.get("src_upsample_scale") is None:
+                raise ValueError(
+                    f"{self.path} has no src_upsample_scale: graphs of a fixed size, or of a"
+                    " predicted length, cannot be represented here"
+                )
+            text, base = str(read.fraction("src_upsample_scale", 0.0)), "source_old"
+        else:
+            text = read.text("upsample_scale", "4~8")
+            base = read.require("upsample_base", ("source", "source_old", "predict"), "source")
+        try:
+            scales = UpsampleScale.parse(text)
+        except ValueError:
+            raise ValueError(
+                f"{self.path} has the scale {shown(text)}; it must be a number or a range"
+            ) from None
+        options["dag_upsample_scale"] = "~".join(f"{one:.9g}" for one in dict.fromkeys(scales))
+        if read.values.get("decode_upsample_scale") is not None:
+            decoding = read.fraction("decode_upsample_scale", 0.0)
+            if decoding != scales.middle:
+                options["dag_decode_upsample_scale"] = decoding
+        options["dag_read_bos"] = self.first or read.switch("prepend_bos")
+        options["dag_upsample_base"] = {"source": "source-words", "source_old": "source"}.get(
+            base, base
+        )
+        if base == "predict":
+            self._length_head(head)
+
+    def _length_head(self, head: np.ndarray) -> None:
+        """Their classes are lengths with ``<s>`` and ``</s>``, or differences of such a length and
+        the source's, -128 to 127; ours count words."""
+        options, biases = self.options, np.zeros(_CLASSES, np.float32)
+        if self.settings.switch("pred_length_offset"):
+            # The middle class of ours is two words less.
+            more = 2 * _ENDS
+            head = np.concatenate([head, np.zeros((more, head.shape[1]), np.float32)])
+            biases = np.concatenate([biases, np.full(more, NEVER, np.float32)])
+        else:
+            # No target has less than <s> and </s>.
+            head, biases = head[_ENDS:], biases[_ENDS:]
+            options["dag_absolute_lengths"] = True
+        options["dag_length_classes"] = len(head)
+        self.parameters["decoder.length_head.output.weight"] = head
+        self.parameters["decoder.length_head.output.bias"] = biases
+
+    def _decoding(self) -> None:
+        """Decoding as their code does it, where the user wants nothing else."""
+        read, options = self.settings, self.options
+        theirs = read.text("decode_strategy", "lookahead")
+        if theirs not in _STRATEGIES:
+            logger.warning(
+                "%s is decoded by lookahead: its own %s searches otherwise than any strategy here",
+                self.path,
+                shown(theirs),
+            )
+        strategy = _STRATEGIES.get(theirs, "lookahead")
+        options["dag_decode_strategy"], options["dag_allow_unk"] = strategy, True
+        if strategy != "greedy":
+            options["dag_repeats"] = "collapsed"
+        if strategy == "lookahead":
+            options["dag_decode_beta"] = read.fraction("decode_beta", 1.0)
+        if "viterbi" in strategy:
+            options["dag_decode_length_beta"] = read.fraction("decode_viterbibeta", 1.0)
+        for name in ("decode_no_consecutive_repeated_ngram", "decode_no_repeated_ngram"):
+            if read.number(name, 0, least=0):
+                logger.warning("%s: its %s is left out", self.path, name)
+
+
+def _lightseq_layer(
+    side: str, number: int, layers: int, width: int, inner: int
+) -> List[Tuple[str, Tuple[int, ...]]]:
+    """fairseq's names and shapes of what LightSeq keeps in the vector of a layer, in its order. The
+    first decoder layer also has keys and values of the source for all ``layers``."""
+    layer = f"{side}.layers.{number}"
+    matrix, vector = (width, width), (width,)
+
+    def linear(name: str) -> List[Tuple[str, Tuple[int, ...]]]:
+        return [(f"{layer}.{name}.weight", matrix), (f"{layer}.{name}.bias", vector)]
+
+    def norm(name: str) -> List[Tuple[str, Tuple[int, ...]]]:
+        return [(f"{layer}.{name}.weight", vector), (f"{layer}.{name}.bias", vector)]
+
+    found: List[Tuple[str, Tuple[int, ...]]] = [
+        (f"{layer}.self_attn.{part}_proj.{kind}", shape)
+        for kind, shape in (("weight", matrix), ("bias", vector))
+        for part in "qkv"
+    ]
+    found += linear("self_attn.out_proj") + norm("self_attn_layer_norm")
+    if side == "decoder":
+        found += linear("encoder_attn.q_proj") + linear("encoder_attn.out_proj")
+        found += norm("encoder_attn_layer_norm")
+    found += [
+        (f"{layer}.fc1.weight", (inner, width)), (f"{layer}.fc1.bias", (inner,)),
+        (f"{layer}.fc2.weight", (width, inner)), (f"{layer}.fc2.bias", vector),
+        *norm("final_layer_norm"),
+    ]  # fmt: skip
+    if side == "decoder" and number == 0:
+        found += [
+            (f"{side}.layers.{other}.encoder_attn.{part}_proj.{kind}", shape)
+            for kind, shape in (("weight", matrix), ("bias", vector))
+            for other in range(layers)
+            for part in "kv"
+        ]
+    return found
+
+
+def _plain(config: Any) -> Dict[str, Any]:
+    """A part of a configuration as a dictionary."""
+    held = vars(config) if isinstance(config, Namespace) else config
+    return {str(name): value_of(config, name) for name in list(held)}
+
+
+def _renamed(held: Mapping[str, Any], path: Path) -> Dict[str, np.ndarray]:
+    """The parameters by the names of their present code, as float32."""
+    found: Dict[str, np.ndarray] = {}
+    for name, value in held.items():
+        if not isinstance(name, str) or not isinstance(value, torch.Tensor):
+            raise ValueError(f"{path}: the parameter {shown(name)} is not a tensor")
+        if name.endswith((".version", "._float_tensor")):
+            # Buffers of fairseq without meaning here.
+            continue
+        own = name.replace("decoder.link_predictor.", "decoder.", 1)
+        if own in found:
+            raise ValueError(f"{path} has two parameters {shown(own)}")
+        found[own] = value.detach().to(torch.float32).numpy()
+    return found
+
+
+def _sinusoids(rows: int, width: int) -> np.ndarray:
+    """fairseq's sinusoidal table."""
+    table: np.ndarray = SinusoidalPositionalEmbedding.get_embedding(rows, width, _PAD).numpy()
+    return table

@@ -1,0 +1,105 @@
+"""Bundles of fairseq's checkpoints from elsewhere: its published models, unchanged, and those of
+DA-Transformer and FA-DAT, converted."""
+
+import tempfile
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+from ..loading.checkpoints import make_decodable, read_checkpoint, reading
+from ..native.bundles.bundle import Bundle, require_dictionary, require_file, require_new
+from .checkpoint_bundle import languages_of, pack, training_card
+from .da_transformer import DaTransformer, convert, is_theirs, with_segments
+from .imported import checkpoint_of
+
+_DAG_TASK = "translation_dag"
+
+
+def import_checkpoints(
+    folder: Path,
+    checkpoints: Sequence[Path],
+    data: Path,
+    *,
+    task: str,
+    languages: Tuple[Optional[str], Optional[str]],
+    complete: Callable[[Bundle], None],
+    **described: Any,
+) -> Bundle:
+    """Makes a bundle; arguments as in :func:`.checkpoint_bundle.pack`.
+
+    Args:
+        task: of fairseq's own models.
+
+    Raises:
+        ValueError: a file is damaged, or its model cannot be represented; the message names it.
+        OSError: a file cannot be read or written.
+    """
+    for path in checkpoints:
+        require_file(path)
+    require_new(folder)
+    states = [read_checkpoint(path, for_decoding=False) for path in checkpoints]
+    theirs = [path for path, state in zip(checkpoints, states) if is_theirs(state)]
+    if not theirs:
+        for path, state in zip(checkpoints, states):
+            with reading(path, "is not a checkpoint of fairseq"):
+                make_decodable(state, path)
+        return pack(
+            folder, checkpoints, data, task=task, languages=languages, complete=complete,
+            states=states, **described,
+        )  # fmt: skip
+    if len(theirs) < len(states):
+        raise ValueError(
+            f"{theirs[0]} is a model of DA-Transformer or FA-DAT, others in {data} are not: give"
+            " the path of one"
+        )
+    models = []
+    for path, state in zip(checkpoints, states):
+        with reading(path, "cannot be converted"):
+            models.append(convert(state, path))
+    pair = languages_of(states[0]["cfg"].task, data, checkpoints[0], languages)
+
+    def described_as(bundle: Bundle) -> None:
+        complete(bundle)
+        origin = bundle.card["imported from"].partition(": ")[2]
+        bundle.card.update(
+            {**training_card(states[0]), "imported from": f"DA-Transformer or FA-DAT: {origin}"}
+        )
+
+    with tempfile.TemporaryDirectory() as scratch:
+        place = _dictionaries(data, pair, models, Path(scratch))
+        return pack(
+            folder,
+            checkpoints,
+            place,
+            task=_DAG_TASK,
+            languages=pair,
+            complete=described_as,
+            states=[_state(model, path, pair, place) for model, path in zip(models, checkpoints)],
+            # Their paths end with the graph.
+            options={"max_len_b": str(max(model.positions for model in models))},
+            **described,
+        )
+
+
+def _dictionaries(
+    data: Path, pair: Tuple[str, str], models: List[DaTransformer], scratch: Path
+) -> Path:
+    """The folder with the dictionaries of converted models; ``scratch`` if words are added."""
+    for language in pair:
+        require_dictionary(data, language)
+    segments = models[0].segments
+    if any(model.segments != segments for model in models):
+        raise ValueError(f"the models in {data} have different seg_tokens: give the path of one")
+    if not segments:
+        return data
+    for language in dict.fromkeys(pair):
+        with_segments(data, language, segments, scratch)
+    return scratch
+
+
+def _state(model: DaTransformer, path: Path, pair: Tuple[str, str], data: Path) -> Dict[str, Any]:
+    """The checkpoint of a converted model."""
+    own = model.model
+    with reading(path, "cannot be converted"):
+        return checkpoint_of(
+            own.architecture, own.options, own.parameters, pair, data, task=_DAG_TASK
+        )
