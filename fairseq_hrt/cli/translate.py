@@ -99,6 +99,12 @@ def build_parser() -> argparse.ArgumentParser:
         ),
     )
     parser.add_argument(
+        "--glossary",
+        type=Path,
+        metavar="FILE",
+        help="given translations: a term, a tab and its translation in each line",
+    )
+    parser.add_argument(
         "--split-sentences",
         action="store_true",
         help="lines may hold several sentences: translate each on its own",
@@ -171,7 +177,7 @@ def run(options: argparse.Namespace) -> None:
 
     model = from_pretrained(
         options.bundle, device=options.device, engine=options.engine, threads=options.threads,
-        use_shortlist=options.shortlist,
+        use_shortlist=options.shortlist, glossary=options.glossary,
         **settings,
     )  # fmt: skip
     if options.resume:
@@ -194,6 +200,8 @@ def resume_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace) ->
     identity.update(
         {name: True for name in ("alignments", "split_sentences") if getattr(options, name)}
     )
+    if model.glossary is not None:
+        identity["glossary"] = model.glossary.identity()
     outputs = [ResumableOutput(cast(Path, job.target), identity) for job in jobs]
     for job, output in zip(jobs, outputs):
         with output, input_lines(job.source) as lines:

@@ -15,9 +15,11 @@ from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Sequ
 from ..decoding import Hypothesis
 from ..io.escaping import printable
 from ..options.values import UnsupportedOption
+from ..text.given_terms import GivenTerm, with_terms
+from ..text.glossary import GivenGlossary, Glossary, Term
 from ..text.pipeline import TextPipeline
 from ..text.replacement import mostly_unknown, read_lexicon, unknown_words, with_words
-from ..text.unknown_symbols import UnknownSymbols, with_symbols
+from ..text.unknown_symbols import UnknownSymbols, all_links, with_symbols
 from .asynchronous import AsyncTranslation
 from .bundle import Bundle
 from .decoder import Decoder, Wanted, Watch
@@ -46,10 +48,12 @@ class Translator:
         decoder: its model on an engine.
         fallback: makes the decoder that takes over for options that ``decoder`` does not support;
             None: such options are refused.
+        glossary: of all calls that are given no other one; see :meth:`translate`.
         decoding: options of ``fairseq-generate`` by their names; they override the bundle's.
 
     Attributes:
         defaults: the options of a call that gives none.
+        glossary: that of a call that gives none; None: there is none.
         source, target: the dictionaries.
 
     Raises:
@@ -63,9 +67,11 @@ class Translator:
         decoder: Decoder,
         *,
         fallback: Optional[Callable[[], Decoder]] = None,
+        glossary: GivenGlossary = None,
         **decoding: Any,
     ) -> None:
         self.bundle, self.decoder = bundle, decoder
+        self.glossary = Glossary.of(glossary)
         self.pipeline = bundle.pipeline()
         self.defaults = {**DEFAULTS, **bundle.options, **_texts(decoding)}
         self.source, self.target = bundle.dictionaries()
@@ -97,6 +103,7 @@ class Translator:
         progress: Optional[Callable[[int, int], None]] = None,
         cancelled: Optional[Callable[[], bool]] = None,
         given: Optional[FrozenSet[str]] = None,
+        glossary: GivenGlossary = None,
         **decoding: Any,
     ) -> Any:
         """Translates raw lines; returns as many translations, in the same order.
@@ -112,6 +119,8 @@ class Translator:
             progress, cancelled: see :class:`~.decoder.Watch`.
             given: names of the options in ``decoding`` that must have an effect; the others get
                 their defaults if they have none, as the bundle's own do. None: all of them.
+            glossary: given translations of terms: a :class:`~..text.glossary.Glossary`, a
+                dictionary, or the path of a file; None: the translator's own.
             decoding: options of ``fairseq-generate`` for this call.
 
         Raises:
@@ -131,13 +140,14 @@ class Translator:
         )
         decoder, prepared = self._prepared(options, wanted, decoding, given)
         pieces, flat = self._cut(rows, _longest_piece(decoder, prepared))
-        if not aligned and any(piece.symbols for own in pieces for piece in own):
+        terms = _terms(pieces, Glossary.of(glossary) or self.glossary)
+        if not aligned and (any(terms) or any(piece.symbols for own in pieces for piece in own)):
             prepared = self._aligned(decoder, prepared, options, wanted, decoding, given)
         found = decoder.decode(prepared, flat, wanted, Watch(progress, cancelled))
         results: List[Any] = []
         place = 0
         for line, own in zip(rows, pieces):
-            best = found[place : place + len(own)]
+            best, line_terms = found[place : place + len(own)], terms[place : place + len(own)]
             place += len(own)
             if not own:
                 # Nothing but symbols, or nothing at all.
@@ -146,22 +156,27 @@ class Translator:
                 continue
             if not details:
                 texts = [
-                    self._text(hypotheses[0], piece, lexicon)
-                    for piece, hypotheses in zip(own, best)
+                    self._text(hypotheses[0], piece, lexicon, own_terms)[0]
+                    for piece, hypotheses, own_terms in zip(own, best, line_terms)
                 ]
                 results.append(
                     texts[0] if len(texts) == 1 else " ".join(text for text in texts if text)
                 )
                 continue
             translations = [
-                [self._translation(piece, one, lexicon, aligned) for one in hypotheses]
-                for piece, hypotheses in zip(own, best)
+                [self._translation(piece, one, lexicon, own_terms, aligned) for one in hypotheses]
+                for piece, hypotheses, own_terms in zip(own, best, line_terms)
             ]
             results.append(join_pieces(raw_text(line), translations))
         return results[0] if single else results
 
     async def translate_async(
-        self, lines: Union[str, Sequence[str]], *, details: bool = False, **decoding: Any
+        self,
+        lines: Union[str, Sequence[str]],
+        *,
+        details: bool = False,
+        glossary: GivenGlossary = None,
+        **decoding: Any,
     ) -> Any:
         """:meth:`translate` for asyncio: the event loop runs while lines are decoded, in a
         thread, together with those of other calls that have the same options.
@@ -171,14 +186,17 @@ class Translator:
 
         Args:
             lines: raw text; a single string is one line.
-            details, decoding: see :meth:`translate`.
+            details, glossary, decoding: see :meth:`translate`. Calls with glossaries of their own
+                are not decoded together unless they give the same object.
 
         Raises:
             ValueError: an option that the task does not have or refuses.
             TypeError: a line is not a text.
             QueueFull: thousands of lines wait already.
         """
-        return await self._asynchronous.translate(lines, details=details, **decoding)
+        return await self._asynchronous.translate(
+            lines, details=details, glossary=Glossary.of(glossary), **decoding
+        )
 
     @cached_property
     def _asynchronous(self) -> AsyncTranslation:
@@ -404,32 +422,44 @@ class Translator:
         )
 
     def _text(
-        self, hypothesis: Hypothesis, piece: PreparedLine, lexicon: Optional[Mapping[str, str]]
-    ) -> str:
-        """The raw text of a hypothesis, with the symbols of its source that the model lacks."""
+        self,
+        hypothesis: Hypothesis,
+        piece: PreparedLine,
+        lexicon: Optional[Mapping[str, str]],
+        terms: Sequence[Term],
+    ) -> Tuple[str, List[GivenTerm]]:
+        """The raw text of a hypothesis, with the symbols of its source that the model lacks and the
+        given translations of its terms; and these."""
         end = self.target.words[self.target.eos]
         symbols = self._written(hypothesis, piece, lexicon)
         text = self.pipeline.text(" ".join([symbol for symbol in symbols if symbol != end]))
-        if not piece.symbols:
-            return text
-        return with_symbols(
-            text,
-            self._symbols(hypothesis),
-            hypothesis.alignment,
-            piece.symbols,
-            piece.words,
-            self.pipeline.prefix_length,
-        )
+        if piece.symbols:
+            text = with_symbols(
+                text,
+                self._symbols(hypothesis),
+                hypothesis.alignment,
+                piece.symbols,
+                piece.words,
+                self.pipeline.prefix_length,
+            )
+        if not terms:
+            return text, []
+        source, tokens = piece.own_text, self._symbols(hypothesis)
+        found = all_links(source, piece.words, text, tokens, hypothesis.alignment)
+        text, given = with_terms(source, text, found, terms)
+        return text, [one.moved(0, piece.span[0] if piece.span else 0) for one in given]
 
     def _translation(
         self,
         piece: PreparedLine,
         hypothesis: Hypothesis,
         lexicon: Optional[Mapping[str, str]],
+        terms: Sequence[Term],
         aligned: bool,
     ) -> Translation:
+        text, given = self._text(hypothesis, piece, lexicon, terms)
         return Translation(
-            text=self._text(hypothesis, piece, lexicon),
+            text=text,
             source=piece.text,
             tokens=self._symbols(hypothesis),
             score=hypothesis.score,
@@ -438,6 +468,7 @@ class Translator:
             token_steps=list(hypothesis.token_steps),
             # Not where only the symbols of another line needed it.
             alignment=[place + piece.start for place in hypothesis.alignment if aligned],
+            terms=given,
         )
 
 
@@ -445,6 +476,14 @@ def _certain(scored: Hypothesis, first: int) -> Hypothesis:
     """A copy in which the first tokens, ``first`` in number, have the log-probability 0."""
     parts = [0.0] * first + scored.positional_scores[first:]
     return replace(scored, positional_scores=parts, score=sum(parts) / len(parts))
+
+
+def _terms(
+    pieces: Sequence[Sequence[PreparedLine]], glossary: Optional[Glossary]
+) -> List[List[Term]]:
+    """The terms of each of all pieces."""
+    flat = [piece for own in pieces for piece in own]
+    return [[] if glossary is None else glossary.find(piece.own_text) for piece in flat]
 
 
 def _longest_piece(decoder: Decoder, prepared: Any) -> int:
