@@ -10,7 +10,19 @@ import logging
 import threading
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    FrozenSet,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 from ..decoding import Hypothesis
 from ..io.escaping import printable
@@ -38,6 +50,18 @@ from .translation import (
 )
 
 logger = logging.getLogger(__name__)
+# Translations of terms alone that are kept.
+_MOST_ALONE = 10_000
+
+
+class PieceTerms(NamedTuple):
+    """The terms of a piece of a line: where they are, and their translations alone."""
+
+    found: Sequence[Term] = ()
+    alone: Sequence[str] = ()
+
+
+NO_TERMS = PieceTerms()
 
 
 class Translator:
@@ -79,6 +103,8 @@ class Translator:
         self._fallback = fallback
         self._other: Optional[Decoder] = None
         self._lock = threading.Lock()
+        # {(term, decoding options): its translation alone}
+        self._alone: Dict[Tuple[str, Tuple[Tuple[str, str], ...]], str] = {}
         options, lexicon = self._chosen({})
         wanted = Wanted(32, alignments=lexicon is not None)
         prepared = decoder.prepare(options, wanted, frozenset(decoding))
@@ -140,8 +166,15 @@ class Translator:
         )
         decoder, prepared = self._prepared(options, wanted, decoding, given)
         pieces, flat = self._cut(rows, _longest_piece(decoder, prepared))
-        terms = _terms(pieces, Glossary.of(glossary) or self.glossary)
-        if not aligned and (any(terms) or any(piece.symbols for own in pieces for piece in own)):
+        terms = self._terms(
+            pieces,
+            Glossary.of(glossary) or self.glossary,
+            options,
+            lambda texts: decoder.decode(prepared, texts, wanted, Watch(cancelled=cancelled)),
+        )
+        if not aligned and (
+            any(own.found for own in terms) or any(piece.symbols for own in pieces for piece in own)
+        ):
             prepared = self._aligned(decoder, prepared, options, wanted, decoding, given)
         found = decoder.decode(prepared, flat, wanted, Watch(progress, cancelled))
         results: List[Any] = []
@@ -400,6 +433,35 @@ class Translator:
         eos = self.source.eos
         return pieces, [[*self.source.ids(one.words), eos] for own in pieces for one in own]
 
+    def _terms(
+        self,
+        pieces: Sequence[Sequence[PreparedLine]],
+        glossary: Optional[Glossary],
+        options: Mapping[str, str],
+        decode: Callable[[List[List[int]]], List[List[Hypothesis]]],
+    ) -> List[PieceTerms]:
+        """The terms of each of all pieces, with the model's translations of the terms alone, which
+        are kept for later calls."""
+        flat = [piece for own in pieces for piece in own]
+        if glossary is None:
+            return [NO_TERMS] * len(flat)
+        found = [glossary.find(piece.own_text) for piece in flat]
+        names = [
+            [piece.own_text[one.start : one.end] for one in own] for piece, own in zip(flat, found)
+        ]
+        way, kept = tuple(sorted(options.items())), self._alone
+        if len(kept) > _MOST_ALONE:
+            self._alone = kept = {}
+        new = sorted({name for own in names for name in own if (name, way) not in kept})
+        cut, _ = self._cut(new, self._longest)
+        first = [own[0] for own in cut if own]
+        translated = iter(decode([[*self.source.ids(one.words), self.source.eos] for one in first]))
+        for name, own in zip(new, cut):
+            kept[name, way] = self._text(next(translated)[0], own[0], None)[0] if own else ""
+        return [
+            PieceTerms(own, [kept[name, way] for name in texts]) for own, texts in zip(found, names)
+        ]
+
     def _symbols(self, hypothesis: Hypothesis) -> List[str]:
         words = self.target.words
         return [words[token] for token in hypothesis.tokens]
@@ -426,7 +488,7 @@ class Translator:
         hypothesis: Hypothesis,
         piece: PreparedLine,
         lexicon: Optional[Mapping[str, str]],
-        terms: Sequence[Term],
+        terms: PieceTerms = NO_TERMS,
     ) -> Tuple[str, List[GivenTerm]]:
         """The raw text of a hypothesis, with the symbols of its source that the model lacks and the
         given translations of its terms; and these."""
@@ -442,11 +504,11 @@ class Translator:
                 piece.words,
                 self.pipeline.prefix_length,
             )
-        if not terms:
+        if not terms.found:
             return text, []
         source, tokens = piece.own_text, self._symbols(hypothesis)
         found = all_links(source, piece.words, text, tokens, hypothesis.alignment)
-        text, given = with_terms(source, text, found, terms)
+        text, given = with_terms(source, text, found, terms.found, terms.alone)
         return text, [one.moved(0, piece.span[0] if piece.span else 0) for one in given]
 
     def _translation(
@@ -454,7 +516,7 @@ class Translator:
         piece: PreparedLine,
         hypothesis: Hypothesis,
         lexicon: Optional[Mapping[str, str]],
-        terms: Sequence[Term],
+        terms: PieceTerms,
         aligned: bool,
     ) -> Translation:
         text, given = self._text(hypothesis, piece, lexicon, terms)
@@ -476,14 +538,6 @@ def _certain(scored: Hypothesis, first: int) -> Hypothesis:
     """A copy in which the first tokens, ``first`` in number, have the log-probability 0."""
     parts = [0.0] * first + scored.positional_scores[first:]
     return replace(scored, positional_scores=parts, score=sum(parts) / len(parts))
-
-
-def _terms(
-    pieces: Sequence[Sequence[PreparedLine]], glossary: Optional[Glossary]
-) -> List[List[Term]]:
-    """The terms of each of all pieces."""
-    flat = [piece for own in pieces for piece in own]
-    return [[] if glossary is None else glossary.find(piece.own_text) for piece in flat]
 
 
 def _longest_piece(decoder: Decoder, prepared: Any) -> int:

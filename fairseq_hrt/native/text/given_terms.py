@@ -1,17 +1,28 @@
-"""Puts the given translations of a glossary's terms into a translation, by the alignment of its
-words."""
+"""Puts the given translations of a glossary's terms into a translation.
+
+Which of its words answer a term is known from two sides: the alignment, which often takes in an
+article or a preposition, and the model's translation of the term alone, which is compared with the
+words. The second also serves models that align no words.
+"""
 
 import re
+import unicodedata
 from bisect import bisect_right
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from .glossary import Term, within_word
 from .inline_elements import Mark, mark_places
-from .word_alignment import UNSPACED, Link
+from .word_alignment import UNSPACED, Link, Words, shared_beginning
 
 _SPACELESS = re.compile(f"[{UNSPACED}]")
 # Signs without a space behind them, and before them.
 _OPENING, _CLOSING = "([{«„“‘¿¡", ",.;:!?)]}…%»”’"
+# Words of so few letters are articles and the like, unless there are no longer ones.
+_SHORT = 3
+# Words that resemble each other so much count as the same; where the alignment has others, so much.
+_LIKE, _SURE = 0.5, 0.75
+# Words of the translation of a term alone that are compared, and letters of each.
+_MOST_WORDS, _LONGEST_WORD = 8, 50
 _Span = Tuple[int, int]
 
 
@@ -41,23 +52,34 @@ class GivenTerm(NamedTuple):
 
 
 def with_terms(
-    source: str, translation: str, found: Sequence[Link], terms: Sequence[Term]
+    source: str,
+    translation: str,
+    found: Sequence[Link],
+    terms: Sequence[Term],
+    alone: Sequence[str] = (),
 ) -> Tuple[str, List[GivenTerm]]:
     """A translation with the given translations of its source's terms, one for each term found
     there; and where these stand, in the order of the translation.
 
-    What the model has written as it is given stays. Else the words that are aligned with the term
-    are replaced, and where there are none, the given translation is added beside those of its
-    neighbours.
+    What the model has written as it is given stays. Else the words that answer the term are
+    replaced, and where there are none, the given translation is added: beside those of the term's
+    neighbours or, without an alignment, as far from the beginning as the term is.
 
     Args:
         source, translation: a sentence and its translation.
-        found: the links between the two.
+        found: the links between the two; none where the model aligns no words.
         terms: of the source, in its order.
+        alone: the model's translation of each term alone.
     """
     root = Mark("", 0, end=len(source))
     root.inside = [Mark("", one.start, end=one.end) for one in terms]
     words, stretches = mark_places(root, source, translation, found)
+    shares = [(one.start + one.end) / 2 / max(len(source), 1) for one in terms]
+    if not found:
+        places = [round(share * len(words)) for share in shares]
+        stretches = [(place, place) for place in places]
+    if alone:
+        stretches = _compared(words, stretches, shares, alone)
     starts = [*words.starts, len(translation)]
     spans = [
         (starts[first], words.ends[end - 1] if first < end else starts[first])
@@ -122,6 +144,101 @@ def links_with_terms(found: Sequence[Link], given: Sequence[GivenTerm]) -> List[
             continue
         result.append(Link(link.start + moved[term], link.end + moved[term], link.source))
     return sorted([*result, *terms])
+
+
+def _compared(
+    words: Words, stretches: Sequence[_Span], shares: Sequence[float], alone: Sequence[str]
+) -> List[_Span]:
+    """Stretches of words, (first, end), with those words alone that resemble the translation of
+    their term alone, where there are some.
+
+    Args:
+        words: of the translation.
+        stretches: of each term; they do not overlap.
+        shares: where each term stands in the source, from 0 to 1.
+        alone: the translation of each term alone.
+    """
+    texts = [_bare(words[number]) for number in range(len(words))]
+    wanted = [_telling(text) for text in alone]
+    pairs = []
+    for number, ((first, end), own) in enumerate(zip(stretches, wanted)):
+        most = max(map(len, own), default=0)
+        # A short word such as a preposition is not looked for by itself.
+        anchors = [word for word in own if len(word) > _SHORT or most <= _SHORT]
+        for place, text in enumerate(texts):
+            likeness = max((_likeness(text, word) for word in anchors), default=0.0)
+            inside = first <= place < end
+            if likeness >= (_LIKE if inside or first == end else _SURE):
+                apart = abs((place + 0.5) / len(texts) - shares[number])
+                pairs.append((apart / 2 - likeness - inside / 2, number, place))
+    found: List[Optional[_Span]] = [None] * len(stretches)
+    taken = bytearray(len(texts))
+    for _, number, place in sorted(pairs):
+        if found[number] is None and not taken[place]:
+            found[number] = place, place + 1
+            taken[place] = 1
+    for number, one in enumerate(found):
+        if one is not None:
+            found[number] = _grown(one, texts, wanted[number], taken)
+    chosen = [own or _untaken(span, texts, taken) for own, span in zip(found, stretches)]
+    ends = {place: end for start, end in chosen for place in range(start + 1, end)}
+    # What is added does not part the words of another term.
+    return [(start, end) if start < end else 2 * (ends.get(start, start),) for start, end in chosen]
+
+
+def _grown(span: _Span, texts: Sequence[str], wanted: Sequence[str], taken: bytearray) -> _Span:
+    """A word with those beside it that resemble other words of a translation."""
+    places = [span[0]]
+    left = list(wanted)
+    left.remove(max(left, key=lambda word: _likeness(texts[span[0]], word)))
+    for step in (-1, 1):
+        place = span[0] + step
+        while left and 0 <= place < len(texts) and not taken[place]:
+            like = max(left, key=lambda word: _likeness(texts[place], word))
+            if _likeness(texts[place], like) < _LIKE:
+                break
+            left.remove(like)
+            taken[place] = 1
+            places.append(place)
+            place += step
+    return min(places), max(places) + 1
+
+
+def _untaken(span: _Span, texts: Sequence[str], taken: bytearray) -> _Span:
+    """The first part of a stretch that no term has taken, without short words before the others;
+    empty if there is none."""
+    start, end = span
+    while start < end and taken[start]:
+        start += 1
+    stop = taken.find(1, start, end)
+    end = end if stop < 0 else stop
+    longest = max(map(len, texts[start:end]), default=0)
+    while start < end and len(texts[start]) <= _SHORT < longest:
+        start += 1
+    taken[start:end] = b"\1" * (end - start)
+    return start, end
+
+
+def _telling(text: str) -> List[str]:
+    """The first words of a translation, without signs, and without short words before the others,
+    which are articles."""
+    found = Words(text)
+    words = [_bare(found[place]) for place in range(len(found)) if not found.signs[place]]
+    while len(words) > 1 and len(words[0]) <= _SHORT < max(map(len, words)):
+        del words[0]
+    return words[:_MOST_WORDS]
+
+
+def _bare(word: str) -> str:
+    """A word in small letters without accents, which inflection changes (Mann, Männer)."""
+    parts = unicodedata.normalize("NFKD", word[:_LONGEST_WORD].lower())
+    return "".join(sign for sign in parts if not unicodedata.combining(sign)) or word
+
+
+def _likeness(one: str, other: str) -> float:
+    """The share of the longer of two words that is the same from the beginning on: inflection
+    changes the end."""
+    return shared_beginning(one, other) / max(len(one), len(other), 1)
 
 
 def _kept(translation: str, terms: Sequence[Term], spans: Sequence[_Span]) -> List[Optional[_Span]]:

@@ -251,8 +251,8 @@ def _counterparts(word: str, translation: str, places: Sequence[int]) -> List[in
     one, other = word.lower(), translation.lower()
     if (len(one), len(other)) != (len(word), len(translation)):
         one, other = word, translation
-    before = _same(one, other)
-    after = min(_same(one[::-1], other[::-1]), len(one) - before, len(other) - before)
+    before = shared_beginning(one, other)
+    after = min(shared_beginning(one[::-1], other[::-1]), len(one) - before, len(other) - before)
     size, found = len(other) - before - after, []
     for place in places:
         if place <= before:
@@ -271,7 +271,7 @@ def _counterparts(word: str, translation: str, places: Sequence[int]) -> List[in
     return found
 
 
-def _same(one: str, other: str) -> int:
+def shared_beginning(one: str, other: str) -> int:
     """The number of characters at the beginning that two texts have in common."""
     pairs = enumerate(zip(one, other))
     return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
