@@ -200,7 +200,7 @@ def resume_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace) ->
     identity.update(
         {name: True for name in ("alignments", "split_sentences") if getattr(options, name)}
     )
-    if model.glossary is not None:
+    if options.glossary is not None:
         identity["glossary"] = model.glossary.identity()
     outputs = [ResumableOutput(cast(Path, job.target), identity) for job in jobs]
     for job, output in zip(jobs, outputs):

@@ -92,7 +92,6 @@ class ServedSystem:
             "alternatives": self.alternatives,
             "graph": self.graph,
             "options": self.options,
-            "terms": 0 if self.glossary is None else len(self.glossary.terms),
             "examples": self.bundle.examples,
         }
 
@@ -130,12 +129,12 @@ def load_served(
         )
         if options.get("graph", False):
             return translator.graphs(list(pieces), **common)
+        if "glossary" in options:
+            common["glossary"] = options["glossary"]
         found: List[Any] = []
         for start in range(0, len(pieces), size * settings.threads):
             taken = list(pieces[start : start + size * settings.threads])
-            results = translator.translate(
-                taken, details=True, glossary=options.get("glossary"), **common
-            )
+            results = translator.translate(taken, details=True, **common)
             for translation in results:
                 _drop_unanswered(translation, "print_alignment" in options)
             found += results

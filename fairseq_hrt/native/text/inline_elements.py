@@ -49,7 +49,11 @@ def write_marks(
         found: the links between the two.
         escape: applied to each piece of text that is written.
     """
-    layout, target = _laid_out(root, text, translation, found)
+    source, target = Words(text), Words(translation)
+    source, target, origin = cut_words(
+        source, target, origins(source, target, found), _boundaries(root)
+    )
+    layout = _Layout(source, target, origin)
     writer = _Writer(target, escape)
     _write(root, layout, writer, 0, len(target))
     writer.to(len(translation))
@@ -60,24 +64,16 @@ def mark_places(
     root: Mark, text: str, translation: str, found: Sequence[Link]
 ) -> Tuple[Words, List[Tuple[int, int]]]:
     """The words of a translation, and for each mark directly inside ``root`` its stretch of them:
-    (first word, end); empty where no word belongs to the mark. Stretches do not overlap.
+    (first word, end); empty where no word belongs to the mark. Stretches do not overlap. Words of
+    the text may be in a mark in part, those of the translation are whole.
 
     Args:
         root, text, translation, found: see :func:`write_marks`.
     """
-    layout, target = _laid_out(root, text, translation, found)
+    source, target = Words(text).cut(_boundaries(root))[0], Words(translation)
+    layout = _Layout(source, target, origins(source, target, found))
     placed = sorted(layout.inside(root, 0, len(target)), key=lambda entry: entry[2])
     return target, [(start, end) for start, end, _, _ in placed]
-
-
-def _laid_out(
-    root: Mark, text: str, translation: str, found: Sequence[Link]
-) -> "Tuple[_Layout, Words]":
-    source, target = Words(text), Words(translation)
-    source, target, origin = cut_words(
-        source, target, origins(source, target, found), _boundaries(root)
-    )
-    return _Layout(source, target, origin), target
 
 
 def _boundaries(mark: Mark) -> Iterator[int]:

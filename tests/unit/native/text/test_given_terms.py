@@ -101,6 +101,8 @@ def test_words_that_are_aligned_are_replaced():
         (english, "", [], {"dog": "x"}, "x"),
         ("dog dog", "Hund", [(0, 0)], {"dog": "Hund"}, "Hund Hund"),
         ("dog dog", "Hund Katze", [(0, 0), (1, 1)], {"dog": "Katze"}, "Katze Katze"),
+        # Part of a word answers no word.
+        ("A dog's old hat", "Hunde dort", [(0, 1), (1, 3)], {"dog": "x"}, "X dort"),
         ("dog food", "狗粮", [(0, 0)], {"dog": "犬"}, "犬"),
     ]
     for source, translation, links, terms, expected in cases:
