@@ -27,6 +27,7 @@ the other hypotheses.
 
 import argparse
 import gzip
+import logging
 import os
 import sys
 from functools import partial
@@ -50,6 +51,7 @@ from .settings import (
 )
 from .unknown import UnknownWords
 
+logger = logging.getLogger(__name__)
 # Batches read at a time; their sentences are sorted by length.
 BATCHES = 32
 # Takes input lines, undecoded, and their output.
@@ -184,6 +186,12 @@ def run(options: argparse.Namespace) -> None:
         resume_jobs(model, jobs, options)
     else:
         translate_jobs(model, jobs, options)
+    if options.glossary is not None and not model.terms_found:
+        logger.warning(
+            "%s: none of its terms was found; a line is a term of %s, a tab and its translation",
+            options.glossary,
+            model.bundle.source_lang,
+        )
     if not options.quiet:
         tell_engine(model)
 

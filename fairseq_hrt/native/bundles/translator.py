@@ -78,6 +78,7 @@ class Translator:
     Attributes:
         defaults: the options of a call that gives none.
         glossary: that of a call that gives none; None: there is none.
+        terms_found: how many terms of glossaries were found so far.
         source, target: the dictionaries.
 
     Raises:
@@ -95,7 +96,7 @@ class Translator:
         **decoding: Any,
     ) -> None:
         self.bundle, self.decoder = bundle, decoder
-        self.glossary = Glossary.of(glossary)
+        self.glossary, self.terms_found = Glossary.of(glossary), 0
         self.pipeline = bundle.pipeline()
         self.defaults = {**DEFAULTS, **bundle.options, **_texts(decoding)}
         self.source, self.target = bundle.dictionaries()
@@ -446,6 +447,7 @@ class Translator:
         if glossary is None:
             return [NO_TERMS] * len(flat)
         found = [glossary.find(piece.own_text) for piece in flat]
+        self.terms_found += sum(map(len, found))
         names = [
             [piece.own_text[one.start : one.end] for one in own] for piece, own in zip(flat, found)
         ]

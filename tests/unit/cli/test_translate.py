@@ -42,7 +42,7 @@ class Backwards:
     def __init__(self, folder, **decoding):
         self.bundle = Bundle(folder, "translation_hrt", "de", "en", "space", "none")
         self.defaults, self.device, self.calls_left = dict(decoding), torch.device("cpu"), 10**9
-        self.raw, self.glossary = 0, None
+        self.raw, self.glossary, self.terms_found = 0, None, 0
 
     def translate(self, lines, *, details, batch_size):
         self.raw += sum(not isinstance(line, Taken) for line in lines)
@@ -356,7 +356,8 @@ def test_another_glossary_is_not_mixed_in(run, model):
     model.calls_left = 10**9
     status, _, error = run("x", "--output", "y", "--resume")
     assert status == 2 and "glossary" in error and error.count("\n") == 1
-    assert run("x", "--output", "y", "--resume", "--glossary", "same.tsv")[0] == 0
+    status, _, error = run("x", "--output", "y", "--resume", "--glossary", "same.tsv")
+    assert status == 0 and "same.tsv: none of its terms was found; a line is a term of de" in error
     # Refused before a model is loaded, by the number of its line.
     Path("terms.tsv").write_text("b\tx\nb\ty\n")
     status, out, error = run("x", "--glossary", "terms.tsv")
