@@ -46,11 +46,15 @@ PAIRS = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), max_size=12)
 TERMS = {"dog": "Hund", "cat": "katze", "old dog": "alter Hut", "old": "Hut", "red cat": "ja und"}
 
 
-@given(WORDS, TRANSLATED, PAIRS)
-def test_each_term_is_written_once_and_the_rest_stays(source, translation, pairs):
+ALONE = st.lists(st.sampled_from(["", "Hund", "ein alter", "alter Hut", "katzen", "rot ein alt"]))
+
+
+@given(WORDS, TRANSLATED, PAIRS, ALONE)
+def test_each_term_is_written_once_and_the_rest_stays(source, translation, pairs, alone):
     terms = Glossary(TERMS).find(source)
     links = sorted(word_links(source, translation, pairs))
-    text, written = with_terms(source, translation, links, terms)
+    alone = alone[: len(terms)] if len(alone) >= len(terms) else ()
+    text, written = with_terms(source, translation, links, terms, alone)
     assert sorted((one.origin, one.source) for one in written) == [
         (one.start, source[one.start : one.end]) for one in terms
     ]
@@ -72,8 +76,17 @@ def test_each_term_is_written_once_and_the_rest_stays(source, translation, pairs
         count = words.count(term.lower())
         there = re.findall(r"\w+", translation.lower()).count(term.lower())
         assert count == max(wanted.count(term), min(count, there))
-    for link in links_with_terms(word_links(source, before, pairs), written):
-        assert 0 <= link.start < link.end <= len(text)
+    links = word_links(source, before, pairs)
+    given_links = {(one.text, one.origin + len(one.source) // 2) for one in written}
+    moved = {
+        (text[link.start : link.end], link.source) for link in links_with_terms(links, written)
+    }
+    assert given_links <= moved
+    assert moved - given_links <= {(before[one.start : one.end], one.source) for one in links}
+    replaced = " ".join(one.replaced for one in written)
+    for one in links:
+        word = before[one.start : one.end]
+        assert word in replaced or (word, one.source) in moved
 
 
 @given(WORDS, TRANSLATED, PAIRS, st.randoms(use_true_random=False))
@@ -107,3 +120,24 @@ def test_words_that_are_aligned_are_replaced():
     ]
     for source, translation, links, terms, expected in cases:
         assert placed(source, translation, links, terms)[0] == expected
+
+
+def test_the_translation_of_a_term_alone_shows_its_words():
+    english, german = "the old dog sees a cat", "der alte Hund sieht eine Katze"
+    pairs = [(0, 0), (1, 1), (1, 2), (2, 2), (3, 3), (4, 5), (5, 5)]
+    cases = [
+        # The alignment has the adjective, or an article, too.
+        (pairs, {"dog": "Köter"}, ["Ein Hund."], "der alte Köter sieht eine Katze"),
+        (pairs, {"cat": "Mieze"}, ["Katzen"], "der alte Hund sieht eine Mieze"),
+        (pairs, {"old dog": "Greis"}, ["alter Hund"], "der Greis sieht eine Katze"),
+        # Nothing resembles it: what is aligned, without short words before the others.
+        ([(0, 2), (2, 2)], {"dog": "Köter"}, ["Rüde"], "der Köter sieht eine Katze"),
+        # Nothing is aligned.
+        ([], {"dog": "Köter", "cat": "Mieze"}, ["Hunde", "Kater"],
+         "der alte Köter sieht eine Mieze"),
+        ([], {"dog": "Köter"}, ["Rüde"], "der alte Köter Hund sieht eine Katze"),
+    ]  # fmt: skip
+    for links, terms, alone, expected in cases:
+        found = Glossary(terms).find(english)
+        links = word_links(english, german, links)
+        assert with_terms(english, german, links, found, alone)[0] == expected
